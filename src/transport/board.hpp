@@ -1,0 +1,67 @@
+// What the ranks of one host share: each writes its own part, all others of the host read it.
+//
+// A board is the fastest broadcast on one host: the writer publishes one line and every reader polls that line, one
+// store instead of k. What is published outlives its writer, so a reader is served though the writer is dead.
+// Every word has one writer. Nothing here blocks, and nobody who dies at any instruction blocks anybody else.
+//
+// Offered by transports for ranks of one host (shm). One thread at a time, as transport.hpp.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "topology/words.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::transport {
+
+// A line as a reader sees it. Good until its writer publishes sequence + lines(); the engine's window forbids that
+// before every live reader's consumed() has passed `sequence`.
+struct PublishedLine {
+    const std::byte* payload = nullptr;
+    std::uint32_t length = 0;
+    std::uint32_t detail = 0;  // the publisher's: what kind of line this is
+    std::uint32_t root = 0;    // the rank whose payload it is
+};
+
+class Board {
+  public:
+    virtual ~Board() = default;
+
+    // The ranks of this board, ascending, this rank included; fixed. W, the number of lines of each rank.
+    virtual std::span<const Rank> members() const = 0;
+    virtual std::uint32_t lines() const = 0;
+
+    // This rank's own line for `sequence`, to fill in place before publish(): kMaxPayload bytes, 64-byte aligned.
+    // (A payload that landed elsewhere is copied here once, and leaves for other hosts from here.)
+    virtual std::byte* line_memory(Sequence sequence) = 0;
+    virtual void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) = 0;
+
+    // The line of `member` for `sequence`, if it is there; works for dead members too. False costs one cache line read.
+    virtual bool look(Rank member, Sequence sequence, PublishedLine& line) const = 0;
+
+    // Everything before `sequence` has been consumed here (copied out, or its view released). Monotone.
+    virtual void set_consumed(Sequence sequence) = 0;
+    virtual Sequence consumed(Rank member) const = 0;
+
+    // Everything before `sequence` is known to be held by every live rank of the whole group. Monotone.
+    virtual void set_stable(Sequence sequence) = 0;
+    virtual Sequence stable(Rank member) const = 0;
+
+    // A log of failures that this rank knows, for ranks of the host that have no connections of their own.
+    // log_failure: each failed rank once. logged(member, i): the i-th failure that `member` logged, i < log_length.
+    virtual void log_failure(Rank failed) = 0;
+    virtual std::uint32_t log_length(Rank member) const = 0;
+    virtual Rank logged(Rank member, std::uint32_t index) const = 0;
+
+    // The obituary: false once the member's process is dead, however it died, reaped or not. One cache line read.
+    virtual bool alive(Rank member) const = 0;
+
+    // This rank leaves in peace: its obituary is not a failure. departed() stays readable after its end.
+    virtual void depart() = 0;
+    virtual bool departed(Rank member) const = 0;
+};
+
+}  // namespace coppice::transport

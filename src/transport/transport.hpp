@@ -1,0 +1,109 @@
+// The seam to the wire between the ranks of one group: everything that the engine asks of shm, ucx or verbs.
+//
+// One transport object serves one group at one rank. All calls come from one thread at a time (the engine serializes).
+// A transport never blocks, never calls the receiver outside of poll(), and never ends the host process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "topology/words.hpp"
+
+namespace coppice::transport {
+
+// The largest payload of one message, and the space for the engine's header in front of it.
+inline constexpr std::size_t kMaxPayload = 8192;
+inline constexpr std::size_t kMaxHeader = 48;
+
+struct Capabilities {
+    std::string_view name;            // "shm", "ucx", "verbs"
+    bool native_write = false;        // write() is one-sided on this wire: no receiver CPU
+    std::size_t inline_size = 0;      // payloads up to here ride in the descriptor or header line itself
+    std::size_t eager_size = 0;       // payloads up to here can be sent at all; ≥ kMaxPayload
+};
+
+enum class SendStatus : std::uint8_t {
+    sent,    // accepted; it arrives unless this process or the peer dies
+    again,   // no room right now: poll, then try again; nothing was sent
+    failed,  // the peer is dead or fenced; peer_failed is (or was) reported by poll()
+};
+
+enum class FailureCause : std::uint8_t { obituary, process_gone, transport_error, notice, fenced };
+std::string_view to_string(FailureCause cause);
+
+// A landed payload that the receiver decided to keep; given back with release(). 0 means "can't be kept".
+using Buffer = std::uint64_t;
+
+// What the engine offers to a transport. Called from poll() only.
+class Receiver {
+  public:
+    // One message, in the order in which `from` sent it. Both spans are good until the call returns, unless it returns
+    // true ("kept", allowed for buffer != 0 only): then `payload` stays good until release(buffer).
+    // Nothing about the bytes has been checked except that they are within the transport's bounds.
+    virtual bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+                         Buffer buffer) = 0;
+    // At most once per peer, also for peers that were never sent to. After it no message of that peer is delivered.
+    virtual void peer_failed(Rank peer, FailureCause cause) = 0;
+
+  protected:
+    ~Receiver() = default;
+};
+
+// What was counted since the start, for people (coppice-info, coppice-perf --count) and for tests.
+struct Counters {
+    std::uint64_t sends = 0;             // messages accepted by send()
+    std::uint64_t writes = 0;            // messages accepted by write()
+    std::uint64_t received = 0;          // messages handed to the receiver
+    std::uint64_t garbage = 0;           // what arrived and was not ours: dropped
+    std::uint64_t refused = 0;           // arrived from a fenced peer: dropped
+    std::uint64_t connections = 0;       // opened by this side so far
+};
+
+class Transport {
+  public:
+    virtual ~Transport() = default;
+
+    virtual const Capabilities& capabilities() const = 0;
+    virtual Counters counters() const = 0;
+
+    // What peers need to reach this rank; exchanged by bootstrap, given to their add_peer(). At most 2 KiB.
+    virtual std::vector<std::byte> address() const = 0;
+
+    // Makes a peer known. Opens nothing yet. Checks version, word size and reachability of the address; the error
+    // names rank, transport and remedy. A peer that was never added can't be sent to (SendStatus::failed).
+    virtual Result<void> add_peer(Rank peer, std::span<const std::byte> address) = 0;
+
+    // Opens the connection to a peer now, so that its death is noticed although nothing is sent to it.
+    virtual void watch(Rank peer) = 0;
+
+    // Sends a message (tree and control). `header` (≤ kMaxHeader) is copied before the call returns. `payload`
+    // (≤ kMaxPayload) is copied too, or referred to until it has left: then *in_flight was incremented and is
+    // decremented from within a later poll(). The caller keeps the payload unchanged while *in_flight > 0.
+    virtual SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                            std::uint32_t* in_flight) = 0;
+
+    // The same for ring messages: one-sided into the writer's own landing slots at the peer where the wire has that
+    // (Capabilities::native_write), else as send(). Ordered with send() to the same peer only when not native.
+    virtual SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                             std::uint32_t* in_flight) = 0;
+
+    // Delivers what has arrived and moves what is under way. Returns how many events it handed to the receiver.
+    virtual std::size_t poll(Receiver& receiver) = 0;
+
+    // Gives back a kept buffer. Any order, any time; also after the peer has failed.
+    virtual void release(Buffer buffer) = 0;
+
+    // From now on nothing of this peer is delivered and its rights to write end where the wire allows that.
+    // Its sends in flight complete. No peer_failed is reported for it.
+    virtual void fence(Rank peer) = 0;
+
+    // Tells peers with open connections that this rank leaves in peace, so that they do not report a failure, and
+    // moves what was accepted. True when nothing is left to move; call it (and poll) until it is.
+    virtual bool leave() = 0;
+};
+
+}  // namespace coppice::transport
