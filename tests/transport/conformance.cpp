@@ -1,0 +1,188 @@
+#include "transport/conformance.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace coppice::testing {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15U;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31);
+}
+
+}  // namespace
+
+Bytes pattern(std::uint64_t seed, std::size_t length) {
+    Bytes bytes(length);
+    for (std::size_t at = 0; at < length; ++at)
+        bytes[at] = static_cast<std::byte>(mix(seed * 8192 + at / 8) >> (8 * (at % 8)));
+    return bytes;
+}
+
+bool is_pattern(std::span<const std::byte> bytes, std::uint64_t seed) {
+    const Bytes expected = pattern(seed, bytes.size());
+    return std::equal(bytes.begin(), bytes.end(), expected.begin());
+}
+
+Bytes header_of(std::uint64_t first, std::uint64_t second) {
+    Bytes header(16);
+    std::memcpy(header.data(), &first, 8);
+    std::memcpy(header.data() + 8, &second, 8);
+    return header;
+}
+
+std::uint64_t header_word(std::span<const std::byte> header, std::size_t index) {
+    std::uint64_t word = ~std::uint64_t{0};
+    if (header.size() >= 8 * (index + 1)) std::memcpy(&word, header.data() + 8 * index, 8);
+    return word;
+}
+
+std::string factory_name(const ::testing::TestParamInfo<Factory*>& info) {
+    return info.param->name();
+}
+
+bool Recorder::message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+                       transport::Buffer buffer) {
+    if (failed(from)) throw CheckFailed("a message of a failed peer was delivered");
+    if (keep && buffer != 0) {
+        kept.push_back({from, Bytes(header.begin(), header.end()), payload, buffer});
+        return true;
+    }
+    Received received{from, Bytes(header.begin(), header.end()), Bytes(payload.begin(), payload.end())};
+    if (on_message)
+        on_message(received);
+    else
+        messages.push_back(std::move(received));
+    return false;
+}
+
+void Recorder::peer_failed(Rank peer, transport::FailureCause cause) {
+    if (failed(peer)) throw CheckFailed("a failure was reported twice");
+    failures.push_back({peer, cause});
+}
+
+std::size_t Recorder::count(Rank from) const {
+    return static_cast<std::size_t>(
+        std::count_if(messages.begin(), messages.end(), [&](const Received& m) { return m.from == from; }));
+}
+
+bool Recorder::failed(Rank peer) const {
+    return std::any_of(failures.begin(), failures.end(), [&](const Failure& f) { return f.peer == peer; });
+}
+
+Member::Member(Factory& factory, Stage& stage, Rank self, std::uint32_t size)
+    : stage_(stage), self_(self), size_(size) {
+    auto made = factory.make(self, size);
+    if (!made) throw CheckFailed("make: " + made.error().message);
+    transport_ = std::move(*made);
+}
+
+void Member::publish_address() {
+    const Bytes mine = transport_->address();
+    COPPICE_CHECK(!mine.empty() && mine.size() <= sizeof(Stage::Address::bytes));
+    Stage::Address& slot = stage_.addresses[self_.value];
+    std::copy(mine.begin(), mine.end(), slot.bytes);
+    slot.length.store(static_cast<std::uint32_t>(mine.size()), std::memory_order_release);
+}
+
+Bytes Member::address_of(Rank peer) {
+    Stage::Address& slot = stage_.addresses[peer.value];
+    poll_until([&] { return slot.length.load(std::memory_order_acquire) != 0; }, "a peer's address");
+    return Bytes(slot.bytes, slot.bytes + slot.length.load());
+}
+
+void Member::meet() {
+    publish_address();
+    for (std::uint32_t peer = 0; peer < size_; ++peer) {
+        if (peer == self_.value) continue;
+        const auto added = transport_->add_peer(Rank{peer}, address_of(Rank{peer}));
+        if (!added) throw CheckFailed("add_peer: " + added.error().message);
+    }
+    barrier();
+}
+
+void Member::poll() {
+    transport_->poll(recorder);
+}
+
+void Member::poll_until(const std::function<bool()>& condition, const char* what) {
+    const std::uint64_t deadline = now_ns() + kDeadlineNs;
+    while (!condition()) {
+        poll();
+        sched_yield();
+        if (now_ns() > deadline) throw CheckFailed(std::string("waited in vain for ") + what);
+    }
+}
+
+transport::SendStatus Member::send(Rank to, const Bytes& header, const Bytes& payload) {
+    std::uint32_t in_flight = 0;
+    transport::SendStatus status = transport::SendStatus::again;
+    poll_until(
+        [&] {
+            status = transport_->send(to, header, payload, &in_flight);
+            return status != transport::SendStatus::again;
+        },
+        "room to send");
+    poll_until([&] { return in_flight == 0; }, "a payload to leave");
+    return status;
+}
+
+void Member::barrier() {
+    ++barriers_;
+    stage_.arrived[self_.value].store(barriers_);
+    for (std::uint32_t peer = 0; peer < size_; ++peer)
+        poll_until([&] { return stage_.arrived[peer].load() >= barriers_ || recorder.failed(Rank{peer}); },
+                   "a barrier");
+}
+
+void Member::leave() {
+    barrier();
+    poll_until([&] { return transport_->leave(); }, "leaving");
+    barrier();
+}
+
+Conformance::Conformance() : memory_(sizeof(Stage)) {}
+
+void Conformance::start(std::uint32_t size, const Body& body, bool raw) {
+    for (std::uint32_t rank = 0; rank < size; ++rank)
+        processes_.start([&, rank] {
+            Member member(*GetParam(), stage(), Rank{rank}, size);
+            if (!raw) member.meet();
+            body(member);
+            return 0;
+        });
+    waited_.assign(size, false);
+}
+
+void Conformance::expect_well(std::size_t rank) {
+    waited_[rank] = true;
+    const Ending ending = processes_.wait(rank);
+    EXPECT_TRUE(ending.well()) << "rank " << rank << ": " << ending.text();
+}
+
+void Conformance::expect_killed(std::size_t rank) {
+    waited_[rank] = true;
+    const Ending ending = processes_.wait(rank);
+    EXPECT_TRUE(ending.killed_by(SIGKILL)) << "rank " << rank << ": " << ending.text();
+}
+
+void Conformance::expect_all_well() {
+    for (std::size_t rank = 0; rank < waited_.size(); ++rank)
+        if (!waited_[rank]) expect_well(rank);
+}
+
+void Conformance::await_word(std::size_t index, std::uint64_t least) {
+    const std::uint64_t deadline = now_ns() + kDeadlineNs;
+    while (stage().words[index].load() < least && now_ns() < deadline)
+        usleep(100);
+    ASSERT_GE(stage().words[index].load(), least);
+}
+
+}  // namespace coppice::testing
