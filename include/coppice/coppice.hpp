@@ -165,8 +165,7 @@ class Context {
     coppice_context_t* handle_ = nullptr;
 };
 
-// ------------------------------------------------------------------------------------------- requests and
-// views ---
+// ---------------------------------------------------------------------------------- requests and views ---
 
 // The payload of a finished broadcast, in the memory in which it landed. A View that is kept for a whole
 // window of further broadcasts holds them up.

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Installs what Coppice needs on Debian 12 and is not there yet. Says nothing when nothing is missing.
+#   tools/setup.sh            what building, running and testing need
+#   tools/setup.sh --develop  also what contributors need: formatter, linters, valgrind, the MPI to compare with
+#   tools/setup.sh --check    only tells what is missing; exit code 1 if anything is
+set -euo pipefail
+
+# The one list of packages. docs/dependencies.md says why each is there.
+build=(g++ meson ninja-build pkg-config libucx-dev libhwloc-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  libexpected-dev libgtest-dev libgmock-dev libbenchmark-dev)
+run=(iproute2 python3)
+develop=(clang-format clang-tidy shellcheck valgrind ccache libopenmpi-dev openmpi-bin)
+
+usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
+
+check_only=false
+wanted=("${build[@]}" "${run[@]}")
+for argument in "$@"; do
+  case $argument in
+    --check) check_only=true ;;
+    --develop) wanted+=("${develop[@]}") ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "setup.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "setup.sh: this is no Debian. Install what corresponds to these packages of Debian 12, then build:" >&2
+  echo "  ${wanted[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  # shellcheck disable=SC2016 # the format is dpkg's, not the shell's
+  states=$(dpkg-query -W -f '${db:Status-Status} ' "$package" 2>/dev/null || true)
+  [[ " $states" == *" installed "* ]] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if $check_only; then
+  echo "Missing packages: ${missing[*]}"
+  exit 1
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup.sh: these packages are missing and there is no sudo to install them with; as root, run" >&2
+    echo "  apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+log=$(mktemp "${TMPDIR:-/tmp}/coppice-setup.XXXXXX")
+trap 'rm -f "$log"' EXIT
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
+    -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1
+}
+echo "Installing ${#missing[@]} packages with apt-get${as_root[0]:+ through sudo}: ${missing[*]}"
+if ! apt update; then
+  # Old lists, or a single broken source among good ones, may still do.
+  echo "setup.sh: apt-get update failed; going on with the package lists that are here" >&2
+fi
+if ! apt install --no-install-recommends "${missing[@]}"; then
+  cat "$log" >&2
+  echo "setup.sh: apt-get install failed, see above" >&2
+  exit 1
+fi
+echo "Installed."
