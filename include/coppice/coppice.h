@@ -58,7 +58,7 @@ COPPICE_API const char* coppice_status_string(coppice_status_t status);
  * failing call. */
 COPPICE_API const char* coppice_last_error(void);
 
-/* "0.1.0", the library's that is linked at run time. */
+/* The version of the library that is linked at run time, as "major.minor.patch". */
 COPPICE_API const char* coppice_version(void);
 
 /* -------------------------------------------------------------------------------------------- context --- */

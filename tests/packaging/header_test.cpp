@@ -1,0 +1,144 @@
+// coppice.hpp over the real library, with groups of one rank: what RAII adds to the C interface.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <coppice/coppice.hpp>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+using namespace std::chrono_literals;
+using coppice::Status;
+
+coppice::GroupOptions alone() {
+    coppice::GroupOptions options;
+    options.rank = 0;
+    options.size = 1;
+    options.exchange = [](std::span<const std::byte> mine, std::span<std::byte> all) {
+        std::memcpy(all.data(), mine.data(), mine.size());
+        return mine.size() == all.size();
+    };
+    return options;
+}
+
+TEST(Header, LinksTheVersionItWasBuiltWith) {
+    EXPECT_STREQ(coppice::version(), COPPICE_VERSION);
+}
+
+TEST(Header, EveryStatusHasASentence) {
+    for (int number = COPPICE_ERR_INTERNAL; number <= COPPICE_IN_PROGRESS; ++number) {
+        EXPECT_STRNE(coppice::to_string(Status{number}), "") << number;
+    }
+    EXPECT_NE(coppice::to_string(Status{-4711}), nullptr);
+}
+
+TEST(Header, ThrowsWhatTryReturns) {
+    const coppice::ContextOptions options{.transports = "pigeon"};
+    coppice::Context context;
+    EXPECT_EQ(coppice::Context::try_create(options, context), Status::kConfig);
+    EXPECT_FALSE(context);
+    try {
+        static_cast<void>(coppice::Context::create(options));
+        FAIL() << "did not throw";
+    } catch (const coppice::Error& error) {
+        EXPECT_EQ(error.status(), Status::kConfig);
+        EXPECT_NE(std::string(error.what()).find("pigeon"), std::string::npos) << error.what();
+    }
+}
+
+TEST(Header, AGroupOfOneBroadcastsToItself) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    EXPECT_EQ(group.rank(), 0U);
+    EXPECT_EQ(group.size(), 1U);
+    EXPECT_TRUE(group.failed().empty());
+    std::array<std::byte, 16> payload{};
+    payload[3] = std::byte{42};
+    EXPECT_EQ(group.broadcast(payload, 0).size(), payload.size());
+    auto request = group.broadcast_nb(payload, 0);
+    EXPECT_EQ(request.wait(60s), payload.size());
+    const coppice::View view = group.broadcast_view(payload, 0, 60s);
+    ASSERT_EQ(view.bytes().size(), payload.size());
+    EXPECT_EQ(view.bytes()[3], std::byte{42});
+}
+
+TEST(Header, AViewIsTakenFromItsRequest) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    const std::array<std::byte, 8> payload{std::byte{7}};
+    auto request = group.broadcast_view_nb(payload, 0);
+    request.wait(60s);
+    const coppice::View view = request.take_view();
+    EXPECT_FALSE(request);
+    EXPECT_TRUE(view);
+    EXPECT_EQ(view.bytes()[0], std::byte{7});
+}
+
+TEST(Header, OutParametersKeepTheirValueOnErrors) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    std::array<std::byte, 8> payload{};
+    std::size_t received = 4711;
+    EXPECT_EQ(group.try_broadcast(payload, 17, received), Status::kOutOfRange);
+    EXPECT_EQ(received, 4711U);
+    coppice::Request request;
+    EXPECT_EQ(group.try_broadcast_nb(payload, 17, request), Status::kOutOfRange);
+    EXPECT_FALSE(request);
+}
+
+TEST(Header, MovedFromObjectsAreEmptyAndGroupsSurviveTheMove) {
+    auto first = coppice::Context::create();
+    auto context = std::move(first);
+    EXPECT_FALSE(first);
+    auto one = coppice::Group::create(context, alone());
+    auto two = coppice::Group::create(context, alone());
+    coppice_group_t* const handle = two.native();
+    one = std::move(two);  // the first group ends here
+    EXPECT_FALSE(two);
+    EXPECT_EQ(one.native(), handle);
+    std::array<std::byte, 1> payload{};
+    EXPECT_EQ(one.broadcast(payload, 0).size(), 1U);
+}
+
+TEST(Header, AFailedExchangeEndsCreation) {
+    auto context = coppice::Context::create();
+    auto options = alone();
+    options.exchange = [](auto, auto) { return false; };
+    coppice::Group group;
+    EXPECT_EQ(coppice::Group::try_create(context, options, group), Status::kBootstrap);
+    EXPECT_FALSE(group);
+}
+
+TEST(Header, WhatAnExchangeThrowsComesOutOfCreate) {
+    auto context = coppice::Context::create();
+    auto options = alone();
+    options.exchange = [](auto, auto) -> bool { throw std::out_of_range("no such board"); };
+    EXPECT_THROW(static_cast<void>(coppice::Group::create(context, options)), std::out_of_range);
+    coppice::Group group;
+    EXPECT_EQ(coppice::Group::try_create(context, options, group), Status::kBootstrap);
+}
+
+TEST(Header, LeavingEmptiesTheGroup) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    group.leave(60s);
+    EXPECT_FALSE(group);
+    context = coppice::Context();  // ends at once: no group holds it
+}
+
+TEST(Header, RegisteredMemoryIsGivenBack) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    std::array<std::byte, 4096> memory{};
+    {
+        const auto registration = group.register_memory(memory);
+        EXPECT_TRUE(registration);
+        coppice::Registration second;
+        EXPECT_EQ(group.try_register_memory(memory, second), Status::kBusy);
+    }
+    EXPECT_TRUE(group.register_memory(memory));
+}
+
+}  // namespace

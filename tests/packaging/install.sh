@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# What `meson install` installs is enough for a stranger: pkg-config finds it, the README's examples compile against it
+# without a warning, with the shared and with the static library, and run under the installed coppice-run.
+#   install.sh SOURCE_DIR BUILD_DIR VERSION
+set -euo pipefail
+source_dir=$1
+build_dir=$2
+version=$3
+stage=$(mktemp -d "${TMPDIR:-/tmp}/coppice-install.XXXXXX")
+trap 'rm -rf "$stage"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+
+DESTDIR=$stage meson install -C "$build_dir" --no-rebuild --quiet >"$stage/install.log" 2>&1 || {
+  cat "$stage/install.log"
+  fail "meson install"
+}
+pc=$(find "$stage" -name coppice.pc)
+[ -n "$pc" ] || fail "coppice.pc is not installed"
+configured=$(sed -n 's/^prefix=//p' "$pc")
+prefix=$stage$configured
+libdir=$(dirname "$(dirname "$pc")")
+bindir=$prefix/bin
+
+# The installed file speaks of the final place; here everything stands below the stage.
+mkdir "$stage/pkgconfig"
+sed "s|^prefix=.*|prefix=$prefix|" "$pc" >"$stage/pkgconfig/coppice.pc"
+export PKG_CONFIG_PATH=$stage/pkgconfig
+[ "$(pkg-config --modversion coppice)" = "$version" ] || fail "coppice.pc has version $(pkg-config --modversion coppice)"
+
+for file in "$prefix/include/coppice/coppice.h" "$prefix/include/coppice/coppice.hpp" "$libdir/libcoppice.a" \
+  "$libdir/libcoppice.so" "$libdir/libcoppice.so.0" "$libdir/libcoppice.so.$version" \
+  "$bindir/coppice-run" "$bindir/coppice-perf" "$bindir/coppice-info" \
+  "$prefix/share/man/man7/coppice.7" "$prefix/share/man/man1/coppice-run.1" "$prefix/share/man/man1/coppice-perf.1"; do
+  [ -e "$file" ] || fail "${file#"$stage"} is not installed"
+done
+
+# The first block of README.md in the given language.
+example() { awk -v fence="\`\`\`$1" '$0 == fence { inside = 1; next } inside && /^```/ { exit } inside' "$source_dir/README.md"; }
+example c >"$stage/hello.c"
+example cpp >"$stage/hello.cpp"
+if [ ! -s "$stage/hello.c" ] || [ ! -s "$stage/hello.cpp" ]; then fail "README.md has no example"; fi
+
+warnings=(-Wall -Wextra -Wpedantic -Werror)
+# A library that was built with a sanitizer needs the sanitizer's runtime in its users too.
+sanitize=()
+[ "${4:-none}" = none ] || sanitize=("-fsanitize=$4")
+read -ra cflags <<<"$(pkg-config --cflags coppice)"
+read -ra shared <<<"$(pkg-config --libs coppice)"
+read -ra static <<<"$(pkg-config --static --libs coppice)"
+static=("${static[@]/#-lcoppice/-l:libcoppice.a}")
+cc=${CC:-cc}
+cxx=${CXX:-c++}
+$cc -std=c11 -D_POSIX_C_SOURCE=200809L "${warnings[@]}" "${sanitize[@]}" "$stage/hello.c" -o "$stage/c-shared" "${cflags[@]}" "${shared[@]}"
+$cc -std=c11 -D_POSIX_C_SOURCE=200809L "${warnings[@]}" "${sanitize[@]}" "$stage/hello.c" -o "$stage/c-static" "${cflags[@]}" "${static[@]}"
+$cxx -std=c++20 "${warnings[@]}" "${sanitize[@]}" "$stage/hello.cpp" -o "$stage/cpp-shared" "${cflags[@]}" "${shared[@]}"
+$cxx -std=c++20 "${warnings[@]}" "${sanitize[@]}" "$stage/hello.cpp" -o "$stage/cpp-static" "${cflags[@]}" "${static[@]}"
+for program in c-static cpp-static; do
+  if ldd "$stage/$program" | grep -q libcoppice; then fail "$program needs libcoppice.so"; fi
+done
+
+export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+for program in c-shared c-static cpp-shared cpp-static; do
+  output=$("$bindir/coppice-run" -n 4 --timeout 120 "$stage/$program") || fail "$program: $output"
+  # All four ranks print the same line: what the root sent.
+  if [ "$(wc -l <<<"$output")" -ne 4 ] || [ "$(sort -u <<<"$output" | wc -l)" -ne 1 ]; then fail "$program printed: $output"; fi
+  echo "$program: $(head -n 1 <<<"$output")"
+done
+"$bindir/coppice-info" >/dev/null || fail "coppice-info"
