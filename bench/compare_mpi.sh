@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# Coppice's broadcast beside Open MPI's and beside the floor, all in one run.
+#
+#   bench/compare_mpi.sh [--transport ucx | --dead] [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "2 4 …"]
+#
+# Rounds of all candidates alternate, because a machine's speed drifts; each candidate gives one median a round, and the
+# figure is the median of those with their least and greatest. Every candidate is measured by the same code (measure.h):
+# µs from the root's call until the last rank has returned from its own.
+#
+#   (nothing)         one host: floor, Open MPI over shared memory (its better setting), Coppice opportunistic:1, checked
+#   --transport ucx   Coppice over UCX/TCP on loopback for every pair, beside Open MPI over TCP, the better of ob1 and UCX
+#   --dead            3 of 16 ranks dead before the run, beside the same without
+#
+# Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+build=$here/../build
+mode=shm rounds="" iterations=4000 json="" ranks="" quick=0
+
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+complain() { echo "compare_mpi.sh: $*" >&2; exit 2; }
+value() { [ $# -ge 2 ] || complain "$1 needs a value"; }
+while [ $# -gt 0 ]; do
+    case $1 in
+        --transport) value "$@"; [ "$2" = ucx ] || complain "--transport $2: only ucx is known"; mode=ucx; shift ;;
+        --dead) mode=dead ;;
+        --quick) quick=1 ;;
+        --json) value "$@"; json=$2; shift ;;
+        --build) value "$@"; build=$2; shift ;;
+        --rounds) value "$@"; [[ $2 =~ ^[1-9][0-9]*$ ]] || complain "--rounds $2: a number is wanted"; rounds=$2; shift ;;
+        --ranks) value "$@"; [[ $2 =~ ^[0-9\ ]+$ ]] || complain "--ranks $2: numbers are wanted"; ranks=$2; shift ;;
+        -h | --help) usage; exit 0 ;;
+        *) complain "unknown option $1 (see --help)" ;;
+    esac
+    shift
+done
+if [ $quick = 1 ]; then iterations=1000 rounds=${rounds:-3}; fi
+rounds=${rounds:-9}
+
+launcher=$build/tools/coppice-run perf=$build/bench/coppice-perf floor=$build/bench/floor
+for file in "$launcher" "$perf" "$floor"; do
+    [ -x "$file" ] || complain "$file is missing: build first, or name the build directory with --build"
+done
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+raw=$scratch/raw
+: >"$raw"
+
+if [ $mode != dead ]; then
+    missing=""
+    command -v mpicc >/dev/null || missing="libopenmpi-dev"
+    command -v mpirun >/dev/null || missing="$missing openmpi-bin"
+    [ -z "$missing" ] || complain "Open MPI is missing; install the Debian packages: $missing"
+    mpirun --version 2>&1 | grep -q "Open MPI" || complain "mpirun is not Open MPI's: $(command -v mpirun)"
+    mpicc -O2 -o "$scratch/mpi_bcast" "$here/mpi_bcast.c" -lm
+fi
+
+# The median of a benchmark's last result line.
+typical() { awk '$1 ~ /^[0-9]+$/ && NF >= 9 && $2 ~ /^[0-9]+$/ { median = $5 } END { print median }'; }
+
+# measure CANDIDATE RANKS BYTES COMMAND…: runs it and notes its median.
+measure() {
+    local candidate=$1 count=$2 bytes=$3 median
+    shift 3
+    median=$(timeout 300 "$@" 2>"$scratch/stderr" | typical) || true
+    if [ -z "$median" ]; then
+        echo "compare_mpi.sh: $candidate at $count ranks, $bytes bytes gave no figure: $*" >&2
+        tail -5 "$scratch/stderr" >&2
+        return 0
+    fi
+    echo "$candidate $count $bytes $median" >>"$raw"
+}
+
+# mpi CANDIDATE RANKS BYTES MPIRUN-OPTIONS…
+mpi() {
+    local candidate=$1 count=$2 bytes=$3
+    shift 3
+    # mpi_bcast pins rank mod cores itself, as coppice-run does. Yielding costs 50 % where every rank has a core.
+    local yield=0
+    [ "$count" -le "$(nproc)" ] || yield=1
+    measure "$candidate" "$count" "$bytes" mpirun --allow-run-as-root --oversubscribe --bind-to none \
+        --mca mpi_yield_when_idle "$yield" "$@" -n "$count" "$scratch/mpi_bcast" "$bytes" "$iterations"
+}
+mpi_ucx() {
+    local tls=$1 candidate=$2 count=$3 bytes=$4
+    mpi "$candidate" "$count" "$bytes" --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x "UCX_TLS=$tls"
+}
+# coppice CANDIDATE RANKS BYTES OPTIONS…
+coppice() {
+    local candidate=$1 count=$2 bytes=$3
+    shift 3
+    measure "$candidate" "$count" "$bytes" "$launcher" -n "$count" "$perf" broadcast -s "$bytes" -n "$iterations" \
+        -w $((iterations / 10)) --metric "done" "$@"
+}
+
+case $mode in
+    shm)
+        candidates="floor openmpi openmpi-ucx coppice-opportunistic:1 coppice-checked" sizes="8 256"
+        : "${ranks:=2 4 8 16 32}"
+        one() {
+            measure floor "$1" "$2" "$floor" "$1" "$2" "$iterations"
+            mpi openmpi "$1" "$2"
+            mpi_ucx posix,self openmpi-ucx "$1" "$2"
+            coppice coppice-opportunistic:1 "$1" "$2" --correction opportunistic:1
+            coppice coppice-checked "$1" "$2" --correction checked
+        } ;;
+    ucx)
+        candidates="openmpi-tcp openmpi-ucx-tcp coppice-opportunistic:1 coppice-checked" sizes="8"
+        : "${ranks:=2 4 8 16}"
+        one() {
+            mpi openmpi-tcp "$1" "$2" --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo
+            mpi_ucx tcp,self openmpi-ucx-tcp "$1" "$2"
+            COPPICE_TRANSPORT=ucx coppice coppice-opportunistic:1 "$1" "$2" --correction opportunistic:1
+            COPPICE_TRANSPORT=ucx coppice coppice-checked "$1" "$2" --correction checked
+        } ;;
+    dead)
+        candidates="opportunistic:1 opportunistic:1-3-dead checked checked-3-dead flat-checked flat-checked-3-dead"
+        sizes="8" ranks="16"
+        one() {
+            local dead=3,7,11
+            coppice opportunistic:1 "$1" "$2" --correction opportunistic:1
+            coppice opportunistic:1-3-dead "$1" "$2" --correction opportunistic:1 --dead $dead
+            coppice checked "$1" "$2" --correction checked
+            coppice checked-3-dead "$1" "$2" --correction checked --dead $dead
+            coppice flat-checked "$1" "$2" --correction checked --hierarchy flat
+            coppice flat-checked-3-dead "$1" "$2" --correction checked --hierarchy flat --dead $dead
+        } ;;
+esac
+
+for ((round = 1; round <= rounds; ++round)); do
+    for bytes in $sizes; do
+        for count in $ranks; do one "$count" "$bytes"; done
+    done
+    [ -t 2 ] && echo "round $round of $rounds" >&2
+done
+
+# Median, least and greatest per candidate, ranks and bytes.
+sort -k1,1 -k2,2n -k3,3n -k4,4g "$raw" | awk '
+    function out() { if (n) print key, n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2, v[1], v[n], n }
+    { if ($1 " " $2 " " $3 != key) { out(); key = $1 " " $2 " " $3; n = 0 } v[++n] = $4 }
+    END { out() }' >"$scratch/medians"
+
+awk -v mode=$mode -v candidates="$candidates" -v sizes="$sizes" -v ranks="$ranks" '
+    { median[$1, $2, $3] = $4; least[$1, $2, $3] = $5; greatest[$1, $2, $3] = $6 }
+    # The better of the rivals; the failure-free run is the rival of the one with dead ranks.
+    function rival(name, r, b,    best, other, i, n, list) {
+        if (mode == "dead") { sub(/-3-dead$/, "", name); return median[name, r, b] }
+        n = split("openmpi openmpi-ucx openmpi-tcp openmpi-ucx-tcp", list, " ")
+        for (i = 1; i <= n; ++i) {
+            other = median[list[i], r, b]
+            if (other != "" && (best == "" || other + 0 < best + 0)) best = other
+        }
+        return best
+    }
+    function ratio(a, b) { return a != "" && b > 0 ? sprintf("%.2f", a / b) : "-" }
+    BEGIN { limit = mode == "dead" ? 1.3 : 1.0 }
+    END {
+        printf "%-6s %-6s %-26s %9s %19s  %s\n", "bytes", "ranks", "", "median us", "min..max of rounds",
+               mode == "dead" ? "/failure-free" : mode == "shm" ? "/Open MPI  /floor" : "/Open MPI"
+        nb = split(sizes, B, " "); nr = split(ranks, R, " "); nc = split(candidates, C, " ")
+        for (b = 1; b <= nb; ++b) for (r = 1; r <= nr; ++r) for (c = 1; c <= nc; ++c) {
+            m = median[C[c], R[r], B[b]]
+            if (m == "") { printf "%-6s %-6s %-26s no figure\n", B[b], R[r], C[c]; continue }
+            line = sprintf("%-6s %-6s %-26s %9.2f %9.2f..%-8.2f", B[b], R[r], C[c], m, least[C[c], R[r], B[b]],
+                           greatest[C[c], R[r], B[b]])
+            if (mode == "dead" ? C[c] ~ /-3-dead$/ : C[c] ~ /^coppice/) {
+                q = ratio(m, rival(C[c], R[r], B[b]))
+                line = line sprintf("  %9s", q)
+                if (mode == "shm") line = line sprintf(" %7s", ratio(m, median["floor", R[r], B[b]]))
+                if (q != "-" && q > limit) line = line "   FALLS SHORT"
+            }
+            print line
+        }
+    }' "$scratch/medians"
+
+if [ -n "$json" ]; then
+    awk -v mode=$mode 'BEGIN { printf "{\"mode\": \"%s\", \"unit\": \"us\", \"figures\": [", mode }
+        { printf "%s\n  {\"candidate\": \"%s\", \"ranks\": %d, \"bytes\": %d, \"median\": %s, \"min\": %s, \"max\": %s, \"rounds\": %d}",
+                 (NR > 1 ? "," : ""), $1, $2, $3, $4, $5, $6, $7 }
+        END { print "\n]}" }' "$scratch/medians" >"$json"
+fi

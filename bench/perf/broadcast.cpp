@@ -1,0 +1,317 @@
+#include "perf/broadcast.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
+
+#include "perf/report.hpp"
+#include "perf/session.hpp"
+
+namespace perf {
+
+namespace {
+
+constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;  // bytes of time stamps
+constexpr std::uint64_t kProgressEvery = 250'000'000;          // ns between two progress lines
+constexpr std::uint64_t kNoticeLimit = 5'000'000'000;  // ns that the report waits for late notices of deaths
+
+int complain(std::uint32_t rank, const Failure& failure) {
+    fmt::print(stderr, "coppice-perf: rank {}: {}\n", rank, failure.message);
+    return failure.exit_code;
+}
+
+class Run {
+  public:
+    Run(Session& session, const GroupSettings& group, const BroadcastSettings& settings)
+        : session_(session), settings_(settings), group_(group) {}
+
+    std::optional<Failure> check();
+    std::optional<Failure> execute();
+    bool clean() const { return clean_; }
+
+  private:
+    std::optional<Failure> bury_the_dead();
+    std::optional<Failure> one_size(std::uint64_t bytes);
+    std::optional<Failure> one_broadcast(std::uint64_t bytes, measure_stamp_t& stamp);
+    std::optional<Failure> count(coppice_status_t status, std::span<const std::byte> payload,
+                                 std::uint64_t bytes);
+    coppice_status_t broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received);
+    coppice_status_t broadcast_view(std::uint64_t bytes, std::uint32_t root);
+    std::optional<Failure> wait_for_turn();
+    std::optional<Failure> tell();
+    void show_progress(std::uint64_t done, std::uint64_t all);
+    std::vector<std::uint64_t> sizes() const;
+    Tally& tally() { return Record(session_.area(), session_.rank()).tally(); }
+
+    Session& session_;
+    const BroadcastSettings& settings_;
+    const GroupSettings& group_;
+    Schedule schedule_;
+    std::optional<Report> report_;
+    std::vector<std::byte> buffer_;
+    coppice_request_t* request_ = nullptr;  // holds the view until it has been checked
+    std::span<const std::byte> view_;
+    std::uint64_t sequence_ = 0;
+    std::uint64_t start_ns_ = 0;
+    std::uint64_t shown_ns_ = 0;
+    bool clean_ = true;
+};
+
+// Everything about the options that needs the group to be known.
+std::optional<Failure> Run::check() {
+    const auto usage = [](std::string message) { return Failure{kExitUsage, std::move(message)}; };
+    schedule_.ranks = session_.ranks();
+    schedule_.rotate = settings_.root == "rotate";
+    if (!schedule_.rotate) {
+        const char* end = settings_.root.data() + settings_.root.size();
+        const auto [stop, error] = std::from_chars(settings_.root.data(), end, schedule_.root);
+        if (error != std::errc() || stop != end || schedule_.root >= session_.ranks()) {
+            return usage(fmt::format("--root {}: a rank from 0 to {} or \"rotate\" is wanted", settings_.root,
+                                     session_.ranks() - 1));
+        }
+    }
+    if (settings_.bytes > session_.info().max_payload) {
+        return usage(fmt::format("-s {}: the largest payload is {} bytes", settings_.bytes,
+                                 session_.info().max_payload));
+    }
+    for (const std::uint32_t rank : settings_.dead) {
+        if (rank >= session_.ranks())
+            return usage(fmt::format("--dead {}: there are {} ranks", rank, session_.ranks()));
+        if (!schedule_.rotate && rank == schedule_.root)
+            return usage(fmt::format("--dead {}: it is the root", rank));
+    }
+    if (settings_.iterations > kShareLimit / sizeof(measure_stamp_t) / session_.ranks()) {
+        return usage(fmt::format("-n {}: at {} ranks at most {} fit", settings_.iterations, session_.ranks(),
+                                 kShareLimit / sizeof(measure_stamp_t) / session_.ranks()));
+    }
+    return std::nullopt;
+}
+
+std::vector<std::uint64_t> Run::sizes() const {
+    if (!settings_.all_sizes) return {settings_.bytes};
+    const std::uint64_t largest = session_.info().max_payload;
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t bytes = 1; bytes < largest; bytes *= 2)
+        all.push_back(bytes);
+    all.push_back(largest);
+    return all;
+}
+
+std::optional<Failure> Run::bury_the_dead() {
+    const auto& dead = settings_.dead;
+    if (std::find(dead.begin(), dead.end(), session_.rank()) != dead.end()) kill(getpid(), SIGKILL);
+    return session_.wait_until("the death of the ranks of --dead", [&] {
+        return std::all_of(dead.begin(), dead.end(),
+                           [this](std::uint32_t rank) { return session_.is_dead(rank); });
+    });
+}
+
+std::optional<Failure> Run::execute() {
+    if (auto failure = session_.share(settings_.iterations, Record::bytes(session_.ranks()))) return failure;
+    if (auto failure = bury_the_dead()) return failure;
+    buffer_.resize(session_.info().max_payload);
+    report_.emplace(session_, group_, settings_, schedule_);
+    if (auto failure = session_.barrier([this] { report_->headings(); })) return failure;
+    start_ns_ = measure_now();
+    for (const std::uint64_t bytes : sizes()) {
+        if (auto failure = one_size(bytes)) return failure;
+    }
+    return tell();
+}
+
+std::optional<Failure> Run::one_size(std::uint64_t bytes) {
+    const std::uint64_t first = sequence_ + settings_.warmup, all = settings_.warmup + settings_.iterations;
+    measure_clear_row(session_.area(), session_.rank());
+    measure_stamp_t* row = measure_row(session_.area(), session_.rank());
+    if (auto failure = session_.barrier()) return failure;
+    std::uint64_t begun_ns = measure_now();
+    for (std::uint64_t i = 0; i < all; ++i) {
+        measure_stamp_t stamp{};
+        if (i == settings_.warmup) begun_ns = measure_now();
+        if (auto failure = one_broadcast(bytes, stamp)) return failure;
+        if (i >= settings_.warmup) row[i - settings_.warmup] = stamp;
+        if (i % 256 == 255) show_progress(i, all);
+    }
+    const std::uint64_t elapsed_ns = measure_now() - begun_ns;
+    return session_.barrier([&] { report_->size_done(bytes, first, elapsed_ns); });
+}
+
+std::optional<Failure> Run::one_broadcast(std::uint64_t bytes, measure_stamp_t& stamp) {
+    const std::uint32_t root = schedule_.root_of(sequence_);
+    if (root == session_.rank() && settings_.verify) fill_payload({buffer_.data(), bytes}, sequence_, root);
+    if (!settings_.back_to_back) {
+        if (auto failure = session_.barrier()) return failure;
+    }
+    if (settings_.staggered) {
+        if (auto failure = wait_for_turn()) return failure;
+    }
+    std::size_t received = bytes;
+    stamp.start = measure_now();
+    const coppice_status_t status =
+        settings_.view ? broadcast_view(bytes, root) : broadcast(bytes, root, received);
+    const std::uint64_t end = measure_now();
+    if (status == COPPICE_OK) stamp.end = end;
+    const auto payload = settings_.view
+                             ? view_
+                             : std::span<const std::byte>(buffer_.data(), std::min(received, buffer_.size()));
+    auto failure = count(status, payload, bytes);
+    coppice_request_free(request_);
+    request_ = nullptr;
+    ++sequence_;
+    Tally& mine = tally();
+    mine.last_sign = end;
+    __atomic_store_n(&mine.finished, sequence_, __ATOMIC_RELEASE);
+    return failure;
+}
+
+coppice_status_t Run::broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received) {
+    const bool sends = root == session_.rank();
+    return coppice_broadcast(session_.group(), buffer_.data(), sends ? bytes : buffer_.size(), root,
+                             &received, session_.timeout_ns());
+}
+
+coppice_status_t Run::broadcast_view(std::uint64_t bytes, std::uint32_t root) {
+    const std::uint64_t deadline = measure_now() + session_.timeout_ns();
+    coppice_status_t status = COPPICE_ERR_BUSY;
+    while (true) {
+        status = coppice_broadcast_view_nb(session_.group(), buffer_.data(), bytes, root, &request_);
+        if (status != COPPICE_ERR_BUSY || measure_now() > deadline) break;
+        status = coppice_progress(session_.context());
+        if (status != COPPICE_OK) return status;
+        sched_yield();
+    }
+    if (status != COPPICE_OK) return status;
+    status = coppice_request_wait(request_, nullptr, session_.timeout_ns());
+    if (status != COPPICE_OK) return status;
+    const void* memory = nullptr;
+    std::size_t size = 0;
+    status = coppice_request_view(request_, &memory, &size);
+    view_ = {static_cast<const std::byte*>(memory), size};
+    return status;
+}
+
+// Sorts one broadcast's end into the tally. A Failure when this rank can't go on.
+std::optional<Failure> Run::count(coppice_status_t status, std::span<const std::byte> payload,
+                                  std::uint64_t bytes) {
+    Tally& mine = tally();
+    const std::uint32_t root = schedule_.root_of(sequence_);
+    switch (status) {
+        case COPPICE_OK:
+            break;
+        case COPPICE_ERR_ROOT_FAILED:
+            session_.learn_failures();
+            ++(session_.is_dead(root) ? mine.root_failed : mine.lost);
+            return std::nullopt;
+        case COPPICE_ERR_PEER_FAILED:
+            ++mine.lost;
+            return std::nullopt;
+        default:
+            return library_failure(fmt::format("broadcast {} (root {}, {} bytes)", sequence_, root, bytes),
+                                   status);
+    }
+    ++mine.deliveries;
+    if (!settings_.verify) return std::nullopt;
+    const Verdict verdict = check_payload(payload, bytes, sequence_, schedule_);
+    mine.duplicate += verdict == Verdict::earlier;
+    mine.lost += verdict == Verdict::later;
+    mine.corrupt += verdict == Verdict::corrupt;
+    // So that a buffer which is not written at all does not pass for the last payload's second delivery.
+    if (root != session_.rank() && !settings_.view) std::fill_n(buffer_.begin(), bytes, std::byte{0xee});
+    return std::nullopt;
+}
+
+// Staggered: ranks call one after the other, the root first, so that nobody ever waits inside the library.
+std::optional<Failure> Run::wait_for_turn() {
+    const std::uint32_t root = schedule_.root_of(sequence_);
+    if (session_.rank() == root) return std::nullopt;
+    const std::uint32_t before = (session_.rank() + session_.ranks() - 1) % session_.ranks();
+    const Record predecessor(session_.area(), before);
+    const auto ready = [&] {
+        return __atomic_load_n(&predecessor.tally().finished, __ATOMIC_ACQUIRE) > sequence_ ||
+               session_.is_dead(before);
+    };
+    for (int polls = 0; polls < 1'000'000 && !ready(); ++polls)
+        sched_yield();
+    return session_.wait_until("the rank before", ready);
+}
+
+// Everybody writes down whose death it knows; then waits a little until it knows of all that anybody knows
+// of.
+std::optional<Failure> Run::tell() {
+    const auto write_down = [this] {
+        for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+            __atomic_store_n(&Record(session_.area(), session_.rank()).noticed(rank), session_.noticed(rank),
+                             __ATOMIC_RELEASE);
+        }
+    };
+    const auto knows_all = [this] {
+        for (std::uint32_t witness = 0; witness < session_.ranks(); ++witness) {
+            for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+                const Record record(session_.area(), witness);
+                if (__atomic_load_n(&record.noticed(rank), __ATOMIC_ACQUIRE) != 0 && !session_.is_dead(rank))
+                    return false;
+            }
+        }
+        return true;
+    };
+    write_down();
+    if (auto failure = session_.barrier()) return failure;
+    const std::uint64_t limit = measure_now() + kNoticeLimit;
+    auto failure = session_.wait_until("notices", [&] { return knows_all() || measure_now() > limit; });
+    if (failure) return failure;
+    write_down();
+    if (shown_ns_ != 0) fmt::print(stderr, "\r{:60}\r", "");
+    std::optional<Failure> trouble;
+    failure = session_.barrier([&] {
+        report_->summary(start_ns_);
+        clean_ = report_->clean();
+        if (!settings_.json_file.empty()) trouble = report_->write_json();
+    });
+    const Tally& mine = tally();
+    clean_ = clean_ && mine.lost == 0 && mine.corrupt == 0 && mine.duplicate == 0;
+    return failure ? failure : trouble;
+}
+
+void Run::show_progress(std::uint64_t done, std::uint64_t all) {
+    const std::uint64_t now = measure_now();
+    if (now - std::max(shown_ns_, start_ns_) < kProgressEvery || isatty(STDERR_FILENO) == 0) return;
+    std::uint32_t dead = 0;
+    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+        if (session_.is_dead(rank)) {
+            ++dead;
+        } else if (rank < session_.rank() && dead == rank) {
+            return;  // a lower rank lives: it shows
+        }
+    }
+    shown_ns_ = now;
+    fmt::print(stderr, "\r{} of {} broadcasts, {} ranks dead ", done, all, dead);
+    std::fflush(stderr);
+}
+
+}  // namespace
+
+int run_broadcast(const GroupSettings& group, const BroadcastSettings& settings) {
+    Session session;
+    if (auto failure = session.open(group)) {
+        // Settings that nobody takes are told once, by rank 0; other troubles by everybody who has them.
+        const char* rank = std::getenv("COPPICE_RANK");
+        if (failure->exit_code == kExitUsage && rank != nullptr && std::string_view(rank) != "0") return kExitUsage;
+        fmt::print(stderr, "coppice-perf: {}\n", failure->message);
+        return failure->exit_code;
+    }
+    Run run(session, group, settings);
+    if (auto failure = run.check()) {
+        // The same everywhere: told once.
+        return session.rank() == 0 ? complain(0, *failure) : failure->exit_code;
+    }
+    if (auto failure = run.execute()) return complain(session.rank(), *failure);
+    if (auto failure = session.close()) return complain(session.rank(), *failure);
+    return run.clean() ? kExitOk : kExitFailed;
+}
+
+}  // namespace perf

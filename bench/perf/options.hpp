@@ -1,0 +1,39 @@
+// What can be asked of coppice-perf, as its command line gives it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+// How a program of ours ends.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // the run failed, or something was lost, corrupt or duplicate
+inline constexpr int kExitUsage = 2;   // an option or setting is wrong; it is named
+
+// Of every group, whatever is measured. Empty or 0: the environment's value, else the library's default.
+struct GroupSettings {
+    std::string tree;
+    std::string correction;
+    std::string hierarchy;
+    std::uint32_t window = 0;
+    double timeout_s = 60;
+};
+
+struct BroadcastSettings {
+    std::uint64_t bytes = 8;
+    bool all_sizes = false;
+    std::uint64_t iterations = 1000;
+    std::uint64_t warmup = 100;
+    std::string root = "0";  // a rank, or "rotate"
+    std::string metric = "both";
+    std::vector<std::uint32_t> dead;
+    std::string json_file;
+    bool verify = false;
+    bool view = false;
+    bool back_to_back = false;
+    bool staggered = false;
+};
+
+}  // namespace perf

@@ -1,0 +1,184 @@
+#include "perf/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+namespace perf {
+
+namespace {
+
+nlohmann::json to_json(const measure_stats_t& stats) {
+    return {{"t_min", stats.min},           {"t_max", stats.max},         {"t_typical", stats.typical},
+            {"t_avg", stats.average},       {"t_stdev", stats.deviation}, {"percentile_99", stats.p99},
+            {"percentile_99_9", stats.p999}};
+}
+
+std::string chosen(const std::string& option, const char* variable) {
+    if (!option.empty()) return option;
+    const char* value = std::getenv(variable);
+    return value != nullptr && *value != '\0' ? value : "default";
+}
+
+struct Spread {
+    double min = 0, median = 0, max = 0;
+};
+
+Spread spread(std::vector<double>& values) {
+    const measure_stats_t stats = measure_statistics(values.data(), values.size());
+    return {stats.min, stats.typical, stats.max};
+}
+
+}  // namespace
+
+Report::Report(Session& session, const GroupSettings& group, const BroadcastSettings& settings,
+               const Schedule& schedule)
+    : session_(session), settings_(settings), schedule_(schedule) {
+    json_ = {{"benchmark", "broadcast"},
+             {"version", coppice_version()},
+             {"ranks", session.ranks()},
+             {"positions", session.info().hosts},
+             {"window", session.info().window},
+             {"tree", chosen(group.tree, "COPPICE_TREE")},
+             {"correction", chosen(group.correction, "COPPICE_CORRECTION")},
+             {"hierarchy", chosen(group.hierarchy, "COPPICE_HIERARCHY")},
+             {"transport", chosen("", "COPPICE_TRANSPORT")},
+             {"root", settings.root},
+             {"warmup", settings.warmup},
+             {"verify", settings.verify},
+             {"view", settings.view},
+             {"back_to_back", settings.back_to_back},
+             {"dead_before_the_run", settings.dead},
+             {"unit", "us"},
+             {"sizes", nlohmann::json::array()},
+             {"died", nlohmann::json::array()}};
+}
+
+void Report::headings() const {
+    const auto text = [this](const char* key) { return json_[key].get<std::string>(); };
+    fmt::print(
+        "# coppice {} broadcast: {} ranks, {} positions, root {}, tree {}, correction {}, hierarchy {}, "
+        "transport {}, window {}\n",
+        text("version"), session_.ranks(), session_.info().hosts, settings_.root, text("tree"),
+        text("correction"), text("hierarchy"), text("transport"), session_.info().window);
+    fmt::print("# {}\n", settings_.metric == "osu"
+                             ? "osu: mean over live ranks of the call's duration"
+                             : "done: the root's call -> the last live rank has the payload");
+    fmt::print("{}{}\n", MEASURE_HEADINGS, settings_.metric == "both" ? "   osu_avg[usec]" : "");
+    std::fflush(stdout);
+}
+
+void Report::size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t elapsed_ns) {
+    std::vector<double> done, osu;
+    done.reserve(settings_.iterations);
+    osu.reserve(settings_.iterations);
+    for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+        double one_done = 0, one_osu = 0;
+        if (!measure_evaluate(session_.area(), i, schedule_.root_of(first + i), &one_done, &one_osu))
+            continue;
+        done.push_back(one_done);
+        osu.push_back(one_osu);
+    }
+    const measure_stats_t done_stats = measure_statistics(done.data(), done.size());
+    const measure_stats_t osu_stats = measure_statistics(osu.data(), osu.size());
+    measure_print(stdout, bytes, settings_.metric == "osu" ? &osu_stats : &done_stats);
+    if (settings_.metric == "both") fmt::print(" {:<.2f}", osu_stats.average);
+    fmt::print("\n");
+    nlohmann::json line = {{"bytes", bytes}, {"iterations", done_stats.count}};
+    if (settings_.metric != "osu") line["done"] = to_json(done_stats);
+    if (settings_.metric != "done") line["osu"] = to_json(osu_stats);
+    if (settings_.back_to_back && elapsed_ns > 0) {
+        const double rate = static_cast<double>(settings_.iterations) * 1e9 / static_cast<double>(elapsed_ns);
+        fmt::print("# {:.0f} broadcasts per second\n", rate);
+        line["broadcasts_per_second"] = rate;
+    }
+    std::fflush(stdout);
+    json_["sizes"].push_back(std::move(line));
+}
+
+bool Report::dead_before_run(std::uint32_t rank) const {
+    return std::find(settings_.dead.begin(), settings_.dead.end(), rank) != settings_.dead.end();
+}
+
+// A victim can't say when it was killed; its last time stamp is a lower bound, so the delay printed is an
+// upper bound.
+void Report::deaths(std::uint64_t start_ns) {
+    std::uint32_t died = 0, survivors = 0;
+    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+        if (!session_.is_dead(rank)) ++survivors;
+        if (session_.is_dead(rank) && !dead_before_run(rank)) ++died;
+    }
+    if (!settings_.dead.empty()) {
+        fmt::print("{} of {} ranks dead before the run\n", settings_.dead.size(), session_.ranks());
+    }
+    fmt::print("{} of {} ranks died\n", died, session_.ranks());
+    for (std::uint32_t victim = 0; victim < session_.ranks(); ++victim) {
+        if (!session_.is_dead(victim) || dead_before_run(victim)) continue;
+        const std::uint64_t last_sign = Record(session_.area(), victim).tally().last_sign;
+        std::vector<double> since_start, since_sign;
+        for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+            const std::uint64_t noticed = Record(session_.area(), rank).noticed(victim);
+            if (session_.is_dead(rank) || noticed == 0) continue;
+            since_start.push_back(noticed > start_ns ? static_cast<double>(noticed - start_ns) / 1e6 : 0);
+            since_sign.push_back(noticed > last_sign ? static_cast<double>(noticed - last_sign) / 1e3 : 0);
+        }
+        const std::size_t witnesses = since_start.size();
+        const Spread start = spread(since_start), sign = spread(since_sign);
+        fmt::print(
+            "rank {}: noticed by {} of {} survivors, ms after the start: min {:.3f} median {:.3f} max "
+            "{:.3f}; "
+            "us after its last sign of life: min {:.0f} median {:.0f} max {:.0f}\n",
+            victim, witnesses, survivors, start.min, start.median, start.max, sign.min, sign.median,
+            sign.max);
+        json_["died"].push_back(
+            {{"rank", victim},
+             {"noticed_by", witnesses},
+             {"ms_after_start", {{"min", start.min}, {"median", start.median}, {"max", start.max}}},
+             {"us_after_last_sign", {{"min", sign.min}, {"median", sign.median}, {"max", sign.max}}}});
+    }
+}
+
+void Report::summary(std::uint64_t start_ns) {
+    deaths(start_ns);
+    Tally total;
+    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+        if (session_.is_dead(rank)) continue;
+        const Tally& tally = Record(session_.area(), rank).tally();
+        total.deliveries += tally.deliveries;
+        total.lost += tally.lost;
+        total.corrupt += tally.corrupt;
+        total.duplicate += tally.duplicate;
+        total.root_failed += tally.root_failed;
+    }
+    if (total.root_failed != 0) {
+        fmt::print("{} broadcasts of dead roots were refused at survivors\n", total.root_failed);
+    }
+    if (settings_.verify) {
+        fmt::print("{} deliveries to survivors, every byte of each verified\n", total.deliveries);
+        fmt::print("lost {} corrupt {} duplicate {}\n", total.lost, total.corrupt, total.duplicate);
+    } else {
+        fmt::print("lost {} ({} deliveries; contents are checked with --verify)\n", total.lost,
+                   total.deliveries);
+    }
+    std::fflush(stdout);
+    clean_ = total.lost == 0 && total.corrupt == 0 && total.duplicate == 0;
+    json_["deliveries"] = total.deliveries;
+    json_["lost"] = total.lost;
+    json_["root_failed"] = total.root_failed;
+    if (settings_.verify) {
+        json_["corrupt"] = total.corrupt;
+        json_["duplicate"] = total.duplicate;
+    }
+}
+
+std::optional<Failure> Report::write_json() const {
+    std::ofstream file(settings_.json_file);
+    file << json_.dump(2) << '\n';
+    file.close();
+    if (!file) return Failure{kExitFailed, fmt::format("--out_json: cannot write {}", settings_.json_file)};
+    return std::nullopt;
+}
+
+}  // namespace perf
