@@ -1,11 +1,13 @@
 // Broadcast trees as pure functions of (shape, P, position): no state that grows with P, no I/O.
 //
-// Source: Küttler et al., "Corrected Trees for Reliable Group Communication", PPoPP'19, §3.2, Equations 1 and 2.
-// (One copy of the paper bounds the k-ary children by 0 < i < k; the right bound is 0 < i ≤ k, see Figure 3.)
-// For an optimal tree whose o does not divide L the closed form is no tree; there we build in LogP order, after
-// Karp et al., "Optimal Broadcast and Summation in the LogP Model", SPAA'93: whoever can send next takes the next rank.
+// Source: Küttler et al., "Corrected Trees for Reliable Group Communication", PPoPP'19, §3.2, Equations 1
+// and 2. (One copy of the paper bounds the k-ary children by 0 < i < k; the right bound is 0 < i ≤ k, see
+// Figure 3.) For an optimal tree whose o does not divide L the closed form is no tree; there we build in LogP
+// order, after Karp et al., "Optimal Broadcast and Summation in the LogP Model", SPAA'93: whoever can send
+// next takes the next rank.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,7 +21,12 @@ namespace coppice::topology {
 
 enum class TreeShape : std::uint8_t { kary, binomial, lame, optimal, chain, star };
 
-// interleaved: PPoPP'19 Definition 1. in_order: depth-first numbering, to compare with.
+// interleaved: PPoPP'19 Definition 1 (also called so where the definition does not hold: optimal with o ∤ L).
+// in_order: depth-first numbering, to compare with; Figures 3 and 4, left. A tree that is not full is
+//  - binomial, Lamé, optimal: the full tree cut off at position P, so the largest subtree is the first
+//  child's and has
+//    the highest positions (children descend in send order);
+//  - k-ary: split as evenly as can be, children ascend in send order.
 enum class Numbering : std::uint8_t { interleaved, in_order };
 
 struct TreeSpec {
@@ -32,23 +39,39 @@ struct TreeSpec {
     bool operator==(const TreeSpec&) const = default;
 };
 
+// Lamé's k, and the same number of an optimal tree, (2o + L) / gcd(o, L), may not be larger: look-up tables
+// grow with it.
+inline constexpr std::uint32_t kMaxLameOrder = 1024;
+
+// Why no tree can be made from `spec`; nothing if one can.
+std::optional<std::string> reason_against(const TreeSpec& spec);
+
 // Reads "binomial", "kary:4", "lame:2", "optimal" or "optimal:O,L", "chain", "star", each with an optional
-// ":inorder" at its end where that numbering exists. The error lists the known names.
+// ":inorder" at its end where that numbering exists (not chain, star, nor optimal with o ∤ L). Strict: no
+// blanks, signs or leading zeros. The error lists the known names. to_string() writes what parse_tree()
+// reads.
 tl::expected<TreeSpec, std::string> parse_tree(std::string_view text);
 std::string to_string(const TreeSpec& spec);
 const std::vector<std::string_view>& known_trees();
 
-// A tree over positions 0 … P−1 with its root at 0. Cheap to copy is not promised: make one per group and share it.
-// All look-ups are const and may be called from any thread.
+// A tree over positions 0 … P−1 with its root at 0. Make one per group and share it: a copy copies the
+// tables, a few hundred bytes (at worst, near kMaxLameOrder, some hundred KiB). Nothing in it grows with P
+// but by log P.
+//
+// All look-ups are const, allocate nothing, and may be called from any thread. `position` must be below
+// processes(). child() and child_count() take constant time, the in-order Lamé and k-ary ones O(depth);
+// parent() likewise, O(log P) in an optimal tree with o ∤ L; depth() takes O(depth) parent()s at worst.
 class Tree {
   public:
-    // Refuses P = 0 or P > kMaxProcesses, order 0, and numberings that a shape does not have.
+    // Refuses P = 0 or P > kMaxProcesses and what reason_against() objects to. O(log P) time and memory; for
+    // optimal with o ∤ L both are proportional to the steps that a broadcast to P processes takes, after
+    // division by gcd(o, L).
     static tl::expected<Tree, std::string> make(const TreeSpec& spec, std::uint32_t processes);
 
     const TreeSpec& spec() const { return spec_; }
     std::uint32_t processes() const { return processes_; }
 
-    // The position that sends to `position`; none for the root.
+    // The position that sends to `position`; none for the root. Always the lower of the two.
     std::optional<Position> parent(Position position) const;
 
     // Children in send order, 0 ≤ index < child_count(position).
@@ -58,16 +81,58 @@ class Tree {
     // Edges between the root and `position`.
     std::uint32_t depth(Position position) const;
 
-    // The distances (child − parent) that occur, ascending. Under every root a rank hears down the tree only from
-    // { rank − distance mod P }: O(log P) in-neighbours for the interleaved shapes other than star, which has P−1.
-    // In-order trees have up to O(P) of them.
+    // The distances (child − parent) that occur, ascending. Under every root a rank hears down the tree only
+    // from { rank − distance mod P }: O(log P) in-neighbours for binomial, k-ary, Lamé, and optimal with o |
+    // L, in both numberings; P−1 for star; up to O(steps²) for optimal with o ∤ L. Allocates.
     std::vector<std::uint32_t> distances() const;
 
   private:
+    // How positions are computed; several shapes share a layout (kary:1 is a chain, optimal with o | L is a
+    // Lamé tree).
+    enum class Layout : std::uint8_t {
+        chain,
+        star,
+        binomial,
+        binomial_in_order,
+        lame,
+        lame_in_order,
+        kary,
+        kary_in_order,
+        log_p,
+    };
+    // A position of the in-order k-ary tree with the size of its subtree, and how it was reached.
+    struct Subtree;
+
     Tree(const TreeSpec& spec, std::uint32_t processes);
-    // The builder of this room adds what look-ups need.
+    void make_lame(std::uint64_t order, Numbering numbering);
+    void make_kary();
+    void make_log_p(std::uint32_t overhead, std::uint32_t latency);
+    void index_table();
+
+    std::uint32_t entries_up_to(std::uint32_t value) const;
+    std::uint32_t first_step(std::uint32_t position) const;
+    std::uint32_t last_term(std::uint32_t position) const;
+    Subtree find_in_order(std::uint32_t position) const;
+    std::uint32_t senders(std::int64_t slot) const;
+    std::uint32_t first_slot(std::uint32_t position) const;
+    std::uint32_t ordinal(std::uint32_t position, std::uint32_t slot) const;
+    std::uint32_t log_p_child_count(std::uint32_t position) const;
+    std::uint32_t log_p_parent(std::uint32_t position) const;
+    std::vector<std::uint32_t> kary_distances() const;
+    std::vector<std::uint32_t> log_p_distances() const;
+
     TreeSpec spec_;
     std::uint32_t processes_ = 1;
+    Layout layout_ = Layout::chain;
+    std::uint32_t order_ = 1;  // k of k-ary and Lamé
+    std::uint32_t gap_ = 1;    // log_p: slots between two sends of one process
+    std::uint32_t delay_ = 1;  // log_p: slots from a send to the first send of its receiver
+    // Ascending. Lamé: the distances below P. k-ary: the first position of each level. log_p: the position
+    // that the first send of each slot goes to.
+    std::vector<std::uint32_t> table_;
+    std::vector<std::uint32_t> powers_;  // k-ary: k^level, at most kMaxProcesses
+    // octaves_[b]: how many entries of table_ are below 2^(b−1); from there a search is short.
+    std::array<std::uint32_t, 34> octaves_{};
 };
 
 }  // namespace coppice::topology

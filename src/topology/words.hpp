@@ -9,8 +9,8 @@
 
 namespace coppice {
 
-// A number that only mixes with its own kind. `value` is public on purpose: arithmetic is done on plain numbers,
-// in few places, and the result is wrapped again.
+// A number that only mixes with its own kind. `value` is public on purpose: arithmetic is done on plain
+// numbers, in few places, and the result is wrapped again.
 template <class Tag, class Representation>
 struct Number {
     Representation value{};
@@ -23,8 +23,8 @@ struct Number {
 // A process's number in a group, 0 … P−1.
 using Rank = Number<struct RankTag, std::uint32_t>;
 
-// Where a rank (or a host) stands in the tree and on the ring, after placement and after rotation to the root:
-// the root's position is always 0.
+// Where a rank (or a host) stands in the tree and on the ring, after placement and after rotation to the
+// root: the root's position is always 0.
 using Position = Number<struct PositionTag, std::uint32_t>;
 
 // The number of a group's membership. It moves when a rank is fenced out of it.
