@@ -1,0 +1,119 @@
+#include "bootstrap/callback.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "bootstrap/launcher_protocol.hpp"
+
+namespace coppice::bootstrap {
+namespace {
+
+// What every rank says before its bytes. All fields are of fixed size, so that ranks of different builds
+// understand each other well enough to see that they differ.
+struct PieceHeader {
+    std::uint32_t magic = kFrameMagic;
+    std::uint32_t version = kProtocolVersion;
+    std::uint32_t word_size = sizeof(void*);
+    std::uint32_t rank = 0;
+    std::uint32_t size = 0;
+    std::uint32_t round = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t reserved = 0;
+};
+static_assert(sizeof(PieceHeader) == 32);
+
+Result<void> check(const PieceHeader& mine, const PieceHeader& theirs, std::uint32_t rank) {
+    if (theirs.magic != kFrameMagic || theirs.bytes > kMaxBlob) {
+        return fail(COPPICE_ERR_BOOTSTRAP,
+                    "the exchange callback gave garbage in the place of rank {}: it must gather `bytes` "
+                    "bytes of every "
+                    "rank in rank order",
+                    rank);
+    }
+    if (theirs.version != mine.version || theirs.word_size != mine.word_size) {
+        return fail(COPPICE_ERR_MISMATCH,
+                    "rank {} speaks version {} with {}-byte words, this rank (rank {}) version {} with "
+                    "{}-byte words: "
+                    "start the same build of Coppice everywhere",
+                    rank, theirs.version, theirs.word_size, mine.rank, mine.version, mine.word_size);
+    }
+    if (theirs.size != mine.size) {
+        return fail(COPPICE_ERR_MISMATCH,
+                    "rank {} was told that the group has {} ranks, this rank (rank {}) {}", rank, theirs.size,
+                    mine.rank, mine.size);
+    }
+    if (theirs.rank != rank) {
+        return fail(COPPICE_ERR_BOOTSTRAP,
+                    "the exchange callback gave rank {}'s bytes in the place of rank {}: ranks must be "
+                    "distinct and the "
+                    "result in rank order",
+                    theirs.rank, rank);
+    }
+    if (theirs.round != mine.round) {
+        return fail(COPPICE_ERR_BOOTSTRAP, "rank {} is at exchange {}, this rank (rank {}) at {}", rank,
+                    theirs.round, mine.rank, mine.round);
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exchange_fn exchange,
+                                                                     void* argument, Rank rank,
+                                                                     std::uint32_t size) {
+    if (exchange == nullptr) return fail(COPPICE_ERR_INVALID_ARGUMENT, "no exchange function was given");
+    if (size == 0) return fail(COPPICE_ERR_OUT_OF_RANGE, "a group needs at least one rank: size is 0");
+    if (size > kMaxProcesses) {
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "size {} is above the largest group of {}", size,
+                    kMaxProcesses);
+    }
+    if (rank.value >= size) {
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "rank {} is outside of 0…{}", rank.value, size - 1);
+    }
+    return std::unique_ptr<CallbackBootstrap>(new CallbackBootstrap(exchange, argument, rank, size));
+}
+
+Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::span<const std::byte> mine,
+                                                                         std::uint64_t /*deadline_ns*/) {
+    if (mine.size() > kMaxBlob) {
+        return fail(COPPICE_ERR_TOO_LARGE, "rank {} offers {} bytes to the exchange; {} are allowed",
+                    rank_.value, mine.size(), kMaxBlob);
+    }
+    try {
+        PieceHeader header;
+        header.rank = rank_.value;
+        header.size = size_;
+        header.round = round_++;
+        header.bytes = static_cast<std::uint32_t>(mine.size());
+        std::vector<PieceHeader> headers(size_, PieceHeader{0, 0, 0, 0, 0, 0, 0, 0});
+        if (const int code = exchange_(argument_, &header, sizeof header, headers.data()); code != 0) {
+            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}",
+                        rank_.value, code);
+        }
+        std::size_t longest = 0;
+        for (std::uint32_t r = 0; r < size_; ++r) {
+            if (auto ok = check(header, headers[r], r); !ok) return tl::unexpected(ok.error());
+            longest = std::max<std::size_t>(longest, headers[r].bytes);
+        }
+        std::vector<std::vector<std::byte>> result(size_);
+        if (longest == 0) return result;
+        std::vector<std::byte> padded(longest);
+        std::ranges::copy(mine, padded.begin());
+        std::vector<std::byte> all(longest * size_);
+        if (const int code = exchange_(argument_, padded.data(), longest, all.data()); code != 0) {
+            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}",
+                        rank_.value, code);
+        }
+        for (std::uint32_t r = 0; r < size_; ++r) {
+            const auto* piece = all.data() + longest * r;
+            result[r].assign(piece, piece + headers[r].bytes);
+        }
+        return result;
+    } catch (const std::bad_alloc&) {
+        return fail(COPPICE_ERR_NO_MEMORY, "rank {}: no memory for the exchange among {} ranks", rank_.value,
+                    size_);
+    }
+}
+
+}  // namespace coppice::bootstrap

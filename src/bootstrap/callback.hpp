@@ -1,0 +1,37 @@
+// Bootstrap over the user's own exchange function: an allgather of equal-sized pieces, as MPI_Allgather gives
+// it.
+#pragma once
+
+#include "bootstrap/bootstrap.hpp"
+#include "coppice/coppice.h"
+
+namespace coppice::bootstrap {
+
+// Each allgather() calls the function twice: once with a fixed header that tells version, rank and size of
+// the piece, once with all pieces padded to the longest. The function cannot be interrupted, so the deadline
+// binds only what comes after it returns; and it knows of no deaths, so an empty entry means that the rank
+// gave nothing.
+class CallbackBootstrap final : public Bootstrap {
+  public:
+    // COPPICE_ERR_OUT_OF_RANGE unless rank < size. `argument` is passed through.
+    static Result<std::unique_ptr<CallbackBootstrap>> create(coppice_exchange_fn exchange, void* argument,
+                                                             Rank rank, std::uint32_t size);
+
+    Rank rank() const override { return rank_; }
+    std::uint32_t size() const override { return size_; }
+    const char* name() const override { return "callback"; }
+    Result<std::vector<std::vector<std::byte>>> allgather(std::span<const std::byte> mine,
+                                                          std::uint64_t deadline_ns) override;
+
+  private:
+    CallbackBootstrap(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size)
+        : exchange_(exchange), argument_(argument), rank_(rank), size_(size) {}
+
+    coppice_exchange_fn exchange_;
+    void* argument_;
+    Rank rank_;
+    std::uint32_t size_;
+    std::uint32_t round_ = 0;
+};
+
+}  // namespace coppice::bootstrap

@@ -1,0 +1,112 @@
+// What a rank and the launcher say to each other over the launcher's Unix socket.
+//
+// Every frame is a FrameHeader and `length` bytes. Both ends are on one machine, so numbers are in its own
+// byte order; a peer of another word size or byte order is told so and refused. The header's layout never
+// changes between versions, so that two versions can at least name each other.
+//
+//   rank → launcher                       launcher → rank
+//   hello       HelloBody                 welcome   u32 generation      refused   text, then the connection
+//   ends contribute  u32 round, blob           gathered  u32 round, per rank u32 length and bytes (0: dead)
+//                                         left      u32 round, u32 rank  somebody who lives will never
+//                                         contribute
+//   query       u32 round                 missing   u32 round, per missing rank MissingEntry
+//   bye         nothing
+//
+// Generation: the n-th connection of one rank meets the n-th connections of the others, so groups may be made
+// one after the other or nested, as long as all ranks make them in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace coppice::bootstrap {
+
+inline constexpr std::uint32_t kFrameMagic = 0x72706f43;  // "Copr"
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kByteOrderProbe = 0x01020304;
+inline constexpr std::size_t kMaxBlob = 64UL * 1024;
+inline constexpr std::uint32_t kMaxLauncherRanks = 16384;
+inline constexpr std::size_t kMaxRefusal = 1024;
+
+enum class FrameKind : std::uint16_t {
+    hello = 1,
+    welcome = 2,
+    refused = 3,
+    contribute = 4,
+    gathered = 5,
+    left = 6,
+    query = 7,
+    missing = 8,
+    bye = 9,
+};
+
+struct FrameHeader {
+    std::uint32_t magic = kFrameMagic;
+    std::uint16_t version = kProtocolVersion;
+    FrameKind kind = FrameKind::bye;
+    std::uint32_t length = 0;
+};
+static_assert(sizeof(FrameHeader) == 12);
+
+struct HelloBody {
+    std::uint32_t rank = 0;
+    std::uint32_t size = 0;
+    std::uint32_t word_size = sizeof(void*);
+    std::uint32_t byte_order = kByteOrderProbe;
+};
+static_assert(sizeof(HelloBody) == 16);
+
+// Why a rank has not contributed.
+enum class MissingState : std::uint32_t {
+    never_called = 0,  // its process lives (or has not been seen) and never connected for this exchange
+    connected = 1,     // it is connected and has not contributed to this round
+};
+
+struct MissingEntry {
+    std::uint32_t rank = 0;
+    MissingState state = MissingState::never_called;
+};
+
+// The largest body that a rank accepts from the launcher of a group of `size`.
+constexpr std::uint64_t max_gathered_bytes(std::uint32_t size) {
+    return 4 + std::uint64_t{size} * (4 + kMaxBlob);
+}
+
+template <class Value>
+void append(std::vector<std::byte>& bytes, const Value& value) {
+    const std::size_t at = bytes.size();
+    bytes.resize(at + sizeof(Value));
+    std::memcpy(bytes.data() + at, &value, sizeof(Value));
+}
+
+inline void append_bytes(std::vector<std::byte>& bytes, std::span<const std::byte> more) {
+    bytes.insert(bytes.end(), more.begin(), more.end());
+}
+
+// Takes a value from the front of `bytes`; false when there are too few.
+template <class Value>
+[[nodiscard]] bool take(std::span<const std::byte>& bytes, Value& value) {
+    if (bytes.size() < sizeof(Value)) return false;
+    std::memcpy(&value, bytes.data(), sizeof(Value));
+    bytes = bytes.subspan(sizeof(Value));
+    return true;
+}
+
+// A whole frame.
+inline std::vector<std::byte> make_frame(FrameKind kind, std::span<const std::byte> body) {
+    std::vector<std::byte> frame;
+    frame.reserve(sizeof(FrameHeader) + body.size());
+    append(frame, FrameHeader{kFrameMagic, kProtocolVersion, kind, static_cast<std::uint32_t>(body.size())});
+    append_bytes(frame, body);
+    return frame;
+}
+
+inline std::vector<std::byte> make_frame(FrameKind kind, std::string_view text) {
+    return make_frame(kind, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+}  // namespace coppice::bootstrap

@@ -1,0 +1,512 @@
+#include "bootstrap/server.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "bootstrap/process_tree.hpp"
+
+namespace coppice::bootstrap {
+namespace {
+
+// What an epoll tag means: the listener, a connection's socket, or its caller's pidfd.
+constexpr std::uint64_t kListenerTag = 0;
+constexpr std::uint64_t socket_tag(std::uint64_t id) {
+    return id * 2;
+}
+constexpr std::uint64_t process_tag(std::uint64_t id) {
+    return id * 2 + 1;
+}
+
+// Open connections beyond four per rank: who opens more is turned away, so that nobody uses up the descriptors.
+constexpr std::size_t kSpareConnections = 256;
+constexpr std::uint32_t kMaxGenerations = 1U << 20;
+
+int open_pidfd(pid_t pid) {
+    return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
+
+bool process_is_over(int pidfd) {
+    pollfd entry{pidfd, POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0;
+}
+
+}  // namespace
+
+Server::Server(std::uint32_t size) : size_(size), pids_(size, -1), ended_(size, false), hellos_(size, 0) {}
+
+Server::~Server() {
+    for (auto& [id, connection] : connections_) {
+        if (connection.socket >= 0) ::close(connection.socket);
+        if (connection.process >= 0) ::close(connection.process);
+    }
+    for (const int descriptor : {poll_, listener_, handle_}) {
+        if (descriptor >= 0) ::close(descriptor);
+    }
+}
+
+Result<std::unique_ptr<Server>> Server::open(std::uint32_t size) {
+    if (size == 0 || size > kMaxLauncherRanks) {
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "{} ranks: 1 … {} are possible", size, kMaxLauncherRanks);
+    }
+    std::unique_ptr<Server> server(new Server(size));
+    server->poll_ = ::epoll_create1(EPOLL_CLOEXEC);
+    if (server->poll_ < 0) return fail(COPPICE_ERR_NO_RESOURCES, "epoll_create1: {}", std::strerror(errno));
+    if (auto ok = server->listen_somewhere(); !ok) return tl::unexpected(ok.error());
+    server->watch(server->listener_, kListenerTag, EPOLLIN);
+    return server;
+}
+
+// Binds in a directory of its own and takes file and directory away again at once; the socket stays reachable
+// through the O_PATH descriptor.
+Result<void> Server::listen_somewhere() {
+    listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener_ < 0)
+        return fail(COPPICE_ERR_NO_RESOURCES, "cannot make a socket: {}", std::strerror(errno));
+    std::string tried;
+    const char* temporary = std::getenv("TMPDIR");
+    for (const char* base : {"/tmp", temporary, "/dev/shm", "/var/tmp"}) {
+        if (base == nullptr || *base == '\0') continue;
+        std::string directory = std::string(base) + "/coppice-XXXXXX";
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        if (directory.size() + 3 > sizeof address.sun_path) continue;
+        if (::mkdtemp(directory.data()) == nullptr) {
+            tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", base, std::strerror(errno));
+            continue;
+        }
+        const std::string file = directory + "/s";
+        file.copy(address.sun_path, file.size());
+        const bool bound =
+            ::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+        const int reason = errno;
+        if (bound) {
+            ::chmod(file.c_str(), 0600);
+            handle_ = ::open(file.c_str(), O_PATH | O_CLOEXEC);
+            ::unlink(file.c_str());
+        }
+        ::rmdir(directory.c_str());
+        if (bound && handle_ >= 0 && ::listen(listener_, 4096) == 0) {
+            path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), handle_);
+            return {};
+        }
+        if (bound) break;
+        tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", base, std::strerror(reason));
+    }
+    return fail(COPPICE_ERR_NO_RESOURCES,
+                "cannot make a socket for the ranks in any temporary directory ({})", tried);
+}
+
+void Server::watch(int descriptor, std::uint64_t tag, std::uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = tag;
+    if (::epoll_ctl(poll_, EPOLL_CTL_ADD, descriptor, &event) != 0) {
+        ::epoll_ctl(poll_, EPOLL_CTL_MOD, descriptor, &event);
+    }
+}
+
+void Server::rank_started(std::uint32_t rank, pid_t pid) {
+    pids_[rank] = pid;
+    rank_of_pid_[pid] = rank;
+}
+
+void Server::rank_ended(std::uint32_t rank) {
+    if (ended_[rank]) return;
+    ended_[rank] = true;
+    ++ended_count_;
+    std::vector<std::uint32_t> numbers;
+    for (const auto& [number, generation] : generations_)
+        numbers.push_back(number);
+    for (const auto number : numbers)
+        review(number);
+}
+
+void Server::serve() {
+    std::array<epoll_event, 64> events{};
+    for (;;) {
+        const int count = ::epoll_wait(poll_, events.data(), static_cast<int>(events.size()), 0);
+        if (count <= 0) return;
+        for (int i = 0; i < count; ++i) {
+            const auto& event = events[static_cast<std::size_t>(i)];
+            if (event.data.u64 == kListenerTag) {
+                accept_all();
+                continue;
+            }
+            const std::uint64_t id = event.data.u64 / 2;
+            const auto found = connections_.find(id);
+            if (found == connections_.end()) continue;
+            if (event.data.u64 == process_tag(id)) {
+                process_ended(id);
+                continue;
+            }
+            if ((event.events & EPOLLOUT) != 0) flush(id, found->second);
+            if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_from(id);
+        }
+    }
+}
+
+void Server::accept_all() {
+    for (;;) {
+        const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (socket < 0) return;
+        ucred caller{};
+        socklen_t length = sizeof caller;
+        const bool known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &caller, &length) == 0;
+        if (!known || caller.uid != ::geteuid() ||
+            open_sockets_ > std::size_t{4} * size_ + kSpareConnections) {
+            ++counters_.strangers;
+            ::close(socket);
+            continue;
+        }
+        const std::uint64_t id = next_id_++;
+        Connection connection;
+        connection.socket = socket;
+        connection.pid = caller.pid;
+        connections_.emplace(id, std::move(connection));
+        ++open_sockets_;
+        watch(socket, socket_tag(id), EPOLLIN);
+    }
+}
+
+void Server::read_from(std::uint64_t id) {
+    std::array<std::byte, 16384> chunk{};
+    for (;;) {
+        const auto found = connections_.find(id);
+        if (found == connections_.end() || found->second.socket < 0) return;
+        Connection& connection = found->second;
+        const auto got = ::recv(connection.socket, chunk.data(), chunk.size(), MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EAGAIN) return;
+        if (got <= 0) {
+            // No farewell: the process is dying, was replaced by execve, or gave up. Its pidfd tells which.
+            close_socket(id, State::closed);
+            return;
+        }
+        append_bytes(connection.input, std::span(chunk.data(), static_cast<std::size_t>(got)));
+        if (!parse(id, connection)) return;
+    }
+}
+
+// False when the connection has ended; `connection` may be gone then.
+bool Server::parse(std::uint64_t id, Connection& connection) {
+    for (;;) {
+        std::span<const std::byte> rest(connection.input);
+        FrameHeader header;
+        if (!take(rest, header)) return true;
+        if (header.magic != kFrameMagic || header.length > kMaxBlob + 4) {
+            drop_garbage(id, "this is not the protocol of coppice-run");
+            return false;
+        }
+        if (header.version != kProtocolVersion) {
+            refuse(id, connection,
+                   fmt::format("it speaks version {} of the launcher's protocol, the launcher version {}: "
+                               "use one build of "
+                               "Coppice for both",
+                               header.version, kProtocolVersion));
+            return false;
+        }
+        if (rest.size() < header.length) return true;
+        const std::vector<std::byte> body(rest.begin(), rest.begin() + header.length);
+        connection.input.erase(
+            connection.input.begin(),
+            connection.input.begin() + static_cast<std::ptrdiff_t>(sizeof header + header.length));
+        if (!handle(id, connection, header.kind, body)) return false;
+    }
+}
+
+bool Server::handle(std::uint64_t id, Connection& connection, FrameKind kind,
+                    std::span<const std::byte> body) {
+    if (kind == FrameKind::hello && connection.state == State::fresh) return hello(id, connection, body);
+    if (connection.state == State::greeted) {
+        if (kind == FrameKind::contribute && contribute(connection, body)) {
+            review(connection.generation);
+            return connections_.contains(id) && connections_.at(id).socket >= 0;
+        }
+        if (kind == FrameKind::query && body.size() == 4) {
+            tell_missing(connection);
+            return connection.socket >= 0;
+        }
+        if (kind == FrameKind::bye && body.empty()) {
+            close_socket(id, State::left);
+            return false;
+        }
+    }
+    drop_garbage(id, "this frame is not allowed here");
+    return false;
+}
+
+std::string Server::why_not(const Connection& connection, const HelloBody& hello) const {
+    if (hello.byte_order != kByteOrderProbe || hello.word_size != sizeof(void*)) {
+        return fmt::format(
+            "its word size or byte order is another version's than the launcher's ({} against {} bytes)",
+            hello.word_size, sizeof(void*));
+    }
+    if (hello.size != size_) {
+        return fmt::format("it believes in a job of {} ranks, this one has {}: was COPPICE_SIZE changed?",
+                           hello.size, size_);
+    }
+    if (hello.rank >= size_) return fmt::format("rank {} is outside of 0…{}", hello.rank, size_ - 1);
+    for (pid_t pid = connection.pid; pid > 1; pid = parent_of(pid)) {
+        if (const auto found = rank_of_pid_.find(pid); found != rank_of_pid_.end()) {
+            if (found->second == hello.rank) return {};
+            return fmt::format("its process {} belongs to rank {}, not {}: was COPPICE_RANK changed?",
+                               connection.pid, found->second, hello.rank);
+        }
+        // An orphan of one of the ranks, adopted by the launcher: whose, cannot be told any more.
+        if (pid == ::getpid()) return {};
+    }
+    return fmt::format("process {} was not started by this launcher", connection.pid);
+}
+
+bool Server::hello(std::uint64_t id, Connection& connection, std::span<const std::byte> body) {
+    HelloBody hello;
+    if (!take(body, hello) || !body.empty()) {
+        drop_garbage(id, "this is no greeting");
+        return false;
+    }
+    std::string objection = why_not(connection, hello);
+    if (objection.empty() && hellos_[hello.rank] >= kMaxGenerations) objection = "it has connected too often";
+    if (objection.empty()) {
+        connection.process = open_pidfd(connection.pid);
+        if (connection.process < 0 && errno != ESRCH) {
+            objection = fmt::format("the launcher cannot watch its process: {} (see `ulimit -n`)",
+                                    std::strerror(errno));
+        }
+    }
+    if (!objection.empty()) {
+        ++counters_.strangers;
+        refuse(id, connection, objection);
+        return false;
+    }
+    connection.state = State::greeted;
+    connection.rank = hello.rank;
+    connection.generation = hellos_[hello.rank]++;
+    contacted_ = true;
+    generations_[connection.generation].members[hello.rank] = id;
+    std::vector<std::byte> welcome;
+    append(welcome, connection.generation);
+    queue(connection, std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::welcome, welcome)));
+    flush(id, connection);
+    const int process = connections_.at(id).process;
+    if (process >= 0) {
+        watch(process, process_tag(id), EPOLLIN);
+    } else {
+        process_ended(id);
+    }
+    return connections_.contains(id) && connections_.at(id).socket >= 0;
+}
+
+bool Server::contribute(Connection& connection, std::span<const std::byte> body) {
+    std::uint32_t round = 0;
+    if (!take(body, round) || body.size() > kMaxBlob || round != connection.round || connection.waiting)
+        return false;
+    Generation& generation = generations_[connection.generation];
+    if (round != generation.round) return false;
+    Round& current = generation.current;
+    current.blobs.resize(size_);
+    current.given.resize(size_, false);
+    current.blobs[connection.rank].assign(body.begin(), body.end());
+    current.given[connection.rank] = true;
+    ++current.contributions;
+    connection.waiting = true;
+    return true;
+}
+
+bool Server::is_dead(const Generation& generation, std::uint32_t rank) const {
+    const auto member = generation.members.find(rank);
+    if (member == generation.members.end()) return ended_[rank];
+    return connections_.at(member->second).state == State::dead;
+}
+
+// A rank that lives, has been in this exchange, and will never contribute to it again.
+bool Server::has_left(const Generation& generation, std::uint32_t rank) const {
+    const auto member = generation.members.find(rank);
+    return member != generation.members.end() && connections_.at(member->second).state == State::left;
+}
+
+// Looks whether the generation's round can be answered now.
+void Server::review(std::uint32_t number) {
+    const auto found = generations_.find(number);
+    if (found == generations_.end()) return;
+    Generation& generation = found->second;
+    Round& current = generation.current;
+    if (current.contributions == 0) return;
+    bool complete = true;
+    for (std::uint32_t rank = 0; rank < size_; ++rank) {
+        if (current.given[rank]) continue;
+        if (has_left(generation, rank)) {
+            std::vector<std::byte> body;
+            append(body, generation.round);
+            append(body, rank);
+            const auto frame = std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::left, body));
+            std::vector<std::uint64_t> ids;
+            for (const auto& [member, id] : generation.members)
+                ids.push_back(id);
+            for (const auto id : ids) {
+                Connection& connection = connections_.at(id);
+                if (!connection.waiting) continue;
+                connection.waiting = false;
+                connection.round =
+                    UINT32_MAX;  // this exchange is over for it; whatever else it says is garbage
+                queue(connection, frame);
+                flush(id, connection);
+            }
+            return;
+        }
+        if (!is_dead(generation, rank)) {
+            // Most reviews end here early, as ranks tend to arrive in order of their numbers.
+            complete = false;
+            if (current.contributions + generation.gone + ended_count_ < size_) return;
+        }
+    }
+    if (complete) answer(number, generation);
+}
+
+void Server::answer(std::uint32_t number, Generation& generation) {
+    std::vector<std::byte> body;
+    append(body, generation.round);
+    for (const auto& blob : generation.current.blobs) {
+        append(body, static_cast<std::uint32_t>(blob.size()));
+        append_bytes(body, blob);
+    }
+    const auto frame = std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::gathered, body));
+    generation.current = Round{};
+    ++generation.round;
+    if (number == 0) gathered_ = true;
+    std::vector<std::uint64_t> ids;
+    for (const auto& [rank, id] : generation.members)
+        ids.push_back(id);
+    // First all states, then the sending: a flush may find a connection broken and review this generation
+    // again.
+    for (const auto id : ids) {
+        Connection& connection = connections_.at(id);
+        if (!connection.waiting) continue;
+        connection.waiting = false;
+        connection.round = generation.round;
+        queue(connection, frame);
+    }
+    for (const auto id : ids)
+        flush(id, connections_.at(id));
+}
+
+void Server::tell_missing(Connection& connection) {
+    const Generation& generation = generations_[connection.generation];
+    std::vector<std::byte> body;
+    append(body, connection.round);
+    for (std::uint32_t rank = 0; rank < size_; ++rank) {
+        const bool given = !generation.current.given.empty() && generation.current.given[rank];
+        if (given || is_dead(generation, rank)) continue;
+        const bool connected = generation.members.contains(rank);
+        append(body, MissingEntry{rank, connected ? MissingState::connected : MissingState::never_called});
+    }
+    const std::uint64_t id = generation.members.at(connection.rank);
+    queue(connection, std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::missing, body)));
+    flush(id, connection);
+}
+
+void Server::process_ended(std::uint64_t id) {
+    Connection& connection = connections_.at(id);
+    if (connection.socket >= 0) read_from(id);  // what it said before its end still counts
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    if (found->second.state != State::left) close_socket(id, State::dead);
+}
+
+void Server::close_socket(std::uint64_t id, State state) {
+    Connection& connection = connections_.at(id);
+    if (connection.socket >= 0) {
+        ::close(connection.socket);
+        --open_sockets_;
+    }
+    connection.socket = -1;
+    connection.output.clear();
+    connection.input.clear();
+    connection.input.shrink_to_fit();
+    if (connection.state == State::fresh) {
+        if (connection.process >= 0) ::close(connection.process);
+        connections_.erase(id);
+        return;
+    }
+    if (state == State::closed && (connection.process < 0 || process_is_over(connection.process))) {
+        state = State::dead;
+    }
+    if (connection.state != State::dead) connection.state = state;
+    if (connection.state != State::closed && connection.process >= 0) {
+        ::close(connection.process);  // nothing more to learn from it
+        connection.process = -1;
+    }
+    const std::uint32_t number = connection.generation;
+    Generation& generation = generations_[number];
+    if (state == State::dead) ++generation.gone;
+    review(number);
+    retire(number);
+}
+
+// A generation that everybody has left or died in is over; so is its memory.
+void Server::retire(std::uint32_t number) {
+    const auto found = generations_.find(number);
+    if (found == generations_.end()) return;
+    const Generation& generation = found->second;
+    for (std::uint32_t rank = 0; rank < size_; ++rank) {
+        if (!is_dead(generation, rank) && !has_left(generation, rank)) return;
+    }
+    for (const auto& [rank, member] : generation.members) connections_.erase(member);
+    generations_.erase(found);
+}
+
+void Server::refuse(std::uint64_t id, Connection& connection, const std::string& reason) {
+    queue(connection, std::make_shared<std::vector<std::byte>>(
+                          make_frame(FrameKind::refused, reason.substr(0, kMaxRefusal))));
+    // One attempt only: who is refused is not waited for. The farewell's unread input would turn the close
+    // into a reset that destroys the text on its way, so the caller's side is read empty first.
+    const Payload frame = connection.output.front();
+    [[maybe_unused]] const auto sent =
+        ::send(connection.socket, frame->data(), frame->size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    std::array<std::byte, 4096> rest{};
+    while (::recv(connection.socket, rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
+    }
+    close_socket(id, State::left);
+}
+
+void Server::drop_garbage(std::uint64_t id, const char* reason) {
+    ++counters_.garbage;
+    refuse(id, connections_.at(id), reason);
+}
+
+void Server::queue(Connection& connection, Payload payload) {
+    if (connection.socket >= 0) connection.output.push_back(std::move(payload));
+}
+
+void Server::flush(std::uint64_t id, Connection& connection) {
+    while (connection.socket >= 0 && !connection.output.empty()) {
+        const auto& front = *connection.output.front();
+        const auto sent = ::send(connection.socket, front.data() + connection.written,
+                                 front.size() - connection.written, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) break;  // full: wait for room; broken: reading will find the end
+        connection.written += static_cast<std::size_t>(sent);
+        if (connection.written == front.size()) {
+            connection.output.erase(connection.output.begin());
+            connection.written = 0;
+        }
+    }
+    if (connection.socket < 0) return;
+    const bool wanted = !connection.output.empty();
+    if (wanted != connection.writable_wanted) {
+        connection.writable_wanted = wanted;
+        watch(connection.socket, socket_tag(id), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    }
+}
+
+}  // namespace coppice::bootstrap

@@ -1,0 +1,133 @@
+// The launcher's side of the exchange: a server on a Unix socket that gathers blobs among the ranks of one
+// job.
+//
+// One thread, never blocks: watch poll_descriptor() for input and call serve(). Nothing of it is left
+// anywhere when the process ends, however it ends: the socket's file is unlinked before the first rank
+// starts, and ranks connect through /proc/<launcher>/fd/<n>.
+//
+// Only processes of the launcher's own user that descend from it are let in (SO_PEERCRED), each as the rank
+// from which it descends. Everything received is bounded and checked; a connection that speaks garbage is
+// dropped and counted.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.hpp"
+#include "bootstrap/launcher_protocol.hpp"
+
+namespace coppice::bootstrap {
+
+class Server {
+  public:
+    struct Counters {
+        std::uint64_t strangers =
+            0;                      // refused: another user, not of this job, or another rank than they said
+        std::uint64_t garbage = 0;  // dropped for breaking the protocol
+    };
+
+    // For a job of `size` ranks, 1 … kMaxLauncherRanks. To be called in the process that will serve.
+    static Result<std::unique_ptr<Server>> open(std::uint32_t size);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    // What goes into COPPICE_LAUNCHER.
+    const std::string& path() const { return path_; }
+    int poll_descriptor() const { return poll_; }
+    void serve();
+
+    // The process that was started as `rank`; it or a descendant of it may call.
+    void rank_started(std::uint32_t rank, pid_t pid);
+    // It has ended: a rank without a living connection is dead from now on.
+    void rank_ended(std::uint32_t rank);
+
+    // Some rank has connected; the first exchange among all has been answered.
+    bool contacted() const { return contacted_; }
+    bool gathered() const { return gathered_; }
+    const Counters& counters() const { return counters_; }
+
+  private:
+    enum class State : std::uint8_t { fresh, greeted, closed, left, dead };
+    using Payload = std::shared_ptr<const std::vector<std::byte>>;
+
+    struct Connection {
+        State state = State::fresh;
+        int socket = -1;
+        int process = -1;  // pidfd of the caller, from hello on
+        pid_t pid = -1;
+        std::uint32_t rank = 0;
+        std::uint32_t generation = 0;
+        std::uint32_t round = 0;  // the next to contribute to, or the one waited for
+        bool waiting = false;     // has contributed to `round` and has no answer yet
+        bool writable_wanted = false;
+        std::vector<std::byte> input;
+        std::vector<Payload> output;
+        std::size_t written = 0;  // of output.front()
+    };
+
+    struct Round {
+        std::vector<std::vector<std::byte>> blobs;
+        std::vector<bool> given;
+        std::uint32_t contributions = 0;
+    };
+
+    // The n-th connections of all ranks.
+    struct Generation {
+        std::unordered_map<std::uint32_t, std::uint64_t> members;  // rank → connection id
+        std::uint32_t round = 0;                                   // under way
+        std::uint32_t gone = 0;                                    // members that are dead
+        Round current;
+    };
+
+    explicit Server(std::uint32_t size);
+    Result<void> listen_somewhere();
+    void accept_all();
+    void read_from(std::uint64_t id);
+    bool parse(std::uint64_t id, Connection& connection);
+    bool handle(std::uint64_t id, Connection& connection, FrameKind kind, std::span<const std::byte> body);
+    bool hello(std::uint64_t id, Connection& connection, std::span<const std::byte> body);
+    std::string why_not(const Connection& connection, const HelloBody& hello) const;
+    bool contribute(Connection& connection, std::span<const std::byte> body);
+    void tell_missing(Connection& connection);
+    void process_ended(std::uint64_t id);
+    void close_socket(std::uint64_t id, State state);
+    void refuse(std::uint64_t id, Connection& connection, const std::string& reason);
+    void drop_garbage(std::uint64_t id, const char* reason);
+    void queue(Connection& connection, Payload payload);
+    void flush(std::uint64_t id, Connection& connection);
+    void review(std::uint32_t number);
+    void retire(std::uint32_t number);
+    void answer(std::uint32_t number, Generation& generation);
+    bool is_dead(const Generation& generation, std::uint32_t rank) const;
+    bool has_left(const Generation& generation, std::uint32_t rank) const;
+    void watch(int descriptor, std::uint64_t tag, std::uint32_t events);
+
+    std::uint32_t size_;
+    std::string path_;
+    int poll_ = -1;
+    int listener_ = -1;
+    int handle_ = -1;  // O_PATH descriptor of the unlinked socket file
+    std::uint64_t next_id_ = 1;
+    std::uint32_t ended_count_ = 0;
+    std::size_t open_sockets_ = 0;
+    bool contacted_ = false;
+    bool gathered_ = false;
+    Counters counters_;
+    std::vector<pid_t> pids_;
+    std::vector<bool> ended_;
+    std::vector<std::uint32_t> hellos_;  // per rank: generations begun
+    std::unordered_map<pid_t, std::uint32_t> rank_of_pid_;
+    std::unordered_map<std::uint64_t, Connection> connections_;
+    std::map<std::uint32_t, Generation> generations_;
+};
+
+}  // namespace coppice::bootstrap

@@ -1,0 +1,215 @@
+#include "hosts.hpp"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace coppice::run {
+namespace {
+
+// 10.99.0.0/16 exists inside the namespaces only.
+constexpr int kMtu = 9000;
+
+std::string read_everything(int descriptor) {
+    std::string text;
+    std::array<char, 1024> chunk{};
+    for (ssize_t got = 0; (got = ::read(descriptor, chunk.data(), chunk.size())) > 0;) {
+        text.append(chunk.data(), static_cast<std::size_t>(got));
+    }
+    return text;
+}
+
+bool write_file(const char* path, const std::string& text) {
+    const int file = ::open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    const bool done = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    ::close(file);
+    return done;
+}
+
+int open_own_network() {
+    return ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+}
+
+void set_capabilities(const std::array<__user_cap_data_struct, 2>& data) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    ::syscall(SYS_capset, &header, data.data());
+}
+
+// In a user namespace with ids of its own this process is no root, so that execve would take its rights away.
+// The ambient set carries them over into `ip`.
+void keep_rights_over_exec() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, 2> data{};
+    if (::syscall(SYS_capget, &header, data.data()) != 0) return;
+    for (auto& word : data)
+        word.inheritable = word.permitted;
+    set_capabilities(data);
+    for (const unsigned long right : {CAP_NET_ADMIN, CAP_SYS_ADMIN}) {
+        ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, right, 0, 0);
+    }
+}
+
+const char* find_ip() {
+    for (const char* path : {"/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"}) {
+        if (::access(path, X_OK) == 0) return path;
+    }
+    return nullptr;
+}
+
+// Feeds `commands`, one a line, to `ip -batch` inside the network namespace `network`. `pass` stays open in
+// it.
+Result<void> run_ip(const char* ip, int network, const std::string& commands, bool keep_rights,
+                    const std::vector<int>& pass) {
+    std::array<int, 2> input{-1, -1};
+    std::array<int, 2> output{-1, -1};
+    if (::pipe2(input.data(), O_CLOEXEC) != 0 || ::pipe2(output.data(), O_CLOEXEC) != 0) {
+        return fail(COPPICE_ERR_NO_RESOURCES, "pipe: {} (see `ulimit -n`)", std::strerror(errno));
+    }
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        ::dup2(input[0], STDIN_FILENO);
+        ::dup2(output[1], STDOUT_FILENO);
+        ::dup2(output[1], STDERR_FILENO);
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (const int descriptor : pass)
+            ::fcntl(descriptor, F_SETFD, 0);
+        if (::setns(network, CLONE_NEWNET) != 0) ::_exit(126);
+        if (keep_rights) keep_rights_over_exec();
+        ::execl(ip, ip, "-batch", "-", static_cast<char*>(nullptr));
+        ::_exit(127);
+    }
+    ::close(input[0]);
+    ::close(output[1]);
+    // Short enough for the pipe (64 KiB) also with the largest number of hosts.
+    [[maybe_unused]] const auto written = ::write(input[1], commands.data(), commands.size());
+    ::close(input[1]);
+    std::string said = read_everything(output[0]);
+    ::close(output[0]);
+    int status = -1;
+    if (pid < 0 || ::waitpid(pid, &status, 0) != pid || status != 0) {
+        std::ranges::replace(said, '\n', ' ');
+        return fail(COPPICE_ERR_NO_RESOURCES, "`ip` could not set up the simulated network: {}",
+                    said.empty() ? "it gave no reason" : said);
+    }
+    return {};
+}
+
+}  // namespace
+
+Placement place_in_blocks(std::uint32_t rank, std::uint32_t ranks, std::uint32_t hosts) {
+    const std::uint32_t base = ranks / hosts;
+    const std::uint32_t larger = ranks % hosts;  // so many hosts have base + 1 ranks
+    const std::uint32_t in_larger = larger * (base + 1);
+    if (rank < in_larger) return {rank / (base + 1), rank % (base + 1), base + 1};
+    return {larger + (rank - in_larger) / base, (rank - in_larger) % base, base};
+}
+
+Result<std::unique_ptr<Hosts>> Hosts::create(std::uint32_t hosts, std::uint32_t ranks) {
+    std::unique_ptr<Hosts> made(new Hosts(hosts, ranks));
+    if (auto ok = made->make_namespaces(); !ok) return tl::unexpected(ok.error());
+    if (auto ok = made->cable(); !ok) return tl::unexpected(ok.error());
+    return made;
+}
+
+Hosts::~Hosts() {
+    for (const int descriptor : descriptors_)
+        ::close(descriptor);
+    if (bridge_ >= 0) ::close(bridge_);
+}
+
+Placement Hosts::place(std::uint32_t rank) const {
+    return place_in_blocks(rank, ranks_, hosts_);
+}
+std::string Hosts::interface_name(std::uint32_t host) const {
+    return fmt::format("veth{}", host);
+}
+std::string Hosts::address(std::uint32_t host) const {
+    return fmt::format("10.99.0.{}", host + 1);
+}
+
+Result<void> Hosts::make_namespaces() {
+    const uid_t user = ::geteuid();
+    const gid_t group = ::getegid();
+    if (::unshare(CLONE_NEWNET) != 0) {
+        if (errno != EPERM)
+            return fail(COPPICE_ERR_NO_RESOURCES, "no network namespace: {}", std::strerror(errno));
+        if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+            return fail(COPPICE_ERR_NO_RESOURCES,
+                        "this kernel lets user {} make no user namespace ({}): run coppice-run as root, or "
+                        "allow them "
+                        "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, "
+                        "kernel.apparmor_restrict_unprivileged_userns=0)",
+                        user, std::strerror(errno));
+        }
+        user_namespace_ = true;
+        // The new rights have made the process unreadable to its like; ranks must find the launcher in /proc.
+        ::prctl(PR_SET_DUMPABLE, 1);
+        if (!write_file("/proc/self/setgroups", "deny") ||
+            !write_file("/proc/self/uid_map", fmt::format("{} {} 1", user, user)) ||
+            !write_file("/proc/self/gid_map", fmt::format("{} {} 1", group, group))) {
+            return fail(COPPICE_ERR_NO_RESOURCES, "cannot keep user {} in a user namespace: {}", user,
+                        std::strerror(errno));
+        }
+    }
+    bridge_ = open_own_network();
+    for (std::uint32_t host = 0; host < hosts_ && bridge_ >= 0; ++host) {
+        if (::unshare(CLONE_NEWNET) != 0) {
+            return fail(COPPICE_ERR_NO_RESOURCES,
+                        "no network namespace for host {}: {} (sysctl user.max_net_namespaces)", host,
+                        std::strerror(errno));
+        }
+        descriptors_.push_back(open_own_network());
+    }
+    if (bridge_ < 0 || std::ranges::count(descriptors_, -1) > 0) {
+        return fail(COPPICE_ERR_NO_RESOURCES, "cannot hold the network namespaces: {} (see `ulimit -n`)",
+                    std::strerror(errno));
+    }
+    if (::setns(bridge_, CLONE_NEWNET) != 0) {
+        return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the bridge's namespace: {}",
+                    std::strerror(errno));
+    }
+    return {};
+}
+
+Result<void> Hosts::cable() {
+    const char* ip = find_ip();
+    if (ip == nullptr) {
+        return fail(COPPICE_ERR_NO_RESOURCES, "the program `ip` is missing: apt-get install iproute2");
+    }
+    std::string commands =
+        fmt::format("link add coppice type bridge forward_delay 0\nlink set coppice up mtu {}\n", kMtu);
+    for (std::uint32_t host = 0; host < hosts_; ++host) {
+        commands +=
+            fmt::format("link add port{0} mtu {1} type veth peer name {2} mtu {1} netns /proc/self/fd/{3}\n",
+                        host, kMtu, interface_name(host), descriptors_[host]);
+        commands += fmt::format("link set port{} master coppice up\n", host);
+    }
+    if (auto ok = run_ip(ip, bridge_, commands, user_namespace_, descriptors_); !ok) return ok;
+    for (std::uint32_t host = 0; host < hosts_; ++host) {
+        commands = fmt::format("link set lo up\naddr add {}/16 dev {}\nlink set {} up\n", address(host),
+                               interface_name(host), interface_name(host));
+        if (auto ok = run_ip(ip, descriptors_[host], commands, user_namespace_, {}); !ok) return ok;
+    }
+    return {};
+}
+
+int Hosts::join(std::uint32_t rank) const {
+    return ::setns(descriptors_[place(rank).host], CLONE_NEWNET) == 0 ? 0 : errno;
+}
+
+void Hosts::drop_rights() const {
+    if (user_namespace_) set_capabilities({});
+}
+
+}  // namespace coppice::run

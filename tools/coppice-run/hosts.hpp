@@ -1,0 +1,58 @@
+// --hosts: simulated hosts, each a network namespace of its own, joined by a bridge.
+//
+// All namespaces are anonymous: they are held by descriptors of the launcher and by the ranks in them, and
+// vanish with the last of these, however they end. Root makes them directly; other users through a user
+// namespace of the launcher, in which user and group ids stay what they are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace coppice::run {
+
+// Where a rank runs. Ranks are dealt out in blocks, as clusters do: the first ranks on host 0, and so on; the
+// first (ranks mod hosts) hosts have one rank more.
+struct Placement {
+    std::uint32_t host = 0;
+    std::uint32_t local_rank = 0;
+    std::uint32_t local_size = 0;
+};
+Placement place_in_blocks(std::uint32_t rank, std::uint32_t ranks, std::uint32_t hosts);
+
+class Hosts {
+  public:
+    // Makes the namespaces, the bridge and its cables. The calling process (single-threaded) moves into the
+    // bridge's namespace, and perhaps into a user namespace, for good.
+    static Result<std::unique_ptr<Hosts>> create(std::uint32_t hosts, std::uint32_t ranks);
+    ~Hosts();
+    Hosts(const Hosts&) = delete;
+    Hosts& operator=(const Hosts&) = delete;
+
+    Placement place(std::uint32_t rank) const;
+    // The host's cable, and its address, "10.99.0.1" and so on.
+    std::string interface_name(std::uint32_t host) const;
+    std::string address(std::uint32_t host) const;
+
+    // In a child: moves into the rank's host. Returns 0 or an errno.
+    int join(std::uint32_t rank) const;
+    // Gives up the rights that a user namespace gave to the launcher: a rank may look at /proc of the
+    // launcher only if it has every right that the launcher has. To be called before any rank runs.
+    void drop_rights() const;
+
+  private:
+    Hosts(std::uint32_t hosts, std::uint32_t ranks) : hosts_(hosts), ranks_(ranks) {}
+    Result<void> make_namespaces();
+    Result<void> cable();
+
+    std::uint32_t hosts_;
+    std::uint32_t ranks_;
+    bool user_namespace_ = false;
+    int bridge_ = -1;  // descriptors of the network namespaces
+    std::vector<int> descriptors_;
+};
+
+}  // namespace coppice::run

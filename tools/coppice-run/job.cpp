@@ -1,0 +1,359 @@
+#include "job.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "bootstrap/choose.hpp"
+#include "bootstrap/process_tree.hpp"
+#include "message.hpp"
+
+namespace coppice::run {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+// --kill and --stop count from the first complete exchange. A program of which no rank has called by then is
+// taken for one that never will; one that has called but does not get done is given longer.
+constexpr std::uint64_t kFirstCall = 1 * kSecond;
+constexpr std::uint64_t kFirstExchange = 10 * kSecond;
+// Between SIGTERM and SIGKILL.
+constexpr std::uint64_t kGrace = 2 * kSecond;
+
+constexpr std::uint64_t kSignalTag = 0;
+constexpr std::uint64_t kTimerTag = 1;
+constexpr std::uint64_t kServerTag = 2;
+constexpr std::uint64_t kStreamTag = 3;
+
+std::uint64_t now_ns() {
+    return bootstrap::now_ns();
+}
+
+}  // namespace
+
+Job::Job(const Options& options, const SignalState& signals) : options_(options), signals_(signals) {
+    for (const Fault& fault : options.faults)
+        faults_.push_back({fault});
+}
+
+Job::~Job() {
+    for (const int descriptor : {poll_, signal_descriptor_, timer_}) {
+        if (descriptor >= 0) ::close(descriptor);
+    }
+}
+
+int Job::run() {
+    if (const auto code = prepare()) return *code;
+    if (const auto code = start()) return *code;
+    loop();
+    return finish();
+}
+
+std::optional<int> Job::prepare() {
+    if (options_.hosts > 0) {
+        auto hosts = Hosts::create(options_.hosts, options_.ranks);
+        if (!hosts) {
+            say("--hosts: {}", hosts.error().message);
+            return 1;
+        }
+        hosts_ = std::move(*hosts);
+        // A user namespace may have taken the guard's signal back.
+        rearm_guard_signal();
+    }
+    auto server = bootstrap::Server::open(options_.ranks);
+    if (!server) {
+        say("{}", server.error().message);
+        return 1;
+    }
+    server_ = std::move(*server);
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    for (const int signal : {SIGCHLD, request_signal(), guard_died_signal()})
+        ::sigaddset(&signals, signal);
+    signal_descriptor_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    poll_ = ::epoll_create1(EPOLL_CLOEXEC);
+    if (signal_descriptor_ < 0 || timer_ < 0 || poll_ < 0) {
+        say("cannot watch the ranks: {} (see `ulimit -n`)", std::strerror(errno));
+        return 1;
+    }
+    watch(signal_descriptor_, kSignalTag);
+    watch(timer_, kTimerTag);
+    watch(server_->poll_descriptor(), kServerTag);
+    return std::nullopt;
+}
+
+std::optional<int> Job::start() {
+    rlimit descriptors{};
+    ::getrlimit(RLIMIT_NOFILE, &descriptors);
+    rlimit raised = descriptors;
+    raised.rlim_cur = raised.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &raised);
+
+    StartPlan plan{options_, signals_, server_->path(), hosts_.get(), descriptors, {}, {}};
+    plan.started = [this](std::uint32_t rank, pid_t pid) { server_->rank_started(rank, pid); };
+    plan.before_release = [this] {
+        if (hosts_) hosts_->drop_rights();
+        start_ns_ = now_ns();
+    };
+    auto started = start_ranks(plan);
+    if (!started) {
+        say("{}", started.error().message);
+        return started.error().exit_code;
+    }
+    for (std::uint32_t rank = 0; rank < started->size(); ++rank) {
+        const RankStart& one = (*started)[rank];
+        ranks_.emplace_back().pid = one.pid;
+        if (one.output >= 0) streams_.emplace_back(rank, one.output, STDOUT_FILENO);
+        if (one.errors >= 0) streams_.emplace_back(rank, one.errors, STDERR_FILENO);
+    }
+    for (std::size_t i = 0; i < streams_.size(); ++i)
+        watch(streams_[i].descriptor(), kStreamTag + i);
+    running_ = options_.ranks;
+    return std::nullopt;
+}
+
+void Job::watch(int descriptor, std::uint64_t tag) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag;
+    ::epoll_ctl(poll_, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void Job::loop() {
+    reap();  // a rank may have ended before the signals were looked at
+    while (running_ > 0) {
+        const std::uint64_t now = now_ns();
+        act(now);
+        set_timer(next_wake(now));
+        std::array<epoll_event, 64> events{};
+        const int count = ::epoll_wait(poll_, events.data(), static_cast<int>(events.size()), -1);
+        for (int i = 0; i < count; ++i) {
+            const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
+            if (tag == kSignalTag) {
+                handle_signals();
+            } else if (tag == kServerTag) {
+                server_->serve();
+            } else if (tag >= kStreamTag) {
+                streams_[tag - kStreamTag].pump();
+            }
+        }
+    }
+}
+
+void Job::handle_signals() {
+    signalfd_siginfo info{};
+    while (::read(signal_descriptor_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+        const int signal = static_cast<int>(info.ssi_signo);
+        if (signal == guard_died_signal()) {
+            // Nobody is left to report to.
+            end_all_descendants();
+            ::_exit(1);
+        }
+        if (signal == request_signal()) handle_request(info.ssi_int);
+    }
+    reap();
+}
+
+void Job::handle_request(int signal) {
+    if (end_kill_ns_) {
+        end_kill_ns_ = now_ns();  // asked twice: no more patience
+        return;
+    }
+    say("{}: ending {} ranks", strsignal(signal), running_);
+    begin_end(128 + signal);
+}
+
+// Ends what is running: SIGTERM now, SIGKILL after a grace.
+void Job::begin_end(int exit_code) {
+    exit_code_ = exit_code;
+    end_kill_ns_ = now_ns() + kGrace;
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        if (ranks_[rank].ended) continue;
+        signal_rank(rank, SIGTERM);
+        signal_rank(rank, SIGCONT);
+    }
+}
+
+// A rank may be a shell around the program: what is done to it is done to all below it.
+void Job::signal_rank(std::uint32_t rank, int signal) const {
+    const pid_t pid = ranks_[rank].pid;
+    const auto below = bootstrap::descendants_of(pid);
+    ::kill(pid, signal);
+    for (const pid_t one : below)
+        ::kill(one, signal);
+}
+
+void Job::reap() {
+    int status = 0;
+    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+        const auto found =
+            std::ranges::find_if(ranks_, [pid](const RankState& one) { return one.pid == pid; });
+        if (found == ranks_.end() || found->ended) continue;  // an orphan of a rank
+        server_->serve();                                     // what the rank said before its end comes first
+        rank_ended(static_cast<std::uint32_t>(found - ranks_.begin()), status);
+    }
+    if (running_ == 0) return;
+    // Those that were stopped for good would never end: the others have.
+    const bool only_stopped = std::ranges::all_of(
+        ranks_, [](const RankState& one) { return one.ended || (one.stopped && !one.continue_at_ns); });
+    if (!only_stopped) return;
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        if (!ranks_[rank].ended && ranks_[rank].stopped) continue_rank(rank, ", as all others have ended");
+    }
+}
+
+void Job::rank_ended(std::uint32_t rank, int status) {
+    RankState& state = ranks_[rank];
+    state.ended = true;
+    --running_;
+    server_->rank_ended(rank);
+    const bool by_signal = WIFSIGNALED(status);
+    if (state.killed && by_signal && WTERMSIG(status) == SIGKILL) return;
+    if (!by_signal && WEXITSTATUS(status) == 0) return;
+    if (end_kill_ns_) return;  // it was told to end
+    if (by_signal) {
+        say("rank {} (pid {}) was killed by signal {} ({})", rank, state.pid, WTERMSIG(status),
+            strsignal(WTERMSIG(status)));
+        fail_with(128 + WTERMSIG(status));
+    } else {
+        say("rank {} (pid {}) exited with code {}", rank, state.pid, WEXITSTATUS(status));
+        fail_with(WEXITSTATUS(status));
+    }
+}
+
+void Job::fail_with(int exit_code) {
+    if (!exit_code_) exit_code_ = exit_code;
+}
+
+void Job::find_zero(std::uint64_t now) {
+    if (zero_ns_) return;
+    if (server_->gathered()) {
+        zero_ns_ = now;
+    } else if (now >= start_ns_ + (server_->contacted() ? kFirstExchange : kFirstCall)) {
+        zero_ns_ = start_ns_;
+    }
+}
+
+std::uint64_t Job::due(const Fault& fault) const {
+    if (fault.from_start) return start_ns_ + fault.at_ns;
+    return zero_ns_ ? *zero_ns_ + fault.at_ns : UINT64_MAX;
+}
+
+// Everything whose time has come.
+void Job::act(std::uint64_t now) {
+    find_zero(now);
+    for (auto& pending : faults_) {
+        if (!pending.done && due(pending.fault) <= now) inject(pending, now);
+    }
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        const RankState& state = ranks_[rank];
+        if (state.stopped && state.continue_at_ns && *state.continue_at_ns <= now) continue_rank(rank, "");
+    }
+    if (options_.timeout_ns && !end_kill_ns_ && now >= start_ns_ + *options_.timeout_ns) {
+        std::string names;
+        for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+            if (!ranks_[rank].ended) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+        }
+        say("timeout after {}; still running: rank {}", format_duration(*options_.timeout_ns), names);
+        begin_end(124);
+    }
+    if (end_kill_ns_ && now >= *end_kill_ns_) {
+        for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+            if (!ranks_[rank].ended) signal_rank(rank, SIGKILL);
+        }
+        end_kill_ns_ = now + kGrace;
+    }
+}
+
+void Job::inject(PendingFault& pending, std::uint64_t now) {
+    pending.done = true;
+    const Fault& fault = pending.fault;
+    RankState& state = ranks_[fault.rank];
+    const bool kill = fault.kind == Fault::Kind::kill;
+    const std::string when = format_duration(fault.at_ns);
+    siginfo_t info{};
+    const bool over = state.ended || (::waitid(P_PID, static_cast<id_t>(state.pid), &info,
+                                               WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                                      info.si_pid == state.pid);
+    if (over) {
+        say("warning: rank {} had ended before it could be {} at {}", fault.rank, kill ? "killed" : "stopped",
+            when);
+        return;
+    }
+    signal_rank(fault.rank, kill ? SIGKILL : SIGSTOP);
+    if (kill) {
+        state.killed = true;
+        say("killed rank {} (pid {}) at {}", fault.rank, state.pid, when);
+        return;
+    }
+    state.stopped = true;
+    if (fault.duration_ns) state.continue_at_ns = now + *fault.duration_ns;
+    say("stopped rank {} (pid {}) at {}", fault.rank, state.pid, when);
+    reap();  // it may be the last one that was not stopped
+}
+
+void Job::continue_rank(std::uint32_t rank, const char* why) {
+    RankState& state = ranks_[rank];
+    state.stopped = false;
+    state.continue_at_ns.reset();
+    if (state.ended) return;
+    signal_rank(rank, SIGCONT);
+    say("continued rank {} (pid {}){}", rank, state.pid, why);
+}
+
+std::uint64_t Job::next_wake(std::uint64_t now) const {
+    std::uint64_t wake = UINT64_MAX;
+    const bool waiting = std::ranges::any_of(faults_, [](const PendingFault& one) { return !one.done; });
+    for (const auto& pending : faults_) {
+        if (!pending.done) wake = std::min(wake, due(pending.fault));
+    }
+    if (waiting && !zero_ns_) {
+        wake = std::min(wake, start_ns_ + (server_->contacted() ? kFirstExchange : kFirstCall));
+    }
+    for (const auto& state : ranks_) {
+        if (state.stopped && state.continue_at_ns) wake = std::min(wake, *state.continue_at_ns);
+    }
+    if (options_.timeout_ns && !end_kill_ns_) wake = std::min(wake, start_ns_ + *options_.timeout_ns);
+    if (end_kill_ns_) wake = std::min(wake, *end_kill_ns_);
+    return wake == UINT64_MAX ? wake : std::max(wake, now + 1);
+}
+
+void Job::set_timer(std::uint64_t at_ns) {
+    itimerspec spec{};
+    if (at_ns != UINT64_MAX) {
+        spec.it_value.tv_sec = static_cast<time_t>(at_ns / kSecond);
+        spec.it_value.tv_nsec = static_cast<long>(at_ns % kSecond);
+    }
+    // Setting it also takes back an expiry that nobody has read. A time that has passed expires at once.
+    ::timerfd_settime(timer_, TFD_TIMER_ABSTIME, &spec, nullptr);
+}
+
+int Job::finish() {
+    // What ranks have left running would keep their output open.
+    end_all_descendants();
+    for (auto& stream : streams_)
+        stream.finish();
+    for (const auto& pending : faults_) {
+        if (pending.done) continue;
+        say("warning: rank {} had ended before it could be {} at {}", pending.fault.rank,
+            pending.fault.kind == Fault::Kind::kill ? "killed" : "stopped",
+            format_duration(pending.fault.at_ns));
+    }
+    const auto& counters = server_->counters();
+    if (counters.garbage > 0)
+        say("dropped {} connections that did not speak the launcher's protocol", counters.garbage);
+    if (counters.strangers > 0)
+        say("refused {} connections of processes that are no rank of this job", counters.strangers);
+    return exit_code_.value_or(0);
+}
+
+}  // namespace coppice::run

@@ -1,0 +1,79 @@
+// One run: starts the ranks, serves their exchange, does what was asked to them, and tells how it ended.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bootstrap/server.hpp"
+#include "guard.hpp"
+#include "hosts.hpp"
+#include "options.hpp"
+#include "output.hpp"
+#include "ranks.hpp"
+
+namespace coppice::run {
+
+class Job {
+  public:
+    Job(const Options& options, const SignalState& signals);
+    ~Job();
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+
+    // Returns the launcher's exit code.
+    int run();
+
+  private:
+    struct RankState {
+        pid_t pid = -1;
+        bool ended = false;
+        bool killed = false;   // by --kill
+        bool stopped = false;  // by --stop, and not continued yet
+        std::optional<std::uint64_t> continue_at_ns;
+    };
+    struct PendingFault {
+        Fault fault;
+        bool done = false;
+    };
+
+    std::optional<int> prepare();
+    std::optional<int> start();
+    void watch(int descriptor, std::uint64_t tag);
+    void loop();
+    void handle_signals();
+    void handle_request(int signal);
+    void reap();
+    void rank_ended(std::uint32_t rank, int status);
+    void find_zero(std::uint64_t now);
+    void act(std::uint64_t now);
+    void inject(PendingFault& pending, std::uint64_t now);
+    void continue_rank(std::uint32_t rank, const char* why);
+    void begin_end(int exit_code);
+    std::uint64_t next_wake(std::uint64_t now) const;
+    void set_timer(std::uint64_t at_ns);
+    void signal_rank(std::uint32_t rank, int signal) const;
+    void fail_with(int exit_code);
+    std::uint64_t due(const Fault& fault) const;
+    int finish();
+
+    const Options& options_;
+    const SignalState& signals_;
+    std::unique_ptr<bootstrap::Server> server_;
+    std::unique_ptr<Hosts> hosts_;
+    std::vector<RankState> ranks_;
+    std::vector<PendingFault> faults_;
+    std::vector<TaggedStream> streams_;
+    int poll_ = -1;
+    int signal_descriptor_ = -1;
+    int timer_ = -1;
+    std::uint32_t running_ = 0;
+    std::uint64_t start_ns_ = 0;
+    std::optional<std::uint64_t> zero_ns_;      // from when --kill and --stop count
+    std::optional<std::uint64_t> end_kill_ns_;  // the run is being ended: when SIGTERM becomes SIGKILL
+    bool timed_out_ = false;
+    std::optional<int> exit_code_;  // of the first failure
+};
+
+}  // namespace coppice::run

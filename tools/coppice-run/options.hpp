@@ -1,0 +1,44 @@
+// What the user asked of coppice-run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace coppice::run {
+
+// Something done to a rank on purpose.
+struct Fault {
+    enum class Kind : std::uint8_t { kill, stop };
+    Kind kind = Kind::kill;
+    std::uint32_t rank = 0;
+    std::uint64_t at_ns = 0;
+    bool from_start = false;  // "3@start+5ms": counted from the start of the ranks in any case
+    std::optional<std::uint64_t> duration_ns;  // of a stop; without, until all other ranks have ended
+};
+
+struct Options {
+    std::uint32_t ranks = 0;
+    std::uint32_t hosts = 0;  // 0: no network namespaces
+    std::vector<Fault> faults;
+    std::optional<std::uint64_t> timeout_ns;
+    bool tag_output = false;
+    bool bind_to_cores = true;
+    std::vector<std::string> command;
+};
+
+// "300ms", "1.5s", "2m", "500us", "10ns", "1h", "0". nullopt when it is none of these or above 30 days.
+std::optional<std::uint64_t> parse_duration(std::string_view text);
+
+// "300 ms", "1.5 s": for messages, to the microsecond.
+std::string format_duration(std::uint64_t duration_ns);
+
+struct ParseResult {
+    std::optional<Options> options;
+    int exit_code = 0;  // when there are no options: help or version was printed (0), or an error (2)
+};
+ParseResult parse_options(int argc, char** argv);
+
+}  // namespace coppice::run

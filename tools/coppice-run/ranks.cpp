@@ -1,0 +1,181 @@
+#include "ranks.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+namespace coppice::run {
+namespace {
+
+// How far a child came when it failed; through a pipe that execve closes.
+struct ChildFailure {
+    enum class Step : std::uint32_t { join_host, run };
+    Step step = Step::run;
+    std::uint32_t rank = 0;
+    int reason = 0;
+};
+
+struct Pipe {
+    int read = -1;
+    int write = -1;
+
+    bool open() {
+        std::array<int, 2> ends{-1, -1};
+        if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+        read = ends[0];
+        write = ends[1];
+        return true;
+    }
+    void close_read() { close(read); }
+    void close_write() { close(write); }
+
+  private:
+    static void close(int& end) {
+        if (end >= 0) ::close(end);
+        end = -1;
+    }
+};
+
+std::vector<int> allowed_cores() {
+    std::vector<int> cores;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) {
+        for (int core = 0; core < CPU_SETSIZE; ++core) {
+            if (CPU_ISSET(core, &set)) cores.push_back(core);
+        }
+    }
+    return cores;
+}
+
+void pin(std::uint32_t rank, const std::vector<int>& cores) {
+    if (cores.empty()) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cores[rank % cores.size()], &set);
+    ::sched_setaffinity(0, sizeof set, &set);
+}
+
+void set_number(const char* name, std::uint32_t value) {
+    ::setenv(name, std::to_string(value).c_str(), 1);
+}
+
+void set_environment(const StartPlan& plan, std::uint32_t rank) {
+    set_number("COPPICE_RANK", rank);
+    set_number("COPPICE_SIZE", plan.options.ranks);
+    ::setenv("COPPICE_LAUNCHER", plan.launcher_path.c_str(), 1);
+    if (plan.hosts == nullptr) {
+        set_number("COPPICE_LOCAL_RANK", rank);
+        set_number("COPPICE_LOCAL_SIZE", plan.options.ranks);
+        return;
+    }
+    const Placement place = plan.hosts->place(rank);
+    set_number("COPPICE_LOCAL_RANK", place.local_rank);
+    set_number("COPPICE_LOCAL_SIZE", place.local_size);
+    ::setenv("COPPICE_HOST", fmt::format("host{}", place.host).c_str(), 1);
+    ::setenv("COPPICE_UCX_NET_DEVICES", plan.hosts->interface_name(place.host).c_str(), 1);
+}
+
+// In the child: becomes the rank. Returns only as a failure.
+ChildFailure become_rank(const StartPlan& plan, std::uint32_t rank, pid_t launcher, int gate,
+                         const Pipe& output, const Pipe& errors, const std::vector<int>& cores) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+    if (plan.options.bind_to_cores) pin(rank, cores);
+    set_environment(plan, rank);
+    ::setrlimit(RLIMIT_NOFILE, &plan.descriptors);
+    if (rank != 0) {
+        const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
+    }
+    if (output.write >= 0) ::dup2(output.write, STDOUT_FILENO);
+    if (errors.write >= 0) ::dup2(errors.write, STDERR_FILENO);
+    if (plan.hosts != nullptr) {
+        if (const int reason = plan.hosts->join(rank); reason != 0) {
+            return {ChildFailure::Step::join_host, rank, reason};
+        }
+    }
+    // Asked for last: a change of credentials would take it away again.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != launcher) ::_exit(1);
+    char byte = 0;
+    while (::read(gate, &byte, 1) < 0 && errno == EINTR) {
+    }
+    if (!plan.signals.sigpipe_ignored) ::signal(SIGPIPE, SIG_DFL);
+    ::sigprocmask(SIG_SETMASK, &plan.signals.mask, nullptr);
+    std::vector<char*> arguments;
+    for (const auto& argument : plan.options.command)
+        arguments.push_back(const_cast<char*>(argument.c_str()));
+    arguments.push_back(nullptr);
+    ::execvp(arguments[0], arguments.data());
+    return {ChildFailure::Step::run, rank, errno};
+}
+
+StartError describe(const ChildFailure& failure, const std::string& program) {
+    if (failure.step == ChildFailure::Step::join_host) {
+        return {1, fmt::format("rank {} cannot join its simulated host: {}", failure.rank,
+                               strerror(failure.reason))};
+    }
+    if (failure.reason == ENOENT) {
+        const bool has_path = program.find('/') != std::string::npos;
+        return {127, fmt::format("cannot run '{}': {}", program,
+                                 has_path ? "no such file (or its interpreter or loader is missing)"
+                                          : "no such program in PATH (a program of this directory is ./" +
+                                                program + ")")};
+    }
+    return {126, fmt::format("cannot run '{}': {}", program, strerror(failure.reason))};
+}
+
+StartError out_of(const StartPlan& plan, std::uint32_t rank, const char* what, const char* remedy) {
+    return {1, fmt::format("only {} of {} ranks could be started: {}: {} ({})", rank, plan.options.ranks,
+                           what, strerror(errno), remedy)};
+}
+
+}  // namespace
+
+tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& plan) {
+    const auto cores = allowed_cores();
+    const pid_t launcher = ::getpid();
+    Pipe gate;    // closed by the launcher when all exist
+    Pipe report;  // closed by every execve
+    if (!gate.open() || !report.open()) return tl::unexpected(out_of(plan, 0, "pipe", "see `ulimit -n`"));
+    std::vector<RankStart> ranks;
+    for (std::uint32_t rank = 0; rank < plan.options.ranks; ++rank) {
+        Pipe output;
+        Pipe errors;
+        if (plan.options.tag_output && (!output.open() || !errors.open())) {
+            return tl::unexpected(out_of(plan, rank, "pipe", "see `ulimit -n`"));
+        }
+        const pid_t pid = ::fork();
+        if (pid < 0)
+            return tl::unexpected(out_of(plan, rank, "fork", "see `ulimit -u` and the memory that is free"));
+        if (pid == 0) {
+            gate.close_write();
+            const auto failure = become_rank(plan, rank, launcher, gate.read, output, errors, cores);
+            [[maybe_unused]] const auto told = ::write(report.write, &failure, sizeof failure);
+            ::_exit(127);
+        }
+        output.close_write();
+        errors.close_write();
+        ranks.push_back({pid, output.read, errors.read});
+        plan.started(rank, pid);
+    }
+    plan.before_release();
+    gate.close_read();
+    gate.close_write();
+    report.close_write();
+    ChildFailure failure;
+    const auto got = ::read(report.read, &failure, sizeof failure);
+    report.close_read();
+    if (got == static_cast<ssize_t>(sizeof failure)) {
+        return tl::unexpected(describe(failure, plan.options.command.front()));
+    }
+    return ranks;
+}
+
+}  // namespace coppice::run

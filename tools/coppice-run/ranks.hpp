@@ -1,0 +1,52 @@
+// Starting the processes of the ranks.
+#pragma once
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "guard.hpp"
+#include "hosts.hpp"
+#include "options.hpp"
+
+namespace coppice::run {
+
+// The launcher's ends of one rank's pipes; -1 when its output is inherited.
+struct RankStart {
+    pid_t pid = -1;
+    int output = -1;
+    int errors = -1;
+};
+
+struct StartPlan {
+    const Options& options;
+    const SignalState& signals;
+    std::string launcher_path;     // COPPICE_LAUNCHER
+    const Hosts* hosts = nullptr;  // with --hosts
+    rlimit descriptors{};          // RLIMIT_NOFILE as the ranks shall have it
+    std::function<void(std::uint32_t, pid_t)>
+        started;                           // told of each process before any of them runs PROGRAM
+    std::function<void()> before_release;  // called when all exist, before any of them runs PROGRAM
+};
+
+// What start_ranks() could not do, with the launcher's exit code for it.
+struct StartError {
+    int exit_code = 1;
+    std::string message;
+};
+
+// Starts all ranks or none: every process is made first and waits; only when all exist they run PROGRAM.
+// After an error the caller ends what was started (end_all_descendants).
+//
+// Ranks stay in the launcher's session and process group: Ctrl-C reaches all, and sched_yield() works among
+// them where the kernel schedules by session. Each gets SIGKILL from the kernel when the launcher dies. Rank
+// 0 has the launcher's standard input, the others /dev/null.
+tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& plan);
+
+}  // namespace coppice::run
