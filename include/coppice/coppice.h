@@ -65,10 +65,7 @@ COPPICE_API const char* coppice_version(void);
 
 typedef struct coppice_context coppice_context_t;
 
-typedef enum coppice_thread_mode {
-    COPPICE_THREAD_SINGLE = 0,
-    COPPICE_THREAD_MULTIPLE = 1
-} coppice_thread_mode_t;
+typedef enum coppice_thread_mode { COPPICE_THREAD_SINGLE = 0, COPPICE_THREAD_MULTIPLE = 1 } coppice_thread_mode_t;
 
 typedef struct coppice_context_options {
     size_t size; /* sizeof(coppice_context_options_t) */
@@ -149,8 +146,7 @@ typedef struct coppice_group_options {
  * member from the start where the launcher knows of it; one that never shows up ends the call with
  * COPPICE_ERR_BOOTSTRAP at the deadline, naming it. Everything that the group will ever need is allocated
  * here. `options` may be NULL under coppice-run. */
-COPPICE_API coppice_status_t coppice_group_create(coppice_context_t* context,
-                                                  const coppice_group_options_t* options,
+COPPICE_API coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_group_options_t* options,
                                                   coppice_group_t** group);
 
 /* Collective; ends when every live rank has everything of this group (it may still need this one's copy),
@@ -176,8 +172,8 @@ COPPICE_API coppice_status_t coppice_group_query(const coppice_group_t* group, c
 /* The ranks that this rank knows to have failed, ascending. Writes at most `capacity` of them into `ranks`
  * (may be NULL when capacity is 0) and the number of all into `count`. Survivors learn of a death at
  * different times. */
-COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ranks,
-                                                  size_t capacity, size_t* count);
+COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ranks, size_t capacity,
+                                                  size_t* count);
 
 /* ------------------------------------------------------------------------------------------ broadcast --- */
 
@@ -197,8 +193,8 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  * buffer is not touched any more, the others are still served). COPPICE_ERR_ROOT_FAILED when nobody can have
  * the payload any more. Source: PPoPP'19 §3; what holds when ranks die in mid-operation: docs/corrections.md.
  */
-COPPICE_API coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes,
-                                               uint32_t root, size_t* received, uint64_t timeout_ns);
+COPPICE_API coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
+                                               size_t* received, uint64_t timeout_ns);
 
 typedef struct coppice_request coppice_request_t;
 
@@ -206,22 +202,20 @@ typedef struct coppice_request coppice_request_t;
  * returned anything but COPPICE_IN_PROGRESS and COPPICE_ERR_TIMEOUT). Up to W broadcasts may be under way,
  * with different roots; the next one returns COPPICE_ERR_BUSY until the oldest is done everywhere
  * (coppice_progress moves it). */
-COPPICE_API coppice_status_t coppice_broadcast_nb(coppice_group_t* group, void* buffer, size_t bytes,
-                                                  uint32_t root, coppice_request_t** request);
+COPPICE_API coppice_status_t coppice_broadcast_nb(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
+                                                  coppice_request_t** request);
 
 /* The same, delivering a view of the memory in which the payload landed instead of a copy: no byte is
  * copied at the receivers. coppice_request_view gives it once the request has ended with COPPICE_OK, for
  * the root too. The view is good until coppice_request_free; a view that is held for W further broadcasts
  * holds them up. `payload` is the root's; ignored elsewhere. */
-COPPICE_API coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, const void* payload,
-                                                       size_t bytes, uint32_t root,
-                                                       coppice_request_t** request);
+COPPICE_API coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, const void* payload, size_t bytes,
+                                                       uint32_t root, coppice_request_t** request);
 
 /* COPPICE_IN_PROGRESS, or how the operation ended (and *received its size, may be NULL). Makes progress. */
 COPPICE_API coppice_status_t coppice_request_test(coppice_request_t* request, size_t* received);
 /* Waits until it has ended. COPPICE_ERR_TIMEOUT leaves it under way: wait again, or free it. */
-COPPICE_API coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* received,
-                                                  uint64_t timeout_ns);
+COPPICE_API coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* received, uint64_t timeout_ns);
 /* The payload of a view request that ended with COPPICE_OK. */
 COPPICE_API coppice_status_t coppice_request_view(const coppice_request_t* request, const void** payload,
                                                   size_t* bytes);

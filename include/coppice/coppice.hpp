@@ -189,8 +189,7 @@ class View {
 
   private:
     friend class Request;
-    View(coppice_request_t* request, std::span<const std::byte> bytes) noexcept
-        : request_(request), bytes_(bytes) {}
+    View(coppice_request_t* request, std::span<const std::byte> bytes) noexcept : request_(request), bytes_(bytes) {}
 
     coppice_request_t* request_ = nullptr;
     std::span<const std::byte> bytes_;
@@ -315,8 +314,7 @@ struct GroupOptions {
 class Group {
   public:
     Group() = default;
-    Group(Group&& other) noexcept
-        : handle_(std::exchange(other.handle_, nullptr)), state_(std::move(other.state_)) {}
+    Group(Group&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), state_(std::move(other.state_)) {}
     Group& operator=(Group&& other) noexcept {
         Group taken(std::move(other));
         std::swap(handle_, taken.handle_);
@@ -385,8 +383,7 @@ class Group {
     }
 
     // Blocking; returns the part of `buffer` that the payload fills: at the root all of it.
-    std::span<std::byte> broadcast(std::span<std::byte> buffer, std::uint32_t root,
-                                   Timeout timeout = kNoTimeout) {
+    std::span<std::byte> broadcast(std::span<std::byte> buffer, std::uint32_t root, Timeout timeout = kNoTimeout) {
         std::size_t received = 0;
         detail::throw_unless_ok(try_broadcast(buffer, root, received, timeout));
         return buffer.first(received);
@@ -394,8 +391,8 @@ class Group {
     Status try_broadcast(std::span<std::byte> buffer, std::uint32_t root, std::size_t& received,
                          Timeout timeout = kNoTimeout) noexcept {
         std::size_t size_here = buffer.size();
-        const Status status = detail::from_c(coppice_broadcast(handle_, buffer.data(), buffer.size(), root,
-                                                               &size_here, detail::to_c(timeout)));
+        const Status status = detail::from_c(
+            coppice_broadcast(handle_, buffer.data(), buffer.size(), root, &size_here, detail::to_c(timeout)));
         if (status == Status::kOk) received = size_here;
         return status;
     }
@@ -420,8 +417,7 @@ class Group {
         detail::throw_unless_ok(try_broadcast_view_nb(payload, root, request));
         return request;
     }
-    Status try_broadcast_view_nb(std::span<const std::byte> payload, std::uint32_t root,
-                                 Request& request) noexcept {
+    Status try_broadcast_view_nb(std::span<const std::byte> payload, std::uint32_t root, Request& request) noexcept {
         coppice_request_t* handle = nullptr;
         const Status status =
             detail::from_c(coppice_broadcast_view_nb(handle_, payload.data(), payload.size(), root, &handle));
@@ -431,8 +427,7 @@ class Group {
 
     // The same, blocking. kTimeout: given up here, as with broadcast. kBusy: the window stayed full until the
     // deadline, and this broadcast has not begun.
-    View broadcast_view(std::span<const std::byte> payload, std::uint32_t root,
-                        Timeout timeout = kNoTimeout) {
+    View broadcast_view(std::span<const std::byte> payload, std::uint32_t root, Timeout timeout = kNoTimeout) {
         View view;
         detail::throw_unless_ok(try_broadcast_view(payload, root, view, timeout));
         return view;
@@ -441,14 +436,11 @@ class Group {
                               Timeout timeout = kNoTimeout) noexcept {
         using Clock = std::chrono::steady_clock;
         const Clock::time_point start = Clock::now();
-        const auto left = [&] {
-            return timeout == kNoTimeout ? kNoTimeout : timeout - Timeout(Clock::now() - start);
-        };
+        const auto left = [&] { return timeout == kNoTimeout ? kNoTimeout : timeout - Timeout(Clock::now() - start); };
         Request request;
         Status status = try_broadcast_view_nb(payload, root, request);
         while (status == Status::kBusy && left() > Timeout(0)) {
-            if (const Status moved = detail::from_c(coppice_progress(state_->context));
-                moved != Status::kOk) {
+            if (const Status moved = detail::from_c(coppice_progress(state_->context)); moved != Status::kOk) {
                 return moved;
             }
             std::this_thread::yield();
@@ -489,9 +481,8 @@ class Group {
     static int exchange_trampoline(void* argument, const void* mine, std::size_t bytes, void* all) noexcept {
         const Exchange& exchange = *static_cast<Exchange*>(argument);
         try {
-            const bool well =
-                exchange.options.exchange({static_cast<const std::byte*>(mine), bytes},
-                                          {static_cast<std::byte*>(all), bytes * exchange.options.size});
+            const bool well = exchange.options.exchange({static_cast<const std::byte*>(mine), bytes},
+                                                        {static_cast<std::byte*>(all), bytes * exchange.options.size});
             return well ? 0 : 1;
         } catch (...) {
             exchange.thrown = std::current_exception();
@@ -511,8 +502,8 @@ class Group {
                          std::exception_ptr& thrown) noexcept {
         Group made;
         try {
-            made.state_.reset(new State{options.on_failure, context.native(), options.leave_timeout,
-                                        std::uncaught_exceptions()});
+            made.state_.reset(
+                new State{options.on_failure, context.native(), options.leave_timeout, std::uncaught_exceptions()});
         } catch (...) {
             thrown = std::current_exception();
             return Status::kNoMemory;

@@ -32,8 +32,7 @@ int main(void) {
     info.struct_size = sizeof info;
     if (status == COPPICE_OK) status = coppice_group_query(group, &info);
     if (status == COPPICE_OK) status = coppice_memory_register(group, buffer, sizeof buffer);
-    if (status == COPPICE_OK)
-        status = coppice_broadcast(group, buffer, sizeof buffer, 0, NULL, COPPICE_NO_TIMEOUT);
+    if (status == COPPICE_OK) status = coppice_broadcast(group, buffer, sizeof buffer, 0, NULL, COPPICE_NO_TIMEOUT);
     if (status == COPPICE_OK) status = coppice_broadcast_nb(group, buffer, sizeof buffer, 0, &request);
     if (status == COPPICE_OK) status = coppice_request_test(request, &bytes);
     if (status == COPPICE_IN_PROGRESS) status = coppice_request_wait(request, &bytes, 1000);

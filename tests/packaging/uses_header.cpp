@@ -17,10 +17,8 @@ static_assert(std::is_base_of_v<std::exception, coppice::Error>);
 static_assert(std::is_nothrow_copy_constructible_v<coppice::Error>);
 
 using Bytes = std::span<std::byte>;
-static_assert(noexcept(std::declval<coppice::Group&>().try_broadcast(Bytes(), 0,
-                                                                     std::declval<std::size_t&>())));
-static_assert(noexcept(std::declval<coppice::Group&>().try_broadcast_view(Bytes(), 0,
-                                                                          std::declval<coppice::View&>())));
+static_assert(noexcept(std::declval<coppice::Group&>().try_broadcast(Bytes(), 0, std::declval<std::size_t&>())));
+static_assert(noexcept(std::declval<coppice::Group&>().try_broadcast_view(Bytes(), 0, std::declval<coppice::View&>())));
 static_assert(noexcept(std::declval<coppice::Request&>().try_wait(coppice::kNoTimeout)));
 
 }  // namespace
@@ -28,8 +26,7 @@ static_assert(noexcept(std::declval<coppice::Request&>().try_wait(coppice::kNoTi
 int main() {
     using namespace std::chrono_literals;
     auto context = coppice::Context::create({.thread_mode = coppice::ThreadMode::kMultiple});
-    auto group =
-        coppice::Group::create(context, {.correction = "checked", .on_failure = [](std::uint32_t) {}});
+    auto group = coppice::Group::create(context, {.correction = "checked", .on_failure = [](std::uint32_t) {}});
     std::array<std::byte, 8> buffer{};
     const auto registration = group.register_memory(buffer);
     const auto payload = group.broadcast(buffer, 0, 2s);
