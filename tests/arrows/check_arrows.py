@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Checks that the arrows between the rooms of src/ point the way docs/architecture.md draws them.
+
+Usage: check_arrows.py SOURCE_ROOT    prints one line for each include that goes the wrong way; exit code 1 if any
+       check_arrows.py --self-test    plants wrong includes in a temporary tree and checks that each is found
+
+Reads the #include lines of every C and C++ file under src/ and include/.
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+PUBLIC = "coppice"  # include/coppice: what users include
+
+# Each room, and what else it may include. The public C header is named where a room speaks its status codes.
+ARROWS = {
+    "topology": set(),
+    "protocol": {"topology"},
+    "base": {"topology", PUBLIC},
+    "transport": {"base", "topology", PUBLIC},
+    "bootstrap": {"base", "topology", PUBLIC},
+    "engine": {"protocol", "transport", "topology", "base", "bootstrap", PUBLIC},
+    "simulation": {"protocol", "topology"},
+    "api": {"engine", "base", "bootstrap", "transport", "topology", "protocol", PUBLIC},
+    PUBLIC: set(),
+}
+
+# Rooms of pure functions and machines: C++ standard headers without a clock, a thread or input and output.
+PURE = {"topology", "protocol"}
+IMPURE_HEADERS = {
+    "barrier", "chrono", "clocale", "condition_variable", "csignal", "cstdio", "ctime", "filesystem", "fstream",
+    "future", "iomanip", "ios", "iostream", "istream", "latch", "locale", "mutex", "ostream", "print", "semaphore",
+    "shared_mutex", "sstream", "stop_token", "streambuf", "syncstream", "thread",
+}
+PURE_THIRD_PARTY = {"tl/expected.hpp"}
+
+SUFFIXES = {".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inc", ".ipp"}
+DIRECTIVE = re.compile(r"^\s*#\s*include\b\s*(.*)$")
+NAME = re.compile(r'^(?:"([^"]+)"|<([^>]+)>)')
+
+
+def room_of(root, path):
+    """The room that a file below `root` lies in, or None."""
+    try:
+        parts = path.resolve().relative_to(root.resolve()).parts
+    except ValueError:
+        return None
+    if len(parts) > 2 and parts[0] in ("src", "include"):
+        return parts[1]
+    return None
+
+
+def target_room(root, file, name, quoted):
+    """The room that an include leads to, or None when it leads out of the project."""
+    if quoted and (file.parent / name).is_file():
+        return room_of(root, file.parent / name)
+    for base in ("src", "include"):
+        if (root / base / name).is_file():
+            return room_of(root, root / base / name)
+    first = name.split("/")[0]
+    return first if first in ARROWS and "/" in name else None
+
+
+def objection(root, file, room, rest):
+    """What is wrong with one include of a file in `room`, or None."""
+    match = NAME.match(rest)
+    if not match:
+        return "an include that can't be read"
+    name = match.group(1) or match.group(2)
+    target = target_room(root, file, name, match.group(1) is not None)
+    if target is not None:
+        if target == room or target in ARROWS[room]:
+            return None
+        return f"{room} may not include {target} ({name})"
+    if room in PURE and name not in PURE_THIRD_PARTY:
+        if not re.fullmatch(r"[a-z0-9_]+", name) or name in IMPURE_HEADERS:
+            return f"{room} is pure and may not include <{name}>"
+    return None
+
+
+def check(root):
+    """All wrong includes below `root`, as lines "file:line: what"; and how many files were read."""
+    wrong = []
+    files = 0
+    for base in ("src", "include"):
+        for file in sorted((root / base).rglob("*")):
+            if file.suffix not in SUFFIXES or not file.is_file():
+                continue
+            files += 1
+            where = file.relative_to(root)
+            room = room_of(root, file)
+            if room not in ARROWS:
+                wrong.append(f"{where}:1: lies in no room that has arrows: add it to {pathlib.Path(__file__).name}")
+                continue
+            for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+                match = DIRECTIVE.match(line)
+                problem = match and objection(root, file, room, match.group(1))
+                if problem:
+                    wrong.append(f"{where}:{number}: {problem}")
+    return wrong, files
+
+
+# file, include line, and whether it is right
+PLANTED = [
+    ("src/topology/a.hpp", "#include <vector>", True),
+    ("src/topology/a.hpp", "#include <tl/expected.hpp>", True),
+    ("src/topology/a.hpp", '#include "topology/b.hpp"', True),
+    ("src/topology/a.hpp", '#include "protocol/b.hpp"', False),
+    ("src/topology/a.hpp", '#include "base/error.hpp"', False),
+    ("src/topology/a.hpp", '#include "../engine/b.hpp"', False),
+    ("src/topology/a.hpp", "#include <coppice/coppice.h>", False),
+    ("src/topology/a.cpp", "#include <sys/mman.h>", False),
+    ("src/topology/a.cpp", "#include <unistd.h>", False),
+    ("src/topology/a.cpp", "#include <time.h>", False),
+    ("src/topology/a.cpp", "  #  include <chrono> // no clock", False),
+    ("src/protocol/a.cpp", "#include <thread>", False),
+    ("src/protocol/a.cpp", "#include <iostream>", False),
+    ("src/protocol/a.cpp", "#include <fmt/format.h>", False),
+    ("src/protocol/a.cpp", "#include SOME_MACRO", False),
+    ("src/protocol/a.cpp", '#include "topology/b.hpp"', True),
+    ("src/protocol/deep/a.cpp", '#include "engine/b.hpp"', False),
+    ("src/protocol/a.cpp", '#include "transport/b.hpp"', False),
+    ("src/transport/shm/a.cpp", '#include "transport/b.hpp"', True),
+    ("src/transport/shm/a.cpp", "#include <sys/mman.h>", True),
+    ("src/transport/shm/a.cpp", '#include "engine/b.hpp"', False),
+    ("src/transport/a.cpp", '#include "protocol/b.hpp"', False),
+    ("src/bootstrap/a.cpp", '#include "transport/b.hpp"', False),
+    ("src/engine/a.cpp", '#include "protocol/b.hpp"', True),
+    ("src/engine/a.cpp", '#include "api/b.hpp"', False),
+    ("src/engine/a.cpp", '#include "simulation/b.hpp"', False),
+    ("src/simulation/a.cpp", '#include "transport/b.hpp"', False),
+    ("src/base/a.hpp", "#include <coppice/coppice.h>", True),
+    ("src/base/a.hpp", '#include "transport/b.hpp"', False),
+    ("src/api/a.cpp", '#include "engine/b.hpp"', True),
+    ("src/nowhere/a.cpp", "#include <vector>", False),
+    ("include/coppice/a.h", '#include "engine/b.hpp"', False),
+    ("include/coppice/a.h", "#include <stdint.h>", True),
+]
+
+
+def self_test():
+    failures = 0
+    for path, line, right in PLANTED:
+        with tempfile.TemporaryDirectory() as directory:
+            root = pathlib.Path(directory)
+            for room in ARROWS:
+                if room != PUBLIC:
+                    (root / "src" / room).mkdir(parents=True)
+                    (root / "src" / room / "b.hpp").write_text("#pragma once\n", encoding="utf-8")
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(f"// first line\n{line}\n", encoding="utf-8")
+            wrong, _ = check(root)
+            if right != (not wrong):
+                failures += 1
+                print(f"{path} with {line!r}: expected {'no objection' if right else 'an objection'}, got {wrong}")
+    print(f"{len(PLANTED)} planted includes, {failures} judged wrongly")
+    return 1 if failures else 0
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return self_test()
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    wrong, files = check(pathlib.Path(arguments[0]))
+    for line in wrong:
+        print(line)
+    if files == 0:
+        print(f"no source files below {arguments[0]}")
+        return 1
+    print(f"{files} files, {len(wrong)} wrong includes")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
