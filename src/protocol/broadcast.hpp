@@ -1,19 +1,28 @@
-// One broadcast at one member: dissemination down a tree, then correction on a ring (PPoPP'19 §3; IPDPS'17 §III), and
-// what we add to both, service after death: whoever is colored takes its correction up again when a member on which
-// it relied has failed, so that a live root's payload reaches every live member whoever else dies, and when.
+// One broadcast at one member: dissemination down a tree, then correction on a ring (PPoPP'19 §3; IPDPS'17
+// §III), and what we add to both, service after death: whoever is colored takes its correction up again when
+// a member on which it relied has failed, so that a live root's payload reaches every live member whoever
+// else dies, and when.
 //
-// A pure machine: facts go in (receive, peer_failed, peer_restarted, origin_lost), sends are pulled out one at a time
-// (next_send). It reads no clock, allocates nothing after construction, and never sees the payload.
+// A pure machine: facts go in (receive, peer_failed, peer_restarted, origin_lost), sends are pulled out one
+// at a time (next_send). It reads no clock, allocates nothing after construction, and never sees the payload.
 //
 // A member is a process, or a host whose live ranks stand in for each other (see docs/architecture.md).
 //
 // The driver's duties:
-//  - Call next_send() whenever its send port is free and send what it returns, until it returns nothing. Call it again
+//  - Call next_send() whenever its send port is free and send what it returns, until it returns nothing. Call
+//  it again
 //    after every fact.
-//  - Insert into the FailedSet first, then call peer_failed() on every machine of the group, in any order of machines.
+//  - Insert into the FailedSet first, then call peer_failed() on every machine of the group, in any order of
+//  machines.
 //  - Refuse every message from a member in its FailedSet from then on. The root-failure verdict stands on it.
-//  - `query` and `denial` carry their sender's FailedSet; merge it into your own (insert + peer_failed) before receive().
-//  - Give the payload along with every message for which carries_payload() holds, and store it before the receive()
+//  - `query` and `denial` carry their sender's FailedSet; merge it into your own (insert + peer_failed)
+//  before receive().
+//  - What a member says outlives its acting process: before a message leaves, the payload (if it is colored)
+//  and its
+//    FailedSet (if it is a denial) are where a process that stands in for it finds them, and whoever stands
+//    in starts from both.
+//  - Give the payload along with every message for which carries_payload() holds, and store it before the
+//  receive()
 //    that colors; keep it servable until every live member is known to have it.
 #pragma once
 
@@ -33,22 +42,29 @@ namespace coppice::protocol {
 enum class CorrectionKind : std::uint8_t {
     none,                     // the tree alone, as fault-ignorant libraries do it
     acknowledged,             // the tree, acknowledged up the tree: the classical baseline
-    opportunistic,            // d neighbours on each side (or on the right only)
-    optimized_opportunistic,  // the same, skipping what a neighbour surely covers: our mended rule (docs/corrections.md)
-    optimized_paper,          // the rule as printed in PPoPP'19 §3.3, which is not live for three messages a side; to compare
+    opportunistic,            // d neighbours on each side (or on the right only) but those known to have it
+    opportunistic_paper,      // all d neighbours on each side, whoever was heard from; to compare
+    optimized_opportunistic,  // the same, skipping what a neighbour surely covers: our mended rule
+                              // (docs/corrections.md)
+    optimized_paper,          // the rule as printed in PPoPP'19 §3.3, which is not live for three messages a side; to
+                              // compare
     checked,                  // outward in both directions until somebody was heard from there
 };
 
 struct CorrectionSpec {
     CorrectionKind kind = CorrectionKind::opportunistic;
-    std::uint32_t distance = 1;    // d, messages a side; opportunistic kinds only
-    bool one_directional = false;  // to the right (ascending) only, as the paper's MPI prototype; opportunistic kinds only
+    std::uint32_t distance = 1;  // d, messages a side; opportunistic kinds only
+    bool one_directional =
+        false;  // to the right (ascending) only, as the paper's MPI prototype; opportunistic kinds only
 
     bool operator==(const CorrectionSpec&) const = default;
 };
 
-// Reads "none", "ack", "opportunistic:D", "optimized:D", "optimized-paper:D", "checked"; the opportunistic ones take
-// ":one-directional" at the end, and D defaults to 1. The error lists the known names.
+// Reads "none", "ack", "opportunistic:D", "opportunistic-paper:D", "optimized:D", "optimized-paper:D",
+// "checked"; the opportunistic ones take ":one-directional" at the end, and D (1 … kMaxDistance) defaults
+// to 1. Strict: no blanks, signs or leading zeros. The error lists the known names. to_string() writes what
+// parse_correction() reads.
+inline constexpr std::uint32_t kMaxDistance = 1U << 20;
 tl::expected<CorrectionSpec, std::string> parse_correction(std::string_view text);
 std::string to_string(const CorrectionSpec& spec);
 const std::vector<std::string_view>& known_corrections();
@@ -61,11 +77,14 @@ enum class MessageKind : std::uint8_t {
     acknowledgement,   // child to parent: my subtree is colored
     query,             // the coordinator, after the root's death: do you have it? `detail` is the round
     denial,            // no, and I refuse what the members of your failed set may still have under way; echoes `detail`
-    verdict,           // nobody has it and nobody can get it any more: the root failed
+    verdict,           // nobody has it and nobody can get it any more: the root failed. With correction none and ack,
+                       // parent to child: nothing will come down from here
 };
 inline constexpr std::uint8_t kMessageKinds = 8;
 
-constexpr bool carries_payload(MessageKind kind) { return kind <= MessageKind::rescue; }
+constexpr bool carries_payload(MessageKind kind) {
+    return kind <= MessageKind::rescue;
+}
 constexpr bool is_correction(MessageKind kind) {
     return kind == MessageKind::correction_left || kind == MessageKind::correction_right;
 }
@@ -75,7 +94,9 @@ struct Message {
     MessageKind kind = MessageKind::tree;
     Position from;
     Position to;
-    // query, denial: the round. Corrections may use it to say what their sender will still cover. 0 elsewhere.
+    // query, denial: the round (the size of the asker's FailedSet). Corrections of optimized_opportunistic: the sender's
+    // turn, which says on whom it may rely (docs/corrections.md). verdict with correction none and ack: 0 the root
+    // failed, 1 another ancestor did. 0 elsewhere.
     std::uint32_t detail = 0;
 
     bool operator==(const Message&) const = default;
@@ -91,45 +112,142 @@ enum class BroadcastResult : std::uint8_t {
     pending,      // not colored yet
     colored,      // has the payload
     root_failed,  // the root died and no live member has the payload, nor ever will
-    orphaned,     // correction none or ack only: an ancestor died, nobody else will send
+    orphaned,     // correction none or ack only: an ancestor died, nobody else will send. Final, as root_failed
+                  // is: it is said only when the parent is dead, or has said itself that nothing will come from
+                  // it
 };
 
 class Broadcast {
   public:
     // `self` is this member's position; `root_member` the root's ring index, so that position p is member
-    // (p + root_member) mod P of `failed`. Position 0 starts colored unless `has_payload` is false there (a member
-    // that stands in for the dead root process without its payload). Any other position may start colored too
-    // (a stand-in that found the payload published): it then sends everything that a freshly colored member sends.
-    // Members that are in `failed` already are not sent to.
+    // (p + root_member) mod P of `failed`. Position 0 starts colored unless `has_payload` is false there (a
+    // member that stands in for the dead root process without its payload). Any other position may start
+    // colored too (a stand-in that found the payload published): it then sends everything that a freshly
+    // colored member sends. Members that are in `failed` already are not sent to.
     Broadcast(const BroadcastPlan& plan, Position self, std::uint32_t root_member, const FailedSet& failed,
               bool has_payload);
 
-    // A message to this member. False when it can't be (position out of range, from itself, an impossible kind): it was
-    // ignored and should be counted.
+    // A message to this member. False when it can't be (position out of range, from itself, an impossible
+    // kind): it was ignored and should be counted.
     bool receive(const Message& message);
 
     // `position` is in the FailedSet now. May reopen a finished machine.
     void peer_failed(Position position);
 
-    // The process that acted for member `position` died and another stands in. What was sent to the dead one may be
-    // lost: it is sent again. What it said still holds, because members say only what outlives their acting process.
+    // The process that acted for member `position` died and another stands in. What was sent to the dead one
+    // may be lost: it is sent again. What it said still holds, because members say only what outlives their
+    // acting process.
     void peer_restarted(Position position);
 
     // This member is position 0 and the root process died before its payload outlived it: nobody has it.
     void origin_lost();
 
-    // The next message that the machine wants sent, now. `now` is unused by the machines of this version's corrections.
+    // The next message that the machine wants sent, now. `now` is unused by the machines of this version's
+    // corrections.
     std::optional<Message> next_send(Nanoseconds now);
     Nanoseconds next_timer() const { return kNever; }
 
     bool colored() const;
     BroadcastResult result() const;
-    // Nothing to send and nothing to wait for, as far as is known now: colored (or given up) and its part of the
-    // correction done. peer_failed, peer_restarted and a query may reopen it.
+    // Nothing to send and nothing to wait for, as far as is known now: colored (or given up) and its part of
+    // the correction done. True only once next_send() has returned nothing since the last fact that mattered.
+    // peer_failed, peer_restarted and a query may reopen it.
     bool finished() const;
 
   private:
-    // The builder of this room adds the state; it fits two cache lines.
+    // How far on each side members heard from are remembered one by one.
+    static constexpr std::uint32_t kRemembered = 64;
+    // How many may owe an answer at a time: their answers fit one word.
+    static constexpr std::uint32_t kAwaited = 64;
+
+    enum class Color : std::uint8_t { uncolored, from_start, by_tree, by_correction, by_rescue };
+
+    // broadcast.cpp: events, the tree, acknowledgements.
+    std::uint32_t processes() const { return plan_->tree.processes(); }
+    bool failed(Position position) const;
+    bool has_correction() const;
+    bool receive_tree(const Message& message);
+    bool receive_acknowledgement(const Message& message);
+    bool receive_correction(const Message& message);
+    bool receive_rescue(const Message& message);
+    void color(Color how);
+    Message message(MessageKind kind, Position to, std::uint32_t detail) const;
+    std::optional<Message> next_tree();
+    std::optional<Message> next_acknowledgement();
+    void pass_acknowledged();
+
+    // correction.cpp: what both families share; correction_opportunistic.cpp; correction_checked.cpp.
+    std::optional<Message> next_correction();
+    void hear(MessageKind kind, Position from);
+    void forget(Position from);
+    void remember_as_colored(Position position);
+    bool was_heard(Position position) const;
+    std::uint32_t nearest_left() const;
+    std::uint32_t nearest_right() const;
+
+    std::optional<Message> next_opportunistic();
+    void rely(MessageKind kind, Position from, std::uint32_t turn);
+    bool needless(Position target) const;
+    bool relies_on_others_for(Position target) const;
+    bool is_open(std::uint32_t first_member, std::uint32_t offset) const;
+    bool takes_turns() const;
+
+    std::optional<Message> next_checked();
+    bool takes_part_in_checked() const;
+
+    // root_failure.cpp: what happens when nobody may have the payload.
+    bool receive_query(const Message& message);
+    bool receive_denial(const Message& message);
+    bool receive_verdict(const Message& message);
+    std::optional<Message> next_reply();
+    std::optional<Message> next_query();
+    std::optional<Message> next_verdict();
+    void learn_of_failures();
+    void give_up(BroadcastResult why);
+    bool is_asking() const;
+    void start_round_if_stale();
+    void advance_round();
+
+    const BroadcastPlan* plan_;
+    const FailedSet* failed_;
+
+    // Members heard from at the offsets 1 … 64 to the left and to the right, bit (offset − 1).
+    std::uint64_t heard_left_ = 0;
+    std::uint64_t heard_right_ = 0;
+    // Whose answer has come, of the 64 from first_awaited_ on. The coordinator: which positions have denied in this round.
+    // Correction ack: which children (by index) have acknowledged.
+    std::uint64_t answered_ = 0;
+
+    std::uint32_t self_;
+    std::uint32_t root_member_;
+    std::uint32_t children_;
+    std::uint32_t child_ = 0;  // the next child to send to
+    std::uint32_t left_ = 0;   // offsets dealt with on the ring, to the left
+    std::uint32_t right_ = 0;
+    // checked: the nearest member heard from beyond the offset 64. Optimized: the nearest one whose turn was
+    // before this member's. As offsets; 0 is nobody.
+    std::uint32_t relied_left_ = 0;
+    std::uint32_t relied_right_ = 0;
+    // Optimized: the nearest one whose turn is the same as this member's.
+    std::uint32_t equal_left_ = 0;
+    std::uint32_t equal_right_ = 0;
+    std::uint32_t turn_ = 0;   // optimized; fixed once took_turn_
+    std::uint32_t asker_ = 0;  // whom a reply is due to, and for which round
+    std::uint32_t asked_round_ = 0;
+    std::uint32_t round_ = 0;          // the coordinator's round
+    std::uint32_t first_awaited_ = 0;  // everybody before it has answered, or failed
+    std::uint32_t ask_next_ = 0;       // the next position to ask, or to tell the verdict
+
+    Color color_ = Color::uncolored;
+    BroadcastResult given_up_ = BroadcastResult::pending;
+    bool idle_ = false;       // nothing to send until the next fact
+    bool took_turn_ = false;  // optimized: sent a correction
+    bool reply_due_ = false;
+    bool ack_due_ = false;
+    bool root_dead_ = false;    // position 0 is in the FailedSet (and is not this member)
+    bool coordinator_ = false;  // everybody at a lower position is in the FailedSet
 };
+
+static_assert(sizeof(Broadcast) <= 128, "a machine fits two cache lines");
 
 }  // namespace coppice::protocol
