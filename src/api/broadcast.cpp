@@ -1,0 +1,140 @@
+#include "api/api.hpp"
+
+using namespace coppice;
+
+namespace {
+
+engine::Group::Call call_of(void* buffer, size_t bytes, uint32_t root, bool view) {
+    return {.buffer = static_cast<std::byte*>(buffer), .bytes = bytes, .root = Rank(root), .view = view};
+}
+
+// How a request ended, for its caller.
+coppice_status_t outcome(engine::Request& request, size_t* received) {
+    if (received != nullptr) *received = request.received;
+    if (request.status == COPPICE_OK) return COPPICE_OK;
+    return api::remember(request.status, request.message);
+}
+
+coppice_status_t start_nb(coppice_group_t* group, const engine::Group::Call& call, coppice_request_t** request) {
+    const engine::Context::Guard guard(*group->context);
+    group->engine->progress();
+    auto started = group->engine->start_pooled(call);
+    if (!started) return api::remember(std::move(started.error()));
+    *request = api::handle_of(*started);
+    return COPPICE_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root, size_t* received,
+                                   uint64_t timeout_ns) {
+    if (group == nullptr) return api::null_argument("coppice_broadcast", "group");
+    return api::guarded([&] {
+        engine::Context& context = *group->context;
+        engine::Group& inner = *group->engine;
+        const engine::Group::Call call = call_of(buffer, bytes, root, false);
+        const std::uint64_t deadline = timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
+        engine::Request request;
+        Error error;
+        // Started as soon as the window has room; any other refusal is final.
+        const auto start = [&] {
+            auto started = inner.start(call, request);
+            if (started) return true;
+            error = std::move(started.error());
+            return error.status != COPPICE_ERR_BUSY;
+        };
+        if (!context.wait(inner, deadline, start)) return api::remember(std::move(error));
+        if (request.state == engine::RequestState::free) return api::remember(std::move(error));
+
+        if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
+            const engine::Context::Guard guard(context);
+            if (request.state == engine::RequestState::waiting) {
+                std::string message = inner.waiting_for(request);
+                inner.finish(request);
+                return api::remember(COPPICE_ERR_TIMEOUT, std::move(message));
+            }
+        }
+        return outcome(request, received);
+    });
+}
+
+coppice_status_t coppice_broadcast_nb(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
+                                      coppice_request_t** request) {
+    if (group == nullptr) return api::null_argument("coppice_broadcast_nb", "group");
+    if (request == nullptr) return api::null_argument("coppice_broadcast_nb", "request");
+    *request = nullptr;
+    return api::guarded([&] { return start_nb(group, call_of(buffer, bytes, root, false), request); });
+}
+
+coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, const void* payload, size_t bytes, uint32_t root,
+                                           coppice_request_t** request) {
+    if (group == nullptr) return api::null_argument("coppice_broadcast_view_nb", "group");
+    if (request == nullptr) return api::null_argument("coppice_broadcast_view_nb", "request");
+    *request = nullptr;
+    // The engine only ever reads the payload of a root.
+    return api::guarded(
+        [&] { return start_nb(group, call_of(const_cast<void*>(payload), bytes, root, true), request); });
+}
+
+coppice_status_t coppice_request_test(coppice_request_t* request, size_t* received) {
+    if (request == nullptr) return api::null_argument("coppice_request_test", "request");
+    return api::guarded([&] {
+        engine::Request& inner = api::request_of(request);
+        const engine::Context::Guard guard(inner.group->context());
+        if (inner.state == engine::RequestState::waiting && !inner.group->peek(inner)) inner.group->progress();
+        if (inner.state == engine::RequestState::waiting) return COPPICE_IN_PROGRESS;
+        return outcome(inner, received);
+    });
+}
+
+coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* received, uint64_t timeout_ns) {
+    if (request == nullptr) return api::null_argument("coppice_request_wait", "request");
+    return api::guarded([&] {
+        engine::Request& inner = api::request_of(request);
+        engine::Group& group = *inner.group;
+        engine::Context& context = group.context();
+        const std::uint64_t deadline = timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
+        if (!context.wait(group, deadline, [&] { return group.peek(inner); })) {
+            const engine::Context::Guard guard(context);
+            if (inner.state == engine::RequestState::waiting) {
+                return api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(inner));
+            }
+        }
+        return outcome(inner, received);
+    });
+}
+
+coppice_status_t coppice_request_view(const coppice_request_t* request, const void** payload, size_t* bytes) {
+    if (request == nullptr) return api::null_argument("coppice_request_view", "request");
+    if (payload == nullptr) return api::null_argument("coppice_request_view", "payload");
+    if (bytes == nullptr) return api::null_argument("coppice_request_view", "bytes");
+    return api::guarded([&] {
+        const engine::Request& inner = api::request_of(request);
+        const engine::Context::Guard guard(inner.group->context());
+        if (!inner.view) {
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
+                                 "coppice_request_view: the request delivers into a buffer; start it with "
+                                 "coppice_broadcast_view_nb");
+        }
+        if (inner.state != engine::RequestState::done || inner.status != COPPICE_OK) {
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT, "coppice_request_view: the request has not ended well (yet)");
+        }
+        *payload = inner.payload;
+        *bytes = inner.received;
+        return COPPICE_OK;
+    });
+}
+
+coppice_status_t coppice_request_free(coppice_request_t* request) {
+    if (request == nullptr) return COPPICE_OK;
+    return api::guarded([&] {
+        engine::Request& inner = api::request_of(request);
+        const engine::Context::Guard guard(inner.group->context());
+        inner.group->finish(inner);
+        return COPPICE_OK;
+    });
+}
+
+}  // extern "C"

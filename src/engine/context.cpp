@@ -1,0 +1,48 @@
+#include "engine/context.hpp"
+
+#include <algorithm>
+#include <system_error>
+
+namespace coppice::engine {
+
+Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multiple) {
+    auto settings = parse(texts);
+    if (!settings) return tl::unexpected(std::move(settings.error()));
+    const bool with_thread = settings->progress_thread;
+    std::unique_ptr<Context> context(
+        new Context(std::move(texts), std::move(*settings), multiple || with_thread));
+    if (with_thread) {
+        try {
+            context->thread_ = std::thread([raw = context.get()] { raw->run_progress_thread(); });
+        } catch (const std::system_error& error) {
+            return fail(COPPICE_ERR_NO_RESOURCES, "no progress thread: {} (see ulimit -u)", error.what());
+        }
+    }
+    return context;
+}
+
+Context::~Context() {
+    stop_.store(true, std::memory_order_relaxed);
+    if (thread_.joinable()) thread_.join();
+}
+
+void Context::attach(Group& group) { groups_.push_back(&group); }
+void Context::detach(Group& group) { std::erase(groups_, &group); }
+
+void Context::progress() {
+    for (Group* group : groups_) group->progress();
+}
+
+// The thread takes part like any waiting caller, but gives the core away from the start: it is not the one in a hurry.
+void Context::run_progress_thread() {
+    transport::Idle idle(true);
+    while (!stop_.load(std::memory_order_relaxed)) {
+        {
+            const Guard guard(*this);
+            progress();
+        }
+        idle.pause();
+    }
+}
+
+}  // namespace coppice::engine

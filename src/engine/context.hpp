@@ -1,0 +1,89 @@
+// What a process has of Coppice: its settings, its groups, one lock for all of them, and the thread that may move them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.hpp"
+#include "engine/clock.hpp"
+#include "engine/group.hpp"
+#include "engine/settings.hpp"
+#include "transport/idle.hpp"
+
+namespace coppice::engine {
+
+class Context {
+  public:
+    // `multiple`: several threads may call; a progress thread implies it.
+    static Result<std::unique_ptr<Context>> create(SettingTexts texts, bool multiple);
+    ~Context();
+
+    const SettingTexts& texts() const { return texts_; }
+    const Settings& settings() const { return settings_; }
+
+    void attach(Group& group);
+    void detach(Group& group);
+    bool has_groups() const { return !groups_.empty(); }
+
+    // Moves all groups once.
+    void progress();
+
+    // Held during every call into a group. Free of charge with one thread. Recursive, because a failure callback may
+    // ask the group who has failed.
+    class Guard {
+      public:
+        explicit Guard(Context& context) : mutex_(context.multiple_ ? &context.mutex_ : nullptr) {
+            if (mutex_ != nullptr) mutex_->lock();
+        }
+        ~Guard() {
+            if (mutex_ != nullptr) mutex_->unlock();
+        }
+        Guard(const Guard&) = delete;
+        Guard& operator=(const Guard&) = delete;
+
+      private:
+        std::recursive_mutex* mutex_;
+    };
+
+    // Makes progress until `done()` (called under the guard) or the deadline; says whether it was done.
+    template <class Done>
+    bool wait(Group& group, std::uint64_t deadline_ns, Done&& done) {
+        transport::Idle idle(group.oversubscribed());
+        for (std::uint32_t round = 1;; ++round) {
+            {
+                const Guard guard(*this);
+                if (done()) return true;
+                // Other groups' relays go on too: somebody may wait for them in order to come here.
+                if (round % kRoundsPerSweep == 0 && groups_.size() > 1) {
+                    progress();
+                } else {
+                    group.progress();
+                }
+                if (done()) return true;
+            }
+            if (deadline_ns != UINT64_MAX && round % kRoundsPerClock == 0 && now_ns() >= deadline_ns) return false;
+            idle.pause();
+        }
+    }
+
+  private:
+    static constexpr std::uint32_t kRoundsPerSweep = 16;
+    static constexpr std::uint32_t kRoundsPerClock = 8;
+
+    Context(SettingTexts texts, Settings settings, bool multiple)
+        : texts_(std::move(texts)), settings_(std::move(settings)), multiple_(multiple) {}
+    void run_progress_thread();
+
+    SettingTexts texts_;
+    Settings settings_;
+    bool multiple_;
+    std::recursive_mutex mutex_;
+    std::vector<Group*> groups_;
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,315 @@
+#include "engine/formation.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <random>
+
+#include "engine/context.hpp"
+#include "transport/faults.hpp"
+#include "transport/host.hpp"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/ucx/ucx_transport.hpp"
+
+namespace coppice::engine {
+namespace {
+
+using Blobs = std::vector<std::vector<std::byte>>;
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+// What a rank says of itself in the first exchange: lines of text, so that any version can read any other's first line.
+struct Hello {
+    std::string protocol;  // "coppice 1 64-bit little-endian"
+    std::string library;   // version, for people
+    std::string agreement;
+    std::string transports;
+    std::string host;
+    std::string nonce;
+
+    static std::string protocol_name() {
+        return fmt::format("coppice {} {}-bit {}", kWireVersion, 8 * sizeof(void*),
+                           std::endian::native == std::endian::little ? "little-endian" : "big-endian");
+    }
+    std::string text() const {
+        return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce);
+    }
+    static std::optional<Hello> parse(std::span<const std::byte> blob) {
+        std::string_view rest(reinterpret_cast<const char*>(blob.data()), blob.size());
+        Hello hello;
+        for (std::string* field : {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host,
+                                   &hello.nonce}) {
+            const std::size_t end = rest.find('\n');
+            if (end == std::string_view::npos) return field == &hello.library ? std::optional(hello) : std::nullopt;
+            *field = rest.substr(0, end);
+            rest.remove_prefix(end + 1);
+        }
+        return hello;
+    }
+};
+
+std::string transport_names(const Settings& settings) {
+    return settings.allow_shm ? (settings.allow_ucx ? "shm,ucx" : "shm") : "ucx";
+}
+
+std::uint32_t available_cores() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    // Fails only on machines with more CPUs than cpu_set_t holds; there are plenty then.
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&set)) : CPU_SETSIZE;
+}
+
+// FNV-1a: only to make tokens of different groups differ.
+std::uint64_t hash_of(const std::vector<std::string>& words) {
+    std::uint64_t hash = 0xcbf29ce484222325U;
+    for (const std::string& word : words) {
+        for (const char c : word) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    }
+    return hash;
+}
+
+class Formation {
+  public:
+    Formation(Context& context, const Settings& settings, bootstrap::Bootstrap& bootstrap, std::uint64_t deadline_ns)
+        : context_(context), settings_(settings), bootstrap_(bootstrap), deadline_ns_(deadline_ns),
+          self_(bootstrap.rank()), size_(bootstrap.size()), router_(bootstrap.size()) {}
+
+    Result<std::unique_ptr<Group>> run(Group::FailureCallback on_failure) {
+        if (auto met = meet(); !met) return tl::unexpected(std::move(met.error()));
+        if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
+        if (auto known = exchange_addresses(); !known) return tl::unexpected(std::move(known.error()));
+        if (auto shared = share_boards(); !shared) return tl::unexpected(std::move(shared.error()));
+
+        topology::Sites sites = by_host() ? topology::Sites::by_host(std::span<const std::string>(hosts_))
+                                        : topology::Sites::flat(size_);
+        auto tree = topology::Tree::make(settings_.tree, sites.count());
+        if (!tree) return fail(COPPICE_ERR_CONFIG, "{}", tree.error());
+        Members members(self_, std::move(sites));
+        auto group = std::make_unique<Group>(Group::Parts{.context = &context_,
+                                                          .settings = settings_,
+                                                          .members = std::move(members),
+                                                          .router = std::move(router_),
+                                                          .board = board_,
+                                                          .board_wrapper = std::move(board_wrapper_),
+                                                          .token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32)),
+                                                          .plan = {std::move(*tree), settings_.correction},
+                                                          .cores = available_cores(),
+                                                          .local_ranks = local_ranks_,
+                                                          .on_failure = std::move(on_failure)});
+        group->start_with_failed(dead_);
+        return group;
+    }
+
+  private:
+    Result<void> meet() {
+        std::random_device random;
+        const Hello mine{.protocol = Hello::protocol_name(),
+                         .library = COPPICE_VERSION,
+                         .agreement = settings_.agreement(),
+                         .transports = transport_names(settings_),
+                         .host = transport::host_identity(settings_.host),
+                         .nonce = fmt::format("{:08x}{:08x}", random(), random())};
+        auto all = bootstrap_.allgather(bytes_of(mine.text()), deadline_ns_);
+        if (!all) return tl::unexpected(std::move(all.error()));
+        std::vector<std::string> nonces;
+        for (std::uint32_t r = 0; r < size_; ++r) {
+            const auto& blob = (*all)[r];
+            if (blob.empty()) {
+                dead_.push_back(Rank(r));
+                hosts_.emplace_back();
+                continue;
+            }
+            const auto hello = Hello::parse(blob);
+            if (auto agreed = compare(Rank(r), hello, mine); !agreed) return agreed;
+            hosts_.push_back(hello->host);
+            nonces.push_back(hello->nonce);
+        }
+        // Where a dead rank ran is unknown and does not matter, as long as it makes no position of its own.
+        if (!dead_.empty()) {
+            const auto witness = std::ranges::find_if_not(*all, [](const auto& blob) { return blob.empty(); });
+            const auto hello = Hello::parse(*witness);
+            for (const Rank gone : dead_) hosts_[gone.value] = hello->host;
+        }
+        token_ = hash_of(nonces);
+        local_ranks_ = static_cast<std::uint32_t>(std::ranges::count(hosts_, mine.host));
+        return {};
+    }
+
+    Result<void> compare(Rank rank, const std::optional<Hello>& hello, const Hello& mine) const {
+        if (!hello) {
+            return fail(COPPICE_ERR_MISMATCH, "rank {} sent something that is no greeting of Coppice", rank.value);
+        }
+        if (hello->protocol != mine.protocol) {
+            return fail(COPPICE_ERR_MISMATCH,
+                        "rank {} speaks \"{}\" (library {}), this rank {} speaks \"{}\" (library {}): install one version",
+                        rank.value, hello->protocol, hello->library, self_.value, mine.protocol, mine.library);
+        }
+        if (hello->agreement != mine.agreement || hello->transports != mine.transports) {
+            return fail(COPPICE_ERR_MISMATCH,
+                        "rank {} has {}, transport {}; this rank {} has {}, transport {}: give all ranks the same options "
+                        "and environment",
+                        rank.value, hello->agreement, hello->transports, self_.value, mine.agreement, mine.transports);
+        }
+        return {};
+    }
+
+    bool by_host() const { return settings_.hierarchy == Hierarchy::host && settings_.allow_shm; }
+    bool same_host(Rank rank) const { return hosts_[rank.value] == hosts_[self_.value]; }
+    bool dead(Rank rank) const { return std::ranges::find(dead_, rank) != dead_.end(); }
+
+    Result<void> make_transports() {
+        bool far = false;
+        for (std::uint32_t r = 0; r < size_; ++r) far = far || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
+        const bool alone = size_ == dead_.size() + 1;
+        if (settings_.allow_shm && local_ranks_ > 1) {
+            auto shm = transport::ShmTransport::create({.self = self_,
+                                                        .group_size = size_,
+                                                        .window = settings_.window,
+                                                        .host = settings_.host,
+                                                        .max_local = local_ranks_});
+            if (!shm) return tl::unexpected(std::move(shm.error()));
+            shm_ = shm->get();
+            if (auto added = add(std::move(*shm)); !added) return added;
+        }
+        if (settings_.allow_ucx && (far || (!settings_.allow_shm && !alone))) {
+            auto ucx = transport::UcxTransport::create({.self = self_,
+                                                        .group_size = size_,
+                                                        .group_token = token_,
+                                                        .net_devices = settings_.ucx_net_devices,
+                                                        .tls = settings_.ucx_tls,
+                                                        .loopback_only = !far});
+            if (!ucx) return tl::unexpected(std::move(ucx.error()));
+            if (auto added = add(std::move(*ucx)); !added) return added;
+        }
+        return {};
+    }
+
+    Result<void> add(std::unique_ptr<transport::Transport> wire) {
+        if (!settings_.faults.empty()) {
+            auto plan = transport::parse_faults(settings_.faults, self_);
+            if (!plan) return tl::unexpected(std::move(plan.error()));
+            if (!fault_count_) fault_count_ = std::make_shared<transport::MessageCount>(*plan);
+            wire = std::make_unique<transport::FaultyTransport>(std::move(wire), *plan, fault_count_);
+        }
+        router_.add(std::move(wire));
+        return {};
+    }
+
+    // Addresses of all transports of a rank, one after the other: name, newline, length as 4 bytes, bytes.
+    std::vector<std::byte> own_addresses() const {
+        std::vector<std::byte> all;
+        for (const auto& wire : router_.wires()) {
+            const std::vector<std::byte> address = wire->address();
+            const auto length = static_cast<std::uint32_t>(address.size());
+            const auto name = bytes_of(wire->capabilities().name);
+            all.insert(all.end(), name.begin(), name.end());
+            all.push_back(std::byte{'\n'});
+            const auto* raw = reinterpret_cast<const std::byte*>(&length);
+            all.insert(all.end(), raw, raw + sizeof length);
+            all.insert(all.end(), address.begin(), address.end());
+        }
+        if (all.empty()) all.push_back(std::byte{'\n'});  // alone: nothing to reach, but here
+        return all;
+    }
+
+    static std::optional<std::span<const std::byte>> find_address(std::span<const std::byte> all, std::string_view name) {
+        while (true) {
+            const auto newline = std::ranges::find(all, std::byte{'\n'});
+            const auto name_length = static_cast<std::size_t>(newline - all.begin());
+            std::uint32_t length = 0;
+            if (all.size() < name_length + 1 + sizeof length) return std::nullopt;
+            const std::string_view here(reinterpret_cast<const char*>(all.data()), name_length);
+            std::memcpy(&length, all.data() + name_length + 1, sizeof length);
+            all = all.subspan(name_length + 1 + sizeof length);
+            if (length > all.size()) return std::nullopt;
+            if (here == name) return all.first(length);
+            all = all.subspan(length);
+        }
+    }
+
+    Result<void> exchange_addresses() {
+        auto all = bootstrap_.allgather(own_addresses(), deadline_ns_);
+        if (!all) return tl::unexpected(std::move(all.error()));
+        for (std::uint32_t r = 0; r < size_; ++r) {
+            const Rank rank(r);
+            if (rank == self_ || dead(rank)) continue;
+            if ((*all)[r].empty()) {
+                dead_.push_back(rank);
+                continue;
+            }
+            if (auto routed = route(rank, (*all)[r]); !routed) return routed;
+        }
+        return {};
+    }
+
+    // Where ranks of a host publish to each other, all of them must have mapped all others before the first one
+    // publishes: only what is mapped outlives its writer.
+    Result<void> share_boards() {
+        if (!by_host()) return {};
+        if (shm_ != nullptr) {
+            std::vector<Rank> mates;
+            for (std::uint32_t r = 0; r < size_; ++r) {
+                if (same_host(Rank(r))) mates.emplace_back(r);
+            }
+            if (auto sealed = shm_->seal_board(std::move(mates)); !sealed) return sealed;
+            board_ = &shm_->board();
+            if (fault_count_) {
+                board_wrapper_ = std::make_unique<transport::FaultyBoard>(*board_, fault_count_);
+                board_ = board_wrapper_.get();
+            }
+        }
+        const std::byte ready{1};
+        auto all = bootstrap_.allgather(std::span(&ready, 1), deadline_ns_);
+        if (!all) return tl::unexpected(std::move(all.error()));
+        return {};
+    }
+
+    Result<void> route(Rank rank, std::span<const std::byte> addresses) {
+        const auto wires = router_.wires();
+        for (std::size_t i = 0; i < wires.size(); ++i) {
+            const std::string_view name = wires[i]->capabilities().name;
+            if (name == "shm" && !same_host(rank)) continue;
+            const auto address = find_address(addresses, name);
+            if (!address) continue;
+            if (auto added = wires[i]->add_peer(rank, *address); !added) {
+                if (added.error().status != COPPICE_ERR_PEER_FAILED) return added;
+                dead_.push_back(rank);
+                return {};
+            }
+            router_.route(rank, static_cast<std::uint8_t>(i));
+            return {};
+        }
+        return fail(COPPICE_ERR_NO_TRANSPORT,
+                    "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow ucx in "
+                    "COPPICE_TRANSPORT",
+                    rank.value, hosts_[rank.value], transport_names(settings_));
+    }
+
+    Context& context_;
+    const Settings& settings_;
+    bootstrap::Bootstrap& bootstrap_;
+    std::uint64_t deadline_ns_;
+    Rank self_;
+    std::uint32_t size_;
+    Router router_;
+    transport::ShmTransport* shm_ = nullptr;
+    transport::Board* board_ = nullptr;
+    std::unique_ptr<transport::Board> board_wrapper_;
+    std::shared_ptr<transport::MessageCount> fault_count_;
+    std::vector<std::string> hosts_;  // by rank
+    std::vector<Rank> dead_;
+    std::uint64_t token_ = 0;
+    std::uint32_t local_ranks_ = 1;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Group>> form_group(Context& context, const Settings& settings, bootstrap::Bootstrap& bootstrap,
+                                          Group::FailureCallback on_failure, std::uint64_t deadline_ns) {
+    return Formation(context, settings, bootstrap, deadline_ns).run(std::move(on_failure));
+}
+
+}  // namespace coppice::engine

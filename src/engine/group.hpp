@@ -1,0 +1,208 @@
+// The progress engine of one group at one rank: drives one protocol machine per broadcast over the transports, and
+// publishes within the host.
+//
+//   arrive → store and publish the payload → machine.receive → machine.next_send → transport
+//
+// Rules that everything else rests on:
+//  - Publish first. Where ranks share a host the acting rank publishes a payload before it sends anything outside, and
+//    what is published outlives it. So whatever a site has ever said stays true while one of its ranks lives.
+//  - Nothing is started W or more ahead of what is stable (consumed by every live rank): slot = sequence mod W is free
+//    at every rank when a message for it arrives.
+//  - A dead rank's messages are refused from the moment its death is known.
+//
+// One thread at a time (the context locks). Nothing is allocated, logged or locked after create() while nobody dies.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "engine/members.hpp"
+#include "engine/request.hpp"
+#include "engine/router.hpp"
+#include "engine/settings.hpp"
+#include "engine/slot.hpp"
+#include "engine/stability.hpp"
+#include "engine/wire.hpp"
+#include "protocol/broadcast.hpp"
+#include "transport/board.hpp"
+#include "transport/idle.hpp"
+
+namespace coppice::engine {
+
+class Context;
+
+class Group final : private transport::Receiver {
+  public:
+    using FailureCallback = std::function<void(Rank)>;
+
+    // What formation.cpp has put together.
+    struct Parts {
+        Context* context = nullptr;
+        Settings settings;
+        Members members;
+        Router router;
+        transport::Board* board = nullptr;  // owned by one of the router's transports; null where nobody shares a host
+        std::unique_ptr<transport::Board> board_wrapper;  // around that one, when faults are injected
+        std::uint32_t token = 0;
+        protocol::BroadcastPlan plan;  // over sites
+        std::uint32_t cores = 1;        // that this process may run on
+        std::uint32_t local_ranks = 1;  // of this group on this host
+        FailureCallback on_failure;
+    };
+    explicit Group(Parts parts);
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+    ~Group();
+
+    // What a broadcast call says.
+    struct Call {
+        std::byte* buffer = nullptr;
+        std::size_t bytes = 0;
+        Rank root;
+        bool view = false;
+    };
+
+    // Starts a broadcast into `request` (state free), or says why not: COPPICE_ERR_BUSY when the window is full.
+    Result<void> start(const Call& call, Request& request);
+    // One from the pool. COPPICE_ERR_BUSY when all are in use.
+    Result<Request*> start_pooled(const Call& call);
+    // The caller goes away: waiting requests are given up, views released, pooled ones returned to the pool.
+    void finish(Request& request);
+
+    // Ranks that died before the group was formed; the callback hears of them once the group is its caller's.
+    void start_with_failed(std::span<const Rank> dead);
+    void announce_failed();
+
+    void progress();
+    // True when nothing of this group is waited for by anybody any more: call with progress() until it is, then destroy.
+    bool drained();
+    // Leaves without waiting: the others are told to count this rank as failed.
+    void abandon();
+    // Tells the peers that this rank leaves in peace. True when that has left.
+    bool depart();
+
+    std::string waiting_for(const Request& request) const;
+    std::string window_holder() const;
+
+    Context& context() const { return *context_; }
+    const Members& members() const { return members_; }
+    const Settings& settings() const { return settings_; }
+    const Router& router() const { return router_; }
+    std::uint64_t garbage() const;
+    std::uint64_t refused() const;
+    std::uint32_t connections() const;
+    std::uint32_t requests_in_use() const { return requests_in_use_; }
+    // More ranks of this host than cores: waiting loops must yield at once.
+    bool oversubscribed() const { return oversubscribed_; }
+    // True when the request has ended; a cheap look before a full progress().
+    bool peek(Request& request);
+
+    Result<void> register_memory(const std::byte* address, std::size_t bytes);
+    Result<void> deregister_memory(const std::byte* address);
+
+  private:
+    // group.cpp: starting, progress, delivery
+    Slot& slot_of(Sequence sequence) { return slots_[sequence.value & (settings_.window - 1)]; }
+    const Slot& slot_of(Sequence sequence) const { return slots_[sequence.value & (settings_.window - 1)]; }
+    bool single_site() const { return members_.sites() == 1; }
+    bool may_start(Rank root);
+    Slot* engage(Sequence sequence, Rank root);
+    void recycle(Slot& slot);
+    std::byte* line_of(Sequence sequence);
+    void take_root_payload(Slot& slot, const Call& call);
+    void stage(Slot& slot, const std::byte* from, std::size_t bytes);
+    void complete(Slot& slot, coppice_status_t status, std::string message = {});
+    void deliver(Slot& slot);
+    void mark_consumed(Slot& slot);
+    void look_for_lines();
+    bool look_for_line(Slot& slot);
+    void fail_for_dead_root(Slot& slot);
+    const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
+
+    // group_protocol.cpp: machines and messages
+    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+                 transport::Buffer buffer) override;
+    bool protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                          transport::Buffer buffer);
+    void control_message(Rank from, const WireHeader& header);
+    void ensure_machine(Slot& slot);
+    bool adopt_line(Slot& slot);
+    void pump(Slot& slot);
+    bool send(Slot& slot, const protocol::Message& message);
+    void settle(Slot& slot);
+    void pump_all();
+    void send_control(Rank to, WireKind kind, std::uint64_t sequence, std::uint32_t detail);
+    void flush_controls();
+    void take_stash();
+
+    // group_failure.cpp: deaths and stability
+    void peer_failed(Rank peer, transport::FailureCause cause) override;
+    void learn_failure(Rank rank, bool spread);
+    void own_site_lost(Rank rank, bool was_leader);
+    void other_site_lost(Rank rank, std::uint32_t site, bool was_leader);
+    void spread_failure(Rank rank, std::uint32_t changed_site);
+    void watch_next_site();
+    void read_failure_log();
+    std::uint32_t read_log_of(Rank mate, std::uint32_t from);
+    void notice_departures();
+    void update_stability();
+    void send_stability();
+    std::uint64_t local_consumed(Rank& slowest) const;
+
+    struct Control {
+        Rank to;
+        WireHeader header;
+    };
+    struct Stashed {
+        Rank from;
+        WireHeader header;
+        std::vector<std::byte> payload;
+    };
+    struct Range {
+        const std::byte* address;
+        std::size_t bytes;
+    };
+
+    Context* context_;
+    Settings settings_;
+    Members members_;
+    Router router_;
+    transport::Board* board_;
+    std::unique_ptr<transport::Board> board_wrapper_;
+    protocol::BroadcastPlan plan_;
+    std::uint32_t token_;
+    bool publishing_;  // this rank shares its site with others
+    bool oversubscribed_;
+    FailureCallback on_failure_;
+
+    std::vector<Slot> slots_;
+    std::vector<std::byte> private_lines_;
+    std::unique_ptr<Request[]> pool_;
+    std::vector<Request*> free_requests_;
+    std::uint32_t requests_in_use_ = 0;
+
+    Sequence next_;      // of the next broadcast started here
+    Sequence consumed_;  // everything before it has been consumed here
+    std::uint64_t stable_ = 0;
+    Sequence highest_;  // one past the highest sequence heard of
+
+    Stability stability_;
+    std::deque<Control> controls_;  // had no room, or were made while polling
+    std::deque<Stashed> stash_;     // arrived for a slot whose memory is still on its way out
+    std::uint32_t log_read_ = 0;    // entries of the leader's failure log seen so far
+    std::optional<Rank> log_owner_;
+    std::uint32_t rounds_ = 0;
+    bool flushing_ = false;
+    bool departed_ = false;
+    std::uint64_t garbage_ = 0;
+    std::uint64_t refused_ = 0;
+    std::vector<Range> registered_;
+};
+
+}  // namespace coppice::engine

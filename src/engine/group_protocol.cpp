@@ -1,0 +1,256 @@
+// Between the wire and the protocol machines.
+#include <algorithm>
+#include <cstring>
+
+#include "engine/clock.hpp"
+#include "engine/group.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// Below this a copy is cheaper than holding on to the buffer in which a payload landed.
+constexpr std::size_t kKeepFrom = 512;
+
+// Messages that wait for their slot's memory; more than W per peer can't come from ranks that keep to the window.
+constexpr std::size_t kStashLimit = 65536;
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------- receiving ---
+
+bool Group::message(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+                    transport::Buffer buffer) {
+    const auto header = decode(bytes, payload.size(), token_, Epoch(0));
+    // Nothing is stable that this rank has not consumed, and nobody starts W ahead of what is stable.
+    if (!header || from.value >= members_.ranks() || from == members_.self() || header->root >= members_.ranks() ||
+        header->stable > consumed_.value) {
+        ++garbage_;
+        return false;
+    }
+    if (members_.failed(from)) {
+        ++refused_;
+        return false;
+    }
+    if (header->stable > stable_) {
+        stability_.learn_stable(header->stable);
+        stable_ = header->stable;
+    }
+    if (header->kind >= static_cast<std::uint8_t>(WireKind::first_control)) {
+        control_message(from, *header);
+        return false;
+    }
+    return protocol_message(from, *header, payload, buffer);
+}
+
+void Group::control_message(Rank from, const WireHeader& header) {
+    switch (static_cast<WireKind>(header.kind)) {
+        case WireKind::failure_notice:
+            if (header.detail >= members_.ranks() || header.detail == members_.self().value) {
+                ++garbage_;
+                return;
+            }
+            learn_failure(Rank(header.detail), true);
+            return;
+        case WireKind::stability_up:
+            if (header.detail >= members_.ranks()) {
+                ++garbage_;
+                return;
+            }
+            stability_.report(members_.site_of(from), header.sequence, Rank(header.detail), header.stable);
+            return;
+        case WireKind::stability_down: return;  // its news was in `stable`
+    }
+}
+
+bool Group::protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                             transport::Buffer buffer) {
+    if (header.sequence < stable_) return false;  // everybody has it: a late repetition
+    if (header.sequence >= stable_ + settings_.window || single_site()) {
+        ++garbage_;
+        return false;
+    }
+    Slot* slot = engage(Sequence(header.sequence), Rank(header.root));
+    if (slot == nullptr) {
+        if (stash_.size() >= kStashLimit) {
+            ++garbage_;
+        } else {
+            stash_.push_back({from, header, {payload.begin(), payload.end()}});
+        }
+        return false;
+    }
+    if (slot->root.value != header.root) {
+        ++garbage_;
+        if (slot->request != nullptr) {
+            complete(*slot, COPPICE_ERR_MISMATCH,
+                     fmt::format("broadcast {}: this rank names root {}, rank {} names root {}", header.sequence,
+                                 slot->root.value, from.value, header.root));
+        }
+        return false;
+    }
+    ensure_machine(*slot);
+    const auto kind = static_cast<protocol::MessageKind>(header.kind);
+    bool keep = false;
+    if (protocol::carries_payload(kind) && !slot->has_payload &&
+        slot->machine->result() == protocol::BroadcastResult::pending) {
+        keep = buffer != 0 && !publishing_ && payload.size() >= kKeepFrom;
+        if (keep) {
+            slot->payload = payload.data();
+            slot->length = header.length;
+            slot->has_payload = true;
+            slot->kept = buffer;
+            slot->kept_from = from;
+        } else {
+            stage(*slot, payload.data(), payload.size());
+        }
+    }
+    const protocol::Message message{.kind = kind,
+                                    .from = members_.position_of(members_.site_of(from), slot->root),
+                                    .to = members_.position_of(members_.own_site(), slot->root),
+                                    .detail = header.detail};
+    if (!slot->machine->receive(message)) ++garbage_;
+    return keep;
+}
+
+void Group::take_stash() {
+    for (std::size_t i = stash_.size(); i > 0; --i) {
+        const Stashed stashed = std::move(stash_.front());
+        stash_.pop_front();
+        if (members_.failed(stashed.from)) continue;
+        protocol_message(stashed.from, stashed.header, stashed.payload, 0);
+    }
+}
+
+// ----------------------------------------------------------------------------------------------------- machines ---
+
+// The machine of a slot for which this rank has to speak. It starts colored if the payload is already here: with this
+// rank, or published by another of its host, dead or alive.
+void Group::ensure_machine(Slot& slot) {
+    if (slot.machine) return;
+    const bool has_payload = slot.has_payload || adopt_line(slot);
+    slot.machine.emplace(plan_, members_.position_of(members_.own_site(), slot.root), members_.site_of(slot.root),
+                         members_.failed_sites(), has_payload);
+    // Publish first: a root of this host that left no line has not told anybody outside either.
+    if (!has_payload && members_.site_of(slot.root) == members_.own_site() && members_.failed(slot.root)) {
+        slot.machine->origin_lost();
+    }
+}
+
+bool Group::adopt_line(Slot& slot) {
+    if (!publishing_) return false;
+    transport::PublishedLine line;
+    for (const Rank mate : members_.ranks_of(members_.own_site())) {
+        if (mate == members_.self() || !board_->look(mate, slot.sequence, line)) continue;
+        if (line.detail != static_cast<std::uint32_t>(LineKind::payload) || line.root != slot.root.value) continue;
+        stage(slot, line.payload, line.length);
+        return true;
+    }
+    return false;
+}
+
+// Sends what the machine wants sent, one at a time. Checked correction is paced beyond its first two messages: it
+// decides on each after what has arrived since the one before, and neighbours need time to speak up.
+void Group::pump(Slot& slot) {
+    const bool paced = plan_.correction.kind == protocol::CorrectionKind::checked;
+    while (true) {
+        if (!slot.unsent) {
+            const bool wait = paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 &&
+                              !slot.machine->finished();
+            if (wait && now_ns() < slot.next_correction_ns) return;
+            slot.unsent = slot.machine->next_send(Nanoseconds(0));
+            if (!slot.unsent) return;
+        }
+        if (!send(slot, *slot.unsent)) return;
+        if (paced && protocol::is_correction(slot.unsent->kind)) {
+            ++slot.corrections;
+            if (slot.corrections >= 2) slot.next_correction_ns = now_ns() + settings_.correction_gap_ns;
+        }
+        slot.unsent.reset();
+    }
+}
+
+// False when the transport has no room: try the same message again later.
+bool Group::send(Slot& slot, const protocol::Message& message) {
+    const auto to = members_.acting(members_.site_at(message.to, slot.root), slot.root);
+    transport::Transport* wire = to ? router_.to(*to) : nullptr;
+    if (wire == nullptr) return true;
+    const bool payload = protocol::carries_payload(message.kind);
+    if (message.kind == protocol::MessageKind::query || message.kind == protocol::MessageKind::denial) {
+        // The verdict about a dead root stands on the receiver knowing what the sender knows.
+        for (const Rank dead : members_.failed_ranks()) send_control(*to, WireKind::failure_notice, 0, dead.value);
+        flush_controls();
+        if (!controls_.empty()) return false;
+    }
+    const WireHeader header{.token = token_,
+                            .kind = static_cast<std::uint8_t>(message.kind),
+                            .sequence = slot.sequence.value,
+                            .stable = stable_,
+                            .root = slot.root.value,
+                            .detail = message.detail,
+                            .length = payload ? slot.length : 0};
+    const WireBytes bytes = encode(header);
+    const std::span<const std::byte> body(slot.payload, payload ? slot.length : 0);
+    const transport::SendStatus status = protocol::is_correction(message.kind)
+                                             ? wire->write(*to, bytes, body, &slot.in_flight)
+                                             : wire->send(*to, bytes, body, &slot.in_flight);
+    return status != transport::SendStatus::again;
+}
+
+// What the machine's state means for the waiting caller and for the other ranks of this host.
+void Group::settle(Slot& slot) {
+    const protocol::BroadcastResult result = slot.machine->result();
+    if (result == protocol::BroadcastResult::root_failed || result == protocol::BroadcastResult::orphaned) {
+        const bool root_failed = result == protocol::BroadcastResult::root_failed;
+        if (publishing_ && !slot.verdict_shown) {
+            slot.verdict_shown = true;
+            board_->publish(slot.sequence, 0, slot.root.value,
+                            static_cast<std::uint32_t>(root_failed ? LineKind::root_failed : LineKind::orphaned));
+        }
+        if (slot.request == nullptr) return;
+        if (root_failed) {
+            complete(slot, COPPICE_ERR_ROOT_FAILED,
+                     fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload",
+                                 slot.sequence.value, slot.root.value));
+        } else {
+            complete(slot, COPPICE_ERR_PEER_FAILED,
+                     fmt::format("broadcast {}: an ancestor in the tree died and correction {} reaches nobody behind "
+                                 "it; choose another correction",
+                                 slot.sequence.value, protocol::to_string(plan_.correction)));
+        }
+        return;
+    }
+    if (slot.request != nullptr && slot.has_payload && slot.machine->finished() && !slot.unsent) deliver(slot);
+}
+
+void Group::pump_all() {
+    for (Sequence sequence(stable_); sequence < highest_; sequence.value += 1) {
+        Slot& slot = slot_of(sequence);
+        if (!slot.engaged || slot.sequence != sequence || !slot.machine) continue;
+        pump(slot);
+        settle(slot);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------ control ---
+
+void Group::send_control(Rank to, WireKind kind, std::uint64_t sequence, std::uint32_t detail) {
+    if (to == members_.self() || members_.failed(to)) return;
+    controls_.push_back({to, WireHeader{.token = token_,
+                                        .kind = static_cast<std::uint8_t>(kind),
+                                        .sequence = sequence,
+                                        .detail = detail}});
+}
+
+void Group::flush_controls() {
+    for (std::size_t i = controls_.size(); i > 0; --i) {
+        Control control = controls_.front();
+        controls_.pop_front();
+        transport::Transport* wire = router_.to(control.to);
+        if (wire == nullptr || members_.failed(control.to)) continue;
+        control.header.stable = stable_;
+        std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
+        const WireBytes bytes = encode(control.header);
+        if (wire->send(control.to, bytes, {}, &in_flight) == transport::SendStatus::again) controls_.push_back(control);
+    }
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,81 @@
+// The settings: what can be tuned, where each value came from, and nothing that is not documented here.
+//
+// Precedence: options of the API, then the environment, then the default. Read once per context; a value that does not
+// parse is an error that names the variable, never a silent default.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "protocol/broadcast.hpp"
+#include "topology/tree.hpp"
+
+namespace coppice::engine {
+
+enum class Source : std::uint8_t { default_value, environment, api };
+std::string_view to_string(Source source);
+
+// One line of coppice-info: what it is called, what it does, which values it takes.
+struct SettingInfo {
+    std::string_view variable;
+    std::string_view default_value;
+    std::string_view description;
+};
+std::span<const SettingInfo> known_settings();
+
+// Variables that others set for us (the launcher) and that are no settings of a user.
+std::span<const std::string_view> launcher_variables();
+
+// The text values with their sources, by index into known_settings().
+class SettingTexts {
+  public:
+    using Lookup = std::function<const char*(const char*)>;  // as getenv
+    explicit SettingTexts(const Lookup& environment);
+    SettingTexts();  // from the process's environment
+
+    const std::string& text(std::string_view variable) const;
+    Source source(std::string_view variable) const;
+    void override_with(std::string_view variable, std::string_view value);  // an option of the API
+
+  private:
+    struct Entry {
+        std::string text;
+        Source source = Source::default_value;
+    };
+    static std::size_t index_of(std::string_view variable);
+    std::vector<Entry> entries_;
+};
+
+enum class Hierarchy : std::uint8_t { host, flat };
+
+// The parsed values.
+struct Settings {
+    bool allow_shm = true;
+    bool allow_ucx = true;
+    topology::TreeSpec tree;
+    protocol::CorrectionSpec correction;
+    Hierarchy hierarchy = Hierarchy::host;
+    std::uint32_t window = 32;
+    std::uint64_t start_timeout_ns = 0;
+    std::uint64_t correction_gap_ns = 0;
+    bool progress_thread = false;
+    std::string host;
+    std::string ucx_net_devices;
+    std::string ucx_tls;
+    std::string faults;
+
+    // What all ranks of a group must have in common, as text to compare and to show.
+    std::string agreement() const;
+};
+
+Result<Settings> parse(const SettingTexts& texts);
+
+// "250us", "20ms", "1.5s", "2m", or a bare number of nanoseconds. None when it is anything else.
+std::optional<std::uint64_t> parse_duration_ns(std::string_view text);
+
+}  // namespace coppice::engine

@@ -1,0 +1,106 @@
+#include "engine/stability.hpp"
+
+#include <algorithm>
+
+namespace coppice::engine {
+
+Stability::Stability(std::uint32_t own_site, std::uint32_t sites, std::uint64_t step,
+                     const protocol::FailedSet& failed_sites)
+    : tree_(*topology::Tree::make({.shape = topology::TreeShape::binomial}, sites)),
+      failed_sites_(failed_sites),
+      own_site_(own_site),
+      sites_(sites),
+      step_(step),
+      reports_(sites) {
+    find_relatives();
+}
+
+std::uint32_t Stability::live_parent(std::uint32_t site) const {
+    for (auto ancestor = tree_.parent(Position(site)); ancestor; ancestor = tree_.parent(*ancestor)) {
+        if (!failed_sites_.contains(ancestor->value)) return ancestor->value;
+    }
+    std::uint32_t top = 0;
+    while (top < site && failed_sites_.contains(top)) ++top;
+    return top;
+}
+
+void Stability::find_relatives() {
+    parent_ = live_parent(own_site_);
+    children_.clear();
+    // Own children, and instead of a dead one its children; the top adopts everybody without a live ancestor.
+    std::vector<std::uint32_t> open{own_site_};
+    if (is_top()) {
+        for (std::uint32_t site = 0; site < own_site_; ++site) open.push_back(site);
+    }
+    while (!open.empty()) {
+        const Position site{open.back()};
+        open.pop_back();
+        for (std::uint32_t i = 0; i < tree_.child_count(site); ++i) {
+            const std::uint32_t child = tree_.child(site, i).value;
+            if (failed_sites_.contains(child)) {
+                open.push_back(child);
+            } else if (child != own_site_) {
+                children_.push_back(child);
+            }
+        }
+    }
+    std::ranges::sort(children_);
+    children_.erase(std::unique(children_.begin(), children_.end()), children_.end());
+    // Each of them takes exactly this site for its parent: otherwise two would wait for the same report.
+    std::erase_if(children_, [this](std::uint32_t child) { return live_parent(child) != own_site_; });
+}
+
+void Stability::set_local(std::uint64_t count, Rank slowest) {
+    if (count <= local_.count && slowest == local_.slowest) return;
+    local_ = {std::max(count, local_.count), slowest};
+    settle();
+}
+
+void Stability::report(std::uint32_t site, std::uint64_t count, Rank slowest, std::uint64_t child_stable) {
+    if (site >= sites_ || site == own_site_) return;
+    if (count >= reports_[site].count) reports_[site] = {count, slowest};
+    if (child_stable < stable_ && std::ranges::find(downs_, site) == downs_.end()) downs_.push_back(site);
+    settle();
+}
+
+void Stability::learn_stable(std::uint64_t count) {
+    if (count <= stable_) return;
+    stable_ = count;
+    downs_ = children_;
+}
+
+void Stability::site_changed() {
+    find_relatives();
+    report_again_ = !is_top();
+    if (stable_ > 0) downs_ = children_;
+    settle();
+}
+
+void Stability::settle() {
+    Report least = local_;
+    for (const std::uint32_t child : children_) {
+        if (reports_[child].count < least.count) least = reports_[child];
+    }
+    slowest_ = least.slowest;
+    if (is_top()) {
+        if (least.count >= stable_ + step_) learn_stable(least.count);
+    } else if (least.count >= reported_ + step_) {
+        reported_ = least.count;
+        report_again_ = true;
+    }
+}
+
+std::optional<Stability::Send> Stability::next_send() {
+    while (!downs_.empty()) {
+        const std::uint32_t site = downs_.back();
+        downs_.pop_back();
+        if (!failed_sites_.contains(site)) return Send{site, false, stable_, slowest_};
+    }
+    if (report_again_) {
+        report_again_ = false;
+        return Send{parent_, true, reported_, slowest_};
+    }
+    return std::nullopt;
+}
+
+}  // namespace coppice::engine

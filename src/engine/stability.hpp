@@ -1,0 +1,83 @@
+// Forgetting safely: how far has every live rank consumed?
+//
+// A payload may be dropped only when every live rank has it, for whoever is colored may have to serve again after a
+// death; neighbours' credits would not show that. So counts ride up a fixed tree of sites about once per half window
+// (each count is the minimum over a subtree) and the root's answer rides down. Nobody starts an operation W or more
+// ahead of the answer: that bounds every buffer of the group, and costs no message of its own per broadcast.
+//
+// A pure machine like those of protocol/, but about ranks' memory and not part of any paper. Counts are monotone, so a
+// late, repeated or reordered message is harmless. When a site dies its children report to its nearest live ancestor;
+// where there is none, to the lowest live site, which is then the top.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "protocol/failed_set.hpp"
+#include "topology/tree.hpp"
+#include "topology/words.hpp"
+
+namespace coppice::engine {
+
+class Stability {
+  public:
+    struct Send {
+        std::uint32_t site = 0;
+        bool up = false;
+        std::uint64_t count = 0;  // up: the subtree's minimum; down: the stable count
+        Rank slowest;             // up: who holds it back
+    };
+
+    // `step`: counts are reported when they have grown by so much.
+    Stability(std::uint32_t own_site, std::uint32_t sites, std::uint64_t step, const protocol::FailedSet& failed_sites);
+
+    // Every live rank of this site has consumed everything before `count`; `slowest` is one that has consumed no more.
+    void set_local(std::uint64_t count, Rank slowest);
+    // A child's report. Reports of sites that are not children (yet) are kept: the death that makes them children may
+    // not be known here. `child_stable` is what the child knows to be stable.
+    void report(std::uint32_t site, std::uint64_t count, Rank slowest, std::uint64_t child_stable);
+    void learn_stable(std::uint64_t count);
+    // A site has failed, or another rank speaks for it now: what was sent to it may be lost.
+    void site_changed();
+    // From now on every advance is reported at once (a group is about to end).
+    void flush() {
+        step_ = 1;
+        settle();
+    }
+
+    std::uint64_t stable() const { return stable_; }
+    // Whom the whole group waits for, as far as is known here: the slowest of this subtree.
+    Rank slowest() const { return slowest_; }
+    std::uint32_t parent() const { return parent_; }
+
+    // The next message to send, if any. A message that could not be sent is asked for again with `site_changed`.
+    std::optional<Send> next_send();
+
+  private:
+    struct Report {
+        std::uint64_t count = 0;
+        Rank slowest;
+    };
+    void find_relatives();
+    void settle();
+    bool is_top() const { return parent_ == own_site_; }
+    std::uint32_t live_parent(std::uint32_t site) const;
+
+    topology::Tree tree_;
+    const protocol::FailedSet& failed_sites_;
+    std::uint32_t own_site_;
+    std::uint32_t sites_;
+    std::uint64_t step_;
+    std::uint32_t parent_ = 0;
+    std::vector<std::uint32_t> children_;
+    std::vector<std::uint32_t> downs_;  // children that have to be told
+    std::vector<Report> reports_;       // by site
+    Report local_;
+    std::uint64_t reported_ = 0;
+    bool report_again_ = false;
+    std::uint64_t stable_ = 0;
+    Rank slowest_;
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,86 @@
+#include "engine/settings.hpp"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+namespace coppice::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+SettingTexts texts_of(std::map<std::string, std::string> environment) {
+    return SettingTexts([environment = std::move(environment)](const char* name) -> const char* {
+        const auto found = environment.find(name);
+        return found == environment.end() ? nullptr : found->second.c_str();
+    });
+}
+
+TEST(Settings, DefaultsParse) {
+    const auto settings = parse(texts_of({}));
+    ASSERT_TRUE(settings) << settings.error().message;
+    EXPECT_TRUE(settings->allow_shm);
+    EXPECT_TRUE(settings->allow_ucx);
+    EXPECT_EQ(settings->window, 32U);
+    EXPECT_EQ(settings->start_timeout_ns, 60'000'000'000U);
+    EXPECT_EQ(settings->hierarchy, Hierarchy::host);
+}
+
+TEST(Settings, TheEnvironmentBeatsTheDefaultAndTheApiBeatsBoth) {
+    SettingTexts texts = texts_of({{"COPPICE_WINDOW", "8"}});
+    EXPECT_EQ(texts.source("COPPICE_WINDOW"), Source::environment);
+    EXPECT_EQ(parse(texts)->window, 8U);
+    texts.override_with("COPPICE_WINDOW", "4");
+    EXPECT_EQ(texts.source("COPPICE_WINDOW"), Source::api);
+    EXPECT_EQ(parse(texts)->window, 4U);
+    EXPECT_EQ(texts.source("COPPICE_TREE"), Source::default_value);
+}
+
+TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
+    const std::map<std::string, std::string> bad{
+        {"COPPICE_TRANSPORT", "shm,smoke"}, {"COPPICE_TREE", "oak"},         {"COPPICE_CORRECTION", "red pen"},
+        {"COPPICE_HIERARCHY", "feudal"},    {"COPPICE_WINDOW", "33"},        {"COPPICE_START_TIMEOUT", "soon"},
+        {"COPPICE_CORRECTION_GAP", "-1us"}, {"COPPICE_PROGRESS_THREAD", "yes"},
+    };
+    for (const auto& [variable, value] : bad) {
+        const auto settings = parse(texts_of({{variable, value}}));
+        ASSERT_FALSE(settings) << variable;
+        EXPECT_EQ(settings.error().status, COPPICE_ERR_CONFIG) << variable;
+        EXPECT_THAT(settings.error().message, HasSubstr(variable));
+        EXPECT_THAT(settings.error().message, HasSubstr(value));
+    }
+}
+
+TEST(Settings, WindowsOutsideOfTheirRangeAreRefused) {
+    for (const char* window : {"0", "1", "3", "2048", "99999999999999999999", "32x", ""}) {
+        const auto settings = parse(texts_of({{"COPPICE_WINDOW", window}}));
+        EXPECT_EQ(settings.has_value(), *window == '\0') << "\"" << window << "\"; empty counts as not set";
+    }
+}
+
+TEST(Settings, AnUnknownTreeListsTheKnownOnes) {
+    const auto settings = parse(texts_of({{"COPPICE_TREE", "oak"}}));
+    ASSERT_FALSE(settings);
+    EXPECT_THAT(settings.error().message, HasSubstr("binomial"));
+    EXPECT_THAT(settings.error().message, HasSubstr("lame"));
+}
+
+TEST(Durations, HaveUnits) {
+    EXPECT_EQ(parse_duration_ns("250"), 250U);
+    EXPECT_EQ(parse_duration_ns("250us"), 250'000U);
+    EXPECT_EQ(parse_duration_ns("1.5s"), 1'500'000'000U);
+    EXPECT_EQ(parse_duration_ns("2m"), 120'000'000'000U);
+    for (const char* bad : {"", "s", "1 s", "1h", "-1s", "nan", "inf", "1e300s", "0x10"}) {
+        EXPECT_EQ(parse_duration_ns(bad), std::nullopt) << bad;
+    }
+}
+
+TEST(KnownSettings, AreAllDescribed) {
+    for (const SettingInfo& info : known_settings()) {
+        EXPECT_TRUE(info.variable.starts_with("COPPICE_"));
+        EXPECT_FALSE(info.description.empty()) << info.variable;
+    }
+}
+
+}  // namespace
+}  // namespace coppice::engine

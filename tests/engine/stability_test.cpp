@@ -1,0 +1,190 @@
+#include "engine/stability.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+namespace coppice::engine {
+namespace {
+
+// Sites that exchange the machine's messages over in-order links, in random order among links; sites die, and the others
+// learn of it one by one, late.
+class Cluster {
+  public:
+    Cluster(std::uint32_t sites, std::uint64_t step, std::uint32_t seed)
+        : failed_(sites), alive_(sites, true), consumed_(sites, 0), random_(seed) {
+        for (std::uint32_t s = 0; s < sites; ++s) machines_.emplace_back(s, sites, step, failed_[s]);
+    }
+
+    std::uint32_t sites() const { return static_cast<std::uint32_t>(alive_.size()); }
+    bool alive(std::uint32_t site) const { return alive_[site]; }
+    std::uint64_t stable(std::uint32_t site) const { return machines_[site].stable(); }
+    std::uint64_t least_consumed() const {
+        std::uint64_t least = UINT64_MAX;
+        for (std::uint32_t s = 0; s < sites(); ++s) {
+            if (alive_[s]) least = std::min(least, consumed_[s]);
+        }
+        return least;
+    }
+    void flush() {
+        for (Stability& machine : machines_) machine.flush();
+    }
+
+    void consume(std::uint32_t site, std::uint64_t count) {
+        consumed_[site] = count;
+        machines_[site].set_local(count, Rank(site));
+    }
+    void kill(std::uint32_t site) {
+        alive_[site] = false;
+        for (std::uint32_t s = 0; s < sites(); ++s) {
+            if (alive_[s]) news_.push_back({s, site});
+        }
+        std::erase_if(under_way_, [&](const Packet& packet) {  // some of what it had sent is lost
+            return packet.from == site && random_() % 2 == 0;
+        });
+    }
+    // One event: a message delivered, news of a death, or a site that sends. False when nothing is left to happen.
+    bool step() {
+        for (int attempt = 0; attempt < 8; ++attempt) {
+            if (happen(static_cast<std::uint32_t>(random_() % 3))) return true;
+        }
+        return happen(0) || happen(1) || happen(2);
+    }
+
+  private:
+    struct Packet {
+        std::uint32_t from;
+        Stability::Send send;
+        std::uint64_t stable;
+    };
+    struct News {
+        std::uint32_t to;
+        std::uint32_t dead;
+    };
+
+    bool happen(std::uint32_t what) {
+        if (what == 0) {
+            const std::uint32_t start = static_cast<std::uint32_t>(random_() % sites());
+            for (std::uint32_t i = 0; i < sites(); ++i) {
+                const std::uint32_t s = (start + i) % sites();
+                if (!alive_[s]) continue;
+                if (const auto send = machines_[s].next_send()) {
+                    under_way_.push_back({s, *send, machines_[s].stable()});
+                    return true;
+                }
+            }
+            return false;
+        }
+        if (what == 1) {
+            if (under_way_.empty()) return false;
+            std::size_t pick = random_() % under_way_.size();
+            for (std::size_t i = 0; i < pick; ++i) {  // links are in order
+                if (under_way_[i].from == under_way_[pick].from && under_way_[i].send.site == under_way_[pick].send.site) {
+                    pick = i;
+                }
+            }
+            const Packet packet = under_way_[pick];
+            under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(pick));
+            deliver(packet);
+            return true;
+        }
+        if (news_.empty()) return false;
+        const std::size_t pick = random_() % news_.size();
+        const News news = news_[pick];
+        news_.erase(news_.begin() + static_cast<std::ptrdiff_t>(pick));
+        if (alive_[news.to]) {
+            failed_[news.to].insert(news.dead);
+            machines_[news.to].site_changed();
+        }
+        return true;
+    }
+
+    void deliver(const Packet& packet) {
+        const std::uint32_t to = packet.send.site;
+        if (!alive_[to] || failed_[to].contains(packet.from)) return;
+        machines_[to].learn_stable(packet.stable);
+        if (packet.send.up) machines_[to].report(packet.from, packet.send.count, packet.send.slowest, packet.stable);
+    }
+
+    std::vector<protocol::FailedSet> failed_;
+    std::vector<bool> alive_;
+    std::vector<std::uint64_t> consumed_;
+    std::vector<Stability> machines_;
+    std::vector<Packet> under_way_;
+    std::vector<News> news_;
+    std::mt19937 random_;
+};
+
+void run_to_rest(Cluster& cluster) {
+    int events = 0;
+    while (cluster.step()) ASSERT_LT(++events, 1'000'000) << "it never comes to rest";
+}
+
+TEST(Stability, EverybodyLearnsHowFarAllAre) {
+    for (const std::uint32_t sites : {1U, 2U, 3U, 8U, 33U}) {
+        Cluster cluster(sites, 4, sites);
+        for (std::uint32_t s = 0; s < sites; ++s) cluster.consume(s, 10 + s);
+        run_to_rest(cluster);
+        for (std::uint32_t s = 0; s < sites; ++s) EXPECT_EQ(cluster.stable(s), 10U) << sites << " sites, site " << s;
+    }
+}
+
+TEST(Stability, AdvancesBelowTheStepAreNotReportedUntilAFlush) {
+    Cluster cluster(4, 8, 1);
+    for (std::uint32_t s = 0; s < 4; ++s) cluster.consume(s, 7);
+    run_to_rest(cluster);
+    EXPECT_EQ(cluster.stable(3), 0U);
+    cluster.flush();
+    run_to_rest(cluster);
+    EXPECT_EQ(cluster.stable(3), 7U);
+}
+
+TEST(Stability, NothingIsStableThatALiveSiteHasNotConsumedWhoeverDiesAndWhen) {
+    for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
+        std::mt19937 random(seed);
+        const std::uint32_t sites = 2 + static_cast<std::uint32_t>(random() % 12);
+        Cluster cluster(sites, 1 + random() % 4, seed);
+        std::vector<std::uint64_t> count(sites, 0);
+        std::uint32_t alive = sites;
+        for (int round = 0; round < 200; ++round) {
+            const std::uint32_t site = static_cast<std::uint32_t>(random() % sites);
+            if (!cluster.alive(site)) continue;
+            if (random() % 40 == 0 && alive > 1) {
+                cluster.kill(site);
+                --alive;
+            } else {
+                count[site] += random() % 5;
+                cluster.consume(site, count[site]);
+            }
+            for (int i = 0; i < 4; ++i) cluster.step();
+            for (std::uint32_t s = 0; s < sites; ++s) {
+                if (!cluster.alive(s)) continue;
+                ASSERT_LE(cluster.stable(s), cluster.least_consumed()) << "seed " << seed;
+            }
+        }
+        cluster.flush();
+        for (std::uint32_t s = 0; s < sites; ++s) {
+            if (cluster.alive(s)) cluster.consume(s, 5000);
+        }
+        run_to_rest(cluster);
+        for (std::uint32_t s = 0; s < sites; ++s) {
+            if (!cluster.alive(s)) continue;
+            ASSERT_EQ(cluster.stable(s), 5000U) << "seed " << seed << ", site " << s;
+        }
+    }
+}
+
+TEST(Stability, TheSlowestIsNamed) {
+    Cluster cluster(4, 1, 1);
+    protocol::FailedSet none;
+    Stability top(0, 2, 1, none);
+    top.set_local(9, Rank(0));
+    top.report(1, 3, Rank(7), 0);
+    EXPECT_EQ(top.slowest(), Rank(7));
+    EXPECT_EQ(top.stable(), 3U);
+}
+
+}  // namespace
+}  // namespace coppice::engine

@@ -1,0 +1,68 @@
+#include "engine/wire.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace coppice::engine {
+namespace {
+
+constexpr std::uint32_t kToken = 0x1234;
+
+WireHeader tree_message(std::uint32_t length) {
+    return {.token = kToken,
+            .kind = static_cast<std::uint8_t>(protocol::MessageKind::tree),
+            .sequence = 7,
+            .stable = 3,
+            .root = 2,
+            .length = length};
+}
+
+TEST(Wire, AHeaderArrivesAsItWasSent) {
+    const auto header = decode(encode(tree_message(100)), 100, kToken, Epoch(0));
+    ASSERT_TRUE(header);
+    EXPECT_EQ(header->sequence, 7U);
+    EXPECT_EQ(header->stable, 3U);
+    EXPECT_EQ(header->root, 2U);
+}
+
+TEST(Wire, WhatIsNotOfThisGroupIsRefused) {
+    const WireBytes bytes = encode(tree_message(0));
+    EXPECT_FALSE(decode(bytes, 0, kToken + 1, Epoch(0)));
+    EXPECT_FALSE(decode(bytes, 0, kToken, Epoch(1)));
+    EXPECT_FALSE(decode(bytes, 8, kToken, Epoch(0))) << "the length it names is not the length it has";
+    EXPECT_FALSE(decode(std::span(bytes).first(bytes.size() - 1), 0, kToken, Epoch(0)));
+    WireHeader other_version = tree_message(0);
+    other_version.version = kWireVersion + 1;
+    EXPECT_FALSE(decode(encode(other_version), 0, kToken, Epoch(0)));
+}
+
+TEST(Wire, OnlyTheKindsThatExistAreTaken) {
+    for (unsigned kind = 0; kind < 256; ++kind) {
+        WireHeader header = tree_message(0);
+        header.kind = static_cast<std::uint8_t>(kind);
+        const bool known = kind < protocol::kMessageKinds || (kind >= 16 && kind <= kLastWireKind);
+        EXPECT_EQ(decode(encode(header), 0, kToken, Epoch(0)).has_value(), known) << kind;
+    }
+}
+
+TEST(Wire, AKindWithoutPayloadMayNotBringOne) {
+    for (const unsigned kind : {5U, 6U, 7U, 16U, 17U, 18U}) {
+        WireHeader header = tree_message(4);
+        header.kind = static_cast<std::uint8_t>(kind == 5U ? static_cast<unsigned>(protocol::MessageKind::query) : kind);
+        EXPECT_FALSE(decode(encode(header), 4, kToken, Epoch(0))) << kind;
+    }
+}
+
+TEST(Wire, RandomBytesAreNoHeaders) {
+    std::mt19937 random(1);
+    for (int i = 0; i < 100'000; ++i) {
+        WireBytes bytes;
+        for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+        EXPECT_FALSE(decode(bytes, random() % 8192, kToken, Epoch(0)));
+    }
+}
+
+}  // namespace
+}  // namespace coppice::engine
