@@ -39,9 +39,8 @@ Result<void> check(const PieceHeader& mine, const PieceHeader& theirs, std::uint
                     rank, theirs.version, theirs.word_size, mine.rank, mine.version, mine.word_size);
     }
     if (theirs.size != mine.size) {
-        return fail(COPPICE_ERR_MISMATCH,
-                    "rank {} was told that the group has {} ranks, this rank (rank {}) {}", rank, theirs.size,
-                    mine.rank, mine.size);
+        return fail(COPPICE_ERR_MISMATCH, "rank {} was told that the group has {} ranks, this rank (rank {}) {}", rank,
+                    theirs.size, mine.rank, mine.size);
     }
     if (theirs.rank != rank) {
         return fail(COPPICE_ERR_BOOTSTRAP,
@@ -51,22 +50,20 @@ Result<void> check(const PieceHeader& mine, const PieceHeader& theirs, std::uint
                     theirs.rank, rank);
     }
     if (theirs.round != mine.round) {
-        return fail(COPPICE_ERR_BOOTSTRAP, "rank {} is at exchange {}, this rank (rank {}) at {}", rank,
-                    theirs.round, mine.rank, mine.round);
+        return fail(COPPICE_ERR_BOOTSTRAP, "rank {} is at exchange {}, this rank (rank {}) at {}", rank, theirs.round,
+                    mine.rank, mine.round);
     }
     return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exchange_fn exchange,
-                                                                     void* argument, Rank rank,
-                                                                     std::uint32_t size) {
+Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exchange_fn exchange, void* argument,
+                                                                     Rank rank, std::uint32_t size) {
     if (exchange == nullptr) return fail(COPPICE_ERR_INVALID_ARGUMENT, "no exchange function was given");
     if (size == 0) return fail(COPPICE_ERR_OUT_OF_RANGE, "a group needs at least one rank: size is 0");
     if (size > kMaxProcesses) {
-        return fail(COPPICE_ERR_OUT_OF_RANGE, "size {} is above the largest group of {}", size,
-                    kMaxProcesses);
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "size {} is above the largest group of {}", size, kMaxProcesses);
     }
     if (rank.value >= size) {
         return fail(COPPICE_ERR_OUT_OF_RANGE, "rank {} is outside of 0…{}", rank.value, size - 1);
@@ -77,8 +74,8 @@ Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exc
 Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::span<const std::byte> mine,
                                                                          std::uint64_t /*deadline_ns*/) {
     if (mine.size() > kMaxBlob) {
-        return fail(COPPICE_ERR_TOO_LARGE, "rank {} offers {} bytes to the exchange; {} are allowed",
-                    rank_.value, mine.size(), kMaxBlob);
+        return fail(COPPICE_ERR_TOO_LARGE, "rank {} offers {} bytes to the exchange; {} are allowed", rank_.value,
+                    mine.size(), kMaxBlob);
     }
     try {
         PieceHeader header;
@@ -88,8 +85,8 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
         header.bytes = static_cast<std::uint32_t>(mine.size());
         std::vector<PieceHeader> headers(size_, PieceHeader{0, 0, 0, 0, 0, 0, 0, 0});
         if (const int code = exchange_(argument_, &header, sizeof header, headers.data()); code != 0) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}",
-                        rank_.value, code);
+            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}", rank_.value,
+                        code);
         }
         std::size_t longest = 0;
         for (std::uint32_t r = 0; r < size_; ++r) {
@@ -102,8 +99,8 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
         std::ranges::copy(mine, padded.begin());
         std::vector<std::byte> all(longest * size_);
         if (const int code = exchange_(argument_, padded.data(), longest, all.data()); code != 0) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}",
-                        rank_.value, code);
+            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}", rank_.value,
+                        code);
         }
         for (std::uint32_t r = 0; r < size_; ++r) {
             const auto* piece = all.data() + longest * r;
@@ -111,8 +108,7 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
         }
         return result;
     } catch (const std::bad_alloc&) {
-        return fail(COPPICE_ERR_NO_MEMORY, "rank {}: no memory for the exchange among {} ranks", rank_.value,
-                    size_);
+        return fail(COPPICE_ERR_NO_MEMORY, "rank {}: no memory for the exchange among {} ranks", rank_.value, size_);
     }
 }
 

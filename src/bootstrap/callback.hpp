@@ -14,8 +14,8 @@ namespace coppice::bootstrap {
 class CallbackBootstrap final : public Bootstrap {
   public:
     // COPPICE_ERR_OUT_OF_RANGE unless rank < size. `argument` is passed through.
-    static Result<std::unique_ptr<CallbackBootstrap>> create(coppice_exchange_fn exchange, void* argument,
-                                                             Rank rank, std::uint32_t size);
+    static Result<std::unique_ptr<CallbackBootstrap>> create(coppice_exchange_fn exchange, void* argument, Rank rank,
+                                                             std::uint32_t size);
 
     Rank rank() const override { return rank_; }
     std::uint32_t size() const override { return size_; }

@@ -13,8 +13,8 @@ std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-Result<std::unique_ptr<Bootstrap>> choose(coppice_exchange_fn exchange, void* argument, Rank rank,
-                                          std::uint32_t size, std::uint64_t deadline_ns) {
+Result<std::unique_ptr<Bootstrap>> choose(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size,
+                                          std::uint64_t deadline_ns) {
     if (exchange != nullptr) {
         auto made = CallbackBootstrap::create(exchange, argument, rank, size);
         if (!made) return tl::unexpected(made.error());

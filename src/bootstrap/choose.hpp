@@ -9,8 +9,8 @@ namespace coppice::bootstrap {
 
 // `rank` and `size` count with a callback only. With neither callback nor launcher: COPPICE_ERR_BOOTSTRAP,
 // and the message says how to get either.
-Result<std::unique_ptr<Bootstrap>> choose(coppice_exchange_fn exchange, void* argument, Rank rank,
-                                          std::uint32_t size, std::uint64_t deadline_ns);
+Result<std::unique_ptr<Bootstrap>> choose(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size,
+                                          std::uint64_t deadline_ns);
 
 // CLOCK_MONOTONIC now, the clock of all deadlines here.
 std::uint64_t now_ns();

@@ -29,8 +29,8 @@ Result<std::uint32_t> parse_number(const char* name, const char* text, std::uint
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (code != std::errc{} || end != digits.data() + digits.size() || value > largest) {
         return fail(COPPICE_ERR_CONFIG,
-                    "{}='{}' is not a number from 0 to {}: coppice-run sets it, do not set it by hand", name,
-                    text, largest);
+                    "{}='{}' is not a number from 0 to {}: coppice-run sets it, do not set it by hand", name, text,
+                    largest);
     }
     return value;
 }
@@ -39,8 +39,7 @@ Result<std::uint32_t> parse_number(const char* name, const char* text, std::uint
 int milliseconds_until(std::uint64_t deadline_ns) {
     const std::uint64_t now = now_ns();
     if (now >= deadline_ns) return 0;
-    return static_cast<int>(
-        std::min<std::uint64_t>((deadline_ns - now + kMillisecond - 1) / kMillisecond, 60'000));
+    return static_cast<int>(std::min<std::uint64_t>((deadline_ns - now + kMillisecond - 1) / kMillisecond, 60'000));
 }
 
 // True when ready, false at the deadline.
@@ -56,9 +55,8 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path) {
-        return fail(COPPICE_ERR_CONFIG,
-                    "COPPICE_LAUNCHER='{}' is too long for a socket's path ({} bytes at most)", path,
-                    sizeof address.sun_path - 1);
+        return fail(COPPICE_ERR_CONFIG, "COPPICE_LAUNCHER='{}' is too long for a socket's path ({} bytes at most)",
+                    path, sizeof address.sun_path - 1);
     }
     path.copy(address.sun_path, path.size());
     const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -67,8 +65,7 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
                     std::strerror(errno));
     }
     for (;;) {
-        if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
-            return descriptor;
+        if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return descriptor;
         const int reason = errno;
         // EAGAIN: the launcher's backlog is full, it has yet to accept the others.
         if (reason == EAGAIN && now_ns() < deadline_ns) {
@@ -112,18 +109,15 @@ Result<std::optional<LauncherEnvironment>> read_launcher_environment() {
     auto parsed_size = parse_number("COPPICE_SIZE", size, kMaxLauncherRanks);
     if (!parsed_size) return tl::unexpected(parsed_size.error());
     if (*parsed_rank >= *parsed_size) {
-        return fail(COPPICE_ERR_CONFIG, "COPPICE_RANK={} is not below COPPICE_SIZE={}", *parsed_rank,
-                    *parsed_size);
+        return fail(COPPICE_ERR_CONFIG, "COPPICE_RANK={} is not below COPPICE_SIZE={}", *parsed_rank, *parsed_size);
     }
     return std::optional<LauncherEnvironment>(LauncherEnvironment{Rank(*parsed_rank), *parsed_size, path});
 }
 
 Result<std::unique_ptr<LauncherBootstrap>> LauncherBootstrap::create(const LauncherEnvironment& environment,
                                                                      std::uint64_t deadline_ns) {
-    if (environment.size == 0 || environment.size > kMaxLauncherRanks ||
-        environment.rank.value >= environment.size) {
-        return fail(COPPICE_ERR_OUT_OF_RANGE,
-                    "rank {} of {} is not a rank of a launcher's job (at most {} ranks)",
+    if (environment.size == 0 || environment.size > kMaxLauncherRanks || environment.rank.value >= environment.size) {
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "rank {} of {} is not a rank of a launcher's job (at most {} ranks)",
                     environment.rank.value, environment.size, kMaxLauncherRanks);
     }
     auto descriptor = connect_to(environment.socket_path, deadline_ns);
@@ -137,8 +131,7 @@ LauncherBootstrap::~LauncherBootstrap() {
     // Says that this rank leaves on purpose: without it the launcher waits whether the process is about to
     // die.
     const auto frame = make_frame(FrameKind::bye, std::string_view{});
-    [[maybe_unused]] const auto sent =
-        ::send(descriptor_, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    [[maybe_unused]] const auto sent = ::send(descriptor_, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     ::close(descriptor_);
 }
 
@@ -149,8 +142,7 @@ Result<void> LauncherBootstrap::say_hello(std::uint64_t deadline_ns) {
     auto answer = receive_frame(deadline_ns);
     if (!answer) return tl::unexpected(answer.error());
     if (!*answer) {
-        return fail(COPPICE_ERR_BOOTSTRAP,
-                    "the launcher did not answer rank {} before the deadline: is it stopped?",
+        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher did not answer rank {} before the deadline: is it stopped?",
                     environment_.rank.value);
     }
     if ((*answer)->kind != FrameKind::welcome) {
@@ -161,12 +153,10 @@ Result<void> LauncherBootstrap::say_hello(std::uint64_t deadline_ns) {
 }
 
 Error LauncherBootstrap::launcher_died() const {
-    return Error{
-        COPPICE_ERR_BOOTSTRAP,
-        fmt::format(
-            "the launcher (coppice-run, at {}) died during the exchange of rank {}; start the program "
-            "anew",
-            environment_.socket_path, environment_.rank.value)};
+    return Error{COPPICE_ERR_BOOTSTRAP,
+                 fmt::format("the launcher (coppice-run, at {}) died during the exchange of rank {}; start the program "
+                             "anew",
+                             environment_.socket_path, environment_.rank.value)};
 }
 
 Result<void> LauncherBootstrap::send_all(std::span<const std::byte> bytes, std::uint64_t deadline_ns) {
@@ -184,8 +174,8 @@ Result<void> LauncherBootstrap::send_all(std::span<const std::byte> bytes, std::
             // A refusal may wait to be read; receive_frame() finds that, or the end.
             return {};
         } else if (errno != EINTR) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {} cannot send to the launcher: {}",
-                        environment_.rank.value, std::strerror(errno));
+            return fail(COPPICE_ERR_BOOTSTRAP, "rank {} cannot send to the launcher: {}", environment_.rank.value,
+                        std::strerror(errno));
         }
     }
     return {};
@@ -199,17 +189,15 @@ Result<std::optional<LauncherBootstrap::Frame>> LauncherBootstrap::parse_frame()
         header.magic == kFrameMagic && header.kind == FrameKind::refused && header.length <= kMaxRefusal;
     if (header.magic != kFrameMagic || header.length > max_gathered_bytes(environment_.size) ||
         (header.version != kProtocolVersion && !refused)) {
-        return fail(COPPICE_ERR_BOOTSTRAP,
-                    "the launcher at {} sent what is not Coppice's protocol (version {})",
+        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher at {} sent what is not Coppice's protocol (version {})",
                     environment_.socket_path, kProtocolVersion);
     }
     if (rest.size() < header.length) return std::optional<Frame>{};
     if (refused) {
         const std::string reason(reinterpret_cast<const char*>(rest.data()), header.length);
-        const bool mismatch =
-            header.version != kProtocolVersion || reason.find("version") != std::string::npos;
-        return fail(mismatch ? COPPICE_ERR_MISMATCH : COPPICE_ERR_BOOTSTRAP,
-                    "the launcher refuses rank {}: {}", environment_.rank.value, reason);
+        const bool mismatch = header.version != kProtocolVersion || reason.find("version") != std::string::npos;
+        return fail(mismatch ? COPPICE_ERR_MISMATCH : COPPICE_ERR_BOOTSTRAP, "the launcher refuses rank {}: {}",
+                    environment_.rank.value, reason);
     }
     Frame frame{header.kind, {rest.begin(), rest.begin() + header.length}};
     input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(sizeof header + header.length));
@@ -228,8 +216,8 @@ Result<std::optional<LauncherBootstrap::Frame>> LauncherBootstrap::receive_frame
         if (got == 0 || reason == ECONNRESET || reason == EPIPE) return tl::unexpected(launcher_died());
         if (reason == EAGAIN && !wait_ready(descriptor_, POLLIN, deadline_ns)) return std::optional<Frame>{};
         if (reason != 0 && reason != EAGAIN && reason != EINTR) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {} cannot hear the launcher: {}",
-                        environment_.rank.value, std::strerror(reason));
+            return fail(COPPICE_ERR_BOOTSTRAP, "rank {} cannot hear the launcher: {}", environment_.rank.value,
+                        std::strerror(reason));
         }
     }
 }
@@ -263,14 +251,12 @@ Error LauncherBootstrap::who_is_missing() {
         auto frame = receive_frame(until);
         if (!frame) return frame.error();
         if (!*frame) {
-            return Error{
-                COPPICE_ERR_BOOTSTRAP,
-                fmt::format("rank {}: the exchange did not end before the deadline and the launcher does not "
-                            "say who is missing: is it stopped?",
-                            environment_.rank.value)};
+            return Error{COPPICE_ERR_BOOTSTRAP,
+                         fmt::format("rank {}: the exchange did not end before the deadline and the launcher does not "
+                                     "say who is missing: is it stopped?",
+                                     environment_.rank.value)};
         }
-        if ((*frame)->kind != FrameKind::missing)
-            continue;  // the result itself may still have been on its way
+        if ((*frame)->kind != FrameKind::missing) continue;  // the result itself may still have been on its way
         std::span<const std::byte> rest((*frame)->body);
         std::uint32_t round = 0;
         MissingEntry entry;
@@ -286,9 +272,8 @@ Error LauncherBootstrap::who_is_missing() {
         break;
     }
     if (names.empty()) names = "nobody any more: the answer came too late, allow more time";
-    return Error{COPPICE_ERR_BOOTSTRAP,
-                 fmt::format("rank {}: not all ranks showed up before the deadline; missing: {}",
-                             environment_.rank.value, names)};
+    return Error{COPPICE_ERR_BOOTSTRAP, fmt::format("rank {}: not all ranks showed up before the deadline; missing: {}",
+                                                    environment_.rank.value, names)};
 }
 
 Result<std::vector<std::vector<std::byte>>> LauncherBootstrap::exchange(std::span<const std::byte> mine,
@@ -317,8 +302,7 @@ Result<std::vector<std::vector<std::byte>>> LauncherBootstrap::exchange(std::spa
                     leaver, environment_.rank.value, leaver);
     }
     if ((*frame)->kind != FrameKind::gathered) {
-        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher gave rank {} an unexpected answer",
-                    environment_.rank.value);
+        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher gave rank {} an unexpected answer", environment_.rank.value);
     }
     ++round_;
     return unpack(rest);

@@ -57,8 +57,7 @@ class LauncherBootstrap final : public Bootstrap {
     Result<std::optional<Frame>> receive_frame(std::uint64_t deadline_ns);
     Result<std::optional<Frame>> parse_frame();
     Result<std::vector<std::vector<std::byte>>> unpack(std::span<const std::byte> body) const;
-    Result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine,
-                                                         std::uint64_t deadline_ns);
+    Result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine, std::uint64_t deadline_ns);
     Error who_is_missing();
     Error launcher_died() const;
 

@@ -71,8 +71,7 @@ Result<std::unique_ptr<Server>> Server::open(std::uint32_t size) {
 // through the O_PATH descriptor.
 Result<void> Server::listen_somewhere() {
     listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener_ < 0)
-        return fail(COPPICE_ERR_NO_RESOURCES, "cannot make a socket: {}", std::strerror(errno));
+    if (listener_ < 0) return fail(COPPICE_ERR_NO_RESOURCES, "cannot make a socket: {}", std::strerror(errno));
     std::string tried;
     const char* temporary = std::getenv("TMPDIR");
     for (const char* base : {"/tmp", temporary, "/dev/shm", "/var/tmp"}) {
@@ -87,8 +86,7 @@ Result<void> Server::listen_somewhere() {
         }
         const std::string file = directory + "/s";
         file.copy(address.sun_path, file.size());
-        const bool bound =
-            ::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+        const bool bound = ::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
         const int reason = errno;
         if (bound) {
             ::chmod(file.c_str(), 0600);
@@ -103,8 +101,7 @@ Result<void> Server::listen_somewhere() {
         if (bound) break;
         tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", base, std::strerror(reason));
     }
-    return fail(COPPICE_ERR_NO_RESOURCES,
-                "cannot make a socket for the ranks in any temporary directory ({})", tried);
+    return fail(COPPICE_ERR_NO_RESOURCES, "cannot make a socket for the ranks in any temporary directory ({})", tried);
 }
 
 void Server::watch(int descriptor, std::uint64_t tag, std::uint32_t events) {
@@ -163,8 +160,7 @@ void Server::accept_all() {
         ucred caller{};
         socklen_t length = sizeof caller;
         const bool known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &caller, &length) == 0;
-        if (!known || caller.uid != ::geteuid() ||
-            open_sockets_ > std::size_t{4} * size_ + kSpareConnections) {
+        if (!known || caller.uid != ::geteuid() || open_sockets_ > std::size_t{4} * size_ + kSpareConnections) {
             ++counters_.strangers;
             ::close(socket);
             continue;
@@ -218,15 +214,13 @@ bool Server::parse(std::uint64_t id, Connection& connection) {
         }
         if (rest.size() < header.length) return true;
         const std::vector<std::byte> body(rest.begin(), rest.begin() + header.length);
-        connection.input.erase(
-            connection.input.begin(),
-            connection.input.begin() + static_cast<std::ptrdiff_t>(sizeof header + header.length));
+        connection.input.erase(connection.input.begin(),
+                               connection.input.begin() + static_cast<std::ptrdiff_t>(sizeof header + header.length));
         if (!handle(id, connection, header.kind, body)) return false;
     }
 }
 
-bool Server::handle(std::uint64_t id, Connection& connection, FrameKind kind,
-                    std::span<const std::byte> body) {
+bool Server::handle(std::uint64_t id, Connection& connection, FrameKind kind, std::span<const std::byte> body) {
     if (kind == FrameKind::hello && connection.state == State::fresh) return hello(id, connection, body);
     if (connection.state == State::greeted) {
         if (kind == FrameKind::contribute && contribute(connection, body)) {
@@ -248,20 +242,19 @@ bool Server::handle(std::uint64_t id, Connection& connection, FrameKind kind,
 
 std::string Server::why_not(const Connection& connection, const HelloBody& hello) const {
     if (hello.byte_order != kByteOrderProbe || hello.word_size != sizeof(void*)) {
-        return fmt::format(
-            "its word size or byte order is another version's than the launcher's ({} against {} bytes)",
-            hello.word_size, sizeof(void*));
+        return fmt::format("its word size or byte order is another version's than the launcher's ({} against {} bytes)",
+                           hello.word_size, sizeof(void*));
     }
     if (hello.size != size_) {
-        return fmt::format("it believes in a job of {} ranks, this one has {}: was COPPICE_SIZE changed?",
-                           hello.size, size_);
+        return fmt::format("it believes in a job of {} ranks, this one has {}: was COPPICE_SIZE changed?", hello.size,
+                           size_);
     }
     if (hello.rank >= size_) return fmt::format("rank {} is outside of 0…{}", hello.rank, size_ - 1);
     for (pid_t pid = connection.pid; pid > 1; pid = parent_of(pid)) {
         if (const auto found = rank_of_pid_.find(pid); found != rank_of_pid_.end()) {
             if (found->second == hello.rank) return {};
-            return fmt::format("its process {} belongs to rank {}, not {}: was COPPICE_RANK changed?",
-                               connection.pid, found->second, hello.rank);
+            return fmt::format("its process {} belongs to rank {}, not {}: was COPPICE_RANK changed?", connection.pid,
+                               found->second, hello.rank);
         }
         // An orphan of one of the ranks, adopted by the launcher: whose, cannot be told any more.
         if (pid == ::getpid()) return {};
@@ -280,8 +273,8 @@ bool Server::hello(std::uint64_t id, Connection& connection, std::span<const std
     if (objection.empty()) {
         connection.process = open_pidfd(connection.pid);
         if (connection.process < 0 && errno != ESRCH) {
-            objection = fmt::format("the launcher cannot watch its process: {} (see `ulimit -n`)",
-                                    std::strerror(errno));
+            objection =
+                fmt::format("the launcher cannot watch its process: {} (see `ulimit -n`)", std::strerror(errno));
         }
     }
     if (!objection.empty()) {
@@ -309,8 +302,7 @@ bool Server::hello(std::uint64_t id, Connection& connection, std::span<const std
 
 bool Server::contribute(Connection& connection, std::span<const std::byte> body) {
     std::uint32_t round = 0;
-    if (!take(body, round) || body.size() > kMaxBlob || round != connection.round || connection.waiting)
-        return false;
+    if (!take(body, round) || body.size() > kMaxBlob || round != connection.round || connection.waiting) return false;
     Generation& generation = generations_[connection.generation];
     if (round != generation.round) return false;
     Round& current = generation.current;
@@ -357,8 +349,7 @@ void Server::review(std::uint32_t number) {
                 Connection& connection = connections_.at(id);
                 if (!connection.waiting) continue;
                 connection.waiting = false;
-                connection.round =
-                    UINT32_MAX;  // this exchange is over for it; whatever else it says is garbage
+                connection.round = UINT32_MAX;  // this exchange is over for it; whatever else it says is garbage
                 queue(connection, frame);
                 flush(id, connection);
             }
@@ -461,13 +452,14 @@ void Server::retire(std::uint32_t number) {
     for (std::uint32_t rank = 0; rank < size_; ++rank) {
         if (!is_dead(generation, rank) && !has_left(generation, rank)) return;
     }
-    for (const auto& [rank, member] : generation.members) connections_.erase(member);
+    for (const auto& [rank, member] : generation.members)
+        connections_.erase(member);
     generations_.erase(found);
 }
 
 void Server::refuse(std::uint64_t id, Connection& connection, const std::string& reason) {
-    queue(connection, std::make_shared<std::vector<std::byte>>(
-                          make_frame(FrameKind::refused, reason.substr(0, kMaxRefusal))));
+    queue(connection,
+          std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::refused, reason.substr(0, kMaxRefusal))));
     // One attempt only: who is refused is not waited for. The farewell's unread input would turn the close
     // into a reset that destroys the text on its way, so the caller's side is read empty first.
     const Payload frame = connection.output.front();

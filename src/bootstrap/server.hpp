@@ -29,9 +29,8 @@ namespace coppice::bootstrap {
 class Server {
   public:
     struct Counters {
-        std::uint64_t strangers =
-            0;                      // refused: another user, not of this job, or another rank than they said
-        std::uint64_t garbage = 0;  // dropped for breaking the protocol
+        std::uint64_t strangers = 0;  // refused: another user, not of this job, or another rank than they said
+        std::uint64_t garbage = 0;    // dropped for breaking the protocol
     };
 
     // For a job of `size` ranks, 1 … kMaxLauncherRanks. To be called in the process that will serve.
@@ -54,6 +53,8 @@ class Server {
     bool contacted() const { return contacted_; }
     bool gathered() const { return gathered_; }
     const Counters& counters() const { return counters_; }
+    // Exchanges that somebody may still take part in.
+    std::size_t generations_kept() const { return generations_.size(); }
 
   private:
     enum class State : std::uint8_t { fresh, greeted, closed, left, dead };
