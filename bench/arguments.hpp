@@ -14,11 +14,9 @@ inline std::uint64_t argument(int argc, char** argv, int index, std::uint64_t ot
     char* end = nullptr;
     errno = 0;
     const unsigned long long value = std::strtoull(argv[index], &end, 10);
-    if (errno != 0 || *argv[index] < '0' || *argv[index] > '9' || *end != '\0' || value < least ||
-        value > most) {
-        std::fprintf(stderr, "%s: argument %d is \"%s\"; a number from %llu to %llu is wanted\n", argv[0],
-                     index, argv[index], static_cast<unsigned long long>(least),
-                     static_cast<unsigned long long>(most));
+    if (errno != 0 || *argv[index] < '0' || *argv[index] > '9' || *end != '\0' || value < least || value > most) {
+        std::fprintf(stderr, "%s: argument %d is \"%s\"; a number from %llu to %llu is wanted\n", argv[0], index,
+                     argv[index], static_cast<unsigned long long>(least), static_cast<unsigned long long>(most));
         std::exit(2);
     }
     return value;

@@ -1,5 +1,4 @@
-// Half the round trip of a bare flag between two cores: the smallest time in which one core can tell another
-// anything.
+// Half the round trip of a bare flag between two cores: the smallest time in which one core can tell another anything.
 //
 //   flag_ping_pong [BYTES [ROUNDS]]      prints the median over batches of the half round trip, µs
 //

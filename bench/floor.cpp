@@ -1,9 +1,7 @@
-// The floor of a broadcast on one machine: the root writes the payload and a sequence word, everybody polls
-// that word.
+// The floor of a broadcast on one machine: the root writes the payload and a sequence word, everybody polls that word.
 //
 // Nothing that delivers to all ranks can be faster than a store that all of them read, so this is what every
-// broadcast is held against. Ranks are forked, pinned round robin, and measured as coppice-perf measures
-// (measure.h).
+// broadcast is held against. Ranks are forked, pinned round robin, and measured as coppice-perf measures (measure.h).
 //
 //   floor RANKS [BYTES [ITERATIONS]]      one result line, µs
 #include <sys/prctl.h>

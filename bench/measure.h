@@ -5,11 +5,10 @@
  *
  * The area is memory shared by all ranks of one machine. Each rank writes its own words only, so a rank that
  * dies at any instruction leaves nothing locked. The barrier between two operations:
- *  - does not wait for ranks that its caller marked dead, and calls `idle` while it waits, so that deaths are
- * noticed;
+ *  - does not wait for ranks that its caller marked dead, and calls `idle` while it waits, so that deaths are noticed;
  *  - the lowest live rank (the leader) sees all arrivals and says go; when it dies the next one takes over;
  *  - with no more ranks than cores all leave at one common instant; with more, every waiting poll yields the
- * core, for otherwise one measures the scheduler's time slice (docs/benchmarks.md).
+ *    core, for otherwise one measures the scheduler's time slice (docs/benchmarks.md).
  *
  * All ranks of one kernel share CLOCK_MONOTONIC, so differences of stamps of two ranks are valid.
  */
@@ -57,8 +56,7 @@ static inline void measure_pin(uint32_t rank) {
     sched_setaffinity(0, sizeof set, &set);
 }
 
-/* -------------------------------------------------------------------------------------------------------
- * area --- */
+/* ---------------------------------------------------------------------------------------------------------- area --- */
 
 typedef struct measure_stamp {
     uint64_t start;
@@ -79,8 +77,7 @@ typedef struct measure_area {
     uint64_t go;         /* the last round that was let go */
     uint64_t instant[2]; /* when round r starts, at [r % 2]; 0: at once */
     char more_padding[MEASURE_LINE - 3 * sizeof(uint64_t)];
-    /* follows: per rank a measure_word_t, the round at which it is; then the rows; then what is the
-     * benchmark's own */
+    /* follows: per rank a measure_word_t, the round at which it is; then the rows; then what is the benchmark's own */
 } measure_area_t;
 
 static inline uint64_t* measure_arrival(measure_area_t* area, uint64_t rank) {
@@ -110,15 +107,12 @@ static inline measure_stamp_t* measure_row(measure_area_t* area, uint64_t rank) 
 
 static inline void* measure_own(measure_area_t* area, uint64_t rank) {
     char* rows = (char*)area + measure_rows_offset(area->ranks);
-    return rows + area->ranks * measure_row_bytes(area->iterations) +
-           rank * measure_round_up(area->own_bytes);
+    return rows + area->ranks * measure_row_bytes(area->iterations) + rank * measure_round_up(area->own_bytes);
 }
 
 /* A new area: anonymous for forked ranks (path NULL), else one that other processes open by the path written
- * there; it vanishes with its last user, however that one ends. NULL and errno when there is not enough
- * memory. */
-static inline measure_area_t* measure_create(uint32_t ranks, uint64_t iterations, uint64_t own_bytes,
-                                             char* path) {
+ * there; it vanishes with its last user, however that one ends. NULL and errno when there is not enough memory. */
+static inline measure_area_t* measure_create(uint32_t ranks, uint64_t iterations, uint64_t own_bytes, char* path) {
     size_t bytes = measure_area_bytes(ranks, iterations, own_bytes);
     int fd = -1;
     if (path != NULL) {
@@ -130,8 +124,7 @@ static inline measure_area_t* measure_create(uint32_t ranks, uint64_t iterations
         }
         snprintf(path, MEASURE_PATH, "/proc/%ld/fd/%d", (long)getpid(), fd);
     }
-    void* memory =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+    void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
     if (memory == MAP_FAILED) {
         if (fd >= 0) close(fd);
         return NULL;
@@ -145,8 +138,8 @@ static inline measure_area_t* measure_create(uint32_t ranks, uint64_t iterations
 }
 
 /* NULL when there is no such area at `path` on this machine. */
-static inline measure_area_t* measure_open(const char* path, uint64_t nonce, uint32_t ranks,
-                                           uint64_t iterations, uint64_t own_bytes) {
+static inline measure_area_t* measure_open(const char* path, uint64_t nonce, uint32_t ranks, uint64_t iterations,
+                                           uint64_t own_bytes) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return NULL;
     size_t bytes = measure_area_bytes(ranks, iterations, own_bytes);
@@ -169,8 +162,7 @@ static inline void measure_clear_row(measure_area_t* area, uint32_t rank) {
     memset(measure_row(area, rank), 0, measure_row_bytes(area->iterations));
 }
 
-/* ----------------------------------------------------------------------------------------------------
- * barrier --- */
+/* ------------------------------------------------------------------------------------------------------- barrier --- */
 
 /* One rank's side of the barrier. */
 typedef struct measure_crew {
@@ -233,8 +225,8 @@ static inline int measure_barrier(measure_crew_t* crew, void (*action)(void*), v
                 ++next;
             if (next == crew->ranks) {
                 if (action != NULL) action(argument);
-                __atomic_store_n(&area->instant[round % 2],
-                                 crew->crowded ? 0 : measure_now() + MEASURE_LEAD_NS, __ATOMIC_RELAXED);
+                __atomic_store_n(&area->instant[round % 2], crew->crowded ? 0 : measure_now() + MEASURE_LEAD_NS,
+                                 __ATOMIC_RELAXED);
                 __atomic_store_n(&area->go, round, __ATOMIC_RELEASE);
                 break;
             }
@@ -248,8 +240,7 @@ static inline int measure_barrier(measure_crew_t* crew, void (*action)(void*), v
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * statistics --- */
+/* ---------------------------------------------------------------------------------------------------- statistics --- */
 
 typedef struct measure_stats {
     uint64_t count;
@@ -311,8 +302,7 @@ static inline int measure_evaluate(measure_area_t* area, uint64_t iteration, uin
 
 static inline void measure_print(FILE* out, size_t bytes, const measure_stats_t* s) {
     fprintf(out, " %-6zu %-14llu %-14.2f %-12.2f %-16.2f %-14.2f %-16.2f %-22.2f %-22.2f", bytes,
-            (unsigned long long)s->count, s->min, s->max, s->typical, s->average, s->deviation, s->p99,
-            s->p999);
+            (unsigned long long)s->count, s->min, s->max, s->typical, s->average, s->deviation, s->p99, s->p999);
 }
 
 #endif

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;  // bytes of time stamps
 constexpr std::uint64_t kProgressEvery = 250'000'000;          // ns between two progress lines
-constexpr std::uint64_t kNoticeLimit = 5'000'000'000;  // ns that the report waits for late notices of deaths
+constexpr std::uint64_t kNoticeLimit = 5'000'000'000;          // ns that the report waits for late notices of deaths
 
 int complain(std::uint32_t rank, const Failure& failure) {
     fmt::print(stderr, "coppice-perf: rank {}: {}\n", rank, failure.message);
@@ -38,8 +38,7 @@ class Run {
     std::optional<Failure> bury_the_dead();
     std::optional<Failure> one_size(std::uint64_t bytes);
     std::optional<Failure> one_broadcast(std::uint64_t bytes, measure_stamp_t& stamp);
-    std::optional<Failure> count(coppice_status_t status, std::span<const std::byte> payload,
-                                 std::uint64_t bytes);
+    std::optional<Failure> count(coppice_status_t status, std::span<const std::byte> payload, std::uint64_t bytes);
     coppice_status_t broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received);
     coppice_status_t broadcast_view(std::uint64_t bytes, std::uint32_t root);
     std::optional<Failure> wait_for_turn();
@@ -76,14 +75,13 @@ std::optional<Failure> Run::check() {
         }
     }
     if (settings_.bytes > session_.info().max_payload) {
-        return usage(fmt::format("-s {}: the largest payload is {} bytes", settings_.bytes,
-                                 session_.info().max_payload));
+        return usage(
+            fmt::format("-s {}: the largest payload is {} bytes", settings_.bytes, session_.info().max_payload));
     }
     for (const std::uint32_t rank : settings_.dead) {
         if (rank >= session_.ranks())
             return usage(fmt::format("--dead {}: there are {} ranks", rank, session_.ranks()));
-        if (!schedule_.rotate && rank == schedule_.root)
-            return usage(fmt::format("--dead {}: it is the root", rank));
+        if (!schedule_.rotate && rank == schedule_.root) return usage(fmt::format("--dead {}: it is the root", rank));
     }
     if (settings_.iterations > kShareLimit / sizeof(measure_stamp_t) / session_.ranks()) {
         return usage(fmt::format("-n {}: at {} ranks at most {} fit", settings_.iterations, session_.ranks(),
@@ -106,8 +104,7 @@ std::optional<Failure> Run::bury_the_dead() {
     const auto& dead = settings_.dead;
     if (std::find(dead.begin(), dead.end(), session_.rank()) != dead.end()) kill(getpid(), SIGKILL);
     return session_.wait_until("the death of the ranks of --dead", [&] {
-        return std::all_of(dead.begin(), dead.end(),
-                           [this](std::uint32_t rank) { return session_.is_dead(rank); });
+        return std::all_of(dead.begin(), dead.end(), [this](std::uint32_t rank) { return session_.is_dead(rank); });
     });
 }
 
@@ -152,13 +149,11 @@ std::optional<Failure> Run::one_broadcast(std::uint64_t bytes, measure_stamp_t& 
     }
     std::size_t received = bytes;
     stamp.start = measure_now();
-    const coppice_status_t status =
-        settings_.view ? broadcast_view(bytes, root) : broadcast(bytes, root, received);
+    const coppice_status_t status = settings_.view ? broadcast_view(bytes, root) : broadcast(bytes, root, received);
     const std::uint64_t end = measure_now();
     if (status == COPPICE_OK) stamp.end = end;
-    const auto payload = settings_.view
-                             ? view_
-                             : std::span<const std::byte>(buffer_.data(), std::min(received, buffer_.size()));
+    const auto payload =
+        settings_.view ? view_ : std::span<const std::byte>(buffer_.data(), std::min(received, buffer_.size()));
     auto failure = count(status, payload, bytes);
     coppice_request_free(request_);
     request_ = nullptr;
@@ -171,8 +166,8 @@ std::optional<Failure> Run::one_broadcast(std::uint64_t bytes, measure_stamp_t& 
 
 coppice_status_t Run::broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received) {
     const bool sends = root == session_.rank();
-    return coppice_broadcast(session_.group(), buffer_.data(), sends ? bytes : buffer_.size(), root,
-                             &received, session_.timeout_ns());
+    return coppice_broadcast(session_.group(), buffer_.data(), sends ? bytes : buffer_.size(), root, &received,
+                             session_.timeout_ns());
 }
 
 coppice_status_t Run::broadcast_view(std::uint64_t bytes, std::uint32_t root) {
@@ -196,8 +191,7 @@ coppice_status_t Run::broadcast_view(std::uint64_t bytes, std::uint32_t root) {
 }
 
 // Sorts one broadcast's end into the tally. A Failure when this rank can't go on.
-std::optional<Failure> Run::count(coppice_status_t status, std::span<const std::byte> payload,
-                                  std::uint64_t bytes) {
+std::optional<Failure> Run::count(coppice_status_t status, std::span<const std::byte> payload, std::uint64_t bytes) {
     Tally& mine = tally();
     const std::uint32_t root = schedule_.root_of(sequence_);
     switch (status) {
@@ -211,8 +205,7 @@ std::optional<Failure> Run::count(coppice_status_t status, std::span<const std::
             ++mine.lost;
             return std::nullopt;
         default:
-            return library_failure(fmt::format("broadcast {} (root {}, {} bytes)", sequence_, root, bytes),
-                                   status);
+            return library_failure(fmt::format("broadcast {} (root {}, {} bytes)", sequence_, root, bytes), status);
     }
     ++mine.deliveries;
     if (!settings_.verify) return std::nullopt;
@@ -232,16 +225,14 @@ std::optional<Failure> Run::wait_for_turn() {
     const std::uint32_t before = (session_.rank() + session_.ranks() - 1) % session_.ranks();
     const Record predecessor(session_.area(), before);
     const auto ready = [&] {
-        return __atomic_load_n(&predecessor.tally().finished, __ATOMIC_ACQUIRE) > sequence_ ||
-               session_.is_dead(before);
+        return __atomic_load_n(&predecessor.tally().finished, __ATOMIC_ACQUIRE) > sequence_ || session_.is_dead(before);
     };
     for (int polls = 0; polls < 1'000'000 && !ready(); ++polls)
         sched_yield();
     return session_.wait_until("the rank before", ready);
 }
 
-// Everybody writes down whose death it knows; then waits a little until it knows of all that anybody knows
-// of.
+// Everybody writes down whose death it knows; then waits a little until it knows of all that anybody knows of.
 std::optional<Failure> Run::tell() {
     const auto write_down = [this] {
         for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {

@@ -1,5 +1,4 @@
-// coppice-perf broadcast: one broadcast after the other, each measured over all ranks, on and on when ranks
-// die.
+// coppice-perf broadcast: one broadcast after the other, each measured over all ranks, on and on when ranks die.
 #pragma once
 
 #include "perf/options.hpp"

@@ -11,8 +11,7 @@ namespace {
 
 void add_group_options(CLI::App& app, perf::GroupSettings& group) {
     app.add_option("--tree", group.tree, "tree between positions (a wrong name lists the known ones)");
-    app.add_option("--correction", group.correction,
-                   "correction on the ring (a wrong name lists the known ones)");
+    app.add_option("--correction", group.correction, "correction on the ring (a wrong name lists the known ones)");
     app.add_option("--hierarchy", group.hierarchy, "host: positions are hosts; flat: every rank is one");
     app.add_option("--window", group.window, "how many broadcasts may be under way, a power of two")
         ->check(CLI::Range(2, 1024));
@@ -24,25 +23,21 @@ void add_group_options(CLI::App& app, perf::GroupSettings& group) {
 CLI::App* add_broadcast(CLI::App& app, perf::BroadcastSettings& settings) {
     CLI::App* command = app.add_subcommand("broadcast", "broadcasts, one after the other");
     auto* size = command->add_option("-s,--size", settings.bytes, "payload in bytes")->capture_default_str();
-    command->add_flag("-a,--all", settings.all_sizes, "all sizes: 1, 2, 4 ... the largest payload")
-        ->excludes(size);
+    command->add_flag("-a,--all", settings.all_sizes, "all sizes: 1, 2, 4 ... the largest payload")->excludes(size);
     command->add_option("-n,--iters", settings.iterations, "broadcasts measured per size")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
         ->capture_default_str();
     command->add_option("-w,--warmup", settings.warmup, "broadcasts before that, per size")
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))
         ->capture_default_str();
-    command->add_option("--root", settings.root, "a rank, or \"rotate\": another one each time")
-        ->capture_default_str();
+    command->add_option("--root", settings.root, "a rank, or \"rotate\": another one each time")->capture_default_str();
     command->add_flag("--verify", settings.verify, "check every byte of every broadcast at every rank");
     command->add_flag("--view", settings.view, "receive views instead of copies");
-    command->add_flag("--back-to-back", settings.back_to_back,
-                      "no barrier between two broadcasts; prints the rate");
+    command->add_flag("--back-to-back", settings.back_to_back, "no barrier between two broadcasts; prints the rate");
     command->add_flag(
         "--staggered", settings.staggered,
         "ranks call one after the other, so that nobody waits inside the library (to count instructions)");
-    command->add_option("--dead", settings.dead, "these ranks kill themselves before the run")
-        ->delimiter(',');
+    command->add_option("--dead", settings.dead, "these ranks kill themselves before the run")->delimiter(',');
     command->add_option("--metric", settings.metric, "done, osu or both")
         ->check(CLI::IsMember({"done", "osu", "both"}))
         ->capture_default_str();

@@ -20,9 +20,7 @@ class Words {
   public:
     Words(std::uint64_t sequence, std::uint32_t root)
         : seed_(scramble(sequence + 1) ^ scramble(~static_cast<std::uint64_t>(root))) {}
-    std::uint64_t operator[](std::size_t index) const {
-        return scramble(seed_ + index * 0x9e3779b97f4a7c15u);
-    }
+    std::uint64_t operator[](std::size_t index) const { return scramble(seed_ + index * 0x9e3779b97f4a7c15u); }
 
   private:
     std::uint64_t seed_;
@@ -50,8 +48,7 @@ void fill_payload(std::span<std::byte> payload, std::uint64_t sequence, std::uin
 
 Verdict check_payload(std::span<const std::byte> payload, std::size_t bytes, std::uint64_t sequence,
                       const Schedule& schedule) {
-    if (payload.size() == bytes && matches(payload, sequence, schedule.root_of(sequence)))
-        return Verdict::right;
+    if (payload.size() == bytes && matches(payload, sequence, schedule.root_of(sequence))) return Verdict::right;
     if (payload.size() < 4) return Verdict::corrupt;
     for (std::uint64_t distance = 1; distance <= kNeighbours; ++distance) {
         const std::uint64_t later = sequence + distance;

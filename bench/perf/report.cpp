@@ -61,11 +61,10 @@ void Report::headings() const {
     fmt::print(
         "# coppice {} broadcast: {} ranks, {} positions, root {}, tree {}, correction {}, hierarchy {}, "
         "transport {}, window {}\n",
-        text("version"), session_.ranks(), session_.info().hosts, settings_.root, text("tree"),
-        text("correction"), text("hierarchy"), text("transport"), session_.info().window);
-    fmt::print("# {}\n", settings_.metric == "osu"
-                             ? "osu: mean over live ranks of the call's duration"
-                             : "done: the root's call -> the last live rank has the payload");
+        text("version"), session_.ranks(), session_.info().hosts, settings_.root, text("tree"), text("correction"),
+        text("hierarchy"), text("transport"), session_.info().window);
+    fmt::print("# {}\n", settings_.metric == "osu" ? "osu: mean over live ranks of the call's duration"
+                                                   : "done: the root's call -> the last live rank has the payload");
     fmt::print("{}{}\n", MEASURE_HEADINGS, settings_.metric == "both" ? "   osu_avg[usec]" : "");
     std::fflush(stdout);
 }
@@ -76,8 +75,7 @@ void Report::size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t e
     osu.reserve(settings_.iterations);
     for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
         double one_done = 0, one_osu = 0;
-        if (!measure_evaluate(session_.area(), i, schedule_.root_of(first + i), &one_done, &one_osu))
-            continue;
+        if (!measure_evaluate(session_.area(), i, schedule_.root_of(first + i), &one_done, &one_osu)) continue;
         done.push_back(one_done);
         osu.push_back(one_osu);
     }
@@ -102,8 +100,7 @@ bool Report::dead_before_run(std::uint32_t rank) const {
     return std::find(settings_.dead.begin(), settings_.dead.end(), rank) != settings_.dead.end();
 }
 
-// A victim can't say when it was killed; its last time stamp is a lower bound, so the delay printed is an
-// upper bound.
+// A victim can't say when it was killed; its last time stamp is a lower bound, so the delay printed is an upper bound.
 void Report::deaths(std::uint64_t start_ns) {
     std::uint32_t died = 0, survivors = 0;
     for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
@@ -130,8 +127,7 @@ void Report::deaths(std::uint64_t start_ns) {
             "rank {}: noticed by {} of {} survivors, ms after the start: min {:.3f} median {:.3f} max "
             "{:.3f}; "
             "us after its last sign of life: min {:.0f} median {:.0f} max {:.0f}\n",
-            victim, witnesses, survivors, start.min, start.median, start.max, sign.min, sign.median,
-            sign.max);
+            victim, witnesses, survivors, start.min, start.median, start.max, sign.min, sign.median, sign.max);
         json_["died"].push_back(
             {{"rank", victim},
              {"noticed_by", witnesses},
@@ -159,8 +155,7 @@ void Report::summary(std::uint64_t start_ns) {
         fmt::print("{} deliveries to survivors, every byte of each verified\n", total.deliveries);
         fmt::print("lost {} corrupt {} duplicate {}\n", total.lost, total.corrupt, total.duplicate);
     } else {
-        fmt::print("lost {} ({} deliveries; contents are checked with --verify)\n", total.lost,
-                   total.deliveries);
+        fmt::print("lost {} ({} deliveries; contents are checked with --verify)\n", total.lost, total.deliveries);
     }
     std::fflush(stdout);
     clean_ = total.lost == 0 && total.corrupt == 0 && total.duplicate == 0;

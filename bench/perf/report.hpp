@@ -18,8 +18,8 @@ struct Tally {
     std::uint64_t corrupt = 0;      // delivered, but not what the root sent
     std::uint64_t duplicate = 0;    // delivered again in place of another
     std::uint64_t root_failed = 0;  // not delivered, the root had died
-    std::uint64_t finished = 0;   // broadcasts that this rank is through with (read by others during the run)
-    std::uint64_t last_sign = 0;  // CLOCK_MONOTONIC when it was last heard of
+    std::uint64_t finished = 0;     // broadcasts that this rank is through with (read by others during the run)
+    std::uint64_t last_sign = 0;    // CLOCK_MONOTONIC when it was last heard of
 };
 
 // A rank's own part of the area: its tally, then when it was told of each rank's death.
@@ -37,8 +37,7 @@ struct Record {
 
 class Report {
   public:
-    Report(Session& session, const GroupSettings& group, const BroadcastSettings& settings,
-           const Schedule& schedule);
+    Report(Session& session, const GroupSettings& group, const BroadcastSettings& settings, const Schedule& schedule);
 
     // The figures of one size; `first` is the sequence number of the first one measured. For the leader only.
     void headings() const;

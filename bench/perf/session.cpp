@@ -26,8 +26,8 @@ coppice_group_options_t group_options(const GroupSettings& settings) {
 }  // namespace
 
 Failure library_failure(const std::string& what, coppice_status_t status) {
-    const bool usage = status == COPPICE_ERR_CONFIG || status == COPPICE_ERR_INVALID_ARGUMENT ||
-                       status == COPPICE_ERR_OUT_OF_RANGE;
+    const bool usage =
+        status == COPPICE_ERR_CONFIG || status == COPPICE_ERR_INVALID_ARGUMENT || status == COPPICE_ERR_OUT_OF_RANGE;
     return {usage ? kExitUsage : kExitFailed,
             fmt::format("{}: {}: {}", what, coppice_status_string(status), coppice_last_error())};
 }
@@ -61,7 +61,8 @@ void Session::learn_failures() {
     std::vector<std::uint32_t> failed(info_.size);
     std::size_t count = 0;
     if (coppice_group_failed(group_, failed.data(), failed.size(), &count) != COPPICE_OK) return;
-    for (std::size_t i = 0; i < count; ++i) mark_dead(failed[i]);
+    for (std::size_t i = 0; i < count; ++i)
+        mark_dead(failed[i]);
 }
 
 std::optional<Failure> Session::share(std::uint64_t iterations, std::uint64_t own_bytes) {
@@ -72,19 +73,17 @@ std::optional<Failure> Session::share(std::uint64_t iterations, std::uint64_t ow
         if (area != nullptr) ticket.nonce = area->nonce;
     }
     // A ticket without a path tells the others that rank 0 has none, so that nobody waits for anybody.
-    const coppice_status_t status =
-        coppice_broadcast(group_, &ticket, sizeof ticket, 0, nullptr, timeout_ns_);
+    const coppice_status_t status = coppice_broadcast(group_, &ticket, sizeof ticket, 0, nullptr, timeout_ns_);
     if (status != COPPICE_OK) return library_failure("sharing memory for the time stamps", status);
     ticket.path[MEASURE_PATH - 1] = '\0';
     if (rank() != 0) area = measure_open(ticket.path, ticket.nonce, ranks(), iterations, own_bytes);
     if (area == nullptr) {
         const double mebibytes =
             static_cast<double>(measure_area_bytes(ranks(), iterations, own_bytes)) / (1024.0 * 1024.0);
-        return Failure{
-            kExitFailed,
-            fmt::format("no {:.0f} MiB of shared memory with rank 0 for the time stamps: ask for fewer "
-                        "iterations (-n), or run all ranks on one machine",
-                        mebibytes)};
+        return Failure{kExitFailed,
+                       fmt::format("no {:.0f} MiB of shared memory with rank 0 for the time stamps: ask for fewer "
+                                   "iterations (-n), or run all ranks on one machine",
+                                   mebibytes)};
     }
     measure_clear_row(area, rank());
     crew_ = measure_join(area, rank());
@@ -118,8 +117,8 @@ std::optional<Failure> Session::wait_until(const char* what, const std::function
     wait_deadline_ns_ = measure_now() + timeout_ns_;
     while (!condition()) {
         if (idle(this) != 0) {
-            return Failure{kExitFailed, fmt::format("waited {:.0f} s in vain for {}",
-                                                    static_cast<double>(timeout_ns_) / 1e9, what)};
+            return Failure{kExitFailed,
+                           fmt::format("waited {:.0f} s in vain for {}", static_cast<double>(timeout_ns_) / 1e9, what)};
         }
         sched_yield();
     }

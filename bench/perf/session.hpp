@@ -34,8 +34,7 @@ class Session {
 
     // Makes context and group. Collective.
     std::optional<Failure> open(const GroupSettings& settings);
-    // Makes the shared area: `iterations` stamps and `own_bytes` of the caller's own per rank. Collective,
-    // once.
+    // Makes the shared area: `iterations` stamps and `own_bytes` of the caller's own per rank. Collective, once.
     std::optional<Failure> share(std::uint64_t iterations, std::uint64_t own_bytes);
     // Leaves the group. Collective.
     std::optional<Failure> close();
@@ -50,15 +49,12 @@ class Session {
 
     bool is_dead(std::uint32_t rank) const { return __atomic_load_n(&dead_[rank], __ATOMIC_ACQUIRE) != 0; }
     // CLOCK_MONOTONIC when this rank was told of the failure; 0 while it was not.
-    std::uint64_t noticed(std::uint32_t rank) const {
-        return __atomic_load_n(&noticed_[rank], __ATOMIC_ACQUIRE);
-    }
+    std::uint64_t noticed(std::uint32_t rank) const { return __atomic_load_n(&noticed_[rank], __ATOMIC_ACQUIRE); }
 
     // Marks whomever the library holds dead, also those of whose death no callback has told yet.
     void learn_failures();
 
-    // Waits for all live ranks and makes progress meanwhile. The lowest live rank runs `action` when all are
-    // there.
+    // Waits for all live ranks and makes progress meanwhile. The lowest live rank runs `action` when all are there.
     std::optional<Failure> barrier(const std::function<void()>& action = nullptr);
     // Waits, making progress, until `condition` holds.
     std::optional<Failure> wait_until(const char* what, const std::function<bool()>& condition);
