@@ -34,7 +34,8 @@ class Board {
     virtual std::span<const Rank> members() const = 0;
     virtual std::uint32_t lines() const = 0;
 
-    // This rank's own line for `sequence`, to fill in place before publish(): kMaxPayload bytes, 64-byte aligned.
+    // This rank's own line for `sequence`, to fill in place before publish(): kMaxPayload bytes, 8-byte aligned
+    // (so that a line's header and its first bytes can share one cache line).
     // (A payload that landed elsewhere is copied here once, and leaves for other hosts from here.)
     virtual std::byte* line_memory(Sequence sequence) = 0;
     virtual void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) = 0;

@@ -20,10 +20,10 @@ inline constexpr std::size_t kMaxPayload = 8192;
 inline constexpr std::size_t kMaxHeader = 48;
 
 struct Capabilities {
-    std::string_view name;            // "shm", "ucx", "verbs"
-    bool native_write = false;        // write() is one-sided on this wire: no receiver CPU
-    std::size_t inline_size = 0;      // payloads up to here ride in the descriptor or header line itself
-    std::size_t eager_size = 0;       // payloads up to here can be sent at all; ≥ kMaxPayload
+    std::string_view name;        // "shm", "ucx", "verbs"
+    bool native_write = false;    // write() is one-sided on this wire: no receiver CPU
+    std::size_t inline_size = 0;  // payloads up to here ride in the descriptor or header line itself
+    std::size_t eager_size = 0;   // payloads up to here can be sent at all; ≥ kMaxPayload
 };
 
 enum class SendStatus : std::uint8_t {
@@ -55,12 +55,12 @@ class Receiver {
 
 // What was counted since the start, for people (coppice-info, coppice-perf --count) and for tests.
 struct Counters {
-    std::uint64_t sends = 0;             // messages accepted by send()
-    std::uint64_t writes = 0;            // messages accepted by write()
-    std::uint64_t received = 0;          // messages handed to the receiver
-    std::uint64_t garbage = 0;           // what arrived and was not ours: dropped
-    std::uint64_t refused = 0;           // arrived from a fenced peer: dropped
-    std::uint64_t connections = 0;       // opened by this side so far
+    std::uint64_t sends = 0;        // messages accepted by send()
+    std::uint64_t writes = 0;       // messages accepted by write()
+    std::uint64_t received = 0;     // messages handed to the receiver
+    std::uint64_t garbage = 0;      // what arrived and was not ours: dropped
+    std::uint64_t refused = 0;      // arrived from a fenced peer: dropped
+    std::uint64_t connections = 0;  // opened by this side so far
 };
 
 class Transport {

@@ -104,11 +104,16 @@ Ending Processes::wait(std::size_t index) {
 }
 
 Processes::~Processes() {
+    clear();
+}
+
+void Processes::clear() {
     for (const Child& child : children_) {
         if (child.reaped) continue;
         kill(child.pid, SIGKILL);
         waitpid(child.pid, nullptr, 0);
     }
+    children_.clear();
 }
 
 SharedMemory::SharedMemory(std::size_t bytes) : bytes_(bytes) {

@@ -48,6 +48,9 @@ class Processes {
     Processes& operator=(const Processes&) = delete;
     ~Processes();
 
+    // Kills and reaps all that are left, and forgets them.
+    void clear();
+
     // Forks. The child runs `body` and exits with its result (1 when it throws); it dies with its parent.
     std::size_t start(const std::function<int()>& body);
 

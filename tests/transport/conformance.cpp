@@ -84,6 +84,11 @@ Member::Member(Factory& factory, Stage& stage, Rank self, std::uint32_t size)
     transport_ = std::move(*made);
 }
 
+void Member::interpose(const transport::FaultPlan& plan) {
+    transport_ = std::make_unique<transport::FaultyTransport>(std::move(transport_), plan,
+                                                              std::make_shared<transport::MessageCount>(plan));
+}
+
 void Member::publish_address() {
     const Bytes mine = transport_->address();
     COPPICE_CHECK(!mine.empty() && mine.size() <= sizeof(Stage::Address::bytes));
@@ -148,7 +153,14 @@ void Member::leave() {
     barrier();
 }
 
-Conformance::Conformance() : memory_(sizeof(Stage)) {}
+Conformance::Conformance() {
+    begin_again();
+}
+
+void Conformance::begin_again() {
+    processes_.clear();
+    memory_ = std::make_unique<SharedMemory>(sizeof(Stage));
+}
 
 void Conformance::start(std::uint32_t size, const Body& body, bool raw) {
     for (std::uint32_t rank = 0; rank < size; ++rank)
@@ -176,6 +188,11 @@ void Conformance::expect_killed(std::size_t rank) {
 void Conformance::expect_all_well() {
     for (std::size_t rank = 0; rank < waited_.size(); ++rank)
         if (!waited_[rank]) expect_well(rank);
+}
+
+void Conformance::expect_all_well_but(std::size_t killed) {
+    expect_killed(killed);
+    expect_all_well();
 }
 
 void Conformance::await_word(std::size_t index, std::uint64_t least) {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "support/processes.hpp"
+#include "transport/faults.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::testing {
@@ -49,6 +50,12 @@ class Factory {
     // Whether a peer's death is noticed while the dead process still has its memory taken apart, or is a
     // zombie.
     virtual bool notices_zombies() const { return true; }
+
+    // Whether a message that send() accepted without lending its payload arrives although the sender is killed next.
+    virtual bool sent_is_delivered() const { return false; }
+
+    // Whether a peer counts as dead although a child that it forked lives on with copies of its descriptors.
+    virtual bool forked_children_do_not_count() const { return true; }
 };
 
 inline constexpr std::uint32_t kWindow = 8;
@@ -103,6 +110,9 @@ class Member {
   public:
     Member(Factory& factory, Stage& stage, Rank self, std::uint32_t size);
 
+    // Puts the fault interceptor around the transport. Before meet().
+    void interpose(const transport::FaultPlan& plan);
+
     // Publishes this rank's address, waits for all others' and adds them as peers.
     void meet();
     // Parts of it.
@@ -148,12 +158,15 @@ class Conformance : public ::testing::TestWithParam<Factory*> {
     void expect_all_well();
     void expect_well(std::size_t rank);
     void expect_killed(std::size_t rank);
+    void expect_all_well_but(std::size_t killed);
+    // For the next start() of the same test.
+    void begin_again();
     // Waits in the parent for a word of the stage.
     void await_word(std::size_t index, std::uint64_t least);
 
-    Stage& stage() { return *static_cast<Stage*>(memory_.get()); }
+    Stage& stage() { return *static_cast<Stage*>(memory_->get()); }
 
-    SharedMemory memory_;
+    std::unique_ptr<SharedMemory> memory_;
     Processes processes_;
     std::vector<bool> waited_;
 };

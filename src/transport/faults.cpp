@@ -1,0 +1,248 @@
+#include "transport/faults.hpp"
+
+#include <signal.h>
+
+#include <charconv>
+
+namespace coppice::transport {
+
+namespace {
+
+// Digits only, all of them.
+std::optional<std::uint64_t> number(std::string_view text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+    return value;
+}
+
+std::optional<Rank> rank_number(std::string_view text) {
+    const auto value = number(text);
+    if (!value || *value >= kMaxProcesses) return std::nullopt;
+    return Rank{static_cast<std::uint32_t>(*value)};
+}
+
+// "a:b:c" → "a", leaving "b:c".
+std::string_view cut(std::string_view& text, char at) {
+    const std::size_t end = text.find(at);
+    const std::string_view first = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    return first;
+}
+
+// Adds one fault to the plan; false when it does not parse.
+bool add_fault(std::string_view text, FaultPlan& plan) {
+    const std::string_view name = cut(text, ':');
+    if (name == "kill-before" || name == "kill-after") {
+        const auto at = number(text);
+        if (!at || *at == 0) return false;
+        (name == "kill-before" ? plan.kill_before : plan.kill_after) = *at;
+        return true;
+    }
+    if (name == "delay") {
+        const auto from = rank_number(cut(text, ':'));
+        const auto polls = number(text);
+        if (!from || !polls) return false;
+        plan.delays.push_back({*from, *polls});
+        return true;
+    }
+    if (name == "hold") {
+        const auto peer = rank_number(text);
+        if (!peer) return false;
+        plan.held.push_back(*peer);
+        return true;
+    }
+    return false;
+}
+
+[[noreturn]] void die() {
+    while (true)
+        raise(SIGKILL);
+}
+
+}  // namespace
+
+Result<FaultPlan> parse_faults(std::string_view text, Rank self) {
+    FaultPlan plan;
+    bool more = !text.empty();
+    while (more) {
+        more = text.find(',') != std::string_view::npos;
+        const std::string_view fault = cut(text, ',');
+        const std::size_t at = fault.find('@');
+        const std::string_view what = fault.substr(0, at);
+        const std::optional<Rank> where = at == std::string_view::npos ? self : rank_number(fault.substr(at + 1));
+        FaultPlan of_others;
+        if (!where || !add_fault(what, *where == self ? plan : of_others))
+            return fail(COPPICE_ERR_CONFIG,
+                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, delay:RANK:POLLS and hold:RANK, "
+                        "each optionally with @RANK at its end, separated by commas",
+                        fault);
+    }
+    return plan;
+}
+
+void MessageCount::about_to_send() {
+    if (count_ + 1 == before_) die();
+}
+
+void MessageCount::sent() {
+    if (++count_ == after_) die();
+}
+
+// Stands between the inner transport and the receiver while polling.
+class FaultyTransport::Catcher final : public Receiver {
+  public:
+    Catcher(FaultyTransport& owner, Receiver& receiver) : owner_(owner), receiver_(receiver) {}
+
+    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+                 Buffer buffer) override {
+        Link* const link = owner_.link(from);
+        if (link == nullptr || (!link->held && link->delay == 0 && link->in.empty())) {
+            ++events_;
+            return receiver_.message(from, header, payload, buffer);
+        }
+        link->in.push_back({{header.begin(), header.end()},
+                            {payload.begin(), payload.end()},
+                            owner_.polls_ + link->delay,
+                            std::nullopt});
+        return false;
+    }
+
+    void peer_failed(Rank peer, FailureCause cause) override {
+        Link* const link = owner_.link(peer);
+        if (link == nullptr || (!link->held && link->in.empty())) {
+            ++events_;
+            receiver_.peer_failed(peer, cause);
+            return;
+        }
+        link->in.push_back({{}, {}, owner_.polls_ + link->delay, cause});
+    }
+
+    std::size_t events() const { return events_; }
+
+  private:
+    FaultyTransport& owner_;
+    Receiver& receiver_;
+    std::size_t events_ = 0;
+};
+
+FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan,
+                                 std::shared_ptr<MessageCount> count)
+    : count_(std::move(count)), inner_(std::move(inner)) {
+    for (const FaultPlan::Delay& delay : plan.delays)
+        make_link(delay.from).delay = delay.polls;
+    for (const Rank peer : plan.held)
+        hold(peer);
+}
+
+FaultyTransport::~FaultyTransport() = default;
+
+FaultyTransport::Link* FaultyTransport::link(Rank peer) {
+    for (Link& link : links_)
+        if (link.peer == peer) return &link;
+    return nullptr;
+}
+
+FaultyTransport::Link& FaultyTransport::make_link(Rank peer) {
+    if (Link* const known = link(peer)) return *known;
+    links_.push_back({peer, false, 0, {}, {}});
+    return links_.back();
+}
+
+void FaultyTransport::hold(Rank peer) {
+    make_link(peer).held = true;
+}
+void FaultyTransport::let_go(Rank peer) {
+    make_link(peer).held = false;
+}
+
+SendStatus FaultyTransport::forward(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                                    std::uint32_t* in_flight, bool is_write) {
+    return is_write ? inner_->write(to, header, payload, in_flight) : inner_->send(to, header, payload, in_flight);
+}
+
+SendStatus FaultyTransport::pass(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                                 std::uint32_t* in_flight, bool is_write) {
+    Link* const held = link(to);
+    count_->about_to_send();
+    if (held != nullptr && (held->held || !held->out.empty())) {
+        if (held->out.size() >= kMaxHeld) return SendStatus::again;
+        held->out.push_back({{header.begin(), header.end()}, {payload.begin(), payload.end()}, is_write, false, 0});
+        count_->sent();
+        return SendStatus::sent;
+    }
+    const SendStatus status = forward(to, header, payload, in_flight, is_write);
+    if (status == SendStatus::sent) count_->sent();
+    return status;
+}
+
+SendStatus FaultyTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                                 std::uint32_t* in_flight) {
+    return pass(to, header, payload, in_flight, false);
+}
+
+SendStatus FaultyTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                                  std::uint32_t* in_flight) {
+    return pass(to, header, payload, in_flight, true);
+}
+
+void FaultyTransport::send_held(Link& link) {
+    for (Outgoing& next : link.out) {
+        if (link.held) break;
+        if (next.passed_on) continue;
+        if (forward(link.peer, next.header, next.payload, &next.in_flight, next.is_write) == SendStatus::again) break;
+        next.passed_on = true;
+    }
+    while (!link.out.empty() && link.out.front().passed_on && link.out.front().in_flight == 0)
+        link.out.pop_front();
+}
+
+std::size_t FaultyTransport::deliver_due(Link& link, Receiver& receiver) {
+    std::size_t events = 0;
+    while (!link.held && !link.in.empty() && link.in.front().due <= polls_) {
+        const Incoming next = std::move(link.in.front());
+        link.in.pop_front();
+        ++events;
+        if (next.failure)
+            receiver.peer_failed(link.peer, *next.failure);
+        else
+            receiver.message(link.peer, next.header, next.payload, 0);
+    }
+    return events;
+}
+
+std::size_t FaultyTransport::poll(Receiver& receiver) {
+    ++polls_;
+    std::size_t events = 0;
+    for (Link& link : links_) {
+        send_held(link);
+        events += deliver_due(link, receiver);
+    }
+    Catcher catcher(*this, receiver);
+    inner_->poll(catcher);
+    return events + catcher.events();
+}
+
+void FaultyTransport::fence(Rank peer) {
+    if (Link* const known = link(peer)) {
+        known->in.clear();
+        std::erase_if(known->out, [](const Outgoing& waiting) { return !waiting.passed_on; });
+    }
+    inner_->fence(peer);
+}
+
+bool FaultyTransport::leave() {
+    for (Link& link : links_) {
+        send_held(link);
+        if (!link.held && !link.out.empty()) return false;
+    }
+    return inner_->leave();
+}
+
+void FaultyBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) {
+    count_->about_to_send();
+    inner_.publish(sequence, length, root, detail);
+    count_->sent();
+}
+
+}  // namespace coppice::transport

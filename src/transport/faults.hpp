@@ -1,0 +1,153 @@
+// Faults on purpose, around any transport and board: for tests, and for people who want to see what happens.
+//
+// The setting (COPPICE_FAULTS; whoever makes transports reads it) is a list, separated by commas:
+//
+//     kill-before:N      SIGKILL to this process instead of its N-th message (from 1)
+//     kill-after:N       SIGKILL to this process right after its N-th message
+//     delay:RANK:POLLS   messages of RANK are delivered that many polls later
+//     hold:RANK          messages to and from RANK are held until let_go(RANK)
+//
+// Each may end in "@RANK": it then holds at that rank only, else at all ranks. What counts as a message is each
+// send() and write() that was accepted, and each publish() on the board.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transport/board.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::transport {
+
+struct FaultPlan {
+    std::uint64_t kill_before = 0;  // 0: never
+    std::uint64_t kill_after = 0;
+    struct Delay {
+        Rank from;
+        std::uint64_t polls = 0;
+    };
+    std::vector<Delay> delays;
+    std::vector<Rank> held;
+
+    bool empty() const { return kill_before == 0 && kill_after == 0 && delays.empty() && held.empty(); }
+};
+
+// What of the setting concerns rank `self`. COPPICE_ERR_CONFIG for anything that is not exactly as described above.
+Result<FaultPlan> parse_faults(std::string_view text, Rank self);
+
+// Counts this process's messages, over all its transports and boards, and ends it when their time has come.
+class MessageCount {
+  public:
+    explicit MessageCount(const FaultPlan& plan) : before_(plan.kill_before), after_(plan.kill_after) {}
+    void about_to_send();
+    void sent();
+    std::uint64_t count() const { return count_; }
+
+  private:
+    std::uint64_t before_;
+    std::uint64_t after_;
+    std::uint64_t count_ = 0;
+};
+
+// Wraps `inner`. What it held back or delays is copied, so it can't be kept by the receiver.
+class FaultyTransport final : public Transport {
+  public:
+    // Messages that are held in one direction of one peer, at most; then send() answers `again`.
+    static constexpr std::size_t kMaxHeld = 4096;
+
+    FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan, std::shared_ptr<MessageCount> count);
+    ~FaultyTransport() override;
+
+    void hold(Rank peer);
+    // What was held goes out, and comes in, at the next polls.
+    void let_go(Rank peer);
+
+    const Capabilities& capabilities() const override { return inner_->capabilities(); }
+    Counters counters() const override { return inner_->counters(); }
+    std::vector<std::byte> address() const override { return inner_->address(); }
+    Result<void> add_peer(Rank peer, std::span<const std::byte> address) override {
+        return inner_->add_peer(peer, address);
+    }
+    void watch(Rank peer) override { inner_->watch(peer); }
+    SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    std::uint32_t* in_flight) override;
+    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                     std::uint32_t* in_flight) override;
+    std::size_t poll(Receiver& receiver) override;
+    void release(Buffer buffer) override { inner_->release(buffer); }
+    void fence(Rank peer) override;
+    bool leave() override;
+
+  private:
+    struct Outgoing {
+        std::vector<std::byte> header;
+        std::vector<std::byte> payload;
+        bool is_write = false;
+        bool passed_on = false;
+        std::uint32_t in_flight = 0;
+    };
+    struct Incoming {
+        std::vector<std::byte> header;
+        std::vector<std::byte> payload;
+        std::uint64_t due = 0;                // in polls
+        std::optional<FailureCause> failure;  // the peer's death, in its place behind its messages
+    };
+    struct Link {
+        Rank peer;
+        bool held = false;
+        std::uint64_t delay = 0;
+        std::deque<Outgoing> out;
+        std::deque<Incoming> in;
+    };
+    class Catcher;
+
+    Link* link(Rank peer);
+    Link& make_link(Rank peer);
+    SendStatus pass(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    std::uint32_t* in_flight, bool is_write);
+    SendStatus forward(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                       std::uint32_t* in_flight, bool is_write);
+    void send_held(Link& link);
+    std::size_t deliver_due(Link& link, Receiver& receiver);
+
+    std::shared_ptr<MessageCount> count_;
+    std::uint64_t polls_ = 0;
+    std::deque<Link> links_;
+    std::unique_ptr<Transport> inner_;  // ends before what it may still refer to
+};
+
+// Wraps `inner` (not owned): counts what is published.
+class FaultyBoard final : public Board {
+  public:
+    FaultyBoard(Board& inner, std::shared_ptr<MessageCount> count) : inner_(inner), count_(std::move(count)) {}
+
+    std::span<const Rank> members() const override { return inner_.members(); }
+    std::uint32_t lines() const override { return inner_.lines(); }
+    std::byte* line_memory(Sequence sequence) override { return inner_.line_memory(sequence); }
+    void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) override;
+    bool look(Rank member, Sequence sequence, PublishedLine& line) const override {
+        return inner_.look(member, sequence, line);
+    }
+    void set_consumed(Sequence sequence) override { inner_.set_consumed(sequence); }
+    Sequence consumed(Rank member) const override { return inner_.consumed(member); }
+    void set_stable(Sequence sequence) override { inner_.set_stable(sequence); }
+    Sequence stable(Rank member) const override { return inner_.stable(member); }
+    void log_failure(Rank failed) override { inner_.log_failure(failed); }
+    std::uint32_t log_length(Rank member) const override { return inner_.log_length(member); }
+    Rank logged(Rank member, std::uint32_t index) const override { return inner_.logged(member, index); }
+    bool alive(Rank member) const override { return inner_.alive(member); }
+    void depart() override { inner_.depart(); }
+    bool departed(Rank member) const override { return inner_.departed(member); }
+
+  private:
+    Board& inner_;
+    std::shared_ptr<MessageCount> count_;
+};
+
+}  // namespace coppice::transport

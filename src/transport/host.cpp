@@ -1,0 +1,72 @@
+#include "transport/host.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace coppice::transport {
+
+namespace {
+
+// Reads a small file of /proc; "" when it can't be read.
+std::string read_small(const char* path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return {};
+    char text[1024];
+    const ssize_t length = read(fd, text, sizeof text);
+    close(fd);
+    return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : std::string();
+}
+
+}  // namespace
+
+std::string host_identity(std::string_view name) {
+    std::string boot = read_small("/proc/sys/kernel/random/boot_id");
+    while (!boot.empty() && (boot.back() == '\n' || boot.back() == ' '))
+        boot.pop_back();
+    struct stat space {};
+    if (stat("/proc/self/ns/pid", &space) != 0) space.st_ino = 0;
+    return fmt::format("{}/{}/{}", boot, static_cast<std::uint64_t>(space.st_ino), name.substr(0, kMaxHostName));
+}
+
+std::uint64_t process_start_time(pid_t pid) {
+    char path[40];
+    *fmt::format_to_n(path, sizeof path - 1, "/proc/{}/stat", pid).out = '\0';
+    const std::string text = read_small(path);
+    // The second field is the command's name in parentheses and may hold anything; the start time is the 22nd.
+    const std::size_t paren = text.rfind(')');
+    if (paren == std::string::npos) return 0;
+    const char* at = text.c_str() + paren + 1;  // the blank before field 3
+    for (int field = 3; field < 22; ++field) {
+        at = std::strchr(at + 1, ' ');
+        if (at == nullptr) return 0;
+    }
+    return std::strtoull(at, nullptr, 10);
+}
+
+ProcessState process_state(pid_t pid, std::uint64_t start_time) {
+    const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0U));
+    if (fd < 0) return errno == ESRCH ? ProcessState::gone : ProcessState::unknown;
+    pollfd ended{fd, POLLIN, 0};
+    const int ready = poll(&ended, 1, 0);
+    ProcessState state = ready > 0 ? ProcessState::gone : ProcessState::alive;
+    if (state == ProcessState::alive) {
+        // The number may have been given to another process since.
+        const std::uint64_t started = process_start_time(pid);
+        if (started == 0)
+            state = ProcessState::unknown;
+        else if (started != start_time)
+            state = ProcessState::gone;
+    }
+    close(fd);
+    return state;
+}
+
+}  // namespace coppice::transport

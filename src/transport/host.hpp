@@ -1,0 +1,28 @@
+// Which ranks are on one host, and whether a process of it still lives.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace coppice::transport {
+
+// A key that is equal for two processes exactly when they can share memory: same boot of the same kernel, same process-id
+// namespace, same `name` (the launcher gives one to each host that it simulates; usually empty). Printable, < 256 bytes.
+std::string host_identity(std::string_view name);
+
+// The longest `name` that is told apart.
+inline constexpr std::size_t kMaxHostName = 64;
+
+// When a process was started, in the kernel's own ticks; with the pid it names a process for good. 0: no such process.
+std::uint64_t process_start_time(pid_t pid);
+
+enum class ProcessState : std::uint8_t { alive, gone, unknown };
+
+// Whether that process still runs; a zombie does not, a stopped one does. System calls, some 10 µs. `unknown` when the
+// means are lacking just now (no file descriptors left).
+ProcessState process_state(pid_t pid, std::uint64_t start_time);
+
+}  // namespace coppice::transport

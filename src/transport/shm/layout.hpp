@@ -1,0 +1,141 @@
+// What a rank's shared segment looks like. Every word has one writer, except the doorbell and the claim counter, which
+// take wait-free read-modify-writes from all; so whoever dies at whatever instruction blocks nobody.
+//
+//   read-only for others        header page | consumed, stable, departed, log length | failure log | W lines
+//   written by others as well   doorbell, claims | inbox 0 | inbox 1 | …
+//
+// The two parts are page-aligned: peers map the first one read-only, so that a stray store of theirs can't forge an
+// obituary or a published line. Inboxes cost address space only, until somebody claims one.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/transport.hpp"
+
+namespace coppice::transport::shm {
+
+inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::size_t kCacheLine = 64;
+inline constexpr std::size_t kPage = 4096;
+inline constexpr std::uint32_t kMaxLocal = 1024;  // ranks of one group on one host
+inline constexpr std::uint32_t kMaxWindow = 1024;
+
+constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+// What the kernel marks when the process dies: an entry of a robust list (see obituary.hpp).
+struct alignas(kCacheLine) Obituary {
+    void* next = nullptr;  // owner's address space; meaningless to others
+    std::atomic<std::uint32_t> word{0};
+};
+
+struct alignas(kCacheLine) Counter {
+    std::atomic<std::uint64_t> value{0};
+};
+
+struct Header {
+    std::uint64_t magic = 0;
+    std::uint32_t version = 0;
+    std::uint32_t window = 0;
+    std::uint64_t nonce = 0;
+    std::uint64_t size = 0;  // of the whole segment
+    std::uint32_t rank = 0;
+    std::uint32_t group_size = 0;
+    std::uint32_t inboxes = 0;
+    Obituary obituary;
+    Counter consumed;
+    Counter stable;
+    Counter departed;
+    Counter log_length;
+};
+static_assert(sizeof(Header) <= kPage);
+
+// A published line. Header and the first 40 bytes of payload share a cache line.
+struct alignas(8) Line {
+    std::atomic<std::uint64_t> stamp{0};  // sequence + 1, stored last
+    std::uint32_t length = 0;
+    std::uint32_t root = 0;
+    std::uint32_t detail = 0;
+    std::uint32_t unused = 0;
+};
+static_assert(sizeof(Line) == 24);
+inline constexpr std::size_t kLineStride = round_up(sizeof(Line) + kMaxPayload, kCacheLine);
+
+// A message on its way. Header and payload follow each other in `data` when they fit; else the payload is in a slot.
+struct alignas(kCacheLine) Descriptor {
+    static constexpr std::size_t kData = 176;
+    static constexpr std::uint16_t kInline = 0xffff;  // as `slot`
+    std::atomic<std::uint64_t> stamp{0};              // the inbox's key + message number + 1, stored last
+    std::uint32_t payload_length = 0;
+    std::uint16_t header_length = 0;
+    std::uint16_t slot = 0;
+    std::byte data[kData];
+};
+static_assert(sizeof(Descriptor) == 192);
+// The payload begins 8-byte aligned after the header.
+inline constexpr std::size_t kInlinePayload = Descriptor::kData - kMaxHeader;
+
+inline constexpr std::size_t kSlotStride = kMaxPayload + kCacheLine;  // no two slots in the same cache sets
+
+// How the inboxes are cut, the same for all ranks of a group as it follows from W alone.
+struct InboxShape {
+    std::uint32_t descriptors = 0;  // a power of two
+    std::uint32_t slots = 0;
+    std::size_t released_at = kCacheLine;  // the first line is the reader's count of consumed descriptors
+    std::size_t descriptors_at = 0;
+    std::size_t slots_at = 0;  // page-aligned
+    std::size_t stride = 0;    // page-aligned
+
+    explicit constexpr InboxShape(std::uint32_t window) {
+        descriptors = std::bit_ceil(window * 4);
+        descriptors = descriptors < 64 ? 64 : (descriptors > 1024 ? 1024 : descriptors);
+        slots = window * 2;
+        slots = slots < 8 ? 8 : (slots > 128 ? 128 : slots);
+        descriptors_at = round_up(released_at + slots * sizeof(std::uint32_t), kCacheLine);
+        slots_at = round_up(descriptors_at + descriptors * sizeof(Descriptor), kPage);
+        stride = round_up(slots_at + slots * kSlotStride, kPage);
+    }
+};
+
+// Who sends into inbox i. Claimed by fetch_add on Mailroom::claimed; the rest is written by the claimant alone.
+struct Claim {
+    std::atomic<std::uint32_t> ready{0};  // stored last
+    std::uint32_t rank = 0;
+    std::uint64_t nonce = 0;  // the claimant's own segment's, which only those know who were given its address
+};
+
+// The doorbell and the claim counter share cache lines, so that an idle reader reads one line (two above 448 peers).
+struct alignas(kCacheLine) Mailroom {
+    std::atomic<std::uint64_t> claimed{0};
+    std::atomic<std::uint64_t> doorbell[kMaxLocal / 64]{};
+};
+
+struct Layout {
+    std::uint32_t window = 0;
+    std::uint32_t group_size = 0;
+    std::uint32_t inboxes = 0;
+    InboxShape inbox{1};
+    std::size_t log_at = 0;
+    std::size_t lines_at = 0;
+    std::size_t mailroom_at = 0;  // where the part begins that others write to
+    std::size_t claims_at = 0;
+    std::size_t inboxes_at = 0;
+    std::size_t size = 0;
+
+    constexpr Layout(std::uint32_t w, std::uint32_t group, std::uint32_t local)
+        : window(w), group_size(group), inboxes(local), inbox(w) {
+        log_at = round_up(sizeof(Header), kCacheLine);
+        lines_at = round_up(log_at + std::size_t{group} * sizeof(std::uint32_t), kCacheLine);
+        mailroom_at = round_up(lines_at + std::size_t{w} * kLineStride, kPage);
+        claims_at = mailroom_at + round_up(sizeof(Mailroom), kCacheLine);
+        inboxes_at = round_up(claims_at + std::size_t{local} * sizeof(Claim), kPage);
+        size = inboxes_at + std::size_t{local} * inbox.stride;
+    }
+};
+
+}  // namespace coppice::transport::shm

@@ -1,0 +1,161 @@
+#include "transport/shm/link.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/shm/segment.hpp"
+
+namespace coppice::transport::shm {
+
+namespace {
+
+template <class T>
+T read_once(T& shared) {
+    return std::atomic_ref<T>(shared).load(std::memory_order_relaxed);
+}
+
+constexpr std::uint32_t kSlotsAtOnce = 8;  // given memory together
+
+std::atomic<std::uint64_t>& consumed_word(std::byte* base) {
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(base);
+}
+
+std::atomic<std::uint32_t>& released_word(std::byte* base, const InboxShape& shape, std::uint32_t slot) {
+    return *reinterpret_cast<std::atomic<std::uint32_t>*>(base + shape.released_at + slot * sizeof(std::uint32_t));
+}
+
+Descriptor& descriptor_at(std::byte* base, const InboxShape& shape, std::uint64_t number) {
+    return *reinterpret_cast<Descriptor*>(base + shape.descriptors_at +
+                                          (number & (shape.descriptors - 1)) * sizeof(Descriptor));
+}
+
+}  // namespace
+
+Outbox::Outbox(const InboxShape& shape) : shape_(shape), uses_(shape.slots, 0) {
+    free_.reserve(shape.slots);
+}
+
+void Outbox::attach(std::byte* base, std::uint64_t key) {
+    base_ = base;
+    key_ = key;
+}
+
+void Outbox::read_consumed() {
+    const std::uint64_t seen = consumed_word(base_).load(std::memory_order_acquire);
+    if (seen >= consumed_ && seen <= sent_) consumed_ = seen;
+}
+
+bool Outbox::has_descriptor() {
+    if (sent_ - consumed_ < shape_.descriptors) return true;
+    read_consumed();
+    return sent_ - consumed_ < shape_.descriptors;
+}
+
+std::uint16_t Outbox::take_slot() {
+    if (free_.empty()) {
+        for (std::uint32_t index = with_memory_; index-- > 0;)
+            if (released_word(base_, shape_, index).load(std::memory_order_acquire) == uses_[index])
+                free_.push_back(static_cast<std::uint16_t>(index));
+    }
+    if (free_.empty() && with_memory_ < shape_.slots) {
+        const std::uint32_t more = std::min(kSlotsAtOnce, shape_.slots - with_memory_);
+        if (populate(slot(with_memory_), more * kSlotStride)) {
+            for (std::uint32_t index = with_memory_ + more; index-- > with_memory_;)
+                free_.push_back(static_cast<std::uint16_t>(index));
+            with_memory_ += more;
+        }
+    }
+    if (free_.empty()) return Descriptor::kInline;
+    const std::uint16_t taken = free_.back();
+    free_.pop_back();
+    ++uses_[taken];
+    return taken;
+}
+
+bool Outbox::put(std::span<const std::byte> header, std::span<const std::byte> payload) {
+    if (!has_descriptor()) return false;
+    const std::size_t payload_at = round_up(header.size(), 8);
+    const bool beside = payload_at + payload.size() <= Descriptor::kData;
+    std::uint16_t where = Descriptor::kInline;
+    if (!beside) {
+        where = take_slot();
+        if (where == Descriptor::kInline) return false;
+    }
+    Descriptor& out = descriptor_at(base_, shape_, sent_);
+    if (!header.empty()) std::memcpy(out.data, header.data(), header.size());
+    if (!payload.empty()) std::memcpy(beside ? out.data + payload_at : slot(where), payload.data(), payload.size());
+    out.payload_length = static_cast<std::uint32_t>(payload.size());
+    out.header_length = static_cast<std::uint16_t>(header.size());
+    out.slot = where;
+    ++sent_;
+    out.stamp.store(key_ + sent_, std::memory_order_release);
+    return true;
+}
+
+Inbox::Inbox(const InboxShape& shape) : shape_(shape), released_(shape.slots, 0), held_(shape.slots, 0) {}
+
+void Inbox::attach(std::byte* base, std::uint64_t key) {
+    base_ = base;
+    key_ = key;
+}
+
+void Inbox::advance() {
+    ++next_;
+    consumed_word(base_).store(next_, std::memory_order_release);
+}
+
+Inbox::Found Inbox::skip() {
+    advance();
+    return Found::garbage;
+}
+
+Inbox::Found Inbox::peek(View& view) {
+    Descriptor& in = descriptor_at(base_, shape_, next_);
+    const std::uint64_t stamp = in.stamp.load(std::memory_order_acquire);
+    if (stamp != key_ + next_ + 1) {
+        const bool last_lap = next_ >= shape_.descriptors ? stamp == key_ + next_ + 1 - shape_.descriptors : stamp == 0;
+        if (last_lap || stamp == odd_stamp_) return Found::nothing;
+        // Not a message and never was; its place is still the writer's, who will fill it when its turn comes.
+        odd_stamp_ = stamp;
+        return Found::garbage;
+    }
+    // Read once: what was checked is what is used, whatever the other end does meanwhile.
+    const std::size_t header_length = read_once(in.header_length);
+    const std::size_t payload_length = read_once(in.payload_length);
+    const std::uint16_t where = read_once(in.slot);
+    if (header_length > kMaxHeader || payload_length > kMaxPayload) return skip();
+    const std::size_t payload_at = round_up(header_length, 8);
+    if (where == Descriptor::kInline) {
+        if (payload_at + payload_length > Descriptor::kData) return skip();
+        view.payload = {in.data + payload_at, payload_length};
+    } else {
+        if (where >= shape_.slots || held_[where] != 0) return skip();
+        view.payload = {slot(where), payload_length};
+    }
+    view.header = {in.data, header_length};
+    view.slot = where;
+    return Found::message;
+}
+
+void Inbox::give_back(std::uint32_t slot) {
+    released_word(base_, shape_, slot).store(++released_[slot], std::memory_order_release);
+}
+
+void Inbox::take(const View& view, bool keep) {
+    if (view.slot != Descriptor::kInline) {
+        if (keep)
+            held_[view.slot] = 1;
+        else
+            give_back(view.slot);
+    }
+    advance();
+}
+
+bool Inbox::release(std::uint32_t slot) {
+    if (slot >= held_.size() || held_[slot] == 0) return false;
+    held_[slot] = 0;
+    give_back(slot);
+    return true;
+}
+
+}  // namespace coppice::transport::shm

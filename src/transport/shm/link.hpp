@@ -1,0 +1,90 @@
+// One direction between two ranks: the writer's end and the reader's end of an inbox in the reader's segment.
+//
+// The writer fills a descriptor (and a slot, for a payload that does not fit beside its header) and then stores
+// the descriptor's stamp: a message is complete or absent, whenever its writer dies. Stamps begin at a key that
+// only the two of them know, so that nonsense written here by anybody is told from a message. The reader answers with
+// two kinds of counters of its own: descriptors consumed, and per slot how often it was given back, so slots come
+// back in any order.
+//
+// Neither end believes what it reads of the other's: indices, lengths and counters are read once and checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/shm/layout.hpp"
+
+namespace coppice::transport::shm {
+
+// The same at both ends.
+inline std::uint64_t link_key(std::uint64_t reader_nonce, std::uint64_t writer_nonce) {
+    return std::rotl(reader_nonce, 23) ^ writer_nonce * 0x9e3779b97f4a7c15U;
+}
+
+class Outbox {
+  public:
+    // Allocates all that it will ever need.
+    explicit Outbox(const InboxShape& shape);
+
+    // Before the first put(). `base` is the inbox's beginning; its counters and descriptors have memory.
+    void attach(std::byte* base, std::uint64_t key);
+    bool attached() const { return base_ != nullptr; }
+
+    // Copies the message into the inbox. False: no room (or no memory) now, nothing was written.
+    bool put(std::span<const std::byte> header, std::span<const std::byte> payload);
+
+  private:
+    bool has_descriptor();
+    void read_consumed();
+    // A free slot, a recently used one if possible; kInline when there is none.
+    std::uint16_t take_slot();
+    std::byte* slot(std::uint32_t index) const { return base_ + shape_.slots_at + index * kSlotStride; }
+
+    std::byte* base_ = nullptr;
+    InboxShape shape_;
+    std::uint64_t key_ = 0;
+    std::uint64_t sent_ = 0;
+    std::uint64_t consumed_ = 0;       // as last read
+    std::uint32_t with_memory_ = 0;    // slots that have memory
+    std::vector<std::uint32_t> uses_;  // per slot
+    std::vector<std::uint16_t> free_;
+};
+
+class Inbox {
+  public:
+    explicit Inbox(const InboxShape& shape);
+
+    void attach(std::byte* base, std::uint64_t key);
+    bool attached() const { return base_ != nullptr; }
+
+    enum class Found : std::uint8_t { nothing, message, garbage };
+    struct View {
+        std::span<const std::byte> header;
+        std::span<const std::byte> payload;
+        std::uint16_t slot = Descriptor::kInline;
+    };
+    // The oldest message that was not taken yet. `garbage`: something else was there and is dealt with; peek again.
+    Found peek(View& view);
+    // Consumes it. `keep` (messages with a slot only): its slot stays until release().
+    void take(const View& view, bool keep);
+    // False when that slot is not held.
+    bool release(std::uint32_t slot);
+
+  private:
+    Found skip();
+    void advance();
+    std::byte* slot(std::uint32_t index) const { return base_ + shape_.slots_at + index * kSlotStride; }
+    void give_back(std::uint32_t slot);
+
+    std::byte* base_ = nullptr;
+    InboxShape shape_;
+    std::uint64_t key_ = 0;
+    std::uint64_t next_ = 0;
+    std::uint64_t odd_stamp_ = 0;          // the last nonsensical stamp, so that it is counted once
+    std::vector<std::uint32_t> released_;  // what we stored into the shared counters
+    std::vector<std::uint8_t> held_;
+};
+
+}  // namespace coppice::transport::shm

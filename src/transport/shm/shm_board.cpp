@@ -1,0 +1,114 @@
+#include "transport/shm/shm_board.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/shm/obituary.hpp"
+
+namespace coppice::transport::shm {
+
+namespace {
+
+Line& own_line(OwnSegment& own, std::size_t at) {
+    return *reinterpret_cast<Line*>(own.base() + at);
+}
+
+std::atomic<std::uint32_t>& log_entry(std::byte* base, const Layout& layout, std::uint32_t index) {
+    return *reinterpret_cast<std::atomic<std::uint32_t>*>(base + layout.log_at + index * sizeof(std::uint32_t));
+}
+
+const std::atomic<std::uint32_t>& log_entry(const std::byte* base, const Layout& layout, std::uint32_t index) {
+    return *reinterpret_cast<const std::atomic<std::uint32_t>*>(base + layout.log_at + index * sizeof(std::uint32_t));
+}
+
+}  // namespace
+
+ShmBoard::ShmBoard(OwnSegment& own) : own_(own), window_(own.layout().window), lines_at_(own.layout().lines_at) {}
+
+void ShmBoard::seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases) {
+    members_ = std::move(members);
+    first_ = members_.front().value;
+    bases_.assign(members_.back().value - first_ + 1, nullptr);
+    for (std::size_t index = 0; index < members_.size(); ++index)
+        bases_[members_[index].value - first_] = bases[index];
+}
+
+std::byte* ShmBoard::line_memory(Sequence sequence) {
+    return own_.base() + line_at(sequence) + sizeof(Line);
+}
+
+void ShmBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) {
+    Line& line = own_line(own_, line_at(sequence));
+    line.length = length;
+    line.root = root;
+    line.detail = detail;
+    line.stamp.store(sequence.value + 1, std::memory_order_release);
+}
+
+bool ShmBoard::look(Rank member, Sequence sequence, PublishedLine& line) const {
+    const std::byte* const start = base(member);
+    if (start == nullptr) return false;
+    const std::byte* const at = start + line_at(sequence);
+    const Line& seen = *reinterpret_cast<const Line*>(at);
+    if (seen.stamp.load(std::memory_order_acquire) != sequence.value + 1) return false;
+    const std::uint32_t length = seen.length;
+    if (length > kMaxPayload) return false;
+    line = {at + sizeof(Line), length, seen.detail, seen.root};
+    return true;
+}
+
+void ShmBoard::set_consumed(Sequence sequence) {
+    own_.header().consumed.value.store(sequence.value, std::memory_order_release);
+}
+
+Sequence ShmBoard::consumed(Rank member) const {
+    const Header* const seen = header(member);
+    return Sequence{seen == nullptr ? 0 : seen->consumed.value.load(std::memory_order_acquire)};
+}
+
+void ShmBoard::set_stable(Sequence sequence) {
+    own_.header().stable.value.store(sequence.value, std::memory_order_release);
+}
+
+Sequence ShmBoard::stable(Rank member) const {
+    const Header* const seen = header(member);
+    return Sequence{seen == nullptr ? 0 : seen->stable.value.load(std::memory_order_acquire)};
+}
+
+void ShmBoard::log_failure(Rank failed) {
+    std::atomic<std::uint64_t>& length = own_.header().log_length.value;
+    const std::uint64_t at = length.load(std::memory_order_relaxed);
+    if (at >= own_.layout().group_size) return;  // each rank once: there can't be more
+    log_entry(own_.base(), own_.layout(), static_cast<std::uint32_t>(at))
+        .store(failed.value, std::memory_order_relaxed);
+    length.store(at + 1, std::memory_order_release);
+}
+
+std::uint32_t ShmBoard::log_length(Rank member) const {
+    const Header* const seen = header(member);
+    if (seen == nullptr) return 0;
+    const std::uint64_t length = seen->log_length.value.load(std::memory_order_acquire);
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(length, own_.layout().group_size));
+}
+
+Rank ShmBoard::logged(Rank member, std::uint32_t index) const {
+    const std::byte* const start = base(member);
+    if (start == nullptr || index >= own_.layout().group_size) return Rank{own_.layout().group_size};
+    return Rank{log_entry(start, own_.layout(), index).load(std::memory_order_relaxed)};
+}
+
+bool ShmBoard::alive(Rank member) const {
+    const Header* const seen = header(member);
+    return seen != nullptr && is_held(seen->obituary);
+}
+
+void ShmBoard::depart() {
+    if (own_.is_ours()) own_.header().departed.value.store(1, std::memory_order_release);
+}
+
+bool ShmBoard::departed(Rank member) const {
+    const Header* const seen = header(member);
+    return seen != nullptr && seen->departed.value.load(std::memory_order_acquire) != 0;
+}
+
+}  // namespace coppice::transport::shm

@@ -1,0 +1,54 @@
+// The board of one host: lines, counters and failure logs in the ranks' shared segments (layout.hpp).
+#pragma once
+
+#include <vector>
+
+#include "transport/board.hpp"
+#include "transport/shm/segment.hpp"
+
+namespace coppice::transport::shm {
+
+class ShmBoard final : public Board {
+  public:
+    explicit ShmBoard(OwnSegment& own);
+
+    // The members, ascending, and the beginning of each one's segment as it is mapped here (nullptr: it died before it could
+    // be). Called once, before anything else.
+    void seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases);
+
+    std::span<const Rank> members() const override { return members_; }
+    std::uint32_t lines() const override { return window_; }
+    std::byte* line_memory(Sequence sequence) override;
+    void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) override;
+    bool look(Rank member, Sequence sequence, PublishedLine& line) const override;
+    void set_consumed(Sequence sequence) override;
+    Sequence consumed(Rank member) const override;
+    void set_stable(Sequence sequence) override;
+    Sequence stable(Rank member) const override;
+    void log_failure(Rank failed) override;
+    std::uint32_t log_length(Rank member) const override;
+    Rank logged(Rank member, std::uint32_t index) const override;
+    bool alive(Rank member) const override;
+    void depart() override;
+    bool departed(Rank member) const override;
+
+  private:
+    // Ranks of one host mostly follow each other, so a member is found by its distance from the first.
+    const std::byte* base(Rank member) const {
+        const std::uint32_t index = member.value - first_;
+        return index < bases_.size() ? bases_[index] : nullptr;
+    }
+    const Header* header(Rank member) const { return reinterpret_cast<const Header*>(base(member)); }
+    std::size_t line_at(Sequence sequence) const {
+        return lines_at_ + static_cast<std::size_t>(sequence.value % window_) * kLineStride;
+    }
+
+    OwnSegment& own_;
+    std::uint32_t window_;
+    std::size_t lines_at_;
+    std::uint32_t first_ = 0;
+    std::vector<const std::byte*> bases_;
+    std::vector<Rank> members_;
+};
+
+}  // namespace coppice::transport::shm

@@ -1,0 +1,442 @@
+#include "transport/shm/shm_transport.hpp"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/host.hpp"
+#include "transport/shm/obituary.hpp"
+
+namespace coppice::transport {
+
+namespace {
+
+constexpr std::uint32_t kNobody = UINT32_MAX;
+constexpr std::size_t kMessagesPerVisit = 64;      // so that one busy peer does not starve the others
+constexpr std::uint32_t kPollsPerClockRead = 256;  // a power of two
+constexpr std::uint64_t kSecondLookNs = 20'000'000;
+
+std::uint64_t now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+Buffer buffer_of(std::uint32_t peer_index, std::uint16_t slot) {
+    return (static_cast<Buffer>(peer_index) + 1) << 32 | slot;
+}
+
+}  // namespace
+
+struct ShmTransport::Peer {
+    Peer(std::uint32_t i, Rank r, shm::Address a, const shm::InboxShape& shape)
+        : index(i), rank(r), address(std::move(a)), outbox(shape), inbox(shape) {}
+
+    const std::uint32_t index;
+    const Rank rank;
+    const shm::Address address;
+    shm::PeerSegment segment;
+    shm::Outbox outbox;
+    shm::Inbox inbox;
+    std::uint32_t claimed = kNobody;  // the inbox at the peer that is ours
+    bool watched = false;
+    bool lost = false;  // can't be mapped, ever: poll() reports it
+    FailureCause lost_cause = FailureCause::process_gone;
+    bool gone = false;  // its end was dealt with: nothing in, nothing out
+    bool fenced = false;
+};
+
+Result<std::unique_ptr<ShmTransport>> ShmTransport::create(const ShmOptions& options) {
+    const std::uint32_t local =
+        options.max_local != 0 ? options.max_local : std::min(options.group_size, shm::kMaxLocal);
+    if (options.group_size == 0 || options.group_size > kMaxProcesses || options.self.value >= options.group_size)
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "shm: rank {} of {} ranks", options.self.value, options.group_size);
+    if (options.window == 0 || options.window > shm::kMaxWindow)
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "shm: a window of {} is outside of 1…{}", options.window,
+                    shm::kMaxWindow);
+    if (local > shm::kMaxLocal)
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "shm: {} ranks on one host are more than the {} that share memory", local,
+                    shm::kMaxLocal);
+    if (options.host.size() > kMaxHostName)
+        return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: the host name \"{}\" is longer than {} bytes", options.host,
+                    kMaxHostName);
+    auto segment = shm::OwnSegment::make(options.self, shm::Layout(options.window, options.group_size, local));
+    if (!segment) return tl::unexpected(segment.error());
+    return std::unique_ptr<ShmTransport>(new ShmTransport(options, std::move(*segment), host_identity(options.host)));
+}
+
+ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, std::string host)
+    : self_(options.self),
+      host_(std::move(host)),
+      own_(std::move(segment)),
+      board_(own_),
+      peer_of_rank_(options.group_size, kNobody),
+      peer_of_inbox_(own_.layout().inboxes, kNobody),
+      bell_words_((own_.layout().inboxes + 63) / 64),
+      pending_(bell_words_, 0),
+      unknown_(bell_words_, 0) {
+    peers_.reserve(own_.layout().inboxes);
+    watched_.reserve(own_.layout().inboxes);
+}
+
+ShmTransport::~ShmTransport() = default;
+
+const Capabilities& ShmTransport::capabilities() const {
+    static constexpr Capabilities kCapabilities{"shm", false, shm::kInlinePayload, kMaxPayload};
+    return kCapabilities;
+}
+
+std::string ShmTransport::host_of(std::span<const std::byte> address) {
+    const auto decoded = shm::decode(Rank{0}, address);
+    return decoded ? decoded->host : std::string();
+}
+
+std::vector<std::byte> ShmTransport::address() const {
+    const shm::Layout& layout = own_.layout();
+    shm::Address mine;
+    mine.host = host_;
+    mine.pid = getpid();
+    mine.start_time = process_start_time(mine.pid);
+    mine.fd = own_.fd();
+    mine.rank = self_.value;
+    mine.group_size = layout.group_size;
+    mine.window = layout.window;
+    mine.inboxes = layout.inboxes;
+    mine.segment_size = layout.size;
+    mine.nonce = own_.header().nonce;
+    return shm::encode(mine);
+}
+
+Result<void> ShmTransport::add_peer(Rank peer, std::span<const std::byte> address) {
+    const shm::Layout& layout = own_.layout();
+    if (peer.value >= layout.group_size)
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "shm: rank {} is outside of 0…{}", peer.value, layout.group_size - 1);
+    if (peer == self_) return {};
+    if (peer_of_rank_[peer.value] != kNobody)
+        return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: rank {} was added twice", peer.value);
+    auto decoded = shm::decode(peer, address);
+    if (!decoded) return tl::unexpected(decoded.error());
+    if (decoded->host != host_)
+        return fail(COPPICE_ERR_NO_TRANSPORT,
+                    "shm: rank {} is on another host ({}, this one is {}); allow another transport for it "
+                    "(COPPICE_TRANSPORT=shm,ucx)",
+                    peer.value, decoded->host, host_);
+    if (decoded->rank != peer.value)
+        return fail(COPPICE_ERR_MISMATCH, "shm: the address given for rank {} is that of rank {}", peer.value,
+                    decoded->rank);
+    if (decoded->window != layout.window || decoded->group_size != layout.group_size ||
+        decoded->inboxes != layout.inboxes || decoded->segment_size != layout.size)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "shm: rank {} has a window of {} in a group of {} ({} on a host), this rank a window of {} in a "
+                    "group of {} ({}); all ranks must have the same settings",
+                    peer.value, decoded->window, decoded->group_size, decoded->inboxes, layout.window,
+                    layout.group_size, layout.inboxes);
+    if (peers_.size() + 1 >= layout.inboxes && layout.inboxes < layout.group_size)
+        return fail(COPPICE_ERR_NO_RESOURCES,
+                    "shm: rank {} would be one more than the {} ranks of one group that can share memory on a host; "
+                    "run fewer of them on it, or use COPPICE_TRANSPORT=ucx",
+                    peer.value, layout.inboxes);
+    if (process_state(decoded->pid, decoded->start_time) == ProcessState::gone)
+        return fail(COPPICE_ERR_PEER_FAILED, "shm: rank {} (process {}) has ended already", peer.value, decoded->pid);
+
+    const auto index = static_cast<std::uint32_t>(peers_.size());
+    peers_.push_back(std::make_unique<Peer>(index, peer, std::move(*decoded), layout.inbox));
+    peer_of_rank_[peer.value] = index;
+    // It may have claimed an inbox before it was known here.
+    for (std::uint32_t word = 0; word < bell_words_; ++word) {
+        pending_[word] |= std::exchange(unknown_[word], 0);
+        rung_ = rung_ || pending_[word] != 0;
+    }
+    return {};
+}
+
+ShmTransport::Peer* ShmTransport::find(Rank rank) const {
+    if (rank.value >= peer_of_rank_.size() || peer_of_rank_[rank.value] == kNobody) return nullptr;
+    return peers_[peer_of_rank_[rank.value]].get();
+}
+
+bool ShmTransport::map(Peer& peer) {
+    if (peer.segment.board) return true;
+    if (peer.lost) return false;
+    own_.open_reserve();
+    auto mapped = shm::map_peer(peer.address, own_.layout());
+    own_.close_reserve();
+    if (mapped) {
+        peer.segment = std::move(*mapped);
+        return true;
+    }
+    if (mapped.error().why != shm::MapFailure::retry) {
+        peer.lost = true;
+        peer.lost_cause =
+            mapped.error().why == shm::MapFailure::gone ? FailureCause::process_gone : FailureCause::transport_error;
+    }
+    return false;
+}
+
+void ShmTransport::start_watching(Peer& peer) {
+    if (peer.watched || peer.gone) return;
+    peer.watched = true;
+    watched_.push_back(peer.index);
+}
+
+bool ShmTransport::connect(Peer& peer) {
+    if (peer.outbox.attached()) return true;
+    start_watching(peer);
+    if (!map(peer)) return false;
+    const shm::Layout& layout = own_.layout();
+    std::byte* const base = peer.segment.mailroom.base();
+    auto& mail = *reinterpret_cast<shm::Mailroom*>(base);
+    if (peer.claimed == kNobody) {
+        const std::uint64_t number = mail.claimed.fetch_add(1, std::memory_order_relaxed);
+        if (number >= layout.inboxes) {  // only nonsense written there can make that
+            peer.lost = true;
+            peer.lost_cause = FailureCause::transport_error;
+            return false;
+        }
+        peer.claimed = static_cast<std::uint32_t>(number);
+    }
+    std::byte* const box = base + (layout.inboxes_at - layout.mailroom_at) + peer.claimed * layout.inbox.stride;
+    if (!shm::populate(box, layout.inbox.slots_at)) return false;
+    auto& mine = *reinterpret_cast<shm::Claim*>(base + (layout.claims_at - layout.mailroom_at) +
+                                                peer.claimed * sizeof(shm::Claim));
+    mine.rank = self_.value;
+    mine.nonce = own_.header().nonce;
+    mine.ready.store(1, std::memory_order_release);
+    peer.outbox.attach(box, shm::link_key(peer.address.nonce, own_.header().nonce));
+    ++counters_.connections;
+    return true;
+}
+
+void ShmTransport::watch(Rank rank) {
+    if (Peer* const peer = find(rank); peer != nullptr && !peer->gone && !peer->fenced) connect(*peer);
+}
+
+SendStatus ShmTransport::put(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                             std::uint64_t& counter) {
+    Peer* const peer = find(to);
+    if (peer == nullptr || peer->gone || peer->fenced || peer->lost || header.size() > kMaxHeader ||
+        payload.size() > kMaxPayload)
+        return SendStatus::failed;
+    if (!peer->outbox.attached() && !connect(*peer)) return peer->lost ? SendStatus::failed : SendStatus::again;
+    if (!peer->outbox.put(header, payload)) return SendStatus::again;
+    auto& mail = *reinterpret_cast<shm::Mailroom*>(peer->segment.mailroom.base());
+    mail.doorbell[peer->claimed / 64].fetch_or(std::uint64_t{1} << (peer->claimed % 64), std::memory_order_release);
+    ++counter;
+    return SendStatus::sent;
+}
+
+SendStatus ShmTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                              std::uint32_t* /*in_flight*/) {
+    return put(to, header, payload, counters_.sends);
+}
+
+SendStatus ShmTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                               std::uint32_t* /*in_flight*/) {
+    return put(to, header, payload, counters_.writes);
+}
+
+shm::Mailroom& ShmTransport::mailroom() const {
+    return *reinterpret_cast<shm::Mailroom*>(own_.base() + own_.layout().mailroom_at);
+}
+
+shm::Claim& ShmTransport::claim(std::uint32_t inbox) const {
+    return *reinterpret_cast<shm::Claim*>(own_.base() + own_.layout().claims_at + inbox * sizeof(shm::Claim));
+}
+
+std::size_t ShmTransport::poll(Receiver& receiver) {
+    collect_rings();
+    std::size_t events = rung_ ? visit_rung(receiver) : 0;
+    if (!watched_.empty()) {
+        events += look_at_one(receiver);
+        if ((++polls_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);
+    }
+    return events;
+}
+
+void ShmTransport::collect_rings() {
+    shm::Mailroom& mail = mailroom();
+    for (std::uint32_t word = 0; word < bell_words_; ++word) {
+        if (mail.doorbell[word].load(std::memory_order_relaxed) == 0) continue;
+        pending_[word] |= mail.doorbell[word].exchange(0, std::memory_order_acquire);
+        rung_ = true;
+    }
+}
+
+std::size_t ShmTransport::visit_rung(Receiver& receiver) {
+    std::size_t events = 0;
+    rung_ = false;
+    for (std::uint32_t word = 0; word < bell_words_; ++word) {
+        for (std::uint64_t left = pending_[word]; left != 0; left &= left - 1) {
+            const auto bit = static_cast<std::uint32_t>(std::countr_zero(left));
+            const std::uint32_t inbox = word * 64 + bit;
+            pending_[word] &= ~(std::uint64_t{1} << bit);
+            Peer* const peer = claimant(inbox);
+            if (peer == nullptr || peer->gone) continue;
+            bool more = false;
+            events += drain(*peer, receiver, kMessagesPerVisit, more);
+            if (more) pending_[word] |= std::uint64_t{1} << bit;
+        }
+        rung_ = rung_ || pending_[word] != 0;
+    }
+    return events;
+}
+
+// Who writes into that inbox, as far as the claim can be believed.
+ShmTransport::Peer* ShmTransport::claimant(std::uint32_t inbox) {
+    if (inbox < peer_of_inbox_.size() && peer_of_inbox_[inbox] != kNobody) return peers_[peer_of_inbox_[inbox]].get();
+    if (inbox >= peer_of_inbox_.size() || claim(inbox).ready.load(std::memory_order_acquire) != 1) {
+        ++counters_.garbage;
+        return nullptr;
+    }
+    const std::uint32_t rank = claim(inbox).rank;
+    const std::uint64_t nonce = claim(inbox).nonce;
+    if (rank < own_.layout().group_size && rank != self_.value && peer_of_rank_[rank] == kNobody) {
+        unknown_[inbox / 64] |= std::uint64_t{1} << (inbox % 64);
+        return nullptr;
+    }
+    Peer* const peer = find(Rank{rank});
+    if (peer == nullptr || peer->address.nonce != nonce || peer->inbox.attached()) {
+        ++counters_.garbage;
+        return nullptr;
+    }
+    peer->inbox.attach(own_.base() + own_.layout().inboxes_at + inbox * own_.layout().inbox.stride,
+                       shm::link_key(own_.header().nonce, nonce));
+    peer_of_inbox_[inbox] = peer->index;
+    return peer;
+}
+
+std::size_t ShmTransport::drain(Peer& peer, Receiver& receiver, std::size_t at_most, bool& more) {
+    std::size_t events = 0;
+    for (std::size_t count = 0; count < at_most; ++count) {
+        shm::Inbox::View view;
+        const shm::Inbox::Found found = peer.inbox.peek(view);
+        if (found == shm::Inbox::Found::nothing) return events;
+        if (found == shm::Inbox::Found::garbage) {
+            ++counters_.garbage;
+            continue;
+        }
+        if (peer.fenced) {
+            ++counters_.refused;
+            peer.inbox.take(view, false);
+            continue;
+        }
+        // The header is interpreted, so it must not change under its reader; the payload is only carried.
+        std::byte header[kMaxHeader];
+        std::copy(view.header.begin(), view.header.end(), header);
+        const bool can_keep = view.slot != shm::Descriptor::kInline;
+        const Buffer buffer = can_keep ? buffer_of(peer.index, view.slot) : 0;
+        ++counters_.received;
+        ++events;
+        const bool kept = receiver.message(peer.rank, {header, view.header.size()}, view.payload, buffer);
+        peer.inbox.take(view, kept && can_keep);
+    }
+    more = true;
+    return events;
+}
+
+std::size_t ShmTransport::look_at_one(Receiver& receiver) {
+    if (++watch_cursor_ >= watched_.size()) watch_cursor_ = 0;
+    Peer& peer = *peers_[watched_[watch_cursor_]];
+    if (peer.lost) return bury(peer, peer.lost_cause, receiver);
+    if (peer.segment.board && !shm::is_held(peer.segment.header().obituary))
+        return bury(peer, FailureCause::obituary, receiver);
+    return 0;
+}
+
+bool ShmTransport::second_look_due() {
+    const std::uint64_t now = now_ns();
+    if (now - second_look_ns_ < kSecondLookNs) return false;
+    second_look_ns_ = now;
+    return true;
+}
+
+std::size_t ShmTransport::second_look(Receiver& receiver) {
+    if (watched_.empty()) return 0;
+    if (++second_cursor_ >= watched_.size()) second_cursor_ = 0;
+    Peer& peer = *peers_[watched_[second_cursor_]];
+    if (!peer.segment.board) {
+        map(peer);
+        return 0;
+    }
+    own_.open_reserve();
+    const ProcessState state = process_state(peer.address.pid, peer.address.start_time);
+    own_.close_reserve();
+    return state == ProcessState::gone ? bury(peer, FailureCause::process_gone, receiver) : 0;
+}
+
+// It may have died after it had published a message and before it rang.
+void ShmTransport::find_unrung(const Peer& peer) {
+    if (peer.inbox.attached()) return;
+    const std::uint64_t claimed =
+        std::min<std::uint64_t>(mailroom().claimed.load(std::memory_order_acquire), own_.layout().inboxes);
+    for (std::uint32_t inbox = 0; inbox < claimed; ++inbox)
+        if (peer_of_inbox_[inbox] == kNobody && claim(inbox).ready.load(std::memory_order_acquire) == 1 &&
+            claim(inbox).rank == peer.rank.value && claimant(inbox) == &peer)
+            return;
+}
+
+std::size_t ShmTransport::bury(Peer& peer, FailureCause cause, Receiver& receiver) {
+    find_unrung(peer);
+    std::size_t events = 0;
+    if (peer.inbox.attached()) {
+        bool more = true;
+        while (more) {
+            more = false;
+            events += drain(peer, receiver, kMessagesPerVisit, more);
+        }
+    }
+    peer.gone = true;
+    std::erase(watched_, peer.index);
+    const bool in_peace =
+        peer.segment.board && peer.segment.header().departed.value.load(std::memory_order_acquire) != 0;
+    if (in_peace || peer.fenced) return events;
+    receiver.peer_failed(peer.rank, cause);
+    return events + 1;
+}
+
+void ShmTransport::release(Buffer buffer) {
+    const std::uint64_t index = (buffer >> 32) - 1;
+    if (index < peers_.size()) peers_[index]->inbox.release(static_cast<std::uint32_t>(buffer));
+}
+
+void ShmTransport::fence(Rank rank) {
+    if (Peer* const peer = find(rank); peer != nullptr) peer->fenced = true;
+}
+
+bool ShmTransport::leave() {
+    board_.depart();
+    return true;  // what was accepted is in the receivers' memory already
+}
+
+Result<void> ShmTransport::seal_board(std::vector<Rank> members) {
+    if (!board_.members().empty()) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: the board was sealed twice");
+    members.push_back(self_);
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    if (members.back().value >= own_.layout().group_size)
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "shm: rank {} is outside of 0…{}", members.back().value,
+                    own_.layout().group_size - 1);
+    std::vector<const std::byte*> bases(members.size(), nullptr);
+    for (std::size_t at = 0; at < members.size(); ++at) {
+        if (members[at] == self_) {
+            bases[at] = own_.base();
+            continue;
+        }
+        Peer* const peer = find(members[at]);
+        if (peer == nullptr) continue;
+        start_watching(*peer);
+        if (map(*peer))
+            bases[at] = peer->segment.board.base();
+        else if (!peer->lost)
+            return fail(COPPICE_ERR_NO_RESOURCES,
+                        "shm: rank {} cannot map the segment of rank {}: no file descriptor, memory or address space "
+                        "left; raise ulimit -n or ulimit -v, or choose a smaller window",
+                        self_.value, members[at].value);
+    }
+    board_.seal(std::move(members), bases);
+    return {};
+}
+
+}  // namespace coppice::transport

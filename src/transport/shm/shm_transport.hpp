@@ -1,0 +1,109 @@
+// Messages and the board between the ranks of one host, through shared memory of our own.
+//
+// Each rank owns one segment (segment.hpp). Who sends to it for the first time claims an inbox there, which then has
+// that one writer for good (link.hpp), and rings the reader's doorbell after each message; an idle poll reads the
+// doorbell's cache line and one peer's obituary, and makes no system call. Deaths are read from obituaries (obituary.hpp);
+// a slow look at the processes themselves, some peer every kSecondLookNs, backs them up.
+//
+// Everything that a rank published or sent completely before it died is still delivered; nothing is delivered by half.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/shm/link.hpp"
+#include "transport/shm/segment.hpp"
+#include "transport/shm/shm_board.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::transport {
+
+struct ShmOptions {
+    Rank self;
+    std::uint32_t group_size = 1;
+    std::uint32_t window = 32;    // W, 1 … 1024; the same at all ranks
+    std::string host;             // as host_identity(): the name of the simulated host, usually empty
+    std::uint32_t max_local = 0;  // ranks of the group on one host at most; 0: min(group_size, 1024)
+};
+
+class ShmTransport final : public Transport {
+  public:
+    // Makes the segment: three file descriptors for a moment, two for good, and W·8 KiB of memory for the lines. Inboxes
+    // take memory when somebody sends (24 KiB and 64 KiB for large payloads, growing to 2·W·8 KiB while the reader lags).
+    static Result<std::unique_ptr<ShmTransport>> create(const ShmOptions& options);
+    ~ShmTransport() override;
+
+    // The host key (host_identity()) in an address of this transport; "" when it is none of this version.
+    static std::string host_of(std::span<const std::byte> address);
+
+    const Capabilities& capabilities() const override;
+    Counters counters() const override { return counters_; }
+    std::vector<std::byte> address() const override;
+
+    // COPPICE_ERR_NO_TRANSPORT for a peer on another host, COPPICE_ERR_MISMATCH for another version, word size, window
+    // or group size, COPPICE_ERR_PEER_FAILED when the process has ended already. This rank itself is accepted and ignored.
+    Result<void> add_peer(Rank peer, std::span<const std::byte> address) override;
+    void watch(Rank peer) override;
+    SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    std::uint32_t* in_flight) override;
+    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                     std::uint32_t* in_flight) override;
+    std::size_t poll(Receiver& receiver) override;
+    void release(Buffer buffer) override;
+    void fence(Rank peer) override;
+    bool leave() override;
+
+    // Fixes the board's members (in any order; this rank included or not, it always belongs), maps them and watches them.
+    // Once, after their add_peer(). All ranks of the host should have sealed before one publishes: a member that was
+    // not mapped before it died can't be read any more. Members that are dead, or were never added, are members all the
+    // same, with nothing published and alive() false; the dead ones that were added are reported by poll().
+    Result<void> seal_board(std::vector<Rank> members);
+    // Not before seal_board().
+    Board& board() { return board_; }
+
+  private:
+    struct Peer;
+
+    ShmTransport(const ShmOptions& options, shm::OwnSegment segment, std::string host);
+    Peer* find(Rank rank) const;
+    // Maps the peer's segment, once. False: not now, or never (Peer::lost).
+    bool map(Peer& peer);
+    bool connect(Peer& peer);
+    void start_watching(Peer& peer);
+    SendStatus put(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                   std::uint64_t& counter);
+
+    void collect_rings();
+    std::size_t visit_rung(Receiver& receiver);
+    Peer* claimant(std::uint32_t inbox);
+    std::size_t drain(Peer& peer, Receiver& receiver, std::size_t at_most, bool& more);
+    std::size_t look_at_one(Receiver& receiver);
+    bool second_look_due();
+    std::size_t second_look(Receiver& receiver);
+    std::size_t bury(Peer& peer, FailureCause cause, Receiver& receiver);
+    void find_unrung(const Peer& peer);
+
+    shm::Mailroom& mailroom() const;
+    shm::Claim& claim(std::uint32_t inbox) const;
+
+    Rank self_;
+    std::string host_;
+    shm::OwnSegment own_;
+    shm::ShmBoard board_;
+    Counters counters_;
+    std::vector<std::unique_ptr<Peer>> peers_;
+    std::vector<std::uint32_t> peer_of_rank_;   // index into peers_, or kNobody
+    std::vector<std::uint32_t> peer_of_inbox_;  // the same, once its claim was found right
+    std::vector<std::uint32_t> watched_;        // indices into peers_
+    std::size_t watch_cursor_ = 0;
+    std::size_t second_cursor_ = 0;
+    std::uint32_t polls_ = 0;
+    std::uint64_t second_look_ns_ = 0;
+    std::uint32_t bell_words_ = 0;
+    bool rung_ = false;                   // some bit of pending_ is set
+    std::vector<std::uint64_t> pending_;  // rung and not emptied yet, a bit per inbox
+    std::vector<std::uint64_t> unknown_;  // claimed by a rank that was not added yet
+};
+
+}  // namespace coppice::transport

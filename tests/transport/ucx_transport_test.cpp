@@ -1,0 +1,393 @@
+// What is particular to the UCX transport, beyond what the conformance suite asks of every transport.
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "transport/ucx/wire.hpp"
+#include "transport/ucx_support.hpp"
+
+extern char** environ;
+
+namespace coppice::testing {
+namespace {
+
+using transport::FailureCause;
+using transport::SendStatus;
+using transport::UcxTransport;
+
+// Several ranks in processes of their own, to be killed.
+class UcxProcesses : public ::testing::Test {
+  protected:
+    void start(std::uint32_t size, const std::function<void(Member&)>& body) {
+        for (std::uint32_t rank = 0; rank < size; ++rank)
+            processes_.start([this, rank, size, &body] {
+                Member member(factory_, stage(), Rank(rank), size);
+                member.meet();
+                body(member);
+                return 0;
+            });
+    }
+    void expect_well(std::size_t rank) {
+        const Ending ending = processes_.wait(rank);
+        EXPECT_TRUE(ending.well()) << "rank " << rank << ": " << ending.text();
+    }
+    void await_word(std::size_t index, std::uint64_t least) {
+        const std::uint64_t deadline = now_ns() + kDeadlineNs;
+        while (stage().words[index] < least && now_ns() < deadline)
+            usleep(200);
+        ASSERT_GE(stage().words[index].load(), least);
+    }
+    Stage& stage() { return *static_cast<Stage*>(memory_.get()); }
+
+    UcxFactory factory_;
+    SharedMemory memory_{sizeof(Stage)};
+    Processes processes_;
+};
+
+[[noreturn]] void wait_to_be_killed(Member& member) {
+    while (true) {
+        member.poll();
+        sched_yield();
+    }
+}
+
+// ----------------------------------------------------------------------------------------------------- deaths ---
+
+TEST_F(UcxProcesses, TheDeathOfAPeerThatOnlyEverSentIsNoticed) {
+    start(2, [](Member& member) {
+        if (member.self() == Rank(1)) {
+            member.send(Rank(0), header_of(1), pattern(1, 64));
+            wait_to_be_killed(member);
+        }
+        member.poll_until([&] { return member.recorder.count(Rank(1)) == 1; }, "the message");
+        member.stage().words[0] = 1;
+        member.poll_until([&] { return member.recorder.failed(Rank(1)); }, "the failure");
+        COPPICE_CHECK(member.recorder.failures.size() == 1);
+        COPPICE_CHECK(member.recorder.failures[0].cause == FailureCause::transport_error);
+        COPPICE_CHECK(member.wire().counters().connections == 0);  // the way back is the peer's own connection
+    });
+    await_word(0, 1);
+    processes_.signal(1, SIGKILL);
+    expect_well(0);
+}
+
+TEST_F(UcxProcesses, ConnectingToADeadProcessIsAFailureOfThatRank) {
+    start(2, [](Member& member) {
+        if (member.self() == Rank(1)) {
+            member.stage().words[0] = 1;
+            wait_to_be_killed(member);
+        }
+        while (member.stage().words[1] == 0)
+            sched_yield();
+        std::uint32_t in_flight = 0;
+        const Bytes payload = pattern(3, 100);
+        (void)member.wire().send(Rank(1), header_of(1), payload, &in_flight);
+        member.poll_until([&] { return member.recorder.failed(Rank(1)) && in_flight == 0; }, "the failure");
+        COPPICE_CHECK(member.wire().send(Rank(1), header_of(1), payload, &in_flight) == SendStatus::failed);
+        COPPICE_CHECK(in_flight == 0 && member.recorder.failures.size() == 1);
+        const auto& why = static_cast<UcxTransport&>(member.wire()).last_error();
+        COPPICE_CHECK(why.find("rank 1") != std::string::npos);
+    });
+    await_word(0, 1);
+    processes_.signal(1, SIGKILL);
+    processes_.wait(1);
+    stage().words[1] = 1;
+    expect_well(0);
+}
+
+TEST_F(UcxProcesses, AStoppedPeerFillsItsOwnQueueOnlyAndItsDeathGivesThePayloadsBack) {
+    start(3, [](Member& member) {
+        if (member.self() == Rank(1)) {
+            member.send(Rank(0), header_of(0), {});
+            wait_to_be_killed(member);
+        }
+        if (member.self() == Rank(2)) {
+            member.wire().watch(Rank(1));
+            member.poll_until([&] { return member.recorder.count(Rank(0)) == 100; }, "a hundred messages");
+            member.leave();
+            return;
+        }
+        member.poll_until([&] { return member.recorder.count(Rank(1)) == 1; }, "rank 1");
+        member.stage().words[0] = 1;
+        while (member.stage().words[1] == 0)
+            sched_yield();  // until it is stopped
+        const Bytes payload = pattern(5, transport::kMaxPayload);
+        std::uint32_t in_flight = 0;
+        SendStatus status = SendStatus::sent;
+        while (status == SendStatus::sent) {
+            status = member.wire().send(Rank(1), header_of(0), payload, &in_flight);
+            member.poll();
+        }
+        COPPICE_CHECK(status == SendStatus::again);
+        COPPICE_CHECK(in_flight > 0 && in_flight <= transport::ucx::kMaxPending);
+        for (std::uint64_t i = 0; i < 100; ++i)
+            member.send(Rank(2), header_of(i), payload);
+        COPPICE_CHECK(member.recorder.failures.empty());
+        member.stage().words[2] = 1;
+        member.poll_until([&] { return member.recorder.failed(Rank(1)) && in_flight == 0; }, "the failure");
+        COPPICE_CHECK(member.recorder.failures.size() == 1);
+        member.leave();
+    });
+    await_word(0, 1);
+    processes_.signal(1, SIGSTOP);
+    stage().words[1] = 1;
+    await_word(2, 1);
+    processes_.signal(1, SIGKILL);
+    expect_well(0);
+    expect_well(2);
+}
+
+TEST_F(UcxProcesses, AStormOfLargeAndSmallMessagesKeepsItsOrder) {
+    constexpr std::uint64_t kMessages = 3000;
+    start(2, [](Member& member) {
+        const Rank other(1 - member.self().value);
+        std::uint64_t next = 0;
+        member.recorder.on_message = [&](const Recorder::Received& message) {
+            COPPICE_CHECK(header_word(message.header, 0) == next);
+            COPPICE_CHECK(message.payload.size() == next * 2731 % (transport::kMaxPayload + 1));
+            COPPICE_CHECK(is_pattern(message.payload, next));
+            ++next;
+        };
+        // All payloads stay until the end, so that as many as possible are under way at once.
+        std::vector<Bytes> payloads(kMessages);
+        std::uint32_t in_flight = 0;
+        for (std::uint64_t i = 0; i < kMessages; ++i) {
+            payloads[i] = pattern(i, i * 2731 % (transport::kMaxPayload + 1));
+            member.poll_until(
+                [&] {
+                    const auto status = i % 3 == 0 ? member.wire().write(other, header_of(i), payloads[i], &in_flight)
+                                                   : member.wire().send(other, header_of(i), payloads[i], &in_flight);
+                    COPPICE_CHECK(status != SendStatus::failed);
+                    return status == SendStatus::sent;
+                },
+                "room");
+        }
+        member.poll_until([&] { return in_flight == 0 && next == kMessages; }, "all messages");
+        const auto counters = member.wire().counters();
+        COPPICE_CHECK(counters.writes == kMessages / 3 && counters.sends == kMessages - kMessages / 3);
+        COPPICE_CHECK(counters.received == kMessages && counters.garbage == 0);
+        member.leave();
+        COPPICE_CHECK(member.recorder.failures.empty());
+    });
+    expect_well(0);
+    expect_well(1);
+}
+
+// ---------------------------------------------------------------------------------------------------- leaving ---
+
+TEST(UcxTransport, APeerThatOnlyWatchedHearsTheGoodbyeToo) {
+    in_child([] {
+        Group group(2);
+        group.wires[1]->watch(Rank(0));
+        group.poll_until([&] { return group.wires[0]->connected(Rank(1)); });
+        group.poll_until([&] { return group.wires[0]->leave(); });
+        group.wires[0].reset();
+        group.poll_until([&] { return !group.wires[1]->connected(Rank(0)); });
+        COPPICE_CHECK(group.recorders[1].failures.empty());
+        std::uint32_t in_flight = 0;
+        COPPICE_CHECK(group.wires[1]->send(Rank(0), {}, {}, &in_flight) == SendStatus::failed);
+    });
+}
+
+TEST(UcxTransport, ARankThatGoesWithoutGoodbyeHasFailed) {
+    in_child([] {
+        Group group(2);
+        group.send(1, 0, pattern(0, 10));
+        group.poll_until([&] { return group.recorders[0].count(Rank(1)) == 1; });
+        group.wires[0].reset();
+        group.poll_until([&] { return group.recorders[1].failed(Rank(0)); });
+    });
+}
+
+TEST(UcxTransport, MessagesOfAFencedRankAreRefusedAndNoFailureIsReported) {
+    in_child([] {
+        Group group(3);
+        group.send(1, 0, pattern(0, 10));
+        group.send(2, 0, pattern(0, 10));
+        group.poll_until([&] { return group.recorders[0].messages.size() == 2; });
+        std::uint32_t in_flight = 0;
+        const Bytes late = pattern(1, 10);
+        COPPICE_CHECK(group.wires[1]->send(Rank(0), header_of(1), late, &in_flight) == SendStatus::sent);
+        group.wires[0]->fence(Rank(1));
+        group.poll_until([&] { return group.recorders[1].failed(Rank(0)); });
+        COPPICE_CHECK(group.wires[0]->send(Rank(1), header_of(1), late, &in_flight) == SendStatus::failed);
+        group.send(2, 0, pattern(0, 10));
+        group.poll_until([&] { return group.recorders[0].messages.size() == 3; });
+        COPPICE_CHECK(group.recorders[0].count(Rank(1)) == 1 && group.recorders[0].failures.empty());
+    });
+}
+
+// A rank that is fenced before it has spoken may still connect, as it knows nothing of that.
+TEST(UcxTransport, AFencedRankMayConnectButIsNotHeard) {
+    in_child([] {
+        Group group(2);
+        group.wires[0]->fence(Rank(1));
+        std::uint32_t in_flight = 0;
+        const Bytes payload = pattern(1, 10);
+        COPPICE_CHECK(group.wires[1]->send(Rank(0), header_of(1), payload, &in_flight) == SendStatus::sent);
+        group.poll_until([&] { return group.wires[0]->counters().refused == 1; });
+        COPPICE_CHECK(group.recorders[0].messages.empty() && group.recorders[0].failures.empty());
+    });
+}
+
+// ---------------------------------------------------------------------------------------- what the host process sees ---
+
+TEST(UcxTransport, MakingAndDestroyingLeavesNoDescriptorAndNoThread) {
+    in_child([] {
+        std::size_t descriptors = 0, tasks = 0;
+        for (int round = 0; round < 20; ++round) {
+            {
+                Group group(3);
+                group.send(0, 1, pattern(0, 10));
+                group.send(1, 2, pattern(0, 10));
+                group.wires[2]->watch(Rank(0));
+                group.poll_until([&] { return group.recorders[2].count(Rank(1)) == 1; });
+            }
+            if (round == 1) descriptors = open_descriptors(), tasks = threads();
+            if (round > 1) COPPICE_CHECK(open_descriptors() == descriptors && threads() == tasks);
+        }
+    });
+}
+
+TEST(UcxTransport, TheEnvironmentAndTheSignalsOfTheApplicationStay) {
+    in_child([] {
+        // The tests' own runs may be steered by these; here it counts what happens without.
+        COPPICE_CHECK(std::getenv("UCX_HANDLE_ERRORS") == nullptr);
+        std::vector<std::string> before;
+        for (char** entry = environ; *entry != nullptr; ++entry)
+            before.emplace_back(*entry);
+        struct sigaction mine {
+        }, found{};
+        mine.sa_handler = SIG_IGN;
+        COPPICE_CHECK(sigaction(SIGSEGV, &mine, nullptr) == 0);
+        Group group(2);
+        group.send(0, 1, pattern(0, 10));
+        COPPICE_CHECK(sigaction(SIGSEGV, nullptr, &found) == 0 && found.sa_handler == SIG_IGN);
+        for (int signal : {SIGHUP, SIGBUS, SIGFPE, SIGILL})
+            COPPICE_CHECK(sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_DFL);
+        std::size_t i = 0;
+        for (char** entry = environ; *entry != nullptr; ++entry, ++i)
+            COPPICE_CHECK(before.at(i) == *entry);
+        COPPICE_CHECK(i == before.size());
+    });
+}
+
+// ----------------------------------------------------------------------------------------------- clear errors ---
+
+Error error_of(const transport::UcxOptions& options) {
+    auto made = UcxTransport::create(options);
+    COPPICE_CHECK(!made);
+    return made.error();
+}
+
+bool mentions(const Error& error, const char* word) {
+    return error.message.find(word) != std::string::npos;
+}
+
+TEST(UcxTransport, AnUnknownDeviceOrTransportIsAClearError) {
+    in_child([] {
+        std::size_t descriptors = 0;
+        for (int round = 0; round < 5; ++round) {
+            auto options = ucx_options(Rank(0), 2);
+            options.net_devices = "nonesuch0";
+            Error error = error_of(options);
+            COPPICE_CHECK(error.status == COPPICE_ERR_NO_TRANSPORT && mentions(error, "nonesuch0"));
+            options.net_devices.clear();
+            options.tls = "posix,self";  // these do not tell of a peer's death
+            error = error_of(options);
+            COPPICE_CHECK(error.status == COPPICE_ERR_NO_TRANSPORT && mentions(error, "posix,self"));
+            options = ucx_options(Rank(0), 2);
+            options.tls = "nonesuch";
+            error = error_of(options);
+            COPPICE_CHECK(error.status == COPPICE_ERR_NO_TRANSPORT && mentions(error, "nonesuch"));
+            if (round == 0) descriptors = open_descriptors();
+            COPPICE_CHECK(open_descriptors() == descriptors);
+        }
+    });
+}
+
+TEST(UcxTransport, TheOptionWinsOverTheEnvironmentAndTheEnvironmentOverLoopback) {
+    in_child([] {
+        setenv("UCX_NET_DEVICES", "nonesuch0", 1);
+        COPPICE_CHECK(error_of(ucx_options(Rank(0), 2)).status == COPPICE_ERR_NO_TRANSPORT);
+        auto options = ucx_options(Rank(0), 2);
+        options.net_devices = "lo";
+        make_ucx(options);
+    });
+}
+
+TEST(UcxTransport, TooFewDescriptorsAreNamedWithTheLimit) {
+    in_child([] {
+        rlimit limit{};
+        COPPICE_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+        const rlimit low{open_descriptors() + 10, limit.rlim_max};
+        COPPICE_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+        const Error error = error_of(ucx_options(Rank(0), 64));
+        COPPICE_CHECK(error.status == COPPICE_ERR_NO_RESOURCES && mentions(error, "ulimit -n"));
+        COPPICE_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        make_ucx(ucx_options(Rank(0), 64));
+    });
+}
+
+TEST(UcxTransport, ARankOutsideOfTheGroupIsRefused) {
+    in_child([] {
+        COPPICE_CHECK(error_of(ucx_options(Rank(2), 2)).status == COPPICE_ERR_OUT_OF_RANGE);
+        COPPICE_CHECK(error_of(ucx_options(Rank(0), 0)).status == COPPICE_ERR_OUT_OF_RANGE);
+        auto wire = make_ucx(ucx_options(Rank(0), 2));
+        const auto added = wire->add_peer(Rank(2), wire->address());
+        COPPICE_CHECK(!added && added.error().status == COPPICE_ERR_OUT_OF_RANGE);
+        std::uint32_t in_flight = 0;
+        COPPICE_CHECK(wire->send(Rank(7), {}, {}, &in_flight) == SendStatus::failed);
+        wire->watch(Rank(7));
+        wire->fence(Rank(7));
+        wire->release(0);
+        wire->release(12345);
+    });
+}
+
+TEST(UcxAddress, ComesBackAsItWas) {
+    const Bytes worker = pattern(1, 300);
+    const auto packed = transport::ucx::pack_address(worker);
+    ASSERT_TRUE(packed.has_value());
+    const auto unpacked = transport::ucx::unpack_address(Rank(1), *packed);
+    ASSERT_TRUE(unpacked.has_value());
+    EXPECT_EQ(*unpacked, worker);
+}
+
+TEST(UcxAddress, OfTooManyDevicesIsRefusedWithARemedy) {
+    const auto packed = transport::ucx::pack_address(Bytes(2048));
+    ASSERT_FALSE(packed.has_value());
+    EXPECT_EQ(packed.error().status, COPPICE_ERR_NO_RESOURCES);
+    EXPECT_TRUE(mentions(packed.error(), "UCX_NET_DEVICES"));
+}
+
+TEST(UcxAddress, OfAnotherVersionWordSizeOrderOrReleaseIsAMismatch) {
+    const auto packed = *transport::ucx::pack_address(pattern(1, 300));
+    // Where the version, the word size, the byte order and UCX's release stand.
+    for (std::size_t place : {4U, 5U, 8U, 12U}) {
+        Bytes other = packed;
+        other[place] ^= std::byte{0x40};
+        const auto unpacked = transport::ucx::unpack_address(Rank(9), other);
+        ASSERT_FALSE(unpacked.has_value());
+        EXPECT_EQ(unpacked.error().status, COPPICE_ERR_MISMATCH);
+        EXPECT_TRUE(mentions(unpacked.error(), "rank 9"));
+    }
+}
+
+TEST(UcxAddress, AnyDamageIsNoticed) {
+    const auto packed = *transport::ucx::pack_address(pattern(1, 60));
+    for (std::size_t place = 0; place < packed.size(); ++place) {
+        if (place == 6 || place == 7) continue;  // reserved
+        Bytes damaged = packed;
+        damaged[place] ^= std::byte{1};
+        EXPECT_FALSE(transport::ucx::unpack_address(Rank(0), damaged).has_value()) << place;
+    }
+    for (std::size_t size = 0; size < packed.size(); ++size)
+        EXPECT_FALSE(transport::ucx::unpack_address(Rank(0), std::span(packed).first(size)).has_value()) << size;
+}
+
+}  // namespace
+}  // namespace coppice::testing
