@@ -1,0 +1,92 @@
+// One peer: its address, the endpoint to it once there is one, and the messages that UCX has not finished with.
+//
+// Memory of a connection is allocated when it is opened, never per message.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "topology/words.hpp"
+#include "transport/transport.hpp"
+#include "transport/ucx/wire.hpp"
+
+namespace coppice::transport {
+class UcxTransport;
+}
+
+namespace coppice::transport::ucx {
+
+struct Peer;
+
+// Messages of the engine that may be under way to one peer before send() answers `again`. A few more are kept for our
+// own (hello, goodbye), so that these never have to wait.
+inline constexpr std::uint32_t kMaxPending = 64;
+inline constexpr std::uint32_t kReserved = 4;
+
+// A message under way: UCX reads `bytes` until it is done with it. One cache line, and one more for the accounts.
+struct alignas(64) Slot {
+    std::array<std::byte, sizeof(Prefix) + kMaxHeader> bytes;
+    Peer* peer = nullptr;
+    Slot* next_free = nullptr;
+    std::uint32_t* in_flight = nullptr;  // the engine's count for the payload; null: nothing is referred to
+};
+
+using Slots = std::array<Slot, kMaxPending + kReserved>;
+
+enum class Link : std::uint8_t {
+    none,    // never opened
+    open,    // the endpoint works as far as we know
+    broken,  // an error came, or the peer is fenced: the endpoint is closed by the next poll
+    closed,  // for good
+};
+
+struct Peer {
+    Peer(UcxTransport& transport, Rank number) : owner(transport), rank(number) {}
+    Peer(const Peer&) = delete;
+    Peer& operator=(const Peer&) = delete;
+
+    // Opens the endpoint; nothing waits for the peer. `on_error` gets this Peer as its argument and is called from
+    // within UCX: it may do no more than take a note.
+    ucs_status_t open(ucp_worker_h worker, ucp_err_handler_cb_t on_error);
+
+    // Hands a message to UCX. UCS_INPROGRESS: accepted, and the payload is referred to until *in_flight is decremented.
+    // UCS_ERR_NO_RESOURCE: no room now. UCS_OK: accepted and already copied. Else the link is broken.
+    ucs_status_t post(const Prefix& prefix, std::span<const std::byte> header, std::span<const std::byte> payload,
+                      std::uint32_t* in_flight);
+
+    // Starts to close the endpoint without waiting for the peer; the request to be watched, or null when done.
+    ucs_status_ptr_t close();
+
+    // Forgets the engine's counters: what completes from now on is nobody's any more.
+    void disown();
+
+    UcxTransport& owner;
+    Rank rank;
+    Link link = Link::none;
+    bool fenced = false;
+    bool failed = false;    // to be reported by the next poll, unless it is fenced or departed
+    bool reported = false;  // and nothing of it is delivered any more
+    bool heard = false;     // a message came from it, so it has a connection to us
+    bool departed = false;  // it said goodbye
+    bool owes_ack = false;  // to its goodbye
+    bool said_goodbye = false;
+    bool goodbye_acked = false;
+    bool queued = false;  // in the transport's list of peers to attend to
+    std::uint32_t pending = 0;
+    std::vector<std::byte> address;  // the worker's; empty: not added yet
+
+  private:
+    static void on_sent(void* request, ucs_status_t status, void* slot);
+
+    ucp_ep_h endpoint_ = nullptr;
+    Slot* free_ = nullptr;
+    std::unique_ptr<Slots> slots_;
+};
+
+}  // namespace coppice::transport::ucx

@@ -1,0 +1,124 @@
+// The transport between hosts: UCX active messages over whatever lane UCX has there, always with peer error handling.
+//
+// What is particular to it
+//  - write() is send(). One-sided puts are safe only on lanes with native RMA, and this UCX does not say which those
+//    are; its emulated puts (tcp) let any connected peer write anywhere, so RMA is not even switched on.
+//  - Who is watched: UCX tells of a peer's death only where this side has an endpoint of its own. So a rank that hears
+//    from a peer opens the way back (over the same connection), and either end notices the other's death.
+//    A peer with which nothing was ever exchanged is watched from watch() on.
+//  - A peer that is connected to only after it has left looks dead; one that left while connected does not. Either way
+//    send() to it answers `failed`.
+//  - Messages are delivered straight from UCX's progress, within poll(). The receiver may send, watch and fence there.
+//  - A payload can be kept where UCX hands over its buffer (rc, ud), not on tcp; at most kMaxKept at a time.
+//  - `again`: peer.hpp's kMaxPending messages to one peer are under way. One slow peer does not hold up the others.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/transport.hpp"
+#include "transport/ucx/peer.hpp"
+#include "transport/ucx/worker.hpp"
+
+namespace coppice::transport {
+
+struct UcxOptions {
+    Rank self{};
+    std::uint32_t group_size = 0;
+    std::uint64_t group_token = 0;  // the same at all ranks of the group, and nowhere else
+    std::string net_devices;        // as UCX_NET_DEVICES, and wins over it; empty: the environment's, else all
+    std::string tls;                // as UCX_TLS, likewise
+    bool loopback_only = false;     // all ranks of the group are on this host: one device less to poll
+};
+
+class UcxTransport final : public Transport {
+  public:
+    static constexpr std::uint32_t kMaxKept = 256;
+
+    // Opens a listener; connects to nobody. Fails with a remedy when there is no device, no transport, too few file
+    // descriptors, or an address above 2 KiB.
+    static Result<std::unique_ptr<UcxTransport>> create(const UcxOptions& options);
+
+    // Closes at once, without a goodbye: peers with open connections take this rank for dead unless leave() was done.
+    // Kept buffers are given back. Counters of payloads in flight are not touched any more.
+    ~UcxTransport() override;
+    UcxTransport(const UcxTransport&) = delete;
+    UcxTransport& operator=(const UcxTransport&) = delete;
+
+    const Capabilities& capabilities() const override { return capabilities_; }
+    Counters counters() const override { return counters_; }
+    std::vector<std::byte> address() const override { return address_; }
+    Result<void> add_peer(Rank peer, std::span<const std::byte> address) override;
+    void watch(Rank peer) override;
+    SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    std::uint32_t* in_flight) override;
+    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                     std::uint32_t* in_flight) override;
+    std::size_t poll(Receiver& receiver) override;
+    void release(Buffer buffer) override;
+    void fence(Rank peer) override;
+
+    // Every peer with an open connection is told, and answers when it polls: then nothing is under way to it. One that
+    // does not answer within kLeavePatience (it computes, or is stopped) is not waited for any longer.
+    bool leave() override;
+    static constexpr Nanoseconds kLeavePatience{500'000'000};
+
+    // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
+    bool connected(Rank peer) const;
+
+    // Why a connection could not be opened or broke, the last one; "" if none did.
+    const std::string& last_error() const { return last_error_; }
+
+  private:
+    using Peer = ucx::Peer;
+
+    UcxTransport(const UcxOptions& options, ucx::Worker worker);
+    Result<void> listen();
+
+    Peer* find(Rank rank) { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
+    Peer& obtain(Rank rank);
+    bool connect(Peer& peer);
+    bool notify(Peer& peer, ucx::Kind kind);
+    SendStatus post(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    std::uint32_t* in_flight);
+    void break_link(Peer& peer, ucs_status_t status);
+
+    static ucs_status_t on_message(void* argument, const void* header, size_t header_size, void* data, size_t size,
+                                   const ucp_am_recv_param_t* param);
+    static ucs_status_t on_stranger(void* argument, const void* header, size_t header_size, void* data, size_t size,
+                                    const ucp_am_recv_param_t* param);
+    static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+    void note(Peer& peer, ucx::Kind kind);
+    ucs_status_t deliver(const Peer& peer, std::span<const std::byte> header, void* data, std::size_t size,
+                         bool can_be_kept);
+
+    void queue(Peer& peer);
+    void attend(Receiver& receiver);
+    void attend_to(Peer& peer, Receiver& receiver);
+    void close(Peer& peer);
+    void reap_closed();
+
+    Rank self_;
+    std::uint32_t group_size_;
+    std::uint64_t token_;
+    Capabilities capabilities_;
+    Counters counters_;
+    Receiver* receiver_ = nullptr;  // while poll() is on the stack
+    std::size_t delivered_ = 0;
+    std::vector<Peer*> attention_;  // peers with something to do after progress
+    std::vector<ucs_status_ptr_t> closing_;
+    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
+    std::uint64_t leave_until_ns_ = 0;          // 0: not leaving
+    std::string last_error_;
+    std::vector<std::byte> address_;
+    std::array<void*, kMaxKept> kept_{};  // UCX's buffers, by Buffer − 1
+    std::array<std::uint16_t, kMaxKept> kept_free_{};
+    std::uint32_t kept_free_count_ = kMaxKept;
+    ucx::Worker worker_;
+};
+
+}  // namespace coppice::transport

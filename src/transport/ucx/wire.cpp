@@ -1,0 +1,108 @@
+#include "transport/ucx/wire.hpp"
+
+#include <ucp/api/ucp.h>
+
+#include <array>
+#include <cstring>
+
+namespace coppice::transport::ucx {
+namespace {
+
+constexpr std::array<char, 4> kMagic = {'C', 'P', 'U', 'X'};
+constexpr std::uint32_t kByteOrderMark = 0x01020304;
+
+// The fixed part of an address. The order mark is read as written, so that another byte order shows itself; what
+// precedes it are single bytes, which every order reads alike.
+struct Envelope {
+    std::array<char, 4> magic = kMagic;
+    std::uint8_t version = kWireVersion;
+    std::uint8_t word_size = sizeof(void*);
+    std::uint16_t reserved = 0;
+    std::uint32_t byte_order = kByteOrderMark;
+    std::uint32_t ucx_release = 0;
+    std::uint32_t size = 0;  // of the worker address that follows
+    std::uint32_t checksum = 0;
+};
+static_assert(sizeof(Envelope) == 24);
+
+// FNV-1a: against damage on the way through a bootstrap, not against malice.
+std::uint32_t checksum_of(std::span<const std::byte> bytes) {
+    std::uint32_t hash = 2166136261U;
+    for (std::byte byte : bytes)
+        hash = (hash ^ std::to_integer<std::uint32_t>(byte)) * 16777619U;
+    return hash;
+}
+
+}  // namespace
+
+std::optional<Prefix> parse_prefix(std::span<const std::byte> header, std::size_t payload_size, std::uint64_t token,
+                                   std::uint32_t group_size) {
+    Prefix prefix;
+    if (header.size() < sizeof prefix) return std::nullopt;
+    std::memcpy(&prefix, header.data(), sizeof prefix);
+    const bool ours = prefix.token == token && prefix.version == kWireVersion && prefix.from < group_size;
+    const bool fits = prefix.header_size == header.size() - sizeof prefix && prefix.header_size <= kMaxHeader &&
+                      payload_size <= kMaxPayload;
+    const bool known = prefix.kind >= Kind::data && prefix.kind <= Kind::goodbye_ack;
+    if (!ours || !fits || !known) return std::nullopt;
+    return prefix;
+}
+
+std::uint32_t ucx_release() {
+    unsigned major = 0, minor = 0, patch = 0;
+    ucp_get_version(&major, &minor, &patch);
+    return (major << 16) | (minor & 0xFFFFU);
+}
+
+Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address) {
+    if (worker_address.size() > kMaxAddress - sizeof(Envelope))
+        return fail(COPPICE_ERR_NO_RESOURCES,
+                    "ucx: this rank's address has {} bytes, more than {}: it names too many network devices; name "
+                    "those to be used in UCX_NET_DEVICES (ucx_info -d lists them)",
+                    worker_address.size(), kMaxAddress - sizeof(Envelope));
+    Envelope envelope;
+    envelope.ucx_release = ucx_release();
+    envelope.size = static_cast<std::uint32_t>(worker_address.size());
+    envelope.checksum = checksum_of(worker_address);
+    std::vector<std::byte> address(sizeof envelope + worker_address.size());
+    std::memcpy(address.data(), &envelope, sizeof envelope);
+    std::memcpy(address.data() + sizeof envelope, worker_address.data(), worker_address.size());
+    return address;
+}
+
+Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address) {
+    Envelope envelope;
+    if (address.size() < sizeof envelope || address.size() > kMaxAddress)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "ucx: rank {} gave an address of {} bytes, which is no UCX address of Coppice; is UCX allowed "
+                    "there (COPPICE_TRANSPORT)?",
+                    rank.value, address.size());
+    std::memcpy(&envelope, address.data(), sizeof envelope);
+    if (envelope.magic != kMagic)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "ucx: the address of rank {} is no UCX address of Coppice; is UCX allowed there "
+                    "(COPPICE_TRANSPORT)?",
+                    rank.value);
+    if (envelope.version != kWireVersion)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "ucx: rank {} speaks version {} of this transport, this rank {}: install the same Coppice on all "
+                    "hosts",
+                    rank.value, envelope.version, kWireVersion);
+    if (envelope.word_size != sizeof(void*) || envelope.byte_order != kByteOrderMark)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "ucx: rank {} has another word size or byte order ({}-byte words there, {} here): all ranks of a "
+                    "group must run on the same kind of machine",
+                    rank.value, envelope.word_size, sizeof(void*));
+    if (envelope.ucx_release != ucx_release())
+        return fail(COPPICE_ERR_MISMATCH,
+                    "ucx: rank {} runs UCX {}.{}, this rank {}.{}: install the same release on all hosts", rank.value,
+                    envelope.ucx_release >> 16, envelope.ucx_release & 0xFFFFU, ucx_release() >> 16,
+                    ucx_release() & 0xFFFFU);
+    const auto worker_address = address.subspan(sizeof envelope);
+    if (envelope.size != worker_address.size() || envelope.checksum != checksum_of(worker_address))
+        return fail(COPPICE_ERR_MISMATCH, "ucx: the address of rank {} was damaged on its way through the bootstrap",
+                    rank.value);
+    return std::vector<std::byte>(worker_address.begin(), worker_address.end());
+}
+
+}  // namespace coppice::transport::ucx

@@ -1,0 +1,59 @@
+// What the UCX transport itself puts on the wire: the prefix in front of every message, and a rank's address.
+//
+// Nothing that is read here is trusted: both parsers look only at bytes that are there, and say no to everything that
+// a peer of this version would not have written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "topology/words.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::transport::ucx {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::size_t kMaxAddress = 2048;
+
+// The active message that carries everything of ours; all others below kMessageIds are a stranger's.
+inline constexpr unsigned kMessageId = 42;
+inline constexpr unsigned kMessageIds = 64;
+
+enum class Kind : std::uint8_t {
+    data = 1,         // the engine's; everything below is ours
+    hello = 2,        // "I watch you": makes the watcher known to the one watched, so that it can say goodbye
+    goodbye = 3,      // the sender leaves in peace
+    goodbye_ack = 4,  // and may now close: nothing of ours is under way to it
+};
+
+// In front of the engine's header, in the active message's header. Both sides have the same byte order and word size
+// (Address checks that), so it is copied as it is.
+struct Prefix {
+    std::uint64_t token = 0;  // the group's; a stranger does not know it
+    std::uint32_t from = 0;
+    std::uint8_t version = kWireVersion;
+    Kind kind = Kind::data;
+    std::uint16_t header_size = 0;  // of the engine's header behind it
+};
+static_assert(sizeof(Prefix) == 16 && kMaxHeader + sizeof(Prefix) == 64, "one cache line in all");
+
+// The prefix of a message of this group, or nothing if the message is not one that a rank of it has written.
+std::optional<Prefix> parse_prefix(std::span<const std::byte> header, std::size_t payload_size, std::uint64_t token,
+                                   std::uint32_t group_size);
+
+// "major.minor" of the UCX that is loaded, as one number. Ranks must agree on it: UCX keeps its wire within it only.
+std::uint32_t ucx_release();
+
+// Wraps a UCX worker's address so that a peer can tell whether it understands it.
+Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address);
+
+// The worker address within; `rank` is named in errors. Refuses other versions, word sizes, byte orders, other UCX
+// releases, and damaged bytes: UCX itself would take those for what they are not.
+Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address);
+
+}  // namespace coppice::transport::ucx

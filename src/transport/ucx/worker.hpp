@@ -1,0 +1,44 @@
+// Owns one UCX context and one worker, set up so that a peer's death costs the survivors nothing.
+//
+// Settings are given with ucp_config_modify, never through the environment of the host process; a UCX_* variable
+// that the user has set wins over ours.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace coppice::transport::ucx {
+
+struct WorkerOptions {
+    std::string net_devices;     // as UCX_NET_DEVICES, wins over it; empty: the environment's or all
+    std::string tls;             // as UCX_TLS, likewise
+    bool loopback_only = false;  // all ranks are on this host: use `lo` alone unless the two above or UCX_* say else
+    std::uint32_t expected_connections = 1;  // to check the limit of file descriptors against
+};
+
+class Worker {
+  public:
+    static Result<Worker> create(const WorkerOptions& options);
+    Worker(Worker&& other) noexcept
+        : context_(std::exchange(other.context_, nullptr)), worker_(std::exchange(other.worker_, nullptr)) {}
+    Worker& operator=(Worker&&) = delete;
+    ~Worker();  // endpoints must be closed before
+
+    ucp_worker_h handle() const { return worker_; }
+    unsigned progress() { return ucp_worker_progress(worker_); }
+    Result<std::vector<std::byte>> address() const;
+
+  private:
+    Worker() = default;
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_ = nullptr;
+};
+
+}  // namespace coppice::transport::ucx
