@@ -37,8 +37,8 @@ int guard(pid_t worker, const sigset_t& signals) {
         for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
             if (pid != worker) continue;
             if (WIFSIGNALED(status)) {
-                say("the launcher's working process {} was killed by signal {} ({}); ending all ranks",
-                    worker, WTERMSIG(status), strsignal(WTERMSIG(status)));
+                say("the launcher's working process {} was killed by signal {} ({}); ending all ranks", worker,
+                    WTERMSIG(status), strsignal(WTERMSIG(status)));
             }
             end_all_descendants();
             return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -142,8 +142,7 @@ Result<void> Hosts::make_namespaces() {
     const uid_t user = ::geteuid();
     const gid_t group = ::getegid();
     if (::unshare(CLONE_NEWNET) != 0) {
-        if (errno != EPERM)
-            return fail(COPPICE_ERR_NO_RESOURCES, "no network namespace: {}", std::strerror(errno));
+        if (errno != EPERM) return fail(COPPICE_ERR_NO_RESOURCES, "no network namespace: {}", std::strerror(errno));
         if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
             return fail(COPPICE_ERR_NO_RESOURCES,
                         "this kernel lets user {} make no user namespace ({}): run coppice-run as root, or "
@@ -176,8 +175,7 @@ Result<void> Hosts::make_namespaces() {
                     std::strerror(errno));
     }
     if (::setns(bridge_, CLONE_NEWNET) != 0) {
-        return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the bridge's namespace: {}",
-                    std::strerror(errno));
+        return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the bridge's namespace: {}", std::strerror(errno));
     }
     return {};
 }
@@ -190,9 +188,8 @@ Result<void> Hosts::cable() {
     std::string commands =
         fmt::format("link add coppice type bridge forward_delay 0\nlink set coppice up mtu {}\n", kMtu);
     for (std::uint32_t host = 0; host < hosts_; ++host) {
-        commands +=
-            fmt::format("link add port{0} mtu {1} type veth peer name {2} mtu {1} netns /proc/self/fd/{3}\n",
-                        host, kMtu, interface_name(host), descriptors_[host]);
+        commands += fmt::format("link add port{0} mtu {1} type veth peer name {2} mtu {1} netns /proc/self/fd/{3}\n",
+                                host, kMtu, interface_name(host), descriptors_[host]);
         commands += fmt::format("link set port{} master coppice up\n", host);
     }
     if (auto ok = run_ip(ip, bridge_, commands, user_namespace_, descriptors_); !ok) return ok;

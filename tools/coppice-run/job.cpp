@@ -195,8 +195,7 @@ void Job::signal_rank(std::uint32_t rank, int signal) const {
 void Job::reap() {
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-        const auto found =
-            std::ranges::find_if(ranks_, [pid](const RankState& one) { return one.pid == pid; });
+        const auto found = std::ranges::find_if(ranks_, [pid](const RankState& one) { return one.pid == pid; });
         if (found == ranks_.end() || found->ended) continue;  // an orphan of a rank
         server_->serve();                                     // what the rank said before its end comes first
         rank_ended(static_cast<std::uint32_t>(found - ranks_.begin()), status);
@@ -263,7 +262,8 @@ void Job::act(std::uint64_t now) {
         for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
             if (!ranks_[rank].ended) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
         }
-        say("timeout after {}; still running: rank {}", format_duration(*options_.timeout_ns), names);
+        say("timeout after {}; still running: rank{} {}", format_duration(*options_.timeout_ns),
+            running_ > 1 ? "s" : "", names);
         begin_end(124);
     }
     if (end_kill_ns_ && now >= *end_kill_ns_) {
@@ -281,12 +281,11 @@ void Job::inject(PendingFault& pending, std::uint64_t now) {
     const bool kill = fault.kind == Fault::Kind::kill;
     const std::string when = format_duration(fault.at_ns);
     siginfo_t info{};
-    const bool over = state.ended || (::waitid(P_PID, static_cast<id_t>(state.pid), &info,
-                                               WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                                      info.si_pid == state.pid);
+    const bool over =
+        state.ended || (::waitid(P_PID, static_cast<id_t>(state.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                        info.si_pid == state.pid);
     if (over) {
-        say("warning: rank {} had ended before it could be {} at {}", fault.rank, kill ? "killed" : "stopped",
-            when);
+        say("warning: rank {} had ended before it could be {} at {}", fault.rank, kill ? "killed" : "stopped", when);
         return;
     }
     signal_rank(fault.rank, kill ? SIGKILL : SIGSTOP);
@@ -345,8 +344,7 @@ int Job::finish() {
     for (const auto& pending : faults_) {
         if (pending.done) continue;
         say("warning: rank {} had ended before it could be {} at {}", pending.fault.rank,
-            pending.fault.kind == Fault::Kind::kill ? "killed" : "stopped",
-            format_duration(pending.fault.at_ns));
+            pending.fault.kind == Fault::Kind::kill ? "killed" : "stopped", format_duration(pending.fault.at_ns));
     }
     const auto& counters = server_->counters();
     if (counters.garbage > 0)

@@ -11,8 +11,7 @@ namespace coppice::run {
 
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    const std::string line =
-        "coppice-run: " + fmt::format(format, std::forward<Arguments>(arguments)...) + "\n";
+    const std::string line = "coppice-run: " + fmt::format(format, std::forward<Arguments>(arguments)...) + "\n";
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

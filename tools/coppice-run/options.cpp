@@ -38,9 +38,8 @@ Examples:
 
 std::string parse_fault(const std::string& text, Fault::Kind kind, Fault& fault) {
     const char* option = kind == Fault::Kind::kill ? "--kill" : "--stop";
-    const std::string form = kind == Fault::Kind::kill
-                                 ? "RANK@TIME, as in --kill 3@300ms"
-                                 : "RANK@TIME or RANK@TIME+DURATION, as in --stop 3@300ms+1s";
+    const std::string form = kind == Fault::Kind::kill ? "RANK@TIME, as in --kill 3@300ms"
+                                                       : "RANK@TIME or RANK@TIME+DURATION, as in --stop 3@300ms+1s";
     fault.kind = kind;
     const auto at = text.find('@');
     const char* rank_end = text.data() + (at == std::string::npos ? 0 : at);
@@ -56,8 +55,7 @@ std::string parse_fault(const std::string& text, Fault::Kind kind, Fault& fault)
     if (const auto plus = when.find('+'); plus != std::string_view::npos && kind == Fault::Kind::stop) {
         fault.duration_ns = parse_duration(when.substr(plus + 1));
         if (!fault.duration_ns)
-            return fmt::format("{} {}: '{}' is no duration; expected {}", option, text, when.substr(plus + 1),
-                               form);
+            return fmt::format("{} {}: '{}' is no duration; expected {}", option, text, when.substr(plus + 1), form);
         when = when.substr(0, plus);
     }
     const auto time = parse_duration(when);
@@ -87,13 +85,11 @@ std::string check(const Options& options) {
     for (const Fault& fault : options.faults) {
         if (fault.rank >= options.ranks) {
             return fmt::format("{} rank {} is outside of 0…{}",
-                               fault.kind == Fault::Kind::kill ? "--kill:" : "--stop:", fault.rank,
-                               options.ranks - 1);
+                               fault.kind == Fault::Kind::kill ? "--kill:" : "--stop:", fault.rank, options.ranks - 1);
         }
     }
     if (options.hosts > options.ranks) {
-        return fmt::format("--hosts {}: there are only {} ranks to put on them", options.hosts,
-                           options.ranks);
+        return fmt::format("--hosts {}: there are only {} ranks to put on them", options.hosts, options.ranks);
     }
     return {};
 }
@@ -102,12 +98,11 @@ std::string check(const Options& options) {
 
 std::optional<std::uint64_t> parse_duration(std::string_view text) {
     double number = 0;
-    const auto [end, code] =
-        std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
     if (code != std::errc{} || !(number >= 0)) return std::nullopt;
     const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-    constexpr std::pair<std::string_view, double> kUnits[] = {
-        {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}};
+    constexpr std::pair<std::string_view, double> kUnits[] = {{"ns", 1},   {"us", 1e3},   {"ms", 1e6},  {"s", 1e9},
+                                                              {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}};
     if (unit.empty() && number == 0) return 0;
     for (const auto& [name, factor] : kUnits) {
         if (unit != name) continue;
@@ -148,12 +143,10 @@ ParseResult parse_options(int argc, char** argv) {
                    "SIGSTOP that rank, and continue it after the duration, or when all others have ended")
         ->allow_extra_args(false)
         ->type_name("RANK@TIME[+DURATION]");
-    app.add_option("--hosts", options.hosts,
-                   "spread the ranks, in blocks, over H simulated hosts (network namespaces)")
+    app.add_option("--hosts", options.hosts, "spread the ranks, in blocks, over H simulated hosts (network namespaces)")
         ->check(CLI::Range(1U, kMaxHosts))
         ->type_name("H");
-    app.add_option("--timeout", timeout,
-                   "end everything after S seconds (or a time with a unit) and exit with 124")
+    app.add_option("--timeout", timeout, "end everything after S seconds (or a time with a unit) and exit with 124")
         ->type_name("S");
     app.add_flag("--tag-output", options.tag_output, "begin every line that rank R prints with [R]");
     app.add_option("--bind", bind, "core (default): pin rank R to core R mod cores; none: do not")
@@ -172,11 +165,9 @@ ParseResult parse_options(int argc, char** argv) {
         const std::string unknown = rest.empty() ? std::string() : take_command(rest, command);
         return bad(unknown.empty() ? std::string(error.what()) : unknown);
     }
-    if (const auto reason = take_command(app.remaining(), options.command); !reason.empty())
-        return bad(reason);
+    if (const auto reason = take_command(app.remaining(), options.command); !reason.empty()) return bad(reason);
     options.bind_to_cores = bind == "core";
-    for (const auto& [texts, kind] :
-         {std::pair{&kills, Fault::Kind::kill}, std::pair{&stops, Fault::Kind::stop}}) {
+    for (const auto& [texts, kind] : {std::pair{&kills, Fault::Kind::kill}, std::pair{&stops, Fault::Kind::stop}}) {
         for (const auto& text : *texts) {
             Fault fault;
             if (const auto reason = parse_fault(text, kind, fault); !reason.empty()) return bad(reason);
@@ -187,8 +178,7 @@ ParseResult parse_options(int argc, char** argv) {
         options.timeout_ns = parse_duration(timeout);
         if (!options.timeout_ns) options.timeout_ns = parse_duration(timeout + "s");
         if (!options.timeout_ns || *options.timeout_ns == 0) {
-            return bad(fmt::format("--timeout {}: expected seconds, or a time with a unit as in 90s or 2m",
-                                   timeout));
+            return bad(fmt::format("--timeout {}: expected seconds, or a time with a unit as in 90s or 2m", timeout));
         }
     }
     if (const auto reason = check(options); !reason.empty()) return bad(reason);

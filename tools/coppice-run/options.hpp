@@ -15,7 +15,7 @@ struct Fault {
     Kind kind = Kind::kill;
     std::uint32_t rank = 0;
     std::uint64_t at_ns = 0;
-    bool from_start = false;  // "3@start+5ms": counted from the start of the ranks in any case
+    bool from_start = false;                   // "3@start+5ms": counted from the start of the ranks in any case
     std::optional<std::uint64_t> duration_ns;  // of a stop; without, until all other ranks have ended
 };
 

@@ -83,8 +83,8 @@ void set_environment(const StartPlan& plan, std::uint32_t rank) {
 }
 
 // In the child: becomes the rank. Returns only as a failure.
-ChildFailure become_rank(const StartPlan& plan, std::uint32_t rank, pid_t launcher, int gate,
-                         const Pipe& output, const Pipe& errors, const std::vector<int>& cores) {
+ChildFailure become_rank(const StartPlan& plan, std::uint32_t rank, pid_t launcher, int gate, const Pipe& output,
+                         const Pipe& errors, const std::vector<int>& cores) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
     if (plan.options.bind_to_cores) pin(rank, cores);
     set_environment(plan, rank);
@@ -118,22 +118,21 @@ ChildFailure become_rank(const StartPlan& plan, std::uint32_t rank, pid_t launch
 
 StartError describe(const ChildFailure& failure, const std::string& program) {
     if (failure.step == ChildFailure::Step::join_host) {
-        return {1, fmt::format("rank {} cannot join its simulated host: {}", failure.rank,
-                               strerror(failure.reason))};
+        return {1, fmt::format("rank {} cannot join its simulated host: {}", failure.rank, strerror(failure.reason))};
     }
     if (failure.reason == ENOENT) {
         const bool has_path = program.find('/') != std::string::npos;
-        return {127, fmt::format("cannot run '{}': {}", program,
-                                 has_path ? "no such file (or its interpreter or loader is missing)"
-                                          : "no such program in PATH (a program of this directory is ./" +
-                                                program + ")")};
+        return {127,
+                fmt::format("cannot run '{}': {}", program,
+                            has_path ? "no such file (or its interpreter or loader is missing)"
+                                     : "no such program in PATH (a program of this directory is ./" + program + ")")};
     }
     return {126, fmt::format("cannot run '{}': {}", program, strerror(failure.reason))};
 }
 
 StartError out_of(const StartPlan& plan, std::uint32_t rank, const char* what, const char* remedy) {
-    return {1, fmt::format("only {} of {} ranks could be started: {}: {} ({})", rank, plan.options.ranks,
-                           what, strerror(errno), remedy)};
+    return {1, fmt::format("only {} of {} ranks could be started: {}: {} ({})", rank, plan.options.ranks, what,
+                           strerror(errno), remedy)};
 }
 
 }  // namespace
@@ -152,8 +151,7 @@ tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& pl
             return tl::unexpected(out_of(plan, rank, "pipe", "see `ulimit -n`"));
         }
         const pid_t pid = ::fork();
-        if (pid < 0)
-            return tl::unexpected(out_of(plan, rank, "fork", "see `ulimit -u` and the memory that is free"));
+        if (pid < 0) return tl::unexpected(out_of(plan, rank, "fork", "see `ulimit -u` and the memory that is free"));
         if (pid == 0) {
             gate.close_write();
             const auto failure = become_rank(plan, rank, launcher, gate.read, output, errors, cores);

@@ -27,12 +27,11 @@ struct RankStart {
 struct StartPlan {
     const Options& options;
     const SignalState& signals;
-    std::string launcher_path;     // COPPICE_LAUNCHER
-    const Hosts* hosts = nullptr;  // with --hosts
-    rlimit descriptors{};          // RLIMIT_NOFILE as the ranks shall have it
-    std::function<void(std::uint32_t, pid_t)>
-        started;                           // told of each process before any of them runs PROGRAM
-    std::function<void()> before_release;  // called when all exist, before any of them runs PROGRAM
+    std::string launcher_path;                          // COPPICE_LAUNCHER
+    const Hosts* hosts = nullptr;                       // with --hosts
+    rlimit descriptors{};                               // RLIMIT_NOFILE as the ranks shall have it
+    std::function<void(std::uint32_t, pid_t)> started;  // told of each process before any of them runs PROGRAM
+    std::function<void()> before_release;               // called when all exist, before any of them runs PROGRAM
 };
 
 // What start_ranks() could not do, with the launcher's exit code for it.

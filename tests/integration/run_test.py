@@ -1,0 +1,481 @@
+"""coppice-run with real processes: what it starts, what it kills, how it ends, and that nothing is left behind."""
+
+import ctypes
+import glob
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+RUN, RANK = (os.path.abspath(path) for path in sys.argv[1:3])
+DEADLINE = 60
+
+
+def wait_for(condition, what):
+    until = time.monotonic() + DEADLINE
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > until:
+            raise AssertionError(f"waited {DEADLINE} s in vain: {what}")
+        time.sleep(0.005)
+
+
+def environment():
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
+    return clean
+
+
+def run(*arguments, stdin=subprocess.DEVNULL, **options):
+    """Runs coppice-run to its end; the result has returncode, stdout, stderr."""
+    return subprocess.run([RUN, *arguments], stdin=stdin, capture_output=True, text=True, timeout=2 * DEADLINE,
+                          env=environment(), **options)
+
+
+def alive(pid):
+    """False when the process is gone or a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def processes_with(mark):
+    """Living processes that have this string in their environment: what was started from here, wherever it went."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and alive(entry):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if mark.encode() in file.read():
+                        found.append(int(entry))
+            except OSError:
+                pass
+    return found
+
+
+class Running:
+    """coppice-run in the background, in a process group of its own, marked so that its processes can be found."""
+
+    number = 0
+
+    def __init__(self, *arguments):
+        Running.number += 1
+        self.mark = f"coppice-test-{os.getpid()}-{Running.number}"
+        self.out = tempfile.TemporaryFile("w+")
+        self.err = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([RUN, *arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
+                                        env=environment() | {"TEST_MARK": self.mark}, process_group=0)
+
+    def text(self, file):
+        file.seek(0)
+        return file.read()
+
+    @property
+    def stdout(self):
+        return self.text(self.out)
+
+    @property
+    def stderr(self):
+        return self.text(self.err)
+
+    def wait_for_output(self, part, times=1):
+        wait_for(lambda: self.stdout.count(part) >= times or self.process.poll() is not None, f"output '{part}'")
+        assert self.stdout.count(part) >= times, (self.stdout, self.stderr)
+
+    def wait(self):
+        return self.process.wait(2 * DEADLINE)
+
+    def assert_nothing_left(self):
+        wait_for(lambda: not processes_with(self.mark), f"end of all processes, left: {processes_with(self.mark)}")
+
+    def close(self):
+        self.process.poll()
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.wait()
+        for pid in processes_with(self.mark):
+            os.kill(pid, signal.SIGKILL)
+        self.out.close()
+        self.err.close()
+
+
+class LauncherTest(unittest.TestCase):
+    def start(self, *arguments):
+        running = Running(*arguments)
+        self.addCleanup(running.close)
+        return running
+
+
+class Arguments(LauncherTest):
+    def refused(self, *arguments, says):
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn(says, result.stderr)
+        self.assertIn("--help", result.stderr)
+        for line in result.stderr.splitlines():
+            self.assertTrue(line.startswith("coppice-run: "), line)
+
+    def test_help_has_examples(self):
+        result = run("--help")
+        self.assertEqual(result.returncode, 0)
+        for part in ("--kill", "--stop", "--hosts", "--timeout", "--tag-output", "--bind", "Examples:"):
+            self.assertIn(part, result.stdout)
+
+    def test_version(self):
+        result = run("--version")
+        self.assertEqual((result.returncode, bool(re.match(r"coppice-run \d+\.\d+\.\d+\n", result.stdout))), (0, True))
+
+    def test_mistakes_are_named(self):
+        self.refused("-n", "2", says="no PROGRAM")
+        self.refused("true", says="--ranks")
+        self.refused("-n", "0", "true", says="not in range")
+        self.refused("-n", "many", "true", says="many")
+        self.refused("-n", "2", "--frobnicate", "true", says="unknown option '--frobnicate'")
+        self.refused("--frobnicate", says="unknown option '--frobnicate'")
+        self.refused("-n", "2", "--kill", "1", "true", says="RANK@TIME")
+        self.refused("-n", "2", "--kill", "x@1s", "true", says="RANK@TIME")
+        self.refused("-n", "2", "--kill", "1@3", "true", says="'3' is no time")
+        self.refused("-n", "2", "--kill", "1@-3s", "true", says="is no time")
+        self.refused("-n", "2", "--kill", "1@3s+1s", "true", says="is no time")
+        self.refused("-n", "2", "--kill", "2@3s", "true", says="outside of 0…1")
+        self.refused("-n", "2", "--stop", "7@3s", "true", says="outside of 0…1")
+        self.refused("-n", "2", "--stop", "1@3s+x", "true", says="is no duration")
+        self.refused("-n", "2", "--timeout", "soon", "true", says="--timeout")
+        self.refused("-n", "2", "--timeout", "0", "true", says="--timeout")
+        self.refused("-n", "2", "--bind", "socket", "true", says="socket")
+        self.refused("-n", "2", "--hosts", "3", "true", says="only 2 ranks")
+
+    def test_options_end_at_the_program(self):
+        result = run("-n", "1", "echo", "5", "-n", "--kill", "--help", "--", "x")
+        self.assertEqual((result.returncode, result.stdout), (0, "5 -n --kill --help -- x\n"))
+        result = run("-n", "1", "--", "echo", "--", "y")
+        self.assertEqual((result.returncode, result.stdout), (0, "-- y\n"))
+
+
+class Endings(LauncherTest):
+    def test_zero_when_all_ranks_exit_with_zero(self):
+        result = run("-n", "5", "true")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_a_failing_rank_is_named_and_its_code_returned(self):
+        result = run("-n", "4", "sh", "-c", "[ $COPPICE_RANK != 2 ] || exit 42")
+        self.assertEqual(result.returncode, 42)
+        self.assertRegex(result.stderr, r"^coppice-run: rank 2 \(pid \d+\) exited with code 42\n$")
+
+    def test_a_crash_is_128_plus_the_signal(self):
+        result = run("-n", "3", "sh", "-c", "[ $COPPICE_RANK != 1 ] || kill -SEGV $$")
+        self.assertEqual(result.returncode, 128 + signal.SIGSEGV)
+        self.assertRegex(result.stderr, r"rank 1 \(pid \d+\) was killed by signal 11 \(Segmentation fault\)")
+
+    def test_every_failing_rank_is_named(self):
+        result = run("-n", "3", "sh", "-c", "exit $((COPPICE_RANK + 3))")
+        self.assertIn(result.returncode, (3, 4, 5))
+        for rank in range(3):
+            self.assertRegex(result.stderr, rf"rank {rank} \(pid \d+\) exited with code {rank + 3}")
+
+    def test_a_program_that_is_not_there(self):
+        for name in ("no-such-program", "./no-such-program"):
+            result = run("-n", "3", name)
+            self.assertEqual(result.returncode, 127)
+            self.assertIn(f"cannot run '{name}'", result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.assertEqual(run("-n", "2", "/etc/passwd").returncode, 126)
+
+    def test_timeout_names_who_is_still_running(self):
+        result = run("-n", "3", "--timeout", "1", "sh", "-c", "[ $COPPICE_RANK = 1 ] || exec sleep 1000")
+        self.assertEqual(result.returncode, 124)
+        self.assertIn("timeout after 1 s; still running: ranks 0, 2", result.stderr)
+
+    def test_timeout_also_ends_ranks_that_do_not_want_to(self):
+        script = "trap '' TERM; echo deaf; while :; do sleep 0.1; done"
+        running = self.start("-n", "2", "--timeout", "1s", "sh", "-c", script)
+        self.assertEqual(running.wait(), 124)
+        running.assert_nothing_left()
+
+    def test_ranks_that_cannot_be_forked_are_an_error_and_leave_nothing(self):
+        if os.geteuid() != 0:
+            self.skipTest("the test needs another user's limit on processes")
+        user = 65533
+        # The limit counts what the user has everywhere, so it starts from there.
+        used = sum(os.stat(path).st_uid == user for path in glob.glob("/proc/[0-9]*") if os.path.exists(path))
+        limit = (used + 10, used + 10)
+        try:
+            result = subprocess.run([RUN, "-n", "50", "sleep", "1000"], capture_output=True, text=True,
+                                    timeout=DEADLINE, env=environment(), cwd="/", check=False, user=user, group=user,
+                                    extra_groups=[], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, limit))
+        except PermissionError:
+            self.skipTest("another user cannot reach the program here")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, r"only \d+ of 50 ranks could be started: fork: .*ulimit -u")
+
+
+class Ranks(LauncherTest):
+    def test_environment(self):
+        script = "echo $COPPICE_RANK/$COPPICE_SIZE $COPPICE_LOCAL_RANK/$COPPICE_LOCAL_SIZE ${COPPICE_HOST-none}"
+        result = run("-n", "3", "sh", "-c", script)
+        self.assertEqual(sorted(result.stdout.splitlines()), [f"{r}/3 {r}/3 none" for r in range(3)])
+
+    def test_one_session_and_process_group_for_all(self):
+        result = run("-n", "3", "python3", "-c", "import os; os.write(1, f'{os.getsid(0)} {os.getpgid(0)}\\n'.encode())",
+                     process_group=0)
+        self.assertEqual(len(set(result.stdout.splitlines())), 1)
+        self.assertEqual(result.stdout.split()[0], str(os.getsid(0)))
+
+    def test_pinned_round_robin_unless_told_not_to(self):
+        cores = sorted(os.sched_getaffinity(0))
+        program = ("python3", "-c", "import os; print(sorted(os.sched_getaffinity(0)))")
+        result = run("-n", "5", "--tag-output", *program)
+        self.assertEqual(sorted(result.stdout.splitlines()), [f"[{r}] [{cores[r % len(cores)]}]" for r in range(5)])
+        result = run("-n", "2", "--tag-output", "--bind", "none", *program)
+        self.assertEqual(sorted(result.stdout.splitlines()), [f"[{r}] {cores}" for r in range(2)])
+
+    def test_only_rank_0_has_the_standard_input(self):
+        with tempfile.TemporaryFile("w+") as file:
+            file.write("words")
+            file.seek(0)
+            result = run("-n", "3", "sh", "-c", "echo $COPPICE_RANK:$(cat)", stdin=file)
+        self.assertEqual(sorted(result.stdout.splitlines()), ["0:words", "1:", "2:"])
+
+    def test_signals_and_limits_are_as_the_launcher_found_them(self):
+        show = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ulimit -n"
+        bare = subprocess.run(["sh", "-c", show], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+        self.assertEqual(run("-n", "1", "sh", "-c", show).stdout, bare.stdout)
+
+    def test_tagged_output_loses_nothing(self):
+        script = "i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done; printf last; echo bad >&2; kill -9 $$"
+        result = run("-n", "3", "--tag-output", "sh", "-c", script)
+        lines = result.stdout.splitlines()
+        for rank in range(3):
+            mine = [line for line in lines if line.startswith(f"[{rank}] ")]
+            self.assertEqual(mine, [f"[{rank}] line {i}" for i in range(300)] + [f"[{rank}] last"])
+            self.assertIn(f"[{rank}] bad\n", result.stderr)
+        self.assertEqual(len(lines), 903)
+
+
+class Exchange(LauncherTest):
+    def test_sixteen_ranks_several_rounds(self):
+        result = run("-n", "16", RANK, "exchange", "10")
+        self.assertEqual((result.returncode, result.stdout), (0, "exchanged, dead: 0\n" * 16), result.stderr)
+
+    def test_ranks_that_never_call_and_end_count_as_dead(self):
+        result = run("-n", "6", "sh", "-c", f"[ $COPPICE_RANK = 4 ] || exec {RANK} exchange")
+        self.assertEqual((result.returncode, result.stdout), (0, "exchanged, dead: 1\n" * 5), result.stderr)
+
+    def test_wrapped_by_shells_and_one_program_after_the_other(self):
+        result = run("-n", "4", "sh", "-c", f"sh -c '{RANK} exchange; {RANK} exchange; true'; {RANK} exchange; true")
+        self.assertEqual((result.returncode, result.stdout), (0, "exchanged, dead: 0\n" * 12), result.stderr)
+
+    def test_garbage_is_dropped_and_counted(self):
+        result = run("-n", "3", RANK, "garbage")
+        self.assertEqual((result.returncode, result.stdout), (0, "exchanged, dead: 0\n" * 3), result.stderr)
+        self.assertIn("dropped 3 connections", result.stderr)
+
+
+class Faults(LauncherTest):
+    def test_a_rank_killed_on_purpose_is_no_failure(self):
+        running = self.start("-n", "4", "--kill", "2@100ms", "sh", "-c",
+                             "[ $COPPICE_RANK = 2 ] && sleep 1000; exit 0")
+        self.assertEqual(running.wait(), 0)
+        self.assertRegex(running.stderr, r"^coppice-run: killed rank 2 \(pid \d+\) at 100 ms\n$")
+        running.assert_nothing_left()
+
+    def test_kills_count_from_the_first_exchange(self):
+        # Rank 0 calls when it is told to. The kill at 0 must not come before.
+        with tempfile.TemporaryDirectory() as directory:
+            gate = f"{directory}/gate"
+            running = self.start("-n", "2", "--kill", "1@0", "sh", "-c",
+                                 f"[ $COPPICE_RANK = 1 ] || while ! [ -e {gate} ]; do sleep 0.01; done; exec {RANK} stay")
+            # Connected and waiting for rank 0, rank 1 is not killed; a while later it still lives.
+            time.sleep(1.5)
+            self.assertEqual(running.stderr, "")
+            with open(gate, "w", encoding="utf-8"):
+                pass
+            wait_for(lambda: "killed rank 1" in running.stderr, "the kill")
+            running.wait_for_output("ready")
+            running.process.send_signal(signal.SIGTERM)
+            self.assertEqual(running.wait(), 128 + signal.SIGTERM)
+
+    def test_kills_may_count_from_the_start(self):
+        running = self.start("-n", "3", "--kill", "1@start+0", RANK, "exchange")
+        self.assertEqual(running.wait(), 0)
+        self.assertTrue("killed rank 1" in running.stderr or "rank 1 had ended before" in running.stderr)
+
+    def test_what_a_killed_rank_had_started_dies_with_it(self):
+        running = self.start("-n", "2", "--kill", "1@100ms", "sh", "-c",
+                             "[ $COPPICE_RANK = 1 ] || exit 0; sleep 1000 | sleep 1000")
+        self.assertEqual(running.wait(), 0)
+        running.assert_nothing_left()
+
+    def test_a_kill_that_comes_too_late_is_warned_of(self):
+        result = run("-n", "2", "--kill", "1@1h", "sh", "-c", "exit $COPPICE_RANK")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("warning: rank 1 had ended before it could be killed at 3600 s", result.stderr)
+
+    def test_a_stopped_rank_is_continued_after_its_duration(self):
+        running = self.start("-n", "2", "--stop", "1@50ms+200ms", RANK, "stay")
+        running.wait_for_output("ready", 2)
+        wait_for(lambda: "continued rank 1" in running.stderr, "the continuation")
+        self.assertRegex(running.stderr, r"stopped rank 1 \(pid \d+\) at 50 ms\ncoppice-run: continued rank 1")
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.wait(), 128 + signal.SIGTERM)
+
+    def test_a_stopped_rank_is_continued_when_all_others_have_ended(self):
+        with tempfile.TemporaryDirectory() as directory:
+            gate = f"{directory}/gate"
+            running = self.start("-n", "3", "--stop", "1@start+0", "sh", "-c",
+                                 f"while ! [ -e {gate} ]; do sleep 0.01; done")
+            wait_for(lambda: "stopped rank 1" in running.stderr, "the stop")
+            pid = re.search(r"stopped rank 1 \(pid (\d+)\)", running.stderr).group(1)
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                self.assertEqual(file.read().rpartition(")")[2].split()[0], "T")
+            with open(gate, "w", encoding="utf-8"):
+                pass
+            self.assertEqual(running.wait(), 0)
+            self.assertIn("as all others have ended", running.stderr)
+
+
+class NothingLeft(LauncherTest):
+    # A rank with a child that has left its session, and one that ignores signals.
+    SCRIPT = (f"trap '' INT TERM HUP; setsid sleep 1000 & {RANK} stay & wait")
+
+    def started(self, *options):
+        before = set(glob.glob("/tmp/coppice-*"))
+        running = self.start("-n", "3", *options, "sh", "-c", self.SCRIPT)
+        running.wait_for_output("ready", 3)
+        self.assertEqual(set(glob.glob("/tmp/coppice-??????")) - before, set())
+        return running
+
+    def test_after_sigint_sigterm_and_sighup(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                running = self.started()
+                running.process.send_signal(number)
+                self.assertEqual(running.wait(), 128 + number)
+                self.assertIn("ending 3 ranks", running.stderr)
+                running.assert_nothing_left()
+
+    def test_after_ctrl_c_for_the_whole_process_group(self):
+        running = self.start("-n", "3", RANK, "stay")
+        running.wait_for_output("ready", 3)
+        os.killpg(running.process.pid, signal.SIGINT)
+        self.assertEqual(running.wait(), 128 + signal.SIGINT)
+        running.assert_nothing_left()
+
+    def test_after_sigkill_of_the_launcher(self):
+        running = self.started()
+        running.process.kill()
+        running.wait()
+        running.assert_nothing_left()
+
+    def test_after_sigkill_of_the_launchers_working_process(self):
+        running = self.started()
+        children = [pid for pid in processes_with(running.mark)
+                    if os.path.realpath(f"/proc/{pid}/exe") == RUN and pid != running.process.pid]
+        self.assertEqual(len(children), 1)
+        os.kill(children[0], signal.SIGKILL)
+        self.assertEqual(running.wait(), 128 + signal.SIGKILL)
+        running.assert_nothing_left()
+
+    def test_after_a_normal_end_with_a_forgotten_child(self):
+        running = self.start("-n", "2", "sh", "-c", "setsid sleep 1000 &")
+        self.assertEqual(running.wait(), 0)
+        running.assert_nothing_left()
+
+
+class Hosts(LauncherTest):
+    """--hosts, once as this user and, when this user is root, once as nobody through a user namespace."""
+
+    def users(self):
+        users = [[]]
+        if os.geteuid() == 0:
+            users.append(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
+        return users
+
+    def run_hosts(self, user, *arguments):
+        result = subprocess.run([*user, RUN, *arguments], capture_output=True, text=True, timeout=2 * DEADLINE,
+                                stdin=subprocess.DEVNULL, env=environment(), cwd="/", check=False)
+        if result.returncode in (126, 127):
+            self.skipTest("another user cannot reach the program here")
+        if "lets user" in result.stderr:
+            self.skipTest(result.stderr.strip())
+        return result
+
+    def setUp(self):
+        if not any(os.access(f"{path}/ip", os.X_OK) for path in ("/usr/sbin", "/sbin", "/usr/bin", "/bin")):
+            self.skipTest("the program ip (iproute2) is not installed")
+
+    def test_ranks_have_interfaces_of_their_own_and_reach_each_other(self):
+        for user in self.users():
+            with self.subTest(user):
+                result = self.run_hosts(user, "-n", "7", "--hosts", "3", RANK, "tcp")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                lines = sorted(result.stdout.splitlines())
+                self.assertEqual([line.rpartition(" ")[0] for line in lines],
+                                 ["host0 veth0 10.99.0.1"] * 3 + ["host1 veth1 10.99.0.2"] * 2 +
+                                 ["host2 veth2 10.99.0.3"] * 2)
+                spaces = {line.split()[0]: line.split()[-1] for line in lines}
+                self.assertEqual(len(set(spaces.values())), 3)
+                self.assertNotIn(os.readlink("/proc/self/ns/net"), spaces.values())
+                self.assertEqual({line.split()[-1] for line in lines}, set(spaces.values()))
+
+    def test_local_ranks_are_counted_per_host(self):
+        script = "echo $COPPICE_RANK $COPPICE_HOST $COPPICE_LOCAL_RANK/$COPPICE_LOCAL_SIZE"
+        result = self.run_hosts([], "-n", "5", "--hosts", "2", "sh", "-c", script)
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         ["0 host0 0/3", "1 host0 1/3", "2 host0 2/3", "3 host1 0/2", "4 host1 1/2"], result.stderr)
+
+    def test_ids_stay_what_they_are(self):
+        for user in self.users():
+            with self.subTest(user):
+                expected = subprocess.run([*user, "id", "-u"], capture_output=True, text=True, check=True).stdout
+                result = self.run_hosts(user, "-n", "1", "--hosts", "1", "id", "-u")
+                self.assertEqual((result.returncode, result.stdout), (0, expected), result.stderr)
+
+    def test_namespaces_and_cables_vanish(self):
+        with open("/proc/net/dev", encoding="utf-8") as file:
+            before = [line.split(":")[0] for line in file]
+        for end in ("normal", signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(end):
+                running = self.start("-n", "4", "--hosts", "2", RANK, "stay")
+                wait_for(lambda: running.stdout.count("ready") >= 4 or running.process.poll() is not None, "start")
+                if "lets user" in running.stderr:
+                    self.skipTest(running.stderr.strip())
+                pids = processes_with(running.mark)
+                spaces = {os.readlink(f"/proc/{pid}/ns/net") for pid in pids} - {os.readlink("/proc/self/ns/net")}
+                self.assertEqual(len(spaces), 3)  # two hosts and the bridge
+                if end == "normal":
+                    for pid in pids:
+                        if os.path.realpath(f"/proc/{pid}/exe") == RANK:
+                            os.kill(pid, signal.SIGKILL)
+                else:
+                    running.process.send_signal(end)
+                running.wait()
+                running.assert_nothing_left()
+                wait_for(lambda: not spaces & self.namespaces_in_use(), "the end of the namespaces")
+        with open("/proc/net/dev", encoding="utf-8") as file:
+            self.assertEqual([line.split(":")[0] for line in file], before)
+
+    @staticmethod
+    def namespaces_in_use():
+        found = set()
+        for link in glob.glob("/proc/[0-9]*/ns/net") + glob.glob("/proc/[0-9]*/fd/*"):
+            try:
+                found.add(os.readlink(link))
+            except OSError:
+                pass
+        return found
+
+
+if __name__ == "__main__":
+    # Orphans of launchers that are killed here shall come to this process, not stay unreaped with another.
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
