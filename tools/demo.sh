@@ -27,8 +27,8 @@ if ! ninja -C "$build" tools/coppice-run bench/coppice-perf >"$scratch/build.log
 fi
 
 hosts=2
-if ! "$run" -n 2 --hosts 2 --timeout 60 true >"$scratch/hosts.log" 2>&1; then
-  echo "This machine does not let us make network namespaces, so all ranks run on one host. The reason:"
+if ! "$run" -n 2 --hosts 2 --timeout 60 "$perf" broadcast -n 10 -w 0 >"$scratch/hosts.log" 2>&1; then
+  echo "Two hosts cannot be simulated on this machine, so all ranks run on one. The reason:"
   sed 's/^/  /' "$scratch/hosts.log"
   hosts=1
 fi
