@@ -205,7 +205,8 @@ class Endings(LauncherTest):
             self.skipTest("the test needs another user's limit on processes")
         user = 65533
         # The limit counts what the user has everywhere, so it starts from there.
-        used = sum(os.stat(path).st_uid == user for path in glob.glob("/proc/[0-9]*") if os.path.exists(path))
+        used = subprocess.run(["find", "/proc", "-maxdepth", "1", "-uid", str(user)], capture_output=True, text=True,
+                              check=False).stdout.count("\n")
         limit = (used + 10, used + 10)
         try:
             result = subprocess.run([RUN, "-n", "50", "sleep", "1000"], capture_output=True, text=True,
@@ -281,7 +282,7 @@ class Exchange(LauncherTest):
 
 class Faults(LauncherTest):
     def test_a_rank_killed_on_purpose_is_no_failure(self):
-        running = self.start("-n", "4", "--kill", "2@100ms", "sh", "-c",
+        running = self.start("-n", "4", "--kill", "2@start+100ms", "sh", "-c",
                              "[ $COPPICE_RANK = 2 ] && sleep 1000; exit 0")
         self.assertEqual(running.wait(), 0)
         self.assertRegex(running.stderr, r"^coppice-run: killed rank 2 \(pid \d+\) at 100 ms\n$")
@@ -291,10 +292,10 @@ class Faults(LauncherTest):
         # Rank 0 calls when it is told to. The kill at 0 must not come before.
         with tempfile.TemporaryDirectory() as directory:
             gate = f"{directory}/gate"
-            running = self.start("-n", "2", "--kill", "1@0", "sh", "-c",
+            running = self.start("-n", "2", "--kill", "1@joined+0", "sh", "-c",
                                  f"[ $COPPICE_RANK = 1 ] || while ! [ -e {gate} ]; do sleep 0.01; done; exec {RANK} stay")
-            # Connected and waiting for rank 0, rank 1 is not killed; a while later it still lives.
-            time.sleep(1.5)
+            # Rank 1 waits for rank 0 and is not killed; a while later it still lives.
+            time.sleep(0.5)
             self.assertEqual(running.stderr, "")
             with open(gate, "w", encoding="utf-8"):
                 pass
@@ -303,13 +304,18 @@ class Faults(LauncherTest):
             running.process.send_signal(signal.SIGTERM)
             self.assertEqual(running.wait(), 128 + signal.SIGTERM)
 
+    def test_kills_count_from_the_start_when_nobody_exchanges_anything(self):
+        running = self.start("-n", "2", "--kill", "1@1ms", "sh", "-c", "[ $COPPICE_RANK = 0 ] || sleep 1000")
+        self.assertEqual(running.wait(), 0)
+        self.assertRegex(running.stderr, r"killed rank 1 \(pid \d+\) at 1 ms")
+
     def test_kills_may_count_from_the_start(self):
         running = self.start("-n", "3", "--kill", "1@start+0", RANK, "exchange")
         self.assertEqual(running.wait(), 0)
         self.assertTrue("killed rank 1" in running.stderr or "rank 1 had ended before" in running.stderr)
 
     def test_what_a_killed_rank_had_started_dies_with_it(self):
-        running = self.start("-n", "2", "--kill", "1@100ms", "sh", "-c",
+        running = self.start("-n", "2", "--kill", "1@start+100ms", "sh", "-c",
                              "[ $COPPICE_RANK = 1 ] || exit 0; sleep 1000 | sleep 1000")
         self.assertEqual(running.wait(), 0)
         running.assert_nothing_left()
@@ -425,6 +431,13 @@ class Hosts(LauncherTest):
                 self.assertEqual(len(set(spaces.values())), 3)
                 self.assertNotIn(os.readlink("/proc/self/ns/net"), spaces.values())
                 self.assertEqual({line.split()[-1] for line in lines}, set(spaces.values()))
+
+    def test_sys_shows_the_interfaces_of_the_rank(self):
+        for user in self.users():
+            with self.subTest(user):
+                result = self.run_hosts(user, "-n", "2", "--hosts", "2", "--tag-output", "ls", "/sys/class/net")
+                self.assertEqual(sorted(result.stdout.splitlines()),
+                                 ["[0] lo", "[0] veth0", "[1] lo", "[1] veth1"], result.stderr)
 
     def test_local_ranks_are_counted_per_host(self):
         script = "echo $COPPICE_RANK $COPPICE_HOST $COPPICE_LOCAL_RANK/$COPPICE_LOCAL_SIZE"

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -202,7 +203,14 @@ Result<void> Hosts::cable() {
 }
 
 int Hosts::join(std::uint32_t rank) const {
-    return ::setns(descriptors_[place(rank).host], CLONE_NEWNET) == 0 ? 0 : errno;
+    if (::setns(descriptors_[place(rank).host], CLONE_NEWNET) != 0) return errno;
+    // A mounted sysfs shows the interfaces of the namespace in which it was mounted, and UCX looks for them there. So
+    // each rank has a /sys of its own; all other mounts stay common. Where that is forbidden (some containers), the rank
+    // still has its network, and programs that use system calls to look at it work.
+    if (::unshare(CLONE_NEWNS) != 0) return errno;
+    if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return errno;
+    ::mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV | MS_RDONLY, nullptr);
+    return 0;
 }
 
 void Hosts::drop_rights() const {

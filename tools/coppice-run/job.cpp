@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 // --kill and --stop count from the first complete exchange. A program of which no rank has called by then is
 // taken for one that never will; one that has called but does not get done is given longer.
-constexpr std::uint64_t kFirstCall = 1 * kSecond;
+constexpr std::uint64_t kFirstCall = 2 * kSecond;
 constexpr std::uint64_t kFirstExchange = 10 * kSecond;
 // Between SIGTERM and SIGKILL.
 constexpr std::uint64_t kGrace = 2 * kSecond;
@@ -234,16 +234,18 @@ void Job::fail_with(int exit_code) {
 }
 
 void Job::find_zero(std::uint64_t now) {
+    if (!joined_ns_ && server_->gathered()) joined_ns_ = now;
     if (zero_ns_) return;
-    if (server_->gathered()) {
-        zero_ns_ = now;
+    if (joined_ns_) {
+        zero_ns_ = joined_ns_;
     } else if (now >= start_ns_ + (server_->contacted() ? kFirstExchange : kFirstCall)) {
         zero_ns_ = start_ns_;
     }
 }
 
 std::uint64_t Job::due(const Fault& fault) const {
-    if (fault.from_start) return start_ns_ + fault.at_ns;
+    if (fault.origin == Fault::Origin::start) return start_ns_ + fault.at_ns;
+    if (fault.origin == Fault::Origin::joined) return joined_ns_ ? *joined_ns_ + fault.at_ns : UINT64_MAX;
     return zero_ns_ ? *zero_ns_ + fault.at_ns : UINT64_MAX;
 }
 

@@ -23,8 +23,9 @@ constexpr const char* kDescription =
 
 constexpr const char* kFooter =
     R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill and --stop count from the moment when
-all ranks have found each other (their first exchange is done), or from the start when the program never
-exchanges anything. "start+TIME" counts from the start in any case.
+all ranks have found each other (their first exchange is done), or from the start when no rank has called for
+an exchange within 2 s. "start+TIME" counts from the start in any case, "joined+TIME" from the first exchange
+however late it is.
 
 Exit code: 0 when every rank that was not killed on purpose exited with 0; else that of the first rank that
 failed (128 + signal if a signal ended it). 2: bad options. 124: --timeout. 126, 127: PROGRAM cannot be run.
@@ -49,8 +50,11 @@ std::string parse_fault(const std::string& text, Fault::Kind kind, Fault& fault)
     }
     std::string_view when = std::string_view(text).substr(at + 1);
     if (when.starts_with("start+")) {
-        fault.from_start = true;
+        fault.origin = Fault::Origin::start;
         when.remove_prefix(6);
+    } else if (when.starts_with("joined+")) {
+        fault.origin = Fault::Origin::joined;
+        when.remove_prefix(7);
     }
     if (const auto plus = when.find('+'); plus != std::string_view::npos && kind == Fault::Kind::stop) {
         fault.duration_ns = parse_duration(when.substr(plus + 1));

@@ -15,7 +15,12 @@ struct Fault {
     Kind kind = Kind::kill;
     std::uint32_t rank = 0;
     std::uint64_t at_ns = 0;
-    bool from_start = false;                   // "3@start+5ms": counted from the start of the ranks in any case
+    enum class Origin : std::uint8_t {
+        automatic,  // "3@5ms": from the first complete exchange, or from the start if there seems to be none
+        start,      // "3@start+5ms": from the start of the ranks
+        joined,     // "3@joined+5ms": from the first complete exchange, however late it is
+    };
+    Origin origin = Origin::automatic;
     std::optional<std::uint64_t> duration_ns;  // of a stop; without, until all other ranks have ended
 };
 

@@ -85,7 +85,6 @@ void set_environment(const StartPlan& plan, std::uint32_t rank) {
 // In the child: becomes the rank. Returns only as a failure.
 ChildFailure become_rank(const StartPlan& plan, std::uint32_t rank, pid_t launcher, int gate, const Pipe& output,
                          const Pipe& errors, const std::vector<int>& cores) {
-    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
     if (plan.options.bind_to_cores) pin(rank, cores);
     set_environment(plan, rank);
     ::setrlimit(RLIMIT_NOFILE, &plan.descriptors);
