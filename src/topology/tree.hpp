@@ -21,12 +21,11 @@ namespace coppice::topology {
 
 enum class TreeShape : std::uint8_t { kary, binomial, lame, optimal, chain, star };
 
-// interleaved: PPoPP'19 Definition 1 (also called so where the definition does not hold: optimal with o ∤ L).
-// in_order: depth-first numbering, to compare with; Figures 3 and 4, left. A tree that is not full is
-//  - binomial, Lamé, optimal: the full tree cut off at position P, so the largest subtree is the first
-//  child's and has
-//    the highest positions (children descend in send order);
-//  - k-ary: split as evenly as can be, children ascend in send order.
+// interleaved: PPoPP'19 Definition 1 (also called so for optimal with o ∤ L, where it does not hold).
+// in_order: depth-first numbering, to compare with; Figures 3 and 4, left. Where a tree is not full,
+//  - binomial, Lamé and optimal are the full tree cut off at position P: the first child has the largest
+//    subtree and the highest positions, so children descend in send order;
+//  - k-ary trees are split as evenly as can be, and children ascend in send order.
 enum class Numbering : std::uint8_t { interleaved, in_order };
 
 struct TreeSpec {

@@ -18,8 +18,7 @@ std::string known_list() {
         if (!list.empty()) list += ", ";
         list += name;
     }
-    return list + "; kary, lame, binomial and optimal (where O divides L) may end in " +
-           std::string(kInOrderSuffix);
+    return list + "; kary, lame, binomial and optimal (where O divides L) may end in " + std::string(kInOrderSuffix);
 }
 
 // A name that somebody typed, made fit for a message.
@@ -106,8 +105,8 @@ std::optional<std::string> reason_against(const TreeSpec& spec) {
             const std::uint32_t unit = std::gcd(spec.overhead, spec.latency);
             const std::uint64_t delay = 2ULL * (spec.overhead / unit) + spec.latency / unit;
             if (delay > kMaxLameOrder) {
-                return "for an optimal tree (2*O + L) / gcd(O, L) is " + std::to_string(delay) +
-                       ", more than " + std::to_string(kMaxLameOrder) + ": use coarser steps";
+                return "for an optimal tree (2*O + L) / gcd(O, L) is " + std::to_string(delay) + ", more than " +
+                       std::to_string(kMaxLameOrder) + ": use coarser steps";
             }
             if (in_order && spec.latency % spec.overhead != 0) {
                 return "an optimal tree has an in-order numbering only where O divides L";
@@ -137,8 +136,7 @@ tl::expected<TreeSpec, std::string> parse_tree(std::string_view text) {
     spec.shape = *shape;
     std::optional<std::string_view> parameters;
     if (colon != std::string_view::npos) parameters = rest.substr(colon + 1);
-    if (!parse_parameters(spec, parameters))
-        return refuse(text, "its parameters are not what this shape takes");
+    if (!parse_parameters(spec, parameters)) return refuse(text, "its parameters are not what this shape takes");
     if (const auto reason = reason_against(spec)) return refuse(text, *reason);
     return spec;
 }

@@ -44,8 +44,7 @@ TEST(Ring, does_not_overflow_in_the_largest_group) {
     EXPECT_EQ(left_neighbour(Position{0}, kMaxProcesses - 1, kMaxProcesses), Position{1});
     EXPECT_EQ(distance_right(last, Position{0}, kMaxProcesses), 1U);
     EXPECT_EQ(distance_right(Position{0}, last, kMaxProcesses), kMaxProcesses - 1);
-    EXPECT_EQ(ring_reach(kMaxProcesses, UINT32_MAX, false),
-              (RingReach{kMaxProcesses / 2 - 1, kMaxProcesses / 2}));
+    EXPECT_EQ(ring_reach(kMaxProcesses, UINT32_MAX, false), (RingReach{kMaxProcesses / 2 - 1, kMaxProcesses / 2}));
 }
 
 TEST(Ring, rotation_puts_any_root_at_position_0_and_comes_back) {

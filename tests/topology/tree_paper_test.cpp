@@ -274,8 +274,7 @@ TEST(TreePaper, the_optimal_tree_colors_as_many_as_can_be_colored_by_any_time) {
                 most.push_back(t < arrival ? 1 : most[t - overhead] + most[t - arrival]);
             }
             for (const std::uint32_t processes : {2U, 3U, 10U, 97U, 500U, 2000U}) {
-                const std::uint64_t reached =
-                    broadcast(tree(spec, processes), latency, overhead, {}).last_colored;
+                const std::uint64_t reached = broadcast(tree(spec, processes), latency, overhead, {}).last_colored;
                 EXPECT_GE(most[reached], processes) << to_string(spec);
                 EXPECT_LT(most[reached - 1], processes) << to_string(spec) << " over " << processes;
             }

@@ -17,10 +17,8 @@ TEST(TreeSpec, reads_every_form) {
               (TreeSpec{.shape = TreeShape::kary, .numbering = Numbering::in_order, .order = 4}));
     EXPECT_EQ(parse_tree("lame:3"), (TreeSpec{.shape = TreeShape::lame, .order = 3}));
     EXPECT_EQ(parse_tree("optimal"), (TreeSpec{.shape = TreeShape::optimal, .latency = 2, .overhead = 1}));
-    EXPECT_EQ(parse_tree("optimal:2,7"),
-              (TreeSpec{.shape = TreeShape::optimal, .latency = 7, .overhead = 2}));
-    EXPECT_EQ(parse_tree("optimal:inorder"),
-              (TreeSpec{.shape = TreeShape::optimal, .numbering = Numbering::in_order}));
+    EXPECT_EQ(parse_tree("optimal:2,7"), (TreeSpec{.shape = TreeShape::optimal, .latency = 7, .overhead = 2}));
+    EXPECT_EQ(parse_tree("optimal:inorder"), (TreeSpec{.shape = TreeShape::optimal, .numbering = Numbering::in_order}));
     EXPECT_EQ(parse_tree("chain"), (TreeSpec{.shape = TreeShape::chain}));
     EXPECT_EQ(parse_tree("star"), (TreeSpec{.shape = TreeShape::star}));
 }

@@ -28,16 +28,15 @@ inline Tree tree(std::string_view name, std::uint32_t processes) {
 // Those that Definition 1 holds for.
 inline const std::vector<std::string>& interleaved_trees() {
     static const std::vector<std::string> kNames = {
-        "kary:2",      "kary:3",      "kary:4",      "binomial",    "lame:2",
-        "lame:3",      "lame:5",      "optimal:1,0", "optimal:1,1", "optimal:1,2",
-        "optimal:2,4", "optimal:3,3", "optimal:1,5", "chain",       "star"};
+        "kary:2",      "kary:3",      "kary:4",      "binomial",    "lame:2",      "lame:3", "lame:5", "optimal:1,0",
+        "optimal:1,1", "optimal:1,2", "optimal:2,4", "optimal:3,3", "optimal:1,5", "chain",  "star"};
     return kNames;
 }
 
 inline const std::vector<std::string>& in_order_trees() {
-    static const std::vector<std::string> kNames = {
-        "kary:2:inorder", "kary:3:inorder", "kary:4:inorder", "binomial:inorder",
-        "lame:2:inorder", "lame:3:inorder", "lame:5:inorder", "optimal:1,2:inorder"};
+    static const std::vector<std::string> kNames = {"kary:2:inorder",   "kary:3:inorder",     "kary:4:inorder",
+                                                    "binomial:inorder", "lame:2:inorder",     "lame:3:inorder",
+                                                    "lame:5:inorder",   "optimal:1,2:inorder"};
     return kNames;
 }
 
@@ -52,8 +51,8 @@ inline std::vector<std::string> all_trees() {
     std::vector<std::string> names = interleaved_trees();
     for (const auto* more : {&in_order_trees(), &log_p_trees()})
         names.insert(names.end(), more->begin(), more->end());
-    for (const char* odd : {"kary:1", "kary:7", "kary:300", "kary:1:inorder", "lame:1", "lame:1:inorder",
-                            "lame:40", "lame:1000"}) {
+    for (const char* odd :
+         {"kary:1", "kary:7", "kary:300", "kary:1:inorder", "lame:1", "lame:1:inorder", "lame:40", "lame:1000"}) {
         names.emplace_back(odd);
     }
     return names;
