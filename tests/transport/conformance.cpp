@@ -153,19 +153,19 @@ void Member::leave() {
     barrier();
 }
 
-Conformance::Conformance() {
+Ranks::Ranks() {
     begin_again();
 }
 
-void Conformance::begin_again() {
+void Ranks::begin_again() {
     processes_.clear();
     memory_ = std::make_unique<SharedMemory>(sizeof(Stage));
 }
 
-void Conformance::start(std::uint32_t size, const Body& body, bool raw) {
+void Ranks::start(std::uint32_t size, const Body& body, bool raw) {
     for (std::uint32_t rank = 0; rank < size; ++rank)
         processes_.start([&, rank] {
-            Member member(*GetParam(), stage(), Rank{rank}, size);
+            Member member(factory(), stage(), Rank{rank}, size);
             if (!raw) member.meet();
             body(member);
             return 0;
@@ -173,29 +173,29 @@ void Conformance::start(std::uint32_t size, const Body& body, bool raw) {
     waited_.assign(size, false);
 }
 
-void Conformance::expect_well(std::size_t rank) {
+void Ranks::expect_well(std::size_t rank) {
     waited_[rank] = true;
     const Ending ending = processes_.wait(rank);
     EXPECT_TRUE(ending.well()) << "rank " << rank << ": " << ending.text();
 }
 
-void Conformance::expect_killed(std::size_t rank) {
+void Ranks::expect_killed(std::size_t rank) {
     waited_[rank] = true;
     const Ending ending = processes_.wait(rank);
     EXPECT_TRUE(ending.killed_by(SIGKILL)) << "rank " << rank << ": " << ending.text();
 }
 
-void Conformance::expect_all_well() {
+void Ranks::expect_all_well() {
     for (std::size_t rank = 0; rank < waited_.size(); ++rank)
         if (!waited_[rank]) expect_well(rank);
 }
 
-void Conformance::expect_all_well_but(std::size_t killed) {
+void Ranks::expect_all_well_but(std::size_t killed) {
     expect_killed(killed);
     expect_all_well();
 }
 
-void Conformance::await_word(std::size_t index, std::uint64_t least) {
+void Ranks::await_word(std::size_t index, std::uint64_t least) {
     const std::uint64_t deadline = now_ns() + kDeadlineNs;
     while (stage().words[index].load() < least && now_ns() < deadline)
         usleep(100);

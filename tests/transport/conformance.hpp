@@ -135,6 +135,8 @@ class Member {
     void barrier();
     // Leaves in peace: barrier, leave() until done.
     void leave();
+    // Destroys the transport; nothing but recorder and stage may be used after it.
+    void discard() { transport_.reset(); }
 
     Recorder recorder;
 
@@ -146,13 +148,16 @@ class Member {
     std::unique_ptr<Transport> transport_;
 };
 
-class Conformance : public ::testing::TestWithParam<Factory*> {
+// The ranks of one test. For the suite's own fixture, and for tests of one transport only.
+class Ranks {
   protected:
-    Conformance();
+    Ranks();
+    ~Ranks() = default;
+
+    virtual Factory& factory() = 0;
 
     using Body = std::function<void(Member&)>;
-    // Starts `size` ranks; each makes its transport, meets the others and runs `body`. `raw`: without
-    // meeting.
+    // Starts `size` ranks; each makes its transport, meets the others and runs `body`. `raw`: without meeting.
     void start(std::uint32_t size, const Body& body, bool raw = false);
     // Waits for all ranks that are left and expects that they end well.
     void expect_all_well();
@@ -169,6 +174,11 @@ class Conformance : public ::testing::TestWithParam<Factory*> {
     std::unique_ptr<SharedMemory> memory_;
     Processes processes_;
     std::vector<bool> waited_;
+};
+
+class Conformance : public ::testing::TestWithParam<Factory*>, protected Ranks {
+  protected:
+    Factory& factory() override { return *GetParam(); }
 };
 
 std::string factory_name(const ::testing::TestParamInfo<Factory*>& info);

@@ -1,53 +1,6 @@
-#include <cstring>
-
-#include "transport/shm/shm_transport.hpp"
 #include "transport/shm_factory.hpp"
 
 namespace coppice::testing {
-
-using namespace transport;
-
-Result<std::unique_ptr<Transport>> ShmFactory::make(Rank self, std::uint32_t size) {
-    ShmOptions options;
-    options.self = self;
-    options.group_size = size;
-    options.window = kWindow;
-    auto made = ShmTransport::create(options);
-    if (!made) return tl::unexpected(made.error());
-    return std::unique_ptr<Transport>(std::move(*made));
-}
-
-Bytes ShmFactory::of_other_version(Bytes address) {
-    const std::uint32_t other = shm::kVersion + 1;
-    std::memcpy(address.data() + 12, &other, sizeof other);  // behind magic and byte order
-    return address;
-}
-
-// Overwrites all that peers write to in this rank's segment, but for the claims of those who have one, and rings all bells.
-bool ShmFactory::send_garbage(Transport& transport) {
-    const auto address = shm::decode(Rank{0}, transport.address());
-    COPPICE_CHECK(address.has_value());
-    const shm::Layout layout(address->window, address->group_size, address->inboxes);
-    auto mapped = shm::map_peer(*address, layout);
-    COPPICE_CHECK(mapped.has_value());
-    std::byte* const base = mapped->mailroom.base();
-    auto& mail = *reinterpret_cast<shm::Mailroom*>(base);
-    const std::uint64_t claimed = mail.claimed.load();
-    const auto scribble = [](std::byte* at, std::size_t size, std::uint64_t seed) {
-        const Bytes bytes = pattern(seed, size);
-        std::memcpy(at, bytes.data(), size);
-    };
-    for (std::uint32_t inbox = 0; inbox < layout.inboxes; ++inbox) {
-        std::byte* const box = base + layout.inboxes_at - layout.mailroom_at + inbox * layout.inbox.stride;
-        scribble(box, layout.inbox.stride, 7 + inbox);
-        if (inbox >= claimed)
-            scribble(base + layout.claims_at - layout.mailroom_at + inbox * sizeof(shm::Claim), sizeof(shm::Claim),
-                     99 + inbox);
-    }
-    for (auto& bell : mail.doorbell)
-        bell.store(~std::uint64_t{0});
-    return true;
-}
 
 namespace {
 ShmFactory factory;

@@ -1,0 +1,205 @@
+// The fault interceptor, around a transport that only notes what it is asked for.
+#include "transport/faults.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <deque>
+
+#include "support/processes.hpp"
+#include "transport/idle.hpp"
+
+namespace coppice::testing {
+
+namespace {
+
+using namespace transport;
+
+struct Event {
+    Rank from;
+    int text = 0;  // -1: the failure
+};
+
+// Delivers the events that the test put there, one each poll.
+class FakeTransport final : public Transport {
+  public:
+    explicit FakeTransport(std::vector<int>& sent) : sent_(sent) {}
+    std::deque<Event> events;
+
+    const Capabilities& capabilities() const override { return capabilities_; }
+    Counters counters() const override { return {}; }
+    std::vector<std::byte> address() const override { return {}; }
+    Result<void> add_peer(Rank, std::span<const std::byte>) override { return {}; }
+    void watch(Rank) override {}
+    SendStatus send(Rank, std::span<const std::byte> header, std::span<const std::byte>, std::uint32_t*) override {
+        sent_.push_back(static_cast<int>(header[0]));
+        return SendStatus::sent;
+    }
+    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                     std::uint32_t* in_flight) override {
+        return send(to, header, payload, in_flight);
+    }
+    std::size_t poll(Receiver& receiver) override {
+        if (events.empty()) return 0;
+        const Event event = events.front();
+        events.pop_front();
+        const std::byte header[1] = {static_cast<std::byte>(event.text)};
+        if (event.text < 0)
+            receiver.peer_failed(event.from, FailureCause::obituary);
+        else
+            receiver.message(event.from, header, {}, 0);
+        return 1;
+    }
+    void release(Buffer) override {}
+    void fence(Rank) override {}
+    bool leave() override { return true; }
+
+  private:
+    Capabilities capabilities_;
+    std::vector<int>& sent_;
+};
+
+struct Log final : Receiver {
+    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte>, Buffer) override {
+        events.push_back({from, static_cast<int>(header[0])});
+        return false;
+    }
+    void peer_failed(Rank peer, FailureCause) override { events.push_back({peer, -1}); }
+    std::string text() const {
+        std::string all;
+        for (const Event& event : events)
+            all += std::to_string(event.from.value) + ":" + std::to_string(event.text) + " ";
+        return all;
+    }
+    std::vector<Event> events;
+};
+
+struct Rig {
+    explicit Rig(const char* faults) : plan(*parse_faults(faults, Rank{0})) {
+        auto made = std::make_unique<FakeTransport>(sent);
+        fake = made.get();
+        wire = std::make_unique<FaultyTransport>(std::move(made), plan, std::make_shared<MessageCount>(plan));
+    }
+    SendStatus send(std::uint32_t to, int text) {
+        const std::byte header[1] = {static_cast<std::byte>(text)};
+        return wire->send(Rank{to}, header, {}, nullptr);
+    }
+    FaultPlan plan;
+    std::vector<int> sent;
+    FakeTransport* fake = nullptr;
+    std::unique_ptr<FaultyTransport> wire;
+    Log log;
+};
+
+}  // namespace
+
+TEST(Faults, AreReadStrictly) {
+    const auto plan = parse_faults("kill-after:12,delay:3:100,hold:5@2,kill-before:7@1,delay:4:1@2", Rank{2});
+    ASSERT_TRUE(plan.has_value());
+    EXPECT_EQ(plan->kill_after, 12U);
+    EXPECT_EQ(plan->kill_before, 0U);  // that is rank 1's
+    ASSERT_EQ(plan->delays.size(), 2U);
+    EXPECT_EQ(plan->delays[0].from, Rank{3});
+    EXPECT_EQ(plan->delays[0].polls, 100U);
+    EXPECT_EQ(plan->delays[1].polls, 1U);
+    ASSERT_EQ(plan->held.size(), 1U);
+    EXPECT_EQ(plan->held[0], Rank{5});
+    EXPECT_TRUE(parse_faults("", Rank{0})->empty());
+    for (const char* const bad : {",",
+                                  "kill",
+                                  "kill-after",
+                                  "kill-after:",
+                                  "kill-after:0",
+                                  "kill-after:x",
+                                  "kill-after:1 ",
+                                  "kill-after:-1",
+                                  "kill-after:1@",
+                                  "kill-after:1@x",
+                                  "kill-after:1@1@2",
+                                  "kill-after:1,",
+                                  "delay:1",
+                                  "delay:1:",
+                                  "delay::1",
+                                  "hold",
+                                  "hold:4294967296",
+                                  "KILL-AFTER:1",
+                                  "kill-after:99999999999999999999",
+                                  "kill-before:x@9"}) {
+        const auto refused = parse_faults(bad, Rank{0});
+        ASSERT_FALSE(refused.has_value()) << bad;
+        EXPECT_EQ(refused.error().status, COPPICE_ERR_CONFIG);
+        EXPECT_NE(refused.error().message.find("known are"), std::string::npos);
+    }
+}
+
+TEST(Faults, DelayedMessagesComeThatManyPollsLaterInTheirOrder) {
+    Rig rig("delay:1:3");
+    rig.fake->events = {{Rank{1}, 1}, {Rank{2}, 2}, {Rank{1}, 3}, {Rank{1}, -1}};
+    std::vector<std::size_t> after_poll;
+    for (int polls = 0; polls < 8; ++polls) {
+        rig.wire->poll(rig.log);
+        after_poll.push_back(rig.log.events.size());
+    }
+    EXPECT_EQ(rig.log.text(), "2:2 1:1 1:3 1:-1 ");
+    EXPECT_EQ(after_poll, (std::vector<std::size_t>{0, 1, 1, 2, 2, 3, 4, 4}));
+}
+
+TEST(Faults, HeldMessagesWaitInBothDirectionsUntilTheyAreLetGo) {
+    Rig rig("hold:1");
+    EXPECT_EQ(rig.send(1, 10), SendStatus::sent);
+    EXPECT_EQ(rig.send(2, 20), SendStatus::sent);
+    EXPECT_EQ(rig.send(1, 11), SendStatus::sent);
+    rig.fake->events = {{Rank{1}, 1}, {Rank{1}, -1}, {Rank{2}, 2}};
+    for (int polls = 0; polls < 5; ++polls)
+        rig.wire->poll(rig.log);
+    EXPECT_EQ(rig.log.text(), "2:2 ");
+    EXPECT_EQ(rig.sent, (std::vector<int>{20}));
+    rig.wire->let_go(Rank{1});
+    EXPECT_EQ(rig.send(1, 12), SendStatus::sent);  // does not overtake
+    rig.wire->poll(rig.log);
+    EXPECT_EQ(rig.log.text(), "2:2 1:1 1:-1 ");
+    EXPECT_EQ(rig.sent, (std::vector<int>{20, 10, 11, 12}));
+    EXPECT_TRUE(rig.wire->leave());
+}
+
+TEST(Faults, HoldingHasABound) {
+    Rig rig("hold:1");
+    for (std::size_t number = 0; number < FaultyTransport::kMaxHeld; ++number)
+        ASSERT_EQ(rig.send(1, 1), SendStatus::sent);
+    EXPECT_EQ(rig.send(1, 1), SendStatus::again);
+}
+
+TEST(Faults, KillsAtExactlyTheMessageThatItWasTold) {
+    for (const bool before : {false, true}) {
+        SharedMemory memory(sizeof(std::uint32_t));
+        auto& passed = *static_cast<std::atomic<std::uint32_t>*>(memory.get());
+        Processes processes;
+        const std::size_t child = processes.start([&] {
+            Rig rig(before ? "kill-before:4" : "kill-after:4");
+            for (int number = 0; number < 10; ++number) {
+                rig.send(1, number);
+                ++passed;
+            }
+            return 0;
+        });
+        EXPECT_TRUE(processes.wait(child).killed_by(SIGKILL));
+        EXPECT_EQ(passed.load(), 3U);
+    }
+}
+
+TEST(Idle, GoesOnWaitingAsOftenAsItIsAsked) {
+    for (const bool oversubscribed : {false, true}) {
+        Idle idle(oversubscribed);
+        const std::uint64_t end = now_ns() + 30'000'000;
+        std::uint64_t pauses = 0;
+        while (now_ns() < end) {
+            idle.pause();
+            ++pauses;
+        }
+        EXPECT_GT(pauses, 0U);
+        idle.reset();
+        idle.pause();
+    }
+}
+
+}  // namespace coppice::testing
