@@ -1,0 +1,253 @@
+// coppice-info: what is here, what was chosen, and why.
+//
+// Alone it tells of this machine. Under coppice-run it forms the group that a program would form, and the lowest live
+// rank tells which transport each peer would be reached by.
+#include <fmt/format.h>
+#include <hwloc.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bootstrap/choose.hpp"
+#include "bootstrap/launcher.hpp"
+#include "engine/context.hpp"
+#include "engine/formation.hpp"
+#include "transport/host.hpp"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/ucx/ucx_transport.hpp"
+
+extern char** environ;
+
+namespace {
+
+using coppice::Rank;
+using nlohmann::ordered_json;
+namespace engine = coppice::engine;
+namespace transport = coppice::transport;
+
+ordered_json describe_build() {
+    return {{"version", COPPICE_VERSION},
+            {"compiler", fmt::format("{} {}", COPPICE_COMPILER, __VERSION__)},
+            {"optimized", COPPICE_OPTIMIZED},
+            {"max_payload_bytes", transport::kMaxPayload}};
+}
+
+// The threads, cores, caches and NUMA nodes that hwloc sees, and how many of them this process may use.
+ordered_json describe_machine() {
+    ordered_json machine;
+    hwloc_topology_t topology = nullptr;
+    if (hwloc_topology_init(&topology) != 0) return {{"error", "hwloc_topology_init failed"}};
+    if (hwloc_topology_load(topology) == 0) {
+        const auto count = [&](hwloc_obj_type_t type) { return hwloc_get_nbobjs_by_type(topology, type); };
+        machine = {{"packages", count(HWLOC_OBJ_PACKAGE)},
+                   {"numa_nodes", count(HWLOC_OBJ_NUMANODE)},
+                   {"l3_caches", count(HWLOC_OBJ_L3CACHE)},
+                   {"cores", count(HWLOC_OBJ_CORE)},
+                   {"threads", count(HWLOC_OBJ_PU)}};
+    } else {
+        machine = {{"error", "hwloc could not read this machine's topology"}};
+    }
+    hwloc_topology_destroy(topology);
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) machine["threads_allowed"] = CPU_COUNT(&allowed);
+    return machine;
+}
+
+template <class Made>
+ordered_json describe_transport(const char* name, bool allowed, const Made& made) {
+    ordered_json line{{"name", name}, {"allowed", allowed}};
+    if (!made) {
+        line["usable"] = false;
+        line["why"] = made.error().message;
+        return line;
+    }
+    const transport::Capabilities& can = (*made)->capabilities();
+    line["usable"] = true;
+    line["why"] = allowed ? "" : "COPPICE_TRANSPORT leaves it out";
+    line["one_sided_writes"] = can.native_write;
+    line["inline_bytes"] = can.inline_size;
+    line["eager_bytes"] = can.eager_size;
+    return line;
+}
+
+ordered_json describe_transports(const engine::Settings& settings) {
+    ordered_json all = ordered_json::array();
+    all.push_back(describe_transport(
+        "shm", settings.allow_shm,
+        transport::ShmTransport::create(
+            {.self = Rank(0), .group_size = 2, .window = settings.window, .host = settings.host, .max_local = 2})));
+    all.back()["publishes"] = settings.hierarchy == engine::Hierarchy::host;
+    all.push_back(describe_transport("ucx", settings.allow_ucx,
+                                     transport::UcxTransport::create({.self = Rank(0),
+                                                                      .group_size = 2,
+                                                                      .group_token = 1,
+                                                                      .net_devices = settings.ucx_net_devices,
+                                                                      .tls = settings.ucx_tls})));
+    all.back()["publishes"] = false;
+    return all;
+}
+
+ordered_json describe_settings(const engine::SettingTexts& texts) {
+    ordered_json all = ordered_json::array();
+    for (const engine::SettingInfo& info : engine::known_settings()) {
+        all.push_back({{"variable", info.variable},
+                       {"value", texts.text(info.variable)},
+                       {"from", engine::to_string(texts.source(info.variable))},
+                       {"default", info.default_value},
+                       {"meaning", info.description}});
+    }
+    return all;
+}
+
+// Variables that look like ours and are not: most likely a slip of the pen, and silently without effect.
+std::vector<std::string> unknown_variables() {
+    std::vector<std::string> unknown;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        const std::string_view name = text.substr(0, text.find('='));
+        if (!name.starts_with("COPPICE_")) continue;
+        const auto known = engine::known_settings();
+        const auto launcher = engine::launcher_variables();
+        if (std::ranges::find(known, name, &engine::SettingInfo::variable) == known.end() &&
+            std::ranges::find(launcher, name) == launcher.end()) {
+            unknown.emplace_back(name);
+        }
+    }
+    return unknown;
+}
+
+// The group that a program would form here, seen from this rank.
+coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, bool& speaks) {
+    auto context = engine::Context::create(texts, false);
+    if (!context) return tl::unexpected(context.error());
+    const engine::Settings& settings = (*context)->settings();
+    const std::uint64_t deadline = engine::deadline_after(settings.start_timeout_ns);
+    auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, deadline);
+    if (!exchange) return tl::unexpected(exchange.error());
+    auto group = engine::form_group(**context, settings, **exchange, nullptr, deadline);
+    if (!group) return tl::unexpected(group.error());
+    const engine::Members& members = (*group)->members();
+    const Rank self = members.self();
+    speaks = true;
+    for (std::uint32_t r = 0; r < self.value; ++r) speaks = speaks && members.failed(Rank(r));
+    ordered_json peers = ordered_json::array();
+    for (std::uint32_t r = 0; r < members.ranks(); ++r) {
+        const transport::Transport* wire = (*group)->router().to(Rank(r));
+        const char* self_or_dead = Rank(r) == self ? "self" : "none (dead)";
+        peers.push_back({{"rank", r},
+                         {"position", members.site_of(Rank(r))},
+                         {"transport", wire == nullptr ? self_or_dead : wire->capabilities().name}});
+    }
+    ordered_json described{{"rank", self.value},
+                           {"ranks", members.ranks()},
+                           {"positions", members.sites()},
+                           {"agreement", settings.agreement()},
+                           {"peers", peers}};
+    (*context)->wait(**group, deadline, [&] { return (*group)->drained(); });
+    (*context)->wait(**group, deadline, [&] { return (*group)->depart(); });
+    return described;
+}
+
+std::string text_of(const ordered_json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+void print_fields(const char* title, const ordered_json& fields) {
+    fmt::print("{}\n", title);
+    for (const auto& [name, value] : fields.items()) fmt::print("  {:<18} {}\n", name, text_of(value));
+}
+
+void print_text(const ordered_json& info) {
+    print_fields("Coppice", info["build"]);
+    fmt::print("  {:<18} {}\n", "host", info["host"].get<std::string>());
+    print_fields("Machine (hwloc)", info["machine"]);
+    fmt::print("Transports\n");
+    for (const auto& wire : info["transports"]) {
+        const bool usable = wire["usable"];
+        fmt::print("  {:<5} {}{}\n", wire["name"].get<std::string>(), usable ? "usable" : "not usable: ",
+                   usable ? (wire["allowed"] ? "" : ", but left out by COPPICE_TRANSPORT") : wire["why"].get<std::string>());
+        if (!usable) continue;
+        fmt::print("        one-sided writes: {}, inline: {} B, eager: {} B, publishes within a host: {}\n",
+                   wire["one_sided_writes"].get<bool>() ? "yes" : "no", wire["inline_bytes"].get<std::size_t>(),
+                   wire["eager_bytes"].get<std::size_t>(), wire["publishes"].get<bool>() ? "yes" : "no");
+    }
+    fmt::print("Settings (value, where it came from, meaning)\n");
+    for (const auto& setting : info["settings"]) {
+        fmt::print("  {:<25} {:<18} {:<12} {}\n", setting["variable"].get<std::string>(),
+                   fmt::format("\"{}\"", setting["value"].get<std::string>()), setting["from"].get<std::string>(),
+                   setting["meaning"].get<std::string>());
+    }
+    for (const auto& name : info["unknown_variables"]) {
+        fmt::print("  {} is set, but no setting of Coppice has that name\n", name.get<std::string>());
+    }
+    if (!info.contains("group")) return;
+    const auto& group = info["group"];
+    fmt::print("Group: {} ranks at {} positions, {}\n", group["ranks"].get<unsigned>(), group["positions"].get<unsigned>(),
+               group["agreement"].get<std::string>());
+    for (const auto& peer : group["peers"]) {
+        fmt::print("  rank {:<5} position {:<5} {}\n", peer["rank"].get<unsigned>(), peer["position"].get<unsigned>(),
+                   peer["transport"].get<std::string>());
+    }
+}
+
+int run(bool as_json) {
+    const engine::SettingTexts texts;
+    const auto settings = engine::parse(texts);
+    if (!settings) {
+        std::cerr << "coppice-info: " << settings.error().message << '\n';
+        return 2;
+    }
+    const auto launcher = coppice::bootstrap::read_launcher_environment();
+    if (!launcher) {
+        std::cerr << "coppice-info: " << launcher.error().message << '\n';
+        return 2;
+    }
+    ordered_json info{{"build", describe_build()},
+                      {"host", transport::host_identity(settings->host)},
+                      {"machine", describe_machine()},
+                      {"transports", describe_transports(*settings)},
+                      {"settings", describe_settings(texts)},
+                      {"unknown_variables", unknown_variables()}};
+    bool speaks = true;  // of all ranks that run this, the lowest live one
+    if (*launcher) {
+        auto group = describe_group(texts, speaks);
+        if (!group) {
+            std::cerr << "coppice-info: " << group.error().message << '\n';
+            return 1;
+        }
+        info["group"] = std::move(*group);
+    }
+    if (!speaks) return 0;
+    if (as_json) {
+        std::cout << info.dump(2) << '\n';
+    } else {
+        print_text(info);
+    }
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app{"Tells what Coppice finds on this machine, which transports are usable and why, and which settings are in "
+                 "effect. Under coppice-run it also tells which transport reaches each rank."};
+    bool as_json = false;
+    app.add_flag("--json", as_json, "print JSON");
+    app.set_version_flag("--version", std::string(COPPICE_VERSION));
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : 2;
+    }
+    try {
+        return run(as_json);
+    } catch (const std::exception& error) {
+        std::cerr << "coppice-info: " << error.what() << '\n';
+        return 1;
+    }
+}
