@@ -1,4 +1,3 @@
-// The UCX transport under the conformance suite.
 #include "transport/ucx_support.hpp"
 
 namespace coppice::testing {
@@ -28,11 +27,5 @@ bool UcxFactory::send_garbage(Transport& transport) {
     COPPICE_CHECK(recorder.messages.empty() && recorder.failures.empty());
     return true;
 }
-
-namespace {
-UcxFactory factory;
-}
-
-INSTANTIATE_TEST_SUITE_P(ucx, Conformance, ::testing::Values(&factory), factory_name);
 
 }  // namespace coppice::testing

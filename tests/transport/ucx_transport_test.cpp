@@ -12,6 +12,10 @@
 extern char** environ;
 
 namespace coppice::testing {
+
+// Its suite comes along with what these tests borrow from it, but runs elsewhere.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
+
 namespace {
 
 using transport::FailureCause;
@@ -117,7 +121,7 @@ TEST_F(UcxProcesses, AStoppedPeerFillsItsOwnQueueOnlyAndItsDeathGivesThePayloads
         const Bytes payload = pattern(5, transport::kMaxPayload);
         std::uint32_t in_flight = 0;
         SendStatus status = SendStatus::sent;
-        while (status == SendStatus::sent) {
+        while (status == SendStatus::sent || in_flight == 0) {
             status = member.wire().send(Rank(1), header_of(0), payload, &in_flight);
             member.poll();
         }
@@ -212,7 +216,6 @@ TEST(UcxTransport, MessagesOfAFencedRankAreRefusedAndNoFailureIsReported) {
         const Bytes late = pattern(1, 10);
         COPPICE_CHECK(group.wires[1]->send(Rank(0), header_of(1), late, &in_flight) == SendStatus::sent);
         group.wires[0]->fence(Rank(1));
-        group.poll_until([&] { return group.recorders[1].failed(Rank(0)); });
         COPPICE_CHECK(group.wires[0]->send(Rank(1), header_of(1), late, &in_flight) == SendStatus::failed);
         group.send(2, 0, pattern(0, 10));
         group.poll_until([&] { return group.recorders[0].messages.size() == 3; });
@@ -227,7 +230,8 @@ TEST(UcxTransport, AFencedRankMayConnectButIsNotHeard) {
         group.wires[0]->fence(Rank(1));
         std::uint32_t in_flight = 0;
         const Bytes payload = pattern(1, 10);
-        COPPICE_CHECK(group.wires[1]->send(Rank(0), header_of(1), payload, &in_flight) == SendStatus::sent);
+        group.poll_until(
+            [&] { return group.wires[1]->send(Rank(0), header_of(1), payload, &in_flight) == SendStatus::sent; });
         group.poll_until([&] { return group.wires[0]->counters().refused == 1; });
         COPPICE_CHECK(group.recorders[0].messages.empty() && group.recorders[0].failures.empty());
     });

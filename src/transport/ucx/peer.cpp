@@ -4,7 +4,7 @@
 
 namespace coppice::transport::ucx {
 
-ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error) {
+ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error, void (*opened)(Peer&)) {
     ucp_ep_params_t params{};
     params.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -19,11 +19,39 @@ ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error) {
     slots_ = std::make_unique<Slots>();
     for (Slot& slot : *slots_) {
         slot.peer = this;
-        slot.next_free = free_;
+        slot.next = free_;
         free_ = &slot;
     }
-    link = Link::open;
-    return UCS_OK;
+    link = Link::opening;
+    opened_ = opened;
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.cb.send = &Peer::on_flushed;
+    param.user_data = this;
+    const ucs_status_ptr_t request = ucp_ep_flush_nbx(endpoint_, &param);
+    if (request == nullptr) link = Link::open;
+    return UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_OK;
+}
+
+void Peer::on_flushed(void* request, ucs_status_t status, void* argument) {
+    auto& peer = *static_cast<Peer*>(argument);
+    ucp_request_free(request);
+    // A failure comes to the endpoint's error callback as well.
+    if (status != UCS_OK || peer.link != Link::opening) return;
+    peer.link = Link::open;
+    peer.opened_(peer);
+}
+
+ucs_status_ptr_t Peer::submit(Slot& slot) {
+    ucp_request_param_t param;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
+                         UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.cb.send = &Peer::on_sent;
+    param.user_data = &slot;
+    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    param.memory_type = UCS_MEMORY_TYPE_HOST;
+    return ucp_am_send_nbx(endpoint_, kMessageId, slot.bytes.data(), slot.header_size, slot.payload, slot.payload_size,
+                           &param);
 }
 
 ucs_status_t Peer::post(const Prefix& prefix, std::span<const std::byte> header, std::span<const std::byte> payload,
@@ -32,39 +60,61 @@ ucs_status_t Peer::post(const Prefix& prefix, std::span<const std::byte> header,
     if (slot == nullptr) return UCS_ERR_NO_RESOURCE;
     std::memcpy(slot->bytes.data(), &prefix, sizeof prefix);
     if (!header.empty()) std::memcpy(slot->bytes.data() + sizeof prefix, header.data(), header.size());
+    slot->header_size = static_cast<std::uint32_t>(sizeof prefix + header.size());
+    slot->payload = payload.data();
+    slot->payload_size = static_cast<std::uint32_t>(payload.size());
     slot->in_flight = payload.empty() ? nullptr : in_flight;
 
-    ucp_request_param_t param;
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
-                         UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    param.cb.send = &Peer::on_sent;
-    param.user_data = slot;
-    param.flags = UCP_AM_SEND_FLAG_EAGER;
-    param.memory_type = UCS_MEMORY_TYPE_HOST;
-    const ucs_status_ptr_t request =
-        ucp_am_send_nbx(endpoint_, kMessageId, slot->bytes.data(), sizeof prefix + header.size(), payload.data(),
-                        payload.size(), &param);
-    if (request == nullptr) return UCS_OK;
-    if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
-    free_ = slot->next_free;
+    const bool wait = link == Link::opening || waiting_ != nullptr;
+    if (!wait) {
+        const ucs_status_ptr_t request = submit(*slot);
+        if (request == nullptr) return UCS_OK;
+        if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
+    }
+    free_ = slot->next;
     ++pending;
     if (slot->in_flight != nullptr) ++*slot->in_flight;
+    if (wait) {
+        slot->next = nullptr;
+        (waiting_ == nullptr ? waiting_ : last_waiting_->next) = slot;
+        last_waiting_ = slot;
+    }
     return UCS_INPROGRESS;
+}
+
+ucs_status_t Peer::post_waiting() {
+    while (waiting_ != nullptr) {
+        Slot* const slot = waiting_;
+        const ucs_status_ptr_t request = submit(*slot);
+        if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
+        waiting_ = slot->next;
+        if (request == nullptr) finish(*slot);
+    }
+    return UCS_OK;
+}
+
+void Peer::finish(Slot& slot) {
+    if (slot.in_flight != nullptr) --*slot.in_flight;
+    slot.in_flight = nullptr;
+    slot.next = free_;
+    free_ = &slot;
+    --pending;
 }
 
 // However the message ended: what a dead peer did not get is the protocol's business, which hears of the death.
 void Peer::on_sent(void* request, ucs_status_t, void* argument) {
-    auto* slot = static_cast<Slot*>(argument);
-    if (slot->in_flight != nullptr) --*slot->in_flight;
-    slot->in_flight = nullptr;
-    slot->next_free = slot->peer->free_;
-    slot->peer->free_ = slot;
-    --slot->peer->pending;
+    auto& slot = *static_cast<Slot*>(argument);
+    slot.peer->finish(slot);
     ucp_request_free(request);
 }
 
 ucs_status_ptr_t Peer::close() {
     link = Link::closed;
+    while (waiting_ != nullptr) {
+        Slot* const slot = waiting_;
+        waiting_ = slot->next;
+        finish(*slot);
+    }
     if (endpoint_ == nullptr) return nullptr;
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

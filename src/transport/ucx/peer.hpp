@@ -33,17 +33,21 @@ inline constexpr std::uint32_t kReserved = 4;
 struct alignas(64) Slot {
     std::array<std::byte, sizeof(Prefix) + kMaxHeader> bytes;
     Peer* peer = nullptr;
-    Slot* next_free = nullptr;
+    Slot* next = nullptr;  // free or waiting
+    const std::byte* payload = nullptr;
+    std::uint32_t payload_size = 0;
+    std::uint32_t header_size = 0;
     std::uint32_t* in_flight = nullptr;  // the engine's count for the payload; null: nothing is referred to
 };
 
 using Slots = std::array<Slot, kMaxPending + kReserved>;
 
 enum class Link : std::uint8_t {
-    none,    // never opened
-    open,    // the endpoint works as far as we know
-    broken,  // an error came, or the peer is fenced: the endpoint is closed by the next poll
-    closed,  // for good
+    none,     // never opened
+    opening,  // the connection is being set up: UCX gets no message yet, see Peer::open
+    open,     // the endpoint works as far as we know
+    broken,   // an error came, or the peer is fenced: the endpoint is closed by the next poll
+    closed,   // for good
 };
 
 struct Peer {
@@ -51,14 +55,20 @@ struct Peer {
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
 
-    // Opens the endpoint; nothing waits for the peer. `on_error` gets this Peer as its argument and is called from
+    // Opens the endpoint; nothing waits for the peer, and `opened` is called by UCX once messages may be sent.
+    // Until then they wait here: UCX would queue a set-up message of its own behind the connection, and if the peer
+    // dies just before that is sent, an assertion of UCX 1.13 ends this process (wireup_ep.c, pending_count == 0).
+    // A flush waits for the connection without that message. `on_error` gets this Peer as its argument and is called from
     // within UCX: it may do no more than take a note.
-    ucs_status_t open(ucp_worker_h worker, ucp_err_handler_cb_t on_error);
+    ucs_status_t open(ucp_worker_h worker, ucp_err_handler_cb_t on_error, void (*opened)(Peer&));
 
     // Hands a message to UCX. UCS_INPROGRESS: accepted, and the payload is referred to until *in_flight is decremented.
     // UCS_ERR_NO_RESOURCE: no room now. UCS_OK: accepted and already copied. Else the link is broken.
     ucs_status_t post(const Prefix& prefix, std::span<const std::byte> header, std::span<const std::byte> payload,
                       std::uint32_t* in_flight);
+
+    // Hands over what was posted while the connection was opening. UCS_ERR_NO_RESOURCE: not all of it yet.
+    ucs_status_t post_waiting();
 
     // Starts to close the endpoint without waiting for the peer; the request to be watched, or null when done.
     ucs_status_ptr_t close();
@@ -70,11 +80,12 @@ struct Peer {
     Rank rank;
     Link link = Link::none;
     bool fenced = false;
-    bool failed = false;    // to be reported by the next poll, unless it is fenced or departed
-    bool reported = false;  // and nothing of it is delivered any more
-    bool heard = false;     // a message came from it, so it has a connection to us
-    bool departed = false;  // it said goodbye
-    bool owes_ack = false;  // to its goodbye
+    bool failed = false;      // to be reported by the next poll, unless it is fenced or departed
+    bool reported = false;    // and nothing of it is delivered any more
+    bool heard = false;       // a message came from it, so it has a connection to us
+    bool owes_hello = false;  // it is watched
+    bool departed = false;    // it said goodbye
+    bool owes_ack = false;    // to its goodbye
     bool said_goodbye = false;
     bool goodbye_acked = false;
     bool queued = false;  // in the transport's list of peers to attend to
@@ -82,10 +93,16 @@ struct Peer {
     std::vector<std::byte> address;  // the worker's; empty: not added yet
 
   private:
+    static void on_flushed(void* request, ucs_status_t status, void* peer);
+    ucs_status_ptr_t submit(Slot& slot);
+    void finish(Slot& slot);
     static void on_sent(void* request, ucs_status_t status, void* slot);
 
     ucp_ep_h endpoint_ = nullptr;
+    void (*opened_)(Peer&) = nullptr;
     Slot* free_ = nullptr;
+    Slot* waiting_ = nullptr;  // posted while the connection was opening, oldest first
+    Slot* last_waiting_ = nullptr;
     std::unique_ptr<Slots> slots_;
 };
 

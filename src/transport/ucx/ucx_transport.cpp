@@ -82,7 +82,7 @@ UcxTransport::~UcxTransport() {
     for (auto& peer : peers_) {
         if (!peer) continue;
         peer->disown();
-        if (peer->link == Link::open || peer->link == Link::broken) close(*peer);
+        if (peer->link != Link::none && peer->link != Link::closed) close(*peer);
     }
     for (void* data : kept_)
         if (data != nullptr) ucp_am_data_release(worker_.handle(), data);
@@ -115,14 +115,32 @@ Result<void> UcxTransport::add_peer(Rank rank, std::span<const std::byte> addres
 
 // Opens the endpoint if that has not been tried yet. False: there is none, and the failure will be reported.
 bool UcxTransport::connect(Peer& peer) {
-    if (peer.link != Link::none) return peer.link == Link::open;
-    if (peer.fenced || peer.address.empty()) return false;
+    if (peer.link != Link::none) return peer.link == Link::opening || peer.link == Link::open;
+    if (peer.fenced || peer.failed || peer.address.empty()) return false;
     const ucx::Hush hush;
-    const ucs_status_t status = peer.open(worker_.handle(), &UcxTransport::on_error);
-    if (status == UCS_OK) return true;
-    peer.link = Link::closed;
-    break_link(peer, status);
-    return false;
+    const ucs_status_t status = peer.open(worker_.handle(), &UcxTransport::on_error, &UcxTransport::on_opened);
+    if (status != UCS_OK) {
+        if (peer.link == Link::none) peer.link = Link::closed;
+        break_link(peer, status);
+        return false;
+    }
+    queue(peer);  // to greet it
+    return true;
+}
+
+void UcxTransport::on_opened(Peer& peer) {
+    peer.owner.queue(peer);
+}
+
+// What has to be said as soon as something can be said.
+void UcxTransport::greet(Peer& peer) {
+    if (const ucs_status_t status = peer.post_waiting(); status != UCS_OK) {
+        if (status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) return queue(peer);
+        return break_link(peer, status);
+    }
+    if (peer.owes_hello && notify(peer, Kind::hello)) peer.owes_hello = false;
+    if (peer.owes_ack && notify(peer, Kind::goodbye_ack)) peer.owes_ack = false;
+    if (leave_until_ns_ != 0 && !peer.said_goodbye) peer.said_goodbye = notify(peer, Kind::goodbye);
 }
 
 bool UcxTransport::connected(Rank peer) const {
@@ -139,7 +157,7 @@ bool UcxTransport::notify(Peer& peer, Kind kind) {
 
 // Takes a note only: this is called from within UCX.
 void UcxTransport::break_link(Peer& peer, ucs_status_t status) {
-    if (peer.link == Link::open) peer.link = Link::broken;
+    if (peer.link == Link::opening || peer.link == Link::open) peer.link = Link::broken;
     if (!peer.failed && !peer.fenced && !peer.departed) {
         const std::string complaint = ucx::Hush::take();
         last_error_ = fmt::format(
@@ -161,14 +179,14 @@ void UcxTransport::watch(Rank rank) {
     if (peer == nullptr || peer->link != Link::none) return;
     if (!connect(*peer)) return;
     ++counters_.connections;
-    notify(*peer, Kind::hello);
+    peer->owes_hello = true;
 }
 
 void UcxTransport::fence(Rank rank) {
     if (rank.value >= group_size_ || rank == self_) return;
     Peer& peer = obtain(rank);
     peer.fenced = true;
-    if (peer.link == Link::open) peer.link = Link::broken;
+    if (peer.link == Link::opening || peer.link == Link::open) peer.link = Link::broken;
     queue(peer);
 }
 
@@ -181,8 +199,8 @@ SendStatus UcxTransport::post(Rank to, std::span<const std::byte> header, std::s
     Peer* peer = find(to);
     if (peer == nullptr) return SendStatus::failed;
     if (peer->link != Link::open) [[unlikely]] {
-        if (peer->link != Link::none || !connect(*peer)) return SendStatus::failed;
-        ++counters_.connections;
+        if (peer->link == Link::none && connect(*peer)) ++counters_.connections;
+        if (peer->link != Link::opening && peer->link != Link::open) return SendStatus::failed;
     }
     if (peer->pending >= ucx::kMaxPending) return SendStatus::again;
     const Prefix prefix{.token = token_,
@@ -301,12 +319,12 @@ void UcxTransport::queue(Peer& peer) {
 }
 
 void UcxTransport::attend(Receiver& receiver) {
-    for (std::size_t i = 0; i < attention_.size(); ++i) {  // grows while the receiver reacts to a failure
-        Peer& peer = *attention_[i];
-        peer.queued = false;
-        attend_to(peer, receiver);
+    attending_.swap(attention_);
+    for (Peer* peer : attending_) {
+        peer->queued = false;
+        attend_to(*peer, receiver);  // may queue peers again: for the next poll
     }
-    attention_.clear();
+    attending_.clear();
     reap_closed();
 }
 
@@ -318,9 +336,8 @@ void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
         receiver.peer_failed(peer.rank, FailureCause::transport_error);
         return;
     }
-    const bool greeting = peer.link == Link::none && peer.heard && !peer.address.empty() && !peer.fenced;
-    if (greeting && connect(peer) && leave_until_ns_ != 0) peer.said_goodbye = notify(peer, Kind::goodbye);
-    if (peer.owes_ack && peer.link == Link::open && notify(peer, Kind::goodbye_ack)) peer.owes_ack = false;
+    if (peer.link == Link::none && peer.heard) connect(peer);  // the way back
+    if (peer.link == Link::open) greet(peer);
 }
 
 void UcxTransport::close(Peer& peer) {
@@ -339,7 +356,7 @@ bool UcxTransport::leave() {
     if (leave_until_ns_ == 0) {
         leave_until_ns_ = now_ns() + kLeavePatience.value;
         for (auto& peer : peers_)
-            if (peer && peer->link == Link::open) peer->said_goodbye = notify(*peer, Kind::goodbye);
+            if (peer && peer->link == Link::open) greet(*peer);
     }
     const bool settled = std::ranges::all_of(peers_, [](const auto& peer) {
         if (!peer || peer->link == Link::none || peer->link == Link::closed) return true;

@@ -10,7 +10,8 @@
 //    send() to it answers `failed`.
 //  - Messages are delivered straight from UCX's progress, within poll(). The receiver may send, watch and fence there.
 //  - A payload can be kept where UCX hands over its buffer (rc, ud), not on tcp; at most kMaxKept at a time.
-//  - `again`: peer.hpp's kMaxPending messages to one peer are under way. One slow peer does not hold up the others.
+//  - `again`: peer.hpp's kMaxPending messages to one peer are under way, or wait for the connection to be set up.
+//    One slow peer does not hold up the others.
 #pragma once
 
 #include <array>
@@ -82,6 +83,7 @@ class UcxTransport final : public Transport {
     Peer* find(Rank rank) { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
     Peer& obtain(Rank rank);
     bool connect(Peer& peer);
+    void greet(Peer& peer);
     bool notify(Peer& peer, ucx::Kind kind);
     SendStatus post(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight);
@@ -91,6 +93,7 @@ class UcxTransport final : public Transport {
                                    const ucp_am_recv_param_t* param);
     static ucs_status_t on_stranger(void* argument, const void* header, size_t header_size, void* data, size_t size,
                                     const ucp_am_recv_param_t* param);
+    static void on_opened(Peer& peer);
     static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
     void note(Peer& peer, ucx::Kind kind);
     ucs_status_t deliver(const Peer& peer, std::span<const std::byte> header, void* data, std::size_t size,
@@ -110,6 +113,7 @@ class UcxTransport final : public Transport {
     Receiver* receiver_ = nullptr;  // while poll() is on the stack
     std::size_t delivered_ = 0;
     std::vector<Peer*> attention_;  // peers with something to do after progress
+    std::vector<Peer*> attending_;
     std::vector<ucs_status_ptr_t> closing_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
     std::uint64_t leave_until_ns_ = 0;          // 0: not leaving
