@@ -143,9 +143,11 @@ bool Broadcast::receive_query(const Message& message) {
     // The asker is the lowest live position and its FailedSet has been merged: the root is dead, and this
     // member is above it.
     if (!has_correction() || !root_dead_ || message.from.value > self_) return false;
-    // One answer is enough to remember: of two that ask, the lower one is dead.
+    // One answer is enough to remember: of two that ask, the lower one is dead, and of two rounds the later one counts,
+    // in whatever order they came.
+    const bool asked_later = reply_due_ && asker_ == message.from.value && asked_round_ > message.detail;
     asker_ = message.from.value;
-    asked_round_ = message.detail;
+    if (!asked_later) asked_round_ = message.detail;
     reply_due_ = true;
     idle_ = false;
     return true;

@@ -1,0 +1,244 @@
+// Single machines, by hand: names, refusals, size, allocation, and corner cases that conversations do not show.
+#include "protocol/broadcast.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "allocation_counter.hpp"
+
+namespace coppice::protocol {
+namespace {
+
+BroadcastPlan plan(const char* tree, std::uint32_t processes, const char* correction) {
+    return {*topology::Tree::make(*topology::parse_tree(tree), processes), *parse_correction(correction)};
+}
+
+std::vector<Message> drain(Broadcast& machine) {
+    std::vector<Message> messages;
+    while (const auto message = machine.next_send(Nanoseconds{0}))
+        messages.push_back(*message);
+    return messages;
+}
+
+TEST(CorrectionNames, AreReadAndWritten) {
+    for (const char* name :
+         {"none", "ack", "checked", "opportunistic:1", "opportunistic:7:one-directional", "optimized:4",
+          "optimized-paper:3", "opportunistic-paper:2:one-directional", "opportunistic:1048576"}) {
+        const auto spec = parse_correction(name);
+        ASSERT_TRUE(spec) << name;
+        EXPECT_EQ(to_string(*spec), name);
+    }
+    EXPECT_EQ(parse_correction("optimized")->distance, 1U);
+    EXPECT_EQ(*parse_correction("opportunistic:one-directional"),
+              (CorrectionSpec{CorrectionKind::opportunistic, 1, true}));
+}
+
+TEST(CorrectionNames, NonsenseIsRefusedWithTheKnownOnes) {
+    for (const char* name :
+         {"", "foo", "None", "none:1", "checked:", "checked:2", "opportunistic:", "opportunistic:0", "opportunistic:01",
+          "opportunistic:-1", "opportunistic:+1", "opportunistic: 1", "opportunistic:1 ", "opportunistic:1048577",
+          "opportunistic:99999999999999999999", "opportunistic:2:one",
+          "opportunistic:2:one-directional:", "opportunistic:one-directional:2", "ack:one-directional"}) {
+        const auto spec = parse_correction(name);
+        ASSERT_FALSE(spec) << name;
+        for (const std::string_view known : known_corrections()) {
+            EXPECT_NE(spec.error().find(known), std::string::npos) << name;
+        }
+    }
+}
+
+TEST(Machine, RefusesWhatCanNotBe) {
+    const BroadcastPlan checked = plan("binomial", 8, "checked");
+    FailedSet nobody;
+    Broadcast five(checked, Position{5}, 0, nobody, false);
+    const auto receive = [&five](MessageKind kind, std::uint32_t from, std::uint32_t to = 5, std::uint32_t detail = 0) {
+        return five.receive({kind, Position{from}, Position{to}, detail});
+    };
+    EXPECT_FALSE(receive(MessageKind::tree, 5));             // from itself
+    EXPECT_FALSE(receive(MessageKind::tree, 8));             // out of range
+    EXPECT_FALSE(receive(MessageKind::tree, 1, 4));          // to somebody else
+    EXPECT_FALSE(receive(MessageKind::tree, 0));             // not the parent
+    EXPECT_FALSE(receive(MessageKind::tree, 1, 5, 7));       // a detail where there is none
+    EXPECT_FALSE(receive(static_cast<MessageKind>(99), 1));  // no such kind
+    EXPECT_FALSE(receive(MessageKind::acknowledgement, 1));  // not with this correction
+    EXPECT_FALSE(receive(MessageKind::query, 1, 5, 1));      // the root lives
+    EXPECT_FALSE(receive(MessageKind::denial, 1, 5, 1));     // from below
+    EXPECT_FALSE(five.colored());
+    EXPECT_TRUE(receive(MessageKind::tree, 1));
+    EXPECT_TRUE(five.colored());
+    EXPECT_FALSE(receive(MessageKind::verdict, 1));  // it has the payload
+
+    Broadcast root(checked, Position{0}, 0, nobody, true);
+    EXPECT_FALSE(root.receive({MessageKind::tree, Position{1}, Position{0}, 0}));
+
+    const BroadcastPlan none = plan("binomial", 8, "none");
+    Broadcast without(none, Position{5}, 0, nobody, false);
+    EXPECT_FALSE(without.receive({MessageKind::correction_left, Position{6}, Position{5}, 0}));
+    EXPECT_FALSE(without.receive({MessageKind::rescue, Position{6}, Position{5}, 0}));
+    const BroadcastPlan right_only = plan("binomial", 8, "opportunistic:2:one-directional");
+    Broadcast one_way(right_only, Position{5}, 0, nobody, false);
+    EXPECT_FALSE(one_way.receive({MessageKind::correction_left, Position{6}, Position{5}, 0}));
+}
+
+TEST(Machine, AloneIsFinishedAtOnce) {
+    for (const char* correction : {"none", "ack", "checked", "opportunistic:3", "optimized:2"}) {
+        const BroadcastPlan alone = plan("binomial", 1, correction);
+        FailedSet nobody;
+        Broadcast root(alone, Position{0}, 0, nobody, true);
+        EXPECT_TRUE(drain(root).empty());
+        EXPECT_TRUE(root.finished());
+        EXPECT_EQ(root.result(), BroadcastResult::colored);
+    }
+}
+
+TEST(Machine, SendsToNobodyTwiceOnSmallRings) {
+    for (std::uint32_t processes = 2; processes <= 12; ++processes) {
+        for (const char* correction : {"opportunistic-paper:4", "opportunistic:4", "checked", "optimized:6",
+                                       "opportunistic-paper:7:one-directional"}) {
+            const BroadcastPlan small = plan("star", processes, correction);
+            FailedSet nobody;
+            Broadcast last(small, Position{processes - 1}, 0, nobody, false);
+            last.receive({MessageKind::tree, Position{0}, Position{processes - 1}, 0});
+            std::vector<bool> sent(processes, false);
+            for (const Message& message : drain(last)) {
+                ASSERT_LT(message.to.value, processes);
+                EXPECT_NE(message.to.value, processes - 1);
+                EXPECT_FALSE(sent[message.to.value]);
+                sent[message.to.value] = true;
+            }
+        }
+    }
+}
+
+TEST(Machine, PositionsRotateWithTheRoot) {
+    const BroadcastPlan rotated = plan("binomial", 8, "none");
+    FailedSet failed;
+    failed.insert(6);  // position 1 under root 5
+    Broadcast root(rotated, Position{0}, 5, failed, true);
+    for (const Message& message : drain(root))
+        EXPECT_NE(message.to.value, 1U);
+}
+
+TEST(Machine, AFailureNoticeInTheRangeExtendsIt) {
+    const BroadcastPlan ring = plan("chain", 32, "opportunistic:2");
+    FailedSet failed;
+    Broadcast machine(ring, Position{10}, 3, failed, true);
+    EXPECT_EQ(drain(machine).size(), 4U);  // 11 (its child), 12, 9, 8
+    EXPECT_TRUE(machine.finished());
+    failed.insert(12 + 3);
+    machine.peer_failed(Position{12});
+    EXPECT_FALSE(machine.finished());
+    const std::vector<Message> more = drain(machine);
+    ASSERT_EQ(more.size(), 1U);
+    EXPECT_EQ(more[0].to.value, 13U);
+    failed.insert(25 + 3);  // far off: nothing to do
+    machine.peer_failed(Position{25});
+    EXPECT_TRUE(drain(machine).empty());
+    EXPECT_TRUE(machine.finished());
+}
+
+TEST(Machine, CheckedGoesOnWhenTheOneAtWhichItStoppedFails) {
+    const BroadcastPlan ring = plan("star", 100, "checked");
+    FailedSet failed;
+    Broadcast machine(ring, Position{50}, 0, failed, false);
+    machine.receive({MessageKind::tree, Position{0}, Position{50}, 0});
+    machine.receive({MessageKind::correction_right, Position{48}, Position{50}, 0});
+    machine.receive({MessageKind::correction_right, Position{45}, Position{50}, 0});
+    machine.receive({MessageKind::correction_left, Position{51}, Position{50}, 0});
+    EXPECT_EQ(drain(machine).size(), 3U);  // 49, 51, 48
+    failed.insert(48);
+    machine.peer_failed(Position{48});
+    const std::vector<Message> more = drain(machine);  // now it relies on 45
+    ASSERT_EQ(more.size(), 3U);
+    EXPECT_EQ(more.back().to.value, 45U);
+}
+
+TEST(Machine, OriginLostEndsWithAVerdictForEverybody) {
+    const BroadcastPlan five = plan("binomial", 5, "opportunistic:1");
+    FailedSet failed;
+    failed.insert(2);
+    Broadcast stand_in(five, Position{0}, 0, failed, false);
+    EXPECT_TRUE(drain(stand_in).empty());
+    EXPECT_EQ(stand_in.result(), BroadcastResult::pending);
+    stand_in.origin_lost();
+    EXPECT_EQ(stand_in.result(), BroadcastResult::root_failed);
+    const std::vector<Message> verdicts = drain(stand_in);
+    ASSERT_EQ(verdicts.size(), 3U);
+    for (const Message& message : verdicts)
+        EXPECT_EQ(message.kind, MessageKind::verdict);
+    EXPECT_TRUE(stand_in.finished());
+    stand_in.peer_restarted(Position{3});
+    EXPECT_EQ(drain(stand_in).size(), 3U);
+
+    Broadcast three(five, Position{3}, 0, failed, false);
+    EXPECT_TRUE(three.receive({MessageKind::verdict, Position{0}, Position{3}, 0}));
+    EXPECT_EQ(three.result(), BroadcastResult::root_failed);
+    EXPECT_TRUE(drain(three).empty());
+    EXPECT_TRUE(three.finished());
+}
+
+// A query overtaken by a later one of the same asker must not be answered in its stead.
+TEST(Machine, AnswersTheLaterRoundInWhateverOrderTheyCame) {
+    const BroadcastPlan four = plan("star", 6, "checked");
+    FailedSet failed;
+    failed.insert(0);
+    failed.insert(1);
+    Broadcast four_th(four, Position{4}, 0, failed, false);
+    EXPECT_TRUE(four_th.receive({MessageKind::query, Position{2}, Position{4}, 2}));
+    EXPECT_TRUE(four_th.receive({MessageKind::query, Position{2}, Position{4}, 1}));
+    const std::vector<Message> answers = drain(four_th);
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(answers[0], (Message{MessageKind::denial, Position{4}, Position{2}, 2}));
+}
+
+TEST(Machine, TheCoordinatorAsksSixtyFourAtATime) {
+    const BroadcastPlan wide = plan("binomial", 200, "opportunistic:1");
+    FailedSet failed;
+    failed.insert(0);
+    Broadcast one(wide, Position{1}, 0, failed, false);
+    std::uint32_t asked = 0;
+    for (std::vector<Message> queries = drain(one); !queries.empty() && queries[0].kind == MessageKind::query;
+         queries = drain(one)) {
+        EXPECT_LE(queries.size(), 64U);
+        asked += static_cast<std::uint32_t>(queries.size());
+        EXPECT_EQ(one.result(), BroadcastResult::pending);
+        for (const Message& query : queries) {
+            EXPECT_TRUE(one.receive({MessageKind::denial, query.to, Position{1}, query.detail}));
+        }
+    }
+    EXPECT_EQ(one.result(), BroadcastResult::root_failed);
+    EXPECT_EQ(asked, 198U);
+}
+
+TEST(Machine, NothingIsAllocatedAfterConstruction) {
+    { const auto counted = std::make_unique<int>(1); }
+    EXPECT_GT(testing::allocations_so_far(), 0U);
+    for (const char* correction : {"none", "ack", "checked", "opportunistic:2", "optimized:4",
+                                   "optimized:4:one-directional", "optimized-paper:4"}) {
+        const BroadcastPlan shared = plan("lame:2", 300, correction);
+        FailedSet failed;
+        failed.insert(17);
+        failed.insert(40);
+        const std::uint64_t before = testing::allocations_so_far();
+        std::uint64_t sends = 0;
+        for (std::uint32_t position = 0; position < 300; ++position) {
+            Broadcast machine(shared, Position{position}, 11, failed, position == 0);
+            if (position != 0) {
+                machine.receive({MessageKind::tree, *shared.tree.parent(Position{position}), Position{position}, 0});
+            }
+            machine.receive({MessageKind::correction_left, Position{(position + 3) % 300}, Position{position}, 0});
+            while (machine.next_send(Nanoseconds{0}))
+                ++sends;
+            machine.peer_failed(Position{(40 + 300 - 11) % 300});
+            machine.peer_restarted(Position{(position + 1) % 300});
+            while (machine.next_send(Nanoseconds{0}))
+                ++sends;
+        }
+        EXPECT_EQ(testing::allocations_so_far(), before) << correction;
+        EXPECT_GT(sends, 200U);
+    }
+}
+
+}  // namespace
+}  // namespace coppice::protocol

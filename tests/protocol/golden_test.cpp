@@ -1,0 +1,149 @@
+// Golden conversations: what the machines of a small group say to each other, as text that a reviewer can read.
+//
+// A file begins with a line "scenario key=value …":
+//   tree, processes, correction
+//   dead=3,5        dead from the start; nobody knows
+//   known=3,5       dead from the start; everybody knows
+//   crash=2@9,…     position 2 dies after the 9th message of all
+//   detect=no       deaths stay unnoticed
+// What follows is the conversation. Time goes in rounds: each live member sends one message, in the order of positions, then
+// all of them arrive, in that order. When nobody has anything to send, the deaths so far are noticed by all.
+//
+// COPPICE_REWRITE_GOLDEN=1 writes the files anew.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "explorer.hpp"
+#include "world.hpp"
+
+namespace coppice::protocol::testing {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+    std::vector<std::string> parts;
+    std::stringstream stream(text);
+    for (std::string part; std::getline(stream, part, separator);)
+        parts.push_back(part);
+    return parts;
+}
+
+std::uint32_t number(const std::string& text) {
+    return static_cast<std::uint32_t>(std::stoul(text));
+}
+
+class Conversation {
+  public:
+    explicit Conversation(const std::string& scenario) {
+        for (const std::string& word : split(scenario, ' ')) {
+            const std::size_t equals = word.find('=');
+            if (equals != std::string::npos) settings_[word.substr(0, equals)] = word.substr(equals + 1);
+        }
+    }
+
+    std::string hold() {
+        const BroadcastPlan plan{
+            *topology::Tree::make(*topology::parse_tree(settings_.at("tree")), number(settings_.at("processes"))),
+            *parse_correction(settings_.at("correction"))};
+        World world(plan, 0);
+        for (const std::string& dead : split(settings_["dead"], ','))
+            world.crash(number(dead));
+        const std::vector<std::string> known = split(settings_["known"], ',');
+        for (const std::string& dead : known)
+            world.crash(number(dead));
+        for (std::uint32_t position = 0; !known.empty() && position < world.processes(); ++position) {
+            if (!world.is_dead(position)) world.learn_all(position);
+        }
+        while (speak(world) || (settings_["detect"] != "no" && notice(world))) {
+        }
+        for (std::uint32_t position = 0; position < world.processes(); ++position) {
+            if (!world.is_dead(position)) say_result(position, world.machine(position));
+        }
+        EXPECT_EQ(world.violation(), "");
+        return text_.str();
+    }
+
+  private:
+    // One round. False when nobody had anything to send.
+    bool speak(World& world) {
+        bool spoke = false;
+        for (std::uint32_t position = 0; position < world.processes(); ++position) {
+            const auto message = world.pull(position);
+            if (!message) continue;
+            if (!spoke) text_ << "round " << ++round_ << "\n";
+            spoke = true;
+            text_ << "  " << describe(*message) << (world.is_dead(message->to.value) ? ", who is dead" : "") << "\n";
+            crash_if_due(world);
+        }
+        while (world.under_way() > 0)
+            world.deliver(0);
+        return spoke;
+    }
+
+    void crash_if_due(World& world) {
+        for (const std::string& one : split(settings_["crash"], ',')) {
+            const std::vector<std::string> parts = split(one, '@');
+            if (number(parts[1]) != world.sent() || world.is_dead(number(parts[0]))) continue;
+            world.crash(number(parts[0]));
+            text_ << "  " << parts[0] << " dies\n";
+        }
+    }
+
+    bool notice(World& world) {
+        bool any = false;
+        for (std::uint32_t dead = 0; dead < world.processes(); ++dead) {
+            if (!world.is_dead(dead)) continue;
+            bool news = false;
+            for (std::uint32_t position = 0; position < world.processes(); ++position) {
+                if (world.is_dead(position) || world.knows(position, dead)) continue;
+                world.learn(position, dead);
+                news = true;
+            }
+            if (news) text_ << "all learn that " << dead << " is dead\n";
+            any |= news;
+        }
+        return any;
+    }
+
+    void say_result(std::uint32_t position, const Broadcast& machine) {
+        constexpr std::array<const char*, 4> names{"pending", "colored", "root failed", "orphaned"};
+        text_ << position << ": " << names.at(static_cast<std::size_t>(machine.result()))
+              << (machine.finished() ? "" : ", not finished") << "\n";
+    }
+
+    std::map<std::string, std::string> settings_;
+    std::ostringstream text_;
+    int round_ = 0;
+};
+
+TEST(Golden, ConversationsAreAsWritten) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(PROTOCOL_TEST_SOURCES "/golden")) {
+        if (entry.path().extension() == ".txt") files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    ASSERT_GE(files.size(), 15U);
+    for (const auto& path : files) {
+        SCOPED_TRACE(path.filename().string());
+        std::ifstream file(path);
+        std::string scenario;
+        std::getline(file, scenario);
+        ASSERT_TRUE(scenario.starts_with("scenario "));
+        std::stringstream expected;
+        expected << file.rdbuf();
+        const std::string conversation = Conversation(scenario).hold();
+        if (std::getenv("COPPICE_REWRITE_GOLDEN") != nullptr) {
+            std::ofstream(path) << scenario << "\n" << conversation;
+            continue;
+        }
+        EXPECT_EQ(conversation, expected.str());
+    }
+}
+
+}  // namespace
+}  // namespace coppice::protocol::testing
