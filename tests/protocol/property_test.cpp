@@ -68,9 +68,15 @@ TEST(DeadRoot, AllLiveMembersAreColoredOrAllAreTold) {
         const std::uint32_t one_in = 1 + static_cast<std::uint32_t>(random() % 60);
         const std::uint32_t root_lives_for = static_cast<std::uint32_t>(random() % 12);
         std::uint32_t steps = 0;
+        std::uint32_t restarts = seed % 2 == 0 ? 4 : 0;
         do {
             if (steps++ == root_lives_for) world.crash(0);
             maybe_crash(world, random, one_in, true);
+            const auto position = static_cast<std::uint32_t>(random() % world.processes());
+            if (restarts > 0 && random() % 10 == 0 && !world.is_dead(position)) {
+                world.restart(position);
+                --restarts;
+            }
         } while (world.step(random, true));
         world.crash(0);
         world.settle(random, true);
