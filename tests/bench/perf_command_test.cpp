@@ -1,0 +1,160 @@
+// coppice-perf as people call it: what it prints, what it exits with, and what it says to wrong options.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+struct Outcome {
+    int code = -1;
+    std::string text;  // both streams
+};
+
+Outcome shell(const std::string& command) {
+    Outcome outcome;
+    std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+    if (pipe == nullptr) return outcome;
+    std::array<char, 4096> piece;
+    while (const std::size_t bytes = std::fread(piece.data(), 1, piece.size(), pipe)) {
+        outcome.text.append(piece.data(), bytes);
+    }
+    const int status = pclose(pipe);
+    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return outcome;
+}
+
+std::string program(const char* variable) {
+    const char* path = std::getenv(variable);
+    return path != nullptr ? path : std::string(variable) + "-is-not-set";
+}
+
+Outcome perf(const std::string& arguments) {
+    return shell(program("COPPICE_TEST_PERF") + " " + arguments);
+}
+
+Outcome ranks(int count, const std::string& arguments) {
+    return shell(program("COPPICE_TEST_RUN") + " -n " + std::to_string(count) + " --timeout 240 " +
+                 program("COPPICE_TEST_PERF") + " " + arguments);
+}
+
+bool contains(const Outcome& outcome, const std::string& text) {
+    return outcome.text.find(text) != std::string::npos;
+}
+
+TEST(CoppicePerf, AnUnknownTreeListsTheKnownOnesAndExitsWith2) {
+    for (const char* arguments : {"--tree foo", "broadcast --tree foo"}) {
+        const Outcome outcome = perf(arguments);
+        EXPECT_EQ(outcome.code, 2) << outcome.text;
+        for (const char* known : {"binomial", "kary", "lame", "optimal", "chain", "star"}) {
+            EXPECT_TRUE(contains(outcome, known)) << known << " in: " << outcome.text;
+        }
+    }
+}
+
+TEST(CoppicePerf, AnUnknownCorrectionListsTheKnownOnesAndExitsWith2) {
+    const Outcome outcome = perf("--correction foo");
+    EXPECT_EQ(outcome.code, 2) << outcome.text;
+    for (const char* known : {"opportunistic", "optimized", "checked", "none", "ack"}) {
+        EXPECT_TRUE(contains(outcome, known)) << known << " in: " << outcome.text;
+    }
+}
+
+TEST(CoppicePerf, WrongValuesAreNamedAndExitWith2) {
+    for (const auto& [arguments, named] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"broadcast -n none", "--iters"},
+             {"broadcast -n 0", "--iters"},
+             {"broadcast -s x", "--size"},
+             {"broadcast -s 8 -a", "--all"},
+             {"broadcast --metric foo", "--metric"},
+             {"broadcast --window 1", "--window"},
+             {"broadcast --timeout never", "--timeout"},
+             {"broadcast --dead x", "--dead"},
+             {"broadcast --whatever", "--whatever"},
+             {"whatever", "whatever"},
+         }) {
+        const Outcome outcome = perf(arguments);
+        EXPECT_EQ(outcome.code, 2) << arguments;
+        EXPECT_TRUE(contains(outcome, named)) << arguments << ": " << outcome.text;
+    }
+}
+
+TEST(CoppicePerf, WrongValuesThatOnlyTheGroupKnowsAreNamedOnce) {
+    for (const auto& [arguments, named] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"broadcast -s 1000000", "-s 1000000"},
+             {"broadcast --root 3", "--root 3"},
+             {"broadcast --root second", "--root second"},
+             {"broadcast --dead 3", "--dead 3"},
+             {"broadcast --dead 0", "--dead 0"},
+         }) {
+        const Outcome outcome = ranks(3, arguments);
+        EXPECT_NE(outcome.code, 0) << arguments;
+        const std::size_t first = outcome.text.find(named);
+        ASSERT_NE(first, std::string::npos) << arguments << ": " << outcome.text;
+        EXPECT_EQ(outcome.text.find(named, first + 1), std::string::npos) << outcome.text;
+    }
+}
+
+TEST(CoppicePerf, VerifiesEveryByteWhoeverIsTheRoot) {
+    for (const char* more : {"", " --view", " --back-to-back", " --view --back-to-back", " --hierarchy flat"}) {
+        const Outcome outcome = ranks(4, std::string("broadcast -s 1000 -n 300 -w 20 --root rotate --verify") + more);
+        EXPECT_EQ(outcome.code, 0) << more << ": " << outcome.text;
+        EXPECT_TRUE(contains(outcome, "lost 0 corrupt 0 duplicate 0")) << more << ": " << outcome.text;
+        EXPECT_TRUE(contains(outcome, "1280 deliveries")) << more << ": " << outcome.text;
+    }
+}
+
+TEST(CoppicePerf, AllSizesGetALineEach) {
+    const Outcome outcome = ranks(3, "broadcast -a -n 20 -w 5 --verify");
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    for (std::size_t bytes = 1; bytes <= 8192; bytes *= 2) {
+        EXPECT_TRUE(contains(outcome, "\n " + std::to_string(bytes) + " ")) << bytes << " in: " << outcome.text;
+    }
+}
+
+// The launcher's exit code speaks of the ranks that killed themselves, not of the run.
+TEST(CoppicePerf, GoesOnWithoutTheDead) {
+    for (const char* more : {"", " --correction checked", " --hierarchy flat --correction checked"}) {
+        const Outcome outcome = ranks(5, std::string("broadcast -s 64 -n 200 --dead 1,4 --verify") + more);
+        EXPECT_TRUE(contains(outcome, "2 of 5 ranks dead before the run")) << more << ": " << outcome.text;
+        EXPECT_TRUE(contains(outcome, "900 deliveries")) << more << ": " << outcome.text;
+        EXPECT_TRUE(contains(outcome, "lost 0 corrupt 0 duplicate 0")) << more << ": " << outcome.text;
+    }
+}
+
+TEST(CoppicePerf, WritesItsFiguresAsJson) {
+    const std::filesystem::path file =
+        std::filesystem::temp_directory_path() / ("coppice-perf-" + std::to_string(getpid()) + ".json");
+    const Outcome outcome = ranks(2, "broadcast -s 16 -n 50 --verify --out_json " + file.string());
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    std::ifstream stream(file);
+    const nlohmann::json figures = nlohmann::json::parse(stream, nullptr, false);
+    std::filesystem::remove(file);
+    ASSERT_FALSE(figures.is_discarded());
+    EXPECT_EQ(figures.at("ranks"), 2);
+    EXPECT_EQ(figures.at("lost"), 0);
+    EXPECT_EQ(figures.at("corrupt"), 0);
+    ASSERT_EQ(figures.at("sizes").size(), 1U);
+    const nlohmann::json& line = figures.at("sizes")[0];
+    EXPECT_EQ(line.at("bytes"), 16);
+    EXPECT_EQ(line.at("iterations"), 50);
+    for (const char* key : {"t_min", "t_max", "t_typical", "t_avg", "t_stdev", "percentile_99", "percentile_99_9"}) {
+        EXPECT_GE(line.at("done").at(key), 0) << key;
+        EXPECT_GE(line.at("osu").at(key), 0) << key;
+    }
+}
+
+TEST(CoppicePerf, AFileThatCannotBeWrittenIsNamed) {
+    const Outcome outcome = ranks(2, "broadcast -n 10 --out_json /nowhere/figures.json");
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_TRUE(contains(outcome, "/nowhere/figures.json")) << outcome.text;
+}
+
+}  // namespace
