@@ -123,16 +123,20 @@ void Report::deaths(std::uint64_t start_ns) {
         }
         const std::size_t witnesses = since_start.size();
         const Spread start = spread(since_start), sign = spread(since_sign);
-        fmt::print(
-            "rank {}: noticed by {} of {} survivors, ms after the start: min {:.3f} median {:.3f} max "
-            "{:.3f}; "
-            "us after its last sign of life: min {:.0f} median {:.0f} max {:.0f}\n",
-            victim, witnesses, survivors, start.min, start.median, start.max, sign.min, sign.median, sign.max);
-        json_["died"].push_back(
-            {{"rank", victim},
-             {"noticed_by", witnesses},
-             {"ms_after_start", {{"min", start.min}, {"median", start.median}, {"max", start.max}}},
-             {"us_after_last_sign", {{"min", sign.min}, {"median", sign.median}, {"max", sign.max}}}});
+        const auto to_object = [](const Spread& s) {
+            return nlohmann::json{{"min", s.min}, {"median", s.median}, {"max", s.max}};
+        };
+        nlohmann::json entry = {{"rank", victim}, {"noticed_by", witnesses}, {"ms_after_start", to_object(start)}};
+        fmt::print("rank {}: noticed by {} of {} survivors, ms after the start: min {:.3f} median {:.3f} max {:.3f}; ",
+                   victim, witnesses, survivors, start.min, start.median, start.max);
+        if (last_sign == 0) {
+            fmt::print("it died before its first broadcast\n");
+        } else {
+            fmt::print("us after its last sign of life: min {:.0f} median {:.0f} max {:.0f}\n", sign.min, sign.median,
+                       sign.max);
+            entry["us_after_last_sign"] = to_object(sign);
+        }
+        json_["died"].push_back(std::move(entry));
     }
 }
 
