@@ -3,7 +3,8 @@
 #
 #   bench/instructions.sh [BUILD_DIR]          prints one line per case and rank
 #
-# Counted is what runs inside of coppice_broadcast. Waiting would be counted too and differ from run to run; therefore
+# Counted is coppice_broadcast as coppice-perf's measured loop calls it (calls at the start, which wait, do not count).
+# Waiting would be counted too and differ from run to run; therefore
 # coppice-perf runs --staggered: a rank calls only when the rank before it is through, so that whatever it is to receive
 # is there already. Each figure is the difference of two runs with N and 2N broadcasts over N: start-up, and what is done
 # once only, cancels. Each case runs twice; "repeats" says whether both gave the same.
@@ -28,7 +29,7 @@ run() {
     shift 2
     rm -f "$scratch"/out.*
     timeout 600 "$launcher" -n "$ranks" --timeout 600 \
-        valgrind -q --tool=callgrind --toggle-collect=coppice_broadcast \
+        valgrind -q --tool=callgrind --toggle-collect='*Run::broadcast(*' \
         --callgrind-out-file="$scratch/out.%q{COPPICE_RANK}" \
         "$perf" broadcast -s 8 -w 64 -n "$broadcasts" --staggered --timeout 300 "$@" \
         >"$scratch/stdout" 2>"$scratch/stderr" ||

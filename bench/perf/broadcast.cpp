@@ -39,7 +39,8 @@ class Run {
     std::optional<Failure> one_size(std::uint64_t bytes);
     std::optional<Failure> one_broadcast(std::uint64_t bytes, measure_stamp_t& stamp);
     std::optional<Failure> count(coppice_status_t status, std::span<const std::byte> payload, std::uint64_t bytes);
-    coppice_status_t broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received);
+    // Not inlined: bench/instructions.sh counts what runs in here.
+    [[gnu::noinline]] coppice_status_t broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received);
     coppice_status_t broadcast_view(std::uint64_t bytes, std::uint32_t root);
     std::optional<Failure> wait_for_turn();
     std::optional<Failure> tell();
