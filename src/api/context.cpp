@@ -47,8 +47,7 @@ coppice_status_t coppice_context_destroy(coppice_context_t* context) {
 coppice_status_t coppice_progress(coppice_context_t* context) {
     if (context == nullptr) return api::null_argument("coppice_progress", "context");
     return api::guarded([&] {
-        const engine::Context::Guard guard(*context->engine);
-        context->engine->progress();
+        context->engine->offer_progress();
         return COPPICE_OK;
     });
 }

@@ -83,13 +83,16 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
         header.size = size_;
         header.round = round_++;
         header.bytes = static_cast<std::uint32_t>(mine.size());
-        std::vector<PieceHeader> headers(size_, PieceHeader{0, 0, 0, 0, 0, 0, 0, 0});
+        constexpr PieceHeader nothing{0, 0, 0, 0, 0, 0, 0, 0};
+        std::vector<PieceHeader> headers(size_, nothing);
         if (const int code = exchange_(argument_, &header, sizeof header, headers.data()); code != 0) {
             return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}", rank_.value,
                         code);
         }
         std::size_t longest = 0;
         for (std::uint32_t r = 0; r < size_; ++r) {
+            // An exchange that knows of a death leaves that rank's place empty.
+            if (r != rank_.value && std::memcmp(&headers[r], &nothing, sizeof nothing) == 0) continue;
             if (auto ok = check(header, headers[r], r); !ok) return tl::unexpected(ok.error());
             longest = std::max<std::size_t>(longest, headers[r].bytes);
         }

@@ -9,8 +9,8 @@ namespace coppice::bootstrap {
 
 // Each allgather() calls the function twice: once with a fixed header that tells version, rank and size of
 // the piece, once with all pieces padded to the longest. The function cannot be interrupted, so the deadline
-// binds only what comes after it returns; and it knows of no deaths, so an empty entry means that the rank
-// gave nothing.
+// binds only what comes after it returns. A function that knows of deaths fills a dead rank's place with zeros;
+// its entry is then empty.
 class CallbackBootstrap final : public Bootstrap {
   public:
     // COPPICE_ERR_OUT_OF_RANGE unless rank < size. `argument` is passed through.

@@ -33,14 +33,26 @@ void Context::progress() {
     for (Group* group : groups_) group->progress();
 }
 
+void Context::offer_progress() {
+    if (!multiple_) {
+        progress();
+        return;
+    }
+    if (callers_waiting_.load(std::memory_order_relaxed) == 0) {
+        const std::unique_lock lock(mutex_, std::try_to_lock);
+        if (lock.owns_lock()) {
+            progress();
+            return;
+        }
+    }
+    std::this_thread::yield();
+}
+
 // The thread takes part like any waiting caller, but gives the core away from the start: it is not the one in a hurry.
 void Context::run_progress_thread() {
     transport::Idle idle(true);
     while (!stop_.load(std::memory_order_relaxed)) {
-        {
-            const Guard guard(*this);
-            progress();
-        }
+        offer_progress();
         idle.pause();
     }
 }

@@ -28,15 +28,21 @@ class Context {
     void detach(Group& group);
     bool has_groups() const { return !groups_.empty(); }
 
-    // Moves all groups once.
+    // Moves all groups once; under the guard.
     void progress();
+    // The same for threads that only want things to move: they let those pass that want something of a group, and do
+    // nothing while another thread moves things anyway. (A mutex is not fair: without this they would starve the others.)
+    void offer_progress();
 
     // Held during every call into a group. Free of charge with one thread. Recursive, because a failure callback may
     // ask the group who has failed.
     class Guard {
       public:
         explicit Guard(Context& context) : mutex_(context.multiple_ ? &context.mutex_ : nullptr) {
-            if (mutex_ != nullptr) mutex_->lock();
+            if (mutex_ == nullptr || mutex_->try_lock()) return;
+            context.callers_waiting_.fetch_add(1, std::memory_order_relaxed);
+            mutex_->lock();
+            context.callers_waiting_.fetch_sub(1, std::memory_order_relaxed);
         }
         ~Guard() {
             if (mutex_ != nullptr) mutex_->unlock();
@@ -81,6 +87,7 @@ class Context {
     Settings settings_;
     bool multiple_;
     std::recursive_mutex mutex_;
+    std::atomic<std::uint32_t> callers_waiting_{0};
     std::vector<Group*> groups_;
     std::atomic<bool> stop_{false};
     std::thread thread_;

@@ -35,6 +35,7 @@ Group::Group(Parts parts)
       slots_(settings_.window),
       pool_(std::make_unique<Request[]>(std::size_t{2} * settings_.window)),
       stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()) {
+    logs_read_.resize(members_.ranks_of(members_.own_site()).size(), 0);
     if (!publishing_) private_lines_.resize(settings_.window * transport::kMaxPayload);
     free_requests_.reserve(std::size_t{2} * settings_.window);
     for (std::size_t i = std::size_t{2} * settings_.window; i > 0; --i) free_requests_.push_back(&pool_[i - 1]);
@@ -42,7 +43,7 @@ Group::Group(Parts parts)
 
 void Group::start_with_failed(std::span<const Rank> dead) {
     const FailureCallback later = std::exchange(on_failure_, nullptr);
-    for (const Rank rank : dead) learn_failure(rank, false);
+    for (const Rank rank : dead) learn_failure(rank);
     on_failure_ = later;
     watch_next_site();
 }
@@ -326,8 +327,8 @@ void Group::progress() {
         pump_all();
     }
     if (events > 0 || ++rounds_ % kHousekeepingRounds == 0 || flushing_) {
-        read_failure_log();
-        notice_departures();
+        read_failure_logs();
+        if (!departed_peers_.empty()) do_without_the_departed();
         update_stability();
         if (!controls_.empty()) flush_controls();
     }
@@ -337,7 +338,9 @@ bool Group::drained() {
     flushing_ = true;
     stability_.flush();
     progress();
-    return stable_ >= next_.value && controls_.empty();
+    if (consumed_ != next_) return false;
+    // A rank that has left in peace knew that all have everything, so that is settled although its message may be lost.
+    return !departed_peers_.empty() || (stable_ >= next_.value && controls_.empty());
 }
 
 void Group::abandon() {

@@ -143,14 +143,14 @@ class Group final : private transport::Receiver {
 
     // group_failure.cpp: deaths and stability
     void peer_failed(Rank peer, transport::FailureCause cause) override;
-    void learn_failure(Rank rank, bool spread);
+    void peer_left(Rank peer) override;
+    void learn_failure(Rank rank);
     void own_site_lost(Rank rank, bool was_leader);
     void other_site_lost(Rank rank, std::uint32_t site, bool was_leader);
     void spread_failure(Rank rank, std::uint32_t changed_site);
     void watch_next_site();
-    void read_failure_log();
-    std::uint32_t read_log_of(Rank mate, std::uint32_t from);
-    void notice_departures();
+    void read_failure_logs();
+    void do_without_the_departed();
     void update_stability();
     void send_stability();
     std::uint64_t local_consumed(Rank& slowest) const;
@@ -195,8 +195,8 @@ class Group final : private transport::Receiver {
     Stability stability_;
     std::deque<Control> controls_;  // had no room, or were made while polling
     std::deque<Stashed> stash_;     // arrived for a slot whose memory is still on its way out
-    std::uint32_t log_read_ = 0;    // entries of the leader's failure log seen so far
-    std::optional<Rank> log_owner_;
+    std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this site's ranks seen so far
+    std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable
     std::uint32_t rounds_ = 0;
     bool flushing_ = false;
     bool departed_ = false;

@@ -5,10 +5,9 @@
 
 namespace coppice::engine {
 
-void Group::peer_failed(Rank peer, transport::FailureCause /*cause*/) { learn_failure(peer, true); }
+void Group::peer_failed(Rank peer, transport::FailureCause /*cause*/) { learn_failure(peer); }
 
-// `spread`: whether to tell other sites (not when the news came from this host's own log, whose writer has told them).
-void Group::learn_failure(Rank rank, bool spread) {
+void Group::learn_failure(Rank rank) {
     const std::uint32_t site = members_.site_of(rank);
     const auto leader_before = members_.leader(site);
     if (!members_.fail(rank)) return;
@@ -25,8 +24,12 @@ void Group::learn_failure(Rank rank, bool spread) {
         stability_.site_changed();
         watch_next_site();
     }
-    if (spread && !single_site()) spread_failure(rank, speaker_changed ? site : members_.sites());
-    if (on_failure_) on_failure_(rank);
+    // Where ranks publish, one speaks for all of them to the outside.
+    if (!single_site() && (!publishing_ || members_.is_leader())) {
+        spread_failure(rank, speaker_changed ? site : members_.sites());
+    }
+    // At a group's end a rank that has left already can't be told from a dead one, and nobody is interested any more.
+    if (on_failure_ && !flushing_) on_failure_(rank);
 }
 
 // A rank of this site died: whoever speaks in its place takes up what it may have left undone, from what is published.
@@ -34,9 +37,7 @@ void Group::own_site_lost(Rank rank, bool was_leader) {
     if (single_site()) return;
     if (was_leader && members_.is_leader()) {
         // What the dead speaker had told others outlives it: its failures too, for it may have refused the dead's messages.
-        for (const Rank mate : members_.ranks_of(members_.own_site())) {
-            if (mate != members_.self()) read_log_of(mate, 0);
-        }
+        read_failure_logs();
         for (std::uint64_t number = stable_; number < stable_ + settings_.window; ++number) {
             const Sequence sequence(number);
             if (const Slot& slot = slot_of(sequence); slot.engaged && slot.sequence == sequence) continue;
@@ -94,8 +95,6 @@ void Group::spread_failure(Rank rank, std::uint32_t changed_site) {
         tell(right);
         if (left != right) tell(left);
     }
-    // A rank that does not speak for its own site tells the one that does.
-    if (!members_.is_leader() && !publishing_) tell(members_.own_site());
 }
 
 // Each site's leader keeps a connection to the next live site, so that every death is somebody's to see.
@@ -109,35 +108,31 @@ void Group::watch_next_site() {
     }
 }
 
-// Ranks without connections of their own learn of far deaths from the one that speaks for their host.
-void Group::read_failure_log() {
+// The ranks of a host tell each other in their logs what they know: those without connections of their own learn of far
+// deaths that way, and the leader of what a root has seen. Only the leader passes it on.
+void Group::read_failure_logs() {
     if (!publishing_) return;
-    const auto leader = members_.leader(members_.own_site());
-    if (!leader || *leader == members_.self()) return;
-    if (log_owner_ != leader) {
-        log_owner_ = leader;
-        log_read_ = 0;
+    const auto mates = members_.ranks_of(members_.own_site());
+    for (std::size_t i = 0; i < mates.size(); ++i) {
+        if (mates[i] == members_.self()) continue;
+        const std::uint32_t length = std::min(board_->log_length(mates[i]), members_.ranks());
+        while (logs_read_[i] < length) {
+            const Rank dead = board_->logged(mates[i], logs_read_[i]++);
+            if (dead.value < members_.ranks() && dead != members_.self()) learn_failure(dead);
+        }
     }
-    log_read_ = read_log_of(*leader, log_read_);
 }
 
-// Takes over what `mate` has logged from the `from`-th entry on; returns how many entries it has.
-std::uint32_t Group::read_log_of(Rank mate, std::uint32_t from) {
-    const std::uint32_t length = std::min(board_->log_length(mate), members_.ranks());
-    for (; from < length; ++from) {
-        const Rank dead = board_->logged(mate, from);
-        if (dead.value < members_.ranks() && dead != members_.self()) learn_failure(dead, false);
-    }
-    return from;
+void Group::peer_left(Rank peer) {
+    departed_peers_.push_back(peer);
+    do_without_the_departed();
 }
 
-// A rank of this host that left in peace, but before it took part in what was started here, counts as failed.
-void Group::notice_departures() {
-    if (!publishing_ || consumed_ == next_) return;
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        if (mate == members_.self() || members_.failed(mate) || !board_->departed(mate)) continue;
-        if (board_->consumed(mate) < next_) learn_failure(mate, true);
-    }
+// Who left in peace has taken part in everything that its own calls began. What this rank has begun beyond that will
+// never be served by it: there it counts as failed.
+void Group::do_without_the_departed() {
+    if (consumed_ == next_) return;
+    for (const Rank peer : departed_peers_) learn_failure(peer);
 }
 
 // --------------------------------------------------------------------------------------------------- stability ---

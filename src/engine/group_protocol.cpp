@@ -49,7 +49,7 @@ void Group::control_message(Rank from, const WireHeader& header) {
                 ++garbage_;
                 return;
             }
-            learn_failure(Rank(header.detail), true);
+            learn_failure(Rank(header.detail));
             return;
         case WireKind::stability_up:
             if (header.detail >= members_.ranks()) {

@@ -104,7 +104,8 @@ class FaultyTransport::Catcher final : public Receiver {
         link->in.push_back({{header.begin(), header.end()},
                             {payload.begin(), payload.end()},
                             owner_.polls_ + link->delay,
-                            std::nullopt});
+                            std::nullopt,
+                            false});
         return false;
     }
 
@@ -115,7 +116,17 @@ class FaultyTransport::Catcher final : public Receiver {
             receiver_.peer_failed(peer, cause);
             return;
         }
-        link->in.push_back({{}, {}, owner_.polls_ + link->delay, cause});
+        link->in.push_back({{}, {}, owner_.polls_ + link->delay, cause, false});
+    }
+
+    void peer_left(Rank peer) override {
+        Link* const link = owner_.link(peer);
+        if (link == nullptr || (!link->held && link->in.empty())) {
+            ++events_;
+            receiver_.peer_left(peer);
+            return;
+        }
+        link->in.push_back({{}, {}, owner_.polls_ + link->delay, std::nullopt, true});
     }
 
     std::size_t events() const { return events_; }
@@ -205,6 +216,8 @@ std::size_t FaultyTransport::deliver_due(Link& link, Receiver& receiver) {
         ++events;
         if (next.failure)
             receiver.peer_failed(link.peer, *next.failure);
+        else if (next.left)
+            receiver.peer_left(link.peer);
         else
             receiver.message(link.peer, next.header, next.payload, 0);
     }

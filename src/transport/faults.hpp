@@ -97,6 +97,7 @@ class FaultyTransport final : public Transport {
         std::vector<std::byte> payload;
         std::uint64_t due = 0;                // in polls
         std::optional<FailureCause> failure;  // the peer's death, in its place behind its messages
+        bool left = false;                    // or its peaceful end
     };
     struct Link {
         Rank peer;

@@ -1,5 +1,6 @@
 // The seam to the wire between the ranks of one group: everything that the engine asks of shm, ucx or verbs.
 //
+// A receiver may call send(), write(), watch() and fence() too, but a transport may put them off: `again` is then the answer.
 // One transport object serves one group at one rank. All calls come from one thread at a time (the engine serializes).
 // A transport never blocks, never calls the receiver outside of poll(), and never ends the host process.
 #pragma once
@@ -48,6 +49,9 @@ class Receiver {
                          Buffer buffer) = 0;
     // At most once per peer, also for peers that were never sent to. After it no message of that peer is delivered.
     virtual void peer_failed(Rank peer, FailureCause cause) = 0;
+    // The peer has left in peace (Transport::leave()): nothing of it is to come, and nothing reaches it any more. At most
+    // once, and only for peers with an open connection; one that left before it was connected to looks like a dead one.
+    virtual void peer_left(Rank /*peer*/) {}
 
   protected:
     ~Receiver() = default;

@@ -116,13 +116,37 @@ TEST(callback_bootstrap, reports_a_callback_that_fails_in_its_first_or_second_ca
     }
 }
 
-TEST(callback_bootstrap, notices_a_callback_that_gathers_nothing) {
-    const auto exchange = [](void*, const void*, std::size_t, void*) { return 0; };
+TEST(callback_bootstrap, notices_a_callback_that_gathers_garbage) {
+    const auto exchange = [](void*, const void*, std::size_t bytes, void* all) {
+        std::memset(all, 0x5a, 2 * bytes);
+        return 0;
+    };
     auto bootstrap = CallbackBootstrap::create(exchange, nullptr, Rank(0), 2);
     const auto all = (*bootstrap)->allgather(std::vector<std::byte>(3), kNoDeadline);
     ASSERT_FALSE(all);
     EXPECT_EQ(all.error().status, COPPICE_ERR_BOOTSTRAP);
     EXPECT_NE(all.error().message.find("garbage"), std::string::npos) << all.error().message;
+}
+
+TEST(callback_bootstrap, notices_a_callback_that_gathers_nothing_not_even_of_its_own_rank) {
+    const auto exchange = [](void*, const void*, std::size_t, void*) { return 0; };
+    auto bootstrap = CallbackBootstrap::create(exchange, nullptr, Rank(0), 2);
+    const auto all = (*bootstrap)->allgather(std::vector<std::byte>(3), kNoDeadline);
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().status, COPPICE_ERR_BOOTSTRAP);
+}
+
+TEST(callback_bootstrap, takes_a_place_of_zeros_for_a_dead_rank) {
+    const auto exchange = [](void*, const void* mine, std::size_t bytes, void* all) {
+        std::memset(all, 0, 2 * bytes);
+        std::memcpy(all, mine, bytes);
+        return 0;
+    };
+    auto bootstrap = CallbackBootstrap::create(exchange, nullptr, Rank(0), 2);
+    const auto all = (*bootstrap)->allgather(std::vector<std::byte>(3, std::byte{7}), kNoDeadline);
+    ASSERT_TRUE(all) << all.error().message;
+    EXPECT_EQ((*all)[0].size(), 3U);
+    EXPECT_TRUE((*all)[1].empty());
 }
 
 TEST(callback_bootstrap, notices_ranks_that_disagree_about_the_size) {

@@ -340,7 +340,9 @@ std::size_t ShmTransport::look_at_one(Receiver& receiver) {
     if (++watch_cursor_ >= watched_.size()) watch_cursor_ = 0;
     Peer& peer = *peers_[watched_[watch_cursor_]];
     if (peer.lost) return bury(peer, peer.lost_cause, receiver);
-    if (peer.segment.board && !shm::is_held(peer.segment.header().obituary))
+    if (!peer.segment.board) return 0;
+    const shm::Header& header = peer.segment.header();
+    if (!shm::is_held(header.obituary) || header.departed.value.load(std::memory_order_acquire) != 0)
         return bury(peer, FailureCause::obituary, receiver);
     return 0;
 }
@@ -391,8 +393,11 @@ std::size_t ShmTransport::bury(Peer& peer, FailureCause cause, Receiver& receive
     std::erase(watched_, peer.index);
     const bool in_peace =
         peer.segment.board && peer.segment.header().departed.value.load(std::memory_order_acquire) != 0;
-    if (in_peace || peer.fenced) return events;
-    receiver.peer_failed(peer.rank, cause);
+    if (peer.fenced) return events;
+    if (in_peace)
+        receiver.peer_left(peer.rank);
+    else
+        receiver.peer_failed(peer.rank, cause);
     return events + 1;
 }
 

@@ -177,9 +177,12 @@ void UcxTransport::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
 void UcxTransport::watch(Rank rank) {
     Peer* peer = find(rank);
     if (peer == nullptr || peer->link != Link::none) return;
-    if (!connect(*peer)) return;
-    ++counters_.connections;
     peer->owes_hello = true;
+    if (progressing_) {
+        queue(*peer);
+    } else if (connect(*peer)) {
+        ++counters_.connections;
+    }
 }
 
 void UcxTransport::fence(Rank rank) {
@@ -198,6 +201,8 @@ SendStatus UcxTransport::post(Rank to, std::span<const std::byte> header, std::s
     assert(in_flight != nullptr || payload.empty());
     Peer* peer = find(to);
     if (peer == nullptr) return SendStatus::failed;
+    if (progressing_) [[unlikely]]
+        return peer->link == Link::closed || peer->link == Link::broken ? SendStatus::failed : SendStatus::again;
     if (peer->link != Link::open) [[unlikely]] {
         if (peer->link == Link::none && connect(*peer)) ++counters_.connections;
         if (peer->link != Link::opening && peer->link != Link::open) return SendStatus::failed;
@@ -303,7 +308,9 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
     const ucx::Hush hush;
     receiver_ = &receiver;
     delivered_ = 0;
+    progressing_ = true;
     worker_.progress();
+    progressing_ = false;
     if (!attention_.empty() || !closing_.empty()) [[unlikely]]
         attend(receiver);
     receiver_ = nullptr;
@@ -336,7 +343,16 @@ void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
         receiver.peer_failed(peer.rank, FailureCause::transport_error);
         return;
     }
-    if (peer.link == Link::none && peer.heard) connect(peer);  // the way back
+    if (peer.departed && !peer.reported && !peer.fenced) {
+        peer.reported = true;
+        ++delivered_;
+        receiver.peer_left(peer.rank);
+    }
+    if (peer.link == Link::none && peer.owes_hello) {  // watched from within a message
+        if (connect(peer)) ++counters_.connections;
+    } else if (peer.link == Link::none && peer.heard) {
+        connect(peer);  // the way back
+    }
     if (peer.link == Link::open) greet(peer);
 }
 

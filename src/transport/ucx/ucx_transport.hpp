@@ -8,7 +8,9 @@
 //    A peer with which nothing was ever exchanged is watched from watch() on.
 //  - A peer that is connected to only after it has left looks dead; one that left while connected does not. Either way
 //    send() to it answers `failed`.
-//  - Messages are delivered straight from UCX's progress, within poll(). The receiver may send, watch and fence there.
+//  - Messages are delivered straight from UCX's progress, within poll(). What the receiver sends there is put off (`again`),
+//    and so are watch() and fence(): on tcp a send that fails, or an endpoint that takes over the very connection that is
+//    being read, pulls it away from under UCX 1.13's reader, which then dies.
 //  - A payload can be kept where UCX hands over its buffer (rc, ud), not on tcp; at most kMaxKept at a time.
 //  - `again`: peer.hpp's kMaxPending messages to one peer are under way, or wait for the connection to be set up.
 //    One slow peer does not hold up the others.
@@ -111,6 +113,7 @@ class UcxTransport final : public Transport {
     Capabilities capabilities_;
     Counters counters_;
     Receiver* receiver_ = nullptr;  // while poll() is on the stack
+    bool progressing_ = false;      // UCX is on the stack: no send, no new endpoint now
     std::size_t delivered_ = 0;
     std::vector<Peer*> attention_;  // peers with something to do after progress
     std::vector<Peer*> attending_;

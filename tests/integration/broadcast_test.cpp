@@ -1,0 +1,322 @@
+// Broadcasts among real processes, nobody dying: what a user of the C API sees.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "integration/job.hpp"
+
+namespace coppice::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t kTimeout = kDeadlineNs;
+constexpr std::size_t kMaxPayload = 8192;
+
+// The ways in which a group can be laid out on this machine.
+struct Layout {
+    const char* name;
+    std::uint32_t ranks;
+    std::uint32_t hosts;
+    std::map<std::string, std::string> environment;
+
+    JobOptions job() const {
+        JobOptions options;
+        options.ranks = ranks;
+        options.hosts = hosts;
+        options.environment = environment;
+        return options;
+    }
+    friend void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+};
+
+const std::vector<Layout>& layouts() {
+    static const std::vector<Layout> all{
+        {"one_rank", 1, 1, {}},
+        {"one_host", 5, 1, {}},
+        {"flat_opportunistic", 6, 1, {{"COPPICE_HIERARCHY", "flat"}}},
+        {"flat_checked_lame", 7, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "checked"}, {"COPPICE_TREE", "lame:2"}}},
+        {"flat_optimized_kary", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "optimized:2"}, {"COPPICE_TREE", "kary:3"}}},
+        {"flat_ack", 5, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "ack"}}},
+        {"flat_none_chain", 4, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "none"}, {"COPPICE_TREE", "chain"}}},
+        {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"ucx_checked", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_CORRECTION", "checked"}}},
+        {"two_hosts", 6, 2, {}},
+        {"three_hosts_checked", 7, 3, {{"COPPICE_CORRECTION", "checked"}}},
+        {"a_rank_a_host", 4, 4, {}},
+        {"small_window", 5, 2, {{"COPPICE_WINDOW", "2"}}},
+        {"progress_thread", 4, 2, {{"COPPICE_PROGRESS_THREAD", "1"}}},
+    };
+    return all;
+}
+
+class EveryLayout : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, EveryLayout, ::testing::ValuesIn(layouts()),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+void broadcast_and_check(Member& member, std::uint64_t number, std::uint32_t root, std::size_t bytes) {
+    std::vector<unsigned char> buffer(kMaxPayload + 1, 0xee);
+    const std::vector<unsigned char> expected = payload_of(number, root, bytes);
+    if (member.rank == root) std::ranges::copy(expected, buffer.begin());
+    std::size_t received = 0;
+    const coppice_status_t status = coppice_broadcast(member.group, buffer.data(), member.rank == root ? bytes : kMaxPayload,
+                                                      root, &received, kTimeout);
+    if (status != COPPICE_OK) throw CheckFailed(coppice_last_error());
+    COPPICE_CHECK(received == bytes);
+    COPPICE_CHECK(std::equal(expected.begin(), expected.end(), buffer.begin()));
+    COPPICE_CHECK(buffer[kMaxPayload] == 0xee);
+}
+
+TEST_P(EveryLayout, EveryByteArrivesFromEveryRootInEverySize) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t number = 0;
+        for (const std::size_t bytes : {0U, 1U, 8U, 40U, 41U, 255U, 256U, 511U, 512U, 1024U, 4097U, 8191U, 8192U}) {
+            for (std::uint32_t root = 0; root < member.ranks; ++root) broadcast_and_check(member, number++, root, bytes);
+        }
+        for (; number < 600; ++number) broadcast_and_check(member, number, static_cast<std::uint32_t>(number % member.ranks), number);
+        coppice_group_info_t info{};
+        info.struct_size = sizeof info;
+        COPPICE_CHECK(coppice_group_query(member.group, &info) == COPPICE_OK);
+        COPPICE_CHECK(info.garbage == 0 && info.refused == 0);
+        COPPICE_CHECK(member.failed().empty());
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, WindowsFullOfBroadcastsWithDifferentRootsAreInFlightAtOnce) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        coppice_group_info_t info{};
+        info.struct_size = sizeof info;
+        COPPICE_CHECK(coppice_group_query(member.group, &info) == COPPICE_OK);
+        std::vector<std::vector<unsigned char>> buffers(info.window, std::vector<unsigned char>(300));
+        std::vector<coppice_request_t*> requests(info.window);
+        std::uint64_t number = 0;
+        for (int round = 0; round < 10; ++round) {
+            for (std::uint32_t i = 0; i < info.window; ++i) {
+                const auto root = static_cast<std::uint32_t>((number + i) % member.ranks);
+                if (root == member.rank) buffers[i] = payload_of(number + i, root, 300);
+                coppice_status_t status = COPPICE_ERR_BUSY;
+                while (status == COPPICE_ERR_BUSY) {
+                    status = coppice_broadcast_nb(member.group, buffers[i].data(), 300, root, &requests[i]);
+                }
+                COPPICE_CHECK(status == COPPICE_OK);
+            }
+            for (std::uint32_t i = info.window; i > 0; --i) {  // the last one first: order of waiting is the caller's
+                std::size_t received = 0;
+                COPPICE_CHECK(coppice_request_wait(requests[i - 1], &received, kTimeout) == COPPICE_OK);
+                COPPICE_CHECK(received == 300);
+                const auto root = static_cast<std::uint32_t>((number + i - 1) % member.ranks);
+                COPPICE_CHECK(buffers[i - 1] == payload_of(number + i - 1, root, 300));
+                COPPICE_CHECK(coppice_request_free(requests[i - 1]) == COPPICE_OK);
+            }
+            number += info.window;
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, AViewShowsThePayloadUntilItIsReleased) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (std::uint64_t number = 0; number < 100; ++number) {
+            const auto root = static_cast<std::uint32_t>(number % member.ranks);
+            const std::size_t bytes = (number * 83) % 2000;
+            const auto expected = payload_of(number, root, bytes);
+            coppice_request_t* request = nullptr;
+            coppice_status_t status = COPPICE_ERR_BUSY;
+            while (status == COPPICE_ERR_BUSY) {
+                status = coppice_broadcast_view_nb(member.group, expected.data(), bytes, root, &request);
+            }
+            COPPICE_CHECK(status == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            const void* payload = nullptr;
+            std::size_t size = 0;
+            COPPICE_CHECK(coppice_request_view(request, &payload, &size) == COPPICE_OK);
+            COPPICE_CHECK(size == bytes);
+            COPPICE_CHECK(bytes == 0 || std::memcmp(payload, expected.data(), bytes) == 0);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, AHeldViewHoldsUpTheWindowAndNothingElse) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        coppice_group_info_t info{};
+        info.struct_size = sizeof info;
+        COPPICE_CHECK(coppice_group_query(member.group, &info) == COPPICE_OK);
+        const auto expected = payload_of(0, 0, 700);
+        coppice_request_t* held = nullptr;
+        COPPICE_CHECK(coppice_broadcast_view_nb(member.group, expected.data(), 700, 0, &held) == COPPICE_OK);
+        COPPICE_CHECK(coppice_request_wait(held, nullptr, kTimeout) == COPPICE_OK);
+        for (std::uint64_t number = 1; number < info.window; ++number) broadcast_and_check(member, number, 0, 700);
+        const void* payload = nullptr;
+        std::size_t size = 0;
+        COPPICE_CHECK(coppice_request_view(held, &payload, &size) == COPPICE_OK);
+        COPPICE_CHECK(size == 700 && std::memcmp(payload, expected.data(), 700) == 0);
+        if (member.rank == 0) {  // every other rank still holds broadcast 0, and so does this one
+            unsigned char byte = 0;
+            coppice_request_t* refused = nullptr;
+            COPPICE_CHECK(coppice_broadcast_nb(member.group, &byte, 1, 0, &refused) == COPPICE_ERR_BUSY);
+        }
+        COPPICE_CHECK(coppice_request_free(held) == COPPICE_OK);
+        for (std::uint64_t number = info.window; number < 3 * info.window; ++number) {
+            broadcast_and_check(member, number, 0, 700);
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, RegisteredMemoryIsSentFromAndMayBeReusedAtOnce) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::vector<unsigned char> memory(kMaxPayload);
+        COPPICE_CHECK(coppice_memory_register(member.group, memory.data(), memory.size()) == COPPICE_OK);
+        COPPICE_CHECK(coppice_memory_register(member.group, memory.data() + 5, 10) == COPPICE_ERR_BUSY);
+        for (std::uint64_t number = 0; number < 200; ++number) {
+            const auto root = static_cast<std::uint32_t>(number % member.ranks);
+            const std::size_t bytes = (number * 97) % kMaxPayload;
+            const auto expected = payload_of(number, root, bytes);
+            if (member.rank == root) std::ranges::copy(expected, memory.begin());
+            COPPICE_CHECK(coppice_broadcast(member.group, memory.data(), member.rank == root ? bytes : memory.size(), root,
+                                            nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(std::equal(expected.begin(), expected.end(), memory.begin()));
+            std::ranges::fill(memory, 0xaa);  // nobody may ever see this
+        }
+        COPPICE_CHECK(coppice_memory_deregister(member.group, memory.data()) == COPPICE_OK);
+        COPPICE_CHECK(coppice_memory_deregister(member.group, memory.data()) == COPPICE_ERR_INVALID_ARGUMENT);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Broadcast, APayloadLargerThanTheBufferLeavesItUntouched) {
+    Job job({.ranks = 3}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::vector<unsigned char> buffer(100, 0x11);
+        if (member.rank == 0) {
+            COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), 100, 0, nullptr, kTimeout) == COPPICE_OK);
+        } else {
+            std::vector<unsigned char> small(50, 0x22);
+            std::size_t received = 0;
+            COPPICE_CHECK(coppice_broadcast(member.group, small.data(), 50, 0, &received, kTimeout) ==
+                          COPPICE_ERR_TRUNCATED);
+            COPPICE_CHECK(received == 100);
+            COPPICE_CHECK(std::ranges::all_of(small, [](unsigned char c) { return c == 0x22; }));
+            COPPICE_CHECK(std::string(coppice_last_error()).find("100") != std::string::npos);
+        }
+        broadcast_and_check(member, 1, 1, 20);  // the next one is not disturbed
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Broadcast, ADeadlineNamesWhomItWaitedForAndTheGroupGoesOn) {
+    Job job({.ranks = 3}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        unsigned char byte = 7;
+        if (member.rank == 2) {
+            member.await_note(0, 1);  // not before rank 0 has given up
+            COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 2, nullptr, kTimeout) == COPPICE_OK);
+        } else if (member.rank == 0) {
+            COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 2, nullptr, 1'000'000) == COPPICE_ERR_TIMEOUT);
+            COPPICE_CHECK(std::string(coppice_last_error()).find("rank 2") != std::string::npos);
+            member.notes[0] = 1;
+        } else {
+            COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 2, nullptr, kTimeout) == COPPICE_OK);
+        }
+        broadcast_and_check(member, 1, 2, 20);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Broadcast, AFullWindowNamesTheRankThatHoldsItUp) {
+    for (const std::uint32_t hosts : {1U, 3U}) {
+        Job job({.ranks = 3, .hosts = hosts, .environment = {{"COPPICE_WINDOW", "4"}}}, [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            if (member.rank == 0) {
+                unsigned char byte = 0;
+                coppice_status_t status = COPPICE_OK;
+                while (status == COPPICE_OK) {
+                    status = coppice_broadcast(member.group, &byte, 1, 0, nullptr, 20'000'000);
+                }
+                COPPICE_CHECK(status == COPPICE_ERR_BUSY);
+                member.notes[1] = 1;  // how many went through is told by the note that the others follow
+            } else {
+                member.await_note(1, 1);
+            }
+            member.notes[2].fetch_add(1);
+            member.await_note(2, member.ranks);
+            if (member.rank == 0) {
+                COPPICE_CHECK(std::string(coppice_last_error()).find("rank ") != std::string::npos);
+                for (int i = 0; i < 8; ++i) {
+                    unsigned char byte = 0;
+                    COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout) == COPPICE_OK);
+                }
+            } else {
+                for (int i = 0; i < 12; ++i) {
+                    unsigned char byte = 0;
+                    COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout) == COPPICE_OK);
+                }
+            }
+            member.leave();
+        });
+        EXPECT_EQ(job.finish(), "") << hosts << " hosts";
+    }
+}
+
+TEST(Broadcast, AStoppedRankIsWaitedForAndNotSuspected) {
+    for (const std::uint32_t hosts : {1U, 2U}) {
+        Job job({.ranks = 4, .hosts = hosts}, [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            for (std::uint64_t number = 0; number < 1500; ++number) {
+                broadcast_and_check(member, number, static_cast<std::uint32_t>(number % member.ranks), 16);
+                if (member.rank == 3) member.notes[0] = number;
+                if (member.rank == 0) member.notes[1] = number;
+            }
+            COPPICE_CHECK(member.failed().empty());
+            member.leave();
+        });
+        ASSERT_TRUE(job.await_note(0, 100));
+        job.processes().signal(3, SIGSTOP);
+        const std::uint64_t there = job.note(0);
+        ASSERT_TRUE(job.await_note(1, there)) << "the others go on until they need it";
+        job.processes().signal(3, SIGCONT);
+        EXPECT_EQ(job.finish(), "") << hosts << " hosts";
+    }
+}
+
+TEST(Broadcast, ThreadsMayShareAGroupInMultipleMode) {
+    JobOptions options{.ranks = 3, .hosts = 3};
+    options.context.thread_mode = COPPICE_THREAD_MULTIPLE;
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::atomic<bool> stop{false};
+        std::vector<std::thread> movers;
+        for (int i = 0; i < 3; ++i) {
+            movers.emplace_back([&] {
+                while (!stop) coppice_progress(member.context);
+            });
+        }
+        for (std::uint64_t number = 0; number < 500; ++number) {
+            broadcast_and_check(member, number, static_cast<std::uint32_t>(number % member.ranks), 64);
+        }
+        stop = true;
+        for (std::thread& mover : movers) mover.join();
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+}  // namespace
+}  // namespace coppice::testing

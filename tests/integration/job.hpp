@@ -1,0 +1,89 @@
+// A parallel job of real processes, for tests: forked ranks that form a group over an exchange of their own and use the
+// C API as any program does.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coppice/coppice.h"
+#include "support/processes.hpp"
+
+namespace coppice::testing {
+
+// How a job's ranks are set up. Environment per rank: `environment` for all, `of_rank` on top.
+struct JobOptions {
+    std::uint32_t ranks = 4;
+    std::uint32_t hosts = 1;  // simulated: ranks in blocks, shared memory inside, UCX over loopback between
+    std::map<std::string, std::string> environment{};
+    std::map<std::uint32_t, std::map<std::string, std::string>> of_rank{};
+    // Changes what a rank contributes to the exchange (another version's greeting, garbage).
+    std::function<void(std::uint32_t rank, std::vector<char>& piece)> tamper{};
+    coppice_context_options_t context = COPPICE_CONTEXT_OPTIONS_INIT;
+};
+
+// One rank's side, in its own process. COPPICE_CHECK ends it with exit code 1 and the text.
+class Member {
+  public:
+    coppice_context_t* context = nullptr;
+    coppice_group_t* group = nullptr;
+    std::uint32_t rank = 0;
+    std::uint32_t ranks = 0;
+
+    // Creates context and group; the status of the call that failed, if one did.
+    coppice_status_t join(const coppice_group_options_t& options = COPPICE_GROUP_OPTIONS_INIT);
+    // Destroys both, waiting for the others.
+    void leave();
+    // What was handed to every rank to note things in: zeroed, shared by all ranks and the test.
+    std::atomic<std::uint64_t>* notes = nullptr;
+    // Waits until notes[index] reaches `value` while making progress.
+    void await_note(std::size_t index, std::uint64_t value) const;
+    std::vector<std::uint32_t> failed() const;
+
+  private:
+    friend class Job;
+    void* exchange_ = nullptr;
+};
+
+class Job {
+  public:
+    using Body = std::function<void(Member&)>;
+
+    // Starts the ranks at once. `notes` is how many words they share.
+    Job(const JobOptions& options, const Body& body, std::size_t notes = 64);
+    ~Job();
+
+    std::uint32_t ranks() const { return options_.ranks; }
+    Processes& processes() { return processes_; }
+    std::atomic<std::uint64_t>& note(std::size_t index) { return notes_[index]; }
+    // Waits until a note reaches `value`; false at the deadline.
+    bool await_note(std::size_t index, std::uint64_t value) const;
+    // Kills a rank; `reap` or leave it a zombie.
+    void kill(std::uint32_t rank, bool reap);
+    // Reaps all. Empty when every rank ended well, or by SIGKILL where `may_be_killed` says so; else what was wrong.
+    std::string finish(const std::function<bool(std::uint32_t)>& may_be_killed = nullptr);
+    const Ending& ending(std::uint32_t rank) const { return endings_[rank]; }
+
+    // The coppice_exchange_fn of the ranks.
+    static int exchange(void* argument, const void* piece, std::size_t bytes, void* all);
+
+  private:
+    struct Exchange;
+
+    JobOptions options_;
+    SharedMemory memory_;
+    Exchange* exchange_;
+    std::atomic<std::uint64_t>* notes_;
+    Processes processes_;
+    std::vector<Ending> endings_;
+    std::vector<bool> reaped_;
+};
+
+// Byte `offset` of the payload of broadcast `number` from `root`: no two broadcasts, roots or offsets look alike for long.
+unsigned char payload_byte(std::uint64_t number, std::uint32_t root, std::size_t offset);
+std::vector<unsigned char> payload_of(std::uint64_t number, std::uint32_t root, std::size_t bytes);
+
+}  // namespace coppice::testing
