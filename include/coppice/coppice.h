@@ -118,7 +118,8 @@ typedef struct coppice_group_options {
     uint32_t rank;
     uint32_t size;
 
-    /* "binomial" (default), "kary:K", "lame:K", "optimal", "chain", "star". Also COPPICE_TREE. */
+    /* "auto" (default: "star" up to 16 positions, then "binomial"), "kary:K", "lame:K", "optimal", "chain". Also
+     * COPPICE_TREE. */
     const char* tree;
 
     /* "opportunistic:1" (default), "checked", "optimized:D", "none", "ack". Also COPPICE_CORRECTION;
@@ -191,9 +192,10 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  * Returns COPPICE_OK when the payload is here and this rank has done its part for the others; the promise of
  * the group's correction says who gets it. COPPICE_ERR_TIMEOUT after `timeout_ns` (COPPICE_NO_TIMEOUT:
  * never), naming the ranks waited for: the broadcast is given up at this rank (it counts as done here, its
- * buffer is not touched any more, the others are still served). COPPICE_ERR_ROOT_FAILED when nobody can have
- * the payload any more. Source: PPoPP'19 §3; what holds when ranks die in mid-operation: docs/corrections.md.
- */
+ * buffer is not touched any more, the others are still served). COPPICE_ERR_BUSY when the window was still full by then,
+ * naming the rank that holds it up: nothing was started, make the same call again. COPPICE_ERR_ROOT_FAILED when
+ * nobody can have the payload any more. Source: PPoPP'19 §3; what holds when ranks die in mid-operation:
+ * docs/corrections.md. */
 COPPICE_API coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
                                                size_t* received, uint64_t timeout_ns);
 

@@ -28,7 +28,9 @@ namespace coppice::api {
 
 // Remembers the sentence for coppice_last_error() of this thread and gives the status back.
 coppice_status_t remember(coppice_status_t status, std::string message) noexcept;
-inline coppice_status_t remember(Error error) noexcept { return remember(error.status, std::move(error.message)); }
+inline coppice_status_t remember(Error error) noexcept {
+    return remember(error.status, std::move(error.message));
+}
 coppice_status_t null_argument(const char* call, const char* argument) noexcept;
 
 // Runs a call's body so that no exception crosses the C border.
@@ -43,10 +45,14 @@ coppice_status_t guarded(Body&& body) noexcept {
     }
 }
 
-inline engine::Request& request_of(coppice_request_t* request) { return *reinterpret_cast<engine::Request*>(request); }
+inline engine::Request& request_of(coppice_request_t* request) {
+    return *reinterpret_cast<engine::Request*>(request);
+}
 inline const engine::Request& request_of(const coppice_request_t* request) {
     return *reinterpret_cast<const engine::Request*>(request);
 }
-inline coppice_request_t* handle_of(engine::Request* request) { return reinterpret_cast<coppice_request_t*>(request); }
+inline coppice_request_t* handle_of(engine::Request* request) {
+    return reinterpret_cast<coppice_request_t*>(request);
+}
 
 }  // namespace coppice::api

@@ -35,7 +35,8 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
         const engine::Group::Call call = call_of(buffer, bytes, root, false);
-        const std::uint64_t deadline = timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
+        const std::uint64_t deadline =
+            timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
         engine::Request request;
         Error error;
         // Started as soon as the window has room; any other refusal is final.
@@ -95,7 +96,8 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         engine::Request& inner = api::request_of(request);
         engine::Group& group = *inner.group;
         engine::Context& context = group.context();
-        const std::uint64_t deadline = timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
+        const std::uint64_t deadline =
+            timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
         if (!context.wait(group, deadline, [&] { return group.peek(inner); })) {
             const engine::Context::Guard guard(context);
             if (inner.state == engine::RequestState::waiting) {
@@ -119,7 +121,8 @@ coppice_status_t coppice_request_view(const coppice_request_t* request, const vo
                                  "coppice_broadcast_view_nb");
         }
         if (inner.state != engine::RequestState::done || inner.status != COPPICE_OK) {
-            return api::remember(COPPICE_ERR_INVALID_ARGUMENT, "coppice_request_view: the request has not ended well (yet)");
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
+                                 "coppice_request_view: the request has not ended well (yet)");
         }
         *payload = inner.payload;
         *bytes = inner.received;

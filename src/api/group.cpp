@@ -129,7 +129,8 @@ coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ra
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
         const auto failed = group->engine->members().failed_ranks();
-        for (std::size_t i = 0; i < std::min(capacity, failed.size()); ++i) ranks[i] = failed[i].value;
+        for (std::size_t i = 0; i < std::min(capacity, failed.size()); ++i)
+            ranks[i] = failed[i].value;
         *count = failed.size();
         return COPPICE_OK;
     });

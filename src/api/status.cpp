@@ -12,40 +12,62 @@ coppice_status_t remember(coppice_status_t status, std::string message) noexcept
 }
 
 coppice_status_t null_argument(const char* call, const char* argument) noexcept {
-    return guarded([&] {
-        return remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: {} is NULL", call, argument));
-    });
+    return guarded(
+        [&] { return remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: {} is NULL", call, argument)); });
 }
 
 }  // namespace coppice::api
 
 extern "C" {
 
-const char* coppice_last_error(void) { return last_error.c_str(); }
+const char* coppice_last_error(void) {
+    return last_error.c_str();
+}
 
-const char* coppice_version(void) { return COPPICE_VERSION; }
+const char* coppice_version(void) {
+    return COPPICE_VERSION;
+}
 
 const char* coppice_status_string(coppice_status_t status) {
     switch (status) {
-        case COPPICE_OK: return "success";
-        case COPPICE_IN_PROGRESS: return "the operation is still under way";
-        case COPPICE_ERR_INVALID_ARGUMENT: return "an argument is not valid";
-        case COPPICE_ERR_OUT_OF_RANGE: return "a rank, root or size is out of range";
-        case COPPICE_ERR_TOO_LARGE: return "the payload is larger than one broadcast carries";
-        case COPPICE_ERR_TRUNCATED: return "the payload is larger than the receive buffer";
-        case COPPICE_ERR_TIMEOUT: return "the deadline has passed";
-        case COPPICE_ERR_ROOT_FAILED: return "the root failed and no survivor has its payload";
-        case COPPICE_ERR_PEER_FAILED: return "a rank failed that was needed";
-        case COPPICE_ERR_FENCED: return "this rank was taken for dead by the others";
-        case COPPICE_ERR_REVOKED: return "the group was revoked";
-        case COPPICE_ERR_MISMATCH: return "ranks disagree about version, settings or arguments";
-        case COPPICE_ERR_NO_MEMORY: return "out of memory";
-        case COPPICE_ERR_NO_RESOURCES: return "a resource of the system is exhausted";
-        case COPPICE_ERR_NO_TRANSPORT: return "no allowed transport reaches a rank";
-        case COPPICE_ERR_BOOTSTRAP: return "the ranks did not find each other";
-        case COPPICE_ERR_BUSY: return "the object is in use or the window is full";
-        case COPPICE_ERR_CONFIG: return "a setting does not parse";
-        case COPPICE_ERR_INTERNAL: return "internal error";
+        case COPPICE_OK:
+            return "success";
+        case COPPICE_IN_PROGRESS:
+            return "the operation is still under way";
+        case COPPICE_ERR_INVALID_ARGUMENT:
+            return "an argument is not valid";
+        case COPPICE_ERR_OUT_OF_RANGE:
+            return "a rank, root or size is out of range";
+        case COPPICE_ERR_TOO_LARGE:
+            return "the payload is larger than one broadcast carries";
+        case COPPICE_ERR_TRUNCATED:
+            return "the payload is larger than the receive buffer";
+        case COPPICE_ERR_TIMEOUT:
+            return "the deadline has passed";
+        case COPPICE_ERR_ROOT_FAILED:
+            return "the root failed and no survivor has its payload";
+        case COPPICE_ERR_PEER_FAILED:
+            return "a rank failed that was needed";
+        case COPPICE_ERR_FENCED:
+            return "this rank was taken for dead by the others";
+        case COPPICE_ERR_REVOKED:
+            return "the group was revoked";
+        case COPPICE_ERR_MISMATCH:
+            return "ranks disagree about version, settings or arguments";
+        case COPPICE_ERR_NO_MEMORY:
+            return "out of memory";
+        case COPPICE_ERR_NO_RESOURCES:
+            return "a resource of the system is exhausted";
+        case COPPICE_ERR_NO_TRANSPORT:
+            return "no allowed transport reaches a rank";
+        case COPPICE_ERR_BOOTSTRAP:
+            return "the ranks did not find each other";
+        case COPPICE_ERR_BUSY:
+            return "the object is in use or the window is full";
+        case COPPICE_ERR_CONFIG:
+            return "a setting does not parse";
+        case COPPICE_ERR_INTERNAL:
+            return "internal error";
     }
     return "not a status of Coppice";
 }

@@ -9,8 +9,7 @@ Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multip
     auto settings = parse(texts);
     if (!settings) return tl::unexpected(std::move(settings.error()));
     const bool with_thread = settings->progress_thread;
-    std::unique_ptr<Context> context(
-        new Context(std::move(texts), std::move(*settings), multiple || with_thread));
+    std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple || with_thread));
     if (with_thread) {
         try {
             context->thread_ = std::thread([raw = context.get()] { raw->run_progress_thread(); });
@@ -26,11 +25,16 @@ Context::~Context() {
     if (thread_.joinable()) thread_.join();
 }
 
-void Context::attach(Group& group) { groups_.push_back(&group); }
-void Context::detach(Group& group) { std::erase(groups_, &group); }
+void Context::attach(Group& group) {
+    groups_.push_back(&group);
+}
+void Context::detach(Group& group) {
+    std::erase(groups_, &group);
+}
 
 void Context::progress() {
-    for (Group* group : groups_) group->progress();
+    for (Group* group : groups_)
+        group->progress();
 }
 
 void Context::offer_progress() {

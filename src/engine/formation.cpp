@@ -19,7 +19,9 @@ namespace {
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
 
 // What a rank says of itself in the first exchange: lines of text, so that any version can read any other's first line.
 struct Hello {
@@ -40,8 +42,8 @@ struct Hello {
     static std::optional<Hello> parse(std::span<const std::byte> blob) {
         std::string_view rest(reinterpret_cast<const char*>(blob.data()), blob.size());
         Hello hello;
-        for (std::string* field : {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host,
-                                   &hello.nonce}) {
+        for (std::string* field :
+             {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host, &hello.nonce}) {
             const std::size_t end = rest.find('\n');
             if (end == std::string_view::npos) return field == &hello.library ? std::optional(hello) : std::nullopt;
             *field = rest.substr(0, end);
@@ -66,7 +68,8 @@ std::uint32_t available_cores() {
 std::uint64_t hash_of(const std::vector<std::string>& words) {
     std::uint64_t hash = 0xcbf29ce484222325U;
     for (const std::string& word : words) {
-        for (const char c : word) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+        for (const char c : word)
+            hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
     }
     return hash;
 }
@@ -74,8 +77,13 @@ std::uint64_t hash_of(const std::vector<std::string>& words) {
 class Formation {
   public:
     Formation(Context& context, const Settings& settings, bootstrap::Bootstrap& bootstrap, std::uint64_t deadline_ns)
-        : context_(context), settings_(settings), bootstrap_(bootstrap), deadline_ns_(deadline_ns),
-          self_(bootstrap.rank()), size_(bootstrap.size()), router_(bootstrap.size()) {}
+        : context_(context),
+          settings_(settings),
+          bootstrap_(bootstrap),
+          deadline_ns_(deadline_ns),
+          self_(bootstrap.rank()),
+          size_(bootstrap.size()),
+          router_(bootstrap.size()) {}
 
     Result<std::unique_ptr<Group>> run(Group::FailureCallback on_failure) {
         if (auto met = meet(); !met) return tl::unexpected(std::move(met.error()));
@@ -83,9 +91,9 @@ class Formation {
         if (auto known = exchange_addresses(); !known) return tl::unexpected(std::move(known.error()));
         if (auto shared = share_boards(); !shared) return tl::unexpected(std::move(shared.error()));
 
-        topology::Sites sites = by_host() ? topology::Sites::by_host(std::span<const std::string>(hosts_))
-                                        : topology::Sites::flat(size_);
-        auto tree = topology::Tree::make(settings_.tree, sites.count());
+        topology::Sites sites =
+            by_host() ? topology::Sites::by_host(std::span<const std::string>(hosts_)) : topology::Sites::flat(size_);
+        auto tree = topology::Tree::make(settings_.tree_for(sites.count()), sites.count());
         if (!tree) return fail(COPPICE_ERR_CONFIG, "{}", tree.error());
         Members members(self_, std::move(sites));
         auto group = std::make_unique<Group>(Group::Parts{.context = &context_,
@@ -131,7 +139,8 @@ class Formation {
         if (!dead_.empty()) {
             const auto witness = std::ranges::find_if_not(*all, [](const auto& blob) { return blob.empty(); });
             const auto hello = Hello::parse(*witness);
-            for (const Rank gone : dead_) hosts_[gone.value] = hello->host;
+            for (const Rank gone : dead_)
+                hosts_[gone.value] = hello->host;
         }
         token_ = hash_of(nonces);
         local_ranks_ = static_cast<std::uint32_t>(std::ranges::count(hosts_, mine.host));
@@ -143,15 +152,17 @@ class Formation {
             return fail(COPPICE_ERR_MISMATCH, "rank {} sent something that is no greeting of Coppice", rank.value);
         }
         if (hello->protocol != mine.protocol) {
-            return fail(COPPICE_ERR_MISMATCH,
-                        "rank {} speaks \"{}\" (library {}), this rank {} speaks \"{}\" (library {}): install one version",
-                        rank.value, hello->protocol, hello->library, self_.value, mine.protocol, mine.library);
+            return fail(
+                COPPICE_ERR_MISMATCH,
+                "rank {} speaks \"{}\" (library {}), this rank {} speaks \"{}\" (library {}): install one version",
+                rank.value, hello->protocol, hello->library, self_.value, mine.protocol, mine.library);
         }
         if (hello->agreement != mine.agreement || hello->transports != mine.transports) {
-            return fail(COPPICE_ERR_MISMATCH,
-                        "rank {} has {}, transport {}; this rank {} has {}, transport {}: give all ranks the same options "
-                        "and environment",
-                        rank.value, hello->agreement, hello->transports, self_.value, mine.agreement, mine.transports);
+            return fail(
+                COPPICE_ERR_MISMATCH,
+                "rank {} has {}, transport {}; this rank {} has {}, transport {}: give all ranks the same options "
+                "and environment",
+                rank.value, hello->agreement, hello->transports, self_.value, mine.agreement, mine.transports);
         }
         return {};
     }
@@ -162,7 +173,8 @@ class Formation {
 
     Result<void> make_transports() {
         bool far = false;
-        for (std::uint32_t r = 0; r < size_; ++r) far = far || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
+        for (std::uint32_t r = 0; r < size_; ++r)
+            far = far || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
         const bool alone = size_ == dead_.size() + 1;
         if (settings_.allow_shm && local_ranks_ > 1) {
             auto shm = transport::ShmTransport::create({.self = self_,
@@ -215,7 +227,8 @@ class Formation {
         return all;
     }
 
-    static std::optional<std::span<const std::byte>> find_address(std::span<const std::byte> all, std::string_view name) {
+    static std::optional<std::span<const std::byte>> find_address(std::span<const std::byte> all,
+                                                                  std::string_view name) {
         while (true) {
             const auto newline = std::ranges::find(all, std::byte{'\n'});
             const auto name_length = static_cast<std::size_t>(newline - all.begin());
@@ -282,10 +295,11 @@ class Formation {
             router_.route(rank, static_cast<std::uint8_t>(i));
             return {};
         }
-        return fail(COPPICE_ERR_NO_TRANSPORT,
-                    "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow ucx in "
-                    "COPPICE_TRANSPORT",
-                    rank.value, hosts_[rank.value], transport_names(settings_));
+        return fail(
+            COPPICE_ERR_NO_TRANSPORT,
+            "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow ucx in "
+            "COPPICE_TRANSPORT",
+            rank.value, hosts_[rank.value], transport_names(settings_));
     }
 
     Context& context_;

@@ -35,26 +35,31 @@ Group::Group(Parts parts)
       slots_(settings_.window),
       pool_(std::make_unique<Request[]>(std::size_t{2} * settings_.window)),
       stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()) {
+    active_.reserve(settings_.window);
     logs_read_.resize(members_.ranks_of(members_.own_site()).size(), 0);
     if (!publishing_) private_lines_.resize(settings_.window * transport::kMaxPayload);
     free_requests_.reserve(std::size_t{2} * settings_.window);
-    for (std::size_t i = std::size_t{2} * settings_.window; i > 0; --i) free_requests_.push_back(&pool_[i - 1]);
+    for (std::size_t i = std::size_t{2} * settings_.window; i > 0; --i)
+        free_requests_.push_back(&pool_[i - 1]);
 }
 
 void Group::start_with_failed(std::span<const Rank> dead) {
     const FailureCallback later = std::exchange(on_failure_, nullptr);
-    for (const Rank rank : dead) learn_failure(rank);
+    for (const Rank rank : dead)
+        learn_failure(rank);
     on_failure_ = later;
     watch_next_site();
 }
 
 void Group::announce_failed() {
     if (!on_failure_) return;
-    for (const Rank rank : members_.failed_ranks()) on_failure_(rank);
+    for (const Rank rank : members_.failed_ranks())
+        on_failure_(rank);
 }
 
 Group::~Group() {
-    for (Slot& slot : slots_) recycle(slot);
+    for (Slot& slot : slots_)
+        recycle(slot);
 }
 
 // ---------------------------------------------------------------------------------------------------- starting ---
@@ -188,8 +193,8 @@ void Group::stage(Slot& slot, const std::byte* from, std::size_t bytes) {
     slot.payload = line;
     slot.length = static_cast<std::uint32_t>(bytes);
     slot.has_payload = true;
-    if (publishing_) board_->publish(slot.sequence, slot.length, slot.root.value,
-                                      static_cast<std::uint32_t>(LineKind::payload));
+    if (publishing_)
+        board_->publish(slot.sequence, slot.length, slot.root.value, static_cast<std::uint32_t>(LineKind::payload));
 }
 
 void Group::take_root_payload(Slot& slot, const Call& call) {
@@ -284,10 +289,10 @@ bool Group::look_for_line(Slot& slot) {
     if (line.detail == static_cast<std::uint32_t>(LineKind::root_failed)) {
         complete(slot, COPPICE_ERR_ROOT_FAILED, dead_root_message(slot.sequence, slot.root));
     } else if (line.detail == static_cast<std::uint32_t>(LineKind::orphaned)) {
-        complete(slot, COPPICE_ERR_PEER_FAILED, fmt::format("broadcast {}: an ancestor in the tree died and correction {} "
-                                                            "reaches nobody behind it; choose another correction",
-                                                            slot.sequence.value,
-                                                            protocol::to_string(plan_.correction)));
+        complete(slot, COPPICE_ERR_PEER_FAILED,
+                 fmt::format("broadcast {}: an ancestor in the tree died and correction {} "
+                             "reaches nobody behind it; choose another correction",
+                             slot.sequence.value, protocol::to_string(plan_.correction)));
     } else {
         slot.payload = line.payload;
         slot.length = line.length;
@@ -324,7 +329,7 @@ void Group::progress() {
     if (publishing_) look_for_lines();
     if (!single_site()) {
         if (!stash_.empty()) take_stash();
-        pump_all();
+        if (!active_.empty()) pump_active();
     }
     if (events > 0 || ++rounds_ % kHousekeepingRounds == 0 || flushing_) {
         read_failure_logs();
@@ -360,15 +365,16 @@ bool Group::depart() {
     departed_ = true;
     router_.poll(*this);
     bool left = true;
-    for (const auto& wire : router_.wires()) left = wire->leave() && left;
+    for (const auto& wire : router_.wires())
+        left = wire->leave() && left;
     return left;
 }
 
 std::string Group::waiting_for(const Request& request) const {
     const Slot& slot = slot_of(request.sequence);
     const auto acting = members_.acting(members_.own_site(), request.root);
-    std::string text = fmt::format("broadcast {}: waiting for the payload of rank {}", request.sequence.value,
-                                   request.root.value);
+    std::string text =
+        fmt::format("broadcast {}: waiting for the payload of rank {}", request.sequence.value, request.root.value);
     if (request.root == members_.self()) {
         text = fmt::format("broadcast {}: waiting until its messages have left", request.sequence.value);
         if (slot.unsent) {
@@ -395,19 +401,22 @@ std::string Group::window_holder() const {
 
 std::uint64_t Group::garbage() const {
     std::uint64_t sum = garbage_;
-    for (const auto& wire : router_.wires()) sum += wire->counters().garbage;
+    for (const auto& wire : router_.wires())
+        sum += wire->counters().garbage;
     return sum;
 }
 
 std::uint64_t Group::refused() const {
     std::uint64_t sum = refused_;
-    for (const auto& wire : router_.wires()) sum += wire->counters().refused;
+    for (const auto& wire : router_.wires())
+        sum += wire->counters().refused;
     return sum;
 }
 
 std::uint32_t Group::connections() const {
     std::uint64_t sum = 0;
-    for (const auto& wire : router_.wires()) sum += wire->counters().connections;
+    for (const auto& wire : router_.wires())
+        sum += wire->counters().connections;
     return static_cast<std::uint32_t>(sum);
 }
 

@@ -50,7 +50,7 @@ class Group final : private transport::Receiver {
         transport::Board* board = nullptr;  // owned by one of the router's transports; null where nobody shares a host
         std::unique_ptr<transport::Board> board_wrapper;  // around that one, when faults are injected
         std::uint32_t token = 0;
-        protocol::BroadcastPlan plan;  // over sites
+        protocol::BroadcastPlan plan;   // over sites
         std::uint32_t cores = 1;        // that this process may run on
         std::uint32_t local_ranks = 1;  // of this group on this host
         FailureCallback on_failure;
@@ -136,7 +136,8 @@ class Group final : private transport::Receiver {
     void pump(Slot& slot);
     bool send(Slot& slot, const protocol::Message& message);
     void settle(Slot& slot);
-    void pump_all();
+    void wake(Slot& slot);
+    void pump_active();
     void send_control(Rank to, WireKind kind, std::uint64_t sequence, std::uint32_t detail);
     void flush_controls();
     void take_stash();
@@ -182,6 +183,7 @@ class Group final : private transport::Receiver {
     FailureCallback on_failure_;
 
     std::vector<Slot> slots_;
+    std::vector<Slot*> active_;  // whose machines may have something to send, or whose callers wait for them
     std::vector<std::byte> private_lines_;
     std::unique_ptr<Request[]> pool_;
     std::vector<Request*> free_requests_;
@@ -193,8 +195,8 @@ class Group final : private transport::Receiver {
     Sequence highest_;  // one past the highest sequence heard of
 
     Stability stability_;
-    std::deque<Control> controls_;  // had no room, or were made while polling
-    std::deque<Stashed> stash_;     // arrived for a slot whose memory is still on its way out
+    std::deque<Control> controls_;          // had no room, or were made while polling
+    std::deque<Stashed> stash_;             // arrived for a slot whose memory is still on its way out
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this site's ranks seen so far
     std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable
     std::uint32_t rounds_ = 0;

@@ -5,7 +5,9 @@
 
 namespace coppice::engine {
 
-void Group::peer_failed(Rank peer, transport::FailureCause /*cause*/) { learn_failure(peer); }
+void Group::peer_failed(Rank peer, transport::FailureCause /*cause*/) {
+    learn_failure(peer);
+}
 
 void Group::learn_failure(Rank rank) {
     const std::uint32_t site = members_.site_of(rank);
@@ -52,6 +54,7 @@ void Group::own_site_lost(Rank rank, bool was_leader) {
     for (Slot& slot : slots_) {
         if (!slot.engaged || slot.sequence.value < stable_ || slot.root == members_.self()) continue;
         if (!members_.is_acting(slot.root)) continue;
+        wake(slot);
         if (!slot.machine) {
             ensure_machine(slot);
         } else if (slot.root == rank && !slot.has_payload && !adopt_line(slot)) {
@@ -64,6 +67,7 @@ void Group::other_site_lost(Rank rank, std::uint32_t site, bool was_leader) {
     const bool all_dead = members_.failed_sites().contains(site);
     for (Slot& slot : slots_) {
         if (!slot.engaged || !slot.machine) continue;
+        wake(slot);
         const Position position = members_.position_of(site, slot.root);
         if (all_dead) {
             slot.machine->peer_failed(position);
@@ -132,7 +136,8 @@ void Group::peer_left(Rank peer) {
 // never be served by it: there it counts as failed.
 void Group::do_without_the_departed() {
     if (consumed_ == next_) return;
-    for (const Rank peer : departed_peers_) learn_failure(peer);
+    for (const Rank peer : departed_peers_)
+        learn_failure(peer);
 }
 
 // --------------------------------------------------------------------------------------------------- stability ---

@@ -58,7 +58,8 @@ void Group::control_message(Rank from, const WireHeader& header) {
             }
             stability_.report(members_.site_of(from), header.sequence, Rank(header.detail), header.stable);
             return;
-        case WireKind::stability_down: return;  // its news was in `stable`
+        case WireKind::stability_down:
+            return;  // its news was in `stable`
     }
 }
 
@@ -108,6 +109,7 @@ bool Group::protocol_message(Rank from, const WireHeader& header, std::span<cons
                                     .to = members_.position_of(members_.own_site(), slot->root),
                                     .detail = header.detail};
     if (!slot->machine->receive(message)) ++garbage_;
+    wake(*slot);
     return keep;
 }
 
@@ -129,6 +131,7 @@ void Group::ensure_machine(Slot& slot) {
     const bool has_payload = slot.has_payload || adopt_line(slot);
     slot.machine.emplace(plan_, members_.position_of(members_.own_site(), slot.root), members_.site_of(slot.root),
                          members_.failed_sites(), has_payload);
+    wake(slot);
     // Publish first: a root of this host that left no line has not told anybody outside either.
     if (!has_payload && members_.site_of(slot.root) == members_.own_site() && members_.failed(slot.root)) {
         slot.machine->origin_lost();
@@ -153,8 +156,8 @@ void Group::pump(Slot& slot) {
     const bool paced = plan_.correction.kind == protocol::CorrectionKind::checked;
     while (true) {
         if (!slot.unsent) {
-            const bool wait = paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 &&
-                              !slot.machine->finished();
+            const bool wait =
+                paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 && !slot.machine->finished();
             if (wait && now_ns() < slot.next_correction_ns) return;
             slot.unsent = slot.machine->next_send(Nanoseconds(0));
             if (!slot.unsent) return;
@@ -176,7 +179,8 @@ bool Group::send(Slot& slot, const protocol::Message& message) {
     const bool payload = protocol::carries_payload(message.kind);
     if (message.kind == protocol::MessageKind::query || message.kind == protocol::MessageKind::denial) {
         // The verdict about a dead root stands on the receiver knowing what the sender knows.
-        for (const Rank dead : members_.failed_ranks()) send_control(*to, WireKind::failure_notice, 0, dead.value);
+        for (const Rank dead : members_.failed_ranks())
+            send_control(*to, WireKind::failure_notice, 0, dead.value);
         flush_controls();
         if (!controls_.empty()) return false;
     }
@@ -221,23 +225,39 @@ void Group::settle(Slot& slot) {
     if (slot.request != nullptr && slot.has_payload && slot.machine->finished() && !slot.unsent) deliver(slot);
 }
 
-void Group::pump_all() {
-    for (Sequence sequence(stable_); sequence < highest_; sequence.value += 1) {
-        Slot& slot = slot_of(sequence);
-        if (!slot.engaged || slot.sequence != sequence || !slot.machine) continue;
-        pump(slot);
-        settle(slot);
+// Something has happened to the slot's machine.
+void Group::wake(Slot& slot) {
+    if (slot.listed) return;
+    slot.listed = true;
+    active_.push_back(&slot);
+}
+
+// Moves the machines that may have something to say; those that have finished are left alone until something happens.
+void Group::pump_active() {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < active_.size(); ++i) {
+        Slot& slot = *active_[i];
+        if (slot.engaged && slot.machine && slot.sequence.value >= stable_) {
+            pump(slot);
+            settle(slot);
+            const bool over = slot.machine->finished() && !slot.unsent && slot.request == nullptr;
+            if (!over) {
+                active_[kept++] = &slot;
+                continue;
+            }
+        }
+        slot.listed = false;
     }
+    active_.resize(kept);
 }
 
 // ------------------------------------------------------------------------------------------------------ control ---
 
 void Group::send_control(Rank to, WireKind kind, std::uint64_t sequence, std::uint32_t detail) {
     if (to == members_.self() || members_.failed(to)) return;
-    controls_.push_back({to, WireHeader{.token = token_,
-                                        .kind = static_cast<std::uint8_t>(kind),
-                                        .sequence = sequence,
-                                        .detail = detail}});
+    controls_.push_back(
+        {to,
+         WireHeader{.token = token_, .kind = static_cast<std::uint8_t>(kind), .sequence = sequence, .detail = detail}});
 }
 
 void Group::flush_controls() {

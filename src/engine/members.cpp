@@ -7,7 +7,8 @@ namespace coppice::engine {
 Members::Members(Rank self, topology::Sites sites)
     : self_(self), sites_(std::move(sites)), own_site_(sites_.site_of(self)), failed_(sites_.ranks(), false) {
     leaders_.reserve(sites_.count());
-    for (std::uint32_t site = 0; site < sites_.count(); ++site) leaders_.push_back(sites_.members(site).front());
+    for (std::uint32_t site = 0; site < sites_.count(); ++site)
+        leaders_.push_back(sites_.members(site).front());
 }
 
 bool Members::fail(Rank rank) {

@@ -31,7 +31,8 @@ class Router {
 
     std::size_t poll(transport::Receiver& receiver) {
         std::size_t events = 0;
-        for (const auto& wire : wires_) events += wire->poll(receiver);
+        for (const auto& wire : wires_)
+            events += wire->poll(receiver);
         return events;
     }
 

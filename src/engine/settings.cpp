@@ -11,10 +11,13 @@ namespace {
 
 constexpr std::array kSettings{
     SettingInfo{"COPPICE_TRANSPORT", "shm,ucx", "transports that may be used; per peer the first that reaches it"},
-    SettingInfo{"COPPICE_TREE", "binomial", "binomial, kary:K, lame:K, optimal[:O,L], chain or star; :inorder to compare"},
+    SettingInfo{"COPPICE_TREE", "auto",
+                "auto (star up to 16 positions, then binomial), binomial, kary:K, lame:K, optimal[:O,L], chain or "
+                "star; :inorder to compare"},
     SettingInfo{"COPPICE_CORRECTION", "opportunistic:1",
                 "opportunistic:D, optimized:D, checked, none or ack; :one-directional for the first two"},
-    SettingInfo{"COPPICE_HIERARCHY", "host", "host: ranks of a host publish to each other; flat: every rank a position"},
+    SettingInfo{"COPPICE_HIERARCHY", "host",
+                "host: ranks of a host publish to each other; flat: every rank a position"},
     SettingInfo{"COPPICE_WINDOW", "32", "broadcasts under way at most; a power of two, 2 to 1024"},
     SettingInfo{"COPPICE_START_TIMEOUT", "60s", "how long the creation of a group may take"},
     SettingInfo{"COPPICE_CORRECTION_GAP", "2us", "pause between checked correction's messages beyond the first two"},
@@ -57,15 +60,22 @@ Result<void> parse_transports(const SettingTexts& texts, Settings& settings) {
 
 std::string_view to_string(Source source) {
     switch (source) {
-        case Source::default_value: return "default";
-        case Source::environment: return "environment";
-        case Source::api: return "API";
+        case Source::default_value:
+            return "default";
+        case Source::environment:
+            return "environment";
+        case Source::api:
+            return "API";
     }
     return "?";
 }
 
-std::span<const SettingInfo> known_settings() { return kSettings; }
-std::span<const std::string_view> launcher_variables() { return kLauncherVariables; }
+std::span<const SettingInfo> known_settings() {
+    return kSettings;
+}
+std::span<const std::string_view> launcher_variables() {
+    return kLauncherVariables;
+}
 
 std::size_t SettingTexts::index_of(std::string_view variable) {
     for (std::size_t i = 0; i < kSettings.size(); ++i) {
@@ -86,10 +96,15 @@ SettingTexts::SettingTexts(const Lookup& environment) {
     }
 }
 
-SettingTexts::SettingTexts() : SettingTexts([](const char* name) { return static_cast<const char*>(std::getenv(name)); }) {}
+SettingTexts::SettingTexts()
+    : SettingTexts([](const char* name) { return static_cast<const char*>(std::getenv(name)); }) {}
 
-const std::string& SettingTexts::text(std::string_view variable) const { return entries_[index_of(variable)].text; }
-Source SettingTexts::source(std::string_view variable) const { return entries_[index_of(variable)].source; }
+const std::string& SettingTexts::text(std::string_view variable) const {
+    return entries_[index_of(variable)].text;
+}
+Source SettingTexts::source(std::string_view variable) const {
+    return entries_[index_of(variable)].source;
+}
 void SettingTexts::override_with(std::string_view variable, std::string_view value) {
     entries_[index_of(variable)] = {std::string(value), Source::api};
 }
@@ -110,8 +125,18 @@ std::optional<std::uint64_t> parse_duration_ns(std::string_view text) {
     return static_cast<std::uint64_t>(nanoseconds);
 }
 
+// Up to so many positions a star is no slower than a tree (with L = 2o, 16 ranks: 18 steps against 16 and a correction
+// that starts then), and under it everybody hears from the root itself: nobody depends on another's life, so opportunistic
+// correction has nothing to send.
+constexpr std::uint32_t kStarUpTo = 16;
+
+topology::TreeSpec Settings::tree_for(std::uint32_t positions) const {
+    if (tree) return *tree;
+    return {.shape = positions <= kStarUpTo ? topology::TreeShape::star : topology::TreeShape::binomial};
+}
+
 std::string Settings::agreement() const {
-    return fmt::format("tree {}, correction {}, hierarchy {}, window {}", topology::to_string(tree),
+    return fmt::format("tree {}, correction {}, hierarchy {}, window {}", tree ? topology::to_string(*tree) : "auto",
                        protocol::to_string(correction), hierarchy == Hierarchy::host ? "host" : "flat", window);
 }
 
@@ -119,9 +144,11 @@ Result<Settings> parse(const SettingTexts& texts) {
     Settings settings;
     if (auto transports = parse_transports(texts, settings); !transports) return tl::unexpected(transports.error());
 
-    auto tree = topology::parse_tree(texts.text("COPPICE_TREE"));
-    if (!tree) return bad_value(texts, "COPPICE_TREE", tree.error());
-    settings.tree = *tree;
+    if (texts.text("COPPICE_TREE") != "auto") {
+        auto tree = topology::parse_tree(texts.text("COPPICE_TREE"));
+        if (!tree) return bad_value(texts, "COPPICE_TREE", "auto, or: " + tree.error());
+        settings.tree = *tree;
+    }
 
     auto correction = protocol::parse_correction(texts.text("COPPICE_CORRECTION"));
     if (!correction) return bad_value(texts, "COPPICE_CORRECTION", correction.error());

@@ -57,7 +57,7 @@ enum class Hierarchy : std::uint8_t { host, flat };
 struct Settings {
     bool allow_shm = true;
     bool allow_ucx = true;
-    topology::TreeSpec tree;
+    std::optional<topology::TreeSpec> tree;  // none: chosen by the number of positions
     protocol::CorrectionSpec correction;
     Hierarchy hierarchy = Hierarchy::host;
     std::uint32_t window = 32;
@@ -69,6 +69,7 @@ struct Settings {
     std::string ucx_tls;
     std::string faults;
 
+    topology::TreeSpec tree_for(std::uint32_t positions) const;
     // What all ranks of a group must have in common, as text to compare and to show.
     std::string agreement() const;
 };

@@ -17,9 +17,10 @@ enum class LineKind : std::uint32_t { payload = 0, root_failed = 1, orphaned = 2
 
 struct Slot {
     bool engaged = false;
-    bool consumed = false;      // the caller has had it (or gave it up)
+    bool consumed = false;  // the caller has had it (or gave it up)
     bool has_payload = false;
     bool verdict_shown = false;  // the host's other ranks were told that nobody has it
+    bool listed = false;         // in Group::active_: its machine may have something to say
     Sequence sequence;
     Rank root;
     std::uint32_t length = 0;

@@ -20,7 +20,8 @@ std::uint32_t Stability::live_parent(std::uint32_t site) const {
         if (!failed_sites_.contains(ancestor->value)) return ancestor->value;
     }
     std::uint32_t top = 0;
-    while (top < site && failed_sites_.contains(top)) ++top;
+    while (top < site && failed_sites_.contains(top))
+        ++top;
     return top;
 }
 
@@ -30,7 +31,8 @@ void Stability::find_relatives() {
     // Own children, and instead of a dead one its children; the top adopts everybody without a live ancestor.
     std::vector<std::uint32_t> open{own_site_};
     if (is_top()) {
-        for (std::uint32_t site = 0; site < own_site_; ++site) open.push_back(site);
+        for (std::uint32_t site = 0; site < own_site_; ++site)
+            open.push_back(site);
     }
     while (!open.empty()) {
         const Position site{open.back()};

@@ -49,8 +49,8 @@ inline WireBytes encode(const WireHeader& header) {
 }
 
 // None when the bytes can't be a header of this group with a payload of this length.
-inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::size_t payload_length, std::uint32_t token,
-                                        Epoch epoch) {
+inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::size_t payload_length,
+                                        std::uint32_t token, Epoch epoch) {
     WireHeader header;
     if (bytes.size() != sizeof header) return std::nullopt;
     std::memcpy(&header, bytes.data(), sizeof header);

@@ -187,6 +187,7 @@ class Broadcast {
 
     std::optional<Message> next_opportunistic();
     void rely(MessageKind kind, Position from, std::uint32_t turn);
+    bool served_by_root(Position target) const;
     bool needless(Position target) const;
     bool relies_on_others_for(Position target) const;
     bool is_open(std::uint32_t first_member, std::uint32_t offset) const;

@@ -84,6 +84,11 @@ void Broadcast::forget(Position from) {
         left_ = 0;
         right_ = 0;
     }
+    // So do our opportunistic ones on the root's.
+    if (from.value == 0 && (kind == CorrectionKind::opportunistic || kind == CorrectionKind::optimized_opportunistic)) {
+        left_ = 0;
+        right_ = 0;
+    }
 }
 
 }  // namespace coppice::protocol

@@ -4,8 +4,10 @@
 // The intuition: every colored member sends to its d nearest neighbours on each side, right first, outward. A
 // gap of up to 2d is covered from its two ends. Nobody waits for anybody.
 //
-// Plain: a neighbour that has spoken, or to which this member has sent already (as its child), needs nothing.
-// The papers' rule sends to it all the same (opportunistic_paper).
+// Plain: a neighbour that has spoken, or to which this member has sent already (as its child), needs nothing, and
+// neither do the root and its children: correction stands in for dead members between the root and a target, and there
+// is none. Should the root die itself in mid-operation, its failure notice takes that back. So under a star nothing is
+// sent at all. The papers' rule sends to all of them (opportunistic_paper).
 //
 // Optimized: a target may be left to somebody else in whose range it lies and who has spoken. As printed,
 // both of two neighbours that send to each other at once leave the rest to each other, and neither serves it
@@ -81,6 +83,11 @@ std::optional<Message> Broadcast::next_opportunistic() {
     return std::nullopt;
 }
 
+// The root has the payload, and sends it to its children itself while it lives.
+bool Broadcast::served_by_root(Position target) const {
+    return !root_dead_ && (target.value == 0 || plan_->tree.parent(target) == Position{0});
+}
+
 bool Broadcast::needless(Position target) const {
     switch (plan_->correction.kind) {
         case CorrectionKind::opportunistic_paper:
@@ -90,7 +97,7 @@ bool Broadcast::needless(Position target) const {
         default:
             break;
     }
-    if (was_heard(target)) return true;
+    if (was_heard(target) || served_by_root(target)) return true;
     if (target.value > self_ && child_ > 0 && plan_->tree.parent(target) == Position{self_}) return true;
     return plan_->correction.kind == CorrectionKind::optimized_opportunistic && relies_on_others_for(target);
 }

@@ -38,8 +38,9 @@ TEST(Settings, TheEnvironmentBeatsTheDefaultAndTheApiBeatsBoth) {
 
 TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
     const std::map<std::string, std::string> bad{
-        {"COPPICE_TRANSPORT", "shm,smoke"}, {"COPPICE_TREE", "oak"},         {"COPPICE_CORRECTION", "red pen"},
-        {"COPPICE_HIERARCHY", "feudal"},    {"COPPICE_WINDOW", "33"},        {"COPPICE_START_TIMEOUT", "soon"},
+        {"COPPICE_TRANSPORT", "shm,smoke"}, {"COPPICE_TREE", "oak"},
+        {"COPPICE_CORRECTION", "red pen"},  {"COPPICE_HIERARCHY", "feudal"},
+        {"COPPICE_WINDOW", "33"},           {"COPPICE_START_TIMEOUT", "soon"},
         {"COPPICE_CORRECTION_GAP", "-1us"}, {"COPPICE_PROGRESS_THREAD", "yes"},
     };
     for (const auto& [variable, value] : bad) {

@@ -15,7 +15,8 @@ class Cluster {
   public:
     Cluster(std::uint32_t sites, std::uint64_t step, std::uint32_t seed)
         : failed_(sites), alive_(sites, true), consumed_(sites, 0), random_(seed) {
-        for (std::uint32_t s = 0; s < sites; ++s) machines_.emplace_back(s, sites, step, failed_[s]);
+        for (std::uint32_t s = 0; s < sites; ++s)
+            machines_.emplace_back(s, sites, step, failed_[s]);
     }
 
     std::uint32_t sites() const { return static_cast<std::uint32_t>(alive_.size()); }
@@ -29,7 +30,8 @@ class Cluster {
         return least;
     }
     void flush() {
-        for (Stability& machine : machines_) machine.flush();
+        for (Stability& machine : machines_)
+            machine.flush();
     }
 
     void consume(std::uint32_t site, std::uint64_t count) {
@@ -81,7 +83,8 @@ class Cluster {
             if (under_way_.empty()) return false;
             std::size_t pick = random_() % under_way_.size();
             for (std::size_t i = 0; i < pick; ++i) {  // links are in order
-                if (under_way_[i].from == under_way_[pick].from && under_way_[i].send.site == under_way_[pick].send.site) {
+                if (under_way_[i].from == under_way_[pick].from &&
+                    under_way_[i].send.site == under_way_[pick].send.site) {
                     pick = i;
                 }
             }
@@ -119,21 +122,25 @@ class Cluster {
 
 void run_to_rest(Cluster& cluster) {
     int events = 0;
-    while (cluster.step()) ASSERT_LT(++events, 1'000'000) << "it never comes to rest";
+    while (cluster.step())
+        ASSERT_LT(++events, 1'000'000) << "it never comes to rest";
 }
 
 TEST(Stability, EverybodyLearnsHowFarAllAre) {
     for (const std::uint32_t sites : {1U, 2U, 3U, 8U, 33U}) {
         Cluster cluster(sites, 4, sites);
-        for (std::uint32_t s = 0; s < sites; ++s) cluster.consume(s, 10 + s);
+        for (std::uint32_t s = 0; s < sites; ++s)
+            cluster.consume(s, 10 + s);
         run_to_rest(cluster);
-        for (std::uint32_t s = 0; s < sites; ++s) EXPECT_EQ(cluster.stable(s), 10U) << sites << " sites, site " << s;
+        for (std::uint32_t s = 0; s < sites; ++s)
+            EXPECT_EQ(cluster.stable(s), 10U) << sites << " sites, site " << s;
     }
 }
 
 TEST(Stability, AdvancesBelowTheStepAreNotReportedUntilAFlush) {
     Cluster cluster(4, 8, 1);
-    for (std::uint32_t s = 0; s < 4; ++s) cluster.consume(s, 7);
+    for (std::uint32_t s = 0; s < 4; ++s)
+        cluster.consume(s, 7);
     run_to_rest(cluster);
     EXPECT_EQ(cluster.stable(3), 0U);
     cluster.flush();
@@ -158,7 +165,8 @@ TEST(Stability, NothingIsStableThatALiveSiteHasNotConsumedWhoeverDiesAndWhen) {
                 count[site] += random() % 5;
                 cluster.consume(site, count[site]);
             }
-            for (int i = 0; i < 4; ++i) cluster.step();
+            for (int i = 0; i < 4; ++i)
+                cluster.step();
             for (std::uint32_t s = 0; s < sites; ++s) {
                 if (!cluster.alive(s)) continue;
                 ASSERT_LE(cluster.stable(s), cluster.least_consumed()) << "seed " << seed;

@@ -50,7 +50,8 @@ TEST(Wire, OnlyTheKindsThatExistAreTaken) {
 TEST(Wire, AKindWithoutPayloadMayNotBringOne) {
     for (const unsigned kind : {5U, 6U, 7U, 16U, 17U, 18U}) {
         WireHeader header = tree_message(4);
-        header.kind = static_cast<std::uint8_t>(kind == 5U ? static_cast<unsigned>(protocol::MessageKind::query) : kind);
+        header.kind =
+            static_cast<std::uint8_t>(kind == 5U ? static_cast<unsigned>(protocol::MessageKind::query) : kind);
         EXPECT_FALSE(decode(encode(header), 4, kToken, Epoch(0))) << kind;
     }
 }
@@ -59,7 +60,8 @@ TEST(Wire, RandomBytesAreNoHeaders) {
     std::mt19937 random(1);
     for (int i = 0; i < 100'000; ++i) {
         WireBytes bytes;
-        for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+        for (std::byte& byte : bytes)
+            byte = static_cast<std::byte>(random());
         EXPECT_FALSE(decode(bytes, random() % 8192, kToken, Epoch(0)));
     }
 }

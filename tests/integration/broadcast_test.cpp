@@ -36,17 +36,33 @@ const std::vector<Layout>& layouts() {
     static const std::vector<Layout> all{
         {"one_rank", 1, 1, {}},
         {"one_host", 5, 1, {}},
-        {"flat_opportunistic", 6, 1, {{"COPPICE_HIERARCHY", "flat"}}},
-        {"flat_checked_lame", 7, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "checked"}, {"COPPICE_TREE", "lame:2"}}},
-        {"flat_optimized_kary", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "optimized:2"}, {"COPPICE_TREE", "kary:3"}}},
-        {"flat_ack", 5, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "ack"}}},
-        {"flat_none_chain", 4, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "none"}, {"COPPICE_TREE", "chain"}}},
+        {"flat_star", 6, 1, {{"COPPICE_HIERARCHY", "flat"}}},
+        {"flat_opportunistic", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_TREE", "binomial"}}},
+        {"flat_checked_lame",
+         7,
+         1,
+         {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "checked"}, {"COPPICE_TREE", "lame:2"}}},
+        {"flat_optimized_kary",
+         6,
+         1,
+         {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "optimized:2"}, {"COPPICE_TREE", "kary:3"}}},
+        {"flat_ack",
+         5,
+         1,
+         {{"COPPICE_TREE", "binomial"}, {"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "ack"}}},
+        {"flat_none_chain",
+         4,
+         1,
+         {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "none"}, {"COPPICE_TREE", "chain"}}},
         {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
-        {"ucx_checked", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_CORRECTION", "checked"}}},
+        {"ucx_checked",
+         4,
+         1,
+         {{"COPPICE_TREE", "binomial"}, {"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_CORRECTION", "checked"}}},
         {"two_hosts", 6, 2, {}},
-        {"three_hosts_checked", 7, 3, {{"COPPICE_CORRECTION", "checked"}}},
+        {"three_hosts_checked", 7, 3, {{"COPPICE_TREE", "binomial"}, {"COPPICE_CORRECTION", "checked"}}},
         {"a_rank_a_host", 4, 4, {}},
-        {"small_window", 5, 2, {{"COPPICE_WINDOW", "2"}}},
+        {"small_window", 5, 2, {{"COPPICE_TREE", "binomial"}, {"COPPICE_WINDOW", "2"}}},
         {"progress_thread", 4, 2, {{"COPPICE_PROGRESS_THREAD", "1"}}},
     };
     return all;
@@ -61,8 +77,8 @@ void broadcast_and_check(Member& member, std::uint64_t number, std::uint32_t roo
     const std::vector<unsigned char> expected = payload_of(number, root, bytes);
     if (member.rank == root) std::ranges::copy(expected, buffer.begin());
     std::size_t received = 0;
-    const coppice_status_t status = coppice_broadcast(member.group, buffer.data(), member.rank == root ? bytes : kMaxPayload,
-                                                      root, &received, kTimeout);
+    const coppice_status_t status = coppice_broadcast(
+        member.group, buffer.data(), member.rank == root ? bytes : kMaxPayload, root, &received, kTimeout);
     if (status != COPPICE_OK) throw CheckFailed(coppice_last_error());
     COPPICE_CHECK(received == bytes);
     COPPICE_CHECK(std::equal(expected.begin(), expected.end(), buffer.begin()));
@@ -74,9 +90,11 @@ TEST_P(EveryLayout, EveryByteArrivesFromEveryRootInEverySize) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         std::uint64_t number = 0;
         for (const std::size_t bytes : {0U, 1U, 8U, 40U, 41U, 255U, 256U, 511U, 512U, 1024U, 4097U, 8191U, 8192U}) {
-            for (std::uint32_t root = 0; root < member.ranks; ++root) broadcast_and_check(member, number++, root, bytes);
+            for (std::uint32_t root = 0; root < member.ranks; ++root)
+                broadcast_and_check(member, number++, root, bytes);
         }
-        for (; number < 600; ++number) broadcast_and_check(member, number, static_cast<std::uint32_t>(number % member.ranks), number);
+        for (; number < 600; ++number)
+            broadcast_and_check(member, number, static_cast<std::uint32_t>(number % member.ranks), number);
         coppice_group_info_t info{};
         info.struct_size = sizeof info;
         COPPICE_CHECK(coppice_group_query(member.group, &info) == COPPICE_OK);
@@ -157,7 +175,8 @@ TEST_P(EveryLayout, AHeldViewHoldsUpTheWindowAndNothingElse) {
         coppice_request_t* held = nullptr;
         COPPICE_CHECK(coppice_broadcast_view_nb(member.group, expected.data(), 700, 0, &held) == COPPICE_OK);
         COPPICE_CHECK(coppice_request_wait(held, nullptr, kTimeout) == COPPICE_OK);
-        for (std::uint64_t number = 1; number < info.window; ++number) broadcast_and_check(member, number, 0, 700);
+        for (std::uint64_t number = 1; number < info.window; ++number)
+            broadcast_and_check(member, number, 0, 700);
         const void* payload = nullptr;
         std::size_t size = 0;
         COPPICE_CHECK(coppice_request_view(held, &payload, &size) == COPPICE_OK);
@@ -187,8 +206,8 @@ TEST_P(EveryLayout, RegisteredMemoryIsSentFromAndMayBeReusedAtOnce) {
             const std::size_t bytes = (number * 97) % kMaxPayload;
             const auto expected = payload_of(number, root, bytes);
             if (member.rank == root) std::ranges::copy(expected, memory.begin());
-            COPPICE_CHECK(coppice_broadcast(member.group, memory.data(), member.rank == root ? bytes : memory.size(), root,
-                                            nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_broadcast(member.group, memory.data(), member.rank == root ? bytes : memory.size(),
+                                            root, nullptr, kTimeout) == COPPICE_OK);
             COPPICE_CHECK(std::equal(expected.begin(), expected.end(), memory.begin()));
             std::ranges::fill(memory, 0xaa);  // nobody may ever see this
         }
@@ -305,14 +324,16 @@ TEST(Broadcast, ThreadsMayShareAGroupInMultipleMode) {
         std::vector<std::thread> movers;
         for (int i = 0; i < 3; ++i) {
             movers.emplace_back([&] {
-                while (!stop) coppice_progress(member.context);
+                while (!stop)
+                    coppice_progress(member.context);
             });
         }
         for (std::uint64_t number = 0; number < 500; ++number) {
             broadcast_and_check(member, number, static_cast<std::uint32_t>(number % member.ranks), 64);
         }
         stop = true;
-        for (std::thread& mover : movers) mover.join();
+        for (std::thread& mover : movers)
+            mover.join();
         member.leave();
     });
     EXPECT_EQ(job.finish(), "");

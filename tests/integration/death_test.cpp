@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <csignal>
+#include <cstring>
 #include <set>
 
 #include "integration/job.hpp"
@@ -33,14 +33,30 @@ struct Layout {
 const std::vector<Layout>& layouts() {
     static const std::vector<Layout> all{
         {"one_host", 5, 1, {}},
-        {"flat_opportunistic", 5, 1, {{"COPPICE_HIERARCHY", "flat"}}},
-        {"flat_one_directional", 5, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "opportunistic:1:one-directional"}}},
-        {"flat_optimized", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "optimized:3"}}},
-        {"flat_checked", 5, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "checked"}}},
+        {"flat_star", 5, 1, {{"COPPICE_HIERARCHY", "flat"}}},
+        {"flat_opportunistic", 5, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_TREE", "binomial"}}},
+        {"flat_one_directional",
+         5,
+         1,
+         {{"COPPICE_TREE", "binomial"},
+          {"COPPICE_HIERARCHY", "flat"},
+          {"COPPICE_CORRECTION", "opportunistic:1:one-directional"}}},
+        {"flat_optimized",
+         6,
+         1,
+         {{"COPPICE_TREE", "binomial"}, {"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "optimized:3"}}},
+        {"flat_checked",
+         5,
+         1,
+         {{"COPPICE_TREE", "binomial"}, {"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "checked"}}},
         {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
-        {"ucx_checked", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_CORRECTION", "checked"}}},
+        {"ucx_checked",
+         4,
+         1,
+         {{"COPPICE_TREE", "binomial"}, {"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_CORRECTION", "checked"}}},
         {"two_hosts", 5, 2, {}},
-        {"three_hosts_checked", 6, 3, {{"COPPICE_CORRECTION", "checked"}}},
+        {"hosts_in_a_chain", 7, 4, {{"COPPICE_TREE", "chain"}}},
+        {"three_hosts_checked", 6, 3, {{"COPPICE_TREE", "binomial"}, {"COPPICE_CORRECTION", "checked"}}},
     };
     return all;
 }
@@ -62,8 +78,7 @@ void sing(Member& member, std::uint64_t count, const std::function<std::uint32_t
         } else {
             std::ranges::fill(buffer, 0);
         }
-        const coppice_status_t status =
-            coppice_broadcast(member.group, buffer.data(), bytes, root, nullptr, kTimeout);
+        const coppice_status_t status = coppice_broadcast(member.group, buffer.data(), bytes, root, nullptr, kTimeout);
         if (status == COPPICE_OK) {
             COPPICE_CHECK(buffer == expected);
         } else if (status != COPPICE_ERR_ROOT_FAILED) {
@@ -97,7 +112,8 @@ void kill_at_every_message(const Layout& layout, std::uint32_t victim,
         for (int message = 1; killed; ++message) {
             ASSERT_LT(message, 200) << "a broadcast among " << layout.ranks << " ranks does not take so many messages";
             JobOptions options = layout.job();
-            const std::string fault = std::string(moment) + ":" + std::to_string(message) + "@" + std::to_string(victim);
+            const std::string fault =
+                std::string(moment) + ":" + std::to_string(message) + "@" + std::to_string(victim);
             options.environment["COPPICE_FAULTS"] = fault;
             Job job(
                 options,
@@ -115,17 +131,20 @@ void kill_at_every_message(const Layout& layout, std::uint32_t victim,
 }
 
 TEST_P(EveryLayout, ARootMayDieAtEveryMessage) {
-    kill_at_every_message(GetParam(), 0, [](std::uint64_t) { return 0U; }, 8);
+    kill_at_every_message(
+        GetParam(), 0, [](std::uint64_t) { return 0U; }, 8);
 }
 
 TEST_P(EveryLayout, ARankBetweenMayDieAtEveryMessage) {
-    kill_at_every_message(GetParam(), 1, [](std::uint64_t) { return 0U; }, 600);
+    kill_at_every_message(
+        GetParam(), 1, [](std::uint64_t) { return 0U; }, 600);
 }
 
 TEST_P(EveryLayout, ALastRankMayDieAtEveryMessageWhileRootsTakeTurns) {
     const std::uint32_t ranks = GetParam().ranks;
-    kill_at_every_message(GetParam(), ranks - 1, [ranks](std::uint64_t number) {
-        return static_cast<std::uint32_t>((number * 2 + 1) % ranks); }, 64);
+    kill_at_every_message(
+        GetParam(), ranks - 1,
+        [ranks](std::uint64_t number) { return static_cast<std::uint32_t>((number * 2 + 1) % ranks); }, 64);
 }
 
 // A job that broadcasts until rank 0 has seen all the dead, and 100 more.
@@ -145,41 +164,54 @@ void go_on_without(const Layout& layout, const std::vector<std::uint32_t>& victi
         }
         for (std::uint64_t number = 0; number < 100; ++number) {
             std::uint64_t payload = number;
-            COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr, kTimeout) ==
+                          COPPICE_OK);
             COPPICE_CHECK(payload == number);
         }
         // Every survivor learns of every death, and of no other.
-        while (member.failed().size() < victims.size()) COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+        while (member.failed().size() < victims.size())
+            COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
         COPPICE_CHECK(member.failed() == victims);
         member.leave();
     });
     ASSERT_TRUE(job.await_note(kStarted, layout.ranks));
-    for (const std::uint32_t victim : victims) job.kill(victim, reap);
+    for (const std::uint32_t victim : victims)
+        job.kill(victim, reap);
     job.note(kStop) = 1;
     EXPECT_EQ(job.finish([&](std::uint32_t rank) { return std::ranges::count(victims, rank) > 0; }), "");
 }
 
-TEST_P(EveryLayout, SurvivorsGoOnWhenAVictimIsReaped) { go_on_without(GetParam(), {1}, true); }
-TEST_P(EveryLayout, SurvivorsGoOnWhenAVictimStaysAZombie) { go_on_without(GetParam(), {2}, false); }
+TEST_P(EveryLayout, SurvivorsGoOnWhenAVictimIsReaped) {
+    go_on_without(GetParam(), {1}, true);
+}
+TEST_P(EveryLayout, SurvivorsGoOnWhenAVictimStaysAZombie) {
+    go_on_without(GetParam(), {2}, false);
+}
 
 TEST_P(EveryLayout, EveryRankButTheRootMayBeDead) {
     std::vector<std::uint32_t> victims;
-    for (std::uint32_t rank = 1; rank < GetParam().ranks; ++rank) victims.push_back(rank);
+    for (std::uint32_t rank = 1; rank < GetParam().ranks; ++rank)
+        victims.push_back(rank);
     go_on_without(GetParam(), victims, true);
 }
 
 TEST_P(EveryLayout, ARankMayDieBeforeItHasJoined) {
     constexpr std::size_t kAlive = 0;
-    Job job(GetParam().job(), [](Member& member) {
-        member.notes[kAlive].fetch_add(1);
-        if (member.rank == 1) {
-            while (true) pause();
-        }
-        COPPICE_CHECK(member.join() == COPPICE_OK);
-        COPPICE_CHECK(member.failed() == std::vector<std::uint32_t>{1});
-        sing(member, 50, [](std::uint64_t) { return 0U; }, 32);
-        member.leave();
-    }, 64 * 8);
+    Job job(
+        GetParam().job(),
+        [](Member& member) {
+            member.notes[kAlive].fetch_add(1);
+            if (member.rank == 1) {
+                while (true)
+                    pause();
+            }
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            COPPICE_CHECK(member.failed() == std::vector<std::uint32_t>{1});
+            sing(
+                member, 50, [](std::uint64_t) { return 0U; }, 32);
+            member.leave();
+        },
+        64 * 8);
     ASSERT_TRUE(job.await_note(kAlive, GetParam().ranks));
     job.kill(1, true);
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
@@ -193,7 +225,8 @@ TEST_P(EveryLayout, ARankMayDieWhileTheOthersLeave) {
         COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr, kTimeout) == COPPICE_OK);
         member.notes[kDone].fetch_add(1);
         if (member.rank == 2) {
-            while (true) pause();
+            while (true)
+                pause();
         }
         member.leave();
     });
@@ -205,26 +238,31 @@ TEST_P(EveryLayout, ARankMayDieWhileTheOthersLeave) {
 TEST_P(EveryLayout, TheFailureCallbackHearsOfEachDeathOnce) {
     constexpr std::size_t kStarted = 0;
     constexpr std::size_t kHeard = 600;  // behind what sing() notes
-    Job job(GetParam().job(), [](Member& member) {
-        coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
-        options.on_failure_argument = &member;
-        options.on_failure = [](void* argument, coppice_group_t* group, uint32_t rank) {
-            const Member& self = *static_cast<Member*>(argument);
-            std::size_t count = 0;
-            if (coppice_group_failed(group, nullptr, 0, &count) != COPPICE_OK || count == 0) _exit(3);
-            if (rank != 1) _exit(4);
-            self.notes[kHeard + self.rank].fetch_add(1);
-        };
-        COPPICE_CHECK(member.join(options) == COPPICE_OK);
-        member.notes[kStarted].fetch_add(1);
-        if (member.rank == 1) {
-            while (true) pause();
-        }
-        member.await_note(kHeard + member.rank, 1);
-        sing(member, 20, [](std::uint64_t) { return 0U; }, 8);
-        COPPICE_CHECK(member.notes[kHeard + member.rank] == 1);
-        member.leave();
-    }, 64 * 20);
+    Job job(
+        GetParam().job(),
+        [](Member& member) {
+            coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
+            options.on_failure_argument = &member;
+            options.on_failure = [](void* argument, coppice_group_t* group, uint32_t rank) {
+                const Member& self = *static_cast<Member*>(argument);
+                std::size_t count = 0;
+                if (coppice_group_failed(group, nullptr, 0, &count) != COPPICE_OK || count == 0) _exit(3);
+                if (rank != 1) _exit(4);
+                self.notes[kHeard + self.rank].fetch_add(1);
+            };
+            COPPICE_CHECK(member.join(options) == COPPICE_OK);
+            member.notes[kStarted].fetch_add(1);
+            if (member.rank == 1) {
+                while (true)
+                    pause();
+            }
+            member.await_note(kHeard + member.rank, 1);
+            sing(
+                member, 20, [](std::uint64_t) { return 0U; }, 8);
+            COPPICE_CHECK(member.notes[kHeard + member.rank] == 1);
+            member.leave();
+        },
+        64 * 20);
     ASSERT_TRUE(job.await_note(kStarted, GetParam().ranks));
     job.kill(1, true);
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");

@@ -39,19 +39,23 @@ struct Caller {
 }  // namespace
 
 Job::Job(const JobOptions& options, const Body& body, std::size_t notes)
-    : options_(options), memory_(sizeof(Exchange) + notes * sizeof(std::uint64_t)), endings_(options.ranks),
+    : options_(options),
+      memory_(sizeof(Exchange) + notes * sizeof(std::uint64_t)),
+      endings_(options.ranks),
       reaped_(options.ranks, false) {
     exchange_ = static_cast<Exchange*>(memory_.get());
     exchange_->ranks = options_.ranks;
     notes_ = reinterpret_cast<std::atomic<std::uint64_t>*>(exchange_ + 1);
     for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
         processes_.start([&, rank] {
-            for (const auto& [name, value] : options_.environment) setenv(name.c_str(), value.c_str(), 1);
+            for (const auto& [name, value] : options_.environment)
+                setenv(name.c_str(), value.c_str(), 1);
             if (options_.hosts > 1) {
                 setenv("COPPICE_HOST", ("host" + std::to_string(rank * options_.hosts / options_.ranks)).c_str(), 1);
             }
             if (const auto own = options_.of_rank.find(rank); own != options_.of_rank.end()) {
-                for (const auto& [name, value] : own->second) setenv(name.c_str(), value.c_str(), 1);
+                for (const auto& [name, value] : own->second)
+                    setenv(name.c_str(), value.c_str(), 1);
             }
             Caller caller{exchange_, rank, &options_};
             Member member;
@@ -65,7 +69,9 @@ Job::Job(const JobOptions& options, const Body& body, std::size_t notes)
     }
 }
 
-Job::~Job() { processes_.clear(); }
+Job::~Job() {
+    processes_.clear();
+}
 
 namespace {
 
@@ -159,7 +165,8 @@ std::string Job::finish(const std::function<bool(std::uint32_t)>& may_be_killed)
         if (!reaped_[rank]) endings_[rank] = processes_.wait(rank);
         reaped_[rank] = true;
         const bool killed = may_be_killed && may_be_killed(rank) && endings_[rank].killed_by(SIGKILL);
-        if (!endings_[rank].well() && !killed) wrong += "rank " + std::to_string(rank) + ": " + endings_[rank].text() + "\n";
+        if (!endings_[rank].well() && !killed)
+            wrong += "rank " + std::to_string(rank) + ": " + endings_[rank].text() + "\n";
     }
     return wrong;
 }
@@ -172,7 +179,8 @@ unsigned char payload_byte(std::uint64_t number, std::uint32_t root, std::size_t
 
 std::vector<unsigned char> payload_of(std::uint64_t number, std::uint32_t root, std::size_t bytes) {
     std::vector<unsigned char> payload(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) payload[i] = payload_byte(number, root, i);
+    for (std::size_t i = 0; i < bytes; ++i)
+        payload[i] = payload_byte(number, root, i);
     return payload;
 }
 

@@ -136,7 +136,8 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     const engine::Members& members = (*group)->members();
     const Rank self = members.self();
     speaks = true;
-    for (std::uint32_t r = 0; r < self.value; ++r) speaks = speaks && members.failed(Rank(r));
+    for (std::uint32_t r = 0; r < self.value; ++r)
+        speaks = speaks && members.failed(Rank(r));
     ordered_json peers = ordered_json::array();
     for (std::uint32_t r = 0; r < members.ranks(); ++r) {
         const transport::Transport* wire = (*group)->router().to(Rank(r));
@@ -155,11 +156,14 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     return described;
 }
 
-std::string text_of(const ordered_json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_of(const ordered_json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 void print_fields(const char* title, const ordered_json& fields) {
     fmt::print("{}\n", title);
-    for (const auto& [name, value] : fields.items()) fmt::print("  {:<18} {}\n", name, text_of(value));
+    for (const auto& [name, value] : fields.items())
+        fmt::print("  {:<18} {}\n", name, text_of(value));
 }
 
 void print_text(const ordered_json& info) {
@@ -169,8 +173,9 @@ void print_text(const ordered_json& info) {
     fmt::print("Transports\n");
     for (const auto& wire : info["transports"]) {
         const bool usable = wire["usable"];
-        fmt::print("  {:<5} {}{}\n", wire["name"].get<std::string>(), usable ? "usable" : "not usable: ",
-                   usable ? (wire["allowed"] ? "" : ", but left out by COPPICE_TRANSPORT") : wire["why"].get<std::string>());
+        fmt::print(
+            "  {:<5} {}{}\n", wire["name"].get<std::string>(), usable ? "usable" : "not usable: ",
+            usable ? (wire["allowed"] ? "" : ", but left out by COPPICE_TRANSPORT") : wire["why"].get<std::string>());
         if (!usable) continue;
         fmt::print("        one-sided writes: {}, inline: {} B, eager: {} B, publishes within a host: {}\n",
                    wire["one_sided_writes"].get<bool>() ? "yes" : "no", wire["inline_bytes"].get<std::size_t>(),
@@ -187,8 +192,8 @@ void print_text(const ordered_json& info) {
     }
     if (!info.contains("group")) return;
     const auto& group = info["group"];
-    fmt::print("Group: {} ranks at {} positions, {}\n", group["ranks"].get<unsigned>(), group["positions"].get<unsigned>(),
-               group["agreement"].get<std::string>());
+    fmt::print("Group: {} ranks at {} positions, {}\n", group["ranks"].get<unsigned>(),
+               group["positions"].get<unsigned>(), group["agreement"].get<std::string>());
     for (const auto& peer : group["peers"]) {
         fmt::print("  rank {:<5} position {:<5} {}\n", peer["rank"].get<unsigned>(), peer["position"].get<unsigned>(),
                    peer["transport"].get<std::string>());
@@ -234,8 +239,9 @@ int run(bool as_json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app{"Tells what Coppice finds on this machine, which transports are usable and why, and which settings are in "
-                 "effect. Under coppice-run it also tells which transport reaches each rank."};
+    CLI::App app{
+        "Tells what Coppice finds on this machine, which transports are usable and why, and which settings are in "
+        "effect. Under coppice-run it also tells which transport reaches each rank."};
     bool as_json = false;
     app.add_flag("--json", as_json, "print JSON");
     app.set_version_flag("--version", std::string(COPPICE_VERSION));
