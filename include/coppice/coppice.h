@@ -227,10 +227,12 @@ COPPICE_API coppice_status_t coppice_request_free(coppice_request_t* request);
 
 /* ---------------------------------------------------------------------------------- registered memory --- */
 
-/* Memory known to the group's transports, from which a root's payload leaves without being staged first
- * where the transport can do that (coppice-info says which can). The memory must stay mapped until
- * deregistered. Registration is slow (a system call, page pinning): do it once. COPPICE_ERR_BUSY when
- * `address` lies in a registered range. */
+/* Memory from which a root's payload leaves without being staged first: it is copied, to serve others from later,
+ * only after its messages have been handed over. That is so where the root is the only rank of its position; where
+ * ranks of a host publish, the copy is the transfer itself. The memory must stay mapped until deregistered. No
+ * transport of this version pins it, so registering is cheap; do it once all the same, for one that does.
+ * COPPICE_ERR_BUSY when the range overlaps a registered one. After COPPICE_ERR_TIMEOUT at a root the memory may
+ * still be on its way out: leave it as it is until deregistering it succeeds (COPPICE_ERR_BUSY until then). */
 COPPICE_API coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, size_t bytes);
 COPPICE_API coppice_status_t coppice_memory_deregister(coppice_group_t* group, void* address);
 

@@ -3,7 +3,6 @@
 // This room checks arguments and maps errors, nothing else.
 #pragma once
 
-#include <exception>
 #include <new>
 #include <string>
 #include <utility>
@@ -40,8 +39,8 @@ coppice_status_t guarded(Body&& body) noexcept {
         return body();
     } catch (const std::bad_alloc&) {
         return remember(COPPICE_ERR_NO_MEMORY, "out of memory");
-    } catch (const std::exception& error) {
-        return remember(COPPICE_ERR_INTERNAL, error.what());
+    } catch (...) {
+        return remember(COPPICE_ERR_INTERNAL, {});
     }
 }
 

@@ -15,6 +15,24 @@ coppice_status_t outcome(engine::Request& request, size_t* received) {
     return api::remember(request.status, request.message);
 }
 
+// A blocking call's request lives on its stack.
+class GiveUp {
+  public:
+    GiveUp(engine::Context& context, engine::Group& group, engine::Request& request)
+        : context_(context), group_(group), request_(request) {}
+    ~GiveUp() {
+        const engine::Context::Guard guard(context_);
+        if (request_.state == engine::RequestState::waiting) group_.finish(request_);
+    }
+    GiveUp(const GiveUp&) = delete;
+    GiveUp& operator=(const GiveUp&) = delete;
+
+  private:
+    engine::Context& context_;
+    engine::Group& group_;
+    engine::Request& request_;
+};
+
 coppice_status_t start_nb(coppice_group_t* group, const engine::Group::Call& call, coppice_request_t** request) {
     const engine::Context::Guard guard(*group->context);
     group->engine->progress();
@@ -38,23 +56,31 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
         const std::uint64_t deadline =
             timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
         engine::Request request;
+        const GiveUp give_up(context, inner,
+                             request);  // whatever happens, nothing refers to `request` behind this frame
         Error error;
-        // Started as soon as the window has room; any other refusal is final.
+        bool refused = false;
         const auto start = [&] {
             auto started = inner.start(call, request);
-            if (started) return true;
+            if (started) return;
             error = std::move(started.error());
-            return error.status != COPPICE_ERR_BUSY;
+            refused = true;
         };
-        if (!context.wait(inner, deadline, start)) return api::remember(std::move(error));
-        if (request.state == engine::RequestState::free) return api::remember(std::move(error));
+        const bool tried = context.wait(inner, deadline, [&] {
+            if (!inner.has_room(call.root)) return false;
+            start();
+            return true;
+        });
+        if (!tried) {
+            const engine::Context::Guard guard(context);
+            start();  // at the deadline: for the sentence that says who holds the window up
+        }
+        if (refused) return api::remember(std::move(error));
 
         if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
             const engine::Context::Guard guard(context);
             if (request.state == engine::RequestState::waiting) {
-                std::string message = inner.waiting_for(request);
-                inner.finish(request);
-                return api::remember(COPPICE_ERR_TIMEOUT, std::move(message));
+                return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
             }
         }
         return outcome(request, received);

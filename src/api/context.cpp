@@ -34,14 +34,16 @@ coppice_status_t coppice_context_create(const coppice_context_options_t* options
 
 coppice_status_t coppice_context_destroy(coppice_context_t* context) {
     if (context == nullptr) return COPPICE_OK;
-    {
-        const engine::Context::Guard guard(*context->engine);
-        if (context->engine->has_groups()) {
-            return api::remember(COPPICE_ERR_BUSY, "coppice_context_destroy: destroy the context's groups first");
+    return api::guarded([&] {
+        {
+            const engine::Context::Guard guard(*context->engine);
+            if (context->engine->has_groups()) {
+                return api::remember(COPPICE_ERR_BUSY, "coppice_context_destroy: destroy the context's groups first");
+            }
         }
-    }
-    delete context;
-    return COPPICE_OK;
+        delete context;
+        return COPPICE_OK;
+    });
 }
 
 coppice_status_t coppice_progress(coppice_context_t* context) {

@@ -39,7 +39,7 @@ coppice_status_t create(coppice_context_t* context, const coppice_group_options_
     if (!formed) return api::remember(std::move(formed.error()));
     const engine::Context::Guard guard(*context->engine);
     handle->engine = std::move(*formed);
-    handle->engine->announce_failed();
+
     context->engine->attach(*handle->engine);
     *group = handle.release();
     return COPPICE_OK;

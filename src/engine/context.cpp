@@ -32,32 +32,38 @@ void Context::detach(Group& group) {
     std::erase(groups_, &group);
 }
 
-void Context::progress() {
+std::size_t Context::progress() {
+    std::size_t events = 0;
     for (Group* group : groups_)
-        group->progress();
+        events += group->progress();
+    return events;
 }
 
-void Context::offer_progress() {
-    if (!multiple_) {
-        progress();
-        return;
-    }
+std::size_t Context::offer_progress() {
+    if (!multiple_) return progress();
     if (callers_waiting_.load(std::memory_order_relaxed) == 0) {
         const std::unique_lock lock(mutex_, std::try_to_lock);
-        if (lock.owns_lock()) {
-            progress();
-            return;
-        }
+        if (lock.owns_lock()) return progress();
     }
     std::this_thread::yield();
+    return 0;
 }
 
 // The thread takes part like any waiting caller, but gives the core away from the start: it is not the one in a hurry.
 void Context::run_progress_thread() {
     transport::Idle idle(true);
     while (!stop_.load(std::memory_order_relaxed)) {
-        offer_progress();
-        idle.pause();
+        std::size_t events = 0;
+        try {
+            events = offer_progress();
+        } catch (const std::bad_alloc&) {
+            // Whatever needed the memory is tried again; a caller's own call will tell of it.
+        }
+        if (events > 0) {
+            idle.reset();
+        } else {
+            idle.pause();
+        }
     }
 }
 

@@ -28,11 +28,11 @@ class Context {
     void detach(Group& group);
     bool has_groups() const { return !groups_.empty(); }
 
-    // Moves all groups once; under the guard.
-    void progress();
+    // Moves all groups once, under the guard; how many things happened.
+    std::size_t progress();
     // The same for threads that only want things to move: they let those pass that want something of a group, and do
     // nothing while another thread moves things anyway. (A mutex is not fair: without this they would starve the others.)
-    void offer_progress();
+    std::size_t offer_progress();
 
     // Held during every call into a group. Free of charge with one thread. Recursive, because a failure callback may
     // ask the group who has failed.
@@ -64,9 +64,9 @@ class Context {
                 if (done()) return true;
                 // Other groups' relays go on too: somebody may wait for them in order to come here.
                 if (round % kRoundsPerSweep == 0 && groups_.size() > 1) {
-                    progress();
-                } else {
-                    group.progress();
+                    if (progress() > 0) idle.reset();
+                } else if (group.progress() > 0) {
+                    idle.reset();
                 }
                 if (done()) return true;
             }

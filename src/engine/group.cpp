@@ -13,11 +13,6 @@ namespace {
 // How often a polling rank looks at what changes rarely: failure logs, others' counters.
 constexpr std::uint32_t kHousekeepingRounds = 32;
 
-std::string dead_root_message(Sequence sequence, Rank root) {
-    return fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload", sequence.value,
-                       root.value);
-}
-
 }  // namespace
 
 Group::Group(Parts parts)
@@ -44,17 +39,9 @@ Group::Group(Parts parts)
 }
 
 void Group::start_with_failed(std::span<const Rank> dead) {
-    const FailureCallback later = std::exchange(on_failure_, nullptr);
     for (const Rank rank : dead)
         learn_failure(rank);
-    on_failure_ = later;
     watch_next_site();
-}
-
-void Group::announce_failed() {
-    if (!on_failure_) return;
-    for (const Rank rank : members_.failed_ranks())
-        on_failure_(rank);
 }
 
 Group::~Group() {
@@ -71,7 +58,15 @@ bool Group::may_start(Rank root) {
     return next_.value < stable_ + settings_.window;
 }
 
+bool Group::has_room(Rank root) {
+    if (fenced_ || root.value >= members_.ranks()) return true;  // that is for start() to say
+    if (!may_start(root)) return false;
+    const Slot& slot = slot_of(next_);
+    return !slot.engaged || slot.sequence == next_ || slot.in_flight == 0;
+}
+
 Result<void> Group::start(const Call& call, Request& request) {
+    if (fenced_) return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     if (call.root.value >= members_.ranks()) {
         return fail(COPPICE_ERR_OUT_OF_RANGE, "root {} is outside of 0…{}", call.root.value, members_.ranks() - 1);
     }
@@ -100,6 +95,8 @@ Result<void> Group::start(const Call& call, Request& request) {
     request.view = call.view;
     request.state = RequestState::waiting;
     request.status = COPPICE_IN_PROGRESS;
+    request.payload = nullptr;
+    request.received = 0;
     slot->request = &request;
     next_.value += 1;
     highest_.value = std::max(highest_.value, next_.value);
@@ -138,6 +135,7 @@ void Group::finish(Request& request) {
     const bool in_slot = slot.engaged && slot.sequence == request.sequence;
     if (request.state == RequestState::waiting && in_slot) {
         slot.request = nullptr;
+        stage_what_is_in_place(slot);
         mark_consumed(slot);
     } else if (request.state == RequestState::done && request.view && request.status == COPPICE_OK && in_slot) {
         mark_consumed(slot);
@@ -170,7 +168,7 @@ void Group::recycle(Slot& slot) {
     if (slot.kept != 0) {
         if (transport::Transport* wire = router_.to(slot.kept_from)) wire->release(slot.kept);
     }
-    slot.engaged = slot.consumed = slot.has_payload = slot.verdict_shown = false;
+    slot.engaged = slot.consumed = slot.has_payload = slot.verdict_shown = slot.in_place = slot.notices_sent = false;
     slot.length = 0;
     slot.payload = nullptr;
     slot.kept = 0;
@@ -189,12 +187,15 @@ std::byte* Group::line_of(Sequence sequence) {
 // Copies a payload to this rank's own line and, where ranks share the host, publishes it.
 void Group::stage(Slot& slot, const std::byte* from, std::size_t bytes) {
     std::byte* line = line_of(slot.sequence);
-    if (bytes > 0) std::memcpy(line, from, bytes);
     slot.payload = line;
     slot.length = static_cast<std::uint32_t>(bytes);
     slot.has_payload = true;
-    if (publishing_)
-        board_->publish(slot.sequence, slot.length, slot.root.value, static_cast<std::uint32_t>(LineKind::payload));
+    if (publishing_) {
+        board_->publish_copy(slot.sequence, std::span(from, bytes), slot.root.value,
+                             static_cast<std::uint32_t>(LineKind::payload));
+    } else if (bytes > 0) {
+        std::memcpy(line, from, bytes);
+    }
 }
 
 void Group::take_root_payload(Slot& slot, const Call& call) {
@@ -203,6 +204,7 @@ void Group::take_root_payload(Slot& slot, const Call& call) {
     const std::byte* in_place = publishing_ || call.view ? nullptr : registered(call.buffer, call.bytes);
     if (in_place != nullptr) {
         slot.payload = in_place;
+        slot.in_place = true;
         slot.length = static_cast<std::uint32_t>(call.bytes);
         slot.has_payload = true;
     } else {
@@ -217,20 +219,26 @@ void Group::take_root_payload(Slot& slot, const Call& call) {
     }
 }
 
+// What went out from the caller's registered memory is copied before the caller gets it back, to serve others from; where a
+// transport still refers to it, as soon as it does not.
+void Group::stage_what_is_in_place(Slot& slot) {
+    if (!slot.in_place || slot.in_flight > 0) return;
+    slot.in_place = false;
+    stage(slot, slot.payload, slot.length);
+}
+
 // ---------------------------------------------------------------------------------------------------- delivery ---
 
 void Group::deliver(Slot& slot) {
     Request& request = *slot.request;
     const bool is_root = slot.root == members_.self();
+    stage_what_is_in_place(slot);
+    if (slot.in_place) return;  // it is still leaving
     request.received = slot.length;
     if (request.view) {
         request.payload = slot.payload;
         complete(slot, COPPICE_OK);
     } else if (is_root) {
-        if (slot.payload == request.buffer && !publishing_) {  // sent from registered memory: keep a copy to serve from
-            if (slot.in_flight > 0) return;
-            stage(slot, request.buffer, slot.length);
-        }
         complete(slot, COPPICE_OK);
     } else if (slot.length > request.capacity) {
         complete(slot, COPPICE_ERR_TRUNCATED,
@@ -276,8 +284,11 @@ bool Group::look_for_line(Slot& slot) {
         const auto leader = members_.leader(members_.own_site());
         found = leader && *leader != members_.self() && board_->look(*leader, slot.sequence, line);
     }
+    // What is published outlives its writer, and the writer may have been the one that spoke for this host until now.
+    if (!found && !members_.failed_ranks().empty()) found = look_at_failed_mates(slot, line);
     if (!found) {
-        if (root_is_dead && single_site()) fail_for_dead_root(slot);
+        // One host, and the root's line is not there although the root is dead: nobody has it.
+        if (root_is_dead && single_site()) complete_without_payload(slot, LineKind::root_failed);
         return slot.request == nullptr;
     }
     if (line.root != slot.root.value) {
@@ -286,13 +297,8 @@ bool Group::look_for_line(Slot& slot) {
                              slot.root.value, line.root));
         return true;
     }
-    if (line.detail == static_cast<std::uint32_t>(LineKind::root_failed)) {
-        complete(slot, COPPICE_ERR_ROOT_FAILED, dead_root_message(slot.sequence, slot.root));
-    } else if (line.detail == static_cast<std::uint32_t>(LineKind::orphaned)) {
-        complete(slot, COPPICE_ERR_PEER_FAILED,
-                 fmt::format("broadcast {}: an ancestor in the tree died and correction {} "
-                             "reaches nobody behind it; choose another correction",
-                             slot.sequence.value, protocol::to_string(plan_.correction)));
+    if (line.detail != static_cast<std::uint32_t>(LineKind::payload)) {
+        complete_without_payload(slot, static_cast<LineKind>(line.detail));
     } else {
         slot.payload = line.payload;
         slot.length = line.length;
@@ -302,9 +308,24 @@ bool Group::look_for_line(Slot& slot) {
     return true;
 }
 
-// One host, and the root's line is not there although the root is dead: nobody has it.
-void Group::fail_for_dead_root(Slot& slot) {
-    complete(slot, COPPICE_ERR_ROOT_FAILED, dead_root_message(slot.sequence, slot.root));
+bool Group::look_at_failed_mates(Slot& slot, transport::PublishedLine& line) const {
+    for (const Rank mate : members_.ranks_of(members_.own_site())) {
+        if (members_.failed(mate) && board_->look(mate, slot.sequence, line)) return true;
+    }
+    return false;
+}
+
+void Group::complete_without_payload(Slot& slot, LineKind why) {
+    if (why == LineKind::root_failed) {
+        complete(slot, COPPICE_ERR_ROOT_FAILED,
+                 fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload",
+                             slot.sequence.value, slot.root.value));
+    } else {
+        complete(slot, COPPICE_ERR_PEER_FAILED,
+                 fmt::format("broadcast {}: an ancestor in the tree died and correction {} reaches nobody behind it; "
+                             "choose another correction",
+                             slot.sequence.value, protocol::to_string(plan_.correction)));
+    }
 }
 
 void Group::look_for_lines() {
@@ -324,7 +345,7 @@ bool Group::peek(Request& request) {
 
 // ---------------------------------------------------------------------------------------------------- progress ---
 
-void Group::progress() {
+std::size_t Group::progress() {
     const std::size_t events = router_.poll(*this);
     if (publishing_) look_for_lines();
     if (!single_site()) {
@@ -337,23 +358,35 @@ void Group::progress() {
         update_stability();
         if (!controls_.empty()) flush_controls();
     }
+    if (!untold_.empty()) tell_failures();
+    return events;
+}
+
+// Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
+void Group::tell_failures() {
+    while (!untold_.empty()) {
+        const Rank rank = untold_.front();
+        untold_.erase(untold_.begin());
+        if (on_failure_ && !flushing_) on_failure_(rank);
+    }
 }
 
 bool Group::drained() {
     flushing_ = true;
     stability_.flush();
     progress();
+    if (fenced_) return true;
     if (consumed_ != next_) return false;
     // A rank that has left in peace knew that all have everything, so that is settled although its message may be lost.
-    return !departed_peers_.empty() || (stable_ >= next_.value && controls_.empty());
+    const bool settled = std::ranges::any_of(departed_peers_, [this](Rank peer) { return !members_.failed(peer); });
+    return settled || (stable_ >= next_.value && controls_.empty());
 }
 
 void Group::abandon() {
     // Nobody is waited for, so nobody may wait for this rank: it is a failed one from here on.
     if (departed_) return;
     departed_ = true;
-    if (board_ != nullptr) board_->depart();
-    if (!single_site()) {
+    if (!single_site()) {  // on one host the obituary of the segment says it
         spread_failure(members_.self(), members_.sites());
         flush_controls();
         router_.poll(*this);
@@ -389,14 +422,23 @@ std::string Group::waiting_for(const Request& request) const {
         text += fmt::format(" ({})", wire->capabilities().name);
         if (slot.machine && slot.machine->colored()) text += "; it is here, its correction is still under way";
     }
+    for (const auto& wire : router_.wires()) {
+        if (wire->last_error().empty()) continue;
+        text += fmt::format("; last trouble of {}: {}", wire->capabilities().name, wire->last_error());
+    }
     return text;
 }
 
 std::string Group::window_holder() const {
-    Rank slowest = stability_.slowest();
-    if (publishing_ && single_site()) local_consumed(slowest);
-    return fmt::format("rank {} has not consumed broadcast {} yet", slowest.value,
-                       next_.value >= settings_.window ? next_.value - settings_.window : 0);
+    Rank slowest;
+    const std::uint64_t least = local_consumed(slowest);
+    const auto leader = members_.leader(members_.own_site());
+    if (!single_site() && leader == members_.self()) slowest = stability_.slowest();
+    if (!single_site() && leader && leader != members_.self() && least > stable_) {
+        return fmt::format("some rank behind rank {}, which speaks for this host, has not consumed broadcast {} yet",
+                           leader->value, stable_);
+    }
+    return fmt::format("rank {} has not consumed broadcast {} yet", slowest.value, single_site() ? least : stable_);
 }
 
 std::uint64_t Group::garbage() const {
@@ -447,7 +489,7 @@ Result<void> Group::deregister_memory(const std::byte* address) {
                     static_cast<const void*>(address));
     }
     for (const Slot& slot : slots_) {
-        if (slot.in_flight > 0 && slot.payload >= range->address && slot.payload < range->address + range->bytes) {
+        if (slot.in_place && slot.payload >= range->address && slot.payload < range->address + range->bytes) {
             return fail(COPPICE_ERR_BUSY, "broadcast {} is still leaving from this memory", slot.sequence.value);
         }
     }

@@ -68,6 +68,8 @@ class Group final : private transport::Receiver {
         bool view = false;
     };
 
+    // False while a start would only be told COPPICE_ERR_BUSY; costs nothing.
+    bool has_room(Rank root);
     // Starts a broadcast into `request` (state free), or says why not: COPPICE_ERR_BUSY when the window is full.
     Result<void> start(const Call& call, Request& request);
     // One from the pool. COPPICE_ERR_BUSY when all are in use.
@@ -75,11 +77,11 @@ class Group final : private transport::Receiver {
     // The caller goes away: waiting requests are given up, views released, pooled ones returned to the pool.
     void finish(Request& request);
 
-    // Ranks that died before the group was formed; the callback hears of them once the group is its caller's.
+    // Ranks that died before the group was formed.
     void start_with_failed(std::span<const Rank> dead);
-    void announce_failed();
 
-    void progress();
+    // Moves everything that can be moved now; how many things happened.
+    std::size_t progress();
     // True when nothing of this group is waited for by anybody any more: call with progress() until it is, then destroy.
     bool drained();
     // Leaves without waiting: the others are told to count this rank as failed.
@@ -122,12 +124,18 @@ class Group final : private transport::Receiver {
     void mark_consumed(Slot& slot);
     void look_for_lines();
     bool look_for_line(Slot& slot);
-    void fail_for_dead_root(Slot& slot);
+    void complete_without_payload(Slot& slot, LineKind why);
+    void stage_what_is_in_place(Slot& slot);
+    bool look_at_failed_mates(Slot& slot, transport::PublishedLine& line) const;
+    void tell_failures();
+    void be_fenced();
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
 
     // group_protocol.cpp: machines and messages
     bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
+    bool take(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+              transport::Buffer buffer);
     bool protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                           transport::Buffer buffer);
     void control_message(Rank from, const WireHeader& header);
@@ -147,6 +155,7 @@ class Group final : private transport::Receiver {
     void peer_left(Rank peer) override;
     void learn_failure(Rank rank);
     void own_site_lost(Rank rank, bool was_leader);
+    void engage_published();
     void other_site_lost(Rank rank, std::uint32_t site, bool was_leader);
     void spread_failure(Rank rank, std::uint32_t changed_site);
     void watch_next_site();
@@ -200,7 +209,9 @@ class Group final : private transport::Receiver {
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this site's ranks seen so far
     std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable
     std::uint32_t rounds_ = 0;
+    std::vector<Rank> untold_;  // failures that the caller's callback has yet to hear of
     bool flushing_ = false;
+    bool fenced_ = false;  // the others take this rank for dead
     bool departed_ = false;
     std::uint64_t garbage_ = 0;
     std::uint64_t refused_ = 0;

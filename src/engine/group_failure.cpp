@@ -10,6 +10,10 @@ void Group::peer_failed(Rank peer, transport::FailureCause /*cause*/) {
 }
 
 void Group::learn_failure(Rank rank) {
+    if (rank == members_.self()) {
+        be_fenced();
+        return;
+    }
     const std::uint32_t site = members_.site_of(rank);
     const auto leader_before = members_.leader(site);
     if (!members_.fail(rank)) return;
@@ -31,26 +35,33 @@ void Group::learn_failure(Rank rank) {
         spread_failure(rank, speaker_changed ? site : members_.sites());
     }
     // At a group's end a rank that has left already can't be told from a dead one, and nobody is interested any more.
-    if (on_failure_ && !flushing_) on_failure_(rank);
+    if (on_failure_ && !flushing_) untold_.push_back(rank);
+}
+
+// The others take this rank for dead: they refuse what it says and do not wait for it, so nothing here can go on.
+void Group::be_fenced() {
+    if (fenced_) return;
+    fenced_ = true;
+    for (Slot& slot : slots_) {
+        if (slot.request == nullptr) continue;
+        complete(slot, COPPICE_ERR_FENCED,
+                 fmt::format("broadcast {}: the others take this rank {} for dead", slot.sequence.value,
+                             members_.self().value));
+    }
 }
 
 // A rank of this site died: whoever speaks in its place takes up what it may have left undone, from what is published.
 void Group::own_site_lost(Rank rank, bool was_leader) {
     if (single_site()) return;
     if (was_leader && members_.is_leader()) {
-        // What the dead speaker had told others outlives it: its failures too, for it may have refused the dead's messages.
+        // What the dead speaker had told others outlives it: its failures too, for it may have refused the dead's messages;
+        // and what it knew it may not have passed on.
         read_failure_logs();
-        for (std::uint64_t number = stable_; number < stable_ + settings_.window; ++number) {
-            const Sequence sequence(number);
-            if (const Slot& slot = slot_of(sequence); slot.engaged && slot.sequence == sequence) continue;
-            transport::PublishedLine line;
-            for (const Rank mate : members_.ranks_of(members_.own_site())) {
-                if (mate == members_.self() || !board_->look(mate, sequence, line)) continue;
-                if (line.root < members_.ranks()) engage(sequence, Rank(line.root));
-                break;
-            }
-        }
+        stable_ = std::max(stable_, std::min(board_->stable(rank).value, consumed_.value));
+        for (const Rank dead : members_.failed_ranks())
+            spread_failure(dead, members_.sites());
     }
+    if (members_.is_leader()) engage_published();
     for (Slot& slot : slots_) {
         if (!slot.engaged || slot.sequence.value < stable_ || slot.root == members_.self()) continue;
         if (!members_.is_acting(slot.root)) continue;
@@ -59,6 +70,20 @@ void Group::own_site_lost(Rank rank, bool was_leader) {
             ensure_machine(slot);
         } else if (slot.root == rank && !slot.has_payload && !adopt_line(slot)) {
             slot.machine->origin_lost();
+        }
+    }
+}
+
+// Broadcasts that only dead ranks of this host have taken part in so far: somebody outside may depend on them.
+void Group::engage_published() {
+    for (std::uint64_t number = stable_; number < stable_ + settings_.window; ++number) {
+        const Sequence sequence(number);
+        if (const Slot& slot = slot_of(sequence); slot.engaged && slot.sequence == sequence) continue;
+        transport::PublishedLine line;
+        for (const Rank mate : members_.ranks_of(members_.own_site())) {
+            if (mate == members_.self() || !board_->look(mate, sequence, line)) continue;
+            if (line.root < members_.ranks()) engage(sequence, Rank(line.root));
+            break;
         }
     }
 }
@@ -77,27 +102,28 @@ void Group::other_site_lost(Rank rank, std::uint32_t site, bool was_leader) {
     }
 }
 
-// Every rank that learns of a death tells the speakers of the sites at distances ±1, ±2, ±4 …: a circulant graph in
-// which the news is everywhere after O(log P) steps, and which stays connected whoever else has died. A site that has a
-// new speaker (changed_site) hears of all deaths, because its predecessor may have taken the news to the grave.
+// Every rank that learns of a death tells the speakers of the sites at distances ±1, ±2, ±4 …, or of the next live site
+// where that one is dead: so the news is everywhere after O(log P) steps, and at any rate goes round the ring of the living.
+// A site that has a new speaker (changed_site) hears of all deaths, because its predecessor may have taken them to the grave.
 void Group::spread_failure(Rank rank, std::uint32_t changed_site) {
     const std::uint32_t sites = members_.sites();
-    const auto tell = [&](std::uint32_t site) {
-        const auto leader = members_.leader(site);
-        if (!leader) return;
-        if (site == changed_site) {
-            for (const Rank dead : members_.failed_ranks()) {
-                send_control(*leader, WireKind::failure_notice, 0, dead.value);
+    const auto tell_next_from = [&](std::uint32_t distance, bool to_right) {
+        for (; distance < sites; ++distance) {
+            const std::uint32_t site = (members_.own_site() + (to_right ? distance : sites - distance)) % sites;
+            const auto leader = members_.leader(site);
+            if (!leader) continue;
+            if (site != changed_site) {
+                send_control(*leader, WireKind::failure_notice, 0, rank.value);
+                return;
             }
-        } else {
-            send_control(*leader, WireKind::failure_notice, 0, rank.value);
+            for (const Rank dead : members_.failed_ranks())
+                send_control(*leader, WireKind::failure_notice, 0, dead.value);
+            return;
         }
     };
     for (std::uint32_t distance = 1; distance < sites; distance *= 2) {
-        const std::uint32_t right = (members_.own_site() + distance) % sites;
-        const std::uint32_t left = (members_.own_site() + sites - distance) % sites;
-        tell(right);
-        if (left != right) tell(left);
+        tell_next_from(distance, true);
+        if (2 * distance != sites) tell_next_from(distance, false);
     }
 }
 
@@ -122,7 +148,7 @@ void Group::read_failure_logs() {
         const std::uint32_t length = std::min(board_->log_length(mates[i]), members_.ranks());
         while (logs_read_[i] < length) {
             const Rank dead = board_->logged(mates[i], logs_read_[i]++);
-            if (dead.value < members_.ranks() && dead != members_.self()) learn_failure(dead);
+            if (dead.value < members_.ranks()) learn_failure(dead);
         }
     }
 }
@@ -163,6 +189,7 @@ void Group::update_stability() {
     if (single_site()) {
         stable_ = std::max(stable_, local_consumed(slowest));
     } else if (members_.is_leader()) {
+        stability_.learn_stable(stable_);
         const std::uint64_t count = local_consumed(slowest);
         stability_.set_local(count, slowest);
         send_stability();

@@ -18,8 +18,17 @@ constexpr std::size_t kStashLimit = 65536;
 
 // ---------------------------------------------------------------------------------------------------- receiving ---
 
+// Called from within foreign code: nothing may be thrown through it.
 bool Group::message(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
-                    transport::Buffer buffer) {
+                    transport::Buffer buffer) try {
+    return take(from, bytes, payload, buffer);
+} catch (const std::bad_alloc&) {
+    ++refused_;  // no memory to hold on to it
+    return false;
+}
+
+bool Group::take(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+                 transport::Buffer buffer) {
     const auto header = decode(bytes, payload.size(), token_, Epoch(0));
     // Nothing is stable that this rank has not consumed, and nobody starts W ahead of what is stable.
     if (!header || from.value >= members_.ranks() || from == members_.self() || header->root >= members_.ranks() ||
@@ -45,14 +54,14 @@ bool Group::message(Rank from, std::span<const std::byte> bytes, std::span<const
 void Group::control_message(Rank from, const WireHeader& header) {
     switch (static_cast<WireKind>(header.kind)) {
         case WireKind::failure_notice:
-            if (header.detail >= members_.ranks() || header.detail == members_.self().value) {
+            if (header.detail >= members_.ranks()) {
                 ++garbage_;
                 return;
             }
             learn_failure(Rank(header.detail));
             return;
         case WireKind::stability_up:
-            if (header.detail >= members_.ranks()) {
+            if (header.detail >= members_.ranks() || header.sequence > stable_ + settings_.window) {
                 ++garbage_;
                 return;
             }
@@ -90,26 +99,27 @@ bool Group::protocol_message(Rank from, const WireHeader& header, std::span<cons
     }
     ensure_machine(*slot);
     const auto kind = static_cast<protocol::MessageKind>(header.kind);
-    bool keep = false;
-    if (protocol::carries_payload(kind) && !slot->has_payload &&
-        slot->machine->result() == protocol::BroadcastResult::pending) {
-        keep = buffer != 0 && !publishing_ && payload.size() >= kKeepFrom;
-        if (keep) {
-            slot->payload = payload.data();
-            slot->length = header.length;
-            slot->has_payload = true;
-            slot->kept = buffer;
-            slot->kept_from = from;
-        } else {
-            stage(*slot, payload.data(), payload.size());
-        }
-    }
     const protocol::Message message{.kind = kind,
                                     .from = members_.position_of(members_.site_of(from), slot->root),
                                     .to = members_.position_of(members_.own_site(), slot->root),
                                     .detail = header.detail};
-    if (!slot->machine->receive(message)) ++garbage_;
+    if (!slot->machine->receive(message)) {
+        ++garbage_;
+        return false;
+    }
     wake(*slot);
+    // Nothing leaves before the payload is published: machines are asked for sends between polls only.
+    if (!protocol::carries_payload(kind) || slot->has_payload || !slot->machine->colored()) return false;
+    const bool keep = buffer != 0 && !publishing_ && payload.size() >= kKeepFrom;
+    if (keep) {
+        slot->payload = payload.data();
+        slot->length = header.length;
+        slot->has_payload = true;
+        slot->kept = buffer;
+        slot->kept_from = from;
+    } else {
+        stage(*slot, payload.data(), payload.size());
+    }
     return keep;
 }
 
@@ -168,6 +178,7 @@ void Group::pump(Slot& slot) {
             if (slot.corrections >= 2) slot.next_correction_ns = now_ns() + settings_.correction_gap_ns;
         }
         slot.unsent.reset();
+        slot.notices_sent = false;
     }
 }
 
@@ -179,10 +190,13 @@ bool Group::send(Slot& slot, const protocol::Message& message) {
     const bool payload = protocol::carries_payload(message.kind);
     if (message.kind == protocol::MessageKind::query || message.kind == protocol::MessageKind::denial) {
         // The verdict about a dead root stands on the receiver knowing what the sender knows.
-        for (const Rank dead : members_.failed_ranks())
-            send_control(*to, WireKind::failure_notice, 0, dead.value);
+        if (!slot.notices_sent) {
+            for (const Rank dead : members_.failed_ranks())
+                send_control(*to, WireKind::failure_notice, 0, dead.value);
+            slot.notices_sent = true;
+        }
         flush_controls();
-        if (!controls_.empty()) return false;
+        if (std::ranges::find(controls_, *to, &Control::to) != controls_.end()) return false;
     }
     const WireHeader header{.token = token_,
                             .kind = static_cast<std::uint8_t>(message.kind),
@@ -209,16 +223,8 @@ void Group::settle(Slot& slot) {
             board_->publish(slot.sequence, 0, slot.root.value,
                             static_cast<std::uint32_t>(root_failed ? LineKind::root_failed : LineKind::orphaned));
         }
-        if (slot.request == nullptr) return;
-        if (root_failed) {
-            complete(slot, COPPICE_ERR_ROOT_FAILED,
-                     fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload",
-                                 slot.sequence.value, slot.root.value));
-        } else {
-            complete(slot, COPPICE_ERR_PEER_FAILED,
-                     fmt::format("broadcast {}: an ancestor in the tree died and correction {} reaches nobody behind "
-                                 "it; choose another correction",
-                                 slot.sequence.value, protocol::to_string(plan_.correction)));
+        if (slot.request != nullptr) {
+            complete_without_payload(slot, root_failed ? LineKind::root_failed : LineKind::orphaned);
         }
         return;
     }
@@ -240,7 +246,8 @@ void Group::pump_active() {
         if (slot.engaged && slot.machine && slot.sequence.value >= stable_) {
             pump(slot);
             settle(slot);
-            const bool over = slot.machine->finished() && !slot.unsent && slot.request == nullptr;
+            if (slot.request == nullptr) stage_what_is_in_place(slot);
+            const bool over = slot.machine->finished() && !slot.unsent && slot.request == nullptr && !slot.in_place;
             if (!over) {
                 active_[kept++] = &slot;
                 continue;

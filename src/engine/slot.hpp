@@ -20,6 +20,8 @@ struct Slot {
     bool consumed = false;  // the caller has had it (or gave it up)
     bool has_payload = false;
     bool verdict_shown = false;  // the host's other ranks were told that nobody has it
+    bool in_place = false;       // `payload` is the caller's registered memory, to be copied before it gets it back
+    bool notices_sent = false;   // with `unsent`: its receiver has been told of the deaths that it must know of
     bool listed = false;         // in Group::active_: its machine may have something to say
     Sequence sequence;
     Rank root;

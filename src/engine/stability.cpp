@@ -85,10 +85,10 @@ void Stability::settle() {
     }
     slowest_ = least.slowest;
     if (is_top()) {
-        if (least.count >= stable_ + step_) learn_stable(least.count);
-    } else if (least.count >= reported_ + step_) {
-        reported_ = least.count;
-        report_again_ = true;
+        if (least.count / step_ > stable_ / step_) learn_stable(least.count);
+    } else {
+        if (least.count / step_ > reported_ / step_) report_again_ = true;
+        least_ = least.count;
     }
 }
 
@@ -100,6 +100,7 @@ std::optional<Stability::Send> Stability::next_send() {
     }
     if (report_again_) {
         report_again_ = false;
+        reported_ = std::max(reported_, least_);
         return Send{parent_, true, reported_, slowest_};
     }
     return std::nullopt;

@@ -29,7 +29,8 @@ class Stability {
         Rank slowest;             // up: who holds it back
     };
 
-    // `step`: counts are reported when they have grown by so much.
+    // `step`: counts are reported when they pass a multiple of it. (Multiples, not growth: sites whose speakers began at
+    // different times would else each lag by up to a step, and the lags would add up to more than the window.)
     Stability(std::uint32_t own_site, std::uint32_t sites, std::uint64_t step, const protocol::FailedSet& failed_sites);
 
     // Every live rank of this site has consumed everything before `count`; `slowest` is one that has consumed no more.
@@ -74,6 +75,7 @@ class Stability {
     std::vector<std::uint32_t> downs_;  // children that have to be told
     std::vector<Report> reports_;       // by site
     Report local_;
+    std::uint64_t least_ = 0;  // of this subtree
     std::uint64_t reported_ = 0;
     bool report_again_ = false;
     std::uint64_t stable_ = 0;

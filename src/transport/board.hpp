@@ -39,6 +39,9 @@ class Board {
     // (A payload that landed elsewhere is copied here once, and leaves for other hosts from here.)
     virtual std::byte* line_memory(Sequence sequence) = 0;
     virtual void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) = 0;
+    // Copies `payload` into the line and publishes it.
+    virtual void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
+                              std::uint32_t detail) = 0;
 
     // The line of `member` for `sequence`, if it is there; works for dead members too. False costs one cache line read.
     virtual bool look(Rank member, Sequence sequence, PublishedLine& line) const = 0;

@@ -258,4 +258,11 @@ void FaultyBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t
     count_->sent();
 }
 
+void FaultyBoard::publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
+                               std::uint32_t detail) {
+    count_->about_to_send();
+    inner_.publish_copy(sequence, payload, root, detail);
+    count_->sent();
+}
+
 }  // namespace coppice::transport

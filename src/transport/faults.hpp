@@ -70,6 +70,7 @@ class FaultyTransport final : public Transport {
 
     const Capabilities& capabilities() const override { return inner_->capabilities(); }
     Counters counters() const override { return inner_->counters(); }
+    std::string_view last_error() const override { return inner_->last_error(); }
     std::vector<std::byte> address() const override { return inner_->address(); }
     Result<void> add_peer(Rank peer, std::span<const std::byte> address) override {
         return inner_->add_peer(peer, address);
@@ -132,6 +133,8 @@ class FaultyBoard final : public Board {
     std::uint32_t lines() const override { return inner_.lines(); }
     std::byte* line_memory(Sequence sequence) override { return inner_.line_memory(sequence); }
     void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) override;
+    void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
+                      std::uint32_t detail) override;
     bool look(Rank member, Sequence sequence, PublishedLine& line) const override {
         return inner_.look(member, sequence, line);
     }

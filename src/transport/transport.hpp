@@ -73,6 +73,8 @@ class Transport {
 
     virtual const Capabilities& capabilities() const = 0;
     virtual Counters counters() const = 0;
+    // Why a connection could not be opened or broke, the last time; "" if none did.
+    virtual std::string_view last_error() const { return {}; }
 
     // What peers need to reach this rank; exchanged by bootstrap, given to their add_peer(). At most 2 KiB.
     virtual std::vector<std::byte> address() const = 0;

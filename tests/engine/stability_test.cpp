@@ -14,14 +14,14 @@ namespace {
 class Cluster {
   public:
     Cluster(std::uint32_t sites, std::uint64_t step, std::uint32_t seed)
-        : failed_(sites), alive_(sites, true), consumed_(sites, 0), random_(seed) {
+        : failed_(sites), alive_(sites, true), consumed_(sites, 0), step_(step), random_(seed) {
         for (std::uint32_t s = 0; s < sites; ++s)
-            machines_.emplace_back(s, sites, step, failed_[s]);
+            machines_.push_back(std::make_unique<Stability>(s, sites, step, failed_[s]));
     }
 
     std::uint32_t sites() const { return static_cast<std::uint32_t>(alive_.size()); }
     bool alive(std::uint32_t site) const { return alive_[site]; }
-    std::uint64_t stable(std::uint32_t site) const { return machines_[site].stable(); }
+    std::uint64_t stable(std::uint32_t site) const { return machines_[site]->stable(); }
     std::uint64_t least_consumed() const {
         std::uint64_t least = UINT64_MAX;
         for (std::uint32_t s = 0; s < sites(); ++s) {
@@ -30,13 +30,13 @@ class Cluster {
         return least;
     }
     void flush() {
-        for (Stability& machine : machines_)
-            machine.flush();
+        for (auto& machine : machines_)
+            machine->flush();
     }
 
     void consume(std::uint32_t site, std::uint64_t count) {
         consumed_[site] = count;
-        machines_[site].set_local(count, Rank(site));
+        machines_[site]->set_local(count, Rank(site));
     }
     void kill(std::uint32_t site) {
         alive_[site] = false;
@@ -46,6 +46,14 @@ class Cluster {
         std::erase_if(under_way_, [&](const Packet& packet) {  // some of what it had sent is lost
             return packet.from == site && random_() % 2 == 0;
         });
+    }
+    // Another rank speaks for the site: it knows nothing of what its predecessor reported, and the others know of the change.
+    void replace(std::uint32_t site) {
+        machines_[site] = std::make_unique<Stability>(site, sites(), step_, failed_[site]);
+        machines_[site]->set_local(consumed_[site], Rank(site));
+        for (std::uint32_t s = 0; s < sites(); ++s) {
+            if (alive_[s] && s != site) machines_[s]->site_changed();
+        }
     }
     // One event: a message delivered, news of a death, or a site that sends. False when nothing is left to happen.
     bool step() {
@@ -72,8 +80,8 @@ class Cluster {
             for (std::uint32_t i = 0; i < sites(); ++i) {
                 const std::uint32_t s = (start + i) % sites();
                 if (!alive_[s]) continue;
-                if (const auto send = machines_[s].next_send()) {
-                    under_way_.push_back({s, *send, machines_[s].stable()});
+                if (const auto send = machines_[s]->next_send()) {
+                    under_way_.push_back({s, *send, machines_[s]->stable()});
                     return true;
                 }
             }
@@ -99,7 +107,7 @@ class Cluster {
         news_.erase(news_.begin() + static_cast<std::ptrdiff_t>(pick));
         if (alive_[news.to]) {
             failed_[news.to].insert(news.dead);
-            machines_[news.to].site_changed();
+            machines_[news.to]->site_changed();
         }
         return true;
     }
@@ -107,14 +115,15 @@ class Cluster {
     void deliver(const Packet& packet) {
         const std::uint32_t to = packet.send.site;
         if (!alive_[to] || failed_[to].contains(packet.from)) return;
-        machines_[to].learn_stable(packet.stable);
-        if (packet.send.up) machines_[to].report(packet.from, packet.send.count, packet.send.slowest, packet.stable);
+        machines_[to]->learn_stable(packet.stable);
+        if (packet.send.up) machines_[to]->report(packet.from, packet.send.count, packet.send.slowest, packet.stable);
     }
 
     std::vector<protocol::FailedSet> failed_;
     std::vector<bool> alive_;
     std::vector<std::uint64_t> consumed_;
-    std::vector<Stability> machines_;
+    std::uint64_t step_;
+    std::vector<std::unique_ptr<Stability>> machines_;
     std::vector<Packet> under_way_;
     std::vector<News> news_;
     std::mt19937 random_;
@@ -180,6 +189,30 @@ TEST(Stability, NothingIsStableThatALiveSiteHasNotConsumedWhoeverDiesAndWhen) {
         for (std::uint32_t s = 0; s < sites; ++s) {
             if (!cluster.alive(s)) continue;
             ASSERT_EQ(cluster.stable(s), 5000U) << "seed " << seed << ", site " << s;
+        }
+    }
+}
+
+// A root stops a window (two steps) ahead of what is stable; once all have consumed that, it must be told of more.
+TEST(Stability, AWindowOpensAgainThoughSpeakersAreReplacedAtAnyPoint) {
+    constexpr std::uint64_t kStep = 16;
+    for (std::uint32_t seed = 1; seed <= 500; ++seed) {
+        std::mt19937 random(seed);
+        const std::uint32_t sites = 4 + static_cast<std::uint32_t>(random() % 9);
+        Cluster cluster(sites, kStep, seed);
+        std::uint64_t front = 2 * kStep;
+        for (int window = 0; window < 8; ++window) {
+            for (std::uint64_t count = front - 2 * kStep; count <= front; ++count) {
+                for (std::uint32_t s = 0; s < sites; ++s)
+                    cluster.consume(s, count);
+                if (random() % 8 == 0) cluster.replace(static_cast<std::uint32_t>(random() % sites));
+                for (std::uint64_t i = random() % 6; i > 0; --i)
+                    cluster.step();
+            }
+            run_to_rest(cluster);
+            const std::uint64_t stable = cluster.stable(0);
+            ASSERT_GT(stable + 2 * kStep, front) << "seed " << seed << ": nobody may start anything any more";
+            front = stable + 2 * kStep;
         }
     }
 }

@@ -235,6 +235,58 @@ TEST_P(EveryLayout, ARankMayDieWhileTheOthersLeave) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 2; }), "");
 }
 
+// Ranks 3, 4 and 5 share a host, 3 speaks for it. It publishes, 4 reads, 3 dies; 5 comes only then, to a host whose new
+// speaker has had the payload for long and from a line that is not its own.
+TEST(Death, ALateRankFindsWhatADeadSpeakerHasPublished) {
+    constexpr std::size_t kRead = 0;
+    constexpr std::size_t kDead = 1;
+    Job job({.ranks = 6, .hosts = 2}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        if (member.rank == 5) {
+            member.await_note(kDead, 1);
+            while (member.failed().empty())
+                COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+        }
+        std::uint64_t payload = member.rank == 0 ? 77 : 0;
+        COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(payload == 77);
+        member.notes[kRead].fetch_add(1);
+        if (member.rank == 4) {
+            while (member.failed().empty())
+                COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+        }
+        if (member.rank == 3) {
+            while (true)
+                pause();
+        }
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(kRead, 5));
+    job.kill(3, true);
+    job.note(kDead) = 1;
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 3; }), "");
+}
+
+// The root is not the one that speaks for its host. It publishes and dies having told one other host at most, while the
+// speaker moves things without taking part yet: the third host gets the payload all the same.
+TEST(Death, ASpeakerServesWhatADeadRootHasPublishedBeforeItTakesPartItself) {
+    constexpr std::size_t kDone = 0;
+    for (const char* fault : {"kill-after:1@1", "kill-after:2@1"}) {
+        Job job({.ranks = 6, .hosts = 3, .environment = {{"COPPICE_FAULTS", fault}}}, [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            if (member.rank == 0) member.await_note(kDone, 4);  // the two ranks of each other host
+            std::uint64_t payload = member.rank == 1 ? 55 : 0;
+            COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, 1, nullptr, kTimeout) ==
+                          COPPICE_OK);
+            COPPICE_CHECK(payload == 55);
+            member.notes[kDone].fetch_add(1);
+            member.leave();
+        });
+        EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "") << fault;
+        EXPECT_TRUE(job.ending(1).killed_by(SIGKILL)) << fault;
+    }
+}
+
 TEST_P(EveryLayout, TheFailureCallbackHearsOfEachDeathOnce) {
     constexpr std::size_t kStarted = 0;
     constexpr std::size_t kHeard = 600;  // behind what sing() notes

@@ -20,6 +20,8 @@ namespace coppice::transport::shm {
 inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kCacheLine = 64;
+// Processors fetch lines in pairs: what one rank polls and another stores to must not share one.
+inline constexpr std::size_t kLinePair = 128;
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::uint32_t kMaxLocal = 1024;  // ranks of one group on one host
 inline constexpr std::uint32_t kMaxWindow = 1024;
@@ -29,12 +31,12 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
 }
 
 // What the kernel marks when the process dies: an entry of a robust list (see obituary.hpp).
-struct alignas(kCacheLine) Obituary {
+struct alignas(kLinePair) Obituary {
     void* next = nullptr;  // owner's address space; meaningless to others
     std::atomic<std::uint32_t> word{0};
 };
 
-struct alignas(kCacheLine) Counter {
+struct alignas(kLinePair) Counter {
     std::atomic<std::uint64_t> value{0};
 };
 

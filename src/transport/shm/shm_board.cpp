@@ -1,6 +1,7 @@
 #include "transport/shm/shm_board.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "transport/shm/obituary.hpp"
@@ -23,7 +24,11 @@ const std::atomic<std::uint32_t>& log_entry(const std::byte* base, const Layout&
 
 }  // namespace
 
-ShmBoard::ShmBoard(OwnSegment& own) : own_(own), window_(own.layout().window), lines_at_(own.layout().lines_at) {}
+ShmBoard::ShmBoard(OwnSegment& own)
+    : own_(own),
+      window_(own.layout().window),
+      mask_((window_ & (window_ - 1)) == 0 ? window_ - 1 : 0),
+      lines_at_(own.layout().lines_at) {}
 
 void ShmBoard::seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases) {
     members_ = std::move(members);
@@ -40,6 +45,26 @@ std::byte* ShmBoard::line_memory(Sequence sequence) {
 void ShmBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) {
     Line& line = own_line(own_, line_at(sequence));
     line.length = length;
+    line.root = root;
+    line.detail = detail;
+    line.stamp.store(sequence.value + 1, std::memory_order_release);
+}
+
+// A payload that shares the stamp's cache line is stored together with it, word after word from registers: the readers poll
+// this line, and each pause between two stores to it would be a chance for them to take it away in the middle.
+void ShmBoard::publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
+                            std::uint32_t detail) {
+    constexpr std::size_t kWords = (kCacheLine - sizeof(Line)) / sizeof(std::uint64_t);
+    std::byte* const at = own_.base() + line_at(sequence);
+    if (payload.size() <= kWords * sizeof(std::uint64_t)) {
+        std::uint64_t words[kWords] = {};
+        if (!payload.empty()) std::memcpy(words, payload.data(), payload.size());
+        std::memcpy(at + sizeof(Line), words, sizeof words);
+    } else {
+        std::memcpy(at + sizeof(Line), payload.data(), payload.size());
+    }
+    Line& line = *reinterpret_cast<Line*>(at);
+    line.length = static_cast<std::uint32_t>(payload.size());
     line.root = root;
     line.detail = detail;
     line.stamp.store(sequence.value + 1, std::memory_order_release);

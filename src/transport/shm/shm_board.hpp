@@ -20,6 +20,8 @@ class ShmBoard final : public Board {
     std::uint32_t lines() const override { return window_; }
     std::byte* line_memory(Sequence sequence) override;
     void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) override;
+    void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
+                      std::uint32_t detail) override;
     bool look(Rank member, Sequence sequence, PublishedLine& line) const override;
     void set_consumed(Sequence sequence) override;
     Sequence consumed(Rank member) const override;
@@ -40,11 +42,13 @@ class ShmBoard final : public Board {
     }
     const Header* header(Rank member) const { return reinterpret_cast<const Header*>(base(member)); }
     std::size_t line_at(Sequence sequence) const {
-        return lines_at_ + static_cast<std::size_t>(sequence.value % window_) * kLineStride;
+        const std::uint64_t index = mask_ != 0 ? sequence.value & mask_ : sequence.value % window_;
+        return lines_at_ + static_cast<std::size_t>(index) * kLineStride;
     }
 
     OwnSegment& own_;
     std::uint32_t window_;
+    std::uint64_t mask_;  // window_ - 1 where that is a mask, else 0
     std::size_t lines_at_;
     std::uint32_t first_ = 0;
     std::vector<const std::byte*> bases_;

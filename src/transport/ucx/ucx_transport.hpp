@@ -73,8 +73,7 @@ class UcxTransport final : public Transport {
     // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
     bool connected(Rank peer) const;
 
-    // Why a connection could not be opened or broke, the last one; "" if none did.
-    const std::string& last_error() const { return last_error_; }
+    std::string_view last_error() const override { return last_error_; }
 
   private:
     using Peer = ucx::Peer;
