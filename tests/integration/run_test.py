@@ -61,6 +61,10 @@ def processes_with(mark):
     return found
 
 
+# Whoever runs the tests may ignore it (nohup does), and the launcher would rightly do so too.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Running:
     """coppice-run in the background, in a process group of its own, marked so that its processes can be found."""
 
