@@ -17,7 +17,7 @@ constexpr std::size_t kMaxRounds = 16;
 }  // namespace
 
 // An allgather over shared memory. A rank that the test has marked as dead contributes zeros.
-struct Job::Exchange {
+struct alignas(64) Job::Exchange {
     struct Round {
         std::atomic<std::uint32_t> given[kMaxRanks];
         char pieces[kMaxRanks][kMaxPiece];
