@@ -1,3 +1,6 @@
+#include <cstring>
+#include <type_traits>
+
 #include "api/api.hpp"
 
 using namespace coppice;
@@ -16,12 +19,15 @@ coppice_status_t coppice_context_create(const coppice_context_options_t* options
                                      "coppice_context_create: options.size is too small: initialise the options with "
                                      "COPPICE_CONTEXT_OPTIONS_INIT");
             }
-            if (options->thread_mode != COPPICE_THREAD_SINGLE && options->thread_mode != COPPICE_THREAD_MULTIPLE) {
+            // A caller in C may have put any number there, which C++ must not read as the enumeration.
+            std::underlying_type_t<coppice_thread_mode_t> mode;
+            std::memcpy(&mode, &options->thread_mode, sizeof mode);
+            if (mode != COPPICE_THREAD_SINGLE && mode != COPPICE_THREAD_MULTIPLE) {
                 return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
                                      "coppice_context_create: options.thread_mode is none of COPPICE_THREAD_SINGLE and "
                                      "COPPICE_THREAD_MULTIPLE");
             }
-            multiple = options->thread_mode == COPPICE_THREAD_MULTIPLE;
+            multiple = mode == COPPICE_THREAD_MULTIPLE;
             if (options->progress_thread != 0) texts.override_with("COPPICE_PROGRESS_THREAD", "1");
             if (options->transports != nullptr) texts.override_with("COPPICE_TRANSPORT", options->transports);
         }

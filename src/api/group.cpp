@@ -140,6 +140,13 @@ coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, 
     if (group == nullptr) return api::null_argument("coppice_memory_register", "group");
     if (address == nullptr) return api::null_argument("coppice_memory_register", "address");
     if (bytes == 0) return api::remember(COPPICE_ERR_INVALID_ARGUMENT, "coppice_memory_register: 0 bytes");
+    if (bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(address)) {
+        return api::guarded([&] {
+            return api::remember(
+                COPPICE_ERR_INVALID_ARGUMENT,
+                fmt::format("coppice_memory_register: {} bytes at {} reach beyond the end of memory", bytes, address));
+        });
+    }
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
         auto done = group->engine->register_memory(static_cast<const std::byte*>(address), bytes);

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "transport/faults.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -182,6 +184,9 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.ucx_net_devices = texts.text("COPPICE_UCX_NET_DEVICES");
     settings.ucx_tls = texts.text("COPPICE_UCX_TLS");
     settings.faults = texts.text("COPPICE_FAULTS");
+    if (const auto plan = transport::parse_faults(settings.faults, Rank(0)); !plan) {
+        return fail(COPPICE_ERR_CONFIG, "COPPICE_FAULTS: {}", plan.error().message);
+    }
     return settings;
 }
 
