@@ -23,6 +23,15 @@ std::span<const std::byte> bytes_of(std::string_view text) {
     return std::as_bytes(std::span(text));
 }
 
+// What a peer sent, made fit for a message to people: it may be anything.
+std::string shown(std::string_view text) {
+    constexpr std::size_t kLongest = 160;
+    std::string result;
+    for (const char c : text.substr(0, kLongest))
+        result += c >= ' ' && c <= '~' ? c : '?';
+    return text.size() > kLongest ? result + "..." : result;
+}
+
 // What a rank says of itself in the first exchange: lines of text, so that any version can read any other's first line.
 struct Hello {
     std::string protocol;  // "coppice 1 64-bit little-endian"
@@ -155,14 +164,15 @@ class Formation {
             return fail(
                 COPPICE_ERR_MISMATCH,
                 "rank {} speaks \"{}\" (library {}), this rank {} speaks \"{}\" (library {}): install one version",
-                rank.value, hello->protocol, hello->library, self_.value, mine.protocol, mine.library);
+                rank.value, shown(hello->protocol), shown(hello->library), self_.value, mine.protocol, mine.library);
         }
         if (hello->agreement != mine.agreement || hello->transports != mine.transports) {
             return fail(
                 COPPICE_ERR_MISMATCH,
                 "rank {} has {}, transport {}; this rank {} has {}, transport {}: give all ranks the same options "
                 "and environment",
-                rank.value, hello->agreement, hello->transports, self_.value, mine.agreement, mine.transports);
+                rank.value, shown(hello->agreement), shown(hello->transports), self_.value, mine.agreement,
+                mine.transports);
         }
         return {};
     }
@@ -295,11 +305,18 @@ class Formation {
             router_.route(rank, static_cast<std::uint8_t>(i));
             return {};
         }
+        if (settings_.allow_ucx || same_host(rank)) {
+            return fail(
+                COPPICE_ERR_MISMATCH,
+                "rank {} gave no address for any of the transports ({}) that both ranks have: it was damaged on its "
+                "way; check the exchange of addresses",
+                rank.value, transport_names(settings_));
+        }
         return fail(
             COPPICE_ERR_NO_TRANSPORT,
             "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow ucx in "
             "COPPICE_TRANSPORT",
-            rank.value, hosts_[rank.value], transport_names(settings_));
+            rank.value, shown(hosts_[rank.value]), transport_names(settings_));
     }
 
     Context& context_;
