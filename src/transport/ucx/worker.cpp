@@ -102,6 +102,8 @@ Result<Config> configure(const WorkerOptions& options) {
         devices = "lo";
     if (!devices.empty())
         if (auto done = modify(raw, "NET_DEVICES", devices.c_str()); !done) return tl::unexpected(done.error());
+    // Its shared memory is never used (see address()), but would be made in /dev/shm all the same, which may be full.
+    if (options.tls.empty() && !set_by_user("UCX_TLS")) (void)ucp_config_modify(raw, "TLS", "^shm");
     if (!options.tls.empty())
         if (auto done = modify(raw, "TLS", options.tls.c_str()); !done) return tl::unexpected(done.error());
     return config;
