@@ -12,6 +12,8 @@ namespace {
 
 // How often a polling rank looks at what changes rarely: failure logs, others' counters.
 constexpr std::uint32_t kHousekeepingRounds = 32;
+// How often it looks whether its own call may be the wrong one.
+constexpr std::uint32_t kDoubtRounds = 256;
 
 }  // namespace
 
@@ -168,7 +170,8 @@ void Group::recycle(Slot& slot) {
     if (slot.kept != 0) {
         if (transport::Transport* wire = router_.to(slot.kept_from)) wire->release(slot.kept);
     }
-    slot.engaged = slot.consumed = slot.has_payload = slot.verdict_shown = slot.in_place = slot.notices_sent = false;
+    slot.engaged = slot.consumed = slot.confirmed = slot.has_payload = false;
+    slot.verdict_shown = slot.in_place = slot.notices_sent = false;
     slot.length = 0;
     slot.payload = nullptr;
     slot.kept = 0;
@@ -292,9 +295,7 @@ bool Group::look_for_line(Slot& slot) {
         return slot.request == nullptr;
     }
     if (line.root != slot.root.value) {
-        complete(slot, COPPICE_ERR_MISMATCH,
-                 fmt::format("broadcast {}: this rank names root {}, others name root {}", slot.sequence.value,
-                             slot.root.value, line.root));
+        complete_for_other_root(slot, line.root);
         return true;
     }
     if (line.detail != static_cast<std::uint32_t>(LineKind::payload)) {
@@ -335,6 +336,27 @@ void Group::look_for_lines() {
     }
 }
 
+// A rank that names another root than the others may wait for somebody who will never publish this broadcast, and who
+// speaks for this host may be somebody else in the others' eyes. Any line of the host shows who is right.
+void Group::look_for_other_roots() {
+    for (Sequence sequence = consumed_; sequence < next_; sequence.value += 1) {
+        Slot& slot = slot_of(sequence);
+        if (slot.sequence != sequence) continue;
+        for (const Rank mate : members_.ranks_of(members_.own_site())) {
+            transport::PublishedLine line;
+            if (slot.request == nullptr || !board_->look(mate, sequence, line) || line.root == slot.root.value)
+                continue;
+            complete_for_other_root(slot, line.root);
+        }
+    }
+}
+
+void Group::complete_for_other_root(Slot& slot, std::uint32_t root) {
+    complete(slot, COPPICE_ERR_MISMATCH,
+             fmt::format("broadcast {}: this rank names root {}, others name root {}", slot.sequence.value,
+                         slot.root.value, root));
+}
+
 bool Group::peek(Request& request) {
     if (request.state == RequestState::waiting && publishing_) {
         Slot& slot = slot_of(request.sequence);
@@ -354,6 +376,7 @@ std::size_t Group::progress() {
     }
     if (events > 0 || ++rounds_ % kHousekeepingRounds == 0 || flushing_) {
         read_failure_logs();
+        if (publishing_ && rounds_ % kDoubtRounds == 0) look_for_other_roots();
         if (!departed_peers_.empty()) do_without_the_departed();
         update_stability();
         if (!controls_.empty()) flush_controls();

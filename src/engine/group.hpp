@@ -129,6 +129,8 @@ class Group final : private transport::Receiver {
     bool look_at_failed_mates(Slot& slot, transport::PublishedLine& line) const;
     void tell_failures();
     void be_fenced();
+    void look_for_other_roots();
+    void complete_for_other_root(Slot& slot, std::uint32_t root);
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
 
     // group_protocol.cpp: machines and messages

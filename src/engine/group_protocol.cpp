@@ -89,14 +89,22 @@ bool Group::protocol_message(Rank from, const WireHeader& header, std::span<cons
         return false;
     }
     if (slot->root.value != header.root) {
-        ++garbage_;
         if (slot->request != nullptr) {
             complete(*slot, COPPICE_ERR_MISMATCH,
                      fmt::format("broadcast {}: this rank names root {}, rank {} names root {}", header.sequence,
                                  slot->root.value, from.value, header.root));
         }
-        return false;
+        // If nobody but this rank's own caller has named its root so far, then others rely on this rank for theirs.
+        if (slot->confirmed || slot->has_payload || slot->root == members_.self()) {
+            ++garbage_;
+            return false;
+        }
+        slot->root = Rank(header.root);
+        slot->machine.reset();
+        slot->unsent.reset();
+        slot->corrections = 0;
     }
+    slot->confirmed = true;
     ensure_machine(*slot);
     const auto kind = static_cast<protocol::MessageKind>(header.kind);
     const protocol::Message message{.kind = kind,

@@ -17,7 +17,8 @@ enum class LineKind : std::uint32_t { payload = 0, root_failed = 1, orphaned = 2
 
 struct Slot {
     bool engaged = false;
-    bool consumed = false;  // the caller has had it (or gave it up)
+    bool consumed = false;   // the caller has had it (or gave it up)
+    bool confirmed = false;  // another rank has named the same root
     bool has_payload = false;
     bool verdict_shown = false;  // the host's other ranks were told that nobody has it
     bool in_place = false;       // `payload` is the caller's registered memory, to be copied before it gets it back
