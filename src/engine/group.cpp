@@ -14,6 +14,8 @@ namespace {
 constexpr std::uint32_t kHousekeepingRounds = 32;
 // How often it looks whether its own call may be the wrong one.
 constexpr std::uint32_t kDoubtRounds = 256;
+// Room for the control messages of a time without deaths: those of stability, a few sites at a time.
+constexpr std::size_t kControls = 64;
 
 }  // namespace
 
@@ -33,6 +35,7 @@ Group::Group(Parts parts)
       pool_(std::make_unique<Request[]>(std::size_t{2} * settings_.window)),
       stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()) {
     active_.reserve(settings_.window);
+    controls_.reserve(kControls);
     logs_read_.resize(members_.ranks_of(members_.own_site()).size(), 0);
     if (!publishing_) private_lines_.resize(settings_.window * transport::kMaxPayload);
     free_requests_.reserve(std::size_t{2} * settings_.window);

@@ -206,7 +206,7 @@ class Group final : private transport::Receiver {
     Sequence highest_;  // one past the highest sequence heard of
 
     Stability stability_;
-    std::deque<Control> controls_;          // had no room, or were made while polling
+    std::vector<Control> controls_;         // had no room, or were made while polling
     std::deque<Stashed> stash_;             // arrived for a slot whose memory is still on its way out
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this site's ranks seen so far
     std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable

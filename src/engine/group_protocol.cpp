@@ -103,6 +103,7 @@ bool Group::protocol_message(Rank from, const WireHeader& header, std::span<cons
         slot->machine.reset();
         slot->unsent.reset();
         slot->corrections = 0;
+        slot->notices_sent = false;
     }
     slot->confirmed = true;
     ensure_machine(*slot);
@@ -276,16 +277,19 @@ void Group::send_control(Rank to, WireKind kind, std::uint64_t sequence, std::ui
 }
 
 void Group::flush_controls() {
-    for (std::size_t i = controls_.size(); i > 0; --i) {
-        Control control = controls_.front();
-        controls_.pop_front();
+    const std::size_t count = controls_.size();
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        Control control = controls_[i];
         transport::Transport* wire = router_.to(control.to);
         if (wire == nullptr || members_.failed(control.to)) continue;
         control.header.stable = stable_;
         std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
         const WireBytes bytes = encode(control.header);
-        if (wire->send(control.to, bytes, {}, &in_flight) == transport::SendStatus::again) controls_.push_back(control);
+        if (wire->send(control.to, bytes, {}, &in_flight) == transport::SendStatus::again) controls_[kept++] = control;
     }
+    controls_.erase(controls_.begin() + static_cast<std::ptrdiff_t>(kept),
+                    controls_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 }  // namespace coppice::engine

@@ -10,25 +10,30 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 namespace coppice::transport {
 
 namespace {
 
-// Reads a small file of /proc; "" when it can't be read.
-std::string read_small(const char* path) {
+// Reads a small file of /proc and ends it with a zero; its length, 0 when it can't be read. Without allocation: waiting
+// ranks look at each other this way.
+std::size_t read_small(const char* path, std::span<char> text) {
+    text.front() = '\0';
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return {};
-    char text[1024];
-    const ssize_t length = read(fd, text, sizeof text);
+    if (fd < 0) return 0;
+    const ssize_t got = read(fd, text.data(), text.size() - 1);
     close(fd);
-    return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : std::string();
+    const std::size_t length = got > 0 ? static_cast<std::size_t>(got) : 0;
+    text[length] = '\0';
+    return length;
 }
 
 }  // namespace
 
 std::string host_identity(std::string_view name) {
-    std::string boot = read_small("/proc/sys/kernel/random/boot_id");
+    char text[64];
+    std::string boot(text, read_small("/proc/sys/kernel/random/boot_id", text));
     while (!boot.empty() && (boot.back() == '\n' || boot.back() == ' '))
         boot.pop_back();
     struct stat space {};
@@ -39,11 +44,12 @@ std::string host_identity(std::string_view name) {
 std::uint64_t process_start_time(pid_t pid) {
     char path[40];
     *fmt::format_to_n(path, sizeof path - 1, "/proc/{}/stat", pid).out = '\0';
-    const std::string text = read_small(path);
+    char text[1024];
+    const std::string_view stat(text, read_small(path, text));
     // The second field is the command's name in parentheses and may hold anything; the start time is the 22nd.
-    const std::size_t paren = text.rfind(')');
-    if (paren == std::string::npos) return 0;
-    const char* at = text.c_str() + paren + 1;  // the blank before field 3
+    const std::size_t paren = stat.rfind(')');
+    if (paren == std::string_view::npos) return 0;
+    const char* at = text + paren + 1;  // the blank before field 3
     for (int field = 3; field < 22; ++field) {
         at = std::strchr(at + 1, ' ');
         if (at == nullptr) return 0;
