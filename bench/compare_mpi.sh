@@ -14,13 +14,11 @@
 # Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
 set -euo pipefail
 
-here=$(cd "$(dirname "$0")" && pwd)
-build=$here/../build
-mode=shm rounds="" iterations=4000 json="" ranks="" quick=0
+# shellcheck source=bench/comparison.sh
+. "$(dirname "$0")/comparison.sh"
+mode=shm rounds="" json="" ranks="" quick=0
 
 usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
-complain() { echo "compare_mpi.sh: $*" >&2; exit 2; }
-value() { [ $# -ge 2 ] || complain "$1 needs a value"; }
 while [ $# -gt 0 ]; do
     case $1 in
         --transport) value "$@"; [ "$2" = ucx ] || complain "--transport $2: only ucx is known"; mode=ucx; shift ;;
@@ -38,54 +36,10 @@ done
 if [ $quick = 1 ]; then iterations=1000 rounds=${rounds:-3}; fi
 rounds=${rounds:-9}
 
-launcher=$build/tools/coppice-run perf=$build/bench/coppice-perf floor=$build/bench/floor
-for file in "$launcher" "$perf" "$floor"; do
-    [ -x "$file" ] || complain "$file is missing: build first, or name the build directory with --build"
-done
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-raw=$scratch/raw
-: >"$raw"
+floor=$build/bench/floor
+prepare "$floor"
+[ $mode = dead ] || prepare_mpi
 
-if [ $mode != dead ]; then
-    missing=""
-    command -v mpicc >/dev/null || missing="libopenmpi-dev"
-    command -v mpirun >/dev/null || missing="$missing openmpi-bin"
-    [ -z "$missing" ] || complain "Open MPI is missing; install the Debian packages: $missing"
-    mpirun --version 2>&1 | grep -q "Open MPI" || complain "mpirun is not Open MPI's: $(command -v mpirun)"
-    mpicc -O2 -o "$scratch/mpi_bcast" "$here/mpi_bcast.c" -lm
-fi
-
-# The median of a benchmark's last result line.
-typical() { awk '$1 ~ /^[0-9]+$/ && NF >= 9 && $2 ~ /^[0-9]+$/ { median = $5 } END { print median }'; }
-
-# measure CANDIDATE RANKS BYTES COMMAND…: runs it and notes its median.
-measure() {
-    local candidate=$1 count=$2 bytes=$3 median
-    shift 3
-    median=$(timeout 300 "$@" 2>"$scratch/stderr" | typical) || true
-    if [ -z "$median" ]; then
-        echo "compare_mpi.sh: $candidate at $count ranks, $bytes bytes gave no figure: $*" >&2
-        tail -5 "$scratch/stderr" >&2
-        return 0
-    fi
-    echo "$candidate $count $bytes $median" >>"$raw"
-}
-
-# mpi CANDIDATE RANKS BYTES MPIRUN-OPTIONS…
-mpi() {
-    local candidate=$1 count=$2 bytes=$3
-    shift 3
-    # mpi_bcast pins rank mod cores itself, as coppice-run does. Yielding costs 50 % where every rank has a core.
-    local yield=0
-    [ "$count" -le "$(nproc)" ] || yield=1
-    measure "$candidate" "$count" "$bytes" mpirun --allow-run-as-root --oversubscribe --bind-to none \
-        --mca mpi_yield_when_idle "$yield" "$@" -n "$count" "$scratch/mpi_bcast" "$bytes" "$iterations"
-}
-mpi_ucx() {
-    local tls=$1 candidate=$2 count=$3 bytes=$4
-    mpi "$candidate" "$count" "$bytes" --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x "UCX_TLS=$tls"
-}
 # coppice CANDIDATE RANKS BYTES OPTIONS…
 coppice() {
     local candidate=$1 count=$2 bytes=$3
@@ -135,11 +89,7 @@ for ((round = 1; round <= rounds; ++round)); do
     [ -t 2 ] && echo "round $round of $rounds" >&2
 done
 
-# Median, least and greatest per candidate, ranks and bytes.
-sort -k1,1 -k2,2n -k3,3n -k4,4g "$raw" | awk '
-    function out() { if (n) print key, n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2, v[1], v[n], n }
-    { if ($1 " " $2 " " $3 != key) { out(); key = $1 " " $2 " " $3; n = 0 } v[++n] = $4 }
-    END { out() }' >"$scratch/medians"
+medians >"$scratch/medians"
 
 awk -v mode=$mode -v candidates="$candidates" -v sizes="$sizes" -v ranks="$ranks" '
     { median[$1, $2, $3] = $4; least[$1, $2, $3] = $5; greatest[$1, $2, $3] = $6 }
@@ -174,9 +124,4 @@ awk -v mode=$mode -v candidates="$candidates" -v sizes="$sizes" -v ranks="$ranks
         }
     }' "$scratch/medians"
 
-if [ -n "$json" ]; then
-    awk -v mode=$mode 'BEGIN { printf "{\"mode\": \"%s\", \"unit\": \"us\", \"figures\": [", mode }
-        { printf "%s\n  {\"candidate\": \"%s\", \"ranks\": %d, \"bytes\": %d, \"median\": %s, \"min\": %s, \"max\": %s, \"rounds\": %d}",
-                 (NR > 1 ? "," : ""), $1, $2, $3, $4, $5, $6, $7 }
-        END { print "\n]}" }' "$scratch/medians" >"$json"
-fi
+[ -z "$json" ] || write_json $mode "$json" "$scratch/medians"

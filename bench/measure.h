@@ -279,14 +279,19 @@ static inline measure_stats_t measure_statistics(double* values, uint64_t count)
     return stats;
 }
 
+/* The start of an operation without a root: when the last of its ranks calls. */
+#define MEASURE_LAST UINT32_MAX
+
 /* One operation over all ranks. Both are µs; false when its root did not start it or nobody completed it. */
 static inline int measure_evaluate(measure_area_t* area, uint64_t iteration, uint32_t root, double* done,
                                    double* mean) {
-    uint64_t start = measure_row(area, root)[iteration].start, last = 0, durations = 0, ranks = 0;
+    uint64_t start = root == MEASURE_LAST ? 0 : measure_row(area, root)[iteration].start;
+    uint64_t last = 0, durations = 0, ranks = 0;
     for (uint32_t rank = 0; rank < area->ranks; ++rank) {
         measure_stamp_t stamp = measure_row(area, rank)[iteration];
         if (stamp.end == 0) continue;
         if (stamp.end > last) last = stamp.end;
+        if (root == MEASURE_LAST && stamp.start > start) start = stamp.start;
         durations += stamp.end - stamp.start;
         ++ranks;
     }

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Installs what Coppice needs on Debian 12 and is not there yet. Says nothing when nothing is missing.
-#   tools/setup.sh            what building, running and testing need
+#   tools/setup.sh            what building and running need
+#   tools/setup.sh --test     also what the tests need: a guest with RoCE devices in software
 #   tools/setup.sh --develop  also what contributors need: formatter, linters, valgrind, the MPI to compare with
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if anything is
 set -euo pipefail
 
 # The one list of packages. docs/dependencies.md says why each is there.
-build=(g++ meson ninja-build pkg-config libucx-dev libhwloc-dev libfmt-dev libcli11-dev nlohmann-json3-dev
-  libexpected-dev libgtest-dev libgmock-dev libbenchmark-dev)
+build=(g++ meson ninja-build pkg-config libucx-dev libibverbs-dev librdmacm-dev libhwloc-dev libfmt-dev
+  libcli11-dev nlohmann-json3-dev libexpected-dev libgtest-dev libgmock-dev libbenchmark-dev)
 run=(iproute2 python3)
-develop=(clang-format clang-tidy shellcheck valgrind ccache libopenmpi-dev openmpi-bin)
+test=(qemu-system-x86 ibverbs-providers procps)
+develop=(clang-format clang-tidy shellcheck valgrind perftest ccache python3-matplotlib libopenmpi-dev openmpi-bin)
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 
@@ -18,7 +20,8 @@ wanted=("${build[@]}" "${run[@]}")
 for argument in "$@"; do
   case $argument in
     --check) check_only=true ;;
-    --develop) wanted+=("${develop[@]}") ;;
+    --test) wanted+=("${test[@]}") ;;
+    --develop) wanted+=("${test[@]}" "${develop[@]}") ;;
     -h | --help) usage; exit 0 ;;
     *) echo "setup.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
   esac

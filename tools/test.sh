@@ -16,7 +16,7 @@ options=()
 read -ra more <<<"${MESON_OPTIONS:-}"
 options+=("${more[@]}")
 
-tools/setup.sh
+tools/setup.sh --test
 echo "== configuring $build"
 tools/configure.sh "$build" "${options[@]}"
 echo "== building"

@@ -20,11 +20,6 @@ constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;  // bytes of time 
 constexpr std::uint64_t kProgressEvery = 250'000'000;          // ns between two progress lines
 constexpr std::uint64_t kNoticeLimit = 5'000'000'000;          // ns that the report waits for late notices of deaths
 
-int complain(std::uint32_t rank, const Failure& failure) {
-    fmt::print(stderr, "coppice-perf: rank {}: {}\n", rank, failure.message);
-    return failure.exit_code;
-}
-
 class Run {
   public:
     Run(Session& session, const GroupSettings& group, const BroadcastSettings& settings)
@@ -42,6 +37,8 @@ class Run {
     // Not inlined: bench/instructions.sh counts what runs in here.
     [[gnu::noinline]] coppice_status_t broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received);
     coppice_status_t broadcast_view(std::uint64_t bytes, std::uint32_t root);
+    std::optional<Failure> start_counting();
+    std::optional<Failure> stop_counting();
     std::optional<Failure> wait_for_turn();
     std::optional<Failure> tell();
     void show_progress(std::uint64_t done, std::uint64_t all);
@@ -56,6 +53,7 @@ class Run {
     std::vector<std::byte> buffer_;
     coppice_request_t* request_ = nullptr;  // holds the view until it has been checked
     std::span<const std::byte> view_;
+    coppice_group_counts_t counts_{};  // where counting began
     std::uint64_t sequence_ = 0;
     std::uint64_t start_ns_ = 0;
     std::uint64_t shown_ns_ = 0;
@@ -130,13 +128,46 @@ std::optional<Failure> Run::one_size(std::uint64_t bytes) {
     std::uint64_t begun_ns = measure_now();
     for (std::uint64_t i = 0; i < all; ++i) {
         measure_stamp_t stamp{};
-        if (i == settings_.warmup) begun_ns = measure_now();
+        if (i == settings_.warmup) {
+            if (auto failure = start_counting()) return failure;
+            begun_ns = measure_now();
+        }
         if (auto failure = one_broadcast(bytes, stamp)) return failure;
         if (i >= settings_.warmup) row[i - settings_.warmup] = stamp;
         if (i % 256 == 255) show_progress(i, all);
     }
     const std::uint64_t elapsed_ns = measure_now() - begun_ns;
-    return session_.barrier([&] { report_->size_done(bytes, first, elapsed_ns); });
+    if (auto failure = session_.barrier([&] { report_->size_done(bytes, first, elapsed_ns); })) return failure;
+    if (!settings_.count) return std::nullopt;
+    if (auto failure = stop_counting()) return failure;
+    return session_.barrier([&] { report_->counts_done(); });
+}
+
+// Between two barriers: what is counted belongs to the broadcasts measured, and to all of them.
+std::optional<Failure> Run::start_counting() {
+    if (!settings_.count) return std::nullopt;
+    if (auto failure = session_.barrier()) return failure;
+    counts_ = {};
+    counts_.struct_size = sizeof counts_;
+    const coppice_status_t status = coppice_group_count(session_.group(), &counts_);
+    if (status != COPPICE_OK) return library_failure("counting", status);
+    return session_.barrier();
+}
+
+std::optional<Failure> Run::stop_counting() {
+    coppice_group_counts_t now{};
+    now.struct_size = sizeof now;
+    const coppice_status_t status = coppice_group_count(session_.group(), &now);
+    if (status != COPPICE_OK) return library_failure("counting", status);
+    coppice_group_counts_t& mine = tally().counts;
+    mine = now;
+    for (const auto field :
+         {&coppice_group_counts_t::sends, &coppice_group_counts_t::writes, &coppice_group_counts_t::received,
+          &coppice_group_counts_t::doorbells, &coppice_group_counts_t::work_requests,
+          &coppice_group_counts_t::signalled, &coppice_group_counts_t::probes, &coppice_group_counts_t::busy_polls,
+          &coppice_group_counts_t::copies, &coppice_group_counts_t::registrations})
+        mine.*field -= counts_.*field;
+    return std::nullopt;
 }
 
 std::optional<Failure> Run::one_broadcast(std::uint64_t bytes, measure_stamp_t& stamp) {
@@ -288,22 +319,7 @@ void Run::show_progress(std::uint64_t done, std::uint64_t all) {
 }  // namespace
 
 int run_broadcast(const GroupSettings& group, const BroadcastSettings& settings) {
-    Session session;
-    if (auto failure = session.open(group)) {
-        // Settings that nobody takes are told once, by rank 0; other troubles by everybody who has them.
-        const char* rank = std::getenv("COPPICE_RANK");
-        if (failure->exit_code == kExitUsage && rank != nullptr && std::string_view(rank) != "0") return kExitUsage;
-        fmt::print(stderr, "coppice-perf: {}\n", failure->message);
-        return failure->exit_code;
-    }
-    Run run(session, group, settings);
-    if (auto failure = run.check()) {
-        // The same everywhere: told once.
-        return session.rank() == 0 ? complain(0, *failure) : failure->exit_code;
-    }
-    if (auto failure = run.execute()) return complain(session.rank(), *failure);
-    if (auto failure = session.close()) return complain(session.rank(), *failure);
-    return run.clean() ? kExitOk : kExitFailed;
+    return measure_in_session<Run>(group, settings);
 }
 
 }  // namespace perf

@@ -4,13 +4,16 @@
 #include <CLI/CLI.hpp>
 
 #include "coppice/coppice.h"
+#include "perf/agree.hpp"
 #include "perf/broadcast.hpp"
+#include "perf/latency.hpp"
 #include "perf/session.hpp"
 
 namespace {
 
 void add_group_options(CLI::App& app, perf::GroupSettings& group) {
     app.add_option("--tree", group.tree, "tree between positions (a wrong name lists the known ones)");
+    app.add_option("--algorithm", group.algorithm, "tree; gos, ocg, ccg, fcg:F, big or bfb to compare");
     app.add_option("--correction", group.correction, "correction on the ring (a wrong name lists the known ones)");
     app.add_option("--hierarchy", group.hierarchy, "host: positions are hosts; flat: every rank is one");
     app.add_option("--window", group.window, "how many broadcasts may be under way, a power of two")
@@ -37,10 +40,52 @@ CLI::App* add_broadcast(CLI::App& app, perf::BroadcastSettings& settings) {
     command->add_flag(
         "--staggered", settings.staggered,
         "ranks call one after the other, so that nobody waits inside the library (to count instructions)");
+    command->add_flag("--count", settings.count,
+                      "count per rank and broadcast what the network device was given to do (verbs)");
     command->add_option("--dead", settings.dead, "these ranks kill themselves before the run")->delimiter(',');
     command->add_option("--metric", settings.metric, "done, osu or both")
         ->check(CLI::IsMember({"done", "osu", "both"}))
         ->capture_default_str();
+    command->add_option("--out_json", settings.json_file, "write all figures to this file, too");
+    return command;
+}
+
+CLI::App* add_latency(CLI::App& app, const char* name, const char* what, perf::LatencySettings& settings) {
+    CLI::App* command = app.add_subcommand(name, what);
+    command->add_option("-s,--size", settings.bytes, "payload in bytes")
+        ->check(CLI::Range(0, 8192))
+        ->capture_default_str();
+    command->add_option("-n,--iters", settings.iterations, "round trips measured")
+        ->check(CLI::Range(1, 10'000'000))
+        ->capture_default_str();
+    command->add_option("-w,--warmup", settings.warmup, "round trips before that")
+        ->check(CLI::Range(0, 10'000'000))
+        ->capture_default_str();
+    command->add_option("--transport", settings.transport, "shm, verbs or ucx")
+        ->check(CLI::IsMember({"shm", "verbs", "ucx"}))
+        ->capture_default_str();
+    return command;
+}
+
+CLI::App* add_agree(CLI::App& app, perf::GroupSettings& group, perf::AgreeSettings& settings) {
+    CLI::App* command = app.add_subcommand("agree", "agreements, one after the other");
+    command->add_option("--tree", group.agreement_tree,
+                        "along which contributions travel; not given: on one host they are published");
+    command->add_option("-s,--size", settings.bytes, "the value's bytes")->capture_default_str();
+    command->add_option("-n,--iters", settings.iterations, "agreements measured")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
+        ->capture_default_str();
+    command->add_option("-w,--warmup", settings.warmup, "agreements before that")
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))
+        ->capture_default_str();
+    command->add_option("--resident", settings.resident, "private memory of each rank, as 1M or 1G")
+        ->transform(CLI::AsSizeValue(false));
+    auto* victims = command->add_option("--victims", settings.victims,
+                                        "these ranks kill themselves instead of calling the agreement of --at");
+    victims->delimiter(',');
+    command->add_option("--at", settings.at, "the measured agreement, from 0, that --victims do not live to see")
+        ->needs(victims);
+    command->add_flag("--back-to-back", settings.back_to_back, "no barrier between two agreements");
     command->add_option("--out_json", settings.json_file, "write all figures to this file, too");
     return command;
 }
@@ -53,19 +98,30 @@ int main(int argc, char** argv) {
     app.fallthrough();
     perf::GroupSettings group;
     perf::BroadcastSettings broadcast;
+    perf::AgreeSettings agree;
     add_group_options(app, group);
     const CLI::App* broadcast_command = add_broadcast(app, broadcast);
+    perf::LatencySettings put, send;
+    put.one_sided = true;
+    const CLI::App* put_command =
+        add_latency(app, "put_lat", "a transport's writes, back and forth between two ranks", put);
+    const CLI::App* send_command =
+        add_latency(app, "send_lat", "a transport's sends, back and forth between two ranks", send);
+    const CLI::App* agree_command = add_agree(app, group, agree);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? perf::kExitOk : perf::kExitUsage;
     }
     if (broadcast_command->parsed()) return perf::run_broadcast(group, broadcast);
+    if (put_command->parsed()) return perf::run_latency(put, group.timeout_s);
+    if (send_command->parsed()) return perf::run_latency(send, group.timeout_s);
+    if (agree_command->parsed()) return perf::run_agree(group, agree);
 
     if (auto failure = perf::check_settings(group)) {
         fmt::print(stderr, "coppice-perf: {}\n", failure->message);
         return failure->exit_code;
     }
-    fmt::print(stderr, "coppice-perf: say what to measure: broadcast (see --help)\n");
+    fmt::print(stderr, "coppice-perf: say what to measure: broadcast, agree, put_lat or send_lat (see --help)\n");
     return perf::kExitUsage;
 }

@@ -15,8 +15,10 @@ inline constexpr int kExitUsage = 2;   // an option or setting is wrong; it is n
 // Of every group, whatever is measured. Empty or 0: the environment's value, else the library's default.
 struct GroupSettings {
     std::string tree;
+    std::string algorithm;
     std::string correction;
     std::string hierarchy;
+    std::string agreement_tree;
     std::uint32_t window = 0;
     double timeout_s = 60;
 };
@@ -34,6 +36,27 @@ struct BroadcastSettings {
     bool view = false;
     bool back_to_back = false;
     bool staggered = false;
+    bool count = false;
+};
+
+// Of put_lat and send_lat: a transport's own ping-pong between two ranks.
+struct LatencySettings {
+    std::string transport = "verbs";
+    std::uint64_t bytes = 8;
+    std::uint64_t iterations = 1000;
+    std::uint64_t warmup = 100;
+    bool one_sided = false;
+};
+
+struct AgreeSettings {
+    std::uint64_t bytes = 8;
+    std::uint64_t iterations = 1000;
+    std::uint64_t warmup = 100;
+    std::uint64_t resident = 0;  // bytes of private memory that each rank touches
+    std::vector<std::uint32_t> victims;
+    std::uint64_t at = 0;  // the measured agreement before which the victims die
+    std::string json_file;
+    bool back_to_back = false;
 };
 
 }  // namespace perf

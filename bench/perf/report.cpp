@@ -42,6 +42,7 @@ Report::Report(Session& session, const GroupSettings& group, const BroadcastSett
              {"positions", session.info().hosts},
              {"window", session.info().window},
              {"tree", chosen(group.tree, "COPPICE_TREE")},
+             {"algorithm", chosen(group.algorithm, "COPPICE_ALGORITHM")},
              {"correction", chosen(group.correction, "COPPICE_CORRECTION")},
              {"hierarchy", chosen(group.hierarchy, "COPPICE_HIERARCHY")},
              {"transport", chosen("", "COPPICE_TRANSPORT")},
@@ -59,10 +60,10 @@ Report::Report(Session& session, const GroupSettings& group, const BroadcastSett
 void Report::headings() const {
     const auto text = [this](const char* key) { return json_[key].get<std::string>(); };
     fmt::print(
-        "# coppice {} broadcast: {} ranks, {} positions, root {}, tree {}, correction {}, hierarchy {}, "
+        "# coppice {} broadcast: {} ranks, {} positions, root {}, algorithm {}, tree {}, correction {}, hierarchy {}, "
         "transport {}, window {}\n",
-        text("version"), session_.ranks(), session_.info().hosts, settings_.root, text("tree"), text("correction"),
-        text("hierarchy"), text("transport"), session_.info().window);
+        text("version"), session_.ranks(), session_.info().hosts, settings_.root, text("algorithm"), text("tree"),
+        text("correction"), text("hierarchy"), text("transport"), session_.info().window);
     fmt::print("# {}\n", settings_.metric == "osu" ? "osu: mean over live ranks of the call's duration"
                                                    : "done: the root's call -> the last live rank has the payload");
     fmt::print("{}{}\n", MEASURE_HEADINGS, settings_.metric == "both" ? "   osu_avg[usec]" : "");
@@ -96,6 +97,41 @@ void Report::size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t e
     json_["sizes"].push_back(std::move(line));
 }
 
+void Report::counts_done() {
+    struct Column {
+        const char* name;
+        std::uint64_t coppice_group_counts_t::*value;
+    };
+    static constexpr Column kColumns[] = {{"sends", &coppice_group_counts_t::sends},
+                                          {"writes", &coppice_group_counts_t::writes},
+                                          {"doorbells", &coppice_group_counts_t::doorbells},
+                                          {"work_requests", &coppice_group_counts_t::work_requests},
+                                          {"signalled", &coppice_group_counts_t::signalled},
+                                          {"probes", &coppice_group_counts_t::probes},
+                                          {"busy_polls", &coppice_group_counts_t::busy_polls},
+                                          {"copies", &coppice_group_counts_t::copies},
+                                          {"registrations", &coppice_group_counts_t::registrations}};
+    fmt::print("# counted per broadcast (0 beyond sends and writes where no device is driven by the library)\n# rank ");
+    for (const Column& column : kColumns)
+        fmt::print(" {:>13}", column.name);
+    nlohmann::json ranks = nlohmann::json::array();
+    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+        if (session_.is_dead(rank)) continue;
+        const coppice_group_counts_t& counts = Record(session_.area(), rank).tally().counts;
+        nlohmann::json entry = {{"rank", rank}};
+        fmt::print("\n  {:<4} ", rank);
+        for (const Column& column : kColumns) {
+            fmt::print(" {:>13.3f}",
+                       static_cast<double>(counts.*column.value) / static_cast<double>(settings_.iterations));
+            entry[column.name] = counts.*column.value;
+        }
+        ranks.push_back(std::move(entry));
+    }
+    fmt::print("\n");
+    std::fflush(stdout);
+    json_["sizes"].back()["counts"] = std::move(ranks);
+}
+
 bool Report::dead_before_run(std::uint32_t rank) const {
     return std::find(settings_.dead.begin(), settings_.dead.end(), rank) != settings_.dead.end();
 }
@@ -115,18 +151,21 @@ void Report::deaths(std::uint64_t start_ns) {
         if (!session_.is_dead(victim) || dead_before_run(victim)) continue;
         const std::uint64_t last_sign = Record(session_.area(), victim).tally().last_sign;
         std::vector<double> since_start, since_sign;
+        nlohmann::json by_rank = nlohmann::json::object();
         for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
             const std::uint64_t noticed = Record(session_.area(), rank).noticed(victim);
             if (session_.is_dead(rank) || noticed == 0) continue;
             since_start.push_back(noticed > start_ns ? static_cast<double>(noticed - start_ns) / 1e6 : 0);
             since_sign.push_back(noticed > last_sign ? static_cast<double>(noticed - last_sign) / 1e3 : 0);
+            by_rank[std::to_string(rank)] = since_start.back();
         }
         const std::size_t witnesses = since_start.size();
         const Spread start = spread(since_start), sign = spread(since_sign);
         const auto to_object = [](const Spread& s) {
             return nlohmann::json{{"min", s.min}, {"median", s.median}, {"max", s.max}};
         };
-        nlohmann::json entry = {{"rank", victim}, {"noticed_by", witnesses}, {"ms_after_start", to_object(start)}};
+        nlohmann::json entry = {
+            {"rank", victim}, {"noticed_by", witnesses}, {"ms_after_start", to_object(start)}, {"noticed_ms", by_rank}};
         fmt::print("rank {}: noticed by {} of {} survivors, ms after the start: min {:.3f} median {:.3f} max {:.3f}; ",
                    victim, witnesses, survivors, start.min, start.median, start.max);
         if (last_sign == 0) {

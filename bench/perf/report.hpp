@@ -13,13 +13,14 @@ namespace perf {
 
 // What one rank counts, kept in its own part of the shared area so that any survivor can add it up.
 struct Tally {
-    std::uint64_t deliveries = 0;   // payloads that arrived
-    std::uint64_t lost = 0;         // not delivered although the root lived
-    std::uint64_t corrupt = 0;      // delivered, but not what the root sent
-    std::uint64_t duplicate = 0;    // delivered again in place of another
-    std::uint64_t root_failed = 0;  // not delivered, the root had died
-    std::uint64_t finished = 0;     // broadcasts that this rank is through with (read by others during the run)
-    std::uint64_t last_sign = 0;    // CLOCK_MONOTONIC when it was last heard of
+    std::uint64_t deliveries = 0;     // payloads that arrived
+    std::uint64_t lost = 0;           // not delivered although the root lived
+    std::uint64_t corrupt = 0;        // delivered, but not what the root sent
+    std::uint64_t duplicate = 0;      // delivered again in place of another
+    std::uint64_t root_failed = 0;    // not delivered, the root had died
+    std::uint64_t finished = 0;       // broadcasts that this rank is through with (read by others during the run)
+    std::uint64_t last_sign = 0;      // CLOCK_MONOTONIC when it was last heard of
+    coppice_group_counts_t counts{};  // with --count: of the broadcasts measured, of one size
 };
 
 // A rank's own part of the area: its tally, then when it was told of each rank's death.
@@ -42,6 +43,8 @@ class Report {
     // The figures of one size; `first` is the sequence number of the first one measured. For the leader only.
     void headings() const;
     void size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t elapsed_ns);
+    // What each rank's transports did for the broadcasts of one size. For the leader only.
+    void counts_done();
     // Deaths since `start_ns` and the totals over all survivors. For the leader only.
     void summary(std::uint64_t start_ns);
     std::optional<Failure> write_json() const;

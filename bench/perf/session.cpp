@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace perf {
 
@@ -17,8 +19,10 @@ coppice_group_options_t group_options(const GroupSettings& settings) {
     coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
     const auto text = [](const std::string& value) { return value.empty() ? nullptr : value.c_str(); };
     options.tree = text(settings.tree);
+    options.algorithm = text(settings.algorithm);
     options.correction = text(settings.correction);
     options.hierarchy = text(settings.hierarchy);
+    options.agreement_tree = text(settings.agreement_tree);
     options.window = settings.window;
     return options;
 }
@@ -30,6 +34,18 @@ Failure library_failure(const std::string& what, coppice_status_t status) {
         status == COPPICE_ERR_CONFIG || status == COPPICE_ERR_INVALID_ARGUMENT || status == COPPICE_ERR_OUT_OF_RANGE;
     return {usage ? kExitUsage : kExitFailed,
             fmt::format("{}: {}: {}", what, coppice_status_string(status), coppice_last_error())};
+}
+
+int complain(std::uint32_t rank, const Failure& failure) {
+    fmt::print(stderr, "coppice-perf: rank {}: {}\n", rank, failure.message);
+    return failure.exit_code;
+}
+
+int complain_unless_known(const Failure& failure) {
+    const char* rank = std::getenv("COPPICE_RANK");
+    if (failure.exit_code != kExitUsage || rank == nullptr || std::string_view(rank) == "0")
+        fmt::print(stderr, "coppice-perf: {}\n", failure.message);
+    return failure.exit_code;
 }
 
 Session::~Session() {

@@ -25,6 +25,11 @@ struct Failure {
 // The failed call's status and text, as a Failure. Settings that the library refuses give kExitUsage.
 Failure library_failure(const std::string& what, coppice_status_t status);
 
+// Prints it for this rank; its exit code.
+int complain(std::uint32_t rank, const Failure& failure);
+// The same before the rank is known; a refusal of settings, which is the same everywhere, by rank 0 only.
+int complain_unless_known(const Failure& failure);
+
 class Session {
   public:
     Session() = default;
@@ -75,6 +80,20 @@ class Session {
     std::uint64_t wait_deadline_ns_ = 0;
     coppice_status_t progress_status_ = COPPICE_OK;
 };
+
+// A whole measurement: opens the session, makes a run of it, checks, executes and closes. Run has check(), execute() and
+// clean(); the exit code is one of kExit….
+template <class Run, class Settings>
+int measure_in_session(const GroupSettings& group, const Settings& settings) {
+    Session session;
+    // Settings that nobody takes are told once, by rank 0; other troubles by everybody who has them.
+    if (const auto failure = session.open(group)) return complain_unless_known(*failure);
+    Run run(session, group, settings);
+    if (const auto failure = run.check()) return session.rank() == 0 ? complain(0, *failure) : failure->exit_code;
+    if (const auto failure = run.execute()) return complain(session.rank(), *failure);
+    if (const auto failure = session.close()) return complain(session.rank(), *failure);
+    return run.clean() ? kExitOk : kExitFailed;
+}
 
 // Asks the library whether it takes these settings, by a group of this process alone.
 std::optional<Failure> check_settings(const GroupSettings& settings);

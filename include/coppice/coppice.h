@@ -38,10 +38,11 @@ typedef enum coppice_status {
     COPPICE_ERR_TRUNCATED = -4,    /* the payload is larger than the buffer, which is untouched */
     COPPICE_ERR_TIMEOUT = -5,      /* the deadline passed; still under way unless said otherwise */
     COPPICE_ERR_ROOT_FAILED = -6,  /* the root died and no survivor has the payload */
-    COPPICE_ERR_PEER_FAILED = -7,  /* nothing stands in for a dead rank (corrections none, ack) */
+    COPPICE_ERR_PEER_FAILED = -7,  /* broadcast: nothing stands in for a dead rank (corrections none, ack);
+                                    * agreement: the value is agreed, but a failure was not acknowledged by all */
     COPPICE_ERR_FENCED = -8,       /* this rank was taken for dead by the others */
-    COPPICE_ERR_REVOKED = -9,      /* reserved for revoked groups */
-    COPPICE_ERR_MISMATCH = -10,    /* ranks disagree: version, word size, settings or root */
+    COPPICE_ERR_REVOKED = -9,      /* a rank has revoked the group (coppice_group_revoke) */
+    COPPICE_ERR_MISMATCH = -10,    /* ranks disagree: version, word size, settings, root or operation */
     COPPICE_ERR_NO_MEMORY = -11,
     COPPICE_ERR_NO_RESOURCES = -12, /* descriptors, devices, limits: the message says which */
     COPPICE_ERR_NO_TRANSPORT = -13, /* no allowed transport reaches a peer */
@@ -68,7 +69,7 @@ typedef struct coppice_context coppice_context_t;
 typedef enum coppice_thread_mode { COPPICE_THREAD_SINGLE = 0, COPPICE_THREAD_MULTIPLE = 1 } coppice_thread_mode_t;
 
 typedef struct coppice_context_options {
-    size_t size; /* sizeof(coppice_context_options_t) */
+    size_t struct_size; /* sizeof(coppice_context_options_t) */
     coppice_thread_mode_t thread_mode;
 
     /* Non-zero: a thread of the library moves things while the application computes; implies
@@ -122,8 +123,8 @@ typedef struct coppice_group_options {
      * COPPICE_TREE. */
     const char* tree;
 
-    /* "opportunistic:1" (default), "checked", "optimized:D", "none", "ack". Also COPPICE_CORRECTION;
-     * docs/corrections.md has what each one promises. */
+    /* "opportunistic:1" (default), "checked", "optimized:D", "delayed:NS", "failure-proof:F", "none", "ack". Also
+     * COPPICE_CORRECTION; docs/corrections.md has what each one promises. */
     const char* correction;
 
     /* "host" (default): tree and ring run between hosts, inside a host ranks publish; "flat": every rank is a
@@ -138,13 +139,22 @@ typedef struct coppice_group_options {
 
     coppice_failure_fn on_failure;
     void* on_failure_argument;
+
+    /* "tree" (default): a tree and a correction. To compare: "ocg", "ccg", "fcg:F", gossip with a correction of its own; "bfb",
+     * a tree that is begun anew around the dead. Also COPPICE_ALGORITHM; docs/corrections.md has what each promises. */
+    const char* algorithm;
+
+    /* "auto" (default): ranks of one host publish their contributions; between hosts a binary tree, within each a star or, where there are
+     * more than 16 ranks, a binary tree. To compare: "binary", "binomial", "kary:K", "star", "chain", or two of them,
+     * "X/Y", across hosts and within each; contributions then travel along it. Also COPPICE_AGREEMENT_TREE. */
+    const char* agreement_tree;
 } coppice_group_options_t;
 /* Every field is spelled out, so that -Wmissing-field-initializers is content in C and C++ alike. */
 #define COPPICE_GROUP_OPTIONS_INIT \
-    { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL }
+    { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
 
-/* Collective over all ranks of the new group. Tree, correction, hierarchy and window must be the same
- * everywhere (COPPICE_ERR_MISMATCH names the rank that differs). A rank that died before is a failed
+/* Collective over all ranks of the new group, at most 31632 (COPPICE_ERR_OUT_OF_RANGE). Trees, correction,
+ * hierarchy and window must be the same everywhere (COPPICE_ERR_MISMATCH names the rank that differs). A rank that died before is a failed
  * member from the start where the launcher knows of it; one that never shows up ends the call with
  * COPPICE_ERR_BOOTSTRAP at the deadline, naming it. Everything that the group will ever need is allocated
  * here. `options` may be NULL under coppice-run. */
@@ -170,6 +180,24 @@ typedef struct coppice_group_info {
 } coppice_group_info_t;
 
 COPPICE_API coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info);
+
+/* What this rank's transports have done for the group so far, for measurements and tests. The last six are counted where
+ * the library drives the network device itself (verbs), and are 0 elsewhere. */
+typedef struct coppice_group_counts {
+    size_t struct_size;     /* in: sizeof(coppice_group_counts_t) */
+    uint64_t sends;         /* messages of the tree, and between ranks about the group */
+    uint64_t writes;        /* messages of the correction, one-sided where the network has that */
+    uint64_t received;      /* messages */
+    uint64_t doorbells;     /* calls that handed work requests to the device */
+    uint64_t work_requests; /* handed over with them */
+    uint64_t signalled;     /* of those, with a completion to be told of */
+    uint64_t probes;     /* reads of a peer's memory, to see that it lives or has room; not among the work requests */
+    uint64_t busy_polls; /* polls that found something */
+    uint64_t copies;     /* payloads copied because they were not in memory that the device knows */
+    uint64_t registrations; /* memory registered with the device */
+} coppice_group_counts_t;
+
+COPPICE_API coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group_counts_t* counts);
 
 /* The ranks that this rank knows to have failed, ascending. Writes at most `capacity` of them into `ranks`
  * (may be NULL when capacity is 0) and the number of all into `count`. Survivors learn of a death at
@@ -229,12 +257,140 @@ COPPICE_API coppice_status_t coppice_request_free(coppice_request_t* request);
 
 /* Memory from which a root's payload leaves without being staged first: it is copied, to serve others from later,
  * only after its messages have been handed over. That is so where the root is the only rank of its position; where
- * ranks of a host publish, the copy is the transfer itself. The memory must stay mapped until deregistered. No
- * transport of this version pins it, so registering is cheap; do it once all the same, for one that does.
+ * ranks of a host publish, the copy is the transfer itself. The memory must stay mapped until deregistered. Over
+ * verbs it is pinned and made known to the device, which takes time: do it once, not per broadcast. COPPICE_ERR_NO_RESOURCES
+ * when the device or the limit of locked memory (ulimit -l) does not allow it.
  * COPPICE_ERR_BUSY when the range overlaps a registered one. After COPPICE_ERR_TIMEOUT at a root the memory may
  * still be on its way out: leave it as it is until deregistering it succeeds (COPPICE_ERR_BUSY until then). */
 COPPICE_API coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, size_t bytes);
 COPPICE_API coppice_status_t coppice_memory_deregister(coppice_group_t* group, void* address);
+
+/* ------------------------------------------------------------------------------------------ agreement --- */
+
+/* The longest value of an agreement, in bytes. */
+#define COPPICE_MAX_AGREED 256
+
+/* How the values of all ranks become one. Every operation here gives the same result in whatever order, and however
+ * often, a value is put in, because after a death a contribution may be counted twice. */
+typedef enum coppice_operation {
+    COPPICE_AND = 0, /* bit by bit; any number of bytes */
+    COPPICE_OR = 1,
+    COPPICE_MIN = 2, /* of each element of an array of `type` */
+    COPPICE_MAX = 3,
+    COPPICE_COMBINE = 4 /* the caller's own function */
+} coppice_operation_t;
+
+typedef enum coppice_type {
+    COPPICE_UINT8 = 0,
+    COPPICE_UINT16 = 1,
+    COPPICE_UINT32 = 2,
+    COPPICE_UINT64 = 3,
+    COPPICE_INT8 = 4,
+    COPPICE_INT16 = 5,
+    COPPICE_INT32 = 6,
+    COPPICE_INT64 = 7
+} coppice_type_t;
+
+/* into = into o from; both are `bytes` long and aligned to 8. It must be idempotent (x o x = x), commutative and
+ * associative, and the same function at every rank: what is not idempotent gives a value that depends on who died when,
+ * though still the same at all survivors, and one that is not associative and commutative may give different ranks'
+ * values in different orders. Neither can be checked. It may be called from within any call of the library (and from the progress
+ * thread) until the agreement has ended, and may call nothing of the library. */
+typedef void (*coppice_combine_fn)(void* argument, void* into, const void* from, size_t bytes);
+
+typedef struct coppice_agree_options {
+    size_t struct_size; /* sizeof(coppice_agree_options_t) */
+    coppice_operation_t operation;
+    coppice_type_t type;        /* COPPICE_MIN and COPPICE_MAX only */
+    coppice_combine_fn combine; /* COPPICE_COMBINE only */
+    void* combine_argument;
+} coppice_agree_options_t;
+#define COPPICE_AGREE_OPTIONS_INIT \
+    { sizeof(coppice_agree_options_t), COPPICE_AND, COPPICE_UINT32, NULL, NULL }
+
+/* Agreement: one value and one set of failed ranks, the same at every rank that lives to see them, whoever dies whenever.
+ * Collective; the n-th agreement of one rank is the n-th of all. `value` is this rank's contribution and takes the
+ * result, 0 … COPPICE_MAX_AGREED bytes. `options` NULL: COPPICE_AND.
+ *
+ * Returns COPPICE_OK, or COPPICE_ERR_PEER_FAILED when ranks have failed and not every rank that contributed had
+ * acknowledged all these failures before (coppice_group_ack_failed): the same of the two at every survivor, and the
+ * value is agreed in both cases. The value combines the contributions of all ranks but (some of) those in the agreed
+ * set of failed ranks, which coppice_group_agreed has.
+ *
+ * COPPICE_ERR_MISMATCH at every rank when they differ in operation, type or bytes; `value` is untouched then.
+ * COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for: the contribution has been made and counts; the
+ * agreement goes on without this caller. COPPICE_ERR_BUSY when no more agreements could be under way until then: this one was not
+ * begun, make the same call again. COPPICE_ERR_FENCED when the others take this rank for dead.
+ * A rank that is merely slow, or stopped, is waited for, unless COPPICE_DETECTION_BOUND says for how long. Ranks that have
+ * returned answer the others' late questions in any later call of the library, or by the progress thread. Source: SC'15 (ERA), and docs/architecture.md for what is done where ranks share a host. */
+COPPICE_API coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes,
+                                           const coppice_agree_options_t* options, uint64_t timeout_ns);
+
+/* The same without waiting; `value` belongs to the library until the request has ended. Up to 8 agreements may be under
+ * way at a rank; the next one returns COPPICE_ERR_BUSY. Broadcasts and agreements may be mixed freely. The request is
+ * used as those of broadcasts (test, wait, free). */
+COPPICE_API coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t bytes,
+                                              const coppice_agree_options_t* options, coppice_request_t** request);
+
+/* The failed ranks that the last agreement whose end this rank was told (by coppice_agree, coppice_request_test or
+ * coppice_request_wait) agreed upon, ascending: at most `capacity` of them into `ranks` (may be NULL when capacity is
+ * 0), the number of all into `count`. None before the first agreement. */
+COPPICE_API coppice_status_t coppice_group_agreed(const coppice_group_t* group, uint32_t* ranks, size_t capacity,
+                                                  size_t* count);
+/* The same of one request that has ended (COPPICE_ERR_INVALID_ARGUMENT before, and for a broadcast's). */
+COPPICE_API coppice_status_t coppice_request_agreed(const coppice_request_t* request, uint32_t* ranks, size_t capacity,
+                                                    size_t* count);
+
+/* This rank has taken note of the failures of `count` ranks: agreements that it begins from now on do not end with
+ * COPPICE_ERR_PEER_FAILED for them, once all others have done the same. Local. With `ranks` NULL: of all failures that
+ * this rank knows of by now. COPPICE_ERR_INVALID_ARGUMENT, and nothing is acknowledged, for a rank that has not
+ * failed as far as this rank knows. */
+COPPICE_API coppice_status_t coppice_group_ack_failed(coppice_group_t* group, const uint32_t* ranks, size_t count);
+
+/* ---------------------------------------------------------------------------------- revoking, shrinking --- */
+
+/* Ends the group's work: every broadcast and agreement of it that is pending, and every later one, ends with COPPICE_ERR_REVOKED,
+ * at every member, sooner or later. For the rank that has seen that things cannot go on, while others wait for it in other
+ * calls. Local: it returns at once. Any member may call it at any time, also several at once, also again, when it does
+ * nothing; COPPICE_OK each time.
+ *
+ * Reliable: it reaches every live member while those who know of it stay in the group, whoever dies, the caller included once
+ * one other rank has heard of it; on one host at once when the call has returned. A rank learns of it in any call of the
+ * library, or by its progress thread.
+ *
+ * An agreement that is revoked may have ended well at another rank: who must know agrees in the shrunk group. What is left of
+ * a revoked group: it can be asked (query, failed, agreed), shrunk, and destroyed, which waits for nobody's calls; only for
+ * answers that the news has arrived where this rank had to bring it, for half a second at most. A root's registered
+ * memory is as after a timeout (coppice_memory_register). Views that have been delivered stay good until they are freed. Source: ULFM's MPI_Comm_revoke; unlike there, an agreement on a revoked group is refused, too. */
+COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
+
+/* Makes a group of the survivors, in *shrunk: all ranks but those that all agree to have failed, numbered 0 … in their old
+ * order, with the old group's settings. It is at once good for everything that a group is good for, shrinking again included.
+ *
+ * Collective over the live ranks of `group`, which may have been revoked, and usually has been; broadcasts and agreements of it
+ * may be under way, and are not touched. The n-th shrink of one rank is the n-th of all. The ranks that all agree upon are told
+ * by coppice_group_agreed(group) afterwards; they have failed, or have left. Nobody who contributes is left out, and
+ * nobody who was known to be dead is in; who dies while others are done already is in the new group, as a member that has
+ * failed. Where nobody has failed the new group has all ranks: a duplicate.
+ *
+ * The new group has the old one's transports and connections; no launcher and no exchange is asked. Its failure callback is
+ * the old one's, with the same argument, called with the new group and its ranks. Both groups are to be destroyed, in any
+ * order; the old one's memory is used again for groups that are shrunk after its end. Memory that was registered with the old
+ * group is not with the new one.
+ *
+ * COPPICE_OK; *shrunk is NULL otherwise. COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for: the others count on
+ * this rank by now, so call it again, which goes on with the same shrink, or destroy `group`: then this rank is one that has
+ * failed in the new group. COPPICE_ERR_BUSY while a request shrinks this group. COPPICE_ERR_NO_RESOURCES, at all ranks
+ * alike, when 8 groups that come from one share memory on a host, or there is no more memory for that: destroy groups that are
+ * not used any more at all ranks. COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
+ * COPPICE_ERR_FENCED when the others take this rank for dead. Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */
+COPPICE_API coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** shrunk,
+                                                  uint64_t timeout_ns);
+
+/* The same without waiting. *shrunk belongs to the library until coppice_request_test or coppice_request_wait has said how the
+ * request ended. A request that is freed before goes on as after a timeout. */
+COPPICE_API coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t** shrunk,
+                                                     coppice_request_t** request);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,7 @@
 #include <coppice/coppice.h>
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -32,6 +33,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -285,6 +287,52 @@ class Registration {
     void* address_ = nullptr;
 };
 
+// ------------------------------------------------------------------------------------------- agreement ---
+
+enum class Operation : int {
+    kAnd = COPPICE_AND,
+    kOr = COPPICE_OR,
+    kMin = COPPICE_MIN,
+    kMax = COPPICE_MAX,
+    kCombine = COPPICE_COMBINE,
+};
+enum class Type : int {
+    kUint8 = COPPICE_UINT8,
+    kUint16 = COPPICE_UINT16,
+    kUint32 = COPPICE_UINT32,
+    kUint64 = COPPICE_UINT64,
+    kInt8 = COPPICE_INT8,
+    kInt16 = COPPICE_INT16,
+    kInt32 = COPPICE_INT32,
+    kInt64 = COPPICE_INT64,
+};
+
+template <class Number>
+concept AgreedNumber = std::integral<Number> && !std::same_as<Number, bool> && sizeof(Number) <= 8;
+
+template <AgreedNumber Number>
+constexpr Type type_of() noexcept {
+    constexpr int size = sizeof(Number) == 1 ? 0 : sizeof(Number) == 2 ? 1 : sizeof(Number) == 4 ? 2 : 3;
+    return static_cast<Type>(size + (std::is_signed_v<Number> ? static_cast<int>(Type::kInt8) : 0));
+}
+
+// How values become one. kCombine: a function as coppice_combine_fn says, which must not throw.
+struct Combination {
+    Operation operation = Operation::kAnd;
+    Type type = Type::kUint32;  // kMin and kMax
+    coppice_combine_fn combine = nullptr;
+    void* combine_argument = nullptr;
+
+    coppice_agree_options_t to_c() const noexcept {
+        coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+        options.operation = static_cast<coppice_operation_t>(operation);
+        options.type = static_cast<coppice_type_t>(type);
+        options.combine = combine;
+        options.combine_argument = combine_argument;
+        return options;
+    }
+};
+
 // ----------------------------------------------------------------------------------------------- group ---
 
 // What is left empty or 0 takes the value of its environment variable, else the default.
@@ -309,6 +357,10 @@ struct GroupOptions {
 
     // How long the destructor of the group waits for those who still need this rank's payloads.
     Timeout leave_timeout = std::chrono::seconds(60);
+
+    std::string algorithm = {};  // "tree", "ccg", "bfb", …
+
+    std::string agreement_tree = {};  // "auto", "binomial", "bin/star", …
 };
 
 class Group {
@@ -329,7 +381,7 @@ class Group {
         const bool unwinding = std::uncaught_exceptions() > state_->exceptions;
         static_cast<void>(try_leave(unwinding ? Timeout(0) : state_->leave_timeout));
         // The library still calls on_failure of a group that it keeps: its callback must stay too.
-        if (handle_ != nullptr) static_cast<void>(state_.release());
+        if (handle_ != nullptr) static_cast<void>(new (std::nothrow) std::shared_ptr<State>(state_));
     }
 
     static Group create(Context& context, const GroupOptions& options = {}) {
@@ -450,6 +502,91 @@ class Group {
         return status == Status::kOk ? request.try_take_view(view) : status;
     }
 
+    // What an agreement ended with. `acknowledged` is false where C says COPPICE_ERR_PEER_FAILED: the value is agreed, but
+    // ranks of `agreed()` have failed whose failure not every rank had acknowledged. Here that is no error.
+    struct Agreed {
+        bool acknowledged = true;
+    };
+    // Blocking; `value` is this rank's contribution and takes the result.
+    Agreed agree(std::span<std::byte> value, const Combination& combination = {}, Timeout timeout = kNoTimeout) {
+        const Status status = try_agree(value, combination, timeout);
+        if (status != Status::kPeerFailed) detail::throw_unless_ok(status);
+        return {status == Status::kOk};
+    }
+    // Of one number: the result.
+    template <AgreedNumber Number>
+    std::pair<Number, Agreed> agree(Number number, Operation operation, Timeout timeout = kNoTimeout) {
+        const Agreed agreed = agree(std::as_writable_bytes(std::span(&number, 1)),
+                                    {.operation = operation, .type = type_of<Number>()}, timeout);
+        return {number, agreed};
+    }
+    Status try_agree(std::span<std::byte> value, const Combination& combination = {},
+                     Timeout timeout = kNoTimeout) noexcept {
+        const coppice_agree_options_t options = combination.to_c();
+        return detail::from_c(coppice_agree(handle_, value.data(), value.size(), &options, detail::to_c(timeout)));
+    }
+
+    // `value` is the library's until the request has ended; Request::wait throws kPeerFailed where C returns it. A function
+    // of the combination has to live as long.
+    Request agree_nb(std::span<std::byte> value, const Combination& combination = {}) {
+        Request request;
+        detail::throw_unless_ok(try_agree_nb(value, combination, request));
+        return request;
+    }
+    Status try_agree_nb(std::span<std::byte> value, const Combination& combination, Request& request) noexcept {
+        const coppice_agree_options_t options = combination.to_c();
+        coppice_request_t* handle = nullptr;
+        const Status status = detail::from_c(coppice_agree_nb(handle_, value.data(), value.size(), &options, &handle));
+        if (status == Status::kOk) request = Request(handle);
+        return status;
+    }
+
+    // The failed ranks that the last agreement, as far as this rank was told of its end, has agreed upon, ascending.
+    std::vector<std::uint32_t> agreed() const {
+        std::vector<std::uint32_t> ranks;
+        std::size_t count = 0;
+        detail::throw_unless_ok(try_agreed({}, count));
+        while (ranks.size() < count) {
+            ranks.resize(count);
+            detail::throw_unless_ok(try_agreed(ranks, count));
+        }
+        ranks.resize(count);
+        return ranks;
+    }
+    Status try_agreed(std::span<std::uint32_t> ranks, std::size_t& count) const noexcept {
+        return detail::from_c(coppice_group_agreed(handle_, ranks.data(), ranks.size(), &count));
+    }
+
+    // This rank has taken note of these failures; without an argument of all that it knows of.
+    void acknowledge_failed(std::span<const std::uint32_t> ranks) {
+        detail::throw_unless_ok(try_acknowledge_failed(ranks));
+    }
+    void acknowledge_failed() { detail::throw_unless_ok(try_acknowledge_failed()); }
+    Status try_acknowledge_failed(std::span<const std::uint32_t> ranks) noexcept {
+        if (ranks.empty()) return Status::kOk;
+        return detail::from_c(coppice_group_ack_failed(handle_, ranks.data(), ranks.size()));
+    }
+    Status try_acknowledge_failed() noexcept { return detail::from_c(coppice_group_ack_failed(handle_, nullptr, 0)); }
+
+    // Everything of this group ends with kRevoked, at every rank. Local.
+    void revoke() { detail::throw_unless_ok(try_revoke()); }
+    Status try_revoke() noexcept { return detail::from_c(coppice_group_revoke(handle_)); }
+
+    // A group of the survivors. Its callback and leave_timeout are this group's. kTimeout: call it again, or leave.
+    Group shrink(Timeout timeout = kNoTimeout) {
+        Group group;
+        detail::throw_unless_ok(try_shrink(group, timeout));
+        return group;
+    }
+    Status try_shrink(Group& group, Timeout timeout = kNoTimeout) noexcept {
+        Group made;
+        const Status status = detail::from_c(coppice_group_shrink(handle_, &made.handle_, detail::to_c(timeout)));
+        if (status != Status::kOk) return status;
+        made.state_ = state_;
+        group = std::move(made);
+        return status;
+    }
+
     // Slow (a system call, page pinning): once per buffer, not once per broadcast.
     Registration register_memory(std::span<std::byte> memory) {
         Registration registration;
@@ -516,6 +653,8 @@ class Group {
         }
         plain.rank = options.rank;
         plain.size = options.size;
+        plain.algorithm = detail::or_null(options.algorithm);
+        plain.agreement_tree = detail::or_null(options.agreement_tree);
         plain.tree = detail::or_null(options.tree);
         plain.correction = detail::or_null(options.correction);
         plain.hierarchy = detail::or_null(options.hierarchy);
@@ -531,7 +670,7 @@ class Group {
     }
 
     coppice_group_t* handle_ = nullptr;
-    std::unique_ptr<State> state_;
+    std::shared_ptr<State> state_;  // groups that are shrunk have it too
 };
 
 }  // namespace v0

@@ -19,6 +19,8 @@ struct coppice_context {
 struct coppice_group {
     coppice::engine::Context* context = nullptr;
     std::unique_ptr<coppice::engine::Group> engine;
+    coppice_failure_fn on_failure = nullptr;  // the caller's; handed on to groups that are shrunk from this one
+    void* on_failure_argument = nullptr;
 };
 
 // A coppice_request_t is never defined: the pointer is the engine's own request.
@@ -29,6 +31,9 @@ namespace coppice::api {
 coppice_status_t remember(coppice_status_t status, std::string message) noexcept;
 inline coppice_status_t remember(Error error) noexcept {
     return remember(error.status, std::move(error.message));
+}
+inline coppice_status_t given(Result<void> outcome) noexcept {
+    return outcome ? COPPICE_OK : remember(std::move(outcome.error()));
 }
 coppice_status_t null_argument(const char* call, const char* argument) noexcept;
 
@@ -53,5 +58,53 @@ inline const engine::Request& request_of(const coppice_request_t* request) {
 inline coppice_request_t* handle_of(engine::Request* request) {
     return reinterpret_cast<coppice_request_t*>(request);
 }
+
+inline engine::Group::FailureCallback callback_of(coppice_group* handle) {
+    if (handle->on_failure == nullptr) return nullptr;
+    return [handle](Rank rank) { handle->on_failure(handle->on_failure_argument, handle, rank.value); };
+}
+
+// A shrink has ended well: the caller gets the new group, once.
+inline void hand_over(engine::Request& request) {
+    if (request.shrunk == nullptr) return;
+    auto handle = std::make_unique<coppice_group>();
+    handle->context = request.old->context;
+    handle->on_failure = request.old->on_failure;
+    handle->on_failure_argument = request.old->on_failure_argument;
+    handle->engine = request.group->take_successor();
+    handle->engine->claim(callback_of(handle.get()));
+    *request.shrunk = handle.release();
+    request.shrunk = nullptr;
+}
+
+// How a request ended, for its caller.
+inline coppice_status_t outcome(engine::Request& request, size_t* received) {
+    if (received != nullptr) *received = request.received;
+    if (request.kind != engine::RequestKind::broadcast) {
+        const engine::Context::Guard guard(request.group->context());
+        request.group->note_agreed(request);
+        if (request.kind == engine::RequestKind::shrink && request.status == COPPICE_OK) hand_over(request);
+    }
+    if (request.status == COPPICE_OK) return COPPICE_OK;
+    return remember(request.status, request.message);
+}
+
+// A blocking call's request lives on its stack: whatever happens, nothing refers to it behind that frame.
+class GiveUp {
+  public:
+    GiveUp(engine::Context& context, engine::Group& group, engine::Request& request)
+        : context_(context), group_(group), request_(request) {}
+    ~GiveUp() {
+        const engine::Context::Guard guard(context_);
+        if (request_.state == engine::RequestState::waiting) group_.finish(request_);
+    }
+    GiveUp(const GiveUp&) = delete;
+    GiveUp& operator=(const GiveUp&) = delete;
+
+  private:
+    engine::Context& context_;
+    engine::Group& group_;
+    engine::Request& request_;
+};
 
 }  // namespace coppice::api

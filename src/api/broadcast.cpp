@@ -8,31 +8,6 @@ engine::Group::Call call_of(void* buffer, size_t bytes, uint32_t root, bool view
     return {.buffer = static_cast<std::byte*>(buffer), .bytes = bytes, .root = Rank(root), .view = view};
 }
 
-// How a request ended, for its caller.
-coppice_status_t outcome(engine::Request& request, size_t* received) {
-    if (received != nullptr) *received = request.received;
-    if (request.status == COPPICE_OK) return COPPICE_OK;
-    return api::remember(request.status, request.message);
-}
-
-// A blocking call's request lives on its stack.
-class GiveUp {
-  public:
-    GiveUp(engine::Context& context, engine::Group& group, engine::Request& request)
-        : context_(context), group_(group), request_(request) {}
-    ~GiveUp() {
-        const engine::Context::Guard guard(context_);
-        if (request_.state == engine::RequestState::waiting) group_.finish(request_);
-    }
-    GiveUp(const GiveUp&) = delete;
-    GiveUp& operator=(const GiveUp&) = delete;
-
-  private:
-    engine::Context& context_;
-    engine::Group& group_;
-    engine::Request& request_;
-};
-
 coppice_status_t start_nb(coppice_group_t* group, const engine::Group::Call& call, coppice_request_t** request) {
     const engine::Context::Guard guard(*group->context);
     group->engine->progress();
@@ -53,11 +28,10 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
         const engine::Group::Call call = call_of(buffer, bytes, root, false);
-        const std::uint64_t deadline =
-            timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
+        Deadline deadline(timeout_ns);
         engine::Request request;
-        const GiveUp give_up(context, inner,
-                             request);  // whatever happens, nothing refers to `request` behind this frame
+        // Whatever happens, nothing refers to `request` behind this frame.
+        const api::GiveUp give_up(context, inner, request);
         Error error;
         bool refused = false;
         const auto start = [&] {
@@ -83,7 +57,7 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
                 return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
             }
         }
-        return outcome(request, received);
+        return api::outcome(request, received);
     });
 }
 
@@ -112,7 +86,7 @@ coppice_status_t coppice_request_test(coppice_request_t* request, size_t* receiv
         const engine::Context::Guard guard(inner.group->context());
         if (inner.state == engine::RequestState::waiting && !inner.group->peek(inner)) inner.group->progress();
         if (inner.state == engine::RequestState::waiting) return COPPICE_IN_PROGRESS;
-        return outcome(inner, received);
+        return api::outcome(inner, received);
     });
 }
 
@@ -122,15 +96,14 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         engine::Request& inner = api::request_of(request);
         engine::Group& group = *inner.group;
         engine::Context& context = group.context();
-        const std::uint64_t deadline =
-            timeout_ns == COPPICE_NO_TIMEOUT ? UINT64_MAX : engine::deadline_after(timeout_ns);
+        Deadline deadline(timeout_ns);
         if (!context.wait(group, deadline, [&] { return group.peek(inner); })) {
             const engine::Context::Guard guard(context);
             if (inner.state == engine::RequestState::waiting) {
                 return api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(inner));
             }
         }
-        return outcome(inner, received);
+        return api::outcome(inner, received);
     });
 }
 

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "api/api.hpp"
+#include "api/structures.hpp"
 
 using namespace coppice;
 
@@ -11,27 +12,22 @@ coppice_status_t coppice_context_create(const coppice_context_options_t* options
     if (context == nullptr) return api::null_argument("coppice_context_create", "context");
     *context = nullptr;
     return api::guarded([&] {
-        engine::SettingTexts texts;
-        bool multiple = false;
-        if (options != nullptr) {
-            if (options->size < sizeof(coppice_context_options_t)) {
-                return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
-                                     "coppice_context_create: options.size is too small: initialise the options with "
-                                     "COPPICE_CONTEXT_OPTIONS_INIT");
-            }
-            // A caller in C may have put any number there, which C++ must not read as the enumeration.
-            std::underlying_type_t<coppice_thread_mode_t> mode;
-            std::memcpy(&mode, &options->thread_mode, sizeof mode);
-            if (mode != COPPICE_THREAD_SINGLE && mode != COPPICE_THREAD_MULTIPLE) {
-                return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
-                                     "coppice_context_create: options.thread_mode is none of COPPICE_THREAD_SINGLE and "
-                                     "COPPICE_THREAD_MULTIPLE");
-            }
-            multiple = mode == COPPICE_THREAD_MULTIPLE;
-            if (options->progress_thread != 0) texts.override_with("COPPICE_PROGRESS_THREAD", "1");
-            if (options->transports != nullptr) texts.override_with("COPPICE_TRANSPORT", options->transports);
+        const auto given = api::options_given<coppice_context_options_t>(
+            options, COPPICE_CONTEXT_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_context_options_t, transports),
+            "coppice_context_create", "COPPICE_CONTEXT_OPTIONS_INIT");
+        if (!given) return api::remember(given.error());
+        // A caller in C may have put any number there, which C++ must not read as the enumeration.
+        std::underlying_type_t<coppice_thread_mode_t> mode;
+        std::memcpy(&mode, &given->thread_mode, sizeof mode);
+        if (mode != COPPICE_THREAD_SINGLE && mode != COPPICE_THREAD_MULTIPLE) {
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
+                                 "coppice_context_create: options.thread_mode is none of COPPICE_THREAD_SINGLE and "
+                                 "COPPICE_THREAD_MULTIPLE");
         }
-        auto made = engine::Context::create(std::move(texts), multiple);
+        engine::SettingTexts texts;
+        if (given->progress_thread != 0) texts.override_with("COPPICE_PROGRESS_THREAD", "1");
+        if (given->transports != nullptr) texts.override_with("COPPICE_TRANSPORT", given->transports);
+        auto made = engine::Context::create(std::move(texts), mode == COPPICE_THREAD_MULTIPLE);
         if (!made) return api::remember(std::move(made.error()));
         *context = new coppice_context{std::move(*made)};
         return COPPICE_OK;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "api/api.hpp"
+#include "api/structures.hpp"
 #include "bootstrap/choose.hpp"
 #include "engine/formation.hpp"
 
@@ -11,9 +12,11 @@ namespace {
 // The group's own settings: the context's, with what the options say.
 Result<engine::Settings> group_settings(const engine::Context& context, const coppice_group_options_t& options) {
     engine::SettingTexts texts = context.texts();
+    if (options.algorithm != nullptr) texts.override_with("COPPICE_ALGORITHM", options.algorithm);
     if (options.tree != nullptr) texts.override_with("COPPICE_TREE", options.tree);
     if (options.correction != nullptr) texts.override_with("COPPICE_CORRECTION", options.correction);
     if (options.hierarchy != nullptr) texts.override_with("COPPICE_HIERARCHY", options.hierarchy);
+    if (options.agreement_tree != nullptr) texts.override_with("COPPICE_AGREEMENT_TREE", options.agreement_tree);
     if (options.window != 0) texts.override_with("COPPICE_WINDOW", fmt::format("{}", options.window));
     auto settings = engine::parse(texts);
     if (settings && options.timeout_ns != 0) settings->start_timeout_ns = options.timeout_ns;
@@ -23,19 +26,16 @@ Result<engine::Settings> group_settings(const engine::Context& context, const co
 coppice_status_t create(coppice_context_t* context, const coppice_group_options_t& options, coppice_group_t** group) {
     auto settings = group_settings(*context->engine, options);
     if (!settings) return api::remember(std::move(settings.error()));
-    const std::uint64_t deadline = engine::deadline_after(settings->start_timeout_ns);
+    const std::uint64_t deadline = deadline_after(settings->start_timeout_ns);
     auto exchange =
         bootstrap::choose(options.exchange, options.exchange_argument, Rank(options.rank), options.size, deadline);
     if (!exchange) return api::remember(std::move(exchange.error()));
 
     auto handle = std::make_unique<coppice_group>();
     handle->context = context->engine.get();
-    engine::Group::FailureCallback on_failure;
-    if (options.on_failure != nullptr) {
-        on_failure = [callback = options.on_failure, argument = options.on_failure_argument,
-                      raw = handle.get()](Rank rank) { callback(argument, raw, rank.value); };
-    }
-    auto formed = engine::form_group(*context->engine, *settings, **exchange, std::move(on_failure), deadline);
+    handle->on_failure = options.on_failure;
+    handle->on_failure_argument = options.on_failure_argument;
+    auto formed = engine::form_group(*context->engine, *settings, **exchange, api::callback_of(handle.get()), deadline);
     if (!formed) return api::remember(std::move(formed.error()));
     const engine::Context::Guard guard(*context->engine);
     handle->engine = std::move(*formed);
@@ -54,15 +54,12 @@ coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_
     if (context == nullptr) return api::null_argument("coppice_group_create", "context");
     if (group == nullptr) return api::null_argument("coppice_group_create", "group");
     *group = nullptr;
-    const coppice_group_options_t defaults = COPPICE_GROUP_OPTIONS_INIT;
-    if (options == nullptr) options = &defaults;
     return api::guarded([&] {
-        if (options->struct_size < sizeof(coppice_group_options_t)) {
-            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
-                                 "coppice_group_create: options.struct_size is too small: initialise the options with "
-                                 "COPPICE_GROUP_OPTIONS_INIT");
-        }
-        return create(context, *options, group);
+        const auto given = api::options_given<coppice_group_options_t>(
+            options, COPPICE_GROUP_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_group_options_t, agreement_tree),
+            "coppice_group_create", "COPPICE_GROUP_OPTIONS_INIT");
+        if (!given) return api::remember(given.error());
+        return create(context, *given, group);
     });
 }
 
@@ -79,7 +76,7 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
                                                  inner.requests_in_use()));
             }
         }
-        const std::uint64_t deadline = engine::deadline_after(timeout_ns);
+        Deadline deadline(timeout_ns);
         std::string holder;
         const bool drained = timeout_ns != 0 && context.wait(inner, deadline, [&] { return inner.drained(); });
         if (drained) {
@@ -91,7 +88,7 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
         }
         {
             const engine::Context::Guard guard(context);
-            context.detach(inner);
+            context.retire(std::move(group->engine));
         }
         delete group;
         if (drained || timeout_ns == 0) return COPPICE_OK;
@@ -103,22 +100,42 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
 coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info) {
     if (group == nullptr) return api::null_argument("coppice_group_query", "group");
     if (info == nullptr) return api::null_argument("coppice_group_query", "info");
-    if (info->struct_size < sizeof(coppice_group_info_t)) {
-        return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
-                             "coppice_group_query: set info.struct_size to sizeof(coppice_group_info_t)");
-    }
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
         const engine::Group& inner = *group->engine;
-        info->rank = inner.members().self().value;
-        info->size = inner.members().ranks();
-        info->hosts = inner.members().sites();
-        info->window = inner.settings().window;
-        info->max_payload = transport::kMaxPayload;
-        info->connections = inner.connections();
-        info->garbage = inner.garbage();
-        info->refused = inner.refused();
-        return COPPICE_OK;
+        coppice_group_info_t all{};
+        all.rank = inner.members().self().value;
+        all.size = inner.members().ranks();
+        all.hosts = inner.members().sites();
+        all.window = inner.settings().window;
+        all.max_payload = transport::kMaxPayload;
+        all.connections = inner.connections();
+        all.garbage = inner.garbage();
+        all.refused = inner.refused();
+        return api::given(api::give_answer(all, info, COPPICE_SIZE_THROUGH(coppice_group_info_t, refused),
+                                           "coppice_group_query", "coppice_group_info_t"));
+    });
+}
+
+coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group_counts_t* counts) {
+    if (group == nullptr) return api::null_argument("coppice_group_count", "group");
+    if (counts == nullptr) return api::null_argument("coppice_group_count", "counts");
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        const transport::Counters now = group->engine->counters();
+        coppice_group_counts_t all{};
+        all.sends = now.sends;
+        all.writes = now.writes;
+        all.received = now.received;
+        all.doorbells = now.doorbells;
+        all.work_requests = now.work_requests;
+        all.signalled = now.signalled;
+        all.probes = now.probes;
+        all.busy_polls = now.busy_polls;
+        all.copies = now.copies;
+        all.registrations = now.registrations;
+        return api::given(api::give_answer(all, counts, COPPICE_SIZE_THROUGH(coppice_group_counts_t, registrations),
+                                           "coppice_group_count", "coppice_group_counts_t"));
     });
 }
 
@@ -132,6 +149,58 @@ coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ra
         for (std::size_t i = 0; i < std::min(capacity, failed.size()); ++i)
             ranks[i] = failed[i].value;
         *count = failed.size();
+        return COPPICE_OK;
+    });
+}
+
+coppice_status_t coppice_group_revoke(coppice_group_t* group) {
+    if (group == nullptr) return api::null_argument("coppice_group_revoke", "group");
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        group->engine->revoke();
+        return COPPICE_OK;
+    });
+}
+
+coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** shrunk, uint64_t timeout_ns) {
+    if (group == nullptr) return api::null_argument("coppice_group_shrink", "group");
+    if (shrunk == nullptr) return api::null_argument("coppice_group_shrink", "shrunk");
+    *shrunk = nullptr;
+    return api::guarded([&] {
+        engine::Context& context = *group->context;
+        engine::Group& inner = *group->engine;
+        Deadline deadline(timeout_ns);
+        engine::Request request;
+        request.old = group;
+        request.shrunk = shrunk;
+        const api::GiveUp give_up(context, inner, request);
+        {
+            const engine::Context::Guard guard(context);
+            if (auto started = inner.start_shrink(request); !started) return api::remember(std::move(started.error()));
+        }
+        if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
+            const engine::Context::Guard guard(context);
+            if (request.state == engine::RequestState::waiting) {
+                return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
+            }
+        }
+        return api::outcome(request, nullptr);
+    });
+}
+
+coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t** shrunk,
+                                         coppice_request_t** request) {
+    if (group == nullptr) return api::null_argument("coppice_group_shrink_nb", "group");
+    if (shrunk == nullptr) return api::null_argument("coppice_group_shrink_nb", "shrunk");
+    if (request == nullptr) return api::null_argument("coppice_group_shrink_nb", "request");
+    *shrunk = nullptr;
+    *request = nullptr;
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        group->engine->progress();
+        auto started = group->engine->start_pooled_shrink(group, shrunk);
+        if (!started) return api::remember(std::move(started.error()));
+        *request = api::handle_of(*started);
         return COPPICE_OK;
     });
 }

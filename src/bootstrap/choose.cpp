@@ -1,17 +1,9 @@
 #include "bootstrap/choose.hpp"
 
-#include <time.h>
-
 #include "bootstrap/callback.hpp"
 #include "bootstrap/launcher.hpp"
 
 namespace coppice::bootstrap {
-
-std::uint64_t now_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 Result<std::unique_ptr<Bootstrap>> choose(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size,
                                           std::uint64_t deadline_ns) {

@@ -12,7 +12,4 @@ namespace coppice::bootstrap {
 Result<std::unique_ptr<Bootstrap>> choose(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size,
                                           std::uint64_t deadline_ns);
 
-// CLOCK_MONOTONIC now, the clock of all deadlines here.
-std::uint64_t now_ns();
-
 }  // namespace coppice::bootstrap

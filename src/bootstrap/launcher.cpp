@@ -13,6 +13,7 @@
 #include <new>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "bootstrap/choose.hpp"
 
 namespace coppice::bootstrap {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <unordered_map>
 
 namespace coppice::bootstrap {
@@ -27,10 +28,36 @@ pid_t parent_of(pid_t pid) {
     return static_cast<pid_t>(std::strtol(end + 4, nullptr, 10));
 }
 
-std::vector<pid_t> descendants_of(pid_t pid) {
+namespace {
+
+// The children of one process, thread by thread as the kernel lists them. False where it does not (a kernel built without
+// CONFIG_PROC_CHILDREN).
+bool children_of(pid_t pid, std::vector<pid_t>& children) {
+    const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+    DIR* directory = ::opendir(tasks.c_str());
+    if (directory == nullptr) return true;  // it has ended: no children
+    bool known = true;
+    while (const dirent* entry = ::readdir(directory)) {
+        if (entry->d_name[0] == '.') continue;
+        std::FILE* file = std::fopen((tasks + "/" + entry->d_name + "/children").c_str(), "re");
+        if (file == nullptr) {
+            known =
+                known && ::access((tasks + "/" + entry->d_name + "/stat").c_str(), F_OK) != 0;  // or the thread ended
+            continue;
+        }
+        for (long child = 0; std::fscanf(file, "%ld", &child) == 1;)
+            children.push_back(static_cast<pid_t>(child));
+        std::fclose(file);
+    }
+    ::closedir(directory);
+    return known;
+}
+
+// Who has which children, from the parents of everybody: milliseconds on a busy machine.
+std::unordered_multimap<pid_t, pid_t> all_children() {
     std::unordered_multimap<pid_t, pid_t> children;
     DIR* directory = ::opendir("/proc");
-    if (directory == nullptr) return {};
+    if (directory == nullptr) return children;
     while (const dirent* entry = ::readdir(directory)) {
         char* end = nullptr;
         const long number = std::strtol(entry->d_name, &end, 10);
@@ -39,18 +66,26 @@ std::vector<pid_t> descendants_of(pid_t pid) {
         if (const pid_t parent = parent_of(child); parent > 0) children.emplace(parent, child);
     }
     ::closedir(directory);
+    return children;
+}
+
+}  // namespace
+
+std::vector<pid_t> descendants_of(pid_t pid) {
     std::vector<pid_t> found;
-    std::vector<pid_t> front{pid};
-    while (!front.empty()) {
-        std::vector<pid_t> next;
-        for (const pid_t parent : front) {
-            const auto [begin, end] = children.equal_range(parent);
-            for (auto at = begin; at != end; ++at)
-                next.push_back(at->second);
-        }
-        found.insert(found.end(), next.begin(), next.end());
-        front = std::move(next);
+    bool listed = children_of(pid, found);
+    for (std::size_t i = 0; i < found.size() && listed; ++i)
+        listed = children_of(found[i], found);
+    if (listed) return found;
+
+    const auto children = all_children();
+    found.assign(1, pid);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const auto [begin, end] = children.equal_range(found[i]);
+        for (auto at = begin; at != end; ++at)
+            found.push_back(at->second);
     }
+    found.erase(found.begin());
     return found;
 }
 

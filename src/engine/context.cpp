@@ -32,10 +32,29 @@ void Context::detach(Group& group) {
     std::erase(groups_, &group);
 }
 
+void Context::retire(std::unique_ptr<Group> group) {
+    group->retire();
+    retired_.push_back(std::move(group));
+    drop_retired();
+}
+
+// The end of one may be what another waits for.
+void Context::drop_retired() {
+    const auto next = [this] {
+        return std::ranges::find_if(retired_, [](const auto& group) { return group->may_go(); });
+    };
+    for (auto at = next(); at != retired_.end(); at = next()) {
+        const std::unique_ptr<Group> group = std::move(*at);
+        retired_.erase(at);
+        detach(*group);
+    }
+}
+
 std::size_t Context::progress() {
     std::size_t events = 0;
-    for (Group* group : groups_)
-        events += group->progress();
+    for (std::size_t i = 0; i < groups_.size(); ++i)  // a group that is shrunk adds one
+        events += groups_[i]->progress();
+    if (!retired_.empty()) drop_retired();
     return events;
 }
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
-#include "engine/clock.hpp"
 #include "engine/group.hpp"
 #include "engine/settings.hpp"
 #include "transport/idle.hpp"
@@ -26,7 +26,9 @@ class Context {
 
     void attach(Group& group);
     void detach(Group& group);
-    bool has_groups() const { return !groups_.empty(); }
+    bool has_groups() const { return groups_.size() > retired_.size(); }
+    // Takes an attached group that its caller has left, and keeps it while others need its answers.
+    void retire(std::unique_ptr<Group> group);
 
     // Moves all groups once, under the guard; how many things happened.
     std::size_t progress();
@@ -56,7 +58,7 @@ class Context {
 
     // Makes progress until `done()` (called under the guard) or the deadline; says whether it was done.
     template <class Done>
-    bool wait(Group& group, std::uint64_t deadline_ns, Done&& done) {
+    bool wait(Group& group, Deadline& deadline, Done&& done) {
         transport::Idle idle(group.oversubscribed());
         for (std::uint32_t round = 1;; ++round) {
             {
@@ -70,8 +72,22 @@ class Context {
                 }
                 if (done()) return true;
             }
-            if (deadline_ns != UINT64_MAX && round % kRoundsPerClock == 0 && now_ns() >= deadline_ns) return false;
-            idle.pause();
+            if (round % kRoundsPerClock == 0 && deadline.passed()) return false;
+            if (!idle.sleeps_next()) {
+                idle.pause();
+                continue;
+            }
+            int descriptor = -1;
+            {
+                const Guard guard(*this);
+                descriptor = group.arm();
+                if (descriptor >= 0 && group.progress() > 0) {
+                    idle.reset();
+                    continue;
+                }
+                if (done()) return true;
+            }
+            idle.pause(descriptor, group.longest_sleep_ns(descriptor));
         }
     }
 
@@ -82,13 +98,15 @@ class Context {
     Context(SettingTexts texts, Settings settings, bool multiple)
         : texts_(std::move(texts)), settings_(std::move(settings)), multiple_(multiple) {}
     void run_progress_thread();
+    void drop_retired();
 
     SettingTexts texts_;
     Settings settings_;
     bool multiple_;
     std::recursive_mutex mutex_;
     std::atomic<std::uint32_t> callers_waiting_{0};
-    std::vector<Group*> groups_;
+    std::vector<Group*> groups_;  // the retired ones, too
+    std::vector<std::unique_ptr<Group>> retired_;
     std::atomic<bool> stop_{false};
     std::thread thread_;
 };

@@ -13,6 +13,7 @@
 #include "transport/host.hpp"
 #include "transport/shm/shm_transport.hpp"
 #include "transport/ucx/ucx_transport.hpp"
+#include "transport/verbs/verbs_transport.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -34,7 +35,7 @@ std::string shown(std::string_view text) {
 
 // What a rank says of itself in the first exchange: lines of text, so that any version can read any other's first line.
 struct Hello {
-    std::string protocol;  // "coppice 1 64-bit little-endian"
+    std::string protocol;  // "coppice 2 64-bit little-endian"
     std::string library;   // version, for people
     std::string agreement;
     std::string transports;
@@ -63,7 +64,16 @@ struct Hello {
 };
 
 std::string transport_names(const Settings& settings) {
-    return settings.allow_shm ? (settings.allow_ucx ? "shm,ucx" : "shm") : "ucx";
+    std::string names;
+    const auto add = [&](bool allowed, const char* name) {
+        if (!allowed) return;
+        if (!names.empty()) names += ',';
+        names += name;
+    };
+    add(settings.allow_shm, "shm");
+    add(settings.allow_verbs, "verbs");
+    add(settings.allow_ucx, "ucx");
+    return names;
 }
 
 std::uint32_t available_cores() {
@@ -92,9 +102,15 @@ class Formation {
           deadline_ns_(deadline_ns),
           self_(bootstrap.rank()),
           size_(bootstrap.size()),
-          router_(bootstrap.size()) {}
+          fabric_(std::make_shared<Fabric>(bootstrap.size())) {}
 
     Result<std::unique_ptr<Group>> run(Group::FailureCallback on_failure) {
+        if (size_ > kMostRanks) {
+            return fail(
+                COPPICE_ERR_OUT_OF_RANGE,
+                "a group of {} ranks: at most {} are possible, so that messages can always name those that failed",
+                size_, kMostRanks);
+        }
         if (auto met = meet(); !met) return tl::unexpected(std::move(met.error()));
         if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
         if (auto known = exchange_addresses(); !known) return tl::unexpected(std::move(known.error()));
@@ -102,17 +118,17 @@ class Formation {
 
         topology::Sites sites =
             by_host() ? topology::Sites::by_host(std::span<const std::string>(hosts_)) : topology::Sites::flat(size_);
-        auto tree = topology::Tree::make(settings_.tree_for(sites.count()), sites.count());
-        if (!tree) return fail(COPPICE_ERR_CONFIG, "{}", tree.error());
+        auto plan = settings_.plan_for(sites.count());
+        if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
         Members members(self_, std::move(sites));
         auto group = std::make_unique<Group>(Group::Parts{.context = &context_,
                                                           .settings = settings_,
                                                           .members = std::move(members),
-                                                          .router = std::move(router_),
+                                                          .router = Router(fabric_),
                                                           .board = board_,
                                                           .board_wrapper = std::move(board_wrapper_),
                                                           .token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32)),
-                                                          .plan = {std::move(*tree), settings_.correction},
+                                                          .plan = std::move(*plan),
                                                           .cores = available_cores(),
                                                           .local_ranks = local_ranks_,
                                                           .on_failure = std::move(on_failure)});
@@ -196,7 +212,11 @@ class Formation {
             shm_ = shm->get();
             if (auto added = add(std::move(*shm)); !added) return added;
         }
-        if (settings_.allow_ucx && (far || (!settings_.allow_shm && !alone))) {
+        const bool needs_wire = far || (!settings_.allow_shm && !alone);
+        if (settings_.allow_verbs && needs_wire) {
+            if (auto made = make_verbs(); !made) return made;
+        }
+        if (settings_.allow_ucx && needs_wire) {
             auto ucx = transport::UcxTransport::create({.self = self_,
                                                         .group_size = size_,
                                                         .group_token = token_,
@@ -209,6 +229,20 @@ class Formation {
         return {};
     }
 
+    // Where it can't be had but ucx is allowed too, this rank does without: others then find no address of its kind.
+    Result<void> make_verbs() {
+        transport::VerbsOptions options;
+        static_cast<transport::VerbsTuning&>(options) = settings_.verbs;
+        options.self = self_;
+        options.group_size = size_;
+        options.group_token = token_;
+        options.window = settings_.window;
+        auto verbs = transport::VerbsTransport::create(options);
+        if (verbs) return add(std::move(*verbs));
+        if (settings_.allow_ucx && verbs.error().status == COPPICE_ERR_NO_TRANSPORT) return {};
+        return tl::unexpected(std::move(verbs.error()));
+    }
+
     Result<void> add(std::unique_ptr<transport::Transport> wire) {
         if (!settings_.faults.empty()) {
             auto plan = transport::parse_faults(settings_.faults, self_);
@@ -216,14 +250,14 @@ class Formation {
             if (!fault_count_) fault_count_ = std::make_shared<transport::MessageCount>(*plan);
             wire = std::make_unique<transport::FaultyTransport>(std::move(wire), *plan, fault_count_);
         }
-        router_.add(std::move(wire));
+        fabric_->add(std::move(wire));
         return {};
     }
 
     // Addresses of all transports of a rank, one after the other: name, newline, length as 4 bytes, bytes.
     std::vector<std::byte> own_addresses() const {
         std::vector<std::byte> all;
-        for (const auto& wire : router_.wires()) {
+        for (const auto& wire : fabric_->wires()) {
             const std::vector<std::byte> address = wire->address();
             const auto length = static_cast<std::uint32_t>(address.size());
             const auto name = bytes_of(wire->capabilities().name);
@@ -279,6 +313,7 @@ class Formation {
             }
             if (auto sealed = shm_->seal_board(std::move(mates)); !sealed) return sealed;
             board_ = &shm_->board();
+            fabric_->share_boards(shm_, fault_count_);
             if (fault_count_) {
                 board_wrapper_ = std::make_unique<transport::FaultyBoard>(*board_, fault_count_);
                 board_ = board_wrapper_.get();
@@ -291,7 +326,7 @@ class Formation {
     }
 
     Result<void> route(Rank rank, std::span<const std::byte> addresses) {
-        const auto wires = router_.wires();
+        const auto wires = fabric_->wires();
         for (std::size_t i = 0; i < wires.size(); ++i) {
             const std::string_view name = wires[i]->capabilities().name;
             if (name == "shm" && !same_host(rank)) continue;
@@ -302,10 +337,10 @@ class Formation {
                 dead_.push_back(rank);
                 return {};
             }
-            router_.route(rank, static_cast<std::uint8_t>(i));
+            fabric_->route(rank, static_cast<std::uint8_t>(i));
             return {};
         }
-        if (settings_.allow_ucx || same_host(rank)) {
+        if (settings_.allow_ucx || settings_.allow_verbs || same_host(rank)) {
             return fail(
                 COPPICE_ERR_MISMATCH,
                 "rank {} gave no address for any of the transports ({}) that both ranks have: it was damaged on its "
@@ -314,8 +349,8 @@ class Formation {
         }
         return fail(
             COPPICE_ERR_NO_TRANSPORT,
-            "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow ucx in "
-            "COPPICE_TRANSPORT",
+            "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow ucx or "
+            "verbs in COPPICE_TRANSPORT",
             rank.value, shown(hosts_[rank.value]), transport_names(settings_));
     }
 
@@ -325,7 +360,7 @@ class Formation {
     std::uint64_t deadline_ns_;
     Rank self_;
     std::uint32_t size_;
-    Router router_;
+    std::shared_ptr<Fabric> fabric_;
     transport::ShmTransport* shm_ = nullptr;
     transport::Board* board_ = nullptr;
     std::unique_ptr<transport::Board> board_wrapper_;

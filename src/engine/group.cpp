@@ -1,17 +1,19 @@
-// Starting broadcasts, moving them, and handing payloads to their callers.
+// Starting broadcasts, moving everything that can be moved, and leaving.
 #include "engine/group.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "engine/clock.hpp"
+#include "base/clock.hpp"
 
 namespace coppice::engine {
 namespace {
 
 // How often a polling rank looks at what changes rarely: failure logs, others' counters.
 constexpr std::uint32_t kHousekeepingRounds = 32;
+// Calls that begin a broadcast between two in which things move whether the caller has to wait or not.
+constexpr std::uint32_t kStartsPerProgress = 16;
 // How often it looks whether its own call may be the wrong one.
 constexpr std::uint32_t kDoubtRounds = 256;
 // Room for the control messages of a time without deaths: those of stability, a few sites at a time.
@@ -31,9 +33,19 @@ Group::Group(Parts parts)
       publishing_(board_ != nullptr && members_.ranks_of(members_.own_site()).size() > 1),
       oversubscribed_(parts.local_ranks > parts.cores),
       on_failure_(std::move(parts.on_failure)),
+      agreements_(members_, router_, single_site() && publishing_ ? board_ : nullptr, token_,
+                  {.tree = settings_.agreement_tree}),
+      established_(std::move(parts.established)),
+      claimed_(established_ == nullptr),
+      panel_(parts.panel),
+      cores_(parts.cores),
+      local_ranks_(parts.local_ranks),
       slots_(settings_.window),
       pool_(std::make_unique<Request[]>(std::size_t{2} * settings_.window)),
-      stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()) {
+      stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()),
+      detector_(
+          {.sites = &members_.sites_table(), .period = settings_.heartbeat_period, .bound = settings_.detection_bound},
+          members_.self()) {
     active_.reserve(settings_.window);
     controls_.reserve(kControls);
     logs_read_.resize(members_.ranks_of(members_.own_site()).size(), 0);
@@ -41,17 +53,46 @@ Group::Group(Parts parts)
     free_requests_.reserve(std::size_t{2} * settings_.window);
     for (std::size_t i = std::size_t{2} * settings_.window; i > 0; --i)
         free_requests_.push_back(&pool_[i - 1]);
+    register_lines();
+    router_.fabric()->attach(token_, *this);
+}
+
+// Payloads leave from this rank's lines. A device that cannot register them copies what leaves from there.
+void Group::register_lines() {
+    for (const auto& wire : router_.wires())
+        (void)wire->register_memory(own_lines());
+}
+
+std::span<const std::byte> Group::own_lines() const {
+    if (!publishing_) return private_lines_;
+    const std::byte* const begin = board_->line_memory(Sequence(0));
+    const std::byte* const last = board_->line_memory(Sequence(settings_.window - 1));
+    return {begin, static_cast<std::size_t>(last - begin) + transport::kMaxPayload};
 }
 
 void Group::start_with_failed(std::span<const Rank> dead) {
     for (const Rank rank : dead)
         learn_failure(rank);
-    watch_next_site();
+    if (settings_.detection_bound.value > 0) looked_ns_ = now_ns();
+    progress_detector();
 }
 
 Group::~Group() {
     for (Slot& slot : slots_)
         recycle(slot);
+    Fabric& fabric = *router_.fabric();
+    fabric.detach(*this);
+    if (established_) *established_ = true;
+    if (departs_later_ && board_ != nullptr) board_->depart();
+    if (fabric.users() == 0) return;  // the transports end too
+    for (const auto& wire : router_.wires()) {
+        wire->deregister_memory(own_lines().data());
+        for (const Range& range : registered_)
+            wire->deregister_memory(range.address);
+    }
+    if (board_ == nullptr || fabric.boards() == nullptr) return;
+    fabric.boards()->close_board(panel_);
+    fabric.boards()->make_panel_ready();  // for the next one that is shrunk, which is in more of a hurry
 }
 
 // ---------------------------------------------------------------------------------------------------- starting ---
@@ -64,14 +105,29 @@ bool Group::may_start(Rank root) {
 }
 
 bool Group::has_room(Rank root) {
-    if (fenced_ || root.value >= members_.ranks()) return true;  // that is for start() to say
+    if (fenced_ || revoked_ || root.value >= members_.ranks()) return true;  // that is for start() to say
     if (!may_start(root)) return false;
+    if (publishing_ && root == members_.self()) board_->will_publish(next_);
     const Slot& slot = slot_of(next_);
     return !slot.engaged || slot.sequence == next_ || slot.in_flight == 0;
 }
 
-Result<void> Group::start(const Call& call, Request& request) {
+// Before a broadcast or an agreement: an error where this rank takes part in nothing any more.
+Result<void> Group::look_before_start() {
+    // Whoever finds everything there already never waits, and would not learn of anything.
+    if (++starts_ % kStartsPerProgress == 0) {
+        progress();
+        read_failure_logs();
+        read_revocations();
+    }
+    if (revoked_) return tl::unexpected(revocation());
+    look_whether_fenced();
     if (fenced_) return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
+    return {};
+}
+
+Result<void> Group::start(const Call& call, Request& request) {
+    if (auto takes_part = look_before_start(); !takes_part) return takes_part;
     if (call.root.value >= members_.ranks()) {
         return fail(COPPICE_ERR_OUT_OF_RANGE, "root {} is outside of 0…{}", call.root.value, members_.ranks() - 1);
     }
@@ -93,6 +149,7 @@ Result<void> Group::start(const Call& call, Request& request) {
                     next_.value - settings_.window);
     }
     request.group = this;
+    request.kind = RequestKind::broadcast;
     request.sequence = next_;
     request.root = call.root;
     request.buffer = call.buffer;
@@ -137,8 +194,15 @@ Result<Request*> Group::start_pooled(const Call& call) {
 
 void Group::finish(Request& request) {
     Slot& slot = slot_of(request.sequence);
-    const bool in_slot = slot.engaged && slot.sequence == request.sequence;
-    if (request.state == RequestState::waiting && in_slot) {
+    const bool is_broadcast = request.kind == RequestKind::broadcast;
+    const bool in_slot = is_broadcast && slot.engaged && slot.sequence == request.sequence;
+    if (request.kind == RequestKind::shrink) {
+        if (shrinking_ == &request) shrinking_ = nullptr;
+        request.agreed.reset();
+    } else if (!is_broadcast) {
+        agreements_.forget(request);
+        request.agreed.reset();
+    } else if (request.state == RequestState::waiting && in_slot) {
         slot.request = nullptr;
         stage_what_is_in_place(slot);
         mark_consumed(slot);
@@ -171,7 +235,7 @@ Slot* Group::engage(Sequence sequence, Rank root) {
 
 void Group::recycle(Slot& slot) {
     if (slot.kept != 0) {
-        if (transport::Transport* wire = router_.to(slot.kept_from)) wire->release(slot.kept);
+        if (const Link link = router_.to(slot.kept_from)) link.release(slot.kept);
     }
     slot.engaged = slot.consumed = slot.confirmed = slot.has_payload = false;
     slot.verdict_shown = slot.in_place = slot.notices_sent = false;
@@ -233,152 +297,28 @@ void Group::stage_what_is_in_place(Slot& slot) {
     stage(slot, slot.payload, slot.length);
 }
 
-// ---------------------------------------------------------------------------------------------------- delivery ---
-
-void Group::deliver(Slot& slot) {
-    Request& request = *slot.request;
-    const bool is_root = slot.root == members_.self();
-    stage_what_is_in_place(slot);
-    if (slot.in_place) return;  // it is still leaving
-    request.received = slot.length;
-    if (request.view) {
-        request.payload = slot.payload;
-        complete(slot, COPPICE_OK);
-    } else if (is_root) {
-        complete(slot, COPPICE_OK);
-    } else if (slot.length > request.capacity) {
-        complete(slot, COPPICE_ERR_TRUNCATED,
-                 fmt::format("broadcast {}: rank {} sent {} bytes, the buffer has room for {}", slot.sequence.value,
-                             slot.root.value, slot.length, request.capacity));
-    } else {
-        if (slot.length > 0) std::memcpy(request.buffer, slot.payload, slot.length);
-        complete(slot, COPPICE_OK);
-    }
-}
-
-void Group::complete(Slot& slot, coppice_status_t status, std::string message) {
-    Request& request = *slot.request;
-    slot.request = nullptr;
-    request.status = status;
-    request.state = RequestState::done;
-    if (status != COPPICE_OK) request.message = std::move(message);
-    if (!request.view || status != COPPICE_OK) mark_consumed(slot);
-}
-
-void Group::mark_consumed(Slot& slot) {
-    slot.consumed = true;
-    const std::uint64_t before = consumed_.value;
-    while (true) {
-        const Slot& oldest = slot_of(consumed_);
-        if (consumed_ >= next_ || !oldest.engaged || oldest.sequence != consumed_ || !oldest.consumed) break;
-        consumed_.value += 1;
-    }
-    if (consumed_.value != before && board_ != nullptr) board_->set_consumed(consumed_);
-}
-
-// ------------------------------------------------------------------------------------------ published on a board ---
-
-// Looks for the line of a waiting broadcast where this rank does not speak for its host: at the root, if it lives here,
-// and at whoever speaks for the host. True when the request has ended.
-bool Group::look_for_line(Slot& slot) {
-    if (!publishing_ || slot.request == nullptr) return slot.request == nullptr;
-    transport::PublishedLine line;
-    const bool root_is_here = members_.site_of(slot.root) == members_.own_site();
-    const bool root_is_dead = root_is_here && members_.failed(slot.root);
-    bool found = root_is_here && board_->look(slot.root, slot.sequence, line);
-    if (!found && !(root_is_here && !root_is_dead)) {
-        const auto leader = members_.leader(members_.own_site());
-        found = leader && *leader != members_.self() && board_->look(*leader, slot.sequence, line);
-    }
-    // What is published outlives its writer, and the writer may have been the one that spoke for this host until now.
-    if (!found && !members_.failed_ranks().empty()) found = look_at_failed_mates(slot, line);
-    if (!found) {
-        // One host, and the root's line is not there although the root is dead: nobody has it.
-        if (root_is_dead && single_site()) complete_without_payload(slot, LineKind::root_failed);
-        return slot.request == nullptr;
-    }
-    if (line.root != slot.root.value) {
-        complete_for_other_root(slot, line.root);
-        return true;
-    }
-    if (line.detail != static_cast<std::uint32_t>(LineKind::payload)) {
-        complete_without_payload(slot, static_cast<LineKind>(line.detail));
-    } else {
-        slot.payload = line.payload;
-        slot.length = line.length;
-        slot.has_payload = true;
-        deliver(slot);
-    }
-    return true;
-}
-
-bool Group::look_at_failed_mates(Slot& slot, transport::PublishedLine& line) const {
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        if (members_.failed(mate) && board_->look(mate, slot.sequence, line)) return true;
-    }
-    return false;
-}
-
-void Group::complete_without_payload(Slot& slot, LineKind why) {
-    if (why == LineKind::root_failed) {
-        complete(slot, COPPICE_ERR_ROOT_FAILED,
-                 fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload",
-                             slot.sequence.value, slot.root.value));
-    } else {
-        complete(slot, COPPICE_ERR_PEER_FAILED,
-                 fmt::format("broadcast {}: an ancestor in the tree died and correction {} reaches nobody behind it; "
-                             "choose another correction",
-                             slot.sequence.value, protocol::to_string(plan_.correction)));
-    }
-}
-
-void Group::look_for_lines() {
-    for (Sequence sequence = consumed_; sequence < next_; sequence.value += 1) {
-        Slot& slot = slot_of(sequence);
-        if (slot.request != nullptr && slot.sequence == sequence && !slot.machine) look_for_line(slot);
-    }
-}
-
-// A rank that names another root than the others may wait for somebody who will never publish this broadcast, and who
-// speaks for this host may be somebody else in the others' eyes. Any line of the host shows who is right.
-void Group::look_for_other_roots() {
-    for (Sequence sequence = consumed_; sequence < next_; sequence.value += 1) {
-        Slot& slot = slot_of(sequence);
-        if (slot.sequence != sequence) continue;
-        for (const Rank mate : members_.ranks_of(members_.own_site())) {
-            transport::PublishedLine line;
-            if (slot.request == nullptr || !board_->look(mate, sequence, line) || line.root == slot.root.value)
-                continue;
-            complete_for_other_root(slot, line.root);
-        }
-    }
-}
-
-void Group::complete_for_other_root(Slot& slot, std::uint32_t root) {
-    complete(slot, COPPICE_ERR_MISMATCH,
-             fmt::format("broadcast {}: this rank names root {}, others name root {}", slot.sequence.value,
-                         slot.root.value, root));
-}
-
-bool Group::peek(Request& request) {
-    if (request.state == RequestState::waiting && publishing_) {
-        Slot& slot = slot_of(request.sequence);
-        if (slot.request == &request && !slot.machine) look_for_line(slot);
-    }
-    return request.state == RequestState::done;
-}
-
 // ---------------------------------------------------------------------------------------------------- progress ---
 
 std::size_t Group::progress() {
-    const std::size_t events = router_.poll(*this);
+    const std::size_t events = poll_wires();
+    if (established_ && !*established_) note_established();
+    if (revoked_) {
+        progress_revoked(events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0 || flushing_);
+        return events;
+    }
     if (publishing_) look_for_lines();
     if (!single_site()) {
         if (!stash_.empty()) take_stash();
         if (!active_.empty()) pump_active();
     }
-    if (events > 0 || ++rounds_ % kHousekeepingRounds == 0 || flushing_) {
+    const bool housekeeping = events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0 || flushing_;
+    progress_agreements(housekeeping);
+    if (succession_) progress_succession(housekeeping);
+    if (housekeeping) {
         read_failure_logs();
+        read_departures();
+        read_revocations();
+        progress_detector();
         if (publishing_ && rounds_ % kDoubtRounds == 0) look_for_other_roots();
         if (!departed_peers_.empty()) do_without_the_departed();
         update_stability();
@@ -390,7 +330,7 @@ std::size_t Group::progress() {
 
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
 void Group::tell_failures() {
-    while (!untold_.empty()) {
+    while (claimed_ && !untold_.empty()) {
         const Rank rank = untold_.front();
         untold_.erase(untold_.begin());
         if (on_failure_ && !flushing_) on_failure_(rank);
@@ -402,27 +342,46 @@ bool Group::drained() {
     stability_.flush();
     progress();
     if (fenced_) return true;
+    if (succession_ && succession_->under_way()) return false;  // this rank is counted on
+    if (revoked_) return revocation_is_known();                 // nobody waits for anything else of it
+    // Who leaves a group that not all have made yet could not tell them any more who is in it.
+    const bool agreed = agreements_.drained(established_ && !*established_);
     if (consumed_ != next_) return false;
     // A rank that has left in peace knew that all have everything, so that is settled although its message may be lost.
     const bool settled = std::ranges::any_of(departed_peers_, [this](Rank peer) { return !members_.failed(peer); });
-    return settled || (stable_ >= next_.value && controls_.empty());
+    return settled || (agreed && stable_ >= next_.value && controls_.empty());
 }
 
 void Group::abandon() {
     // Nobody is waited for, so nobody may wait for this rank: it is a failed one from here on.
     if (departed_) return;
     departed_ = true;
-    if (!single_site()) {  // on one host the obituary of the segment says it
-        spread_failure(members_.self(), members_.sites());
+    // Where the transports end with this group, the obituary of the segment says it on this host.
+    if (board_ != nullptr && router_.fabric()->users() > 1) board_->log_failure(members_.self());
+    if (!single_site()) {
+        detector_.give_up();
+        progress_detector();
         flush_controls();
-        router_.poll(*this);
+        router_.poll();
     }
 }
 
 bool Group::depart() {
+    if (router_.fabric()->users() > 1 && !is_settled()) {
+        departs_later_ = true;  // whoever is said to have left is not asked any more
+        return true;
+    }
     if (!departed_ && board_ != nullptr) board_->depart();
     departed_ = true;
-    router_.poll(*this);
+    if (router_.fabric()->users() > 1) {  // the transports stay
+        if (!std::exchange(farewell_said_, true) && !single_site()) {
+            for_neighbours(
+                [this](Rank speaker, std::uint32_t /*site*/) { send_control(speaker, WireKind::left, 0, 0); });
+        }
+        flush_controls();
+        return controls_.empty();
+    }
+    router_.poll();
     bool left = true;
     for (const auto& wire : router_.wires())
         left = wire->leave() && left;
@@ -430,6 +389,8 @@ bool Group::depart() {
 }
 
 std::string Group::waiting_for(const Request& request) const {
+    if (request.kind == RequestKind::agreement) return agreements_.waiting_for(request);
+    if (request.kind == RequestKind::shrink) return succession_->waiting_for();
     const Slot& slot = slot_of(request.sequence);
     const auto acting = members_.acting(members_.own_site(), request.root);
     std::string text =
@@ -438,16 +399,18 @@ std::string Group::waiting_for(const Request& request) const {
         text = fmt::format("broadcast {}: waiting until its messages have left", request.sequence.value);
         if (slot.unsent) {
             const auto to = members_.acting(members_.site_at(slot.unsent->to, slot.root), slot.root);
-            if (to && router_.to(*to) != nullptr) {
-                text += fmt::format("; rank {} takes none over {}", to->value, router_.to(*to)->capabilities().name);
+            if (to && router_.to(*to)) {
+                text += fmt::format("; rank {} takes none over {}", to->value, router_.to(*to).name());
             }
         }
     } else if (acting && *acting != members_.self() && *acting != request.root) {
         text += fmt::format(" from rank {}, which speaks for this host (shm)", acting->value);
-    } else if (const transport::Transport* wire = router_.to(request.root)) {
-        text += fmt::format(" ({})", wire->capabilities().name);
-        if (slot.machine && slot.machine->colored()) text += "; it is here, its correction is still under way";
+    } else if (const Link link = router_.to(request.root)) {
+        text += fmt::format(" ({})", link.name());
+        if (slot.machine && slot.machine.colored()) text += "; it is here, its correction is still under way";
     }
+    const bool waits = request.root != members_.self() && !slot.has_payload && !single_site();
+    if (const std::string doubt = plan_.doubt(); waits && !doubt.empty()) text += "; " + doubt;
     for (const auto& wire : router_.wires()) {
         if (wire->last_error().empty()) continue;
         text += fmt::format("; last trouble of {}: {}", wire->capabilities().name, wire->last_error());
@@ -481,11 +444,24 @@ std::uint64_t Group::refused() const {
     return sum;
 }
 
+int Group::arm() {
+    int descriptor = -1;
+    for (const auto& wire : router_.wires()) {
+        const int armed = wire->arm();
+        if (descriptor < 0) descriptor = armed;
+    }
+    return descriptor;
+}
+
 std::uint32_t Group::connections() const {
-    std::uint64_t sum = 0;
+    return static_cast<std::uint32_t>(counters().connections);
+}
+
+transport::Counters Group::counters() const {
+    transport::Counters sum;
     for (const auto& wire : router_.wires())
-        sum += wire->counters().connections;
-    return static_cast<std::uint32_t>(sum);
+        sum += wire->counters();
+    return sum;
 }
 
 // --------------------------------------------------------------------------------------------- registered memory ---
@@ -504,6 +480,13 @@ Result<void> Group::register_memory(const std::byte* address, std::size_t bytes)
                         static_cast<const void*>(address), range.bytes, static_cast<const void*>(range.address));
         }
     }
+    for (const auto& wire : router_.wires()) {
+        auto known = wire->register_memory({address, bytes});
+        if (known) continue;
+        for (const auto& other : router_.wires())
+            other->deregister_memory(address);
+        return known;
+    }
     registered_.push_back({address, bytes});
     return {};
 }
@@ -519,6 +502,8 @@ Result<void> Group::deregister_memory(const std::byte* address) {
             return fail(COPPICE_ERR_BUSY, "broadcast {} is still leaving from this memory", slot.sequence.value);
         }
     }
+    for (const auto& wire : router_.wires())
+        wire->deregister_memory(address);
     registered_.erase(range);
     return {};
 }

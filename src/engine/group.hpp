@@ -22,14 +22,17 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "engine/agreements.hpp"
+#include "engine/machine.hpp"
 #include "engine/members.hpp"
 #include "engine/request.hpp"
 #include "engine/router.hpp"
 #include "engine/settings.hpp"
 #include "engine/slot.hpp"
 #include "engine/stability.hpp"
+#include "engine/succession.hpp"
 #include "engine/wire.hpp"
-#include "protocol/broadcast.hpp"
+#include "protocol/detector/detector.hpp"
 #include "transport/board.hpp"
 #include "transport/idle.hpp"
 
@@ -48,12 +51,16 @@ class Group final : private transport::Receiver {
         Members members;
         Router router;
         transport::Board* board = nullptr;  // owned by one of the router's transports; null where nobody shares a host
-        std::unique_ptr<transport::Board> board_wrapper;  // around that one, when faults are injected
+        std::unique_ptr<transport::Board> board_wrapper = nullptr;  // around that one, when faults are injected
         std::uint32_t token = 0;
-        protocol::BroadcastPlan plan;   // over sites
+        Plan plan;                      // over sites
         std::uint32_t cores = 1;        // that this process may run on
         std::uint32_t local_ranks = 1;  // of this group on this host
         FailureCallback on_failure;
+        std::uint32_t panel = 0;  // of `board`
+        // Groups that were shrunk: set when everybody alive is known to have made this group, or it is gone here. Then the
+        // group from which it comes is not needed any more.
+        std::shared_ptr<bool> established = nullptr;
     };
     explicit Group(Parts parts);
     Group(const Group&) = delete;
@@ -68,12 +75,41 @@ class Group final : private transport::Receiver {
         bool view = false;
     };
 
-    // False while a start would only be told COPPICE_ERR_BUSY; costs nothing.
+    // False while a start would only be told COPPICE_ERR_BUSY. True: it should follow at once.
     bool has_room(Rank root);
     // Starts a broadcast into `request` (state free), or says why not: COPPICE_ERR_BUSY when the window is full.
     Result<void> start(const Call& call, Request& request);
     // One from the pool. COPPICE_ERR_BUSY when all are in use.
     Result<Request*> start_pooled(const Call& call);
+    // group_agreement.cpp. The same for agreements: has room, starts, starts one from the pool.
+    bool has_room_for_agreement();
+    Result<void> start_agreement(const AgreementCall& call, Request& request);
+    Result<Request*> start_pooled_agreement(const AgreementCall& call);
+    // Takes note of failures for later agreements: all that this rank knows of, or those of `ranks` that it does.
+    void acknowledge_failures();
+    Result<void> acknowledge_failures(std::span<const std::uint32_t> ranks);
+    // The caller has had the end of an agreement; and whom the last such agreement holds to be dead.
+    void note_agreed(const Request& request);
+    const protocol::FailedSet* last_agreed() const { return last_agreed_.get(); }
+
+    // group_revocation.cpp. Ends everything of this group at every member, but leaving it. Idempotent, local.
+    void revoke();
+    bool revoked() const { return revoked_; }
+
+    // group_succession.cpp. Joins the others in making a group of the survivors, or goes on with what an earlier call has left.
+    // COPPICE_ERR_BUSY while another request does. The request ends when the new group is there to be taken.
+    Result<void> start_shrink(Request& request);
+    Result<Request*> start_pooled_shrink(coppice_group_t* old, coppice_group_t** shrunk);
+    // Once, after the end of a shrink. Whoever takes it has it progressed already (it is attached to the context); its callback is
+    // told of all deaths since it was made.
+    std::unique_ptr<Group> take_successor() { return std::move(successor_); }
+    void claim(FailureCallback on_failure);
+
+    // The caller has left this group (drained and departed, or abandoned it). From now on it only answers.
+    void retire();
+    // After that: whether nobody needs its answers, and no transport its memory.
+    bool may_go() const;
+
     // The caller goes away: waiting requests are given up, views released, pooled ones returned to the pool.
     void finish(Request& request);
 
@@ -99,9 +135,18 @@ class Group final : private transport::Receiver {
     std::uint64_t garbage() const;
     std::uint64_t refused() const;
     std::uint32_t connections() const;
+    // What its transports counted, added up.
+    transport::Counters counters() const;
     std::uint32_t requests_in_use() const { return requests_in_use_; }
     // More ranks of this host than cores: waiting loops must yield at once.
     bool oversubscribed() const { return oversubscribed_; }
+    // Something to sleep on, as Transport::arm(): progress once more before sleeping. −1: nothing.
+    int arm();
+    // Ranks of a host publish without waking anybody.
+    std::uint64_t longest_sleep_ns(int descriptor) const {
+        return descriptor < 0 || publishing_ ? transport::Idle::kLongestSleepNs
+                                             : transport::Idle::kLongestWatchedSleepNs;
+    }
     // True when the request has ended; a cheap look before a full progress().
     bool peek(Request& request);
 
@@ -125,16 +170,19 @@ class Group final : private transport::Receiver {
     void look_for_lines();
     bool look_for_line(Slot& slot);
     void complete_without_payload(Slot& slot, LineKind why);
+    Result<void> look_before_start();
     void stage_what_is_in_place(Slot& slot);
     bool look_at_failed_mates(Slot& slot, transport::PublishedLine& line) const;
     void tell_failures();
-    void be_fenced();
+    void end_all(coppice_status_t status, const std::string& why);
     void look_for_other_roots();
     void complete_for_other_root(Slot& slot, std::uint32_t root);
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
+    void register_lines();
+    std::span<const std::byte> own_lines() const;
 
     // group_protocol.cpp: machines and messages
-    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+    bool message(Rank there, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
     bool take(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
               transport::Buffer buffer);
@@ -144,7 +192,7 @@ class Group final : private transport::Receiver {
     void ensure_machine(Slot& slot);
     bool adopt_line(Slot& slot);
     void pump(Slot& slot);
-    bool send(Slot& slot, const protocol::Message& message);
+    bool send(Slot& slot, const Envelope& message);
     void settle(Slot& slot);
     void wake(Slot& slot);
     void pump_active();
@@ -152,15 +200,56 @@ class Group final : private transport::Receiver {
     void flush_controls();
     void take_stash();
 
+    // group_agreement.cpp
+    void agreement_message(Rank from, const WireHeader& header, std::span<const std::byte> body);
+    void learn_from(const protocol::FailedSet& failed);
+    void progress_agreements(bool thoroughly);
+
+    // group_succession.cpp
+    Succession& succession();
+    void succession_message(Rank from, const WireHeader& header, std::span<const std::byte> body);
+    void progress_succession(bool thoroughly);
+    void make_successor(const Heritage& heritage);
+    void end_shrink(coppice_status_t status, std::string message = {});
+    void note_established();
+    bool is_settled() const;
+    void drop_successor();
+
+    // group_revocation.cpp
+    enum class Source : std::uint8_t { message, mate };  // of the news
+    void learn_revocation(Rank revoker, Source source);
+    void spread_revocation();
+    void read_revocations();
+    void revocation_message(Rank from, const WireHeader& header);
+    bool revocation_is_known();
+    void say_on_page(std::uint64_t word);
+    std::uint64_t said_on_page(Rank mate) const;
+    void progress_revoked(bool thoroughly);
+    Error revocation() const;
+
+    // group_detector.cpp: evidence of deaths, told and heard; being fenced
+    std::size_t poll_wires();
+    void look_whether_fenced();
+    bool detector_is_due() const;
+    void progress_detector();
+    void heed_detector();
+    void watch(Rank rank);
+    void detector_message(Rank from, const WireHeader& header);
+    void fenced(Rank by) override;
+    void alive(Rank peer) override;
+    void be_fenced();
+
     // group_failure.cpp: deaths and stability
-    void peer_failed(Rank peer, transport::FailureCause cause) override;
-    void peer_left(Rank peer) override;
+    // Ranks of the fabric, as in message().
+    void peer_failed(Rank there, transport::FailureCause cause) override;
+    void peer_left(Rank there) override;
+    void member_left(Rank rank);
+    void read_departures();
     void learn_failure(Rank rank);
     void own_site_lost(Rank rank, bool was_leader);
     void engage_published();
     void other_site_lost(Rank rank, std::uint32_t site, bool was_leader);
-    void spread_failure(Rank rank, std::uint32_t changed_site);
-    void watch_next_site();
+    void for_neighbours(const std::function<void(Rank speaker, std::uint32_t site)>& tell) const;
     void read_failure_logs();
     void do_without_the_departed();
     void update_stability();
@@ -187,11 +276,24 @@ class Group final : private transport::Receiver {
     Router router_;
     transport::Board* board_;
     std::unique_ptr<transport::Board> board_wrapper_;
-    protocol::BroadcastPlan plan_;
+    Plan plan_;
     std::uint32_t token_;
     bool publishing_;  // this rank shares its site with others
     bool oversubscribed_;
     FailureCallback on_failure_;
+
+    Agreements agreements_;
+    std::shared_ptr<const protocol::FailedSet> last_agreed_;
+
+    std::unique_ptr<Succession> succession_;
+    std::unique_ptr<Group> successor_;  // made, and not taken yet
+    std::vector<std::shared_ptr<bool>> successors_established_;
+    Request* shrinking_ = nullptr;
+    std::shared_ptr<bool> established_;
+    bool claimed_;
+    std::uint32_t panel_;
+    std::uint32_t cores_;
+    std::uint32_t local_ranks_;
 
     std::vector<Slot> slots_;
     std::vector<Slot*> active_;  // whose machines may have something to send, or whose callers wait for them
@@ -206,15 +308,25 @@ class Group final : private transport::Receiver {
     Sequence highest_;  // one past the highest sequence heard of
 
     Stability stability_;
+    protocol::Detector detector_;
+    std::uint64_t looked_ns_ = 0;           // when the wires were polled; kept up where there is a bound of silence
     std::vector<Control> controls_;         // had no room, or were made while polling
     std::deque<Stashed> stash_;             // arrived for a slot whose memory is still on its way out
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this site's ranks seen so far
     std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable
     std::uint32_t rounds_ = 0;
+    std::uint32_t starts_ = 0;
     std::vector<Rank> untold_;  // failures that the caller's callback has yet to hear of
     bool flushing_ = false;
-    bool fenced_ = false;  // the others take this rank for dead
+    bool revoked_ = false;
+    Rank revoker_;
+    std::vector<Rank> unaware_;  // have been told of the revocation, and have not answered
+    std::uint64_t leave_revoked_until_ns_ = 0;
+    bool outside_knows_ = false;  // of the revocation, as far as this rank has to tell it there
+    bool fenced_ = false;         // the others take this rank for dead
     bool departed_ = false;
+    bool departs_later_ = false;
+    bool farewell_said_ = false;
     std::uint64_t garbage_ = 0;
     std::uint64_t refused_ = 0;
     std::vector<Range> registered_;

@@ -5,8 +5,8 @@
 
 namespace coppice::engine {
 
-void Group::peer_failed(Rank peer, transport::FailureCause /*cause*/) {
-    learn_failure(peer);
+void Group::peer_failed(Rank there, transport::FailureCause /*cause*/) {
+    if (const auto rank = router_.own_rank(there)) learn_failure(*rank);
 }
 
 void Group::learn_failure(Rank rank) {
@@ -14,39 +14,31 @@ void Group::learn_failure(Rank rank) {
         be_fenced();
         return;
     }
+    read_revocations();  // what the dead said last
     const std::uint32_t site = members_.site_of(rank);
     const auto leader_before = members_.leader(site);
     if (!members_.fail(rank)) return;
-    if (transport::Transport* wire = router_.to(rank)) wire->fence(rank);
+    detector_.peer_failed(rank);
+    router_.fence(rank);
     if (board_ != nullptr) board_->log_failure(rank);
+    if (!revoked_) agreements_.peer_failed(rank);
+    if (succession_) succession_->peer_failed(rank);
 
     if (site == members_.own_site()) {
         own_site_lost(rank, leader_before == rank);
-    } else {
+    } else if (!revoked_) {
         other_site_lost(rank, site, leader_before == rank);
     }
-    const bool speaker_changed = leader_before == rank;
-    if (speaker_changed) {
-        stability_.site_changed();
-        watch_next_site();
-    }
-    // Where ranks publish, one speaks for all of them to the outside.
-    if (!single_site() && (!publishing_ || members_.is_leader())) {
-        spread_failure(rank, speaker_changed ? site : members_.sites());
-    }
+    if (leader_before == rank) stability_.site_changed();
+    if (revoked_ && (!publishing_ || members_.is_leader())) spread_revocation();  // the dead may have been on the way
     // At a group's end a rank that has left already can't be told from a dead one, and nobody is interested any more.
-    if (on_failure_ && !flushing_) untold_.push_back(rank);
+    if ((on_failure_ || !claimed_) && !flushing_) untold_.push_back(rank);
 }
 
-// The others take this rank for dead: they refuse what it says and do not wait for it, so nothing here can go on.
-void Group::be_fenced() {
-    if (fenced_) return;
-    fenced_ = true;
+void Group::end_all(coppice_status_t status, const std::string& why) {
+    agreements_.give_up(status, why);
     for (Slot& slot : slots_) {
-        if (slot.request == nullptr) continue;
-        complete(slot, COPPICE_ERR_FENCED,
-                 fmt::format("broadcast {}: the others take this rank {} for dead", slot.sequence.value,
-                             members_.self().value));
+        if (slot.request != nullptr) complete(slot, status, fmt::format("broadcast {}: {}", slot.sequence.value, why));
     }
 }
 
@@ -54,13 +46,12 @@ void Group::be_fenced() {
 void Group::own_site_lost(Rank rank, bool was_leader) {
     if (single_site()) return;
     if (was_leader && members_.is_leader()) {
-        // What the dead speaker had told others outlives it: its failures too, for it may have refused the dead's messages;
-        // and what it knew it may not have passed on.
+        // What the dead speaker had told others outlives it: its failures too, for it may have refused the dead's messages.
+        // (What it may not have passed on the detector tells again.)
         read_failure_logs();
         stable_ = std::max(stable_, std::min(board_->stable(rank).value, consumed_.value));
-        for (const Rank dead : members_.failed_ranks())
-            spread_failure(dead, members_.sites());
     }
+    if (revoked_) return;
     if (members_.is_leader()) engage_published();
     for (Slot& slot : slots_) {
         if (!slot.engaged || slot.sequence.value < stable_ || slot.root == members_.self()) continue;
@@ -69,7 +60,7 @@ void Group::own_site_lost(Rank rank, bool was_leader) {
         if (!slot.machine) {
             ensure_machine(slot);
         } else if (slot.root == rank && !slot.has_payload && !adopt_line(slot)) {
-            slot.machine->origin_lost();
+            slot.machine.origin_lost();
         }
     }
 }
@@ -95,46 +86,29 @@ void Group::other_site_lost(Rank rank, std::uint32_t site, bool was_leader) {
         wake(slot);
         const Position position = members_.position_of(site, slot.root);
         if (all_dead) {
-            slot.machine->peer_failed(position);
+            slot.machine.peer_failed(position);
         } else if (was_leader || slot.root == rank) {
-            slot.machine->peer_restarted(position);
+            slot.machine.peer_restarted(position);
         }
     }
 }
 
-// Every rank that learns of a death tells the speakers of the sites at distances ±1, ±2, ±4 …, or of the next live site
-// where that one is dead: so the news is everywhere after O(log P) steps, and at any rate goes round the ring of the living.
-// A site that has a new speaker (changed_site) hears of all deaths, because its predecessor may have taken them to the grave.
-void Group::spread_failure(Rank rank, std::uint32_t changed_site) {
+// Calls `tell` for the speakers of the sites at distances ±1, ±2, ±4 …, or of the next live site where that one is dead: what
+// everybody to whom it is news passes on to them is everywhere after O(log P) steps.
+void Group::for_neighbours(const std::function<void(Rank speaker, std::uint32_t site)>& tell) const {
     const std::uint32_t sites = members_.sites();
     const auto tell_next_from = [&](std::uint32_t distance, bool to_right) {
         for (; distance < sites; ++distance) {
             const std::uint32_t site = (members_.own_site() + (to_right ? distance : sites - distance)) % sites;
             const auto leader = members_.leader(site);
             if (!leader) continue;
-            if (site != changed_site) {
-                send_control(*leader, WireKind::failure_notice, 0, rank.value);
-                return;
-            }
-            for (const Rank dead : members_.failed_ranks())
-                send_control(*leader, WireKind::failure_notice, 0, dead.value);
+            tell(*leader, site);
             return;
         }
     };
     for (std::uint32_t distance = 1; distance < sites; distance *= 2) {
         tell_next_from(distance, true);
         if (2 * distance != sites) tell_next_from(distance, false);
-    }
-}
-
-// Each site's leader keeps a connection to the next live site, so that every death is somebody's to see.
-void Group::watch_next_site() {
-    if (single_site() || !members_.is_leader()) return;
-    for (std::uint32_t step = 1; step < members_.sites(); ++step) {
-        const auto leader = members_.leader((members_.own_site() + step) % members_.sites());
-        if (!leader) continue;
-        if (transport::Transport* wire = router_.to(*leader)) wire->watch(*leader);
-        return;
     }
 }
 
@@ -153,8 +127,29 @@ void Group::read_failure_logs() {
     }
 }
 
-void Group::peer_left(Rank peer) {
+void Group::peer_left(Rank there) {
+    if (const auto rank = router_.own_rank(there)) member_left(*rank);
+}
+
+// Whose process stays in touch for other groups says on its page, or by a message, that it has left this one.
+void Group::read_departures() {
+    if (!publishing_ || !router_.fabric()->is_shared()) return;
+    for (const Rank mate : members_.ranks_of(members_.own_site())) {
+        if (mate != members_.self() && !members_.failed(mate) && board_->departed(mate)) member_left(mate);
+    }
+}
+
+void Group::member_left(Rank peer) {
+    if (std::ranges::find(departed_peers_, peer) != departed_peers_.end()) return;
+    read_revocations();  // what it said last
     departed_peers_.push_back(peer);
+    if (succession_) succession_->peer_failed(peer);
+    detector_.peer_left(peer);
+    if (revoked_) {
+        std::erase(unaware_, peer);
+        return;
+    }
+    agreements_.peer_failed(peer);  // all that it began has been decided: it is not needed for anything but its end
     do_without_the_departed();
 }
 

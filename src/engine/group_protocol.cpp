@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/clock.hpp"
+#include "base/clock.hpp"
 #include "engine/group.hpp"
+#include "protocol/chance.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -14,14 +15,22 @@ constexpr std::size_t kKeepFrom = 512;
 // Messages that wait for their slot's memory; more than W per peer can't come from ranks that keep to the window.
 constexpr std::size_t kStashLimit = 65536;
 
+// For each broadcast of each group.
+constexpr std::uint64_t seed_of(std::uint64_t token, std::uint64_t sequence) {
+    return protocol::mix(token << 32 ^ sequence);
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------------- receiving ---
 
 // Called from within foreign code: nothing may be thrown through it.
-bool Group::message(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+bool Group::message(Rank there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                     transport::Buffer buffer) try {
-    return take(from, bytes, payload, buffer);
+    const auto from = router_.own_rank(there);
+    if (from) return take(*from, bytes, payload, buffer);
+    ++garbage_;
+    return false;
 } catch (const std::bad_alloc&) {
     ++refused_;  // no memory to hold on to it
     return false;
@@ -40,11 +49,21 @@ bool Group::take(Rank from, std::span<const std::byte> bytes, std::span<const st
         ++refused_;
         return false;
     }
+    detector_.heard(from);
+    if (is_succession(header->kind)) {
+        succession_message(from, *header, payload);
+        return false;
+    }
+    if (revoked_ && !is_control(header->kind)) return false;
     if (header->stable > stable_) {
         stability_.learn_stable(header->stable);
         stable_ = header->stable;
     }
-    if (header->kind >= static_cast<std::uint8_t>(WireKind::first_control)) {
+    if (is_agreement(header->kind)) {
+        agreement_message(from, *header, payload);
+        return false;
+    }
+    if (is_control(header->kind)) {
         control_message(from, *header);
         return false;
     }
@@ -54,11 +73,8 @@ bool Group::take(Rank from, std::span<const std::byte> bytes, std::span<const st
 void Group::control_message(Rank from, const WireHeader& header) {
     switch (static_cast<WireKind>(header.kind)) {
         case WireKind::failure_notice:
-            if (header.detail >= members_.ranks()) {
-                ++garbage_;
-                return;
-            }
-            learn_failure(Rank(header.detail));
+        case WireKind::heartbeat:
+            detector_message(from, header);
             return;
         case WireKind::stability_up:
             if (header.detail >= members_.ranks() || header.sequence > stable_ + settings_.window) {
@@ -69,6 +85,15 @@ void Group::control_message(Rank from, const WireHeader& header) {
             return;
         case WireKind::stability_down:
             return;  // its news was in `stable`
+        case WireKind::revocation:
+            revocation_message(from, header);
+            return;
+        case WireKind::left:
+            member_left(from);
+            return;
+        case WireKind::first_agreement:
+        case WireKind::first_succession:
+            return;  // not control
     }
 }
 
@@ -107,18 +132,18 @@ bool Group::protocol_message(Rank from, const WireHeader& header, std::span<cons
     }
     slot->confirmed = true;
     ensure_machine(*slot);
-    const auto kind = static_cast<protocol::MessageKind>(header.kind);
-    const protocol::Message message{.kind = kind,
-                                    .from = members_.position_of(members_.site_of(from), slot->root),
-                                    .to = members_.position_of(members_.own_site(), slot->root),
-                                    .detail = header.detail};
-    if (!slot->machine->receive(message)) {
+    const Envelope envelope{.kind = header.kind,
+                            .from = members_.position_of(members_.site_of(from), slot->root),
+                            .to = members_.position_of(members_.own_site(), slot->root),
+                            .detail = header.detail,
+                            .more = header.more};
+    if (!slot->machine.receive(plan_, envelope)) {
         ++garbage_;
         return false;
     }
     wake(*slot);
     // Nothing leaves before the payload is published: machines are asked for sends between polls only.
-    if (!protocol::carries_payload(kind) || slot->has_payload || !slot->machine->colored()) return false;
+    if (!carries_payload(header.kind) || slot->has_payload || !slot->machine.colored()) return false;
     const bool keep = buffer != 0 && !publishing_ && payload.size() >= kKeepFrom;
     if (keep) {
         slot->payload = payload.data();
@@ -149,11 +174,12 @@ void Group::ensure_machine(Slot& slot) {
     if (slot.machine) return;
     const bool has_payload = slot.has_payload || adopt_line(slot);
     slot.machine.emplace(plan_, members_.position_of(members_.own_site(), slot.root), members_.site_of(slot.root),
-                         members_.failed_sites(), has_payload);
+                         members_.failed_sites(), has_payload, seed_of(token_, slot.sequence.value));
+    if (plan_.is_timed) slot.began_ns = now_ns();
     wake(slot);
     // Publish first: a root of this host that left no line has not told anybody outside either.
     if (!has_payload && members_.site_of(slot.root) == members_.own_site() && members_.failed(slot.root)) {
-        slot.machine->origin_lost();
+        slot.machine.origin_lost();
     }
 }
 
@@ -169,20 +195,20 @@ bool Group::adopt_line(Slot& slot) {
     return false;
 }
 
-// Sends what the machine wants sent, one at a time. Checked correction is paced beyond its first two messages: it
-// decides on each after what has arrived since the one before, and neighbours need time to speak up.
+// Sends what the machine wants sent, one at a time. Checked and failure-proof correction are paced beyond their first two
+// messages: they decide on each after what has arrived since the one before, and neighbours need time to speak up.
 void Group::pump(Slot& slot) {
-    const bool paced = plan_.correction.kind == protocol::CorrectionKind::checked;
+    const bool paced = plan_.is_paced;
     while (true) {
         if (!slot.unsent) {
             const bool wait =
-                paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 && !slot.machine->finished();
+                paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 && !slot.machine.finished();
             if (wait && now_ns() < slot.next_correction_ns) return;
-            slot.unsent = slot.machine->next_send(Nanoseconds(0));
+            slot.unsent = slot.machine.next_send(plan_, Nanoseconds(plan_.is_timed ? now_ns() - slot.began_ns : 0));
             if (!slot.unsent) return;
         }
         if (!send(slot, *slot.unsent)) return;
-        if (paced && protocol::is_correction(slot.unsent->kind)) {
+        if (paced && is_correction(slot.unsent->kind)) {
             ++slot.corrections;
             if (slot.corrections >= 2) slot.next_correction_ns = now_ns() + settings_.correction_gap_ns;
         }
@@ -192,12 +218,13 @@ void Group::pump(Slot& slot) {
 }
 
 // False when the transport has no room: try the same message again later.
-bool Group::send(Slot& slot, const protocol::Message& message) {
+bool Group::send(Slot& slot, const Envelope& message) {
     const auto to = members_.acting(members_.site_at(message.to, slot.root), slot.root);
-    transport::Transport* wire = to ? router_.to(*to) : nullptr;
-    if (wire == nullptr) return true;
-    const bool payload = protocol::carries_payload(message.kind);
-    if (message.kind == protocol::MessageKind::query || message.kind == protocol::MessageKind::denial) {
+    if (!to) return true;
+    const Link link = router_.to(*to);
+    if (!link) return true;
+    const bool payload = carries_payload(message.kind);
+    if (carries_failures(message.kind)) {
         // The verdict about a dead root stands on the receiver knowing what the sender knows.
         if (!slot.notices_sent) {
             for (const Rank dead : members_.failed_ranks())
@@ -208,23 +235,23 @@ bool Group::send(Slot& slot, const protocol::Message& message) {
         if (std::ranges::find(controls_, *to, &Control::to) != controls_.end()) return false;
     }
     const WireHeader header{.token = token_,
-                            .kind = static_cast<std::uint8_t>(message.kind),
+                            .kind = message.kind,
                             .sequence = slot.sequence.value,
                             .stable = stable_,
                             .root = slot.root.value,
                             .detail = message.detail,
-                            .length = payload ? slot.length : 0};
-    const WireBytes bytes = encode(header);
+                            .length = payload ? slot.length : 0,
+                            .more = message.more};
+    const Encoded bytes = encode(header);
     const std::span<const std::byte> body(slot.payload, payload ? slot.length : 0);
-    const transport::SendStatus status = protocol::is_correction(message.kind)
-                                             ? wire->write(*to, bytes, body, &slot.in_flight)
-                                             : wire->send(*to, bytes, body, &slot.in_flight);
+    const transport::SendStatus status = is_correction(message.kind) ? link.write(bytes, body, &slot.in_flight)
+                                                                     : link.send(bytes, body, &slot.in_flight);
     return status != transport::SendStatus::again;
 }
 
 // What the machine's state means for the waiting caller and for the other ranks of this host.
 void Group::settle(Slot& slot) {
-    const protocol::BroadcastResult result = slot.machine->result();
+    const protocol::BroadcastResult result = slot.machine.result();
     if (result == protocol::BroadcastResult::root_failed || result == protocol::BroadcastResult::orphaned) {
         const bool root_failed = result == protocol::BroadcastResult::root_failed;
         if (publishing_ && !slot.verdict_shown) {
@@ -237,7 +264,7 @@ void Group::settle(Slot& slot) {
         }
         return;
     }
-    if (slot.request != nullptr && slot.has_payload && slot.machine->finished() && !slot.unsent) deliver(slot);
+    if (slot.request != nullptr && slot.has_payload && slot.machine.finished() && !slot.unsent) deliver(slot);
 }
 
 // Something has happened to the slot's machine.
@@ -256,7 +283,7 @@ void Group::pump_active() {
             pump(slot);
             settle(slot);
             if (slot.request == nullptr) stage_what_is_in_place(slot);
-            const bool over = slot.machine->finished() && !slot.unsent && slot.request == nullptr && !slot.in_place;
+            const bool over = slot.machine.finished() && !slot.unsent && slot.request == nullptr && !slot.in_place;
             if (!over) {
                 active_[kept++] = &slot;
                 continue;
@@ -281,12 +308,12 @@ void Group::flush_controls() {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
         Control control = controls_[i];
-        transport::Transport* wire = router_.to(control.to);
-        if (wire == nullptr || members_.failed(control.to)) continue;
+        const Link link = router_.to(control.to);
+        if (!link || members_.failed(control.to)) continue;
         control.header.stable = stable_;
         std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
-        const WireBytes bytes = encode(control.header);
-        if (wire->send(control.to, bytes, {}, &in_flight) == transport::SendStatus::again) controls_[kept++] = control;
+        const Encoded bytes = encode(control.header);
+        if (link.send(bytes, {}, &in_flight) == transport::SendStatus::again) controls_[kept++] = control;
     }
     controls_.erase(controls_.begin() + static_cast<std::ptrdiff_t>(kept),
                     controls_.begin() + static_cast<std::ptrdiff_t>(count));

@@ -24,6 +24,7 @@ class Members {
     std::uint32_t sites() const { return sites_.count(); }
     std::uint32_t own_site() const { return own_site_; }
     std::uint32_t site_of(Rank rank) const { return sites_.site_of(rank); }
+    const topology::Sites& sites_table() const { return sites_; }
     std::span<const Rank> ranks_of(std::uint32_t site) const { return sites_.members(site); }
 
     bool failed(Rank rank) const { return failed_[rank.value]; }

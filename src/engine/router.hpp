@@ -1,45 +1,67 @@
-// Which transport reaches whom: the first allowed one per peer, and one place to poll them all.
+// The transports as one group sees them: which one reaches whom, by the group's own numbers.
+//
+// The first group of a fabric has the fabric's numbers. One that was shrunk has its own, dense, in the same order.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "engine/fabric.hpp"
 #include "topology/words.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {
 
-class Router {
+// The way to one rank: a transport, and what it calls that rank. Empty where nothing leads there.
+class Link {
   public:
-    explicit Router(std::uint32_t ranks) : route_(ranks, kNobody) {}
+    Link(transport::Transport* wire, Rank there) : wire_(wire), there_(there) {}
+    explicit operator bool() const { return wire_ != nullptr; }
 
-    // Takes a transport; returns its index for route().
-    std::uint8_t add(std::unique_ptr<transport::Transport> wire) {
-        wires_.push_back(std::move(wire));
-        return static_cast<std::uint8_t>(wires_.size() - 1);
+    transport::SendStatus send(std::span<const std::byte> header, std::span<const std::byte> payload,
+                               std::uint32_t* in_flight) const {
+        return wire_->send(there_, header, payload, in_flight);
     }
-    void route(Rank peer, std::uint8_t index) { route_[peer.value] = index; }
-
-    transport::Transport* to(Rank peer) const {
-        const std::uint8_t index = route_[peer.value];
-        return index == kNobody ? nullptr : wires_[index].get();
+    transport::SendStatus write(std::span<const std::byte> header, std::span<const std::byte> payload,
+                                std::uint32_t* in_flight) const {
+        return wire_->write(there_, header, payload, in_flight);
     }
-    std::span<const std::unique_ptr<transport::Transport>> wires() const { return wires_; }
-
-    std::size_t poll(transport::Receiver& receiver) {
-        std::size_t events = 0;
-        for (const auto& wire : wires_)
-            events += wire->poll(receiver);
-        return events;
-    }
+    void watch() const { wire_->watch(there_); }
+    void probe() const { wire_->probe(there_); }
+    void release(transport::Buffer buffer) const { wire_->release(buffer); }
+    std::string_view name() const { return wire_->capabilities().name; }
 
   private:
-    static constexpr std::uint8_t kNobody = 0xff;
-    std::vector<std::unique_ptr<transport::Transport>> wires_;
-    std::vector<std::uint8_t> route_;
+    transport::Transport* wire_;
+    Rank there_;
+};
+
+class Router {
+  public:
+    explicit Router(std::shared_ptr<Fabric> fabric) : fabric_(std::move(fabric)) {}
+    // For a group of some of the fabric's ranks: there[r] is the fabric's number of the group's rank r, ascending.
+    Router(std::shared_ptr<Fabric> fabric, std::vector<Rank> there);
+
+    Link to(Rank peer) const {
+        const Rank there = fabric_rank(peer);
+        return {fabric_->to(there), there};
+    }
+    Rank fabric_rank(Rank here) const { return there_.empty() ? here : there_[here.value]; }
+    // None for ranks that are no members.
+    std::optional<Rank> own_rank(Rank there) const;
+
+    std::span<const std::unique_ptr<transport::Transport>> wires() const { return fabric_->wires(); }
+    std::size_t poll() const { return fabric_->poll(); }
+    void fence(Rank peer) const { fabric_->fence(fabric_rank(peer)); }
+    const std::shared_ptr<Fabric>& fabric() const { return fabric_; }
+
+  private:
+    std::shared_ptr<Fabric> fabric_;
+    std::vector<Rank> there_;  // empty: the same numbers
 };
 
 }  // namespace coppice::engine

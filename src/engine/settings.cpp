@@ -2,31 +2,63 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <vector>
 
+#include "base/duration.hpp"
 #include "transport/faults.hpp"
 
 namespace coppice::engine {
 namespace {
 
 constexpr std::array kSettings{
-    SettingInfo{"COPPICE_TRANSPORT", "shm,ucx", "transports that may be used; per peer the first that reaches it"},
+    SettingInfo{"COPPICE_TRANSPORT", "shm,ucx",
+                "transports that may be used: shm, verbs, ucx; per peer the first of these that reaches it"},
+    SettingInfo{"COPPICE_ALGORITHM", "tree",
+                "tree; to compare ocg, ccg or fcg:F: gossip with a correction of its own, :R:rounds for its length; "
+                "gos: gossip alone, may leave ranks out; bfb: a tree begun anew around the dead; big: the binomial "
+                "graph"},
     SettingInfo{"COPPICE_TREE", "auto",
                 "auto (star up to 16 positions, then binomial), binomial, kary:K, lame:K, optimal[:O,L], chain or "
                 "star; :inorder to compare"},
     SettingInfo{"COPPICE_CORRECTION", "opportunistic:1",
-                "opportunistic:D, optimized:D, checked, none or ack; :one-directional for the first two"},
+                "opportunistic:D, optimized:D, checked, delayed:NS, failure-proof:F, none or ack; :one-directional "
+                "for the first two; :synchronized for all but the last two"},
+    SettingInfo{"COPPICE_CORRECTION_START", "auto",
+                "when synchronized correction starts, from a broadcast's begin; auto: by the tree, with L = 2us and "
+                "o = 1us"},
     SettingInfo{"COPPICE_HIERARCHY", "host",
                 "host: ranks of a host publish to each other; flat: every rank a position"},
+    SettingInfo{"COPPICE_AGREEMENT_TREE", "auto",
+                "auto (ranks of one host publish, else binary across hosts and star or binary within); to compare "
+                "binary, binomial, kary:K, star, chain, or X/Y across hosts and within them"},
     SettingInfo{"COPPICE_WINDOW", "32", "broadcasts under way at most; a power of two, 2 to 1024"},
     SettingInfo{"COPPICE_START_TIMEOUT", "60s", "how long the creation of a group may take"},
-    SettingInfo{"COPPICE_CORRECTION_GAP", "2us", "pause between checked correction's messages beyond the first two"},
+    SettingInfo{"COPPICE_CORRECTION_GAP", "2us",
+                "pause between messages of checked and failure-proof correction beyond the first two"},
+    SettingInfo{"COPPICE_DETECTION_BOUND", "0",
+                "a rank that is silent for so long is taken for dead; at least 10ms; 0: silence means nothing"},
+    SettingInfo{"COPPICE_HEARTBEAT", "auto",
+                "where there is a bound: how often a rank says that it lives; auto: five times in the bound"},
     SettingInfo{"COPPICE_PROGRESS_THREAD", "0", "1: a thread of the library moves things while the program computes"},
     SettingInfo{"COPPICE_HOST", "", "a name that stands for this host, for simulated hosts; empty: found out"},
     SettingInfo{"COPPICE_UCX_NET_DEVICES", "", "network devices for UCX, as UCX_NET_DEVICES; empty: UCX decides"},
     SettingInfo{"COPPICE_UCX_TLS", "", "transports for UCX, as UCX_TLS; empty: UCX decides"},
+    SettingInfo{"COPPICE_VERBS_DEVICE", "",
+                "RDMA device for verbs, NAME or NAME:PORT; empty: the first that can be used"},
+    SettingInfo{"COPPICE_VERBS_GID_INDEX", "auto",
+                "which entry of the port's GID table; auto: RoCE v2 with an IPv4 address"},
+    SettingInfo{"COPPICE_VERBS_MTU", "auto", "path MTU in bytes at most, 256 to 4096; auto: the port's"},
+    SettingInfo{"COPPICE_VERBS_PORT", "0", "rank r listens at this port plus r, for firewalls; 0: anywhere"},
+    SettingInfo{"COPPICE_VERBS_TIMEOUT", "14", "an answer is waited for 4.096 us times 2 to this, 1 to 31"},
+    SettingInfo{"COPPICE_VERBS_RETRIES", "6", "and asked for again this often before the peer counts as dead, 1 to 7"},
+    SettingInfo{"COPPICE_VERBS_SERVICE_LEVEL", "0", "service level, 0 to 15"},
+    SettingInfo{"COPPICE_VERBS_TRAFFIC_CLASS", "0", "for RoCE: DSCP times 4, plus 2 where ECN is used; 0 to 255"},
+    SettingInfo{"COPPICE_VERBS_MEMORY_WINDOWS", "auto",
+                "auto: where the device has them, a peer's right to write here is bound to its connection; off"},
+    SettingInfo{"COPPICE_VERBS_PROBE", "500ms",
+                "how often a silent peer's memory is read to see that it lives; 0: never"},
+    SettingInfo{"COPPICE_VERBS_CONNECT_TIMEOUT", "60s", "how long a peer may take to answer when it is connected to"},
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, delay:..."},
 };
 
@@ -42,20 +74,69 @@ tl::unexpected<Error> bad_value(const SettingTexts& texts, std::string_view vari
 
 Result<void> parse_transports(const SettingTexts& texts, Settings& settings) {
     std::string_view rest = texts.text("COPPICE_TRANSPORT");
-    settings.allow_shm = settings.allow_ucx = false;
+    settings.allow_shm = settings.allow_verbs = settings.allow_ucx = false;
     while (true) {
         const std::size_t comma = rest.find(',');
         const std::string_view name = rest.substr(0, comma);
         if (name == "shm") {
             settings.allow_shm = true;
+        } else if (name == "verbs") {
+            settings.allow_verbs = true;
         } else if (name == "ucx") {
             settings.allow_ucx = true;
         } else {
-            return bad_value(texts, "COPPICE_TRANSPORT", "a list of shm, ucx");
+            return bad_value(texts, "COPPICE_TRANSPORT", "a list of shm, verbs, ucx");
         }
         if (comma == std::string_view::npos) return {};
         rest.remove_prefix(comma + 1);
     }
+}
+
+// Without a unit, nanoseconds.
+std::optional<std::uint64_t> duration_ns(const SettingTexts& texts, std::string_view variable) {
+    return parse_duration_ns(texts.text(variable), "ns");
+}
+
+// A whole number from `least` to `most`.
+template <class Number>
+Result<void> parse_number(const SettingTexts& texts, std::string_view variable, int least, int most, Number& target) {
+    const std::string& text = texts.text(variable);
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
+        return bad_value(texts, variable, fmt::format("a number from {} to {}", least, most));
+    target = static_cast<Number>(number);
+    return {};
+}
+
+Result<void> parse_verbs(const SettingTexts& texts, transport::VerbsTuning& verbs) {
+    verbs.device = texts.text("COPPICE_VERBS_DEVICE");
+    const auto is_auto = [&](std::string_view variable) { return texts.text(variable) == "auto"; };
+    const auto numbers = [&]() -> Result<void> {
+        if (!is_auto("COPPICE_VERBS_GID_INDEX"))
+            if (auto done = parse_number(texts, "COPPICE_VERBS_GID_INDEX", 0, 65535, verbs.gid_index); !done)
+                return done;
+        if (!is_auto("COPPICE_VERBS_MTU"))
+            if (auto done = parse_number(texts, "COPPICE_VERBS_MTU", 256, 4096, verbs.mtu); !done) return done;
+        if (auto done = parse_number(texts, "COPPICE_VERBS_PORT", 0, 65535, verbs.port); !done) return done;
+        if (auto done = parse_number(texts, "COPPICE_VERBS_TIMEOUT", 1, 31, verbs.timeout); !done) return done;
+        if (auto done = parse_number(texts, "COPPICE_VERBS_RETRIES", 1, 7, verbs.retries); !done) return done;
+        if (auto done = parse_number(texts, "COPPICE_VERBS_SERVICE_LEVEL", 0, 15, verbs.service_level); !done)
+            return done;
+        return parse_number(texts, "COPPICE_VERBS_TRAFFIC_CLASS", 0, 255, verbs.traffic_class);
+    };
+    if (auto done = numbers(); !done) return done;
+    const std::string& windows = texts.text("COPPICE_VERBS_MEMORY_WINDOWS");
+    if (windows != "auto" && windows != "off") return bad_value(texts, "COPPICE_VERBS_MEMORY_WINDOWS", "auto or off");
+    verbs.memory_windows = windows == "auto";
+    const auto probe = duration_ns(texts, "COPPICE_VERBS_PROBE");
+    if (!probe) return bad_value(texts, "COPPICE_VERBS_PROBE", "a time such as 500ms or 2s, or 0");
+    verbs.probe_interval = Nanoseconds(*probe);
+    const auto patience = duration_ns(texts, "COPPICE_VERBS_CONNECT_TIMEOUT");
+    if (!patience || *patience == 0)
+        return bad_value(texts, "COPPICE_VERBS_CONNECT_TIMEOUT", "a time such as 20s or 2m");
+    verbs.connect_timeout = Nanoseconds(*patience);
+    return {};
 }
 
 }  // namespace
@@ -111,22 +192,6 @@ void SettingTexts::override_with(std::string_view variable, std::string_view val
     entries_[index_of(variable)] = {std::string(value), Source::api};
 }
 
-std::optional<std::uint64_t> parse_duration_ns(std::string_view text) {
-    double number = 0;
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || !std::isfinite(number) || number < 0) return std::nullopt;
-    const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-    double scale = 0;
-    if (unit.empty() || unit == "ns") scale = 1;
-    if (unit == "us") scale = 1e3;
-    if (unit == "ms") scale = 1e6;
-    if (unit == "s") scale = 1e9;
-    if (unit == "m" || unit == "min") scale = 60e9;
-    const double nanoseconds = number * scale;
-    if (scale == 0 || nanoseconds > 1e18) return std::nullopt;
-    return static_cast<std::uint64_t>(nanoseconds);
-}
-
 // Up to so many positions a star is no slower than a tree (with L = 2o, 16 ranks: 18 steps against 16 and a correction
 // that starts then), and under it everybody hears from the root itself: nobody depends on another's life, so opportunistic
 // correction has nothing to send.
@@ -137,15 +202,78 @@ topology::TreeSpec Settings::tree_for(std::uint32_t positions) const {
     return {.shape = positions <= kStarUpTo ? topology::TreeShape::star : topology::TreeShape::binomial};
 }
 
-std::string Settings::agreement() const {
-    return fmt::format("tree {}, correction {}, hierarchy {}, window {}", tree ? topology::to_string(*tree) : "auto",
-                       protocol::to_string(correction), hierarchy == Hierarchy::host ? "host" : "flat", window);
+tl::expected<Plan, std::string> Settings::plan_for(std::uint32_t positions) const {
+    if (algorithm.algorithm == Algorithm::gossip) {
+        auto gossip = plan_gossip(algorithm.gossip, positions);
+        if (!gossip) return tl::unexpected(std::move(gossip.error()));
+        return Plan(Algorithm::gossip, *gossip);
+    }
+    auto made = topology::Tree::make(tree_for(positions), positions);
+    if (!made) return tl::unexpected(std::move(made.error()));
+    // What PPoPP'19 takes for real systems, in microseconds.
+    constexpr std::uint64_t kLatencyNs = 2000;
+    constexpr std::uint64_t kOverheadNs = 1000;
+    Nanoseconds start{correction_start_ns.value_or(0)};
+    if (correction.synchronized && !correction_start_ns) {
+        start = protocol::dissemination_end(*made, kLatencyNs, kOverheadNs);
+    }
+    return Plan(algorithm.algorithm, {std::move(*made), correction, start});
 }
+
+std::string Settings::agreement() const {
+    std::string text = fmt::format("algorithm {}, tree {}, correction {}, hierarchy {}, agreement tree {}, window {}",
+                                   to_string(algorithm), tree ? topology::to_string(*tree) : "auto",
+                                   protocol::to_string(correction), hierarchy == Hierarchy::host ? "host" : "flat",
+                                   agreement_tree ? protocol::to_string(*agreement_tree) : "auto", window);
+    // Who beats less often than others listen would be suspected.
+    if (detection_bound.value > 0) {
+        text += fmt::format(", detection bound {} ns, heartbeat {} ns", detection_bound.value, heartbeat_period.value);
+    }
+    return text;
+}
+
+namespace {
+
+// A waiting rank may sleep for 4 ms: a bound that does not leave room for that would make suspects of the living.
+Result<void> parse_detection(const SettingTexts& texts, Settings& settings) {
+    constexpr std::uint64_t kLeastBoundNs = 10'000'000;
+    constexpr std::uint64_t kLeastPeriodNs = 1'000'000;
+    const auto bound = parse_duration_ns(texts.text("COPPICE_DETECTION_BOUND"));
+    if (!bound || (*bound > 0 && *bound < kLeastBoundNs))
+        return bad_value(texts, "COPPICE_DETECTION_BOUND", "0, or a time of at least 10ms such as 500ms or 2s");
+    settings.detection_bound = Nanoseconds(*bound);
+    settings.heartbeat_period = Nanoseconds(*bound / 5);
+    if (texts.text("COPPICE_HEARTBEAT") == "auto") return {};
+    const auto period = parse_duration_ns(texts.text("COPPICE_HEARTBEAT"));
+    if (!period || *period < kLeastPeriodNs || (*bound > 0 && *period > *bound / 2))
+        return bad_value(texts, "COPPICE_HEARTBEAT",
+                         "auto, or a time such as 100ms, of at least 1ms and at most half of COPPICE_DETECTION_BOUND");
+    settings.heartbeat_period = Nanoseconds(*period);
+    return {};
+}
+
+// An algorithm that has a tree or a correction of its own would leave what somebody chose without effect.
+Result<void> check_choices(const SettingTexts& texts, const AlgorithmSpec& algorithm) {
+    if (algorithm.algorithm == Algorithm::tree) return {};
+    for (const std::string_view variable : {"COPPICE_CORRECTION", "COPPICE_TREE"}) {
+        if (texts.source(variable) == Source::default_value) continue;
+        return fail(COPPICE_ERR_CONFIG,
+                    "{} = \"{}\" has no effect with COPPICE_ALGORITHM = \"{}\": leave one of them out", variable,
+                    texts.text(variable), to_string(algorithm));
+    }
+    return {};
+}
+
+}  // namespace
 
 Result<Settings> parse(const SettingTexts& texts) {
     Settings settings;
     if (auto transports = parse_transports(texts, settings); !transports) return tl::unexpected(transports.error());
 
+    const auto algorithm = parse_algorithm(texts.text("COPPICE_ALGORITHM"));
+    if (!algorithm) return bad_value(texts, "COPPICE_ALGORITHM", algorithm.error());
+    settings.algorithm = *algorithm;
+    if (auto choices = check_choices(texts, *algorithm); !choices) return tl::unexpected(choices.error());
     if (texts.text("COPPICE_TREE") != "auto") {
         auto tree = topology::parse_tree(texts.text("COPPICE_TREE"));
         if (!tree) return bad_value(texts, "COPPICE_TREE", "auto, or: " + tree.error());
@@ -155,10 +283,21 @@ Result<Settings> parse(const SettingTexts& texts) {
     auto correction = protocol::parse_correction(texts.text("COPPICE_CORRECTION"));
     if (!correction) return bad_value(texts, "COPPICE_CORRECTION", correction.error());
     settings.correction = *correction;
+    if (texts.text("COPPICE_CORRECTION_START") != "auto") {
+        settings.correction_start_ns = duration_ns(texts, "COPPICE_CORRECTION_START");
+        if (!settings.correction_start_ns)
+            return bad_value(texts, "COPPICE_CORRECTION_START", "auto, or a time such as 50us");
+    }
 
     const std::string& hierarchy = texts.text("COPPICE_HIERARCHY");
     if (hierarchy != "host" && hierarchy != "flat") return bad_value(texts, "COPPICE_HIERARCHY", "host or flat");
     settings.hierarchy = hierarchy == "host" ? Hierarchy::host : Hierarchy::flat;
+
+    if (texts.text("COPPICE_AGREEMENT_TREE") != "auto") {
+        const auto tree = protocol::parse_agreement_tree(texts.text("COPPICE_AGREEMENT_TREE"));
+        if (!tree) return bad_value(texts, "COPPICE_AGREEMENT_TREE", "auto, or: " + tree.error());
+        settings.agreement_tree = *tree;
+    }
 
     const std::string& window = texts.text("COPPICE_WINDOW");
     const auto [end, error] = std::from_chars(window.data(), window.data() + window.size(), settings.window);
@@ -168,12 +307,14 @@ Result<Settings> parse(const SettingTexts& texts) {
         return bad_value(texts, "COPPICE_WINDOW", "a power of two from 2 to 1024");
     }
 
-    const auto start_timeout = parse_duration_ns(texts.text("COPPICE_START_TIMEOUT"));
+    const auto start_timeout = duration_ns(texts, "COPPICE_START_TIMEOUT");
     if (!start_timeout) return bad_value(texts, "COPPICE_START_TIMEOUT", "a time such as 500ms, 20s or 2m");
     settings.start_timeout_ns = *start_timeout;
-    const auto gap = parse_duration_ns(texts.text("COPPICE_CORRECTION_GAP"));
+    const auto gap = duration_ns(texts, "COPPICE_CORRECTION_GAP");
     if (!gap) return bad_value(texts, "COPPICE_CORRECTION_GAP", "a time such as 500ns or 2us");
     settings.correction_gap_ns = *gap;
+
+    if (auto detection = parse_detection(texts, settings); !detection) return tl::unexpected(detection.error());
 
     const std::string& thread = texts.text("COPPICE_PROGRESS_THREAD");
     if (thread != "0" && thread != "1") return bad_value(texts, "COPPICE_PROGRESS_THREAD", "0 or 1");
@@ -183,6 +324,7 @@ Result<Settings> parse(const SettingTexts& texts) {
     if (settings.host.size() > 64) return bad_value(texts, "COPPICE_HOST", "a name of at most 64 characters");
     settings.ucx_net_devices = texts.text("COPPICE_UCX_NET_DEVICES");
     settings.ucx_tls = texts.text("COPPICE_UCX_TLS");
+    if (auto verbs = parse_verbs(texts, settings.verbs); !verbs) return tl::unexpected(verbs.error());
     settings.faults = texts.text("COPPICE_FAULTS");
     if (const auto plan = transport::parse_faults(settings.faults, Rank(0)); !plan) {
         return fail(COPPICE_ERR_CONFIG, "COPPICE_FAULTS: {}", plan.error().message);

@@ -12,8 +12,11 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "engine/machine.hpp"
+#include "protocol/agreement/agreement_tree.hpp"
 #include "protocol/broadcast.hpp"
 #include "topology/tree.hpp"
+#include "transport/verbs/tuning.hpp"
 
 namespace coppice::engine {
 
@@ -56,27 +59,33 @@ enum class Hierarchy : std::uint8_t { host, flat };
 // The parsed values.
 struct Settings {
     bool allow_shm = true;
+    bool allow_verbs = false;
     bool allow_ucx = true;
+    AlgorithmSpec algorithm;
     std::optional<topology::TreeSpec> tree;  // none: chosen by the number of positions
     protocol::CorrectionSpec correction;
+    std::optional<std::uint64_t> correction_start_ns;  // none: chosen by the tree
     Hierarchy hierarchy = Hierarchy::host;
+    std::optional<protocol::AgreementTreeSpec> agreement_tree;  // none: chosen by who shares a host
     std::uint32_t window = 32;
     std::uint64_t start_timeout_ns = 0;
     std::uint64_t correction_gap_ns = 0;
+    Nanoseconds detection_bound{0};   // 0: silence is no evidence
+    Nanoseconds heartbeat_period{0};  // where there is a bound: between two beats
     bool progress_thread = false;
     std::string host;
     std::string ucx_net_devices;
     std::string ucx_tls;
+    transport::VerbsTuning verbs;
     std::string faults;
 
     topology::TreeSpec tree_for(std::uint32_t positions) const;
+    // What the broadcasts of a group of so many positions have in common. Refused in words.
+    tl::expected<Plan, std::string> plan_for(std::uint32_t positions) const;
     // What all ranks of a group must have in common, as text to compare and to show.
     std::string agreement() const;
 };
 
 Result<Settings> parse(const SettingTexts& texts);
-
-// "250us", "20ms", "1.5s", "2m", or a bare number of nanoseconds. None when it is anything else.
-std::optional<std::uint64_t> parse_duration_ns(std::string_view text);
 
 }  // namespace coppice::engine

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "engine/machine.hpp"
 #include "engine/request.hpp"
-#include "protocol/broadcast.hpp"
 #include "topology/words.hpp"
 #include "transport/transport.hpp"
 
@@ -34,9 +34,10 @@ struct Slot {
     Request* request = nullptr;  // waiting for this broadcast
 
     // The protocol, where this rank speaks for its site (or somebody took it for the one that does).
-    std::optional<protocol::Broadcast> machine;
-    std::optional<protocol::Message> unsent;  // pulled, but the transport had no room
-    std::uint32_t corrections = 0;            // sent so far
+    Machine machine;
+    std::optional<Envelope> unsent;  // pulled, but the transport had no room
+    std::uint64_t began_ns = 0;      // timed algorithms: when the machine was made
+    std::uint32_t corrections = 0;   // sent so far
     std::uint64_t next_correction_ns = 0;
 };
 

@@ -1,14 +1,19 @@
 // One broadcast at one member: what comes in, and in which order things go out.
 //
-// A member that is colored sends the payload down the tree, children in send order, and only then takes part
-// in the correction: overlapped correction (PPoPP'19 §3.3), which starts at each member on its own as soon as
-// its tree messages are out. It makes no difference to a member's children who colored it, parent or
-// neighbour.
+// A member that is colored sends the payload down the tree, children in send order, and only then takes part in the
+// correction. Overlapped (PPoPP'19 §3.3), correction starts at each member as soon as its tree messages are out, and it
+// makes no difference to a member's children who colored it, parent or neighbour. Synchronized, it starts everywhere at
+// one time, and who is colored by it sends nothing.
 //
-// Beyond the paper: members that are known to have failed are not sent to; a failure notice lets whoever
-// relied on the dead member go on as if that one had never spoken (forget()); and since each member goes on
-// until it has served its nearest live neighbours, one live colored member is enough for all live members to
-// get the payload once failures are known (docs/corrections.md has the proof).
+// Beyond the paper: members that are known to have failed are not sent to; a failure notice lets whoever relied on the
+// dead member go on as if that one had never spoken (forget()); and since each member goes on until it has served its
+// nearest live neighbours, one live colored member is enough for all live members to get the payload once failures are
+// known (docs/corrections.md has the proof). Synchronized correction needs no synchronized clocks: a tree message that
+// comes after a correction makes its receiver a member colored by the tree after all.
+//
+// Gossip may take the place of the tree; then a member draws its targets, one for each round. What the proofs say of
+// the tree they say of nobody but the root: it starts, and takes part. So with gossip everything is promised that is
+// promised with a tree, and known failures or not, no death can cut anybody off from the dissemination.
 #include "protocol/broadcast.hpp"
 
 #include "topology/ring.hpp"
@@ -18,13 +23,14 @@ namespace coppice::protocol {
 using topology::to_member;
 
 Broadcast::Broadcast(const BroadcastPlan& plan, Position self, std::uint32_t root_member, const FailedSet& failed,
-                     bool has_payload)
+                     bool has_payload, std::uint64_t seed)
     : plan_(&plan),
       failed_(&failed),
       self_(self.value),
       root_member_(root_member),
-      children_(plan.tree.child_count(self)) {
+      children_(plan.gossip.rounds != 0 ? plan.gossip.rounds : plan.tree.child_count(self)) {
     if (has_payload) color_ = Color::from_start;
+    if (gossips()) chance_ = Chance(seed, self.value);
     coordinator_ = self_ == 0;
     if (!failed.empty()) learn_of_failures();
 }
@@ -37,12 +43,36 @@ bool Broadcast::has_correction() const {
     return plan_->correction.kind != CorrectionKind::none && plan_->correction.kind != CorrectionKind::acknowledged;
 }
 
+// Everybody; but in synchronized correction not whom it colors. If failures are known, see docs/corrections.md.
+bool Broadcast::serves_children() const {
+    return !plan_->correction.synchronized || color_ != Color::by_correction;
+}
+
+// Whether a colored member takes part in the correction.
+bool Broadcast::takes_part() const {
+    if (color_ != Color::by_correction && color_ != Color::by_rescue) return true;
+    if (self_ == 0 || root_dead_) return true;
+    switch (plan_->correction.kind) {
+        case CorrectionKind::checked:
+        case CorrectionKind::delayed:
+        case CorrectionKind::failure_proof:
+            return false;
+        default:
+            // Gossip leaves gaps of any length, without a single death.
+            return !plan_->correction.synchronized || gossips() || !failed_->empty();
+    }
+}
+
+// In the tree, if there is one.
+bool Broadcast::is_child_of(Position position, Position parent) const {
+    return !gossips() && plan_->tree.parent(position) == parent;
+}
+
 Message Broadcast::message(MessageKind kind, Position to, std::uint32_t detail) const {
     return Message{kind, Position{self_}, to, detail};
 }
 
-// ---------------------------------------------------------------------------------------------------- events
-// ---
+// ---------------------------------------------------------------------------------------------------- events ---
 
 bool Broadcast::receive(const Message& message) {
     if (message.to.value != self_ || message.from.value == self_) return false;
@@ -64,11 +94,14 @@ bool Broadcast::receive(const Message& message) {
             return receive_denial(message);
         case MessageKind::verdict:
             return receive_verdict(message);
+        case MessageKind::gossip:
+            return receive_gossip(message);
     }
     return false;
 }
 
 bool Broadcast::receive_tree(const Message& message) {
+    if (gossips()) return false;
     const std::optional<Position> parent = plan_->tree.parent(Position{self_});
     if (!parent || *parent != message.from) return false;
     if (given_up_ != BroadcastResult::pending) return false;
@@ -76,7 +109,23 @@ bool Broadcast::receive_tree(const Message& message) {
         ack_due_ = true;
         idle_ = false;
     }
-    if (color_ == Color::uncolored) color(Color::by_tree);
+    const bool comes_late = plan_->correction.synchronized && color_ == Color::by_correction;
+    if (color_ == Color::uncolored || comes_late) color(Color::by_tree);
+    remember_as_colored(message.from);
+    return true;
+}
+
+bool Broadcast::receive_gossip(const Message& message) {
+    if (!gossips() || message.detail == 0 || message.detail > children_) return false;
+    // Gossip alone: others may well go on when this member has given up. Its caller was told: too late.
+    if (given_up_ != BroadcastResult::pending) return !has_correction();
+    if (color_ == Color::uncolored || color_ == Color::by_correction) {
+        color(Color::by_tree);
+        const std::uint32_t left = children_ - message.detail;
+        child_ = plan_->gossip.hop < left ? message.detail + plan_->gossip.hop : children_;
+    } else if (message.detail == children_) {
+        child_ = children_;
+    }
     remember_as_colored(message.from);
     return true;
 }
@@ -88,6 +137,10 @@ bool Broadcast::receive_correction(const Message& message) {
     rely(message.kind, message.from, message.detail);
     hear(message.kind, message.from);
     if (color_ == Color::uncolored) color(Color::by_correction);
+    if (plan_->correction.kind == CorrectionKind::delayed) {
+        if (message.kind == MessageKind::correction_right) owe_stop(message.from);
+        idle_ = false;
+    }
     return true;
 }
 
@@ -124,6 +177,8 @@ void Broadcast::pass_acknowledged() {
 }
 
 void Broadcast::color(Color how) {
+    if (color_ == Color::uncolored) answered_ = 0;
+    if (gossips()) child_ = children_;
     color_ = how;
     idle_ = false;
 }
@@ -150,36 +205,53 @@ void Broadcast::peer_restarted(Position position) {
         return;
     }
     const Position self{self_};
-    const bool is_child = plan_->tree.parent(position) == self;
+    const bool is_child = is_child_of(position, self);
     const bool in_range = topology::distance_right(self, position, processes()) <= right_ ||
                           topology::distance_left(self, position, processes()) <= left_;
     if (!is_child && !in_range) return;
-    child_ = plan_->correction.kind == CorrectionKind::acknowledged ? first_awaited_ : 0;
-    left_ = 0;
-    right_ = 0;
+    if (!gossips()) child_ = plan_->correction.kind == CorrectionKind::acknowledged ? first_awaited_ : 0;
+    forget_sends();
 }
 
-// ----------------------------------------------------------------------------------------------------- sends
-// ---
+// ----------------------------------------------------------------------------------------------------- sends ---
 
-std::optional<Message> Broadcast::next_send(Nanoseconds /*now*/) {
-    if (idle_) return std::nullopt;
-    std::optional<Message> next;
-    if (reply_due_) next = next_reply();
-    if (next) return next;
-    if (color_ != Color::uncolored) {
-        next = next_tree();
-        if (!next && ack_due_) next = next_acknowledgement();
-        if (!next && has_correction()) next = next_correction();
-    } else if (is_asking()) {
-        next = next_query();
+std::optional<Message> Broadcast::next_send(Nanoseconds now) {
+    if (wake_ <= now) {
+        wake_ = kNever;
+        idle_ = false;
     }
-    if (!next && given_up_ != BroadcastResult::pending) next = next_verdict();
-    idle_ = !next;
-    return next;
+    if (idle_) return std::nullopt;
+    if (reply_due_) {
+        if (const std::optional<Message> reply = next_reply()) return reply;
+    }
+    if (color_ != Color::uncolored) {
+        if (disseminates()) {
+            if (const std::optional<Message> next = next_tree()) return next;
+        }
+        if (ack_due_) {
+            if (const std::optional<Message> acknowledgement = next_acknowledgement()) return acknowledgement;
+        }
+        if (has_correction()) {
+            if (const std::optional<Message> correction = next_correction(now)) return correction;
+        }
+    } else if (is_asking()) {
+        if (const std::optional<Message> query = next_query()) return query;
+    }
+    if (given_up_ != BroadcastResult::pending) {
+        if (const std::optional<Message> verdict = next_verdict()) return verdict;
+    }
+    idle_ = true;
+    return std::nullopt;
+}
+
+// Whether next_tree() may have anything to do.
+bool Broadcast::disseminates() const {
+    if (child_ == children_ && !gossips() && plan_->correction.kind != CorrectionKind::acknowledged) return false;
+    return serves_children();
 }
 
 std::optional<Message> Broadcast::next_tree() {
+    if (gossips()) return next_gossip();
     const Position self{self_};
     const bool acknowledged = plan_->correction.kind == CorrectionKind::acknowledged;
     while (child_ < children_) {
@@ -197,28 +269,26 @@ std::optional<Message> Broadcast::next_tree() {
     return std::nullopt;
 }
 
+// Those drawn that are known to have failed are drawn anew, but not for ever.
+std::optional<Message> Broadcast::next_gossip() {
+    constexpr int kDraws = 8;
+    while (child_ < children_ && processes() > 1) {
+        ++child_;
+        for (int i = 0; i < kDraws; ++i) {
+            const std::uint32_t other = chance_.below(processes() - 1);
+            const Position target{other < self_ ? other : other + 1};
+            if (!failed(target)) return message(MessageKind::gossip, target, child_);
+        }
+    }
+    return std::nullopt;
+}
+
 std::optional<Message> Broadcast::next_acknowledgement() {
     if (first_awaited_ < children_) return std::nullopt;
     ack_due_ = false;
     const std::optional<Position> parent = plan_->tree.parent(Position{self_});
     if (!parent || failed(*parent)) return std::nullopt;
     return message(MessageKind::acknowledgement, *parent, 0);
-}
-
-// ---------------------------------------------------------------------------------------------------- status
-// ---
-
-bool Broadcast::colored() const {
-    return color_ != Color::uncolored;
-}
-
-BroadcastResult Broadcast::result() const {
-    return colored() ? BroadcastResult::colored : given_up_;
-}
-
-bool Broadcast::finished() const {
-    if (!idle_ || result() == BroadcastResult::pending) return false;
-    return plan_->correction.kind != CorrectionKind::acknowledged || !colored() || first_awaited_ >= children_;
 }
 
 }  // namespace coppice::protocol

@@ -1,10 +1,10 @@
-// What all corrections share: the memory of who was heard from, and from which side.
+// What all corrections share: when they start, and the memory of who was heard from, and from which side.
 //
-// A correction message that travels to the right comes from somebody on the left. Offsets up to 64 are
-// remembered one by one, so that when the nearest sender dies the next nearest takes its place; of those
-// farther off only the nearest. That memory serves two ends: checked correction stops at the nearest sender
-// (a promise that this one goes on from there), and opportunistic correction does not send to whoever has
-// spoken (proof that it has the payload).
+// A correction message that travels to the right comes from somebody on the left. Offsets up to 64 are remembered one by one,
+// so that when the nearest sender dies the next nearest takes its place; of those farther off only the nearest. That
+// memory serves two ends: checked and delayed correction stop at the nearest sender (a promise that this one goes on from
+// there), and opportunistic correction does not send to whoever has spoken (proof that it has the payload).
+#include <algorithm>
 #include <bit>
 
 #include "protocol/broadcast.hpp"
@@ -23,11 +23,41 @@ std::uint32_t nearest(std::uint64_t heard, std::uint32_t far) {
 
 }  // namespace
 
-std::optional<Message> Broadcast::next_correction() {
-    return plan_->correction.kind == CorrectionKind::checked ? next_checked() : next_opportunistic();
+Nanoseconds dissemination_end(const topology::Tree& tree, std::uint64_t latency, std::uint64_t overhead) {
+    // Parents stand before their children.
+    std::vector<std::uint64_t> colored_at(tree.processes(), 0);
+    std::uint64_t end = 0;
+    for (std::uint32_t position = 0; position < tree.processes(); ++position) {
+        const std::uint32_t children = tree.child_count(Position{position});
+        for (std::uint32_t index = 0; index < children; ++index) {
+            const std::uint64_t at = colored_at[position] + (index + 2) * overhead + latency;
+            colored_at[tree.child(Position{position}, index).value] = at;
+            end = std::max(end, at);
+        }
+    }
+    return Nanoseconds{end};
+}
+
+std::optional<Message> Broadcast::next_correction(Nanoseconds now) {
+    if (!takes_part()) return std::nullopt;
+    if (plan_->correction.synchronized && now < plan_->correction_start) {
+        wake_ = plan_->correction_start;
+        return std::nullopt;
+    }
+    switch (plan_->correction.kind) {
+        case CorrectionKind::checked:
+            return next_checked();
+        case CorrectionKind::delayed:
+            return next_delayed(now);
+        case CorrectionKind::failure_proof:
+            return std::nullopt;  // its owner's
+        default:
+            return next_opportunistic();
+    }
 }
 
 void Broadcast::hear(MessageKind kind, Position from) {
+    if (plan_->correction.kind == CorrectionKind::failure_proof) return;
     const bool from_left = kind == MessageKind::correction_right;
     const Position self{self_};
     const std::uint32_t offset = from_left ? topology::distance_left(self, from, processes())
@@ -36,15 +66,22 @@ void Broadcast::hear(MessageKind kind, Position from) {
         (from_left ? heard_left_ : heard_right_) |= bit(offset);
         return;
     }
-    if (plan_->correction.kind != CorrectionKind::checked) return;
+    if (plan_->correction.kind != CorrectionKind::checked && plan_->correction.kind != CorrectionKind::delayed) return;
     std::uint32_t& far = from_left ? relied_left_ : relied_right_;
     if (far == 0 || offset < far) far = offset;
 }
 
-// Somebody that has the payload and did not say so by a correction message: nobody to rely on, only nobody to
-// send to.
+// Somebody that has the payload and did not say so by a correction message: nobody to rely on, only nobody to send to.
 void Broadcast::remember_as_colored(Position position) {
-    if (!has_correction() || plan_->correction.kind == CorrectionKind::checked) return;
+    switch (plan_->correction.kind) {
+        case CorrectionKind::opportunistic:
+        case CorrectionKind::opportunistic_paper:
+        case CorrectionKind::optimized_opportunistic:
+        case CorrectionKind::optimized_paper:
+            break;
+        default:
+            return;
+    }
     const std::uint32_t offset = topology::distance_left(Position{self_}, position, processes());
     if (offset <= kRemembered) heard_left_ |= bit(offset);
     const std::uint32_t other = processes() - offset;

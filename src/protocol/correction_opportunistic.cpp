@@ -85,7 +85,7 @@ std::optional<Message> Broadcast::next_opportunistic() {
 
 // The root has the payload, and sends it to its children itself while it lives.
 bool Broadcast::served_by_root(Position target) const {
-    return !root_dead_ && (target.value == 0 || plan_->tree.parent(target) == Position{0});
+    return !root_dead_ && (target.value == 0 || is_child_of(target, Position{0}));
 }
 
 bool Broadcast::needless(Position target) const {
@@ -98,7 +98,7 @@ bool Broadcast::needless(Position target) const {
             break;
     }
     if (was_heard(target) || served_by_root(target)) return true;
-    if (target.value > self_ && child_ > 0 && plan_->tree.parent(target) == Position{self_}) return true;
+    if (target.value > self_ && child_ > 0 && is_child_of(target, Position{self_})) return true;
     return plan_->correction.kind == CorrectionKind::optimized_opportunistic && relies_on_others_for(target);
 }
 

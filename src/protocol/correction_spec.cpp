@@ -1,29 +1,37 @@
 // The names of corrections and messages, as people write and read them.
 #include <array>
-#include <charconv>
 
 #include "protocol/broadcast.hpp"
+#include "protocol/failure_proof.hpp"
+#include "topology/number.hpp"
 
 namespace coppice::protocol {
 namespace {
 
+// What may stand behind a name, besides the mode.
+enum class Takes : std::uint8_t { nothing_at_all, nothing, distance, delay, failures };
+
 struct Name {
     std::string_view text;
     CorrectionKind kind;
-    bool takes_distance;
+    Takes takes;
 };
 
-constexpr std::array<Name, 7> kNames{{
-    {"none", CorrectionKind::none, false},
-    {"ack", CorrectionKind::acknowledged, false},
-    {"opportunistic", CorrectionKind::opportunistic, true},
-    {"opportunistic-paper", CorrectionKind::opportunistic_paper, true},
-    {"optimized", CorrectionKind::optimized_opportunistic, true},
-    {"optimized-paper", CorrectionKind::optimized_paper, true},
-    {"checked", CorrectionKind::checked, false},
+constexpr std::array<Name, 9> kNames{{
+    {"none", CorrectionKind::none, Takes::nothing_at_all},
+    {"ack", CorrectionKind::acknowledged, Takes::nothing_at_all},
+    {"opportunistic", CorrectionKind::opportunistic, Takes::distance},
+    {"opportunistic-paper", CorrectionKind::opportunistic_paper, Takes::distance},
+    {"optimized", CorrectionKind::optimized_opportunistic, Takes::distance},
+    {"optimized-paper", CorrectionKind::optimized_paper, Takes::distance},
+    {"checked", CorrectionKind::checked, Takes::nothing},
+    {"delayed", CorrectionKind::delayed, Takes::delay},
+    {"failure-proof", CorrectionKind::failure_proof, Takes::failures},
 }};
 
 constexpr std::string_view kOneDirectional = "one-directional";
+constexpr std::string_view kOverlapped = "overlapped";
+constexpr std::string_view kSynchronized = "synchronized";
 
 tl::unexpected<std::string> refuse(std::string_view text, std::string_view why) {
     std::string sentence = "correction \"";
@@ -34,11 +42,12 @@ tl::unexpected<std::string> refuse(std::string_view text, std::string_view why) 
         first = false;
         sentence.append(known);
     }
+    sentence.append("; all but none and ack also with :overlapped or :synchronized at the end");
     return tl::unexpected<std::string>(std::move(sentence));
 }
 
-// The next part of `rest` up to a colon; `rest` keeps what is behind it. Nothing when no part is left.
-std::optional<std::string_view> next_part(std::optional<std::string_view>& rest) {
+// Takes the next part of `rest` up to a colon; nothing when no part is left.
+std::optional<std::string_view> take_part(std::optional<std::string_view>& rest) {
     if (!rest) return std::nullopt;
     const std::size_t colon = rest->find(':');
     const std::string_view part = rest->substr(0, colon);
@@ -50,13 +59,18 @@ std::optional<std::string_view> next_part(std::optional<std::string_view>& rest)
     return part;
 }
 
-// 1 … kMaxDistance in plain decimal digits.
-std::optional<std::uint32_t> parse_distance(std::string_view text) {
-    if (text.empty() || text.front() < '1' || text.front() > '9') return std::nullopt;
-    std::uint32_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value > kMaxDistance) return std::nullopt;
-    return value;
+// Takes the next part if it is this word.
+bool take_word(std::optional<std::string_view>& rest, std::string_view word) {
+    std::optional<std::string_view> ahead = rest;
+    if (take_part(ahead) != word) return false;
+    rest = ahead;
+    return true;
+}
+
+bool is_number(const std::optional<std::string_view>& rest) {
+    std::optional<std::string_view> ahead = rest;
+    const auto part = take_part(ahead);
+    return part && part != kOneDirectional && part != kOverlapped && part != kSynchronized;
 }
 
 }  // namespace
@@ -67,6 +81,8 @@ const std::vector<std::string_view>& known_corrections() {
                                                      "opportunistic[:D][:one-directional]",
                                                      "optimized[:D][:one-directional]",
                                                      "checked",
+                                                     "delayed:T",
+                                                     "failure-proof[:F[:T]]",
                                                      "opportunistic-paper[:D][:one-directional]",
                                                      "optimized-paper[:D][:one-directional]"};
     return names;
@@ -74,7 +90,7 @@ const std::vector<std::string_view>& known_corrections() {
 
 tl::expected<CorrectionSpec, std::string> parse_correction(std::string_view text) {
     std::optional<std::string_view> rest = text;
-    const std::string_view head = *next_part(rest);
+    const std::string_view head = *take_part(rest);
     const Name* name = nullptr;
     for (const Name& candidate : kNames) {
         if (candidate.text == head) name = &candidate;
@@ -83,21 +99,27 @@ tl::expected<CorrectionSpec, std::string> parse_correction(std::string_view text
 
     CorrectionSpec spec;
     spec.kind = name->kind;
-    std::optional<std::string_view> part = next_part(rest);
-    if (part && !name->takes_distance) return refuse(text, "takes nothing behind its name");
-    if (part && *part != kOneDirectional) {
-        const std::optional<std::uint32_t> distance = parse_distance(*part);
-        if (!distance) {
-            return refuse(text, "needs a distance of 1 to " + std::to_string(kMaxDistance));
-        }
+    if (name->takes == Takes::nothing_at_all && rest) return refuse(text, "takes nothing behind its name");
+    if (name->takes == Takes::delay && !is_number(rest)) return refuse(text, "needs a delay");
+    if (name->takes == Takes::distance && is_number(rest)) {
+        const auto distance = topology::parse_number(*take_part(rest), 1U, kMaxDistance);
+        if (!distance) return refuse(text, "needs a distance of 1 to " + std::to_string(kMaxDistance));
         spec.distance = *distance;
-        part = next_part(rest);
     }
-    if (part) {
-        if (*part != kOneDirectional) return refuse(text, "may only end in \":one-directional\"");
-        spec.one_directional = true;
+    if (name->takes == Takes::failures && is_number(rest)) {
+        const auto failures = topology::parse_number(*take_part(rest), 1U, kMaxFailures);
+        if (!failures) return refuse(text, "needs a number of failures from 1 to " + std::to_string(kMaxFailures));
+        spec.failures = *failures;
     }
-    if (rest) return refuse(text, "has something behind its end");
+    if (name->takes == Takes::delay || (name->takes == Takes::failures && is_number(rest))) {
+        const auto delay = topology::parse_number<std::uint64_t>(*take_part(rest), 1, kMaxDelay);
+        if (!delay) return refuse(text, "needs a delay of 1 to " + std::to_string(kMaxDelay));
+        spec.delay = Nanoseconds{*delay};
+    }
+    if (name->takes == Takes::distance) spec.one_directional = take_word(rest, kOneDirectional);
+    spec.synchronized = take_word(rest, kSynchronized);
+    if (!spec.synchronized) take_word(rest, kOverlapped);
+    if (rest) return refuse(text, "has something behind its end that is not understood");
     return spec;
 }
 
@@ -105,9 +127,12 @@ std::string to_string(const CorrectionSpec& spec) {
     for (const Name& name : kNames) {
         if (name.kind != spec.kind) continue;
         std::string text{name.text};
-        if (!name.takes_distance) return text;
-        text.append(":").append(std::to_string(spec.distance));
+        if (name.takes == Takes::nothing_at_all) return text;
+        if (name.takes == Takes::distance) text.append(":").append(std::to_string(spec.distance));
+        if (name.takes == Takes::failures) text.append(":").append(std::to_string(spec.failures));
+        if (spec.delay.value > 0) text.append(":").append(std::to_string(spec.delay.value));
         if (spec.one_directional) text.append(":").append(kOneDirectional);
+        if (spec.synchronized) text.append(":").append(kSynchronized);
         return text;
     }
     return "unknown";
@@ -131,6 +156,8 @@ std::string_view to_string(MessageKind kind) {
             return "denial";
         case MessageKind::verdict:
             return "verdict";
+        case MessageKind::gossip:
+            return "gossip";
     }
     return "unknown";
 }

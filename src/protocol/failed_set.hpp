@@ -29,7 +29,27 @@ class FailedSet {
     bool empty() const { return count_ == 0; }
     std::span<const Interval> intervals() const { return intervals_; }
 
+    // Whole sets, in time linear in the intervals of both.
+    bool includes(const FailedSet& other) const;
+    // True when anything was added.
+    bool unite(const FailedSet& other);
+    void intersect(const FailedSet& other);
+    void subtract(const FailedSet& other);
+    // Adds an interval that begins beyond the last one; false, and nothing is changed, when it does not.
+    bool append(Interval interval);
+    // Keeps its memory.
+    void clear();
+    // The lowest member that is not in the set.
+    std::uint32_t lowest_absent() const {
+        return intervals_.empty() || intervals_.front().first > 0 ? 0 : intervals_.front().last + 1;
+    }
+
+    bool operator==(const FailedSet& other) const { return intervals_ == other.intervals_; }
+
   private:
+    // Takes `made` as the new content.
+    void take(std::vector<Interval>& made);
+
     // Neither overlapping nor adjacent; ascending.
     std::vector<Interval> intervals_;
     std::uint32_t count_ = 0;
@@ -61,6 +81,88 @@ inline bool FailedSet::contains(std::uint32_t member) const {
     const auto after = std::upper_bound(intervals_.begin(), intervals_.end(), member,
                                         [](std::uint32_t m, const Interval& i) { return m < i.first; });
     return after != intervals_.begin() && member <= std::prev(after)->last;
+}
+
+inline void FailedSet::take(std::vector<Interval>& made) {
+    intervals_.swap(made);
+    count_ = 0;
+    for (const Interval& interval : intervals_)
+        count_ += interval.last - interval.first + 1;
+}
+
+inline void FailedSet::clear() {
+    intervals_.clear();
+    count_ = 0;
+}
+
+inline bool FailedSet::append(Interval interval) {
+    if (interval.first > interval.last) return false;
+    if (!intervals_.empty() && interval.first <= intervals_.back().last) return false;
+    count_ += interval.last - interval.first + 1;
+    if (!intervals_.empty() && intervals_.back().last + 1 == interval.first) {
+        intervals_.back().last = interval.last;
+    } else {
+        intervals_.push_back(interval);
+    }
+    return true;
+}
+
+inline bool FailedSet::includes(const FailedSet& other) const {
+    auto at = intervals_.begin();
+    for (const Interval& interval : other.intervals_) {
+        while (at != intervals_.end() && at->last < interval.first)
+            ++at;
+        if (at == intervals_.end() || at->first > interval.first || at->last < interval.last) return false;
+    }
+    return true;
+}
+
+inline bool FailedSet::unite(const FailedSet& other) {
+    if (includes(other)) return false;
+    std::vector<Interval> made;
+    made.reserve(intervals_.size() + other.intervals_.size());
+    auto a = intervals_.begin();
+    auto b = other.intervals_.begin();
+    while (a != intervals_.end() || b != other.intervals_.end()) {
+        const bool first = b == other.intervals_.end() || (a != intervals_.end() && a->first <= b->first);
+        const Interval next = first ? *a++ : *b++;
+        if (!made.empty() && next.first <= made.back().last + 1) {
+            made.back().last = std::max(made.back().last, next.last);
+        } else {
+            made.push_back(next);
+        }
+    }
+    take(made);
+    return true;
+}
+
+inline void FailedSet::intersect(const FailedSet& other) {
+    std::vector<Interval> made;
+    auto b = other.intervals_.begin();
+    for (const Interval& a : intervals_) {
+        while (b != other.intervals_.end() && b->last < a.first)
+            ++b;
+        for (auto c = b; c != other.intervals_.end() && c->first <= a.last; ++c)
+            made.push_back({std::max(a.first, c->first), std::min(a.last, c->last)});
+    }
+    take(made);
+}
+
+inline void FailedSet::subtract(const FailedSet& other) {
+    if (intervals_.empty() || other.intervals_.empty()) return;
+    std::vector<Interval> made;
+    auto b = other.intervals_.begin();
+    for (const Interval& a : intervals_) {
+        while (b != other.intervals_.end() && b->last < a.first)
+            ++b;
+        std::uint64_t from = a.first;
+        for (auto c = b; c != other.intervals_.end() && c->first <= a.last; ++c) {
+            if (c->first > from) made.push_back({static_cast<std::uint32_t>(from), c->first - 1});
+            from = std::uint64_t{c->last} + 1;
+        }
+        if (from <= a.last) made.push_back({static_cast<std::uint32_t>(from), a.last});
+    }
+    take(made);
 }
 
 }  // namespace coppice::protocol

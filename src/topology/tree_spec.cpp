@@ -1,8 +1,7 @@
 // Names of trees: strict reading, writing, and what can't be made at all.
-#include <charconv>
 #include <numeric>
-#include <system_error>
 
+#include "topology/number.hpp"
 #include "topology/tree.hpp"
 
 namespace coppice::topology {
@@ -33,14 +32,6 @@ std::string quoted(std::string_view text) {
 
 Refusal refuse(std::string_view text, std::string_view why) {
     return Refusal("tree " + quoted(text) + ": " + std::string(why) + "; known trees: " + known_list());
-}
-
-std::optional<std::uint32_t> parse_number(std::string_view text) {
-    if (text.empty() || (text.size() > 1 && text.front() == '0')) return std::nullopt;
-    std::uint32_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return number;
 }
 
 std::optional<TreeShape> parse_shape(std::string_view name) {

@@ -38,6 +38,8 @@ class Board {
     // (so that a line's header and its first bytes can share one cache line).
     // (A payload that landed elsewhere is copied here once, and leaves for other hosts from here.)
     virtual std::byte* line_memory(Sequence sequence) = 0;
+    // Soon something will be published there: its cache line may be fetched from its readers meanwhile. A hint.
+    virtual void will_publish(Sequence sequence) = 0;
     virtual void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) = 0;
     // Copies `payload` into the line and publishes it.
     virtual void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
@@ -60,8 +62,23 @@ class Board {
     virtual std::uint32_t log_length(Rank member) const = 0;
     virtual Rank logged(Rank member, std::uint32_t index) const = 0;
 
+    // A page of page_bytes() for whatever else the ranks of a host tell each other: each member writes its own, the others
+    // read; zeroed at first, aligned to 128 bytes, and it outlives its writer as lines do. What stands in it is the
+    // engine's to say. page(member): nullptr for one that died before it could be mapped (it has written nothing).
+    // publish_word: the release store that makes a message of what was written to the own page before.
+    virtual std::size_t page_bytes() const = 0;
+    virtual std::byte* own_page() = 0;
+    virtual const std::byte* page(Rank member) const = 0;
+    virtual void publish_word(std::atomic<std::uint64_t>& word, std::uint64_t value) {
+        word.store(value, std::memory_order_release);
+    }
+
     // The obituary: false once the member's process is dead, however it died, reaped or not. One cache line read.
     virtual bool alive(Rank member) const = 0;
+
+    // Some rank of this host has fenced this one: it takes it for dead, and may have written again where this rank still reads.
+    // What was copied from the board before this is false was there in time. One cache line read, of this rank's own.
+    virtual bool fenced() const = 0;
 
     // This rank leaves in peace: its obituary is not a failure. departed() stays readable after its end.
     virtual void depart() = 0;

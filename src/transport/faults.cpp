@@ -52,6 +52,13 @@ bool add_fault(std::string_view text, FaultPlan& plan) {
         plan.held.push_back(*peer);
         return true;
     }
+    if (name == "suspect") {
+        const auto of = rank_number(cut(text, ':'));
+        const auto at = number(text);
+        if (!of || !at || *at == 0) return false;
+        plan.suspicions.push_back({*of, *at});
+        return true;
+    }
     return false;
 }
 
@@ -74,8 +81,8 @@ Result<FaultPlan> parse_faults(std::string_view text, Rank self) {
         FaultPlan of_others;
         if (!where || !add_fault(what, *where == self ? plan : of_others))
             return fail(COPPICE_ERR_CONFIG,
-                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, delay:RANK:POLLS and hold:RANK, "
-                        "each optionally with @RANK at its end, separated by commas",
+                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, delay:RANK:POLLS, hold:RANK and "
+                        "suspect:RANK:POLLS, each optionally with @RANK at its end, separated by commas",
                         fault);
     }
     return plan;
@@ -129,6 +136,15 @@ class FaultyTransport::Catcher final : public Receiver {
         link->in.push_back({{}, {}, owner_.polls_ + link->delay, std::nullopt, true});
     }
 
+    // What has been held back is older, but this rank can't be less fenced for it.
+    void fenced(Rank by) override {
+        const Link* const link = owner_.link(by);
+        if (link != nullptr && link->held) return;
+        ++events_;
+        receiver_.fenced(by);
+    }
+    void alive(Rank peer) override { receiver_.alive(peer); }
+
     std::size_t events() const { return events_; }
 
   private:
@@ -139,7 +155,7 @@ class FaultyTransport::Catcher final : public Receiver {
 
 FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan,
                                  std::shared_ptr<MessageCount> count)
-    : count_(std::move(count)), inner_(std::move(inner)) {
+    : count_(std::move(count)), suspicions_(plan.suspicions), inner_(std::move(inner)) {
     for (const FaultPlan::Delay& delay : plan.delays)
         make_link(delay.from).delay = delay.polls;
     for (const Rank peer : plan.held)
@@ -233,6 +249,9 @@ std::size_t FaultyTransport::poll(Receiver& receiver) {
     }
     Catcher catcher(*this, receiver);
     inner_->poll(catcher);
+    for (const FaultPlan::Suspicion& suspicion : suspicions_) {
+        if (suspicion.at_poll == polls_) catcher.peer_failed(suspicion.of, FailureCause::transport_error);
+    }
     return events + catcher.events();
 }
 
@@ -262,6 +281,12 @@ void FaultyBoard::publish_copy(Sequence sequence, std::span<const std::byte> pay
                                std::uint32_t detail) {
     count_->about_to_send();
     inner_.publish_copy(sequence, payload, root, detail);
+    count_->sent();
+}
+
+void FaultyBoard::publish_word(std::atomic<std::uint64_t>& word, std::uint64_t value) {
+    count_->about_to_send();
+    inner_.publish_word(word, value);
     count_->sent();
 }
 

@@ -6,9 +6,10 @@
 //     kill-after:N       SIGKILL to this process right after its N-th message
 //     delay:RANK:POLLS   messages of RANK are delivered that many polls later
 //     hold:RANK          messages to and from RANK are held until let_go(RANK)
+//     suspect:RANK:POLLS RANK is taken for dead at the POLLS-th poll of its transport (from 1), although it lives
 //
 // Each may end in "@RANK": it then holds at that rank only, else at all ranks. What counts as a message is each
-// send() and write() that was accepted, and each publish() on the board.
+// send() and write() that was accepted, and each publish() and publish_word() on the board.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +33,17 @@ struct FaultPlan {
         Rank from;
         std::uint64_t polls = 0;
     };
+    struct Suspicion {
+        Rank of;
+        std::uint64_t at_poll = 0;
+    };
     std::vector<Delay> delays;
     std::vector<Rank> held;
+    std::vector<Suspicion> suspicions;
 
-    bool empty() const { return kill_before == 0 && kill_after == 0 && delays.empty() && held.empty(); }
+    bool empty() const {
+        return kill_before == 0 && kill_after == 0 && delays.empty() && held.empty() && suspicions.empty();
+    }
 };
 
 // What of the setting concerns rank `self`. COPPICE_ERR_CONFIG for anything that is not exactly as described above.
@@ -81,7 +89,10 @@ class FaultyTransport final : public Transport {
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
     std::size_t poll(Receiver& receiver) override;
+    Result<void> register_memory(std::span<const std::byte> memory) override { return inner_->register_memory(memory); }
+    void deregister_memory(const std::byte* begin) override { inner_->deregister_memory(begin); }
     void release(Buffer buffer) override { inner_->release(buffer); }
+    void probe(Rank peer) override { inner_->probe(peer); }
     void fence(Rank peer) override;
     bool leave() override;
 
@@ -121,6 +132,7 @@ class FaultyTransport final : public Transport {
     std::shared_ptr<MessageCount> count_;
     std::uint64_t polls_ = 0;
     std::deque<Link> links_;
+    std::vector<FaultPlan::Suspicion> suspicions_;
     std::unique_ptr<Transport> inner_;  // ends before what it may still refer to
 };
 
@@ -132,6 +144,7 @@ class FaultyBoard final : public Board {
     std::span<const Rank> members() const override { return inner_.members(); }
     std::uint32_t lines() const override { return inner_.lines(); }
     std::byte* line_memory(Sequence sequence) override { return inner_.line_memory(sequence); }
+    void will_publish(Sequence sequence) override { inner_.will_publish(sequence); }
     void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) override;
     void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
                       std::uint32_t detail) override;
@@ -145,7 +158,12 @@ class FaultyBoard final : public Board {
     void log_failure(Rank failed) override { inner_.log_failure(failed); }
     std::uint32_t log_length(Rank member) const override { return inner_.log_length(member); }
     Rank logged(Rank member, std::uint32_t index) const override { return inner_.logged(member, index); }
+    std::size_t page_bytes() const override { return inner_.page_bytes(); }
+    std::byte* own_page() override { return inner_.own_page(); }
+    const std::byte* page(Rank member) const override { return inner_.page(member); }
+    void publish_word(std::atomic<std::uint64_t>& word, std::uint64_t value) override;
     bool alive(Rank member) const override { return inner_.alive(member); }
+    bool fenced() const override { return inner_.fenced(); }
     void depart() override { inner_.depart(); }
     bool departed(Rank member) const override { return inner_.departed(member); }
 

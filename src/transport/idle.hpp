@@ -7,11 +7,14 @@
 // not eat two cores, and nothing waits noticeably for a sleeper.
 #pragma once
 
+#include <poll.h>
 #include <sched.h>
 #include <time.h>
 
 #include <algorithm>
 #include <cstdint>
+
+#include "base/clock.hpp"
 
 namespace coppice::transport {
 
@@ -30,6 +33,8 @@ class Idle {
     static constexpr std::uint64_t kYieldForNs = 5'000'000;
     static constexpr std::uint64_t kShortestSleepNs = 50'000;
     static constexpr std::uint64_t kLongestSleepNs = 500'000;
+    // Where whatever is waited for ends the sleep, but for rare things.
+    static constexpr std::uint64_t kLongestWatchedSleepNs = 4'000'000;
 
     // `oversubscribed`: more ranks on this host than cores for them.
     explicit Idle(bool oversubscribed) : spins_(oversubscribed ? 0 : kSpins) {}
@@ -37,18 +42,22 @@ class Idle {
     // Something happened: the next wait begins from the start.
     void reset() { count_ = 0; }
 
-    // Nothing happened: waits a little, the longer the more often it was called since reset().
-    void pause() {
+    // The next pause() sleeps: now is the time to have a descriptor to wake up by.
+    bool sleeps_next() const { return count_ > spins_ && sleep_ns_ != 0; }
+
+    // Nothing happened: waits a little, the longer the more often it was called since reset(). A sleep ends early when
+    // `descriptor` becomes readable, and may then be longer: `longest_ns`.
+    void pause(int descriptor = -1, std::uint64_t longest_ns = kLongestSleepNs) {
         if (count_ < spins_) {
             ++count_;
             relax_cpu();
             return;
         }
-        give_way();
+        give_way(descriptor, longest_ns);
     }
 
   private:
-    void give_way() {
+    void give_way(int descriptor, std::uint64_t longest_ns) {
         if (count_ == spins_) {
             yielding_since_ns_ = 0;
             sleep_ns_ = 0;
@@ -64,14 +73,12 @@ class Idle {
             return;
         }
         const timespec nap{0, static_cast<long>(sleep_ns_)};
-        nanosleep(&nap, nullptr);
-        sleep_ns_ = std::min(2 * sleep_ns_, kLongestSleepNs);
-    }
-
-    static std::uint64_t now_ns() {
-        timespec now{};
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+        pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0};
+        if (descriptor >= 0)
+            ppoll(&readable, 1, &nap, nullptr);
+        else
+            nanosleep(&nap, nullptr);
+        sleep_ns_ = std::min(2 * sleep_ns_, longest_ns);
     }
 
     std::uint32_t spins_;

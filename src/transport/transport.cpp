@@ -2,6 +2,23 @@
 
 namespace coppice::transport {
 
+Counters& Counters::operator+=(const Counters& other) {
+    sends += other.sends;
+    writes += other.writes;
+    received += other.received;
+    garbage += other.garbage;
+    refused += other.refused;
+    connections += other.connections;
+    doorbells += other.doorbells;
+    work_requests += other.work_requests;
+    signalled += other.signalled;
+    probes += other.probes;
+    busy_polls += other.busy_polls;
+    copies += other.copies;
+    registrations += other.registrations;
+    return *this;
+}
+
 std::string_view to_string(FailureCause cause) {
     switch (cause) {
         case FailureCause::obituary:

@@ -52,6 +52,11 @@ class Receiver {
     // The peer has left in peace (Transport::leave()): nothing of it is to come, and nothing reaches it any more. At most
     // once, and only for peers with an open connection; one that left before it was connected to looks like a dead one.
     virtual void peer_left(Rank /*peer*/) {}
+    // That peer has fenced this rank: it takes it for dead. Told where the wire can, before the connection ends, so that this is
+    // not mistaken for the peer's own death. May come more than once.
+    virtual void fenced(Rank /*by*/) {}
+    // Memory of that peer was read, as probe() asked for: its process lives, whatever it does.
+    virtual void alive(Rank /*peer*/) {}
 
   protected:
     ~Receiver() = default;
@@ -65,6 +70,18 @@ struct Counters {
     std::uint64_t garbage = 0;      // what arrived and was not ours: dropped
     std::uint64_t refused = 0;      // arrived from a fenced peer: dropped
     std::uint64_t connections = 0;  // opened by this side so far
+
+    // What it cost, where the transport drives a device itself (verbs); 0 elsewhere. Of sends and writes alone: what
+    // keeps a connection alive while nothing is said (probes) is counted by itself.
+    std::uint64_t doorbells = 0;      // calls that handed work requests to the device
+    std::uint64_t work_requests = 0;  // handed over with them
+    std::uint64_t signalled = 0;      // of those, with a completion to be told of
+    std::uint64_t probes = 0;         // one-sided reads of a peer's liveness word, each a doorbell of its own
+    std::uint64_t busy_polls = 0;     // polls that found something
+    std::uint64_t copies = 0;         // payloads copied into registered memory before they could leave
+    std::uint64_t registrations = 0;  // memory registered with the device
+
+    Counters& operator+=(const Counters& other);
 };
 
 class Transport {
@@ -100,11 +117,24 @@ class Transport {
     // Delivers what has arrived and moves what is under way. Returns how many events it handed to the receiver.
     virtual std::size_t poll(Receiver& receiver) = 0;
 
+    // For who has waited in vain and wants to sleep: a descriptor that becomes readable when a send arrives, or one of
+    // this side's completes. Poll once more before sleeping on it. One-sided writes and deaths do not show there, so sleep
+    // for a short while only. −1: nothing to sleep on. A system call or two.
+    virtual int arm() { return -1; }
+
+    // Memory that payloads will be sent from often: a transport whose device has to know such memory gets to know it
+    // here, once, and then sends from where it is. It stays mapped until deregistered. Slow; never needed for correctness.
+    virtual Result<void> register_memory(std::span<const std::byte> /*memory*/) { return {}; }
+    virtual void deregister_memory(const std::byte* /*begin*/) {}
+
     // Gives back a kept buffer. Any order, any time; also after the peer has failed.
     virtual void release(Buffer buffer) = 0;
 
+    // Reads a word of the peer's memory, one-sided, if the wire has that and the connection is open; poll() then says alive().
+    virtual void probe(Rank /*peer*/) {}
+
     // From now on nothing of this peer is delivered and its rights to write end where the wire allows that.
-    // Its sends in flight complete. No peer_failed is reported for it.
+    // Its sends in flight complete. No peer_failed is reported for it. The peer is told (Receiver::fenced) by shm and ucx.
     virtual void fence(Rank peer) = 0;
 
     // Tells peers with open connections that this rank leaves in peace, so that they do not report a failure, and

@@ -151,12 +151,12 @@ TEST(Sizes, StructsThatAreTooSmallAreRefusedAndLargerOnesAreNot) {
     coppice_context_t* context = nullptr;
     coppice_context_options_t options = COPPICE_CONTEXT_OPTIONS_INIT;
     for (const std::size_t size : {std::size_t{0}, sizeof options - 1}) {
-        options.size = size;
+        options.struct_size = size;
         expect_error(coppice_context_create(&options, &context), COPPICE_ERR_INVALID_ARGUMENT,
-                     {"options.size", "COPPICE_CONTEXT_OPTIONS_INIT"});
+                     {"options.struct_size", "COPPICE_CONTEXT_OPTIONS_INIT"});
         EXPECT_EQ(context, nullptr);
     }
-    options.size = sizeof options + 64;  // a program built against a later version
+    options.struct_size = sizeof options + 64;  // a program built against a later version
     ASSERT_EQ(coppice_context_create(&options, &context), COPPICE_OK);
 
     coppice_group_t* group = nullptr;
@@ -193,8 +193,9 @@ TEST_F(Alone, RanksAndSizesOutOfRangeAreRefused) {
         std::string word;
     };
     coppice_group_t* other = nullptr;
-    for (const Case& wrong : {Case{0, 0, "size is 0"}, Case{1, 1, "rank 1"}, Case{5, 3, "rank 5"},
-                              Case{UINT32_MAX, 3, "rank 4294967295"}, Case{0, UINT32_MAX, "size 4294967295"}}) {
+    for (const Case& wrong :
+         {Case{0, 0, "size is 0"}, Case{1, 1, "rank 1"}, Case{5, 3, "rank 5"}, Case{UINT32_MAX, 3, "rank 4294967295"},
+          Case{0, UINT32_MAX, "size 4294967295"}, Case{0, 31633, "31632"}}) {
         coppice_group_options_t options = options_alone();
         options.rank = wrong.rank;
         options.size = wrong.size;

@@ -28,6 +28,8 @@ const std::vector<Wrong>& wrong_settings() {
         {"COPPICE_CORRECTION", "opportunistic:-1", kCorrections},
         {"COPPICE_CORRECTION", "checked:2", kCorrections},
         {"COPPICE_HIERARCHY", "steep", {"host", "flat"}},
+        {"COPPICE_AGREEMENT_TREE", "oak", {"binary", "X/Y", "binomial"}},
+        {"COPPICE_AGREEMENT_TREE", "bin/", {"binary", "X/Y", "binomial"}},
         {"COPPICE_WINDOW", "31", {"power of two", "2", "1024"}},
         {"COPPICE_WINDOW", "1", {"power of two"}},
         {"COPPICE_WINDOW", "2048", {"1024"}},
@@ -83,6 +85,8 @@ TEST_F(Alone, OptionsThatDoNotParseAreRefusedWithTheKnownValues) {
             options.correction = wrong.value;
         } else if (name == "COPPICE_HIERARCHY") {
             options.hierarchy = wrong.value;
+        } else if (name == "COPPICE_AGREEMENT_TREE") {
+            options.agreement_tree = wrong.value;
         } else {
             continue;
         }

@@ -62,8 +62,26 @@ TEST(CoppicePerf, AnUnknownTreeListsTheKnownOnesAndExitsWith2) {
 TEST(CoppicePerf, AnUnknownCorrectionListsTheKnownOnesAndExitsWith2) {
     const Outcome outcome = perf("--correction foo");
     EXPECT_EQ(outcome.code, 2) << outcome.text;
-    for (const char* known : {"opportunistic", "optimized", "checked", "none", "ack"}) {
+    for (const char* known : {"opportunistic", "optimized", "checked", "delayed", "failure-proof", "none", "ack"}) {
         EXPECT_TRUE(contains(outcome, known)) << known << " in: " << outcome.text;
+    }
+}
+
+TEST(CoppicePerf, AnUnknownAlgorithmListsTheKnownOnesAndExitsWith2) {
+    const Outcome outcome = perf("--algorithm foo");
+    EXPECT_EQ(outcome.code, 2) << outcome.text;
+    for (const char* known : {"foo", "tree", "ocg", "ccg", "fcg", "gos", "bfb", "big"}) {
+        EXPECT_TRUE(contains(outcome, known)) << known << " in: " << outcome.text;
+    }
+}
+
+TEST(CoppicePerf, WhatAnAlgorithmWouldIgnoreIsRefused) {
+    for (const char* arguments :
+         {"--algorithm ccg --correction checked", "--algorithm bfb --correction checked", "--algorithm ocg --tree star",
+          "--algorithm big --tree star", "--algorithm bfb --tree star"}) {
+        const Outcome outcome = perf(arguments);
+        EXPECT_EQ(outcome.code, 2) << arguments;
+        EXPECT_TRUE(contains(outcome, "has no effect")) << arguments << ": " << outcome.text;
     }
 }
 
@@ -78,6 +96,9 @@ TEST(CoppicePerf, WrongValuesAreNamedAndExitWith2) {
              {"broadcast --timeout never", "--timeout"},
              {"broadcast --dead x", "--dead"},
              {"broadcast --whatever", "--whatever"},
+             {"agree -n 0", "--iters"},
+             {"agree --at 3", "--victims"},
+             {"agree --resident much", "--resident"},
              {"whatever", "whatever"},
          }) {
         const Outcome outcome = perf(arguments);
@@ -148,6 +169,37 @@ TEST(CoppicePerf, WritesItsFiguresAsJson) {
     for (const char* key : {"t_min", "t_max", "t_typical", "t_avg", "t_stdev", "percentile_99", "percentile_99_9"}) {
         EXPECT_GE(line.at("done").at(key), 0) << key;
         EXPECT_GE(line.at("osu").at(key), 0) << key;
+    }
+}
+
+TEST(CoppicePerf, ComparesWhatAgreementsSayAtAllRanks) {
+    const Outcome outcome = ranks(4, "agree -s 24 -n 500");
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_TRUE(contains(outcome, "failure-free")) << outcome.text;
+    EXPECT_TRUE(contains(outcome, "0 of 4 ranks died\n600 agreements at 4 survivors")) << outcome.text;
+    EXPECT_TRUE(contains(outcome, "disagreed 0 wrong 0 lost 0")) << outcome.text;
+}
+
+TEST(CoppicePerf, AgreementsGoOnWithoutTheVictims) {
+    for (const char* hierarchy : {"host", "flat"}) {
+        const std::filesystem::path file =
+            std::filesystem::temp_directory_path() / ("coppice-perf-" + std::to_string(getpid()) + ".json");
+        // Kills of oneself are failures in the launcher's eyes: what the survivors say is what counts.
+        const Outcome outcome = ranks(5, std::string("agree -n 300 --victims 0,3 --at 100 --resident 4M --hierarchy ") +
+                                             hierarchy + " --out_json " + file.string());
+        EXPECT_TRUE(contains(outcome, "2 of 5 ranks died\n400 agreements at 3 survivors")) << outcome.text;
+        EXPECT_TRUE(contains(outcome, "disagreed 0 wrong 0 lost 0")) << outcome.text;
+        std::ifstream stream(file);
+        const nlohmann::json figures = nlohmann::json::parse(stream, nullptr, false);
+        std::filesystem::remove(file);
+        ASSERT_FALSE(figures.is_discarded()) << outcome.text;
+        EXPECT_EQ(figures.at("disagreed"), 0);
+        EXPECT_EQ(figures.at("survivors"), 3);
+        EXPECT_FALSE(figures.at("deaths").empty());
+        std::uint64_t agreements = 0;
+        for (const nlohmann::json& phase : figures.at("phases"))
+            agreements += phase.at("agreements").get<std::uint64_t>();
+        EXPECT_EQ(agreements, 300U);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "base/clock.hpp"
 #include "bootstrap/choose.hpp"
 #include "bootstrap/launcher.hpp"
 

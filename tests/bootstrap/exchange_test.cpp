@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "bootstrap/choose.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/server.hpp"

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "base/duration.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -36,12 +38,32 @@ TEST(Settings, TheEnvironmentBeatsTheDefaultAndTheApiBeatsBoth) {
     EXPECT_EQ(texts.source("COPPICE_TREE"), Source::default_value);
 }
 
+TEST(Settings, HeartbeatsFitIntoTheBoundOfSilenceFiveTimesUnlessSaidOtherwise) {
+    EXPECT_EQ(parse(texts_of({}))->detection_bound, Nanoseconds(0));
+    const auto by_default = parse(texts_of({{"COPPICE_DETECTION_BOUND", "2s"}}));
+    ASSERT_TRUE(by_default) << by_default.error().message;
+    EXPECT_EQ(by_default->detection_bound, Nanoseconds(2'000'000'000));
+    EXPECT_EQ(by_default->heartbeat_period, Nanoseconds(400'000'000));
+    const auto chosen = parse(texts_of({{"COPPICE_DETECTION_BOUND", "2s"}, {"COPPICE_HEARTBEAT", "1s"}}));
+    ASSERT_TRUE(chosen) << chosen.error().message;
+    EXPECT_EQ(chosen->heartbeat_period, Nanoseconds(1'000'000'000));
+    EXPECT_NE(chosen->agreement(), by_default->agreement());
+    EXPECT_FALSE(parse(texts_of({{"COPPICE_DETECTION_BOUND", "2s"}, {"COPPICE_HEARTBEAT", "1100ms"}})));
+}
+
 TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
     const std::map<std::string, std::string> bad{
-        {"COPPICE_TRANSPORT", "shm,smoke"}, {"COPPICE_TREE", "oak"},
-        {"COPPICE_CORRECTION", "red pen"},  {"COPPICE_HIERARCHY", "feudal"},
-        {"COPPICE_WINDOW", "33"},           {"COPPICE_START_TIMEOUT", "soon"},
-        {"COPPICE_CORRECTION_GAP", "-1us"}, {"COPPICE_PROGRESS_THREAD", "yes"},
+        {"COPPICE_TRANSPORT", "shm,smoke"},     {"COPPICE_TREE", "oak"},
+        {"COPPICE_CORRECTION", "red pen"},      {"COPPICE_HIERARCHY", "feudal"},
+        {"COPPICE_AGREEMENT_TREE", "bin/oak"},  {"COPPICE_WINDOW", "33"},
+        {"COPPICE_START_TIMEOUT", "soon"},      {"COPPICE_CORRECTION_GAP", "-1us"},
+        {"COPPICE_DETECTION_BOUND", "5ms"},     {"COPPICE_HEARTBEAT", "never"},
+        {"COPPICE_PROGRESS_THREAD", "yes"},     {"COPPICE_VERBS_GID_INDEX", "-1"},
+        {"COPPICE_VERBS_MTU", "100"},           {"COPPICE_VERBS_PORT", "65536"},
+        {"COPPICE_VERBS_TIMEOUT", "0"},         {"COPPICE_VERBS_RETRIES", "8"},
+        {"COPPICE_VERBS_SERVICE_LEVEL", "16"},  {"COPPICE_VERBS_TRAFFIC_CLASS", "26x"},
+        {"COPPICE_VERBS_MEMORY_WINDOWS", "on"}, {"COPPICE_VERBS_PROBE", "often"},
+        {"COPPICE_VERBS_CONNECT_TIMEOUT", "0"},
     };
     for (const auto& [variable, value] : bad) {
         const auto settings = parse(texts_of({{variable, value}}));
@@ -67,11 +89,14 @@ TEST(Settings, AnUnknownTreeListsTheKnownOnes) {
 }
 
 TEST(Durations, HaveUnits) {
-    EXPECT_EQ(parse_duration_ns("250"), 250U);
+    EXPECT_EQ(parse_duration_ns("250", "ns"), 250U);
+    EXPECT_EQ(parse_duration_ns("250", "s"), 250'000'000'000U);
+    EXPECT_EQ(parse_duration_ns("250"), std::nullopt);
+    EXPECT_EQ(parse_duration_ns("0"), 0U);
     EXPECT_EQ(parse_duration_ns("250us"), 250'000U);
     EXPECT_EQ(parse_duration_ns("1.5s"), 1'500'000'000U);
     EXPECT_EQ(parse_duration_ns("2m"), 120'000'000'000U);
-    for (const char* bad : {"", "s", "1 s", "1h", "-1s", "nan", "inf", "1e300s", "0x10"}) {
+    for (const char* bad : {"", "s", "1 s", "1d", "-1s", "-0", "nan", "inf", "1e300s", "0x10"}) {
         EXPECT_EQ(parse_duration_ns(bad), std::nullopt) << bad;
     }
 }

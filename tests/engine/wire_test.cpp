@@ -28,31 +28,48 @@ TEST(Wire, AHeaderArrivesAsItWasSent) {
 }
 
 TEST(Wire, WhatIsNotOfThisGroupIsRefused) {
-    const WireBytes bytes = encode(tree_message(0));
+    const Encoded whole = encode(tree_message(0));
+    const std::span<const std::byte> bytes = whole;
+    ASSERT_TRUE(decode(bytes, 0, kToken, Epoch(0)));
     EXPECT_FALSE(decode(bytes, 0, kToken + 1, Epoch(0)));
     EXPECT_FALSE(decode(bytes, 0, kToken, Epoch(1)));
     EXPECT_FALSE(decode(bytes, 8, kToken, Epoch(0))) << "the length it names is not the length it has";
-    EXPECT_FALSE(decode(std::span(bytes).first(bytes.size() - 1), 0, kToken, Epoch(0)));
+    EXPECT_FALSE(decode(bytes.first(bytes.size() - 1), 0, kToken, Epoch(0)));
     WireHeader other_version = tree_message(0);
     other_version.version = kWireVersion + 1;
     EXPECT_FALSE(decode(encode(other_version), 0, kToken, Epoch(0)));
+    EXPECT_FALSE(decode(whole.bytes, 0, kToken, Epoch(0))) << "a kind that has nothing more to say says more";
 }
 
 TEST(Wire, OnlyTheKindsThatExistAreTaken) {
     for (unsigned kind = 0; kind < 256; ++kind) {
         WireHeader header = tree_message(0);
         header.kind = static_cast<std::uint8_t>(kind);
-        const bool known = kind < protocol::kMessageKinds || (kind >= 16 && kind <= kLastWireKind);
+        const bool known = kind < protocol::kMessageKinds || (kind >= 16 && kind <= kLastWireKind) ||
+                           (kind >= 32 && kind < 32U + protocol::kAgreementKinds) ||
+                           (kind >= 40 && kind < 40U + protocol::kAgreementKinds) ||
+                           (kind >= 64 && kind < 64U + protocol::kFailureProofKinds) ||
+                           (kind >= 80 && kind < 80U + protocol::kBuntinasKinds) ||
+                           (kind >= 96 && kind < 96U + protocol::kBinomialGraphKinds);
         EXPECT_EQ(decode(encode(header), 0, kToken, Epoch(0)).has_value(), known) << kind;
     }
 }
 
 TEST(Wire, AKindWithoutPayloadMayNotBringOne) {
-    for (const unsigned kind : {5U, 6U, 7U, 16U, 17U, 18U}) {
+    for (const unsigned kind : {5U, 6U, 7U, 16U, 17U, 18U, 69U, 70U, 71U, 81U, 82U, 83U, 97U}) {
         WireHeader header = tree_message(4);
         header.kind =
             static_cast<std::uint8_t>(kind == 5U ? static_cast<unsigned>(protocol::MessageKind::query) : kind);
         EXPECT_FALSE(decode(encode(header), 4, kToken, Epoch(0))) << kind;
+    }
+}
+
+TEST(Wire, MessagesOfAgreementsBringWhatTheirMachineWrote) {
+    for (unsigned kind = 0; kind < protocol::kAgreementKinds; ++kind) {
+        WireHeader header = tree_message(300);
+        header.kind = static_cast<std::uint8_t>(kFirstAgreementKind + kind);
+        EXPECT_TRUE(decode(encode(header), 300, kToken, Epoch(0))) << kind;
+        EXPECT_FALSE(decode(encode(header), 299, kToken, Epoch(0))) << kind;
     }
 }
 

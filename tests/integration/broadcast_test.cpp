@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
+#include <barrier>
 #include <cstring>
 #include <thread>
 
@@ -12,25 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kTimeout = kDeadlineNs;
+const std::uint64_t kTimeout = kDeadlineNs;
 constexpr std::size_t kMaxPayload = 8192;
-
-// The ways in which a group can be laid out on this machine.
-struct Layout {
-    const char* name;
-    std::uint32_t ranks;
-    std::uint32_t hosts;
-    std::map<std::string, std::string> environment;
-
-    JobOptions job() const {
-        JobOptions options;
-        options.ranks = ranks;
-        options.hosts = hosts;
-        options.environment = environment;
-        return options;
-    }
-    friend void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
-};
 
 const std::vector<Layout>& layouts() {
     static const std::vector<Layout> all{
@@ -54,6 +39,32 @@ const std::vector<Layout>& layouts() {
          4,
          1,
          {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "none"}, {"COPPICE_TREE", "chain"}}},
+        {"flat_synchronized",
+         6,
+         1,
+         {{"COPPICE_TREE", "binomial"},
+          {"COPPICE_HIERARCHY", "flat"},
+          {"COPPICE_CORRECTION", "opportunistic:1:synchronized"}}},
+        {"flat_delayed",
+         6,
+         1,
+         {{"COPPICE_TREE", "binomial"}, {"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "delayed:100000"}}},
+        {"flat_failure_proof",
+         7,
+         1,
+         {{"COPPICE_TREE", "binomial"}, {"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "failure-proof:2"}}},
+        {"flat_opportunistic_gossip", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "ocg"}}},
+        {"flat_checked_gossip", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "ccg:3:rounds"}}},
+        {"flat_failure_proof_gossip", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "fcg:1"}}},
+        {"flat_buntinas", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "bfb"}}},
+        {"flat_binomial_graph", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "big"}}},
+        // Gossip alone promises nothing. The root's 200 draws of one in five, whatever the others do, leave somebody out
+        // once in 10^19 broadcasts.
+        {"flat_gossip_alone", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "gos:200:rounds"}}},
+        {"ucx_failure_proof",
+         4,
+         1,
+         {{"COPPICE_TREE", "binomial"}, {"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_CORRECTION", "failure-proof:1"}}},
         {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
         {"ucx_checked",
          4,
@@ -239,6 +250,41 @@ TEST(Broadcast, APayloadLargerThanTheBufferLeavesItUntouched) {
     EXPECT_EQ(job.finish(), "");
 }
 
+// One round of gossip: the root's one message is all there is. Whom it does not reach ends by its deadline, and nobody is
+// held up by it, be it ever so often.
+TEST(Broadcast, WhomGossipAloneLeavesOutEndsByItsDeadlineAndTheGroupGoesOn) {
+    constexpr std::uint64_t kRounds = 12;  // more than the window
+    constexpr std::uint64_t kShort = 50'000'000;
+    JobOptions options{.ranks = 4};
+    options.environment = {
+        {"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "gos:1:rounds"}, {"COPPICE_WINDOW", "4"}};
+    Job job(
+        options,
+        [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            for (std::uint64_t number = 0; number < kRounds; ++number) {
+                std::uint64_t payload = member.rank == 0 ? 1000 + number : 0;
+                coppice_status_t status = COPPICE_ERR_BUSY;
+                while (status == COPPICE_ERR_BUSY) {  // others may be behind
+                    status = coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr,
+                                               member.rank == 0 ? kTimeout : kShort);
+                }
+                if (status == COPPICE_OK) {
+                    COPPICE_CHECK(payload == 1000 + number);
+                    if (member.rank != 0) member.notes[number].fetch_add(1);
+                } else {
+                    COPPICE_CHECK(member.rank != 0 && status == COPPICE_ERR_TIMEOUT);
+                    COPPICE_CHECK(std::string(coppice_last_error()).find("gos") != std::string::npos);
+                }
+            }
+            member.leave();
+        },
+        kRounds);
+    ASSERT_EQ(job.finish(), "");
+    for (std::uint64_t number = 0; number < kRounds; ++number)
+        EXPECT_LE(job.note(number), 1U) << number;
+}
+
 TEST(Broadcast, ADeadlineNamesWhomItWaitedForAndTheGroupGoesOn) {
     Job job({.ranks = 3}, [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
@@ -335,6 +381,91 @@ TEST(Broadcast, ThreadsMayShareAGroupInMultipleMode) {
         for (std::thread& mover : movers)
             mover.join();
         member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Broadcast, TwoThreadsMayWaitAtOnceInMultipleMode) {
+    for (const std::uint32_t hosts : {1U, 2U}) {
+        JobOptions options{.ranks = 4, .hosts = hosts};
+        options.context.thread_mode = COPPICE_THREAD_MULTIPLE;
+        Job job(options, [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            constexpr std::size_t kBytes = 96;
+            constexpr std::uint64_t kPairs = 400;
+            std::array<std::vector<unsigned char>, 2> buffers{std::vector<unsigned char>(kBytes),
+                                                              std::vector<unsigned char>(kBytes)};
+            std::array<coppice_request_t*, 2> requests{};
+            std::barrier begin(3);
+            std::barrier end(3);
+            std::vector<std::thread> waiters;
+            for (std::size_t which = 0; which < 2; ++which) {
+                waiters.emplace_back([&, which] {
+                    for (std::uint64_t pair = 0; pair < kPairs; ++pair) {
+                        begin.arrive_and_wait();
+                        COPPICE_CHECK(coppice_request_wait(requests[which], nullptr, kTimeout) == COPPICE_OK);
+                        end.arrive_and_wait();
+                    }
+                });
+            }
+            for (std::uint64_t pair = 0; pair < kPairs; ++pair) {
+                for (std::size_t which = 0; which < 2; ++which) {
+                    const std::uint64_t number = 2 * pair + which;
+                    const auto root = static_cast<std::uint32_t>(number % member.ranks);
+                    if (root == member.rank) buffers[which] = payload_of(number, root, kBytes);
+                    COPPICE_CHECK(coppice_broadcast_nb(member.group, buffers[which].data(), kBytes, root,
+                                                       &requests[which]) == COPPICE_OK);
+                }
+                begin.arrive_and_wait();
+                end.arrive_and_wait();
+                for (std::size_t which = 0; which < 2; ++which) {
+                    const std::uint64_t number = 2 * pair + which;
+                    const auto root = static_cast<std::uint32_t>(number % member.ranks);
+                    COPPICE_CHECK(buffers[which] == payload_of(number, root, kBytes));
+                    coppice_request_free(requests[which]);
+                }
+            }
+            for (std::thread& waiter : waiters)
+                waiter.join();
+            member.leave();
+        });
+        EXPECT_EQ(job.finish(), "") << hosts << " hosts";
+    }
+}
+
+// A rank that is taken for dead although it lives gets an error from its next call, never a payload that the others do not
+// vouch for; they go on without it.
+TEST(Broadcast, WhoIsTakenForDeadIsToldSoAndTheOthersGoOn) {
+    JobOptions options{.ranks = 4};
+    options.environment = {{"COPPICE_FAULTS", "suspect:2:50@1"}};
+    Job job(options, [](Member& member) {
+        constexpr std::uint64_t kBroadcasts = 3000;
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t number = 0;
+        const auto broadcast = [&] {
+            std::vector<unsigned char> buffer(32);
+            if (member.rank == 0) buffer = payload_of(number, 0, buffer.size());
+            const coppice_status_t status =
+                coppice_broadcast(member.group, buffer.data(), buffer.size(), 0, nullptr, kTimeout);
+            if (status == COPPICE_OK) COPPICE_CHECK(buffer == payload_of(number, 0, buffer.size()));
+            ++number;
+            return status;
+        };
+        if (member.rank != 2) {
+            while (number < kBroadcasts)
+                COPPICE_CHECK(broadcast() == COPPICE_OK);
+            COPPICE_CHECK(member.failed() == std::vector<std::uint32_t>{2});
+            member.leave();
+            return;
+        }
+        coppice_status_t status = COPPICE_OK;
+        while (status == COPPICE_OK && number < kBroadcasts)
+            status = broadcast();
+        COPPICE_CHECK(status == COPPICE_ERR_FENCED);
+        COPPICE_CHECK(std::string(coppice_last_error()).find("rank 2") != std::string::npos);
+        COPPICE_CHECK(broadcast() == COPPICE_ERR_FENCED);
+        coppice_group_destroy(member.group, 0);
+        coppice_context_destroy(member.context);
     });
     EXPECT_EQ(job.finish(), "");
 }

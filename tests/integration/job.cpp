@@ -184,4 +184,14 @@ std::vector<unsigned char> payload_of(std::uint64_t number, std::uint32_t root, 
     return payload;
 }
 
+std::vector<Layout> ways_to_be_connected(std::uint32_t ranks_on_two_hosts) {
+    return {
+        {"one_host", 5, 1, {}},
+        {"flat", 6, 1, {{"COPPICE_HIERARCHY", "flat"}}},
+        {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"two_hosts", ranks_on_two_hosts, 2, {}},
+        {"hosts_of_one_and_two", 5, 3, {}},
+    };
+}
+
 }  // namespace coppice::testing

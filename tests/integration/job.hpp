@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,34 @@ struct JobOptions {
     std::function<void(std::uint32_t rank, std::vector<char>& piece)> tamper{};
     coppice_context_options_t context = COPPICE_CONTEXT_OPTIONS_INIT;
 };
+
+// A way in which a group can be laid out on this machine.
+struct Layout {
+    const char* name;
+    std::uint32_t ranks;
+    std::uint32_t hosts;
+    std::map<std::string, std::string> environment;
+
+    JobOptions job() const {
+        JobOptions options;
+        options.ranks = ranks;
+        options.hosts = hosts;
+        options.environment = environment;
+        return options;
+    }
+    bool uses(const std::string& variable, const std::string& value) const {
+        const auto setting = environment.find(variable);
+        return setting != environment.end() && setting->second == value;
+    }
+    bool uses_ucx() const {
+        const auto transport = environment.find("COPPICE_TRANSPORT");
+        return hosts > 1 || (transport != environment.end() && transport->second == "ucx");
+    }
+    friend void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+};
+
+// One layout of each way in which ranks reach each other; so many ranks where two hosts share them.
+std::vector<Layout> ways_to_be_connected(std::uint32_t ranks_on_two_hosts);
 
 // One rank's side, in its own process. COPPICE_CHECK ends it with exit code 1 and the text.
 class Member {

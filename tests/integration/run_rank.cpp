@@ -2,6 +2,7 @@
 //
 //   run_rank exchange [ROUNDS]   all ranks that live exchange ROUNDS times (default 3); prints "exchanged, dead: N"
 //   run_rank stay                exchanges once, prints "ready", then sleeps until it is ended
+//   run_rank until FILE          sleeps until that file exists, in one process of no children
 //   run_rank tcp                 connects to the interface's address of every rank and hears its number there
 //   run_rank garbage             throws garbage at the launcher, then exchanges once
 #include <arpa/inet.h>
@@ -12,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +21,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "bootstrap/choose.hpp"
 
 namespace {
@@ -37,7 +40,7 @@ Value must(Result<Value> result) {
 }
 
 std::uint64_t deadline() {
-    return bootstrap::now_ns() + 60'000'000'000;
+    return coppice::now_ns() + 60'000'000'000;
 }
 
 std::unique_ptr<bootstrap::Bootstrap> join() {
@@ -76,6 +79,11 @@ void stay() {
     std::fflush(stdout);
     for (;;)
         ::pause();
+}
+
+void until(const char* file) {
+    while (::access(file, F_OK) != 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 // The IPv4 address of the interface that the launcher names.
@@ -165,6 +173,8 @@ int main(int argc, char** argv) {
         exchange(argc > 2 ? std::atoi(argv[2]) : 3);
     } else if (mode == "stay") {
         stay();
+    } else if (mode == "until" && argc > 2) {
+        until(argv[2]);
     } else if (mode == "tcp") {
         tcp();
     } else if (mode == "garbage") {

@@ -32,19 +32,24 @@ def environment():
     return clean
 
 
-def run(*arguments, stdin=subprocess.DEVNULL, **options):
+def run(*arguments, stdin=subprocess.DEVNULL, clean=True, **options):
     """Runs coppice-run to its end; the result has returncode, stdout, stderr."""
     return subprocess.run([RUN, *arguments], stdin=stdin, capture_output=True, text=True, timeout=2 * DEADLINE,
-                          env=environment(), **options)
+                          env=environment() if clean else None, **options)
+
+
+def state_of(pid):
+    """As the kernel writes it: R, S, T, Z …; X when the process is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
 
 
 def alive(pid):
     """False when the process is gone or a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    return state_of(pid) not in "ZX"
 
 
 def processes_with(mark):
@@ -73,14 +78,16 @@ class Running:
     def __init__(self, *arguments):
         Running.number += 1
         self.mark = f"coppice-test-{os.getpid()}-{Running.number}"
-        self.out = tempfile.TemporaryFile("w+")
-        self.err = tempfile.TemporaryFile("w+")
+        # Written by the processes, at the end; read through an opening of its own, so that reading moves nothing for them.
+        self.out = tempfile.NamedTemporaryFile("a")
+        self.err = tempfile.NamedTemporaryFile("a")
         self.process = subprocess.Popen([RUN, *arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
                                         env=environment() | {"TEST_MARK": self.mark}, process_group=0)
 
-    def text(self, file):
-        file.seek(0)
-        return file.read()
+    @staticmethod
+    def text(file):
+        with open(file.name, encoding="utf-8") as reader:
+            return reader.read()
 
     @property
     def stdout(self):
@@ -150,6 +157,8 @@ class Arguments(LauncherTest):
         self.refused("-n", "2", "--kill", "1@-3s", "true", says="is no time")
         self.refused("-n", "2", "--kill", "1@3s+1s", "true", says="is no time")
         self.refused("-n", "2", "--kill", "2@3s", "true", says="outside of 0…1")
+        self.refused("-n", "2", "--kill-host", "1", "true", says="HOST@TIME")
+        self.refused("-n", "4", "--hosts", "2", "--kill-host", "2@3s", "true", says="host 2 is outside of 0…1")
         self.refused("-n", "2", "--stop", "7@3s", "true", says="outside of 0…1")
         self.refused("-n", "2", "--stop", "1@3s+x", "true", says="is no duration")
         self.refused("-n", "2", "--timeout", "soon", "true", says="--timeout")
@@ -228,6 +237,29 @@ class Ranks(LauncherTest):
         result = run("-n", "3", "sh", "-c", script)
         self.assertEqual(sorted(result.stdout.splitlines()), [f"{r}/3 {r}/3 none" for r in range(3)])
 
+    DEVICES = "echo $COPPICE_RANK $COPPICE_HOST $COPPICE_LOCAL_RANK/$COPPICE_LOCAL_SIZE $COPPICE_VERBS_DEVICE " \
+              "$COPPICE_UCX_NET_DEVICES; readlink /proc/self/ns/net"
+
+    def test_devices_stand_for_hosts(self):
+        here = os.readlink("/proc/self/ns/net")
+        expected = sorted(["0 host0 0/2 a a:1", "1 host0 1/2 a a:1", "2 host1 0/1 b b:1"] + [here] * 3)
+        result = run("-n", "3", "--devices", "a,b", "sh", "-c", self.DEVICES)
+        self.assertEqual(sorted(result.stdout.splitlines()), expected, result.stderr)
+        os.environ["COPPICE_RUN_DEVICES"] = "a,b,c"
+        try:
+            result = run("-n", "3", "--hosts", "2", "sh", "-c", self.DEVICES, clean=False)
+            self.assertEqual(sorted(result.stdout.splitlines()), expected, result.stderr)
+            result = run("-n", "1", "sh", "-c", "echo ${COPPICE_HOST-none}", clean=False)
+            self.assertEqual(result.stdout, "none\n")
+        finally:
+            del os.environ["COPPICE_RUN_DEVICES"]
+
+    def test_more_hosts_than_devices_are_refused(self):
+        result = run("-n", "4", "--hosts", "3", "--devices", "a,b", "true")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("only 2 RDMA devices", result.stderr)
+        self.assertEqual(run("-n", "4", "--devices", "a,,b", "true").returncode, 2)
+
     def test_one_session_and_process_group_for_all(self):
         result = run("-n", "3", "python3", "-c", "import os; os.write(1, f'{os.getsid(0)} {os.getpgid(0)}\\n'.encode())",
                      process_group=0)
@@ -292,6 +324,14 @@ class Faults(LauncherTest):
         self.assertRegex(running.stderr, r"^coppice-run: killed rank 2 \(pid \d+\) at 100 ms\n$")
         running.assert_nothing_left()
 
+    def test_a_killed_host_is_all_its_ranks(self):
+        running = self.start("-n", "5", "--hosts", "2", "--kill-host", "1@start+100ms", "sh", "-c",
+                             "[ $COPPICE_RANK -lt 3 ] || sleep 1000")
+        self.assertEqual(running.wait(), 0)
+        for rank in (3, 4):
+            self.assertRegex(running.stderr, rf"killed rank {rank} \(pid \d+\) at 100 ms")
+        self.assertEqual(running.stderr.count("killed rank"), 2)
+
     def test_kills_count_from_the_first_exchange(self):
         # Rank 0 calls when it is told to. The kill at 0 must not come before.
         with tempfile.TemporaryDirectory() as directory:
@@ -340,12 +380,11 @@ class Faults(LauncherTest):
     def test_a_stopped_rank_is_continued_when_all_others_have_ended(self):
         with tempfile.TemporaryDirectory() as directory:
             gate = f"{directory}/gate"
-            running = self.start("-n", "3", "--stop", "1@start+0", "sh", "-c",
-                                 f"while ! [ -e {gate} ]; do sleep 0.01; done")
+            # No shell: one that is stopped while it starts a child waits for that child, and never becomes T.
+            running = self.start("-n", "3", "--stop", "1@start+0", RANK, "until", gate)
             wait_for(lambda: "stopped rank 1" in running.stderr, "the stop")
             pid = re.search(r"stopped rank 1 \(pid (\d+)\)", running.stderr).group(1)
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                self.assertEqual(file.read().rpartition(")")[2].split()[0], "T")
+            wait_for(lambda: state_of(pid) == "T", "the stop to take effect")
             with open(gate, "w", encoding="utf-8"):
                 pass
             self.assertEqual(running.wait(), 0)

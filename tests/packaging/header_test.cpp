@@ -120,6 +120,26 @@ TEST(Header, WhatAnExchangeThrowsComesOutOfCreate) {
     EXPECT_EQ(coppice::Group::try_create(context, options, group), Status::kBootstrap);
 }
 
+TEST(Header, AgreementsGiveNumbersAndBytes) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    const auto [value, agreed] = group.agree(std::int16_t{-3}, coppice::Operation::kMax);
+    EXPECT_EQ(value, -3);
+    EXPECT_TRUE(agreed.acknowledged);
+    EXPECT_TRUE(group.agreed().empty());
+    group.acknowledge_failed();
+    EXPECT_EQ(group.try_acknowledge_failed(std::array{0U}), Status::kInvalidArgument);
+
+    std::array<std::byte, 5> bytes{std::byte{7}};
+    auto request = group.agree_nb(bytes, {.operation = coppice::Operation::kOr});
+    EXPECT_EQ(request.wait(60s), bytes.size());
+    EXPECT_EQ(bytes[0], std::byte{7});
+    std::array<std::byte, 300> many{};
+    EXPECT_EQ(group.try_agree(many), Status::kTooLarge);
+    EXPECT_EQ(group.try_agree(bytes, {.operation = coppice::Operation::kMin, .type = coppice::Type::kInt64}),
+              Status::kInvalidArgument);
+}
+
 TEST(Header, LeavingEmptiesTheGroup) {
     auto context = coppice::Context::create();
     auto group = coppice::Group::create(context, alone());

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "allocation_counter.hpp"
+#include "support/allocations.hpp"
 
 namespace coppice::protocol {
 namespace {
@@ -24,22 +24,53 @@ std::vector<Message> drain(Broadcast& machine) {
 TEST(CorrectionNames, AreReadAndWritten) {
     for (const char* name :
          {"none", "ack", "checked", "opportunistic:1", "opportunistic:7:one-directional", "optimized:4",
-          "optimized-paper:3", "opportunistic-paper:2:one-directional", "opportunistic:1048576"}) {
+          "optimized-paper:3", "opportunistic-paper:2:one-directional", "opportunistic:1048576", "checked:synchronized",
+          "opportunistic:2:synchronized", "optimized:3:one-directional:synchronized", "delayed:5",
+          "delayed:3600000000000:synchronized", "failure-proof:1", "failure-proof:4:synchronized",
+          "failure-proof:2:5000"}) {
         const auto spec = parse_correction(name);
         ASSERT_TRUE(spec) << name;
         EXPECT_EQ(to_string(*spec), name);
     }
     EXPECT_EQ(parse_correction("optimized")->distance, 1U);
+    EXPECT_EQ(*parse_correction("checked:overlapped"), *parse_correction("checked"));
+    EXPECT_EQ(parse_correction("failure-proof:synchronized")->failures, 1U);
     EXPECT_EQ(*parse_correction("opportunistic:one-directional"),
               (CorrectionSpec{CorrectionKind::opportunistic, 1, true}));
 }
 
 TEST(CorrectionNames, NonsenseIsRefusedWithTheKnownOnes) {
-    for (const char* name :
-         {"", "foo", "None", "none:1", "checked:", "checked:2", "opportunistic:", "opportunistic:0", "opportunistic:01",
-          "opportunistic:-1", "opportunistic:+1", "opportunistic: 1", "opportunistic:1 ", "opportunistic:1048577",
-          "opportunistic:99999999999999999999", "opportunistic:2:one",
-          "opportunistic:2:one-directional:", "opportunistic:one-directional:2", "ack:one-directional"}) {
+    for (const char* name : {"",
+                             "foo",
+                             "None",
+                             "none:1",
+                             "checked:",
+                             "checked:2",
+                             "opportunistic:",
+                             "opportunistic:0",
+                             "opportunistic:01",
+                             "opportunistic:-1",
+                             "opportunistic:+1",
+                             "opportunistic: 1",
+                             "opportunistic:1 ",
+                             "opportunistic:1048577",
+                             "opportunistic:99999999999999999999",
+                             "opportunistic:2:one",
+                             "opportunistic:2:one-directional:",
+                             "opportunistic:one-directional:2",
+                             "ack:one-directional",
+                             "ack:synchronized",
+                             "none:overlapped",
+                             "checked:synchronized:overlapped",
+                             "checked:Synchronized",
+                             "delayed",
+                             "delayed:0",
+                             "delayed:synchronized",
+                             "delayed:3600000000001",
+                             "failure-proof:0",
+                             "failure-proof:5",
+                             "failure-proof:1:0",
+                             "opportunistic:synchronized:2"}) {
         const auto spec = parse_correction(name);
         ASSERT_FALSE(spec) << name;
         for (const std::string_view known : known_corrections()) {
@@ -154,6 +185,83 @@ TEST(Machine, CheckedGoesOnWhenTheOneAtWhichItStoppedFails) {
     EXPECT_EQ(more.back().to.value, 45U);
 }
 
+// PPoPP'19 §3.3, synchronized: correction starts everywhere at one time, and whom it colors sends nothing.
+TEST(Synchronized, StartsAtTheGivenTimeAndWhomItColorsSendsNothing) {
+    BroadcastPlan eight = plan("binomial", 8, "checked:synchronized");
+    eight.correction_start = Nanoseconds{12};
+    FailedSet nobody;
+    Broadcast root(eight, Position{0}, 0, nobody, true);
+    EXPECT_EQ(drain(root).size(), 3U);  // its children
+    EXPECT_EQ(root.next_timer(), Nanoseconds{12});
+    EXPECT_FALSE(root.finished());
+    EXPECT_FALSE(root.next_send(Nanoseconds{11}));
+    EXPECT_EQ(root.next_send(Nanoseconds{12}), (Message{MessageKind::correction_left, Position{0}, Position{7}, 0}));
+
+    Broadcast one(eight, Position{1}, 0, nobody, false);
+    EXPECT_TRUE(one.receive({MessageKind::correction_right, Position{0}, Position{1}, 0}));
+    EXPECT_TRUE(drain(one).empty());
+    EXPECT_TRUE(one.finished());
+    // Where clocks disagree the tree message may come after the correction.
+    EXPECT_TRUE(one.receive({MessageKind::tree, Position{0}, Position{1}, 0}));
+    EXPECT_EQ(drain(one).size(), 2U);
+    EXPECT_EQ(one.next_timer(), Nanoseconds{12});
+}
+
+// Lemma 2's dissemination part: in a binomial tree everybody is colored after log2 P times 2o + L.
+TEST(Synchronized, StartsWhenTheFaultFreeDisseminationEnds) {
+    const auto end = [](const char* tree, std::uint32_t processes, std::uint64_t latency, std::uint64_t overhead) {
+        return dissemination_end(*topology::Tree::make(*topology::parse_tree(tree), processes), latency, overhead)
+            .value;
+    };
+    EXPECT_EQ(end("binomial", 1, 2, 1), 0U);
+    EXPECT_EQ(end("binomial", 1024, 2, 1), 40U);
+    EXPECT_EQ(end("binomial", 17, 2, 1), 16U);
+    EXPECT_EQ(end("chain", 5, 3, 2), 28U);
+    EXPECT_EQ(end("star", 5, 3, 2), 13U);
+    EXPECT_EQ(end("lame:3", 9, 1, 1), 7U);  // Figure 5
+}
+
+// PPoPP'19 §3.3: one message to the left; to the right only after the delay.
+TEST(Delayed, SendsToTheRightOnlyWhenNobodyWasHeardFromThere) {
+    const BroadcastPlan ring = plan("star", 20, "delayed:10");
+    FailedSet failed;
+    Broadcast five(ring, Position{5}, 0, failed, false);
+    EXPECT_TRUE(five.receive({MessageKind::tree, Position{0}, Position{5}, 0}));
+    EXPECT_EQ(five.next_send(Nanoseconds{3}), (Message{MessageKind::correction_left, Position{5}, Position{4}, 0}));
+    EXPECT_FALSE(five.next_send(Nanoseconds{4}));
+    EXPECT_EQ(five.next_timer(), Nanoseconds{13});
+    EXPECT_FALSE(five.finished());
+    EXPECT_EQ(five.next_send(Nanoseconds{13}), (Message{MessageKind::correction_right, Position{5}, Position{6}, 0}));
+    EXPECT_EQ(five.next_send(Nanoseconds{14}), (Message{MessageKind::correction_right, Position{5}, Position{7}, 0}));
+    EXPECT_TRUE(five.receive({MessageKind::correction_left, Position{8}, Position{5}, 0}));
+    EXPECT_FALSE(five.next_send(Nanoseconds{15}));
+    EXPECT_TRUE(five.finished());
+    // Its right neighbour dies: it goes on at once.
+    failed.insert(8);
+    five.peer_failed(Position{8});
+    EXPECT_EQ(five.next_send(Nanoseconds{16}), (Message{MessageKind::correction_right, Position{5}, Position{9}, 0}));
+}
+
+TEST(Delayed, AnswersWhoeverSendsToTheRight) {
+    const BroadcastPlan ring = plan("star", 200, "delayed:10");
+    FailedSet nobody;
+    Broadcast machine(ring, Position{150}, 0, nobody, false);
+    EXPECT_TRUE(machine.receive({MessageKind::correction_right, Position{148}, Position{150}, 0}));
+    EXPECT_TRUE(machine.colored());
+    EXPECT_TRUE(drain(machine).empty());  // colored by a correction: takes no part
+    Broadcast other(ring, Position{150}, 0, nobody, false);
+    EXPECT_TRUE(other.receive({MessageKind::tree, Position{0}, Position{150}, 0}));
+    EXPECT_EQ(drain(other).size(), 1U);
+    for (const std::uint32_t from : {147U, 149U, 20U}) {
+        EXPECT_TRUE(other.receive({MessageKind::correction_right, Position{from}, Position{150}, 0}));
+    }
+    // 149 has been sent the message to the left.
+    const std::vector<Message> answers = drain(other);
+    ASSERT_EQ(answers.size(), 2U);
+    EXPECT_EQ(answers[0], (Message{MessageKind::correction_left, Position{150}, Position{147}, 0}));
+    EXPECT_EQ(answers[1], (Message{MessageKind::correction_left, Position{150}, Position{20}, 0}));
+}
+
 TEST(Machine, OriginLostEndsWithAVerdictForEverybody) {
     const BroadcastPlan five = plan("binomial", 5, "opportunistic:1");
     FailedSet failed;
@@ -213,14 +321,14 @@ TEST(Machine, TheCoordinatorAsksSixtyFourAtATime) {
 
 TEST(Machine, NothingIsAllocatedAfterConstruction) {
     { const auto counted = std::make_unique<int>(1); }
-    EXPECT_GT(testing::allocations_so_far(), 0U);
+    EXPECT_GT(coppice::testing::allocations_so_far().objects, 0U);
     for (const char* correction : {"none", "ack", "checked", "opportunistic:2", "optimized:4",
                                    "optimized:4:one-directional", "optimized-paper:4"}) {
         const BroadcastPlan shared = plan("lame:2", 300, correction);
         FailedSet failed;
         failed.insert(17);
         failed.insert(40);
-        const std::uint64_t before = testing::allocations_so_far();
+        const std::uint64_t before = coppice::testing::allocations_so_far().objects;
         std::uint64_t sends = 0;
         for (std::uint32_t position = 0; position < 300; ++position) {
             Broadcast machine(shared, Position{position}, 11, failed, position == 0);
@@ -235,7 +343,7 @@ TEST(Machine, NothingIsAllocatedAfterConstruction) {
             while (machine.next_send(Nanoseconds{0}))
                 ++sends;
         }
-        EXPECT_EQ(testing::allocations_so_far(), before) << correction;
+        EXPECT_EQ(coppice::testing::allocations_so_far().objects, before) << correction;
         EXPECT_GT(sends, 200U);
     }
 }

@@ -1,7 +1,7 @@
 // Deaths between any two events of small groups: every order of messages, every crash point, every order of notices.
 #include <gtest/gtest.h>
 
-#include "explorer.hpp"
+#include "explore_broadcast.hpp"
 
 namespace coppice::protocol::testing {
 namespace {
@@ -26,7 +26,7 @@ TEST_P(Crashes, WhoeverDiesAndWhenAllLiveMembersEndAndAgree) {
     const auto tree = topology::Tree::make(*topology::parse_tree(group.tree), group.processes);
     const auto correction = parse_correction(group.correction);
     ASSERT_TRUE(tree && correction);
-    Scenario scenario{BroadcastPlan{*tree, *correction}};
+    Scenario scenario(BroadcastPlan{*tree, *correction, Nanoseconds{1}});
     scenario.root_member = group.processes / 2;
     scenario.crashes = group.crashes;
     scenario.may_crash = group.root_may_die ? 0xff : 0xfe;
@@ -66,7 +66,12 @@ INSTANTIATE_TEST_SUITE_P(
         Group{"chain", 4, "opportunistic:1:one-directional", 3, true}, Group{"chain", 4, "opportunistic:1", 2, true},
         Group{"chain", 4, "optimized:1", 2, true}, Group{"chain", 5, "opportunistic:1:one-directional", 2, true},
         Group{"binomial", 5, "opportunistic:1:one-directional", 1, true}, Group{"binomial", 5, "none", 2, true},
-        Group{"binomial", 5, "ack", 2, true}));
+        Group{"binomial", 5, "ack", 2, true}, Group{"binomial", 3, "checked:synchronized", 2, true},
+        Group{"chain", 4, "checked:synchronized", 1, true},
+        Group{"binomial", 3, "opportunistic:1:synchronized", 2, true},
+        Group{"chain", 4, "opportunistic:1:synchronized", 1, true},
+        Group{"chain", 3, "optimized:2:synchronized", 2, true}, Group{"binomial", 3, "delayed:1", 2, true},
+        Group{"chain", 3, "delayed:1", 2, true}, Group{"chain", 3, "delayed:1:synchronized", 2, true}));
 
 }  // namespace
 }  // namespace coppice::protocol::testing

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "explorer.hpp"
+#include "explore_broadcast.hpp"
 
 namespace coppice::protocol::testing {
 namespace {
@@ -44,9 +44,10 @@ class Promise : public ::testing::TestWithParam<Rule> {};
 TEST_P(Promise, EveryOrderColorsAllLiveMembersWhileGapsAreCovered) {
     const Rule rule = GetParam();
     const CorrectionSpec correction = *parse_correction(rule.correction);
-    const std::uint32_t covered = correction.kind == CorrectionKind::checked ? rule.processes
-                                  : correction.one_directional               ? correction.distance
-                                                                             : 2 * correction.distance;
+    const bool any = correction.kind == CorrectionKind::checked || correction.kind == CorrectionKind::delayed;
+    const std::uint32_t covered = any                          ? rule.processes
+                                  : correction.one_directional ? correction.distance
+                                                               : 2 * correction.distance;
     std::uint64_t states = 0;
     std::uint32_t dead_sets = 0;
     for (const char* shape : {"binomial", "kary:2", "kary:4", "lame:2", "chain", "star"}) {
@@ -56,7 +57,7 @@ TEST_P(Promise, EveryOrderColorsAllLiveMembersWhileGapsAreCovered) {
             if (static_cast<std::uint32_t>(std::popcount(dead)) < rule.least_dead) continue;
             if (longest_gap(uncolored_by_tree(tree, dead), rule.processes) > covered) continue;
             SCOPED_TRACE(std::string(shape).append(", dead ").append(std::to_string(mask)));
-            Scenario scenario{BroadcastPlan{tree, correction}};
+            Scenario scenario(BroadcastPlan{tree, correction, Nanoseconds{1}});
             scenario.dead = dead;
             scenario.detection = false;
             scenario.must_color_all = true;
@@ -81,7 +82,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Rule{"opportunistic:2:one-directional", 5, 1}, Rule{"optimized:2:one-directional", 5, 1},
                       Rule{"optimized:3:one-directional", 6, 3}, Rule{"optimized:3:one-directional", 7, 4},
                       Rule{"optimized:4:one-directional", 8, 5}, Rule{"checked", 4, 1}, Rule{"checked", 5, 2},
-                      Rule{"checked", 6, 3}, Rule{"checked", 8, 5}));
+                      Rule{"checked", 6, 3}, Rule{"checked", 8, 5}, Rule{"checked:synchronized", 4, 1},
+                      Rule{"checked:synchronized", 6, 3}, Rule{"opportunistic:1:synchronized", 5, 1},
+                      Rule{"optimized:2:synchronized", 6, 3}, Rule{"delayed:1", 4, 1}, Rule{"delayed:1", 5, 2},
+                      Rule{"delayed:1:synchronized", 4, 1}, Rule{"delayed:1:synchronized", 6, 3}));
 
 // The search has teeth: it finds the flaw of the printed rule, from three messages a side on, in a group of eight.
 TEST(PrintedRule, IsNotLiveFromThreeMessagesASide) {
@@ -90,7 +94,7 @@ TEST(PrintedRule, IsNotLiveFromThreeMessagesASide) {
         const topology::Tree tree = *topology::Tree::make(*topology::parse_tree(shape), 8);
         for (std::uint32_t dead = 0; dead < 256; dead += 2) {
             if (std::popcount(dead) < 5) continue;
-            Scenario scenario{BroadcastPlan{tree, *parse_correction("optimized-paper:3")}};
+            Scenario scenario(BroadcastPlan{tree, *parse_correction("optimized-paper:3")});
             scenario.dead = static_cast<std::uint8_t>(dead);
             scenario.detection = false;
             scenario.must_color_all = true;

@@ -6,8 +6,10 @@
 //   known=3,5       dead from the start; everybody knows
 //   crash=2@9,…     position 2 dies after the 9th message of all
 //   detect=no       deaths stay unnoticed
+//   start=8         synchronized correction starts in round 8
 // What follows is the conversation. Time goes in rounds: each live member sends one message, in the order of positions, then
-// all of them arrive, in that order. When nobody has anything to send, the deaths so far are noticed by all.
+// all of them arrive, in that order. When nobody has anything to send, time passes until somebody has; when nobody waits, either,
+// the deaths so far are noticed by all.
 //
 // COPPICE_REWRITE_GOLDEN=1 writes the files anew.
 #include <gtest/gtest.h>
@@ -19,7 +21,8 @@
 #include <map>
 #include <sstream>
 
-#include "explorer.hpp"
+#include "explore_broadcast.hpp"
+#include "explore_failure_proof.hpp"
 #include "world.hpp"
 
 namespace coppice::protocol::testing {
@@ -47,10 +50,17 @@ class Conversation {
     }
 
     std::string hold() {
-        const BroadcastPlan plan{
+        BroadcastPlan plan{
             *topology::Tree::make(*topology::parse_tree(settings_.at("tree")), number(settings_.at("processes"))),
             *parse_correction(settings_.at("correction"))};
-        World world(plan, 0);
+        if (settings_.contains("start")) plan.correction_start = Nanoseconds{number(settings_.at("start"))};
+        if (plan.correction.kind != CorrectionKind::failure_proof) return hold(World(plan, 0));
+        return hold(FailureProofWorld(make_failure_proof_plan(plan, Nanoseconds{100}), 0));
+    }
+
+  private:
+    template <class AnyWorld>
+    std::string hold(AnyWorld world) {
         for (const std::string& dead : split(settings_["dead"], ','))
             world.crash(number(dead));
         const std::vector<std::string> known = split(settings_["known"], ',');
@@ -59,7 +69,7 @@ class Conversation {
         for (std::uint32_t position = 0; !known.empty() && position < world.processes(); ++position) {
             if (!world.is_dead(position)) world.learn_all(position);
         }
-        while (speak(world) || (settings_["detect"] != "no" && notice(world))) {
+        while (speak(world) || wait(world) || (settings_["detect"] != "no" && notice(world))) {
         }
         for (std::uint32_t position = 0; position < world.processes(); ++position) {
             if (!world.is_dead(position)) say_result(position, world.machine(position));
@@ -68,14 +78,15 @@ class Conversation {
         return text_.str();
     }
 
-  private:
     // One round. False when nobody had anything to send.
-    bool speak(World& world) {
+    template <class AnyWorld>
+    bool speak(AnyWorld& world) {
         bool spoke = false;
+        world.set_time(time_ + 1);
         for (std::uint32_t position = 0; position < world.processes(); ++position) {
             const auto message = world.pull(position);
             if (!message) continue;
-            if (!spoke) text_ << "round " << ++round_ << "\n";
+            if (!spoke) text_ << "round " << ++time_ << "\n";
             spoke = true;
             text_ << "  " << describe(*message) << (world.is_dead(message->to.value) ? ", who is dead" : "") << "\n";
             crash_if_due(world);
@@ -85,7 +96,17 @@ class Conversation {
         return spoke;
     }
 
-    void crash_if_due(World& world) {
+    // Until the next timer.
+    template <class AnyWorld>
+    bool wait(AnyWorld& world) {
+        const Nanoseconds timer = world.next_timer();
+        if (timer == kNever) return false;
+        time_ = timer.value - 1;
+        return true;
+    }
+
+    template <class AnyWorld>
+    void crash_if_due(AnyWorld& world) {
         for (const std::string& one : split(settings_["crash"], ',')) {
             const std::vector<std::string> parts = split(one, '@');
             if (number(parts[1]) != world.sent() || world.is_dead(number(parts[0]))) continue;
@@ -94,7 +115,8 @@ class Conversation {
         }
     }
 
-    bool notice(World& world) {
+    template <class AnyWorld>
+    bool notice(AnyWorld& world) {
         bool any = false;
         for (std::uint32_t dead = 0; dead < world.processes(); ++dead) {
             if (!world.is_dead(dead)) continue;
@@ -110,7 +132,8 @@ class Conversation {
         return any;
     }
 
-    void say_result(std::uint32_t position, const Broadcast& machine) {
+    template <class Machine>
+    void say_result(std::uint32_t position, const Machine& machine) {
         constexpr std::array<const char*, 4> names{"pending", "colored", "root failed", "orphaned"};
         text_ << position << ": " << names.at(static_cast<std::size_t>(machine.result()))
               << (machine.finished() ? "" : ", not finished") << "\n";
@@ -118,7 +141,7 @@ class Conversation {
 
     std::map<std::string, std::string> settings_;
     std::ostringstream text_;
-    int round_ = 0;
+    std::uint64_t time_ = 0;
 };
 
 TEST(Golden, ConversationsAreAsWritten) {

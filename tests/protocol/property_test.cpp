@@ -8,15 +8,21 @@ namespace coppice::protocol::testing {
 namespace {
 
 constexpr std::array<const char*, 7> kTrees{"binomial", "kary:2", "kary:4", "lame:2", "chain", "star", "optimal:1,2"};
-constexpr std::array<const char*, 9> kCorrections{"checked",
-                                                  "opportunistic:1",
-                                                  "opportunistic:2",
-                                                  "opportunistic:4",
-                                                  "optimized:1",
-                                                  "optimized:3",
-                                                  "optimized:5",
-                                                  "opportunistic:1:one-directional",
-                                                  "optimized:3:one-directional"};
+constexpr std::array<const char*, 15> kCorrections{"checked",
+                                                   "checked:synchronized",
+                                                   "delayed:3",
+                                                   "delayed:2:synchronized",
+                                                   "opportunistic:2:synchronized",
+                                                   "optimized:3:synchronized",
+                                                   "optimized:2:one-directional:synchronized",
+                                                   "opportunistic:1",
+                                                   "opportunistic:2",
+                                                   "opportunistic:4",
+                                                   "optimized:1",
+                                                   "optimized:3",
+                                                   "optimized:5",
+                                                   "opportunistic:1:one-directional",
+                                                   "optimized:3:one-directional"};
 
 struct Drawn {
     BroadcastPlan plan;
@@ -29,9 +35,10 @@ Drawn draw(std::mt19937& random, const Names& corrections, std::uint32_t largest
     const std::uint32_t processes = 2 + static_cast<std::uint32_t>(random() % (largest - 1));
     const char* shape = kTrees[random() % kTrees.size()];
     const char* correction = corrections[random() % corrections.size()];
-    return {{*topology::Tree::make(*topology::parse_tree(shape), processes), *parse_correction(correction)},
-            static_cast<std::uint32_t>(random() % processes),
-            std::string(shape).append(" ").append(correction).append(" P=").append(std::to_string(processes))};
+    return {
+        {*topology::Tree::make(*topology::parse_tree(shape), processes), *parse_correction(correction), Nanoseconds{5}},
+        static_cast<std::uint32_t>(random() % processes),
+        std::string(shape).append(" ").append(correction).append(" P=").append(std::to_string(processes))};
 }
 
 void maybe_crash(World& world, std::mt19937& random, std::uint32_t one_in, bool root_may_die) {
@@ -162,9 +169,10 @@ TEST(Undetected, GapsWithinTheRangeAreCovered) {
             gap = std::max(gap, run);
         }
         const CorrectionSpec& correction = drawn.plan.correction;
-        const std::uint32_t covered = correction.kind == CorrectionKind::checked ? processes
-                                      : correction.one_directional               ? correction.distance
-                                                                                 : 2 * correction.distance;
+        const bool any = correction.kind == CorrectionKind::checked || correction.kind == CorrectionKind::delayed;
+        const std::uint32_t covered = any                          ? processes
+                                      : correction.one_directional ? correction.distance
+                                                                   : 2 * correction.distance;
         if (gap > covered) continue;
         ++checked;
         world.settle(random, false);

@@ -4,39 +4,45 @@
 
 namespace coppice::protocol::testing {
 
-World::World(const BroadcastPlan& plan, std::uint32_t root_member)
-    : plan_(plan), root_member_(root_member), members_(plan.tree.processes()), dead_(plan.tree.processes(), false) {
+template <class Machine, class Plan>
+BasicWorld<Machine, Plan>::BasicWorld(const Plan& plan, std::uint32_t root_member, std::uint64_t seed)
+    : plan_(plan), root_member_(root_member), seed_(seed), members_(processes()), dead_(processes(), false) {
     for (std::uint32_t position = 0; position < processes(); ++position) {
         Member& member = members_[position];
-        member.machine.emplace(plan_, Position{position}, root_member_, member.failed, position == 0);
+        member.machine.emplace(plan_, Position{position}, root_member_, member.failed, position == 0, seed_);
     }
 }
 
-std::uint32_t World::member_of(std::uint32_t position) const {
+template <class Machine, class Plan>
+std::uint32_t BasicWorld<Machine, Plan>::member_of(std::uint32_t position) const {
     return topology::to_member(Position{position}, root_member_, processes());
 }
 
-bool World::knows(std::uint32_t position, std::uint32_t dead) const {
+template <class Machine, class Plan>
+bool BasicWorld<Machine, Plan>::knows(std::uint32_t position, std::uint32_t dead) const {
     return members_[position].failed.contains(member_of(dead));
 }
 
-void World::learn(std::uint32_t position, std::uint32_t dead) {
+template <class Machine, class Plan>
+void BasicWorld<Machine, Plan>::learn(std::uint32_t position, std::uint32_t dead) {
     Member& member = members_[position];
     if (!member.failed.insert(member_of(dead))) return;
     member.machine->peer_failed(Position{dead});
     check();
 }
 
-void World::learn_all(std::uint32_t position) {
+template <class Machine, class Plan>
+void BasicWorld<Machine, Plan>::learn_all(std::uint32_t position) {
     for (std::uint32_t dead = 0; dead < processes(); ++dead) {
         if (dead_[dead]) learn(position, dead);
     }
 }
 
-std::optional<Message> World::pull(std::uint32_t position) {
+template <class Machine, class Plan>
+std::optional<typename Machine::Message> BasicWorld<Machine, Plan>::pull(std::uint32_t position) {
     if (dead_[position]) return std::nullopt;
     Member& member = members_[position];
-    const std::optional<Message> message = member.machine->next_send(Nanoseconds{0});
+    const std::optional<Message> message = member.machine->next_send(member.now);
     if (!message) return std::nullopt;
     ++sent_;
     if (message->from.value != position || message->to.value == position || message->to.value >= processes()) {
@@ -44,12 +50,14 @@ std::optional<Message> World::pull(std::uint32_t position) {
     }
     if (carries_payload(message->kind) && !member.machine->colored()) violation_ = "sent what it has not";
     if (knows(position, message->to.value)) violation_ = "sent to a member known to have failed";
-    const bool carries_set = message->kind == MessageKind::query || message->kind == MessageKind::denial;
+    const bool carries_set =
+        message->kind == decltype(message->kind)::query || message->kind == decltype(message->kind)::denial;
     bag_.push_back({*message, carries_set ? member.failed : FailedSet{}});
     return message;
 }
 
-std::optional<Message> World::deliver(std::size_t index) {
+template <class Machine, class Plan>
+std::optional<typename Machine::Message> BasicWorld<Machine, Plan>::deliver(std::size_t index) {
     const UnderWay arriving = std::move(bag_[index]);
     bag_.erase(bag_.begin() + static_cast<std::ptrdiff_t>(index));
     const std::uint32_t to = arriving.message.to.value;
@@ -57,7 +65,7 @@ std::optional<Message> World::deliver(std::size_t index) {
     for (std::uint32_t dead = 0; dead < processes(); ++dead) {
         if (arriving.failed.contains(member_of(dead))) learn(to, dead);
     }
-    Broadcast& machine = *members_[to].machine;
+    Machine& machine = *members_[to].machine;
     const bool was_colored = machine.colored();
     if (!machine.receive(arriving.message)) violation_ = "refused a message that can occur";
     if (was_colored && !machine.colored()) violation_ = "lost its color";
@@ -68,21 +76,47 @@ std::optional<Message> World::deliver(std::size_t index) {
     return arriving.message;
 }
 
-void World::restart(std::uint32_t position) {
+template <class Machine, class Plan>
+bool BasicWorld<Machine, Plan>::pass_time(std::uint32_t position) {
+    Member& member = members_[position];
+    const Nanoseconds timer = member.machine->next_timer();
+    if (dead_[position] || timer == kNever || timer <= member.now) return false;
+    member.now = timer;
+    return true;
+}
+
+template <class Machine, class Plan>
+void BasicWorld<Machine, Plan>::set_time(std::uint64_t now) {
+    for (Member& member : members_)
+        member.now = Nanoseconds{now};
+}
+
+template <class Machine, class Plan>
+Nanoseconds BasicWorld<Machine, Plan>::next_timer() const {
+    Nanoseconds earliest = kNever;
+    for (std::uint32_t position = 0; position < processes(); ++position) {
+        if (!dead_[position]) earliest = std::min(earliest, machine(position).next_timer());
+    }
+    return earliest;
+}
+
+template <class Machine, class Plan>
+void BasicWorld<Machine, Plan>::restart(std::uint32_t position) {
     std::erase_if(bag_, [position](const UnderWay& one) { return one.message.to.value == position; });
     Member& member = members_[position];
     const bool has_payload = member.machine->colored();
-    member.machine.emplace(plan_, Position{position}, root_member_, member.failed, has_payload);
+    member.machine.emplace(plan_, Position{position}, root_member_, member.failed, has_payload, seed_);
     for (std::uint32_t other = 0; other < processes(); ++other) {
         if (other != position && !dead_[other]) members_[other].machine->peer_restarted(Position{position});
     }
 }
 
-bool World::step(std::mt19937& random, bool detect) {
+template <class Machine, class Plan>
+bool BasicWorld<Machine, Plan>::step(std::mt19937& random, bool detect) {
     // A few tries at something random, then whatever there is.
     for (int tries = 0; tries < 8; ++tries) {
         const auto position = static_cast<std::uint32_t>(random() % processes());
-        switch (random() % 4) {
+        switch (random() % 5) {
             case 0:
             case 1:
                 if (pull(position)) return true;
@@ -92,6 +126,9 @@ bool World::step(std::mt19937& random, bool detect) {
                     deliver(random() % bag_.size());
                     return true;
                 }
+                break;
+            case 3:
+                if (random() % 4 == 0 && pass_time(position)) return true;
                 break;
             default:
                 if (!detect || dead_[position]) break;
@@ -108,6 +145,9 @@ bool World::step(std::mt19937& random, bool detect) {
         deliver(random() % bag_.size());
         return true;
     }
+    for (std::uint32_t position = 0; position < processes(); ++position) {
+        if (pass_time(position)) return true;
+    }
     for (std::uint32_t position = 0; detect && position < processes(); ++position) {
         for (std::uint32_t dead = 0; dead < processes(); ++dead) {
             if (dead_[position] || !dead_[dead] || knows(position, dead)) continue;
@@ -118,7 +158,8 @@ bool World::step(std::mt19937& random, bool detect) {
     return false;
 }
 
-void World::settle(std::mt19937& random, bool detect) {
+template <class Machine, class Plan>
+void BasicWorld<Machine, Plan>::settle(std::mt19937& random, bool detect) {
     while (step(random, detect)) {
         if (sent_ > 1000000) {
             violation_ = "messages without end";
@@ -127,8 +168,9 @@ void World::settle(std::mt19937& random, bool detect) {
     }
 }
 
-void World::check() {
-    const CorrectionKind kind = plan_.correction.kind;
+template <class Machine, class Plan>
+void BasicWorld<Machine, Plan>::check() {
+    const CorrectionKind kind = broadcast_plan(plan_).correction.kind;
     if (kind == CorrectionKind::none || kind == CorrectionKind::acknowledged) return;
     bool colored = false;
     bool told = false;
@@ -140,19 +182,24 @@ void World::check() {
     if (colored && told) violation_ = "a verdict, and a live member with the payload";
 }
 
-bool World::all_live_colored() const {
+template <class Machine, class Plan>
+bool BasicWorld<Machine, Plan>::all_live_colored() const {
     for (std::uint32_t position = 0; position < processes(); ++position) {
         if (!dead_[position] && !machine(position).colored()) return false;
     }
     return true;
 }
 
-bool World::all_live_ended() const {
+template <class Machine, class Plan>
+bool BasicWorld<Machine, Plan>::all_live_ended() const {
     for (std::uint32_t position = 0; position < processes(); ++position) {
         if (dead_[position]) continue;
         if (machine(position).result() == BroadcastResult::pending || !machine(position).finished()) return false;
     }
     return true;
 }
+
+template class BasicWorld<Broadcast, BroadcastPlan>;
+template class BasicWorld<FailureProofBroadcast, FailureProofPlan>;
 
 }  // namespace coppice::protocol::testing

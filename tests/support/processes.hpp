@@ -3,9 +3,11 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -13,8 +15,12 @@
 
 namespace coppice::testing {
 
-// No test waits for a time to pass; each waits for a condition, and gives up after this long.
-inline constexpr std::uint64_t kDeadlineNs = 60'000'000'000;
+// No test waits for a time to pass; each waits for a condition, and gives up after this long. Where everything is
+// emulated it takes longer: COPPICE_TEST_PATIENCE=N multiplies.
+inline const std::uint64_t kDeadlineNs = [] {
+    const char* patience = std::getenv("COPPICE_TEST_PATIENCE");
+    return 60'000'000'000 * std::max(patience == nullptr ? 1UL : std::strtoul(patience, nullptr, 10), 1UL);
+}();
 
 std::uint64_t now_ns();
 

@@ -76,6 +76,32 @@ TEST(TreePaper, k_ary_children_are_i_times_k_to_the_level_away) {
     }
 }
 
+// Equation 1: R(t), how many are ready to send at iteration t of a Lamé tree, is how many it colors then.
+TEST(TreePaper, equation_1_counts_who_sends_at_each_iteration) {
+    for (const std::uint32_t k : {1U, 2U, 3U, 5U}) {
+        std::vector<std::uint64_t> ready;
+        for (std::uint32_t t = 0; t < 20; ++t)
+            ready.push_back(t < k ? 1 : ready[t - 1] + ready[t - k]);
+        const Tree t = tree("lame:" + std::to_string(k), 300);
+        // Created at an iteration (the root before them all), a process sends its i-th message k + i iterations later.
+        std::vector<std::uint32_t> first_send{0};
+        std::vector<std::uint64_t> colored(1000, 0);
+        for (std::uint32_t r = 1; r < t.processes(); ++r) {
+            const std::uint32_t parent = t.parent(Position{r})->value;
+            const std::vector<std::uint32_t> siblings = children(t, parent);
+            const auto index = std::find(siblings.begin(), siblings.end(), r) - siblings.begin();
+            const std::uint32_t iteration = first_send[parent] + static_cast<std::uint32_t>(index);
+            ++colored[iteration];
+            first_send.push_back(iteration + k);
+        }
+        std::uint64_t sum = 1;
+        for (std::uint32_t i = 0; sum + ready[i] <= t.processes(); ++i) {
+            EXPECT_EQ(colored[i], ready[i]) << "k = " << k << " at iteration " << i;
+            sum += ready[i];
+        }
+    }
+}
+
 // Equation 2, as printed.
 TEST(TreePaper, lame_children_are_those_of_equation_2) {
     for (const std::uint32_t k : {1U, 2U, 3U, 5U}) {

@@ -64,6 +64,15 @@ TEST(Tree, is_interleaved_as_definition_1_says_for_every_shape_and_every_p_up_to
     }
 }
 
+// Lemma 1 of PPoPP'19. That Lamé trees are those of Equation 2 is a test of tree_paper_test.cpp.
+TEST(Lemma1, a_tree_constructed_by_equation_2_is_interleaved) {
+    for (const char* name : {"binomial", "lame:1", "lame:2", "lame:3", "lame:4", "lame:7"}) {
+        for (std::uint32_t processes = 1; processes <= kAll; ++processes) {
+            ASSERT_TRUE(is_interleaved(tree(name, processes))) << name << " over " << processes;
+        }
+    }
+}
+
 TEST(Tree, is_not_interleaved_in_order_nor_where_o_does_not_divide_l) {
     for (const auto* names : {&in_order_trees(), &log_p_trees()}) {
         for (const auto& name : *names)

@@ -6,23 +6,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "protocol/chance.hpp"
+
 namespace coppice::testing {
-
-namespace {
-
-std::uint64_t mix(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15U;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-    return x ^ (x >> 31);
-}
-
-}  // namespace
 
 Bytes pattern(std::uint64_t seed, std::size_t length) {
     Bytes bytes(length);
     for (std::size_t at = 0; at < length; ++at)
-        bytes[at] = static_cast<std::byte>(mix(seed * 8192 + at / 8) >> (8 * (at % 8)));
+        bytes[at] = static_cast<std::byte>(protocol::mix(seed * 8192 + at / 8 + protocol::kWeyl) >> (8 * (at % 8)));
     return bytes;
 }
 

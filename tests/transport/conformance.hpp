@@ -54,6 +54,9 @@ class Factory {
     // Whether a message that send() accepted without lending its payload arrives although the sender is killed next.
     virtual bool sent_is_delivered() const { return false; }
 
+    // Whether ranks take seconds to start, as on emulated devices: what is tried at many moments is tried at fewer.
+    virtual bool slow_to_start() const { return false; }
+
     // Whether a peer counts as dead although a child that it forked lives on with copies of its descriptors.
     virtual bool forked_children_do_not_count() const { return true; }
 };
@@ -94,12 +97,14 @@ class Recorder : public transport::Receiver {
     bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
     void peer_failed(Rank peer, transport::FailureCause cause) override;
+    void fenced(Rank by) override { fenced_by.push_back(by); }
 
     std::size_t count(Rank from) const;
     bool failed(Rank peer) const;
 
     std::vector<Received> messages;
     std::vector<Failure> failures;
+    std::vector<Rank> fenced_by;
     std::vector<Kept> kept;
     bool keep = false;                                // keep every payload that can be kept
     std::function<void(const Received&)> on_message;  // instead of `messages`, when set

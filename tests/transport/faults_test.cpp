@@ -120,6 +120,8 @@ TEST(Faults, AreReadStrictly) {
                                   "delay:1",
                                   "delay:1:",
                                   "delay::1",
+                                  "suspect:1",
+                                  "suspect:1:0",
                                   "hold",
                                   "hold:4294967296",
                                   "KILL-AFTER:1",

@@ -194,6 +194,7 @@ TEST_F(ShmBoard, ADepartureIsNoFailureAndStaysReadable) {
         if (member.self() == Rank{0}) {
             publish(board, member.self(), 0);
             board.depart();
+            COPPICE_CHECK(member.wire().leave());
             return;
         }
         member.poll_until([&] { return !board.alive(Rank{0}); }, "the end of rank 0");

@@ -3,7 +3,7 @@
 namespace coppice::testing {
 
 Result<std::unique_ptr<Transport>> UcxFactory::make(Rank self, std::uint32_t size) {
-    auto made = transport::UcxTransport::create(ucx_options(self, size));
+    auto made = transport::UcxTransport::create(options(self, size));
     if (!made) return tl::unexpected(made.error());
     return std::unique_ptr<Transport>(std::move(*made));
 }
@@ -17,11 +17,11 @@ Bytes UcxFactory::of_other_version(Bytes address) {
 bool UcxFactory::send_garbage(Transport& transport) {
     const Bytes header = bytes_of({.token = ~kToken, .from = 1}, 16), payload = pattern(3, 100);
     const std::uint64_t before = transport.counters().garbage;
-    Stranger stranger(transport);
-    stranger.send(transport::ucx::kMessageId, header, payload);
+    Stranger outsider(transport, stranger());
+    outsider.send(transport::ucx::kMessageId, header, payload);
     Recorder recorder;
     poll_until(transport, recorder, [&] {
-        stranger.progress();
+        outsider.progress();
         return transport.counters().garbage > before;
     });
     COPPICE_CHECK(recorder.messages.empty() && recorder.failures.empty());

@@ -59,8 +59,9 @@ inline void poll_until(transport::Transport& wire, transport::Receiver& receiver
 // A UCX worker that belongs to no group and connects to a transport by its published address.
 class Stranger {
   public:
-    explicit Stranger(const transport::Transport& victim)
-        : worker_(std::move(*transport::ucx::Worker::create({.net_devices = "lo", .tls = "tcp"}))) {
+    explicit Stranger(const transport::Transport& victim,
+                      const transport::ucx::WorkerOptions& options = {.net_devices = "lo", .tls = "tcp"})
+        : worker_(std::move(*transport::ucx::Worker::create(options))) {
         auto address = transport::ucx::unpack_address(Rank(0), victim.address());
         COPPICE_CHECK(address.has_value());
         ucp_ep_params_t params{};
@@ -107,7 +108,7 @@ inline Bytes bytes_of(const transport::ucx::Prefix& prefix, std::size_t more = 0
     return bytes;
 }
 
-class UcxFactory final : public Factory {
+class UcxFactory : public Factory {
   public:
     const char* name() const override { return "ucx"; }
     Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override;
@@ -115,6 +116,11 @@ class UcxFactory final : public Factory {
     bool send_garbage(Transport& transport) override;
     // Its sockets are the forked child's too, and stay open with it.
     bool forked_children_do_not_count() const override { return false; }
+
+  protected:
+    virtual transport::UcxOptions options(Rank self, std::uint32_t size) const { return ucx_options(self, size); }
+    // How somebody who is not of the group reaches its ranks.
+    virtual transport::ucx::WorkerOptions stranger() const { return {.net_devices = "lo", .tls = "tcp"}; }
 };
 
 // Several ranks of one group in this process, each with its own transport: for what needs no death.

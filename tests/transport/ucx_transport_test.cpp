@@ -223,6 +223,20 @@ TEST(UcxTransport, MessagesOfAFencedRankAreRefusedAndNoFailureIsReported) {
     });
 }
 
+// It would take the end of the connection for the other's death.
+TEST(UcxTransport, AFencedRankIsToldBeforeItsConnectionEnds) {
+    in_child([] {
+        Group group(3);
+        group.send(1, 0, pattern(0, 10));
+        group.poll_until([&] { return group.wires[0]->connected(Rank(1)); });  // the way back
+        group.wires[0]->fence(Rank(1));
+        group.poll_until([&] { return !group.recorders[1].fenced_by.empty() || !group.recorders[1].failures.empty(); });
+        COPPICE_CHECK(group.recorders[1].fenced_by == std::vector<Rank>{Rank(0)});
+        COPPICE_CHECK(group.recorders[1].failures.empty());
+        COPPICE_CHECK(group.recorders[0].fenced_by.empty() && group.recorders[2].fenced_by.empty());
+    });
+}
+
 // A rank that is fenced before it has spoken may still connect, as it knows nothing of that.
 TEST(UcxTransport, AFencedRankMayConnectButIsNotHeard) {
     in_child([] {

@@ -21,6 +21,7 @@
 #include "transport/host.hpp"
 #include "transport/shm/shm_transport.hpp"
 #include "transport/ucx/ucx_transport.hpp"
+#include "transport/verbs/verbs_transport.hpp"
 
 extern char** environ;
 
@@ -77,6 +78,24 @@ ordered_json describe_transport(const char* name, bool allowed, const Made& made
     return line;
 }
 
+ordered_json describe_verbs(const engine::Settings& settings) {
+    transport::VerbsOptions options;
+    static_cast<transport::VerbsTuning&>(options) = settings.verbs;
+    options.group_size = 2;
+    options.group_token = 1;
+    options.window = settings.window;
+    const auto made = transport::VerbsTransport::create(options);
+    ordered_json line = describe_transport("verbs", settings.allow_verbs, made);
+    line["publishes"] = false;
+    if (!made) return line;
+    const transport::verbs::Device& device = (*made)->device();
+    line["device"] = fmt::format("{}:{}", device.name, device.port);
+    line["gid_index"] = device.gid_index;
+    line["path_mtu_bytes"] = device.mtu;
+    line["memory_windows"] = (*made)->memory_windows();
+    return line;
+}
+
 ordered_json describe_transports(const engine::Settings& settings) {
     ordered_json all = ordered_json::array();
     all.push_back(describe_transport(
@@ -84,6 +103,7 @@ ordered_json describe_transports(const engine::Settings& settings) {
         transport::ShmTransport::create(
             {.self = Rank(0), .group_size = 2, .window = settings.window, .host = settings.host, .max_local = 2})));
     all.back()["publishes"] = settings.hierarchy == engine::Hierarchy::host;
+    all.push_back(describe_verbs(settings));
     all.push_back(describe_transport("ucx", settings.allow_ucx,
                                      transport::UcxTransport::create({.self = Rank(0),
                                                                       .group_size = 2,
@@ -128,7 +148,7 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     auto context = engine::Context::create(texts, false);
     if (!context) return tl::unexpected(context.error());
     const engine::Settings& settings = (*context)->settings();
-    const std::uint64_t deadline = engine::deadline_after(settings.start_timeout_ns);
+    const std::uint64_t deadline = coppice::deadline_after(settings.start_timeout_ns);
     auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, deadline);
     if (!exchange) return tl::unexpected(exchange.error());
     auto group = engine::form_group(**context, settings, **exchange, nullptr, deadline);
@@ -140,19 +160,19 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
         speaks = speaks && members.failed(Rank(r));
     ordered_json peers = ordered_json::array();
     for (std::uint32_t r = 0; r < members.ranks(); ++r) {
-        const transport::Transport* wire = (*group)->router().to(Rank(r));
+        const engine::Link link = (*group)->router().to(Rank(r));
         const char* self_or_dead = Rank(r) == self ? "self" : "none (dead)";
-        peers.push_back({{"rank", r},
-                         {"position", members.site_of(Rank(r))},
-                         {"transport", wire == nullptr ? self_or_dead : wire->capabilities().name}});
+        peers.push_back(
+            {{"rank", r}, {"position", members.site_of(Rank(r))}, {"transport", link ? link.name() : self_or_dead}});
     }
     ordered_json described{{"rank", self.value},
                            {"ranks", members.ranks()},
                            {"positions", members.sites()},
                            {"agreement", settings.agreement()},
                            {"peers", peers}};
-    (*context)->wait(**group, deadline, [&] { return (*group)->drained(); });
-    (*context)->wait(**group, deadline, [&] { return (*group)->depart(); });
+    coppice::Deadline patience(settings.start_timeout_ns);
+    (*context)->wait(**group, patience, [&] { return (*group)->drained(); });
+    (*context)->wait(**group, patience, [&] { return (*group)->depart(); });
     return described;
 }
 
@@ -180,10 +200,17 @@ void print_text(const ordered_json& info) {
         fmt::print("        one-sided writes: {}, inline: {} B, eager: {} B, publishes within a host: {}\n",
                    wire["one_sided_writes"].get<bool>() ? "yes" : "no", wire["inline_bytes"].get<std::size_t>(),
                    wire["eager_bytes"].get<std::size_t>(), wire["publishes"].get<bool>() ? "yes" : "no");
+        if (wire.contains("device"))
+            fmt::print("        device: {}, GID index: {}, path MTU: {} B, memory windows: {}\n",
+                       wire["device"].get<std::string>(), wire["gid_index"].get<int>(),
+                       wire["path_mtu_bytes"].get<unsigned>(), wire["memory_windows"].get<bool>() ? "yes" : "no");
     }
     fmt::print("Settings (value, where it came from, meaning)\n");
+    std::size_t longest = 0;
+    for (const auto& setting : info["settings"])
+        longest = std::max(longest, setting["variable"].get<std::string>().size());
     for (const auto& setting : info["settings"]) {
-        fmt::print("  {:<25} {:<18} {:<12} {}\n", setting["variable"].get<std::string>(),
+        fmt::print("  {:<{}} {:<18} {:<12} {}\n", setting["variable"].get<std::string>(), longest,
                    fmt::format("\"{}\"", setting["value"].get<std::string>()), setting["from"].get<std::string>(),
                    setting["meaning"].get<std::string>());
     }

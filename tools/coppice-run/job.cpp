@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/clock.hpp"
 #include "bootstrap/choose.hpp"
 #include "bootstrap/process_tree.hpp"
 #include "message.hpp"
@@ -32,10 +33,6 @@ constexpr std::uint64_t kSignalTag = 0;
 constexpr std::uint64_t kTimerTag = 1;
 constexpr std::uint64_t kServerTag = 2;
 constexpr std::uint64_t kStreamTag = 3;
-
-std::uint64_t now_ns() {
-    return bootstrap::now_ns();
-}
 
 }  // namespace
 
@@ -58,7 +55,7 @@ int Job::run() {
 }
 
 std::optional<int> Job::prepare() {
-    if (options_.hosts > 0) {
+    if (options_.hosts > 0 && options_.devices.empty()) {
         auto hosts = Hosts::create(options_.hosts, options_.ranks);
         if (!hosts) {
             say("--hosts: {}", hosts.error().message);
@@ -186,10 +183,17 @@ void Job::begin_end(int exit_code) {
 // A rank may be a shell around the program: what is done to it is done to all below it.
 void Job::signal_rank(std::uint32_t rank, int signal) const {
     const pid_t pid = ranks_[rank].pid;
-    const auto below = bootstrap::descendants_of(pid);
+    auto below = bootstrap::descendants_of(pid);
     ::kill(pid, signal);
     for (const pid_t one : below)
         ::kill(one, signal);
+    if (signal != SIGSTOP) return;
+    // What was being started meanwhile stops as well. A process that is to stop starts nothing more, so this ends.
+    for (auto again = bootstrap::descendants_of(pid); again != below; again = bootstrap::descendants_of(pid)) {
+        below = std::move(again);
+        for (const pid_t one : below)
+            ::kill(one, signal);
+    }
 }
 
 void Job::reap() {

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "bootstrap/launcher_protocol.hpp"
+#include "hosts.hpp"
 
 namespace coppice::run {
 namespace {
@@ -22,7 +26,7 @@ constexpr const char* kDescription =
     "  coppice-run -n N [options] PROGRAM [ARGS...]\n";
 
 constexpr const char* kFooter =
-    R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill and --stop count from the moment when
+    R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill, --kill-host and --stop count from the moment when
 all ranks have found each other (their first exchange is done), or from the start when no rank has called for
 an exchange within 2 s. "start+TIME" counts from the start in any case, "joined+TIME" from the first exchange
 however late it is.
@@ -35,7 +39,15 @@ Examples:
   coppice-run -n 8 --kill 3@300ms --kill 5@400ms ./program
   coppice-run -n 4 --stop 2@1s+500ms --timeout 60 --tag-output ./program
   coppice-run -n 8 --hosts 4 ./program
+  coppice-run -n 8 --hosts 4 --kill-host 2@500ms ./program
+  coppice-run -n 8 --devices mlx5_0,mlx5_1 ./program
 )";
+
+// Numbers without a unit are in `bare`, if they may have none. Longer than kLongest is no time.
+std::optional<std::uint64_t> parse_duration(std::string_view text, std::string_view bare = {}) {
+    const auto duration_ns = parse_duration_ns(text, bare);
+    return duration_ns && *duration_ns <= kLongest ? duration_ns : std::nullopt;
+}
 
 std::string parse_fault(const std::string& text, Fault::Kind kind, Fault& fault) {
     const char* option = kind == Fault::Kind::kill ? "--kill" : "--stop";
@@ -85,6 +97,44 @@ std::string take_command(std::vector<std::string> rest, std::vector<std::string>
     return {};
 }
 
+// Which RDMA device stands for which host. `text` is the option's; without it the environment's counts, with --hosts.
+std::string choose_devices(std::string text, Options& options) {
+    const char* preset = std::getenv("COPPICE_RUN_DEVICES");
+    const bool asked = !text.empty();
+    if (!asked && options.hosts > 0 && preset != nullptr) text = preset;
+    while (!text.empty()) {
+        const auto comma = std::min(text.find(','), text.size());
+        if (comma == 0) return fmt::format("--devices: an empty name before '{}'", text);
+        options.devices.push_back(text.substr(0, comma));
+        text.erase(0, comma + 1);
+    }
+    const auto count = static_cast<std::uint32_t>(options.devices.size());
+    if (asked && options.hosts == 0) options.hosts = std::min(count, options.ranks);
+    if (count > 0 && options.hosts > count) {
+        return fmt::format("--hosts {}: there are only {} RDMA devices to tell them apart by ({})", options.hosts,
+                           count,
+                           asked ? "--devices" : "COPPICE_RUN_DEVICES; empty it to have network namespaces instead");
+    }
+    return {};
+}
+
+// A host's death is that of all its ranks, one right after the other.
+std::string add_host_kills(const std::vector<std::string>& texts, Options& options) {
+    for (const std::string& text : texts) {
+        Fault fault;
+        if (const auto reason = parse_fault(text, Fault::Kind::kill, fault); !reason.empty()) {
+            return fmt::format("--kill-host {}: expected HOST@TIME, as in --kill-host 2@500ms", text);
+        }
+        const std::uint32_t hosts = std::max(options.hosts, 1U);
+        const std::uint32_t host = std::exchange(fault.rank, 0);
+        if (host >= hosts) return fmt::format("--kill-host: host {} is outside of 0…{}", host, hosts - 1);
+        for (; fault.rank < options.ranks; ++fault.rank) {
+            if (place_in_blocks(fault.rank, options.ranks, hosts).host == host) options.faults.push_back(fault);
+        }
+    }
+    return {};
+}
+
 std::string check(const Options& options) {
     for (const Fault& fault : options.faults) {
         if (fault.rank >= options.ranks) {
@@ -99,23 +149,6 @@ std::string check(const Options& options) {
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> parse_duration(std::string_view text) {
-    double number = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-    if (code != std::errc{} || !(number >= 0)) return std::nullopt;
-    const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-    constexpr std::pair<std::string_view, double> kUnits[] = {{"ns", 1},   {"us", 1e3},   {"ms", 1e6},  {"s", 1e9},
-                                                              {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}};
-    if (unit.empty() && number == 0) return 0;
-    for (const auto& [name, factor] : kUnits) {
-        if (unit != name) continue;
-        const double result = number * factor;
-        if (!(result <= static_cast<double>(kLongest))) return std::nullopt;
-        return static_cast<std::uint64_t>(result + 0.5);
-    }
-    return std::nullopt;
-}
 
 std::string format_duration(std::uint64_t duration_ns) {
     const auto microseconds = static_cast<double>(duration_ns / 1000);
@@ -133,7 +166,9 @@ ParseResult parse_options(int argc, char** argv) {
 
     Options options;
     std::vector<std::string> kills;
+    std::vector<std::string> host_kills;
     std::vector<std::string> stops;
+    std::string devices;
     std::string timeout;
     std::string bind = "core";
     app.add_option("-n,--ranks", options.ranks, "how many ranks to start")
@@ -143,6 +178,9 @@ ParseResult parse_options(int argc, char** argv) {
     app.add_option("--kill", kills, "SIGKILL that rank at that time (may be repeated)")
         ->allow_extra_args(false)
         ->type_name("RANK@TIME");
+    app.add_option("--kill-host", host_kills, "SIGKILL all ranks of that simulated host at that time (may be repeated)")
+        ->allow_extra_args(false)
+        ->type_name("HOST@TIME");
     app.add_option("--stop", stops,
                    "SIGSTOP that rank, and continue it after the duration, or when all others have ended")
         ->allow_extra_args(false)
@@ -150,6 +188,10 @@ ParseResult parse_options(int argc, char** argv) {
     app.add_option("--hosts", options.hosts, "spread the ranks, in blocks, over H simulated hosts (network namespaces)")
         ->check(CLI::Range(1U, kMaxHosts))
         ->type_name("H");
+    app.add_option("--devices", devices,
+                   "tell hosts apart by RDMA device instead: ranks of host k use the k-th of these (default with "
+                   "--hosts: COPPICE_RUN_DEVICES)")
+        ->type_name("D,D...");
     app.add_option("--timeout", timeout, "end everything after S seconds (or a time with a unit) and exit with 124")
         ->type_name("S");
     app.add_flag("--tag-output", options.tag_output, "begin every line that rank R prints with [R]");
@@ -171,6 +213,7 @@ ParseResult parse_options(int argc, char** argv) {
     }
     if (const auto reason = take_command(app.remaining(), options.command); !reason.empty()) return bad(reason);
     options.bind_to_cores = bind == "core";
+    if (const auto reason = choose_devices(devices, options); !reason.empty()) return bad(reason);
     for (const auto& [texts, kind] : {std::pair{&kills, Fault::Kind::kill}, std::pair{&stops, Fault::Kind::stop}}) {
         for (const auto& text : *texts) {
             Fault fault;
@@ -178,9 +221,9 @@ ParseResult parse_options(int argc, char** argv) {
             options.faults.push_back(fault);
         }
     }
+    if (const auto reason = add_host_kills(host_kills, options); !reason.empty()) return bad(reason);
     if (!timeout.empty()) {
-        options.timeout_ns = parse_duration(timeout);
-        if (!options.timeout_ns) options.timeout_ns = parse_duration(timeout + "s");
+        options.timeout_ns = parse_duration(timeout, "s");
         if (!options.timeout_ns || *options.timeout_ns == 0) {
             return bad(fmt::format("--timeout {}: expected seconds, or a time with a unit as in 90s or 2m", timeout));
         }

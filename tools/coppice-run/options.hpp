@@ -26,16 +26,14 @@ struct Fault {
 
 struct Options {
     std::uint32_t ranks = 0;
-    std::uint32_t hosts = 0;  // 0: no network namespaces
-    std::vector<Fault> faults;
+    std::uint32_t hosts = 0;           // 0: all ranks on this host
+    std::vector<std::string> devices;  // host k is who uses the k-th RDMA device; empty: hosts are network namespaces
+    std::vector<Fault> faults;         // those of whole hosts one by one
     std::optional<std::uint64_t> timeout_ns;
     bool tag_output = false;
     bool bind_to_cores = true;
     std::vector<std::string> command;
 };
-
-// "300ms", "1.5s", "2m", "500us", "10ns", "1h", "0". nullopt when it is none of these or above 30 days.
-std::optional<std::uint64_t> parse_duration(std::string_view text);
 
 // "300 ms", "1.5 s": for messages, to the microsecond.
 std::string format_duration(std::uint64_t duration_ns);

@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -70,16 +71,18 @@ void set_environment(const StartPlan& plan, std::uint32_t rank) {
     set_number("COPPICE_RANK", rank);
     set_number("COPPICE_SIZE", plan.options.ranks);
     ::setenv("COPPICE_LAUNCHER", plan.launcher_path.c_str(), 1);
-    if (plan.hosts == nullptr) {
-        set_number("COPPICE_LOCAL_RANK", rank);
-        set_number("COPPICE_LOCAL_SIZE", plan.options.ranks);
-        return;
-    }
-    const Placement place = plan.hosts->place(rank);
+    const Placement place = place_in_blocks(rank, plan.options.ranks, std::max(plan.options.hosts, 1U));
     set_number("COPPICE_LOCAL_RANK", place.local_rank);
     set_number("COPPICE_LOCAL_SIZE", place.local_size);
+    if (plan.options.hosts == 0) return;
     ::setenv("COPPICE_HOST", fmt::format("host{}", place.host).c_str(), 1);
-    ::setenv("COPPICE_UCX_NET_DEVICES", plan.hosts->interface_name(place.host).c_str(), 1);
+    if (plan.hosts != nullptr) {
+        ::setenv("COPPICE_UCX_NET_DEVICES", plan.hosts->interface_name(place.host).c_str(), 1);
+    } else {
+        const std::string& device = plan.options.devices[place.host];
+        ::setenv("COPPICE_VERBS_DEVICE", device.c_str(), 1);
+        ::setenv("COPPICE_UCX_NET_DEVICES", (device + ":1").c_str(), 1);  // its first port
+    }
 }
 
 // In the child: becomes the rank. Returns only as a failure.

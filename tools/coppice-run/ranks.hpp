@@ -28,7 +28,7 @@ struct StartPlan {
     const Options& options;
     const SignalState& signals;
     std::string launcher_path;                          // COPPICE_LAUNCHER
-    const Hosts* hosts = nullptr;                       // with --hosts
+    const Hosts* hosts = nullptr;                       // with --hosts, unless devices stand for them
     rlimit descriptors{};                               // RLIMIT_NOFILE as the ranks shall have it
     std::function<void(std::uint32_t, pid_t)> started;  // told of each process before any of them runs PROGRAM
     std::function<void()> before_release;               // called when all exist, before any of them runs PROGRAM

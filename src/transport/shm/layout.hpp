@@ -1,11 +1,14 @@
 // What a rank's shared segment looks like. Every word has one writer, except the doorbell and the claim counter, which
 // take wait-free read-modify-writes from all; so whoever dies at whatever instruction blocks nobody.
 //
-//   read-only for others        header page | consumed, stable, departed, log length | failure log | W lines
+//   read-only for others        header page | panel 0 | panel 1 | …
+//   each panel                  consumed, stable, departed, log length | failure log | page | W lines
 //   written by others as well   doorbell, claims | inbox 0 | inbox 1 | …
 //
 // The two parts are page-aligned: peers map the first one read-only, so that a stray store of theirs can't forge an
-// obituary or a published line. Inboxes cost address space only, until somebody claims one.
+// obituary or a published line. Inboxes cost address space only, until somebody claims one. A panel is what one group's
+// board is made of: the first group has one, and each group that is shrunk from it another. They too cost address space
+// only, until they are prepared.
 #pragma once
 
 #include <atomic>
@@ -18,7 +21,7 @@
 namespace coppice::transport::shm {
 
 inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::size_t kCacheLine = 64;
 // Processors fetch lines in pairs: what one rank polls and another stores to must not share one.
 inline constexpr std::size_t kLinePair = 128;
@@ -50,12 +53,19 @@ struct Header {
     std::uint32_t group_size = 0;
     std::uint32_t inboxes = 0;
     Obituary obituary;
+    Counter departed;  // from all groups
+};
+static_assert(sizeof(Header) <= kPage);
+
+// How many groups at once can have a board in these segments.
+inline constexpr std::uint32_t kPanels = 8;
+
+struct PanelHeader {
     Counter consumed;
     Counter stable;
     Counter departed;
     Counter log_length;
 };
-static_assert(sizeof(Header) <= kPage);
 
 // A published line. Header and the first 40 bytes of payload share a cache line.
 struct alignas(8) Line {
@@ -115,15 +125,23 @@ struct Claim {
 struct alignas(kCacheLine) Mailroom {
     std::atomic<std::uint64_t> claimed{0};
     std::atomic<std::uint64_t> doorbell[kMaxLocal / 64]{};
+    alignas(kCacheLine) std::atomic<std::uint32_t> fenced_by{0};  // a rank + 1 that takes the owner for dead
 };
+
+// Board::page_bytes(): this, and a word for each rank of the group.
+inline constexpr std::size_t kPageBase = 8192;
 
 struct Layout {
     std::uint32_t window = 0;
     std::uint32_t group_size = 0;
     std::uint32_t inboxes = 0;
     InboxShape inbox{1};
-    std::size_t log_at = 0;
+    std::size_t log_at = 0;  // in a panel, as the next three
+    std::size_t page_at = 0;
+    std::size_t page_bytes = 0;
     std::size_t lines_at = 0;
+    std::size_t panels_at = kPage;
+    std::size_t panel_stride = 0;
     std::size_t mailroom_at = 0;  // where the part begins that others write to
     std::size_t claims_at = 0;
     std::size_t inboxes_at = 0;
@@ -131,9 +149,12 @@ struct Layout {
 
     constexpr Layout(std::uint32_t w, std::uint32_t group, std::uint32_t local)
         : window(w), group_size(group), inboxes(local), inbox(w) {
-        log_at = round_up(sizeof(Header), kCacheLine);
-        lines_at = round_up(log_at + std::size_t{group} * sizeof(std::uint32_t), kCacheLine);
-        mailroom_at = round_up(lines_at + std::size_t{w} * kLineStride, kPage);
+        log_at = sizeof(PanelHeader);
+        page_at = round_up(log_at + std::size_t{group} * sizeof(std::uint32_t), kLinePair);
+        page_bytes = round_up(kPageBase + std::size_t{group} * sizeof(std::uint32_t), kLinePair);
+        lines_at = page_at + page_bytes;
+        panel_stride = round_up(lines_at + std::size_t{w} * kLineStride, kPage);
+        mailroom_at = panels_at + kPanels * panel_stride;
         claims_at = mailroom_at + round_up(sizeof(Mailroom), kCacheLine);
         inboxes_at = round_up(claims_at + std::size_t{local} * sizeof(Claim), kPage);
         size = inboxes_at + std::size_t{local} * inbox.stride;

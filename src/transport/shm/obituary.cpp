@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,6 +30,8 @@ struct Holder {
     pid_t thread = 0;    // 0: not started
     int error = 0;
     std::atomic<bool> answered{false};  // thread and error are valid
+    std::atomic<pid_t> undertaker{0};   // a thread; 0: not known yet; −1: there is none
+    std::atomic<bool> stands_last{false};
 };
 
 // Never destroyed: the kernel reads the list when the process ends, after all destructors.
@@ -59,23 +63,25 @@ void* hold_until_death(void* argument) {
     return nullptr;
 }
 
-// The holder runs code of this library until the process ends, so the library has to stay mapped after a dlclose().
+// Waits for the end; see stand_last().
+void* take_apart(void* argument) {
+    Holder& mine = *static_cast<Holder*>(argument);
+    pthread_setname_np(pthread_self(), "coppice-bury");
+    mine.undertaker.store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_release);
+    while (true)
+        pause();
+    return nullptr;
+}
+
+// The two run code of this library until the process ends, so the library has to stay mapped after a dlclose().
 void keep_library_loaded() {
     Dl_info info{};
     if (dladdr(reinterpret_cast<void*>(&hold_until_death), &info) != 0 && info.dli_fname != nullptr)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-// With the list mutex held.
-int start_holder(Holder& mine) {
-    keep_library_loaded();
-    mine.thread = 0;
-    mine.error = 0;
-    mine.answered.store(false);
-    mine.head.list.next = &mine.head.list;
-    mine.head.futex_offset = static_cast<long>(offsetof(Obituary, word));
-    mine.process = getpid();
-
+// A thread that takes no signals and has little stack; 0 or an error.
+int start_thread(void* (*run)(void*), void* argument) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -85,12 +91,30 @@ int start_holder(Holder& mine) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
-    const int error = pthread_create(&thread, &attributes, hold_until_death, &mine);
+    const int error = pthread_create(&thread, &attributes, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attributes);
-    if (error != 0) return error;
+    return error;
+}
+
+// With the list mutex held.
+int start_holder(Holder& mine) {
+    keep_library_loaded();
+    mine.thread = 0;
+    mine.error = 0;
+    mine.answered.store(false);
+    mine.undertaker.store(0);
+    mine.stands_last.store(false);
+    mine.head.list.next = &mine.head.list;
+    mine.head.futex_offset = static_cast<long>(offsetof(Obituary, word));
+    mine.process = getpid();
+
+    if (const int error = start_thread(hold_until_death, &mine); error != 0) return error;
+    if (start_thread(take_apart, &mine) != 0) mine.undertaker.store(-1);
 
     mine.answered.wait(false, std::memory_order_acquire);
+    while (mine.undertaker.load(std::memory_order_acquire) == 0)
+        sched_yield();
     return mine.error;
 }
 
@@ -132,6 +156,18 @@ void let_go(Obituary& obituary) {
 bool is_held(const Obituary& obituary) {
     const std::uint32_t word = obituary.word.load(std::memory_order_acquire);
     return (word & FUTEX_OWNER_DIED) == 0 && (word & FUTEX_TID_MASK) != 0;
+}
+
+void stand_last() {
+    constexpr long kWorthItKiB = 64 * 1024;
+    Holder& mine = holder();
+    if (mine.stands_last.load(std::memory_order_relaxed)) return;
+    rusage usage{};
+    if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < kWorthItKiB) return;
+    mine.stands_last.store(true, std::memory_order_relaxed);
+    const sched_param lowest{};
+    const pid_t undertaker = mine.undertaker.load(std::memory_order_acquire);
+    if (undertaker > 0 && mine.process == getpid()) (void)sched_setscheduler(undertaker, SCHED_IDLE, &lowest);
 }
 
 }  // namespace coppice::transport::shm

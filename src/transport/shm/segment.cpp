@@ -59,8 +59,6 @@ tl::unexpected<Error> no_memory(Rank self, std::size_t need, int error) {
 }
 
 void make_objects(std::byte* base, const Layout& layout) {
-    for (std::uint32_t line = 0; line < layout.window; ++line)
-        new (base + layout.lines_at + line * kLineStride) Line;
     new (base + layout.mailroom_at) Mailroom;
     for (std::uint32_t index = 0; index < layout.inboxes; ++index)
         new (base + layout.claims_at + index * sizeof(Claim)) Claim;
@@ -85,13 +83,19 @@ Result<OwnSegment> OwnSegment::make(Rank self, const Layout& layout) {
     if (segment.reserve_.number < 0) return no_descriptor(self, errno);
 
     if (ftruncate(segment.fd(), static_cast<off_t>(layout.size)) != 0) return no_memory(self, layout.size, errno);
-    if (fallocate(segment.fd(), 0, 0, static_cast<off_t>(layout.inboxes_at)) != 0)
-        return no_memory(self, layout.inboxes_at, errno);
+    const std::size_t always = layout.panels_at + layout.inboxes_at - layout.mailroom_at;
+    if (fallocate(segment.fd(), 0, 0, static_cast<off_t>(layout.panels_at)) != 0 ||
+        fallocate(segment.fd(), 0, static_cast<off_t>(layout.mailroom_at),
+                  static_cast<off_t>(layout.inboxes_at - layout.mailroom_at)) != 0)
+        return no_memory(self, always, errno);
     fcntl(segment.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     void* const base = mmap(nullptr, layout.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment.fd(), 0);
     if (base == MAP_FAILED) return no_memory(self, layout.size, errno);
     segment.mapping_ = Mapping(static_cast<std::byte*>(base), layout.size);
-    if (!populate(segment.base(), layout.inboxes_at)) return no_memory(self, layout.inboxes_at, ENOMEM);
+    if (!populate(segment.base(), layout.panels_at) ||
+        !populate(segment.base() + layout.mailroom_at, layout.inboxes_at - layout.mailroom_at))
+        return no_memory(self, always, ENOMEM);
+    if (!segment.make_panel(0)) return no_memory(self, layout.panel_stride, errno);
 
     make_objects(segment.base(), layout);
     Header& header = *new (segment.base()) Header;
@@ -110,6 +114,22 @@ Result<OwnSegment> OwnSegment::make(Rank self, const Layout& layout) {
 
 OwnSegment::~OwnSegment() {
     if (mapping_ && is_ours()) let_go(header().obituary);
+}
+
+bool OwnSegment::make_panel(std::uint32_t number) {
+    const std::size_t at = layout_.panels_at + number * layout_.panel_stride;
+    if (fallocate(fd(), 0, static_cast<off_t>(at), static_cast<off_t>(layout_.panel_stride)) != 0) return false;
+    if (!populate(panel(number), layout_.panel_stride)) return false;
+    clear_panel(number);
+    return true;
+}
+
+void OwnSegment::clear_panel(std::uint32_t number) {
+    std::byte* const at = panel(number);
+    new (at) PanelHeader;
+    std::memset(at + layout_.log_at, 0, layout_.lines_at - layout_.log_at);
+    for (std::uint32_t line = 0; line < layout_.window; ++line)
+        new (at + layout_.lines_at + line * kLineStride) Line;
 }
 
 bool OwnSegment::is_ours() const {

@@ -77,6 +77,12 @@ class OwnSegment {
     std::byte* base() const { return mapping_.base(); }
     Header& header() const { return *reinterpret_cast<Header*>(base()); }
     int fd() const { return fd_.number; }
+    std::byte* panel(std::uint32_t number) const { return base() + layout_.panels_at + number * layout_.panel_stride; }
+    // Gives memory to a panel, all zero. False: there is none.
+    bool make_panel(std::uint32_t number);
+    // A panel that has been made is as new again.
+    void clear_panel(std::uint32_t number);
+
     // False in a forked child, which must not write here.
     bool is_ours() const;
 

@@ -10,15 +10,16 @@ namespace coppice::transport::shm {
 
 class ShmBoard final : public Board {
   public:
-    explicit ShmBoard(OwnSegment& own);
+    ShmBoard(OwnSegment& own, std::uint32_t panel);
 
-    // The members, ascending, and the beginning of each one's segment as it is mapped here (nullptr: it died before it could
-    // be). Called once, before anything else.
+    // The members as the group counts them, ascending, this rank among them, and the beginning of each one's segment as it is
+    // mapped here (nullptr: it died before it could be). Called once, before anything else.
     void seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases);
 
     std::span<const Rank> members() const override { return members_; }
     std::uint32_t lines() const override { return window_; }
     std::byte* line_memory(Sequence sequence) override;
+    void will_publish(Sequence sequence) override;
     void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) override;
     void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
                       std::uint32_t detail) override;
@@ -30,17 +31,26 @@ class ShmBoard final : public Board {
     void log_failure(Rank failed) override;
     std::uint32_t log_length(Rank member) const override;
     Rank logged(Rank member, std::uint32_t index) const override;
+    std::size_t page_bytes() const override { return own_.layout().page_bytes; }
+    std::byte* own_page() override { return own_panel() + own_.layout().page_at; }
+    const std::byte* page(Rank member) const override {
+        const std::byte* const start = panel(member);
+        return start == nullptr ? nullptr : start + own_.layout().page_at;
+    }
     bool alive(Rank member) const override;
+    bool fenced() const override;
     void depart() override;
     bool departed(Rank member) const override;
 
   private:
     // Ranks of one host mostly follow each other, so a member is found by its distance from the first.
-    const std::byte* base(Rank member) const {
+    const std::byte* panel(Rank member) const {
         const std::uint32_t index = member.value - first_;
-        return index < bases_.size() ? bases_[index] : nullptr;
+        return index < panels_.size() ? panels_[index] : nullptr;
     }
-    const Header* header(Rank member) const { return reinterpret_cast<const Header*>(base(member)); }
+    const PanelHeader* header(Rank member) const { return reinterpret_cast<const PanelHeader*>(panel(member)); }
+    std::byte* own_panel() const { return own_.base() + panel_at_; }
+    PanelHeader& own_header() const { return *reinterpret_cast<PanelHeader*>(own_panel()); }
     std::size_t line_at(Sequence sequence) const {
         const std::uint64_t index = mask_ != 0 ? sequence.value & mask_ : sequence.value % window_;
         return lines_at_ + static_cast<std::size_t>(index) * kLineStride;
@@ -50,8 +60,9 @@ class ShmBoard final : public Board {
     std::uint32_t window_;
     std::uint64_t mask_;  // window_ - 1 where that is a mask, else 0
     std::size_t lines_at_;
+    std::size_t panel_at_;  // in every segment
     std::uint32_t first_ = 0;
-    std::vector<const std::byte*> bases_;
+    std::vector<const std::byte*> panels_;
     std::vector<Rank> members_;
 };
 

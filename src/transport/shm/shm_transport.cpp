@@ -1,11 +1,11 @@
 #include "transport/shm/shm_transport.hpp"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/obituary.hpp"
 
@@ -16,13 +16,8 @@ namespace {
 constexpr std::uint32_t kNobody = UINT32_MAX;
 constexpr std::size_t kMessagesPerVisit = 64;      // so that one busy peer does not starve the others
 constexpr std::uint32_t kPollsPerClockRead = 256;  // a power of two
+constexpr std::size_t kLooksPerPoll = 4;           // at obituaries
 constexpr std::uint64_t kSecondLookNs = 20'000'000;
-
-std::uint64_t now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 Buffer buffer_of(std::uint32_t peer_index, std::uint16_t slot) {
     return (static_cast<Buffer>(peer_index) + 1) << 32 | slot;
@@ -71,12 +66,12 @@ ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, s
     : self_(options.self),
       host_(std::move(host)),
       own_(std::move(segment)),
-      board_(own_),
       peer_of_rank_(options.group_size, kNobody),
       peer_of_inbox_(own_.layout().inboxes, kNobody),
       bell_words_((own_.layout().inboxes + 63) / 64),
       pending_(bell_words_, 0),
       unknown_(bell_words_, 0) {
+    boards_[0] = std::make_unique<shm::ShmBoard>(own_, 0);
     peers_.reserve(own_.layout().inboxes);
     watched_.reserve(own_.layout().inboxes);
 }
@@ -248,9 +243,19 @@ shm::Claim& ShmTransport::claim(std::uint32_t inbox) const {
 std::size_t ShmTransport::poll(Receiver& receiver) {
     collect_rings();
     std::size_t events = rung_ ? visit_rung(receiver) : 0;
+    const std::uint32_t fenced_by = mailroom().fenced_by.load(std::memory_order_acquire);
+    if (fenced_by != 0 && !told_fenced_) [[unlikely]] {
+        told_fenced_ = true;
+        ++events;
+        receiver.fenced(Rank{fenced_by <= own_.layout().group_size ? fenced_by - 1 : self_.value});
+    }
     if (!watched_.empty()) {
-        events += look_at_one(receiver);
-        if ((++polls_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);
+        for (std::size_t looks = std::min(kLooksPerPoll, watched_.size()); looks > 0 && !watched_.empty(); --looks)
+            events += look_at_one(receiver);
+        if ((++polls_ & (kPollsPerClockRead - 1)) == 0) {
+            shm::stand_last();
+            if (second_look_due()) events += second_look(receiver);
+        }
     }
     return events;
 }
@@ -407,16 +412,24 @@ void ShmTransport::release(Buffer buffer) {
 }
 
 void ShmTransport::fence(Rank rank) {
-    if (Peer* const peer = find(rank); peer != nullptr) peer->fenced = true;
+    Peer* const peer = find(rank);
+    if (peer == nullptr) return;
+    peer->fenced = true;
+    if (!peer->segment.mailroom) return;
+    auto& mail = *reinterpret_cast<shm::Mailroom*>(peer->segment.mailroom.base());
+    mail.fenced_by.store(self_.value + 1, std::memory_order_release);
+    // Whoever looks at its own word after it has published something, and finds nothing there, is seen to have published it by
+    // whoever looks for it after this line: PublishedAgreement rests on that.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 bool ShmTransport::leave() {
-    board_.depart();
+    if (own_.is_ours()) own_.header().departed.value.store(1, std::memory_order_release);
     return true;  // what was accepted is in the receivers' memory already
 }
 
 Result<void> ShmTransport::seal_board(std::vector<Rank> members) {
-    if (!board_.members().empty()) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: the board was sealed twice");
+    if (!boards_[0]->members().empty()) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: the board was sealed twice");
     members.push_back(self_);
     std::sort(members.begin(), members.end());
     members.erase(std::unique(members.begin(), members.end()), members.end());
@@ -440,8 +453,53 @@ Result<void> ShmTransport::seal_board(std::vector<Rank> members) {
                         "left; raise ulimit -n or ulimit -v, or choose a smaller window",
                         self_.value, members[at].value);
     }
-    board_.seal(std::move(members), bases);
+    boards_[0]->seal(std::move(members), bases);
+    make_panel_ready();
     return {};
+}
+
+// A panel that has its memory is clean, closed or in use.
+void ShmTransport::make_panel_ready() {
+    for (std::uint32_t panel = 1; panel < kPanels && clean_ == 0; ++panel) {
+        const std::uint32_t bit = 1U << panel;
+        if ((closed_ & bit) == 0 && boards_[panel] == nullptr && own_.make_panel(panel)) clean_ |= bit;
+    }
+}
+
+void ShmTransport::make_all_panels_ready() {
+    for (std::uint32_t panel = 1; panel < kPanels; ++panel) {
+        const std::uint32_t bit = 1U << panel;
+        if (((clean_ | closed_) & bit) == 0 && boards_[panel] == nullptr && own_.make_panel(panel)) clean_ |= bit;
+    }
+}
+
+Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
+    std::vector<Rank> numbers;
+    std::vector<const std::byte*> bases;
+    for (const BoardMember& member : members) {
+        numbers.push_back(member.number);
+        const Peer* const peer = find(member.rank);
+        bases.push_back(member.rank == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
+    }
+    boards_[panel] = std::make_unique<shm::ShmBoard>(own_, panel);
+    boards_[panel]->seal(std::move(numbers), bases);
+    clean_ &= ~(1U << panel);
+    return *boards_[panel];
+}
+
+void ShmTransport::close_board(std::uint32_t panel) {
+    if (panel != 0) boards_[panel].reset();
+    closed_ |= 1U << panel;
+}
+
+void ShmTransport::clear_panels(std::uint32_t panels) {
+    for (std::uint32_t panel = 0; panel < kPanels; ++panel) {
+        const std::uint32_t bit = 1U << panel;
+        if ((panels & closed_ & bit) == 0) continue;
+        own_.clear_panel(panel);
+        closed_ &= ~bit;
+        clean_ |= bit;
+    }
 }
 
 }  // namespace coppice::transport

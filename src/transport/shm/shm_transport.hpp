@@ -8,7 +8,9 @@
 // Everything that a rank published or sent completely before it died is still delivered; nothing is delivered by half.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,7 +31,8 @@ struct ShmOptions {
 
 class ShmTransport final : public Transport {
   public:
-    // Makes the segment: three file descriptors for a moment, two for good, and W·8 KiB of memory for the lines. Inboxes
+    // Makes the segment: three file descriptors for a moment, two for good, and W·8 KiB of memory for the lines, twice
+    // once a board is sealed. Inboxes
     // take memory when somebody sends (24 KiB and 64 KiB for large payloads, growing to 2·W·8 KiB while the reader lags).
     static Result<std::unique_ptr<ShmTransport>> create(const ShmOptions& options);
     ~ShmTransport() override;
@@ -60,7 +63,26 @@ class ShmTransport final : public Transport {
     // same, with nothing published and alive() false; the dead ones that were added are reported by poll().
     Result<void> seal_board(std::vector<Rank> members);
     // Not before seal_board().
-    Board& board() { return board_; }
+    Board& board() { return *boards_[0]; }
+
+    // --- more boards in the same segments, for groups of some of these ranks: each in a panel of its own (layout.hpp), the
+    // --- same one at all its members, as their groups have to agree. The sealed board is in panel 0. Panels are told as bits.
+    static constexpr std::uint32_t kPanels = shm::kPanels;
+    struct BoardMember {
+        Rank number;  // as the group counts it
+        Rank rank;    // here
+    };
+    // Panels that are as new: what a board may be opened in. One is kept ready; more, or all, if there is memory for them.
+    std::uint32_t clean_panels() const { return clean_; }
+    void make_panel_ready();
+    void make_all_panels_ready();
+    // Opens one in a clean panel; `members` ascending, this rank among them, all sealed.
+    Board& open_board(std::uint32_t panel, std::span<const BoardMember> members);
+    // This rank's group is gone. What it has written stays for those who still read it, until everybody who may has
+    // closed the same panel, and clears it.
+    void close_board(std::uint32_t panel);
+    std::uint32_t closed_panels() const { return closed_; }
+    void clear_panels(std::uint32_t panels);
 
   private:
     struct Peer;
@@ -90,7 +112,9 @@ class ShmTransport final : public Transport {
     Rank self_;
     std::string host_;
     shm::OwnSegment own_;
-    shm::ShmBoard board_;
+    std::array<std::unique_ptr<shm::ShmBoard>, kPanels> boards_;  // open ones, and the first
+    std::uint32_t clean_ = 0;
+    std::uint32_t closed_ = 0;
     Counters counters_;
     std::vector<std::unique_ptr<Peer>> peers_;
     std::vector<std::uint32_t> peer_of_rank_;   // index into peers_, or kNobody
@@ -101,6 +125,7 @@ class ShmTransport final : public Transport {
     std::uint32_t polls_ = 0;
     std::uint64_t second_look_ns_ = 0;
     std::uint32_t bell_words_ = 0;
+    bool told_fenced_ = false;
     bool rung_ = false;                   // some bit of pending_ is set
     std::vector<std::uint64_t> pending_;  // rung and not emptied yet, a bit per inbox
     std::vector<std::uint64_t> unknown_;  // claimed by a rank that was not added yet

@@ -80,6 +80,8 @@ struct Peer {
     Rank rank;
     Link link = Link::none;
     bool fenced = false;
+    bool owes_fence = false;  // it has yet to be told that it is fenced
+    bool fences_us = false;   // it takes this rank for dead, which the receiver has yet to be told
     bool failed = false;      // to be reported by the next poll, unless it is fenced or departed
     bool reported = false;    // and nothing of it is delivered any more
     bool heard = false;       // a message came from it, so it has a connection to us
@@ -90,7 +92,8 @@ struct Peer {
     bool goodbye_acked = false;
     bool queued = false;  // in the transport's list of peers to attend to
     std::uint32_t pending = 0;
-    std::vector<std::byte> address;  // the worker's; empty: not added yet
+    std::uint64_t opening_since_ns = 0;  // as far as anybody looked
+    std::vector<std::byte> address;      // the worker's; empty: not added yet
 
   private:
     static void on_flushed(void* request, ucs_status_t status, void* peer);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <ctime>
 
+#include "base/clock.hpp"
 #include "transport/ucx/log.hpp"
 
 namespace coppice::transport {
@@ -14,12 +14,6 @@ using ucx::Link;
 using ucx::Prefix;
 
 namespace {
-
-std::uint64_t now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 // How many connections a rank of a group may come to have: its own and its peers' to it, O(log P) each.
 std::uint32_t expected_connections(std::uint32_t group_size) {
@@ -50,6 +44,7 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
     : self_(options.self),
       group_size_(options.group_size),
       token_(options.group_token),
+      connect_patience_(options.connect_patience),
       capabilities_{.name = "ucx", .native_write = false, .inline_size = 0, .eager_size = kMaxPayload},
       worker_(std::move(worker)) {
     for (std::uint16_t i = 0; i < kMaxKept; ++i)
@@ -188,8 +183,9 @@ void UcxTransport::watch(Rank rank) {
 void UcxTransport::fence(Rank rank) {
     if (rank.value >= group_size_ || rank == self_) return;
     Peer& peer = obtain(rank);
+    peer.owes_fence = !peer.fenced && peer.link == Link::open;
     peer.fenced = true;
-    if (peer.link == Link::opening || peer.link == Link::open) peer.link = Link::broken;
+    if (peer.link == Link::opening) peer.link = Link::broken;
     queue(peer);
 }
 
@@ -200,7 +196,7 @@ SendStatus UcxTransport::post(Rank to, std::span<const std::byte> header, std::s
     assert(header.size() <= kMaxHeader && payload.size() <= kMaxPayload);
     assert(in_flight != nullptr || payload.empty());
     Peer* peer = find(to);
-    if (peer == nullptr) return SendStatus::failed;
+    if (peer == nullptr || peer->fenced) return SendStatus::failed;
     if (progressing_) [[unlikely]]
         return peer->link == Link::closed || peer->link == Link::broken ? SendStatus::failed : SendStatus::again;
     if (peer->link != Link::open) [[unlikely]] {
@@ -276,6 +272,10 @@ void UcxTransport::note(Peer& peer, Kind kind) {
         queue(peer);
     }
     if (kind == Kind::goodbye_ack) peer.goodbye_acked = true;
+    if (kind == Kind::fenced) {
+        peer.fences_us = true;
+        queue(peer);
+    }
 }
 
 ucs_status_t UcxTransport::deliver(const Peer& peer, std::span<const std::byte> header, void* data, std::size_t size,
@@ -313,6 +313,7 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
     progressing_ = false;
     if (!attention_.empty() || !closing_.empty()) [[unlikely]]
         attend(receiver);
+    if (worker_.over_rdma()) look_after_connections();
     receiver_ = nullptr;
     return delivered_;
 }
@@ -336,6 +337,17 @@ void UcxTransport::attend(Receiver& receiver) {
 }
 
 void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
+    if (peer.owes_fence) {
+        // On the connection that is to end, so that it comes before that end.
+        peer.owes_fence = false;
+        if (peer.link == Link::open) notify(peer, Kind::fenced);
+        if (peer.link == Link::open) peer.link = Link::broken;
+    }
+    if (peer.fences_us) {
+        peer.fences_us = false;
+        ++delivered_;
+        receiver.fenced(peer.rank);
+    }
     if (peer.link == Link::broken) close(peer);
     if (peer.failed && !peer.reported && !peer.fenced && !peer.departed) {
         peer.reported = true;
@@ -358,6 +370,20 @@ void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
 
 void UcxTransport::close(Peer& peer) {
     if (const ucs_status_ptr_t request = peer.close(); request != nullptr) closing_.push_back(request);
+}
+
+// While anything is under way to a peer, that itself will tell.
+void UcxTransport::look_after_connections() {
+    const std::uint64_t now = now_ns();
+    if (now < next_look_ns_) return;
+    next_look_ns_ = now + kPingInterval.value;
+    for (auto& peer : peers_) {
+        if (!peer) continue;
+        if (peer->link == Link::open && peer->pending == 0) notify(*peer, Kind::ping);
+        if (peer->link != Link::opening) continue;
+        if (peer->opening_since_ns == 0) peer->opening_since_ns = now;
+        if (now - peer->opening_since_ns > connect_patience_.value) break_link(*peer, UCS_ERR_ENDPOINT_TIMEOUT);
+    }
 }
 
 void UcxTransport::reap_closed() {

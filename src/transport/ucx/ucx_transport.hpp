@@ -6,6 +6,8 @@
 //  - Who is watched: UCX tells of a peer's death only where this side has an endpoint of its own. So a rank that hears
 //    from a peer opens the way back (over the same connection), and either end notices the other's death.
 //    A peer with which nothing was ever exchanged is watched from watch() on.
+//    Over RDMA the device notices only when something is sent to it: each connection gets a message of 64 bytes every
+//    kPingInterval, so that death is known about a second and a half later. (See worker.cpp for why not UCX's keepalive.)
 //  - A peer that is connected to only after it has left looks dead; one that left while connected does not. Either way
 //    send() to it answers `failed`.
 //  - Messages are delivered straight from UCX's progress, within poll(). What the receiver sends there is put off (`again`),
@@ -36,6 +38,9 @@ struct UcxOptions {
     std::string net_devices;        // as UCX_NET_DEVICES, and wins over it; empty: the environment's, else all
     std::string tls;                // as UCX_TLS, likewise
     bool loopback_only = false;     // all ranks of the group are on this host: one device less to poll
+    // Over RDMA: a peer that has not answered the first word for so long is taken for dead. One that computes answers all
+    // the same (a thread of UCX does), one that is stopped does not.
+    Nanoseconds connect_patience{30'000'000'000};
 };
 
 class UcxTransport final : public Transport {
@@ -69,6 +74,8 @@ class UcxTransport final : public Transport {
     // does not answer within kLeavePatience (it computes, or is stopped) is not waited for any longer.
     bool leave() override;
     static constexpr Nanoseconds kLeavePatience{500'000'000};
+
+    static constexpr Nanoseconds kPingInterval{500'000'000};
 
     // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
     bool connected(Rank peer) const;
@@ -104,11 +111,13 @@ class UcxTransport final : public Transport {
     void attend(Receiver& receiver);
     void attend_to(Peer& peer, Receiver& receiver);
     void close(Peer& peer);
+    void look_after_connections();
     void reap_closed();
 
     Rank self_;
     std::uint32_t group_size_;
     std::uint64_t token_;
+    Nanoseconds connect_patience_;
     Capabilities capabilities_;
     Counters counters_;
     Receiver* receiver_ = nullptr;  // while poll() is on the stack
@@ -119,6 +128,7 @@ class UcxTransport final : public Transport {
     std::vector<ucs_status_ptr_t> closing_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
     std::uint64_t leave_until_ns_ = 0;          // 0: not leaving
+    std::uint64_t next_look_ns_ = 0;            // over RDMA only
     std::string last_error_;
     std::vector<std::byte> address_;
     std::array<void*, kMaxKept> kept_{};  // UCX's buffers, by Buffer − 1

@@ -43,7 +43,7 @@ std::optional<Prefix> parse_prefix(std::span<const std::byte> header, std::size_
     const bool ours = prefix.token == token && prefix.version == kWireVersion && prefix.from < group_size;
     const bool fits = prefix.header_size == header.size() - sizeof prefix && prefix.header_size <= kMaxHeader &&
                       payload_size <= kMaxPayload;
-    const bool known = prefix.kind >= Kind::data && prefix.kind <= Kind::goodbye_ack;
+    const bool known = prefix.kind >= Kind::data && prefix.kind <= Kind::fenced;
     if (!ours || !fits || !known) return std::nullopt;
     return prefix;
 }

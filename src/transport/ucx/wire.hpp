@@ -29,6 +29,8 @@ enum class Kind : std::uint8_t {
     hello = 2,        // "I watch you": makes the watcher known to the one watched, so that it can say goodbye
     goodbye = 3,      // the sender leaves in peace
     goodbye_ack = 4,  // and may now close: nothing of ours is under way to it
+    ping = 5,         // says nothing: it is sent for the device to notice when nobody is there any more
+    fenced = 6,       // the sender takes the receiver for dead, and ends the connection
 };
 
 // In front of the engine's header, in the active message's header. Both sides have the same byte order and word size

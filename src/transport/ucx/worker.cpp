@@ -4,20 +4,22 @@
 #include <sys/resource.h>
 #include <ucs/debug/debug.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "transport/ucx/log.hpp"
 
 namespace coppice::transport::ucx {
 namespace {
 
-// A setting of ours, and the UCX_* variable by which users know it. This UCX takes settings of its transports without
-// the transport's name in front and gives them to every transport that has one of that name: so only those can be set
-// that a single transport has, and RC's and UD's TIMEOUT cannot be told apart and stay at UCX's defaults.
+// A setting of ours, and the UCX_* variable by which users know it. ucp_config_modify() wants the names as they stand in
+// UCX's tables: RC's and UD's with their prefix but without the driver's name, TCP's bare.
 struct Setting {
     const char* name;
     const char* variable;
@@ -31,7 +33,16 @@ constexpr std::array kSettings = {
     Setting{"KEEPIDLE", "UCX_TCP_KEEPIDLE", "1s"},
     Setting{"KEEPINTVL", "UCX_TCP_KEEPINTVL", "1s"},
     Setting{"KEEPCNT", "UCX_TCP_KEEPCNT", "3"},
-    Setting{"RETRY_COUNT", "UCX_RC_VERBS_RETRY_COUNT", "4"},  // 7, the default, means "for ever" to soft-RoCE
+    // A dead peer after about a second, not ten; and 7 retries, the default, mean "for ever" to soft-RoCE.
+    Setting{"RC_TIMEOUT", "UCX_RC_VERBS_TIMEOUT", "200ms"},
+    Setting{"RC_RETRY_COUNT", "UCX_RC_VERBS_RETRY_COUNT", "4"},
+    // However many peers there are, RC carries the messages: what UD does when a peer dies ends the survivor.
+    Setting{"RC_MAX_NUM_EPS", "UCX_RC_VERBS_MAX_NUM_EPS", "inf"},
+    // UD sets up RC's connections. Its check of addresses drops what arrives over soft-RoCE.
+    Setting{"UD_ETH_DGID_CHECK", "UCX_UD_VERBS_ETH_DGID_CHECK", "n"},
+    // And it must not find that a peer is dead: for one half of a connection that ends in an assertion of UCX 1.13
+    // (uct_ud_ep_deferred_timeout_handler). So this is "never"; UcxOptions::connect_patience bounds the set-up.
+    Setting{"UD_TIMEOUT", "UCX_UD_VERBS_TIMEOUT", "100000000s"},
     // The largest payload and our header leave in one segment: one system call here, no reassembly there.
     Setting{"TX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "16K"},
     // Else connecting to a host that does not answer would block the caller for minutes.
@@ -40,6 +51,10 @@ constexpr std::array kSettings = {
 
 bool set_by_user(const char* variable) {
     return std::getenv(variable) != nullptr;
+}
+
+bool set_by_user(const Setting& setting) {
+    return set_by_user(setting.variable) || set_by_user((std::string("UCX_") + setting.name).c_str());
 }
 
 // UCX takes over the host's fatal signals (and SIGHUP, to stop for a debugger) as soon as it is loaded, and from then
@@ -86,7 +101,7 @@ Result<void> modify(ucp_config_t* config, const char* name, const char* value) {
     return fail(COPPICE_ERR_CONFIG, "ucx: '{}' is no value for UCX_{}: {}", value, name, ucs_status_string(status));
 }
 
-Result<Config> configure(const WorkerOptions& options) {
+Result<Config> configure(const WorkerOptions& options, bool keepalive) {
     ucp_config_t* raw = nullptr;
     if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
         return fail(COPPICE_ERR_CONFIG, "ucx: a UCX_* variable of the environment does not parse: {}",
@@ -94,8 +109,12 @@ Result<Config> configure(const WorkerOptions& options) {
     Config config(raw);
     for (const Setting& setting : kSettings) {
         // A release that does not know one of them works without it.
-        if (!set_by_user(setting.variable)) (void)ucp_config_modify(raw, setting.name, setting.value);
+        if (!set_by_user(setting)) (void)ucp_config_modify(raw, setting.name, setting.value);
     }
+    // UCX asks after silent peers over another lane than RC, UD's, which then carries the set-up of connections too; if
+    // the peer dies during that, an assertion of UCX 1.13 ends this process (ucp_request_send_state_ff). Without a lane
+    // of its own UD only helps RC to connect, and UCX gives up such a connection in order.
+    if (!keepalive && !set_by_user("UCX_KEEPALIVE_INTERVAL")) (void)ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "inf");
     std::string devices = options.net_devices;
     if (devices.empty() && options.loopback_only && !set_by_user("UCX_NET_DEVICES") && options.tls.empty() &&
         !set_by_user("UCX_TLS"))
@@ -112,6 +131,39 @@ Result<Config> configure(const WorkerOptions& options) {
 // What the address of a worker without any network device comes to at most (10 bytes, when this was written). The
 // shortest of one that has a device adds at least the device's own address and properties to it (40).
 constexpr std::size_t kAddressOfNothing = 20;
+
+// Which transports UCX would use: the names of its resources, as far as they may carry messages of ours.
+struct Wires {
+    bool reliable = false;  // RDMA with connections: RC, DC
+    bool datagrams = false;
+    bool tcp = false;
+};
+
+// UCX says that only to people, so what cannot be read is taken for what needs no care.
+Wires wires_of(ucp_context_h context) {
+    char* text = nullptr;
+    std::size_t length = 0;
+    FILE* stream = open_memstream(&text, &length);
+    if (stream == nullptr) return {};
+    ucp_context_print_info(context, stream);
+    std::fclose(stream);
+    Wires wires;
+    const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
+    std::string_view rest(text, length);
+    while (!rest.empty()) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+        const auto flags = line.find(" flags ");
+        if (flags == std::string_view::npos || line.find("resource") == std::string_view::npos) continue;
+        const std::string_view resource = line.substr(flags + 7);  // "-- rc_verbs/mlx5_0:1", "a-": for connecting only
+        if (resource.size() < 4 || resource[0] == 'a') continue;
+        const std::string_view name = resource.substr(3);
+        wires.reliable |= name.starts_with("rc_") || name.starts_with("dc_");
+        wires.datagrams |= name.starts_with("ud_");
+        wires.tcp |= name.starts_with("tcp");
+    }
+    return wires;
+}
 
 std::string asked_for(const std::string& option, const char* variable) {
     if (!option.empty()) return option;
@@ -137,16 +189,16 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
     const Hush hush;
     Hush::take();
     if (auto enough = check_descriptors(options.expected_connections); !enough) return tl::unexpected(enough.error());
-    auto config = configure(options);
-    if (!config) return tl::unexpected(config.error());
-
     Worker made;
-    ucp_params_t params{};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
-    params.features = UCP_FEATURE_AM;  // and not RMA: emulated puts let any connected peer write anywhere
-    params.name = "coppice";
-    if (const ucs_status_t status = ucp_init(&params, config->get(), &made.context_); status != UCS_OK)
-        return no_transport(options, ucs_status_string(status));
+    if (auto done = made.initialize(options, true); !done) return tl::unexpected(done.error());
+    const Wires wires = wires_of(made.context_);
+    if (wires.datagrams && !wires.reliable && !wires.tcp)
+        return no_transport(options, "UD alone does not let this process survive a peer's death: allow rc too");
+    if (wires.datagrams || wires.reliable) {
+        made.over_rdma_ = true;
+        ucp_cleanup(std::exchange(made.context_, nullptr));
+        if (auto done = made.initialize(options, false); !done) return tl::unexpected(done.error());
+    }
     ucp_worker_params_t worker_params{};
     worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
@@ -159,6 +211,18 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
     if (address->size() <= kAddressOfNothing)
         return no_transport(options, "there is none for a network, and others do not tell of a peer's death");
     return made;
+}
+
+Result<void> Worker::initialize(const WorkerOptions& options, bool keepalive) {
+    auto config = configure(options, keepalive);
+    if (!config) return tl::unexpected(config.error());
+    ucp_params_t params{};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+    params.features = UCP_FEATURE_AM;  // and not RMA: emulated puts let any connected peer write anywhere
+    params.name = "coppice";
+    if (const ucs_status_t status = ucp_init(&params, config->get(), &context_); status != UCS_OK)
+        return no_transport(options, ucs_status_string(status));
+    return {};
 }
 
 Worker::~Worker() {

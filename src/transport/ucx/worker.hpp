@@ -27,18 +27,26 @@ class Worker {
   public:
     static Result<Worker> create(const WorkerOptions& options);
     Worker(Worker&& other) noexcept
-        : context_(std::exchange(other.context_, nullptr)), worker_(std::exchange(other.worker_, nullptr)) {}
+        : context_(std::exchange(other.context_, nullptr)),
+          worker_(std::exchange(other.worker_, nullptr)),
+          over_rdma_(other.over_rdma_) {}
     Worker& operator=(Worker&&) = delete;
     ~Worker();  // endpoints must be closed before
 
     ucp_worker_h handle() const { return worker_; }
+    // Whether RDMA devices are among what UCX may use here. Then UCX's own keepalive is off (see worker.cpp), and whoever
+    // wants to know of a silent peer's death has to send to it now and then: the device tells.
+    bool over_rdma() const { return over_rdma_; }
     unsigned progress() { return ucp_worker_progress(worker_); }
     Result<std::vector<std::byte>> address() const;
 
   private:
     Worker() = default;
+    Result<void> initialize(const WorkerOptions& options, bool keepalive);
+
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
+    bool over_rdma_ = false;
 };
 
 }  // namespace coppice::transport::ucx

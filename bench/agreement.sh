@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Agreements of 8 bytes: beside Open MPI's reduction, after deaths, by who dies, and along different trees.
+#
+#   bench/agreement.sh [--part P]... [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "2 4 …"]
+#
+# Rounds of all candidates alternate, because a machine's speed drifts; each candidate gives one median a round, and the
+# figure is the median of those with their least and greatest. µs from the last rank's call until the last one has returned.
+# The parts, all of them if none is named:
+#
+#   failure-free   one host, beside MPI_Allreduce of one integer, which tolerates no fault, in the better of Open MPI's settings
+#   post-failure   a group that has lost a rank, beside a fresh one of the size that is left
+#   deaths         who dies, on one host and on 4 of 4 ranks with TCP between them: failure-free, the agreement that detects
+#                  it (from the death to the last survivor's return), the stabilizing one, and those after it
+#   trees          along which tree contributions travel, on one host and on 4 of 4 ranks
+#
+# --ranks is for failure-free and post-failure. 4 hosts need the right to make network namespaces (coppice-run(1)).
+# Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
+set -euo pipefail
+
+# shellcheck source=bench/comparison.sh
+. "$(dirname "$0")/comparison.sh"
+operation=allreduce
+parts="" rounds="" json="" ranks="2 4 8 16" quick=0
+
+usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
+while [ $# -gt 0 ]; do
+    case $1 in
+        --part)
+            value "$@"
+            case $2 in failure-free | post-failure | deaths | trees) ;; *) complain "--part $2: see --help" ;; esac
+            parts="$parts $2"; shift ;;
+        --quick) quick=1 ;;
+        --json) value "$@"; json=$2; shift ;;
+        --build) value "$@"; build=$2; shift ;;
+        --rounds) value "$@"; [[ $2 =~ ^[1-9][0-9]*$ ]] || complain "--rounds $2: a number is wanted"; rounds=$2; shift ;;
+        --ranks) value "$@"; [[ $2 =~ ^[0-9\ ]+$ ]] || complain "--ranks $2: numbers are wanted"; ranks=$2; shift ;;
+        -h | --help) usage; exit 0 ;;
+        *) complain "unknown option $1 (see --help)" ;;
+    esac
+    shift
+done
+if [ $quick = 1 ]; then iterations=1000 rounds=${rounds:-3}; fi
+rounds=${rounds:-9} parts=${parts:-failure-free post-failure deaths trees}
+prepare "$build/tools/coppice-run"
+
+# coppice CANDIDATE RANKS HOSTS OPTIONS…
+coppice() {
+    local candidate=$1 count=$2
+    local -a hosts=()
+    [ "$3" = 1 ] || hosts=(--hosts "$3")
+    shift 3
+    measure "$candidate" "$count" 8 "$launcher" -n "$count" "${hosts[@]}" "$perf" agree -n "$iterations" \
+        -w $((iterations / 10)) "$@"
+}
+
+# deadly CANDIDATE RANKS HOSTS VICTIMS ITERATIONS: notes the candidate's four phases.
+deadly() {
+    local candidate=$1 count=$2 victims=$4 many=$5 phase median
+    local -a hosts=()
+    [ "$3" = 1 ] || hosts=(--hosts "$3")
+    if ! timeout 300 "$launcher" -n "$count" "${hosts[@]}" "$perf" agree -n "$many" -w 100 --victims "$victims" \
+        --at $((many / 2)) >"$scratch/output" 2>"$scratch/stderr" && ! grep -q '^disagreed 0 wrong 0 lost 0' "$scratch/output"; then
+        echo "agreement.sh: $candidate at $count ranks gave no figure" >&2
+        tail -5 "$scratch/stderr" >&2
+        return 0
+    fi
+    for phase in failure-free stabilizing post-failure; do
+        median=$(typical $phase <"$scratch/output")
+        [ -z "$median" ] || note "$candidate/$phase" "$count" 8 "$median"
+    done
+    median=$(sed -n 's/^agreement .* died; \([0-9]*\) us from the death .*/\1/p' "$scratch/output" | tail -1)
+    [ -z "$median" ] || note "$candidate/detecting" "$count" 8 "$median"
+}
+
+one_failure_free() {
+    local count
+    for count in $ranks; do
+        mpi openmpi "$count" 8
+        mpi_ucx posix,self openmpi-ucx "$count" 8
+        coppice coppice "$count" 1
+    done
+}
+one_post_failure() {
+    local count
+    for count in $ranks; do
+        coppice fresh "$count" 1
+        # The victim's rank is the middle one's; the last of these agreements are those of the ranks that are left.
+        deadly mended $((count + 1)) 1 $((count / 2)) $((2 * iterations))
+    done
+}
+one_deaths() {
+    local hosts
+    for hosts in 1 4; do
+        deadly "root,$hosts" 16 $hosts 0 200
+        deadly "child-of-root,$hosts" 16 $hosts 1 200
+        [ $hosts != 1 ] || continue
+        deadly "host-leader,$hosts" 16 $hosts 4 200
+        deadly "child-of-leader,$hosts" 16 $hosts 5 200
+        deadly "whole-host,$hosts" 16 $hosts 4,5,6,7 200
+    done
+}
+one_trees() {
+    local tree
+    coppice "auto,1" 16 1
+    for tree in binary binomial kary:4 star chain; do coppice "$tree,1" 16 1 --tree $tree; done
+    for tree in bin/star bin/bin star/star binary binomial star chain; do coppice "$tree,4" 16 4 --tree $tree; done
+}
+
+for part in $parts; do [ "$part" != failure-free ] || prepare_mpi; done
+for ((round = 1; round <= rounds; ++round)); do
+    for part in $parts; do "one_${part//-/_}"; done
+    [ -t 2 ] && echo "round $round of $rounds" >&2
+done
+medians >"$scratch/medians"
+
+# show TITLE AWK-PROGRAM: a part's table, of the medians in m, l (least) and g (greatest) by candidate and ranks.
+show() {
+    echo "$1"
+    awk -v ranks="$ranks" '
+        { m[$1, $2] = $4; l[$1, $2] = $5; g[$1, $2] = $6 }
+        function figure(c, r) { return (c, r) in m ? sprintf("%8.2f %8.2f..%-8.2f", m[c, r], l[c, r], g[c, r]) : "       - no figure        " }
+        function ratio(a, ar, b, br) { return (a, ar) in m && (b, br) in m && m[b, br] > 0 ? m[a, ar] / m[b, br] : 0 }
+        function told(q) { return q == 0 ? "        -" : sprintf("%9.2f%s", q, q > 1 ? "   FALLS SHORT" : "") }
+        '"$2" "$scratch/medians"
+    echo
+}
+for part in $parts; do
+    case $part in
+        failure-free)
+            # shellcheck disable=SC2016 # the dollars are awk's
+            show "failure-free, one host: ranks, Coppice, Open MPI (better of two), ratio" '
+                END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]; best = "openmpi"
+                    if (("openmpi-ucx", r) in m && (!(("openmpi", r) in m) || m["openmpi-ucx", r] < m["openmpi", r])) best = "openmpi-ucx"
+                    printf "%-4s %s  %s %s\n", r, figure("coppice", r), figure(best, r), told(ratio("coppice", r, best, r)) } }' ;;
+        post-failure)
+            # shellcheck disable=SC2016
+            show "post-failure, one host: ranks left, after a death, fresh, ratio" '
+                END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]
+                    printf "%-4s %s  %s %s\n", r, figure("mended/post-failure", r + 1), figure("fresh", r),
+                           told(ratio("mended/post-failure", r + 1, "fresh", r)) } }' ;;
+        deaths)
+            # shellcheck disable=SC2016
+            show "deaths, 16 ranks: victim,hosts: failure-free, detecting, stabilizing, post-failure" '
+                END { n = split("root,1 child-of-root,1 root,4 child-of-root,4 host-leader,4 child-of-leader,4 whole-host,4", V, " ")
+                    for (i = 1; i <= n; ++i) printf "%-18s %s  %s  %s  %s\n", V[i], figure(V[i] "/failure-free", 16),
+                        figure(V[i] "/detecting", 16), figure(V[i] "/stabilizing", 16), figure(V[i] "/post-failure", 16) }' ;;
+        trees)
+            # shellcheck disable=SC2016
+            show "trees, 16 ranks: tree,hosts: median, ratio to the one that is taken by itself" '
+                END { n = split("auto,1 binary,1 binomial,1 kary:4,1 star,1 chain,1 bin/star,4 bin/bin,4 star/star,4 binary,4 binomial,4 star,4 chain,4", T, " ")
+                    for (i = 1; i <= n; ++i) printf "%-12s %s %9.2f\n", T[i], figure(T[i], 16),
+                        ratio(T[i], 16, T[i] ~ /,1$/ ? "auto,1" : "bin/star,4", 16) }' ;;
+    esac
+done
+[ -z "$json" ] || write_json agreement "$json" "$scratch/medians"

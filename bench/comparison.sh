@@ -1,0 +1,88 @@
+# What the comparisons with Open MPI share; sourced by them, not to be run.
+# shellcheck shell=bash
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$here/../build  # all three may be set to something else
+operation=bcast       # or allreduce
+iterations=4000
+
+complain() { echo "$(basename "$0"): $*" >&2; exit 2; }
+value() { [ $# -ge 2 ] || complain "$1 needs a value"; }
+
+# prepare PROGRAM…: these and the ones that all need are there; makes a place for figures, lines of candidate, ranks,
+# bytes, median.
+prepare() {
+    launcher=$build/tools/coppice-run perf=$build/bench/coppice-perf
+    local file
+    for file in "$launcher" "$perf" "$@"; do
+        [ -x "$file" ] || complain "$file is missing: build first, or name the build directory with --build"
+    done
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    raw=$scratch/raw
+    : >"$raw"
+}
+
+prepare_mpi() {
+    local missing=""
+    command -v mpicc >/dev/null || missing="libopenmpi-dev"
+    command -v mpirun >/dev/null || missing="$missing openmpi-bin"
+    [ -z "$missing" ] || complain "Open MPI is missing; install the Debian packages: $missing"
+    mpirun --version 2>&1 | grep -q "Open MPI" || complain "mpirun is not Open MPI's: $(command -v mpirun)"
+    mpicc -O2 -o "$scratch/mpi_collective" "$here/mpi_collective.c" -lm
+}
+
+# typical [PHASE]: the median of a benchmark's last result line, or of the one of that phase.
+# shellcheck disable=SC2120
+typical() {
+    awk -v phase="${1-}" '$1 ~ /^[0-9]+$/ && NF >= 9 && $2 ~ /^[0-9]+$/ && (phase == "" || $10 == phase) { median = $5 }
+                          END { print median }'
+}
+
+# note CANDIDATE RANKS BYTES MEDIAN
+note() { echo "$*" >>"$raw"; }
+
+# measure CANDIDATE RANKS BYTES COMMAND…: runs it and notes its median.
+measure() {
+    local candidate=$1 count=$2 bytes=$3 median
+    shift 3
+    # shellcheck disable=SC2119
+    median=$(timeout 300 "$@" 2>"$scratch/stderr" | typical) || true
+    if [ -z "$median" ]; then
+        echo "$(basename "$0"): $candidate at $count ranks, $bytes bytes gave no figure: $*" >&2
+        tail -5 "$scratch/stderr" >&2
+        return 0
+    fi
+    note "$candidate" "$count" "$bytes" "$median"
+}
+
+# mpi CANDIDATE RANKS BYTES MPIRUN-OPTIONS…
+mpi() {
+    local candidate=$1 count=$2 bytes=$3
+    shift 3
+    # mpi_collective pins rank mod cores itself, as coppice-run does. Yielding costs 50 % where every rank has a core.
+    local yield=0
+    [ "$count" -le "$(nproc)" ] || yield=1
+    measure "$candidate" "$count" "$bytes" mpirun --allow-run-as-root --oversubscribe --bind-to none \
+        --mca mpi_yield_when_idle "$yield" "$@" -n "$count" "$scratch/mpi_collective" "$operation" "$bytes" "$iterations"
+}
+mpi_ucx() {
+    local tls=$1 candidate=$2 count=$3 bytes=$4
+    mpi "$candidate" "$count" "$bytes" --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x "UCX_TLS=$tls"
+}
+
+# Median, least and greatest per candidate, ranks and bytes, and of how many.
+medians() {
+    sort -k1,1 -k2,2n -k3,3n -k4,4g "$raw" | awk '
+        function out() { if (n) print key, n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2, v[1], v[n], n }
+        { if ($1 " " $2 " " $3 != key) { out(); key = $1 " " $2 " " $3; n = 0 } v[++n] = $4 }
+        END { out() }'
+}
+
+# write_json MODE FILE MEDIANS
+write_json() {
+    awk -v mode="$1" 'BEGIN { printf "{\"mode\": \"%s\", \"unit\": \"us\", \"figures\": [", mode }
+        { printf "%s\n  {\"candidate\": \"%s\", \"ranks\": %d, \"bytes\": %d, \"median\": %s, \"min\": %s, \"max\": %s, \"rounds\": %d}",
+                 (NR > 1 ? "," : ""), $1, $2, $3, $4, $5, $6, $7 }
+        END { print "\n]}" }' "$3" >"$2"
+}

@@ -1,0 +1,343 @@
+#include "perf/agree.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "perf/session.hpp"
+
+namespace perf {
+
+namespace {
+
+constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;  // bytes of time stamps and outcomes
+constexpr std::uint64_t kNoticeLimit = 5'000'000'000;          // ns that the report waits for late notices of deaths
+
+// What one agreement said to one rank.
+struct Outcome {
+    std::uint64_t digest = 0;  // of the value, the failed set and the status
+    std::uint32_t failed = 0;  // how many
+    std::uint32_t ended = 0;   // 1 when the rest is there
+};
+
+// What one rank writes for the others to read.
+struct Own {
+    std::uint64_t last_sign = 0;     // CLOCK_MONOTONIC when it was last heard of
+    std::uint64_t wrong_values = 0;  // that lack a contribution, or hold one of nobody
+
+    static std::uint64_t bytes(std::uint64_t agreements) { return sizeof(Own) + agreements * sizeof(Outcome); }
+    static Own& of(measure_area_t* area, std::uint32_t rank) { return *static_cast<Own*>(measure_own(area, rank)); }
+    Outcome* outcomes() { return reinterpret_cast<Outcome*>(this + 1); }
+};
+
+enum class Phase : std::uint8_t { failure_free, detecting, stabilizing, post_failure };
+constexpr const char* kPhases[] = {"failure-free", "detecting", "stabilizing", "post-failure"};
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
+    return hash ^ (hash >> 29);
+}
+
+class AgreeRun {
+  public:
+    AgreeRun(Session& session, const GroupSettings& group, const AgreeSettings& settings)
+        : session_(session), group_(group), settings_(settings), all_(settings.warmup + settings.iterations) {}
+
+    std::optional<Failure> check() const;
+    std::optional<Failure> execute();
+    bool clean() const { return clean_; }
+
+  private:
+    std::optional<Failure> one_agreement(std::uint64_t number, measure_stamp_t& stamp);
+    void fill(std::uint64_t number);
+    void inspect(std::uint64_t number, coppice_status_t status, Outcome& outcome);
+    void make_resident();
+    std::optional<Failure> know_all_the_dead();
+    void report();
+    std::vector<Phase> phases(std::uint32_t witness) const;
+    void show_figures(const std::vector<Phase>& phases);
+    void show_deaths(const std::vector<Phase>& phases);
+    void count_disagreements();
+    bool is_victim(std::uint32_t rank) const {
+        return std::find(settings_.victims.begin(), settings_.victims.end(), rank) != settings_.victims.end();
+    }
+
+    Session& session_;
+    const GroupSettings& group_;
+    const AgreeSettings& settings_;
+    std::uint64_t all_;
+    std::vector<unsigned char> value_;
+    std::vector<std::uint32_t> failed_;
+    nlohmann::json json_;
+    bool clean_ = true;
+};
+
+std::optional<Failure> AgreeRun::check() const {
+    const auto usage = [](std::string message) { return Failure{kExitUsage, std::move(message)}; };
+    if (settings_.bytes == 0 || settings_.bytes > COPPICE_MAX_AGREED) {
+        return usage(fmt::format("-s {}: an agreement carries 1 to {} bytes", settings_.bytes, COPPICE_MAX_AGREED));
+    }
+    for (const std::uint32_t rank : settings_.victims) {
+        if (rank >= session_.ranks()) {
+            return usage(fmt::format("--victims {}: there are {} ranks", rank, session_.ranks()));
+        }
+    }
+    const std::uint64_t most = kShareLimit / (sizeof(measure_stamp_t) + sizeof(Outcome)) / session_.ranks();
+    if (all_ > most) return usage(fmt::format("-n {}: at {} ranks at most {} fit", all_, session_.ranks(), most));
+    return std::nullopt;
+}
+
+// Private memory that the kernel takes apart when this process dies.
+void AgreeRun::make_resident() {
+    if (settings_.resident == 0) return;
+    void* memory = mmap(nullptr, settings_.resident, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return;
+    madvise(memory, settings_.resident, MADV_NOHUGEPAGE);  // as of an application that has grown bit by bit
+    std::memset(memory, 1, settings_.resident);
+}
+
+// Under OR: each rank sets a bit that moves from one agreement to the next, so that a stale result shows.
+void AgreeRun::fill(std::uint64_t number) {
+    std::fill(value_.begin(), value_.end(), static_cast<unsigned char>(0));
+    const std::uint64_t bit = (session_.rank() + number) % (value_.size() * 8);
+    value_[bit / 8] = static_cast<unsigned char>(1U << (bit % 8));
+}
+
+void AgreeRun::inspect(std::uint64_t number, coppice_status_t status, Outcome& outcome) {
+    std::size_t count = 0;
+    coppice_group_agreed(session_.group(), failed_.data(), failed_.size(), &count);
+    const std::vector<std::uint32_t> failed(failed_.begin(), failed_.begin() + static_cast<std::ptrdiff_t>(count));
+    std::vector<unsigned char> needed(value_.size()), possible(value_.size());
+    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+        const std::uint64_t bit = (rank + number) % (value_.size() * 8);
+        const auto mask = static_cast<unsigned char>(1U << (bit % 8));
+        possible[bit / 8] |= mask;
+        if (!std::binary_search(failed.begin(), failed.end(), rank)) needed[bit / 8] |= mask;
+    }
+    bool right = true;
+    std::uint64_t digest = mix(0, static_cast<std::uint64_t>(status == COPPICE_OK));
+    for (std::size_t i = 0; i < value_.size(); ++i) {
+        right = right && (value_[i] & needed[i]) == needed[i] && (value_[i] & ~possible[i]) == 0;
+        digest = mix(digest, value_[i]);
+    }
+    for (const std::uint32_t rank : failed)
+        digest = mix(digest, rank);
+    if (!right) ++Own::of(session_.area(), session_.rank()).wrong_values;
+    outcome.digest = digest;
+    outcome.failed = static_cast<std::uint32_t>(count);
+    outcome.ended = 1;
+    if (status == COPPICE_ERR_PEER_FAILED) coppice_group_ack_failed(session_.group(), failed.data(), failed.size());
+}
+
+std::optional<Failure> AgreeRun::one_agreement(std::uint64_t number, measure_stamp_t& stamp) {
+    Own& own = Own::of(session_.area(), session_.rank());
+    fill(number);
+    if (!settings_.back_to_back) {
+        if (auto failure = session_.barrier()) return failure;
+    }
+    stamp.start = measure_now();
+    own.last_sign = stamp.start;
+    if (number == settings_.warmup + settings_.at && is_victim(session_.rank())) {
+        while (true)
+            kill(getpid(), SIGKILL);
+    }
+    coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+    options.operation = COPPICE_OR;
+    const coppice_status_t status =
+        coppice_agree(session_.group(), value_.data(), value_.size(), &options, session_.timeout_ns());
+    stamp.end = measure_now();
+    own.last_sign = stamp.end;
+    if (status != COPPICE_OK && status != COPPICE_ERR_PEER_FAILED) {
+        return library_failure(fmt::format("agreement {}", number), status);
+    }
+    inspect(number, status, own.outcomes()[number]);
+    return std::nullopt;
+}
+
+std::optional<Failure> AgreeRun::execute() {
+    if (auto failure = session_.share(settings_.iterations, Own::bytes(all_))) return failure;
+    make_resident();
+    std::fill_n(Own::of(session_.area(), session_.rank()).outcomes(), all_, Outcome{});
+    value_.resize(settings_.bytes);
+    failed_.resize(session_.ranks());
+    measure_stamp_t* row = measure_row(session_.area(), session_.rank());
+    if (auto failure = session_.barrier()) return failure;
+    for (std::uint64_t number = 0; number < all_; ++number) {
+        measure_stamp_t stamp{};
+        if (auto failure = one_agreement(number, stamp)) return failure;
+        if (number >= settings_.warmup) row[number - settings_.warmup] = stamp;
+    }
+    if (auto failure = session_.barrier()) return failure;
+    if (auto failure = know_all_the_dead()) return failure;
+    std::optional<Failure> trouble;
+    auto failure = session_.barrier([&] {
+        report();
+        if (settings_.json_file.empty()) return;
+        std::ofstream file(settings_.json_file);
+        file << json_.dump(2) << '\n';
+        file.close();
+        if (!file) trouble = Failure{kExitFailed, fmt::format("--out_json: cannot write {}", settings_.json_file)};
+    });
+    clean_ = clean_ && Own::of(session_.area(), session_.rank()).wrong_values == 0;
+    return failure ? failure : trouble;
+}
+
+// Whoever tells, tells of survivors: it must know who is none.
+std::optional<Failure> AgreeRun::know_all_the_dead() {
+    const std::uint64_t limit = measure_now() + kNoticeLimit;
+    const auto dead_are_known = [&] {
+        for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+            if (!session_.is_dead(rank) && Own::of(session_.area(), rank).outcomes()[all_ - 1].ended == 0) return false;
+        }
+        return true;
+    };
+    return session_.wait_until("notices", [&] { return dead_are_known() || measure_now() > limit; });
+}
+
+// An agreement detects a failure when its failed set is larger than the one before; the next one stabilizes.
+std::vector<Phase> AgreeRun::phases(std::uint32_t witness) const {
+    const Outcome* outcomes = Own::of(session_.area(), witness).outcomes();
+    std::vector<Phase> all(settings_.iterations, Phase::failure_free);
+    std::uint32_t known = settings_.warmup == 0 ? 0 : outcomes[settings_.warmup - 1].failed;
+    for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+        const std::uint32_t failed = outcomes[settings_.warmup + i].failed;
+        if (failed > known) {
+            all[i] = Phase::detecting;
+        } else if (i > 0 && all[i - 1] == Phase::detecting) {
+            all[i] = Phase::stabilizing;
+        } else if (failed > 0) {
+            all[i] = Phase::post_failure;
+        }
+        known = failed;
+    }
+    return all;
+}
+
+void AgreeRun::show_figures(const std::vector<Phase>& phases) {
+    fmt::print("{}\n", MEASURE_HEADINGS);
+    for (const Phase phase : {Phase::failure_free, Phase::detecting, Phase::stabilizing, Phase::post_failure}) {
+        std::vector<double> done, mean;
+        for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+            if (phases[i] != phase) continue;
+            std::uint64_t start = 0, end = 0, durations = 0, ranks = 0;
+            for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+                if (session_.is_dead(rank)) continue;
+                const measure_stamp_t stamp = measure_row(session_.area(), rank)[i];
+                start = std::max(start, stamp.start);
+                end = std::max(end, stamp.end);
+                durations += stamp.end - stamp.start;
+                ++ranks;
+            }
+            done.push_back(static_cast<double>(end - start) / 1e3);
+            mean.push_back(static_cast<double>(durations) / static_cast<double>(ranks) / 1e3);
+        }
+        if (done.empty()) continue;
+        const measure_stats_t stats = measure_statistics(done.data(), done.size());
+        const measure_stats_t means = measure_statistics(mean.data(), mean.size());
+        const char* name = kPhases[static_cast<std::size_t>(phase)];
+        measure_print(stdout, settings_.bytes, &stats);
+        fmt::print(" {} (mean over ranks of the call: {:.2f})\n", name, means.typical);
+        json_["phases"].push_back({{"phase", name},
+                                   {"agreements", stats.count},
+                                   {"t_min", stats.min},
+                                   {"t_typical", stats.typical},
+                                   {"t_avg", stats.average},
+                                   {"percentile_99", stats.p99},
+                                   {"t_max", stats.max},
+                                   {"call_typical", means.typical}});
+    }
+}
+
+// A victim of a launcher can't say when it was killed: its last sign of life is a lower bound, and the delay printed an upper
+// one. A victim of --victims has noted the moment.
+void AgreeRun::show_deaths(const std::vector<Phase>& phases) {
+    for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+        if (phases[i] != Phase::detecting) continue;
+        std::uint64_t end = 0, sign = 0;
+        std::string names;
+        for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+            if (!session_.is_dead(rank)) end = std::max(end, measure_row(session_.area(), rank)[i].end);
+        }
+        for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+            // Who died here has taken part in everything up to now, and in nothing after.
+            const Outcome* outcomes = Own::of(session_.area(), rank).outcomes() + settings_.warmup;
+            if (!session_.is_dead(rank) || outcomes[i].ended != 0 || (i > 1 && outcomes[i - 2].ended == 0)) continue;
+            sign = std::max(sign, Own::of(session_.area(), rank).last_sign);
+            names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+        }
+        if (sign == 0) continue;
+        const double delay = end > sign ? static_cast<double>(end - sign) / 1e3 : 0;
+        fmt::print("agreement {}: {} of {} died; {:.0f} us from {} to the return of the last survivor\n", i, names,
+                   session_.ranks(), delay, settings_.victims.empty() ? "the last sign of life" : "the death");
+        json_["deaths"].push_back({{"agreement", i}, {"ranks", names}, {"us_to_last_return", delay}});
+    }
+}
+
+void AgreeRun::count_disagreements() {
+    std::uint64_t disagreed = 0, lost = 0, wrong = 0, survivors = 0;
+    for (std::uint64_t number = 0; number < all_; ++number) {
+        const Outcome* first = nullptr;
+        bool same = true;
+        for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+            if (session_.is_dead(rank)) continue;
+            const Outcome& outcome = Own::of(session_.area(), rank).outcomes()[number];
+            lost += outcome.ended == 0;
+            if (first == nullptr) first = &outcome;
+            same = same && outcome.digest == first->digest && outcome.failed == first->failed;
+        }
+        disagreed += !same;
+    }
+    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+        if (session_.is_dead(rank)) continue;
+        ++survivors;
+        wrong += Own::of(session_.area(), rank).wrong_values;
+    }
+    fmt::print("{} of {} ranks died\n", session_.ranks() - survivors, session_.ranks());
+    fmt::print("{} agreements at {} survivors, value, failed set and status of each compared\n", all_, survivors);
+    fmt::print("disagreed {} wrong {} lost {}\n", disagreed, wrong, lost);
+    clean_ = disagreed == 0 && wrong == 0 && lost == 0;
+    json_["survivors"] = survivors;
+    json_["disagreed"] = disagreed;
+    json_["wrong"] = wrong;
+    json_["lost"] = lost;
+}
+
+// By the lowest survivor.
+void AgreeRun::report() {
+    json_ = {{"benchmark", "agree"},
+             {"version", coppice_version()},
+             {"ranks", session_.ranks()},
+             {"positions", session_.info().hosts},
+             {"bytes", settings_.bytes},
+             {"tree", group_.agreement_tree.empty() ? "auto" : group_.agreement_tree},
+             {"resident", settings_.resident},
+             {"back_to_back", settings_.back_to_back},
+             {"unit", "us"},
+             {"phases", nlohmann::json::array()},
+             {"deaths", nlohmann::json::array()}};
+    fmt::print("# coppice {} agreement: {} ranks, {} positions{}{}{}{}\n", coppice_version(), session_.ranks(),
+               session_.info().hosts, group_.hierarchy.empty() ? "" : ", hierarchy ", group_.hierarchy,
+               group_.agreement_tree.empty() ? "" : ", tree ", group_.agreement_tree);
+    fmt::print("# the last rank's call -> the last survivor has returned\n");
+    const std::vector<Phase> all = phases(session_.rank());
+    show_figures(all);
+    show_deaths(all);
+    count_disagreements();
+    std::fflush(stdout);
+}
+
+}  // namespace
+
+int run_agree(const GroupSettings& group, const AgreeSettings& settings) {
+    return measure_in_session<AgreeRun>(group, settings);
+}
+
+}  // namespace perf

@@ -1,0 +1,170 @@
+#include "perf/latency.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "bootstrap/choose.hpp"
+#include "engine/settings.hpp"
+#include "measure.h"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/ucx/ucx_transport.hpp"
+#include "transport/verbs/verbs_transport.hpp"
+
+namespace perf {
+
+namespace {
+
+using coppice::Rank;
+using coppice::Result;
+namespace transport = coppice::transport;
+
+constexpr std::uint64_t kToken = 0x70657266'6c617431U;
+constexpr std::size_t kHeader = 40;  // as the engine's
+
+class Counter final : public transport::Receiver {
+  public:
+    bool message(Rank, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
+        ++messages;
+        return false;
+    }
+    void peer_failed(Rank, transport::FailureCause) override { failed = true; }
+
+    std::uint64_t messages = 0;
+    bool failed = false;
+};
+
+template <class Made>
+Result<std::unique_ptr<transport::Transport>> plain(Made made) {
+    if (!made) return tl::unexpected(std::move(made.error()));
+    return std::unique_ptr<transport::Transport>(std::move(*made));
+}
+
+Result<std::unique_ptr<transport::Transport>> make_transport(const std::string& name,
+                                                             const coppice::engine::Settings& settings, Rank self) {
+    if (name == "shm") {
+        transport::ShmOptions options;
+        options.self = self;
+        options.group_size = 2;
+        return plain(transport::ShmTransport::create(options));
+    }
+    if (name == "ucx") {
+        transport::UcxOptions options;
+        options.self = self;
+        options.group_size = 2;
+        options.group_token = kToken;
+        options.net_devices = settings.ucx_net_devices;
+        options.tls = settings.ucx_tls;
+        return plain(transport::UcxTransport::create(options));
+    }
+    transport::VerbsOptions options;
+    static_cast<transport::VerbsTuning&>(options) = settings.verbs;
+    options.self = self;
+    options.group_size = 2;
+    options.group_token = kToken;
+    return plain(transport::VerbsTransport::create(options));
+}
+
+class PingPong {
+  public:
+    PingPong(transport::Transport& wire, const LatencySettings& settings, Rank self, std::uint64_t deadline_ns)
+        : wire_(wire),
+          settings_(settings),
+          self_(self),
+          deadline_ns_(deadline_ns),
+          payload_(settings.bytes, std::byte{0x5a}) {
+        if (!payload_.empty()) (void)wire_.register_memory(payload_);
+    }
+
+    // False: the other rank died, or the deadline passed.
+    bool run(std::vector<double>& halves_us) {
+        for (std::uint64_t i = 0; i < settings_.warmup + settings_.iterations; ++i) {
+            const std::uint64_t start = measure_now();
+            if (self_ == Rank(0) && !send()) return false;
+            if (!receive(i + 1)) return false;
+            if (self_ == Rank(1) && !send()) return false;
+            if (i >= settings_.warmup) halves_us.push_back(static_cast<double>(measure_now() - start) / 2e3);
+        }
+        while (in_flight_ > 0 || !wire_.leave())
+            if (!move()) return false;
+        return true;
+    }
+
+  private:
+    bool move() {
+        wire_.poll(counter_);
+        if ((++polls_ & 0xfff) == 0 && measure_now() > deadline_ns_) return false;
+        return !counter_.failed;
+    }
+    bool send() {
+        const Rank other(1 - self_.value);
+        while (true) {
+            const auto status = settings_.one_sided ? wire_.write(other, header_, payload_, &in_flight_)
+                                                    : wire_.send(other, header_, payload_, &in_flight_);
+            if (status != transport::SendStatus::again) return status == transport::SendStatus::sent;
+            if (!move()) return false;
+        }
+    }
+    bool receive(std::uint64_t count) {
+        while (counter_.messages < count)
+            if (!move()) return false;
+        return true;
+    }
+
+    transport::Transport& wire_;
+    const LatencySettings& settings_;
+    Rank self_;
+    std::uint64_t deadline_ns_;
+    std::vector<std::byte> payload_;
+    std::array<std::byte, kHeader> header_{};
+    std::uint32_t in_flight_ = 0;
+    std::uint32_t polls_ = 0;
+    Counter counter_;
+};
+
+int complain(const std::string& message, int code) {
+    fmt::print(stderr, "coppice-perf: {}\n", message);
+    return code;
+}
+
+}  // namespace
+
+int run_latency(const LatencySettings& settings, double timeout_s) {
+    const auto parsed = coppice::engine::parse(coppice::engine::SettingTexts());
+    if (!parsed) return complain(parsed.error().message, kExitUsage);
+    const std::uint64_t deadline = measure_now() + static_cast<std::uint64_t>(timeout_s * 1e9);
+    auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, deadline);
+    if (!exchange) return complain(exchange.error().message, kExitFailed);
+    if ((*exchange)->size() != 2) return complain("a ping-pong needs two ranks: coppice-run -n 2", kExitUsage);
+    const Rank self = (*exchange)->rank();
+    const Rank other(1 - self.value);
+    auto wire = make_transport(settings.transport, *parsed, self);
+    if (!wire) return complain(wire.error().message, kExitFailed);
+    const auto addresses = (*exchange)->allgather((*wire)->address(), deadline);
+    if (!addresses) return complain(addresses.error().message, kExitFailed);
+    if (auto added = (*wire)->add_peer(other, (*addresses)[other.value]); !added)
+        return complain(added.error().message, kExitFailed);
+    // Nobody sends before the other knows whom to expect.
+    const std::byte ready{1};
+    if (auto all = (*exchange)->allgather(std::span(&ready, 1), deadline); !all)
+        return complain(all.error().message, kExitFailed);
+
+    measure_pin(self.value);
+    std::vector<double> halves;
+    halves.reserve(settings.iterations);
+    if (!PingPong(**wire, settings, self, deadline).run(halves))
+        return complain(
+            fmt::format("rank {}: the other rank is gone, or took too long; {}", self.value, (*wire)->last_error()),
+            kExitFailed);
+    if (self == Rank(1)) return kExitOk;
+    fmt::print("# coppice {} {} over {}: half of a round trip\n{}\n", COPPICE_VERSION,
+               settings.one_sided ? "put_lat" : "send_lat", settings.transport, MEASURE_HEADINGS);
+    const measure_stats_t stats = measure_statistics(halves.data(), halves.size());
+    measure_print(stdout, settings.bytes, &stats);
+    fmt::print("\n");
+    return kExitOk;
+}
+
+}  // namespace perf

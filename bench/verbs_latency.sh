@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The verbs transport's ping-pongs beside perftest's, in one run, alternating, so that both see the same machine.
+#
+#   bench/verbs_latency.sh [BUILD_DIR]        two RDMA devices: DEVICES="rxe0 rxe1", as in tools/rxe-guest
+#
+# Prints, for writes and for sends, the median over all rounds of each program's typical latency (half a round trip) and
+# their ratio. Environment: ROUNDS (default 7), ITERATIONS per round (300), SIZE (8), GID_INDEX of perftest's (1).
+# Under software emulation only the ratio means something. perftest is Debian's package of that name.
+set -euo pipefail
+
+build=${1:-$(cd "$(dirname "$0")/.." && pwd)/build}
+read -ra devices <<<"${DEVICES:-rxe0 rxe1}"
+rounds=${ROUNDS:-7} iterations=${ITERATIONS:-300} size=${SIZE:-8} gid=${GID_INDEX:-1}
+launcher=$build/tools/coppice-run
+perf=$build/bench/coppice-perf
+
+for program in ib_write_lat ib_send_lat; do
+    command -v "$program" >/dev/null || { echo "verbs_latency.sh: $program is missing (Debian package: perftest)" >&2; exit 2; }
+done
+[ ${#devices[@]} -ge 2 ] || { echo "verbs_latency.sh: DEVICES must name two devices" >&2; exit 2; }
+for file in "$launcher" "$perf"; do
+    [ -x "$file" ] || { echo "verbs_latency.sh: $file is missing: build first, or name the build directory" >&2; exit 2; }
+done
+
+# The address of a device, from its GID table.
+address_of() {
+    local raw
+    raw=$(cat "/sys/class/infiniband/$1/ports/1/gids/$gid")
+    raw=${raw##*:ffff:}
+    printf '%d.%d.%d.%d' "0x${raw:0:2}" "0x${raw:2:2}" "0x${raw:5:2}" "0x${raw:7:2}"
+}
+
+# The typical latency of perftest's program: fifth column of its one line of figures.
+theirs() {
+    local port=$((20000 + RANDOM % 10000)) options
+    options=(-x "$gid" -s "$size" -n "$iterations" -p "$port" -F)
+    taskset -c 0 "$1" -d "${devices[0]}" "${options[@]}" >/dev/null 2>&1 &
+    local server=$! line=
+    for _ in $(seq 50); do
+        line=$(taskset -c 1 "$1" -d "${devices[1]}" "${options[@]}" "$(address_of "${devices[0]}")" 2>/dev/null |
+            awk -v s="$size" '$1 == s && NF >= 5 { print $5 }') || line=
+        [ -n "$line" ] && break
+        sleep 0.2 # the server may not listen yet
+    done
+    wait "$server" || true
+    echo "$line"
+}
+
+ours() {
+    "$launcher" -n 2 --devices "${devices[0]},${devices[1]}" "$perf" "$1" -s "$size" -n "$iterations" |
+        awk -v s="$size" '$1 == s && NF >= 5 { print $5 }'
+}
+
+median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+
+for pair in put_lat:ib_write_lat send_lat:ib_send_lat; do
+    our=${pair%:*} their=${pair#*:}
+    a=() b=()
+    for ((round = 0; round < rounds; ++round)); do
+        a+=("$(ours "$our")")
+        b+=("$(theirs "$their")")
+    done
+    x=$(printf '%s\n' "${a[@]}" | median)
+    y=$(printf '%s\n' "${b[@]}" | median)
+    echo "# $our: ${a[*]}"
+    echo "# $their: ${b[*]}"
+    awk -v our="$our" -v their="$their" -v x="$x" -v y="$y" -v s="$size" \
+        'BEGIN { printf "%s %.2f us, %s %.2f us at %d bytes: ratio %.2f\n", our, x, their, y, s, x / y }'
+done

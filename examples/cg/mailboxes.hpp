@@ -1,0 +1,82 @@
+// How the ranks of this example hand each other numbers: one box for each slab and purpose in memory that all of
+// them share.
+//
+// Coppice broadcasts and agrees; the bulk of a program's data goes its own way, which here is the simplest one there
+// is on one machine. A box has one writer at a time, the owner of its slab, and is filled before its stamp is set.
+// Whoever waits for a stamp looks after the library meanwhile, and is thrown out of the wait when a rank has failed.
+#pragma once
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <coppice/coppice.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace cg {
+
+// A rank has died, and the computation can't go on as it is.
+struct RankDied : std::exception {
+    const char* what() const noexcept override { return "a rank has died"; }
+};
+
+class Mailboxes {
+  public:
+    // `boxes` of at most `numbers` each. Collective: rank 0 makes the memory, and tells the others where it is.
+    Mailboxes(coppice::Context& context, coppice::Group& group, std::size_t boxes, std::size_t numbers)
+        : context_(context), stride_((sizeof(Stamp) + numbers * sizeof(double) + 63) / 64 * 64) {
+        bytes_ = boxes * stride_;
+        char path[64] = "";
+        int file = -1;
+        if (group.rank() == 0) {
+            file = memfd_create("cg", MFD_CLOEXEC);  // it goes with the last process that has it
+            if (file < 0 || ftruncate(file, static_cast<off_t>(bytes_)) != 0)
+                throw std::runtime_error("no memory to share: " + std::string(std::strerror(errno)));
+            std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(getpid()), file);
+        }
+        group.broadcast(std::as_writable_bytes(std::span(path)), 0);
+        if (file < 0) file = open(path, O_RDWR | O_CLOEXEC);
+        if (file < 0) throw std::runtime_error("the ranks of this example have to be on one machine");
+        void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (memory == MAP_FAILED) throw std::runtime_error("no memory to share: " + std::string(std::strerror(errno)));
+        memory_ = static_cast<std::byte*>(memory);
+        group.agree(1U, coppice::Operation::kAnd);  // rank 0 keeps its file open until all have theirs
+        close(file);
+    }
+    ~Mailboxes() { munmap(memory_, bytes_); }
+    Mailboxes(const Mailboxes&) = delete;
+    Mailboxes& operator=(const Mailboxes&) = delete;
+
+    // Where what is to be posted goes, and the posting. The last one must have been fetched by everybody who needs
+    // it.
+    double* outgoing(std::size_t box) { return reinterpret_cast<double*>(memory_ + box * stride_ + sizeof(Stamp)); }
+    void post(std::size_t box, std::uint64_t stamp) { stamp_of(box).store(stamp, std::memory_order_release); }
+
+    // What was posted under that stamp; waits for it. Throws RankDied.
+    const double* fetch(const coppice::Group& group, std::size_t box, std::uint64_t stamp) {
+        for (std::size_t dead = 0; stamp_of(box).load(std::memory_order_acquire) != stamp; sched_yield()) {
+            context_.progress();
+            if (group.try_failed({}, dead) == coppice::Status::kOk && dead > 0) throw RankDied();
+        }
+        return outgoing(box);
+    }
+
+  private:
+    using Stamp = std::atomic<std::uint64_t>;
+    static_assert(Stamp::is_always_lock_free);
+    Stamp& stamp_of(std::size_t box) { return *reinterpret_cast<Stamp*>(memory_ + box * stride_); }
+
+    coppice::Context& context_;
+    std::size_t stride_;
+    std::size_t bytes_ = 0;
+    std::byte* memory_ = nullptr;
+};
+
+}  // namespace cg

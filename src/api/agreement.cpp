@@ -1,0 +1,199 @@
+#include <cstring>
+#include <type_traits>
+
+#include "api/api.hpp"
+#include "api/structures.hpp"
+
+using namespace coppice;
+
+static_assert(COPPICE_MAX_AGREED == protocol::AgreementPlan::kMaxValue);
+
+namespace {
+
+// A caller in C may have put any number there, which C++ must not read as the enumeration.
+template <class Enumeration>
+std::underlying_type_t<Enumeration> number_of(const Enumeration& field) {
+    std::underlying_type_t<Enumeration> number;
+    std::memcpy(&number, &field, sizeof number);
+    return number;
+}
+
+std::optional<protocol::Operator> operator_of(const coppice_agree_options_t& options) {
+    switch (number_of(options.operation)) {
+        case COPPICE_AND:
+            return protocol::Operator::bit_and;
+        case COPPICE_OR:
+            return protocol::Operator::bit_or;
+        case COPPICE_MIN:
+            return protocol::Operator::min;
+        case COPPICE_MAX:
+            return protocol::Operator::max;
+        case COPPICE_COMBINE:
+            return protocol::Operator::user;
+        default:
+            return std::nullopt;
+    }
+}
+
+std::optional<protocol::Element> element_of(const coppice_agree_options_t& options) {
+    switch (number_of(options.type)) {
+        case COPPICE_UINT8:
+            return protocol::Element::u8;
+        case COPPICE_UINT16:
+            return protocol::Element::u16;
+        case COPPICE_UINT32:
+            return protocol::Element::u32;
+        case COPPICE_UINT64:
+            return protocol::Element::u64;
+        case COPPICE_INT8:
+            return protocol::Element::i8;
+        case COPPICE_INT16:
+            return protocol::Element::i16;
+        case COPPICE_INT32:
+            return protocol::Element::i32;
+        case COPPICE_INT64:
+            return protocol::Element::i64;
+        default:
+            return std::nullopt;
+    }
+}
+
+Result<engine::AgreementCall> call_of(const char* name, void* value, size_t bytes,
+                                      const coppice_agree_options_t* options) {
+    const auto given = api::options_given<coppice_agree_options_t>(
+        options, COPPICE_AGREE_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_agree_options_t, combine_argument), name,
+        "COPPICE_AGREE_OPTIONS_INIT");
+    if (!given) return tl::unexpected(given.error());
+    engine::AgreementCall call{.operation = {}, .value = static_cast<std::byte*>(value), .bytes = bytes};
+    const auto op = operator_of(*given);
+    if (!op) {
+        return fail(COPPICE_ERR_INVALID_ARGUMENT, "{}: options.operation is no coppice_operation_t: {}", name,
+                    number_of(given->operation));
+    }
+    call.operation.op = *op;
+    if (*op == protocol::Operator::min || *op == protocol::Operator::max) {
+        const auto element = element_of(*given);
+        if (!element) {
+            return fail(COPPICE_ERR_INVALID_ARGUMENT, "{}: options.type is no coppice_type_t: {}", name,
+                        number_of(given->type));
+        }
+        call.operation.element = *element;
+    } else if (*op == protocol::Operator::user) {
+        call.combine = given->combine;
+        call.combine_argument = given->combine_argument;
+    }
+    return call;
+}
+
+void copy_ranks(const protocol::FailedSet* failed, uint32_t* ranks, size_t capacity, size_t* count) {
+    *count = failed == nullptr ? 0 : failed->count();
+    if (failed == nullptr) return;
+    size_t at = 0;
+    for (const protocol::FailedSet::Interval& interval : failed->intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last && at < capacity; ++rank)
+            ranks[at++] = rank;
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes,
+                               const coppice_agree_options_t* options, uint64_t timeout_ns) {
+    if (group == nullptr) return api::null_argument("coppice_agree", "group");
+    return api::guarded([&] {
+        const auto call = call_of("coppice_agree", value, bytes, options);
+        if (!call) return api::remember(call.error());
+        engine::Context& context = *group->context;
+        engine::Group& inner = *group->engine;
+        Deadline deadline(timeout_ns);
+        engine::Request request;
+        const api::GiveUp give_up(context, inner, request);
+        std::optional<Error> refused;
+        const auto start = [&] {
+            auto started = inner.start_agreement(*call, request);
+            if (!started) refused = std::move(started.error());
+        };
+        bool tried = false;
+        const auto is_over = [&] {
+            if (!tried) {
+                if (!inner.has_room_for_agreement()) return false;
+                tried = true;
+                start();
+            }
+            return refused.has_value() || inner.peek(request);
+        };
+        if (!context.wait(inner, deadline, is_over)) {
+            const engine::Context::Guard guard(context);
+            if (!tried) start();  // at the deadline: for the sentence that says who holds the others up
+            if (!refused && request.state == engine::RequestState::waiting) {
+                return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
+            }
+        }
+        if (refused) return api::remember(std::move(*refused));
+        return api::outcome(request, nullptr);
+    });
+}
+
+coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t bytes,
+                                  const coppice_agree_options_t* options, coppice_request_t** request) {
+    if (group == nullptr) return api::null_argument("coppice_agree_nb", "group");
+    if (request == nullptr) return api::null_argument("coppice_agree_nb", "request");
+    *request = nullptr;
+    return api::guarded([&] {
+        const auto call = call_of("coppice_agree_nb", value, bytes, options);
+        if (!call) return api::remember(call.error());
+        const engine::Context::Guard guard(*group->context);
+        group->engine->progress();
+        auto started = group->engine->start_pooled_agreement(*call);
+        if (!started) return api::remember(std::move(started.error()));
+        *request = api::handle_of(*started);
+        return COPPICE_OK;
+    });
+}
+
+coppice_status_t coppice_group_agreed(const coppice_group_t* group, uint32_t* ranks, size_t capacity, size_t* count) {
+    if (group == nullptr) return api::null_argument("coppice_group_agreed", "group");
+    if (count == nullptr) return api::null_argument("coppice_group_agreed", "count");
+    if (ranks == nullptr && capacity > 0) return api::null_argument("coppice_group_agreed", "ranks");
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        copy_ranks(group->engine->last_agreed(), ranks, capacity, count);
+        return COPPICE_OK;
+    });
+}
+
+coppice_status_t coppice_request_agreed(const coppice_request_t* request, uint32_t* ranks, size_t capacity,
+                                        size_t* count) {
+    if (request == nullptr) return api::null_argument("coppice_request_agreed", "request");
+    if (count == nullptr) return api::null_argument("coppice_request_agreed", "count");
+    if (ranks == nullptr && capacity > 0) return api::null_argument("coppice_request_agreed", "ranks");
+    return api::guarded([&] {
+        const engine::Request& inner = api::request_of(request);
+        const engine::Context::Guard guard(inner.group->context());
+        if (inner.kind == engine::RequestKind::broadcast || inner.state != engine::RequestState::done ||
+            !inner.agreed) {
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
+                                 "coppice_request_agreed: the request is a broadcast, or has not ended (well)");
+        }
+        copy_ranks(inner.agreed.get(), ranks, capacity, count);
+        return COPPICE_OK;
+    });
+}
+
+coppice_status_t coppice_group_ack_failed(coppice_group_t* group, const uint32_t* ranks, size_t count) {
+    if (group == nullptr) return api::null_argument("coppice_group_ack_failed", "group");
+    if (ranks == nullptr && count > 0) return api::null_argument("coppice_group_ack_failed", "ranks");
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        if (ranks == nullptr) {
+            group->engine->acknowledge_failures();
+            return COPPICE_OK;
+        }
+        auto done = group->engine->acknowledge_failures(std::span(ranks, count));
+        return done ? COPPICE_OK : api::remember(std::move(done.error()));
+    });
+}
+
+}  // extern "C"

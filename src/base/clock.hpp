@@ -1,0 +1,37 @@
+// The one clock: CLOCK_MONOTONIC in nanoseconds, the same for all processes of one kernel.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+namespace coppice {
+
+inline std::uint64_t now_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// The deadline `timeout_ns` from now; UINT64_MAX means never.
+inline std::uint64_t deadline_after(std::uint64_t timeout_ns) {
+    const std::uint64_t now = now_ns();
+    return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+}
+
+// A deadline that counts from the first look at it: a call that never has to wait reads no clock. UINT64_MAX means never.
+class Deadline {
+  public:
+    explicit Deadline(std::uint64_t timeout_ns) : timeout_ns_(timeout_ns) {}
+
+    bool passed() {
+        if (timeout_ns_ == UINT64_MAX) return false;
+        if (at_ns_ == 0) at_ns_ = deadline_after(timeout_ns_);
+        return now_ns() >= at_ns_;
+    }
+
+  private:
+    std::uint64_t timeout_ns_;
+    std::uint64_t at_ns_ = 0;
+};
+
+}  // namespace coppice

@@ -1,0 +1,317 @@
+#include "engine/agreements.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "transport/transport.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// Beyond so many ranks a tree of messages costs less than to read everybody's contribution.
+constexpr std::uint32_t kMostPublishing = 64;
+// Up to so many ranks of a host the lowest one hears of all others directly.
+constexpr std::uint32_t kWideStar = 16;
+// Messages that a transport has not let go of, for each agreement under way.
+constexpr std::size_t kOutgoing = 8;
+
+protocol::AgreementTreeSpec best_tree(const Members& members, bool publishing) {
+    std::uint32_t widest = 0;
+    for (std::uint32_t site = 0; site < members.sites(); ++site)
+        widest = std::max(widest, static_cast<std::uint32_t>(members.ranks_of(site).size()));
+    const char* within = widest <= kWideStar ? "star" : "bin";
+    std::string text = "bin";
+    if (publishing || members.sites() == 1) {
+        text = within;
+    } else if (members.sites() < members.ranks()) {
+        text = fmt::format("bin/{}", within);
+    }
+    return *protocol::parse_agreement_tree(text);
+}
+
+protocol::AgreementPlan make_plan(const Members& members, const protocol::AgreementTreeSpec& spec,
+                                  std::uint32_t window) {
+    auto tree = protocol::AgreementTree::make(spec, members.ranks(), &members.sites_table(), {});
+    return {.tree = std::move(*tree), .hosts = &members.sites_table(), .window = window};
+}
+
+bool publishes(const transport::Board* board, std::uint32_t ranks, std::uint32_t window) {
+    return board != nullptr && ranks <= kMostPublishing && Contributions::fits(*board, ranks, 2 * window);
+}
+
+}  // namespace
+
+Agreements::Agreements(const Members& members, const Router& router, transport::Board* board, std::uint32_t token,
+                       Shape shape)
+    : members_(members),
+      router_(router),
+      token_(token),
+      shape_(shape),
+      mask_(shape.window - 1),
+      plan_(make_plan(members, shape.tree.value_or(best_tree(members, publishes(board, members.ranks(), shape.window))),
+                      shape.window)),
+      combiners_(shape.window),
+      waiting_(shape.window, nullptr),
+      outgoing_(kOutgoing * shape.window),
+      last_agreed_(std::make_shared<const protocol::FailedSet>()) {
+    for (Outgoing& message : outgoing_)
+        message.body.reserve(protocol::body_bytes(plan_.max_value));
+    if (!shape.tree && publishes(board, members.ranks(), shape.window)) {
+        contributions_.emplace(*board, members.ranks(), 2 * shape.window);
+        published_.emplace(plan_, members.self(), *contributions_);
+    } else {
+        machine_.emplace(plan_, members.self());
+    }
+}
+
+// --------------------------------------------------------------------------------------------------- starting ---
+
+Result<void> Agreements::start(const AgreementCall& call, Request& request) {
+    if (call.value == nullptr && call.bytes > 0) {
+        return fail(COPPICE_ERR_INVALID_ARGUMENT, "the value is NULL but {} bytes long", call.bytes);
+    }
+    if (call.bytes > plan_.max_value) {
+        return fail(COPPICE_ERR_TOO_LARGE, "{} bytes are more than the {} that one agreement carries", call.bytes,
+                    plan_.max_value);
+    }
+    protocol::Operation operation = call.operation;
+    Combiner& combiner = combiners_[next().value & mask_];  // of an agreement that has been decided, if there is room
+    if (call.combine != nullptr && has_room()) combiner = {call.combine, call.combine_argument};
+    operation.context = &combiner;
+    operation.combine = nullptr;
+    if (call.combine != nullptr) {
+        operation.combine = [](void* context, std::byte* into, const std::byte* from, std::size_t bytes) {
+            const Combiner& own = *static_cast<const Combiner*>(context);
+            own.combine(own.argument, into, from, bytes);
+        };
+    }
+    if (const auto reason = protocol::reason_against(operation, call.bytes)) {
+        return fail(COPPICE_ERR_INVALID_ARGUMENT, "no agreement on {} bytes: {}", call.bytes, *reason);
+    }
+    if (flush_) return fail(COPPICE_ERR_INVALID_ARGUMENT, "the group is being left: nothing can be agreed on any more");
+    const std::span<const std::byte> value(call.value, call.bytes);
+    const auto sequence =
+        published_ ? published_->contribute(operation, value) : machine_->contribute(operation, value);
+    if (!sequence) {
+        return fail(COPPICE_ERR_BUSY, "all {} agreements that can be under way at once are: {}", shape_.window,
+                    window_holder());
+    }
+    request.kind = RequestKind::agreement;
+    request.sequence = *sequence;
+    request.buffer = call.value;
+    request.capacity = call.bytes;
+    request.view = false;
+    request.state = RequestState::waiting;
+    request.status = COPPICE_IN_PROGRESS;
+    request.payload = nullptr;
+    request.received = 0;
+    waiting_[sequence->value & mask_] = &request;
+    if (machine_) send_all();
+    return {};
+}
+
+bool Agreements::peek(Request& request) {
+    if (request.state == RequestState::waiting) {
+        if (published_) published_->look(false);
+        end_decided();
+    }
+    return request.state == RequestState::done;
+}
+
+void Agreements::forget(Request& request) {
+    Request*& place = waiting_[request.sequence.value & mask_];
+    if (place == &request) place = nullptr;
+}
+
+void Agreements::progress(bool thoroughly) {
+    if (published_) published_->look(thoroughly);
+    send_all();
+    end_decided();
+}
+
+// ---------------------------------------------------------------------------------------------------- results ---
+
+void Agreements::end_decided() {
+    while (waited_below_ < next().value && decided(Sequence(waited_below_))) {
+        Request*& place = waiting_[waited_below_ & mask_];
+        if (Request* request = std::exchange(place, nullptr)) end(*request);
+        ++waited_below_;
+    }
+}
+
+// What the agreed set of an outcome is, shared by all agreements that have the same.
+std::shared_ptr<const protocol::FailedSet> Agreements::agreed(Sequence agreement, const protocol::FailedSet& failed) {
+    if (published_) return published_->agreed(agreement);
+    if (!(*last_agreed_ == failed)) last_agreed_ = std::make_shared<const protocol::FailedSet>(failed);
+    return last_agreed_;
+}
+
+std::string Agreements::names_of(Sequence agreement) const {
+    const auto who = published_ ? published_->who_differs(agreement) : std::nullopt;
+    if (!who) return "ranks differ in its operation or in the size of the value";
+    return fmt::format("rank {} contributes with another operation or size than this rank {}", who->value,
+                       members_.self().value);
+}
+
+void Agreements::end(Request& request) {
+    const auto outcome = published_ ? published_->outcome(request.sequence) : machine_->outcome(request.sequence);
+    request.state = RequestState::done;
+    if (!outcome) {
+        request.status = COPPICE_ERR_INTERNAL;
+        request.message = fmt::format("agreement {}: its outcome is gone", request.sequence.value);
+        return;
+    }
+    request.agreed = agreed(request.sequence, *outcome->failed);
+    if (outcome->mismatched || outcome->value.size() != request.capacity) {
+        request.status = COPPICE_ERR_MISMATCH;
+        request.message = fmt::format("agreement {}: {}", request.sequence.value, names_of(request.sequence));
+        return;
+    }
+    if (request.capacity > 0) std::memcpy(request.buffer, outcome->value.data(), request.capacity);
+    request.received = request.capacity;
+    request.status = COPPICE_OK;
+    if (outcome->acknowledged) return;
+    request.status = COPPICE_ERR_PEER_FAILED;
+    request.message =
+        fmt::format("agreement {}: the value is agreed, but not every rank had acknowledged that {} failed",
+                    request.sequence.value, rank_names(*request.agreed));
+}
+
+void Agreements::give_up(coppice_status_t status, const std::string& why) {
+    for (Request*& place : waiting_) {
+        Request* request = std::exchange(place, nullptr);
+        if (request == nullptr) continue;
+        request->state = RequestState::done;
+        request->status = status;
+        request->message = fmt::format("agreement {}: {}", request->sequence.value, why);
+    }
+}
+
+void Agreements::acknowledge(const protocol::FailedSet& failed) {
+    if (published_) {
+        published_->acknowledge(failed);
+    } else {
+        machine_->acknowledge(failed);
+    }
+}
+
+bool Agreements::drained(bool in_any_case) {
+    if (fenced() || (next().value == 0 && !in_any_case)) return true;
+    if (!flush_) flush_ = published_ ? published_->flush() : machine_->flush();
+    if (!flush_) return false;
+    progress(true);
+    const bool wants_to_send = published_ ? published_->wants_to_send() : machine_->wants_to_send();
+    return decided(*flush_) && !wants_to_send && unsent_ == 0;
+}
+
+// --------------------------------------------------------------------------------------------------- messages ---
+
+bool Agreements::message(Rank from, const WireHeader& header, std::span<const std::byte> body) {
+    const protocol::AgreementMessage message{
+        .kind = static_cast<protocol::AgreementKind>(header.kind - shape_.first_kind),
+        .from = from,
+        .to = members_.self(),
+        .agreement = Sequence(header.sequence),
+        .body = body};
+    const auto reception = published_ ? published_->receive(message) : machine_->receive(message);
+    return reception != protocol::Reception::garbage;
+}
+
+void Agreements::peer_failed(Rank rank) {
+    if (published_) {
+        published_->peer_failed(rank);
+    } else {
+        machine_->peer_failed(rank);
+    }
+}
+
+Agreements::Outgoing* Agreements::free_outgoing() {
+    for (Outgoing& message : outgoing_) {
+        if (!message.waiting && message.in_flight == 0) return &message;
+    }
+    return nullptr;
+}
+
+bool Agreements::quiet() const {
+    return std::ranges::all_of(outgoing_, [](const Outgoing& message) { return message.in_flight == 0; });
+}
+
+// Sends what waits, then what the machine has to say. Messages to one rank may overtake each other: the machine allows that.
+void Agreements::send_all() {
+    if (unsent_ > 0) {
+        for (Outgoing& message : outgoing_) {
+            if (message.waiting && send(message)) --unsent_;
+        }
+    }
+    while (published_ ? published_->wants_to_send() : machine_->wants_to_send()) {
+        Outgoing* place = free_outgoing();
+        if (place == nullptr) return;
+        const auto message = published_ ? published_->next_send(Nanoseconds(0)) : machine_->next_send(Nanoseconds(0));
+        if (!message) return;
+        if (members_.failed(message->to)) continue;
+        place->to = message->to;
+        place->kind = message->kind;
+        place->sequence = message->agreement.value;
+        place->body.assign(message->body.begin(), message->body.end());
+        place->waiting = true;
+        ++unsent_;
+        if (send(*place)) --unsent_;
+    }
+}
+
+// True when there is nothing more to do with it but to let it leave.
+bool Agreements::send(Outgoing& message) {
+    const Link link = router_.to(message.to);
+    if (link && !members_.failed(message.to)) {
+        const WireHeader header{
+            .token = token_,
+            .kind = static_cast<std::uint8_t>(shape_.first_kind + static_cast<std::uint8_t>(message.kind)),
+            .sequence = message.sequence,
+            .length = static_cast<std::uint32_t>(message.body.size())};
+        const Encoded bytes = encode(header);
+        if (link.send(bytes, message.body, &message.in_flight) == transport::SendStatus::again) return false;
+    }
+    message.waiting = false;
+    return true;
+}
+
+// ------------------------------------------------------------------------------------------------- for people ---
+
+std::string rank_names(const protocol::FailedSet& ranks) {
+    constexpr std::uint32_t kMostNames = 16;
+    std::string names;
+    std::uint32_t count = 0;
+    for (const protocol::FailedSet::Interval& interval : ranks.intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank) {
+            if (count++ >= kMostNames) continue;
+            names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+        }
+    }
+    if (count > kMostNames) names += fmt::format(" and {} more", count - kMostNames);
+    return fmt::format("{} {}", count == 1 ? "rank" : "ranks", names);
+}
+
+std::string Agreements::waiting_for(const Request& request) const {
+    protocol::FailedSet ranks;
+    const auto note = [&ranks](Rank rank) {
+        ranks.insert(rank.value);
+        return ranks.count() <= 64;
+    };
+    if (published_) {
+        published_->waiting_for(request.sequence, note);
+    } else {
+        machine_->waiting_for(request.sequence, note);
+    }
+    if (ranks.empty()) return fmt::format("agreement {}: waiting until it is through", request.sequence.value);
+    return fmt::format("agreement {}: waiting for {}{}", request.sequence.value, rank_names(ranks),
+                       published_ && published_->recovering() ? " to agree on who has died" : "");
+}
+
+std::string Agreements::window_holder() const {
+    Request oldest;
+    oldest.sequence = decided_below();
+    return waiting_for(oldest);
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,134 @@
+#include "engine/fabric.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace coppice::engine {
+namespace {
+
+std::optional<std::uint32_t> token_of(std::span<const std::byte> header) {
+    std::uint32_t token = 0;
+    if (header.size() < sizeof token) return std::nullopt;
+    std::memcpy(&token, header.data() + offsetof(WireHeader, token), sizeof token);
+    return token;
+}
+
+}  // namespace
+
+std::uint8_t Fabric::add(std::unique_ptr<transport::Transport> wire) {
+    wires_.push_back(std::move(wire));
+    return static_cast<std::uint8_t>(wires_.size() - 1);
+}
+
+void Fabric::attach(std::uint32_t token, transport::Receiver& group) {
+    groups_.push_back({token, &group});
+    ++users_;
+    shared_ = shared_ || groups_.size() > 1;
+    if (expected_ > 0) --expected_;
+    for (const Rank rank : dead_)
+        group.peer_failed(rank, transport::FailureCause::notice);
+    for (const Rank rank : gone_)
+        group.peer_left(rank);
+    std::vector<Early> early;
+    early.swap(early_);
+    for (Early& one : early) {
+        if (token_of(one.header) == token) {
+            group.message(one.from, one.header, one.payload, 0);
+        } else if (expected_ > 0) {
+            early_.push_back(std::move(one));
+        }
+    }
+}
+
+void Fabric::detach(const transport::Receiver& group) {
+    for (const Attached& attached : groups_) {
+        if (attached.group == &group) past_.push_back(attached.token);
+    }
+    std::erase_if(groups_, [&](const Attached& attached) { return attached.group == &group; });
+}
+
+void Fabric::expect_no_more() {
+    if (expected_ > 0 && --expected_ == 0) early_.clear();
+}
+
+std::size_t Fabric::poll() {
+    std::size_t events = 0;
+    for (const auto& wire : wires_)
+        events += wire->poll(*this);
+    if (!replies_.empty()) send_replies();
+    return events;
+}
+
+void Fabric::fence(Rank peer) {
+    const bool all_know = groups_.size() == 1 || std::ranges::find(dead_, peer) != dead_.end();
+    if (transport::Transport* wire = all_know ? to(peer) : nullptr) wire->fence(peer);
+}
+
+// Buffers are kept by a group that is alone: for two, a transport may not have enough of them to go on.
+bool Fabric::message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+                     transport::Buffer buffer) {
+    const auto token = token_of(header);
+    for (const Attached& attached : groups_) {
+        if (attached.token != token) continue;
+        return attached.group->message(from, header, payload, groups_.size() == 1 ? buffer : 0);
+    }
+    return stranger(from, header, payload);
+}
+
+// Called from within foreign code: nothing may be thrown through it.
+bool Fabric::stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload) try {
+    if (expected_ > 0 && early_.size() < kMostEarly) {
+        early_.push_back({from, {header.begin(), header.end()}, {payload.begin(), payload.end()}});
+        return false;
+    }
+    WireHeader seen;
+    if (header.size() >= kShortHeader && header.size() <= sizeof seen) {
+        std::memcpy(&seen, header.data(), header.size());
+        const bool well_known = std::ranges::find(past_, seen.token) != past_.end();
+        const bool farewell = seen.kind == static_cast<std::uint8_t>(WireKind::left);
+        if (seen.version == kWireVersion && !farewell && replies_.size() < route_.size())
+            replies_.push_back({from, seen.token});
+        if (well_known) return false;
+    }
+    // Somebody has to count it as garbage.
+    if (!groups_.empty()) groups_.front().group->message(from, header, payload, 0);
+    return false;
+} catch (const std::bad_alloc&) {
+    return false;
+}
+
+void Fabric::send_replies() {
+    std::vector<Reply> replies;
+    replies.swap(replies_);
+    for (const Reply& reply : replies) {
+        transport::Transport* wire = to(reply.to);
+        if (wire == nullptr) continue;
+        std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
+        const Encoded bytes = encode({.token = reply.token, .kind = static_cast<std::uint8_t>(WireKind::left)});
+        if (wire->send(reply.to, bytes, {}, &in_flight) == transport::SendStatus::again) replies_.push_back(reply);
+    }
+}
+
+void Fabric::peer_failed(Rank peer, transport::FailureCause cause) {
+    dead_.push_back(peer);
+    for (const Attached& attached : groups_)
+        attached.group->peer_failed(peer, cause);
+}
+
+void Fabric::peer_left(Rank peer) {
+    gone_.push_back(peer);
+    for (const Attached& attached : groups_)
+        attached.group->peer_left(peer);
+}
+
+void Fabric::fenced(Rank by) {
+    for (const Attached& attached : groups_)
+        attached.group->fenced(by);
+}
+
+void Fabric::alive(Rank peer) {
+    for (const Attached& attached : groups_)
+        attached.group->alive(peer);
+}
+
+}  // namespace coppice::engine

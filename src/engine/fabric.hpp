@@ -1,0 +1,112 @@
+// The transports of a group, and of all groups shrunk from it: who stays in touch needs no new connections.
+//
+// A fabric numbers its ranks as the first group did; each group translates (router.hpp). What arrives goes to the group whose
+// token it carries. Deaths go to all of them. A rank that has left one group in peace, while another one keeps its process in
+// touch, answers what still comes for that group with a word that it is gone.
+//
+// One thread at a time, as groups. Allocates nothing while groups neither come nor go.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/wire.hpp"
+#include "topology/words.hpp"
+#include "transport/faults.hpp"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::engine {
+
+class Fabric final : private transport::Receiver {
+  public:
+    explicit Fabric(std::uint32_t ranks) : route_(ranks, kNobody) {}
+    Fabric(const Fabric&) = delete;
+    Fabric& operator=(const Fabric&) = delete;
+
+    // --- when the first group is formed
+    // Takes a transport; returns its index for route().
+    std::uint8_t add(std::unique_ptr<transport::Transport> wire);
+    void route(Rank peer, std::uint8_t index) { route_[peer.value] = index; }
+    // Whose boards the groups of a host have; null where they have none. It is one of the transports, or inside of one.
+    void share_boards(transport::ShmTransport* shm, std::shared_ptr<transport::MessageCount> faults) {
+        shm_ = shm;
+        faults_ = std::move(faults);
+    }
+
+    transport::Transport* to(Rank peer) const {
+        const std::uint8_t index = route_[peer.value];
+        return index == kNobody ? nullptr : wires_[index].get();
+    }
+    std::span<const std::unique_ptr<transport::Transport>> wires() const { return wires_; }
+    transport::ShmTransport* boards() const { return shm_; }
+    const std::shared_ptr<transport::MessageCount>& faults() const { return faults_; }
+
+    // --- groups
+    // From now on the group gets what carries its token, what came too early included, and all deaths. It tells of those that
+    // are known here already.
+    void attach(std::uint32_t token, transport::Receiver& group);
+    void detach(const transport::Receiver& group);
+    // How many groups are attached whose callers have not left them.
+    std::uint32_t users() const { return users_; }
+    // Whether there has ever been more than one.
+    bool is_shared() const { return shared_; }
+    // The caller of an attached group has left it; it stays for late questions only.
+    void retire() { --users_; }
+
+    // A group of which this rank is to be a member may be made at other ranks earlier than here: what comes for it is kept
+    // meanwhile. Ends with attach(), or with expect_no_more().
+    void expect_group() { ++expected_; }
+    void expect_no_more();
+
+    std::size_t poll();
+    // Nothing of it is delivered any more, to any group; not done while another group has not heard of its death.
+    void fence(Rank peer);
+
+  private:
+    static constexpr std::uint8_t kNobody = 0xff;
+    // More than ranks that keep to their windows can send.
+    static constexpr std::size_t kMostEarly = 65536;
+
+    struct Attached {
+        std::uint32_t token;
+        transport::Receiver* group;
+    };
+    struct Early {
+        Rank from;
+        std::vector<std::byte> header;
+        std::vector<std::byte> payload;
+    };
+    struct Reply {
+        Rank to;
+        std::uint32_t token;
+    };
+
+    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+                 transport::Buffer buffer) override;
+    void peer_failed(Rank peer, transport::FailureCause cause) override;
+    void peer_left(Rank peer) override;
+    void fenced(Rank by) override;
+    void alive(Rank peer) override;
+    bool stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
+    void send_replies();
+
+    std::vector<std::unique_ptr<transport::Transport>> wires_;
+    std::vector<std::uint8_t> route_;
+    transport::ShmTransport* shm_ = nullptr;
+    std::shared_ptr<transport::MessageCount> faults_;
+    std::vector<Attached> groups_;
+    std::uint32_t users_ = 0;
+    bool shared_ = false;
+    std::uint32_t expected_ = 0;
+    std::vector<Early> early_;
+    std::vector<Reply> replies_;
+    std::vector<std::uint32_t> past_;  // tokens of groups that are gone here
+    std::vector<Rank> dead_;
+    std::vector<Rank> gone_;  // left in peace
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,17 @@
+#include "engine/router.hpp"
+
+#include <algorithm>
+
+namespace coppice::engine {
+
+Router::Router(std::shared_ptr<Fabric> fabric, std::vector<Rank> there)
+    : fabric_(std::move(fabric)), there_(std::move(there)) {}
+
+std::optional<Rank> Router::own_rank(Rank there) const {
+    if (there_.empty()) return there;
+    const auto at = std::ranges::lower_bound(there_, there);
+    if (at == there_.end() || *at != there) return std::nullopt;
+    return Rank(static_cast<std::uint32_t>(at - there_.begin()));
+}
+
+}  // namespace coppice::engine

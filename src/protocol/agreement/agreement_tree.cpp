@@ -1,0 +1,302 @@
+#include "protocol/agreement/agreement_tree.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace coppice::protocol {
+namespace {
+
+constexpr std::uint32_t kNobody = AgreementTree::kNobody;
+
+// Children ascend or descend in send order, in every shape and numbering.
+template <class Child>
+std::optional<std::uint32_t> find_child(std::uint32_t count, std::uint32_t wanted, Child&& child) {
+    if (count == 0) return std::nullopt;
+    const bool ascending = child(0) <= child(count - 1);
+    std::uint32_t low = 0;
+    std::uint32_t high = count;
+    while (low < high) {
+        const std::uint32_t middle = low + (high - low) / 2;
+        const std::uint32_t found = child(middle);
+        if (found == wanted) return middle;
+        if ((found < wanted) == ascending) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return std::nullopt;
+}
+
+tl::expected<topology::TreeSpec, std::string> parse_level(std::string_view text) {
+    return topology::parse_tree(text == "binary" || text == "bin" ? "kary:2:inorder" : text);
+}
+
+std::string level_to_string(const topology::TreeSpec& spec) {
+    const std::string text = topology::to_string(spec);
+    return text == "kary:2:inorder" ? "binary" : text;
+}
+
+}  // namespace
+
+tl::expected<AgreementTreeSpec, std::string> parse_agreement_tree(std::string_view text) {
+    const std::size_t slash = text.find('/');
+    const auto across = parse_level(text.substr(0, slash));
+    if (!across) return tl::unexpected(across.error() + "; binary (kary:2:inorder); X/Y across hosts and within them");
+    AgreementTreeSpec spec{*across, std::nullopt};
+    if (slash == std::string_view::npos) return spec;
+    const auto within = parse_level(text.substr(slash + 1));
+    if (!within) return tl::unexpected(within.error() + "; binary (kary:2:inorder); X/Y across hosts and within them");
+    spec.within = *within;
+    return spec;
+}
+
+std::string to_string(const AgreementTreeSpec& spec) {
+    return spec.within ? level_to_string(spec.across) + "/" + level_to_string(*spec.within)
+                       : level_to_string(spec.across);
+}
+
+tl::expected<AgreementTree, std::string> AgreementTree::make(const AgreementTreeSpec& spec, std::uint32_t ranks,
+                                                             const topology::Sites* hosts, const FailedSet& excluded) {
+    if (!excluded.empty() && excluded.intervals().back().last >= ranks) {
+        return tl::unexpected(std::string("an excluded rank is not in the group"));
+    }
+    AgreementTree tree;
+    tree.spec_ = spec;
+    tree.ranks_ = ranks;
+    tree.standing_ = ranks - excluded.count();
+    tree.excluded_ = excluded;
+    std::uint32_t holes = 0;
+    for (const FailedSet::Interval& interval : excluded.intervals()) {
+        tree.holes_.push_back(holes);
+        holes += interval.last - interval.first + 1;
+    }
+    if (spec.within) {
+        if (hosts == nullptr || hosts->ranks() != ranks) {
+            return tl::unexpected(std::string("a tree across hosts needs to know who shares a host"));
+        }
+        if (const auto made = tree.make_levels(*hosts); !made) return tl::unexpected(made.error());
+        return tree;
+    }
+    auto flat = topology::Tree::make(spec.across, tree.standing_);
+    if (!flat) return tl::unexpected(flat.error());
+    tree.max_degree_ = flat->child_count(Position{0});
+    tree.across_.push_back(std::move(*flat));
+    return tree;
+}
+
+tl::expected<void, std::string> AgreementTree::make_levels(const topology::Sites& hosts) {
+    if (excluded_.empty()) {
+        hosts_ = &hosts;
+    } else {
+        std::vector<std::uint64_t> host_of(standing_);
+        for (std::uint32_t index = 0; index < standing_; ++index)
+            host_of[index] = hosts.site_of(Rank{to_rank(index)});
+        own_hosts_ = topology::Sites::by_host(host_of);
+    }
+    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
+    auto across = topology::Tree::make(spec_.across, sites.count());
+    if (!across) return tl::unexpected(across.error());
+    std::vector<std::uint32_t> sizes;
+    for (std::uint32_t host = 0; host < sites.count(); ++host)
+        sizes.push_back(static_cast<std::uint32_t>(sites.members(host).size()));
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    for (const std::uint32_t size : sizes) {
+        auto tree = topology::Tree::make(*spec_.within, size);
+        if (!tree) return tl::unexpected(tree.error());
+        within_.push_back(std::move(*tree));
+    }
+    across_.push_back(std::move(*across));
+    max_degree_ = across_.front().child_count(Position{0}) + within_.back().child_count(Position{0});
+    return {};
+}
+
+std::uint32_t AgreementTree::to_index(std::uint32_t rank) const {
+    if (holes_.empty()) return rank;
+    const auto intervals = excluded_.intervals();
+    const auto after = std::upper_bound(intervals.begin(), intervals.end(), rank,
+                                        [](std::uint32_t r, const FailedSet::Interval& i) { return r < i.first; });
+    if (after == intervals.begin()) return rank;
+    const auto before = static_cast<std::size_t>(after - intervals.begin()) - 1;
+    return rank - holes_[before] - (intervals[before].last - intervals[before].first + 1);
+}
+
+std::uint32_t AgreementTree::to_rank(std::uint32_t index) const {
+    if (holes_.empty()) return index;
+    const auto intervals = excluded_.intervals();
+    // The i-th interval lies before the rank if as many ranks as it leaves before itself are already used up.
+    std::size_t low = 0;
+    std::size_t high = holes_.size();
+    while (low < high) {
+        const std::size_t middle = low + (high - low) / 2;
+        if (intervals[middle].first - holes_[middle] <= index) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == 0) return index;
+    return index + holes_[low - 1] + (intervals[low - 1].last - intervals[low - 1].first + 1);
+}
+
+const topology::Tree& AgreementTree::within(std::uint32_t host) const {
+    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
+    const std::size_t size = sites.members(host).size();
+    return *std::lower_bound(within_.begin(), within_.end(), size,
+                             [](const topology::Tree& tree, std::size_t s) { return tree.processes() < s; });
+}
+
+std::uint32_t AgreementTree::place_on_host(std::uint32_t host, std::uint32_t index) const {
+    const auto members = (own_hosts_ ? *own_hosts_ : *hosts_).members(host);
+    return static_cast<std::uint32_t>(std::lower_bound(members.begin(), members.end(), Rank{index}) - members.begin());
+}
+
+std::uint32_t AgreementTree::parent_index(std::uint32_t index) const {
+    if (!spec_.within) {
+        const std::optional<Position> parent = across_.front().parent(Position{index});
+        return parent ? parent->value : kNobody;
+    }
+    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
+    const std::uint32_t host = sites.site_of(Rank{index});
+    const std::uint32_t place = place_on_host(host, index);
+    if (place > 0) return sites.members(host)[within(host).parent(Position{place})->value].value;
+    const std::optional<Position> parent = across_.front().parent(Position{host});
+    return parent ? sites.members(parent->value).front().value : kNobody;
+}
+
+std::uint32_t AgreementTree::children_of_index(std::uint32_t index) const {
+    if (!spec_.within) return across_.front().child_count(Position{index});
+    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
+    const std::uint32_t host = sites.site_of(Rank{index});
+    const std::uint32_t place = place_on_host(host, index);
+    return within(host).child_count(Position{place}) + (place == 0 ? across_.front().child_count(Position{host}) : 0);
+}
+
+// A host's lowest rank sends to other hosts first: those messages travel farther.
+std::uint32_t AgreementTree::child_of_index(std::uint32_t index, std::uint32_t which) const {
+    if (!spec_.within) return across_.front().child(Position{index}, which).value;
+    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
+    const std::uint32_t host = sites.site_of(Rank{index});
+    const std::uint32_t place = place_on_host(host, index);
+    const std::uint32_t hosts_below = place == 0 ? across_.front().child_count(Position{host}) : 0;
+    if (which < hosts_below) return sites.members(across_.front().child(Position{host}, which).value).front().value;
+    return sites.members(host)[within(host).child(Position{place}, which - hosts_below).value].value;
+}
+
+std::uint32_t AgreementTree::parent(std::uint32_t rank) const {
+    const std::uint32_t parent = parent_index(to_index(rank));
+    return parent == kNobody ? kNobody : to_rank(parent);
+}
+
+std::uint32_t AgreementTree::child_count(std::uint32_t rank) const {
+    return children_of_index(to_index(rank));
+}
+
+std::uint32_t AgreementTree::child(std::uint32_t rank, std::uint32_t index) const {
+    return to_rank(child_of_index(to_index(rank), index));
+}
+
+std::optional<std::uint32_t> AgreementTree::child_index(std::uint32_t rank, std::uint32_t child) const {
+    if (excluded_.contains(child)) return std::nullopt;
+    const std::uint32_t self = to_index(rank);
+    const std::uint32_t wanted = to_index(child);
+    if (parent_index(wanted) != self) return std::nullopt;
+    const std::uint32_t count = children_of_index(self);
+    std::uint32_t across = 0;  // the two levels ascend each for itself
+    if (spec_.within) {
+        const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
+        const std::uint32_t host = sites.site_of(Rank{self});
+        if (place_on_host(host, self) == 0) across = across_.front().child_count(Position{host});
+        const auto found = find_child(across, wanted, [&](std::uint32_t i) { return child_of_index(self, i); });
+        if (found) return found;
+    }
+    const auto found =
+        find_child(count - across, wanted, [&](std::uint32_t i) { return child_of_index(self, across + i); });
+    if (!found) return std::nullopt;
+    return across + *found;
+}
+
+std::uint32_t AgreementTree::mended_parent(const FailedSet& failed, std::uint32_t rank) const {
+    std::uint32_t at = parent(rank);
+    while (at != kNobody && failed.contains(at))
+        at = parent(at);
+    if (at != kNobody) return at;
+    const std::uint32_t lowest = failed.lowest_absent();
+    return lowest < rank ? lowest : kNobody;
+}
+
+// The nearest live descendants of a dead rank. Recursion is as deep as dead ranks stand above each other, which in a
+// chain may be all: a stack of our own.
+void AgreementTree::live_below(const FailedSet& failed, std::uint32_t dead, std::vector<std::uint32_t>& out) const {
+    std::vector<std::uint32_t> open{dead};
+    while (!open.empty()) {
+        const std::uint32_t at = open.back();
+        open.pop_back();
+        const std::uint32_t count = child_count(at);
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::uint32_t below = child(at, i);
+            (failed.contains(below) ? open : out).push_back(below);
+        }
+    }
+}
+
+void AgreementTree::adopted(const FailedSet& failed, std::uint32_t rank, std::vector<std::uint32_t>& out) const {
+    out.clear();
+    if (failed.count() == excluded_.count()) return;
+    const std::uint32_t count = child_count(rank);
+    if (failed.count() - excluded_.count() < count) {
+        for (const FailedSet::Interval& interval : failed.intervals()) {
+            for (std::uint32_t dead = interval.first; dead <= interval.last; ++dead) {
+                if (!excluded_.contains(dead) && parent(dead) == rank) live_below(failed, dead, out);
+            }
+        }
+    } else {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::uint32_t dead = child(rank, i);
+            if (failed.contains(dead)) live_below(failed, dead, out);
+        }
+    }
+    const std::uint32_t top = to_rank(0);
+    if (rank != top && failed.lowest_absent() == rank) {
+        live_below(failed, top, out);
+        std::erase(out, rank);
+    }
+    std::sort(out.begin(), out.end());
+}
+
+bool AgreementTree::is_degenerated(const FailedSet& failed) const {
+    struct Change {
+        std::uint32_t rank;
+        std::int64_t children;
+    };
+    std::vector<Change> changes;
+    std::uint32_t dead = 0;
+    for (const FailedSet::Interval& interval : failed.intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank) {
+            if (excluded_.contains(rank)) continue;
+            ++dead;
+            if (const std::uint32_t above = parent(rank); above != kNobody) changes.push_back({above, -1});
+            const std::uint32_t count = child_count(rank);
+            for (std::uint32_t i = 0; i < count; ++i) {
+                const std::uint32_t below = child(rank, i);
+                if (failed.contains(below)) continue;
+                if (const std::uint32_t heir = mended_parent(failed, below); heir != kNobody)
+                    changes.push_back({heir, 1});
+            }
+        }
+    }
+    if (dead == 0) return false;
+    if (std::uint64_t{dead} * 2 >= standing_) return true;
+    std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.rank < b.rank; });
+    for (std::size_t at = 0; at < changes.size();) {
+        const std::uint32_t rank = changes[at].rank;
+        std::int64_t children = child_count(rank);
+        for (; at < changes.size() && changes[at].rank == rank; ++at)
+            children += changes[at].children;
+        if (children > 2 * std::int64_t{max_degree_}) return true;
+    }
+    return false;
+}
+
+}  // namespace coppice::protocol

@@ -1,0 +1,103 @@
+// Broadcast on the binomial graph (Angskun, Bosilca, Dongarra; BIG in IPDPS'17 §IV.B): member p has the neighbours p +
+// 2^x mod P for all 2^x < P, and whoever gets the payload for the first time sends it to all of its neighbours. There
+// are ⌈log2 P⌉ ways from the root to everybody that share no member, so up to ⌈log2 P⌉ − 1 members may be dead, before
+// or on the way, without a detector and without a correction. The price: P · ⌈log2 P⌉ messages, always.
+//
+// The intuition behind the order: among the edges is a binomial tree. A member first serves its children in that tree,
+// the one with the largest subtree first, then its other neighbours. So the payload is everywhere no later than by the
+// tree alone, (2O + L) · ⌈log2 P⌉ steps, and the last member has sent its messages after ⌈log2 P⌉ · O more: the paper's
+// T^BIG. Where a member's own messages are on the way to somebody reached long ago, they are redundant: that is the
+// design.
+//
+// A pure machine (machine.hpp). Members known to have failed are not sent to. The paper says nothing of more deaths
+// than the graph withstands, nor of a dead root; here, so that calls end where that can be known:
+//  - Who has nothing when it learns that the root has failed gives up. Others may have it, and keep it.
+//  - So does who has nothing and learns that all members that could send to it have failed. Who is cut off in company
+//    of others is not told, and waits.
+//  - A process that takes a failed one's place at a member (peer_restarted, origin_lost) is served as the first was.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "protocol/broadcast.hpp"
+
+namespace coppice::protocol {
+
+enum class BinomialGraphMessageKind : std::uint8_t {
+    forward,
+    verdict,  // from whoever stands in for the root without its payload, to everybody: nobody has it
+};
+inline constexpr std::uint8_t kBinomialGraphKinds = 2;
+
+constexpr bool carries_payload(BinomialGraphMessageKind kind) {
+    return kind == BinomialGraphMessageKind::forward;
+}
+constexpr bool is_correction(BinomialGraphMessageKind /*kind*/) {
+    return false;
+}
+constexpr std::string_view to_string(BinomialGraphMessageKind kind) {
+    return kind == BinomialGraphMessageKind::forward   ? "forward"
+           : kind == BinomialGraphMessageKind::verdict ? "verdict"
+                                                       : "unknown";
+}
+
+struct BinomialGraphMessage {
+    BinomialGraphMessageKind kind = BinomialGraphMessageKind::forward;
+    Position from;
+    Position to;
+
+    bool operator==(const BinomialGraphMessage&) const = default;
+};
+
+// As Broadcast in all that both have (broadcast.hpp); the driver's duties are the same. Allocates nothing.
+class BinomialGraph {
+  public:
+    using Message = BinomialGraphMessage;
+
+    // `self`, `root_member`, `failed`, `has_payload`: as Broadcast's.
+    BinomialGraph(std::uint32_t processes, Position self, std::uint32_t root_member, const FailedSet& failed,
+                  bool has_payload);
+
+    // False when it can't be, also from somebody whose neighbour this is not: ignored.
+    bool receive(const BinomialGraphMessage& message);
+    void peer_failed(Position position);
+    void peer_restarted(Position position);
+    void origin_lost();
+    std::optional<BinomialGraphMessage> next_send(Nanoseconds now);
+    Nanoseconds next_timer() const { return kNever; }
+
+    bool colored() const { return result_ == BroadcastResult::colored; }
+    BroadcastResult result() const { return result_; }
+    // Colored, and everybody served; or given up, and everybody told where this member has to.
+    bool finished() const;
+
+    // ⌈log2 P⌉, the number of everybody's neighbours.
+    static std::uint32_t degree(std::uint32_t processes);
+    // The neighbour that `self` serves as the `index`-th, 0 ≤ index < degree.
+    static Position neighbour(std::uint32_t processes, Position self, std::uint32_t index);
+
+  private:
+    bool failed(Position position) const;
+    bool may_be_reached() const;
+    void learn_of_failures();
+    std::optional<BinomialGraphMessage> next_forward();
+    std::optional<BinomialGraphMessage> next_verdict();
+
+    const FailedSet* failed_;
+    std::uint32_t processes_;
+    std::uint32_t self_;
+    std::uint32_t root_member_;
+    std::uint32_t resend_ = 0;  // neighbours to be served once more, by index
+    std::uint32_t told_ = 0;    // verdict: the last position that was told
+    std::uint8_t degree_;
+    std::uint8_t sent_ = 0;
+    BroadcastResult result_ = BroadcastResult::pending;
+    bool unused_ = false;  // no byte that does not count, so that states can be compared by their bytes
+};
+
+static_assert(sizeof(BinomialGraph) <= 32, "a machine is half a cache line");
+static_assert(Machine<BinomialGraph>);
+
+}  // namespace coppice::protocol

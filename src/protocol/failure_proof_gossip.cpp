@@ -1,0 +1,47 @@
+#include "protocol/failure_proof_gossip.hpp"
+
+namespace coppice::protocol {
+
+FailureProofGossip::FailureProofGossip(const FailureProofGossipPlan& plan, Position self, std::uint32_t root_member,
+                                       const FailedSet& failed, bool has_payload, std::uint64_t seed)
+    : gossip_(plan.gossip, self, root_member, failed, has_payload, seed),
+      correction_(plan.correction, self, root_member, failed) {
+    if (has_payload) correction_.join();
+}
+
+bool FailureProofGossip::receive(const FailureProofMessage& message) {
+    if (message.kind != FailureProofKind::gossip) {
+        return message.detail == 0 && correction_.receive(message);
+    }
+    if (message.known_count != 0) return false;
+    // Who is through as a c-node has nothing to add; a copy finds out whether the message can be.
+    const bool is_late = !gossip_.colored() && (correction_.finished() || correction_.is_sos());
+    Gossip copy = gossip_;
+    Gossip& gossip = is_late ? copy : gossip_;
+    if (!gossip.receive({GossipMessageKind::gossip, message.from, message.to, message.detail})) return false;
+    if (!is_late) correction_.join();
+    return true;
+}
+
+void FailureProofGossip::peer_failed(Position position) {
+    gossip_.peer_failed(position);
+    correction_.peer_failed(position);
+}
+
+std::optional<FailureProofMessage> FailureProofGossip::next_send(Nanoseconds now) {
+    if (is_gossiping()) {
+        if (const std::optional<GossipMessage> next = gossip_.next_send(now)) {
+            FailureProofMessage message;
+            message.kind = FailureProofKind::gossip;
+            message.from = next->from;
+            message.to = next->to;
+            message.detail = next->round;
+            return message;
+        }
+        if (!gossip_.finished()) return std::nullopt;
+    }
+    if (gossip_.finished()) correction_.start();
+    return correction_.next_send(now);
+}
+
+}  // namespace coppice::protocol

@@ -1,0 +1,157 @@
+#include "simulation/broadcast_simulation.hpp"
+
+#include "protocol/failure_proof_broadcast.hpp"
+#include "simulation/family_simulator.hpp"
+
+namespace coppice::simulation {
+namespace {
+
+using protocol::Broadcast;
+using protocol::BroadcastPlan;
+using protocol::CorrectionKind;
+
+struct BroadcastFamily {
+    using Machine = Broadcast;
+
+    std::shared_ptr<const BroadcastPlan> plan;
+    LogP model;
+    Nanoseconds dissemination_end;  // without faults
+
+    std::uint32_t processes() const { return plan->tree.processes(); }
+
+    Broadcast make(Position position, const protocol::FailedSet& failed, std::uint64_t seed) const {
+        return Broadcast(*plan, position, 0, failed, position.value == 0, seed);
+    }
+
+    std::optional<Step> correction_start() const {
+        if (!plan->correction.synchronized) return std::nullopt;
+        return static_cast<Step>(plan->correction_start.value);
+    }
+
+    Promise promise(const Faults& faults) const;
+};
+
+// The longest gap that is closed when nobody is told of a death and nobody dies on the way.
+std::optional<std::uint32_t> covered_gap(const protocol::CorrectionSpec& correction) {
+    switch (correction.kind) {
+        case CorrectionKind::none:
+        case CorrectionKind::acknowledged:
+            return 0;  // nobody but the dead
+        case CorrectionKind::opportunistic:
+        case CorrectionKind::opportunistic_paper:
+        case CorrectionKind::optimized_opportunistic:
+            return correction.one_directional ? correction.distance : 2 * correction.distance;
+        case CorrectionKind::optimized_paper:
+            // Up to two messages a side nobody relies on anybody that relies on it in turn.
+            if (correction.one_directional || correction.distance > 2) return std::nullopt;
+            return 2 * correction.distance;
+        default:
+            return kAnyGap;
+    }
+}
+
+Promise BroadcastFamily::promise(const Faults& faults) const {
+    const protocol::CorrectionSpec& correction = plan->correction;
+    Promise promise;
+    if (faults.notice_after) {
+        // Service after death: a live root's payload reaches every live member, everybody comes to an end, and with a dead
+        // root all have it or nobody. Not so for what has no correction, nor for the rule that is not live.
+        const bool corrected = correction.kind != CorrectionKind::none &&
+                               correction.kind != CorrectionKind::acknowledged &&
+                               correction.kind != CorrectionKind::optimized_paper;
+        if (corrected && !root_dies(faults)) promise.covers = kAnyGap;
+        promise.all_or_none = corrected;
+        promise.finishes = !root_dies(faults);
+        return promise;
+    }
+    promise.refuses_nothing = true;
+    if (!faults.dying.empty()) return promise;
+    // On small rings two neighbours reach the same members from both sides, and the printed rule may leave those to nobody.
+    const bool is_loose = correction.kind == CorrectionKind::optimized_paper && plan->gossip.rounds != 0;
+    if (!root_dies(faults) && !is_loose) promise.covers = covered_gap(correction);
+    promise.finishes = correction.kind != CorrectionKind::acknowledged || faults.dead.empty();
+    const bool lemma3 = correction.kind == CorrectionKind::checked && correction.synchronized && model.overlap &&
+                        plan->gossip.rounds == 0 && plan->correction_start >= dissemination_end &&
+                        !model.one_sided_ring && model.interval() == model.overhead && model.latency > 0;
+    if (lemma3 && !root_dies(faults)) promise.lemma3_start = correction_start();
+    return promise;
+}
+
+// All or none while no more than f die on the way, told or not.
+struct FailureProofFamily {
+    using Machine = protocol::FailureProofBroadcast;
+
+    std::shared_ptr<const protocol::FailureProofPlan> plan;
+
+    std::uint32_t processes() const { return plan->broadcast.tree.processes(); }
+
+    Machine make(Position position, const protocol::FailedSet& failed, std::uint64_t seed) const {
+        return Machine(*plan, position, 0, failed, position.value == 0, seed);
+    }
+
+    std::optional<Step> correction_start() const {
+        if (!plan->broadcast.correction.synchronized) return std::nullopt;
+        return static_cast<Step>(plan->broadcast.correction_start.value);
+    }
+
+    Promise promise(const Faults& faults) const {
+        Promise promise;
+        const bool covered = faults.dying.size() <= plan->settings.failures || faults.notice_after;
+        promise.all_or_none = covered;
+        if (!root_dies(faults)) {
+            if (covered) promise.covers = kAnyGap;
+            promise.finishes = covered;
+        }
+        promise.refuses_nothing = faults.dying.empty() && !faults.notice_after;
+        return promise;
+    }
+};
+
+// When the dissemination ends if nobody fails.
+Step dissemination_end(const topology::Tree& tree, const LogP& model) {
+    if (model.interval() == model.overhead) {
+        return static_cast<Step>(protocol::dissemination_end(tree, model.latency, model.overhead).value);
+    }
+    const BroadcastPlan plan{tree, {.kind = CorrectionKind::none}};
+    Onlooker nobody;
+    Simulation<Broadcast> simulation(model, tree.processes());
+    const auto make = [&plan](Position position, const protocol::FailedSet& failed) {
+        return Broadcast(plan, position, 0, failed, position.value == 0);
+    };
+    return simulation.run({}, make, nobody).coloring_latency;
+}
+
+}  // namespace
+
+tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const BroadcastSetup& setup) {
+    if (const auto reason = reason_against(setup.model)) return tl::unexpected(*reason);
+    auto tree = topology::Tree::make(setup.tree, setup.processes);
+    if (!tree) return tl::unexpected(tree.error());
+    if (setup.gossip.rounds != 0 && covered_gap(setup.correction) == 0U) {
+        return tl::unexpected("gossip needs a correction, and " + to_string(setup.correction) + " is none");
+    }
+    BroadcastPlan plan{std::move(*tree), setup.correction, Nanoseconds{0}, setup.gossip};
+    const Nanoseconds end{dissemination_end(plan.tree, setup.model)};
+    if (setup.correction.synchronized) {
+        plan.correction_start = setup.correction_start ? Nanoseconds{*setup.correction_start} : end;
+    }
+    if (setup.correction.kind == CorrectionKind::failure_proof) {
+        const Nanoseconds timeout =
+            protocol::failure_proof_timeout(setup.processes, setup.model.latency, setup.model.interval(), end.value);
+        auto shared = std::make_shared<protocol::FailureProofPlan>(protocol::make_failure_proof_plan(plan, timeout));
+        return std::make_unique<FamilySimulator<FailureProofFamily>>(FailureProofFamily{std::move(shared)}, setup.model,
+                                                                     setup.options);
+    }
+    auto shared = std::make_shared<BroadcastPlan>(std::move(plan));
+    return std::make_unique<FamilySimulator<BroadcastFamily>>(BroadcastFamily{std::move(shared), setup.model, end},
+                                                              setup.model, setup.options);
+}
+
+std::uint64_t bytes_needed(const BroadcastSetup& setup) {
+    if (setup.correction.kind == CorrectionKind::failure_proof) {
+        return Simulation<protocol::FailureProofBroadcast, Checker>::bytes_needed(setup.model, setup.processes);
+    }
+    return Simulation<Broadcast, Checker>::bytes_needed(setup.model, setup.processes);
+}
+
+}  // namespace coppice::simulation

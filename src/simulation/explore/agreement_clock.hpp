@@ -1,0 +1,60 @@
+// Agreements on a LogP clock (model.hpp says what the clock does; both ports at once), with deaths at given times of
+// which everybody is told some time later. One machine for each rank: ERA, or one of the older algorithms to compare
+// with.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/agreement/agreement.hpp"
+#include "simulation/model.hpp"
+
+namespace coppice::simulation {
+
+enum class AgreementAlgorithm : std::uint8_t {
+    era,
+    two_phase,    // Hursey et al.: gathered at a root, told to all; begun anew when somebody dies
+    three_phase,  // Buntinas: ballot, proposal, commitment, each down and up the tree; begun anew when somebody dies
+};
+
+struct AgreementDeath {
+    std::uint32_t rank = 0;
+    Step at = 0;
+};
+
+struct AgreementSetup {
+    protocol::AgreementPlan plan;  // window 1 suffices
+    AgreementAlgorithm algorithm = AgreementAlgorithm::era;
+    LogP model{};
+    std::uint32_t agreements = 1;  // each rank begins the next one when it has returned from the one before
+    protocol::FailedSet known{};   // dead from before the start, as everybody knows and has acknowledged
+    std::vector<AgreementDeath> deaths{};
+    Step notice_after = 0;  // how long after a death all others are told
+};
+
+struct AgreementTiming {
+    Step start = 0;    // the first rank begins
+    Step latency = 0;  // from there until the last live rank has returned
+    std::uint32_t decided = 0;
+    bool agreed = true;  // all live ranks have decided alike
+};
+
+struct AgreementTimings {
+    std::vector<AgreementTiming> agreements;
+    Step quiescence = 0;  // the last message has been taken in
+    std::uint64_t messages = 0;
+    std::uint64_t requests = 0;       // of these, RESULTREQUESTs
+    std::uint64_t bytes = 0;          // of bodies
+    std::uint32_t most_sent = 0;      // by one rank
+    std::uint32_t longest_chain = 0;  // of messages each of which was sent after the one before had come
+};
+
+AgreementTimings run_agreements(const AgreementSetup& setup);
+
+// Memory for each rank, roughly.
+std::uint64_t bytes_for_each_rank(AgreementAlgorithm algorithm);
+
+}  // namespace coppice::simulation

@@ -1,0 +1,232 @@
+#include "simulation/explore/agreement_group.hpp"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "protocol/agreement/failed_codec.hpp"
+
+namespace coppice::simulation {
+namespace {
+
+using protocol::Agreement;
+using protocol::AgreementKind;
+using protocol::FailedSet;
+using protocol::Operation;
+using protocol::Operator;
+using protocol::Reception;
+
+void or_function(void* /*context*/, std::byte* into, const std::byte* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i)
+        into[i] |= from[i];
+}
+
+std::string ranks_of(std::uint64_t bits) {
+    std::string text;
+    for (std::uint32_t rank = 0; rank < 64; ++rank) {
+        if ((bits >> rank & 1) != 0) text.append(text.empty() ? "" : ",").append(std::to_string(rank));
+    }
+    return text.empty() ? "none" : text;
+}
+
+std::uint64_t bits_of(const FailedSet& failed) {
+    std::uint64_t bits = 0;
+    for (const FailedSet::Interval& interval : failed.intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
+            bits |= std::uint64_t{1} << rank;
+    }
+    return bits;
+}
+
+std::uint64_t word_of(std::span<const std::byte> value, std::size_t index) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, value.data() + index * 8, 8);
+    return word;
+}
+
+}  // namespace
+
+std::string describe(const GroupMessage& message, std::uint32_t ranks) {
+    std::string text = std::to_string(message.from) + " -> " + std::to_string(message.to) + " ";
+    text.append(to_string(message.kind)).append(" #").append(std::to_string(message.agreement));
+    FailedSet failed;
+    FailedSet acknowledged;
+    if (message.kind == AgreementKind::result_request) {
+        std::span<const std::byte> rest = message.body;
+        protocol::read_failed(rest, ranks, failed);
+        return text + " (failed: " + ranks_of(bits_of(failed)) + ")";
+    }
+    protocol::AgreementBody body;
+    protocol::read_body(message.body, protocol::AgreementPlan::kMaxValue, ranks, failed, acknowledged, body);
+    if (body.operation == protocol::kFlushCode)
+        text.append(" (flush");
+    else
+        text.append(" (of ").append(body.value.size() == 16 ? ranks_of(word_of(body.value, 0)) : "?");
+    if (!failed.empty()) text.append("; failed: ").append(ranks_of(bits_of(failed)));
+    if (!acknowledged.empty()) text.append("; acknowledged: ").append(ranks_of(bits_of(acknowledged)));
+    return text + ")";
+}
+
+AgreementGroup::AgreementGroup(const protocol::AgreementPlan& plan, bool own_operation)
+    : plan_(plan),
+      own_operation_(own_operation),
+      known_(plan.tree.ranks()),
+      acknowledged_(plan.tree.ranks()),
+      flushes_(plan.tree.ranks(), UINT64_MAX),
+      fresh_(plan.tree.ranks(), 0) {
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank)
+        members_.emplace_back(plan_, Rank{rank});
+}
+
+void AgreementGroup::fail(std::string what) {
+    if (violation_.empty()) violation_ = std::move(what);
+}
+
+bool AgreementGroup::start(std::uint32_t rank) {
+    Agreement& machine = members_[rank];
+    if (!machine.can_start()) return false;
+    const std::uint64_t agreement = machine.next().value;
+    const std::array<std::uint64_t, 2> words{std::uint64_t{1} << rank, std::uint64_t{1} << (agreement & 63)};
+    const Operation operation =
+        own_operation_ ? Operation{Operator::user, {}, or_function, nullptr} : Operation{Operator::bit_or};
+    acknowledged_[rank].emplace_back();
+    known_[rank].emplace_back();
+    // What is acknowledged is the machine's own affair; what it may claim is what was known.
+    acknowledged_[rank].back() = machine.acknowledged();
+    if (machine.contribute(operation, std::as_bytes(std::span(words))) != Sequence{agreement}) {
+        fail("rank " + std::to_string(rank) + " could not start");
+    }
+    check(rank);
+    return true;
+}
+
+bool AgreementGroup::start_flush(std::uint32_t rank) {
+    Agreement& machine = members_[rank];
+    if (!machine.can_start()) return false;
+    flushes_[rank] = machine.next().value;
+    acknowledged_[rank].emplace_back(machine.acknowledged());
+    known_[rank].emplace_back();
+    machine.flush();
+    check(rank);
+    return true;
+}
+
+const GroupMessage* AgreementGroup::pull(std::uint32_t rank) {
+    const auto message = members_[rank].next_send(Nanoseconds{0});
+    if (!message) return nullptr;
+    if (message->to.value == rank || message->to.value >= ranks() || message->from.value != rank) {
+        fail("a message to nobody");
+        return nullptr;
+    }
+    if (members_[rank].failed().contains(message->to.value)) {
+        fail("rank " + std::to_string(rank) + " sends to " + std::to_string(message->to.value) +
+             ", which it knows to be dead");
+    }
+    bag_.push_back({message->kind,
+                    rank,
+                    message->to.value,
+                    message->agreement.value,
+                    {message->body.begin(), message->body.end()}});
+    return &bag_.back();
+}
+
+GroupMessage AgreementGroup::deliver(std::size_t index) {
+    GroupMessage message = std::move(bag_[index]);
+    bag_[index] = std::move(bag_.back());
+    bag_.pop_back();
+    if (is_dead(message.to)) return message;
+    const Reception reception = members_[message.to].receive(
+        {message.kind, Rank{message.from}, Rank{message.to}, Sequence{message.agreement}, message.body});
+    if (reception == Reception::garbage) fail("refused a message that can occur: " + describe(message, ranks()));
+    if (members_[message.to].fenced()) fail("rank " + std::to_string(message.to) + " is taken for dead");
+    check(message.to);
+    return message;
+}
+
+void AgreementGroup::crash(std::uint32_t rank) {
+    dead_.insert(rank);
+}
+
+void AgreementGroup::notice(std::uint32_t rank, std::uint32_t dead) {
+    members_[rank].peer_failed(Rank{dead});
+    check(rank);
+}
+
+void AgreementGroup::acknowledge_all(std::uint32_t rank) {
+    members_[rank].acknowledge(members_[rank].failed());
+}
+
+// Every promise that a change at `rank` may break.
+void AgreementGroup::check(std::uint32_t rank) {
+    const Agreement& machine = members_[rank];
+    if (!dead_.includes(machine.failed())) fail("rank " + std::to_string(rank) + " takes a live rank for dead");
+    std::vector<Known>& mine = known_[rank];
+    for (std::size_t agreement = fresh_[rank]; agreement < mine.size(); ++agreement) {
+        const std::string where = " (rank " + std::to_string(rank) + ", agreement " + std::to_string(agreement) + ")";
+        const auto outcome = machine.outcome(Sequence{agreement});
+        if (!outcome) {
+            machine.waiting_for(Sequence{agreement}, [&](Rank other) {
+                if (machine.failed().contains(other.value))
+                    fail("waits for the dead rank " + std::to_string(other.value) + where);
+                return true;
+            });
+            continue;
+        }
+        Known& known = mine[agreement];
+        if (known.decided) continue;
+        known.decided = true;
+        known.failed = *outcome->failed;
+        known.acknowledged = outcome->acknowledged;
+        if (outcome->mismatched) fail("a mismatch where there was none" + where);
+        if (agreement != flushes_[rank]) {
+            known.contributed = outcome->value.size() == 16 ? word_of(outcome->value, 0) : 0;
+            if (outcome->value.size() != 16 || word_of(outcome->value, 1) != std::uint64_t{1} << (agreement & 63)) {
+                fail("the value of another agreement" + where);
+            }
+            const std::uint64_t all = ~std::uint64_t{0} >> (64 - ranks());
+            if ((known.contributed >> rank & 1) == 0) fail("Participation: its own contribution is missing" + where);
+            if ((known.contributed | bits_of(known.failed)) != all) {
+                fail("a contribution is missing of a rank that is not in the failed set" + where);
+            }
+        }
+        if (!dead_.includes(known.failed)) fail("a live rank is in the agreed failed set" + where);
+        if (known.acknowledged && !acknowledged_[rank][agreement].includes(known.failed)) {
+            fail("is told that it acknowledged what it did not" + where);
+        }
+        for (std::uint32_t other = 0; other < ranks(); ++other) {
+            if (is_dead(other) || known_[other].size() <= agreement || !known_[other][agreement].decided) continue;
+            const Known& theirs = known_[other][agreement];
+            if (theirs.contributed != known.contributed || !(theirs.failed == known.failed) ||
+                theirs.acknowledged != known.acknowledged) {
+                fail("Agreement: rank " + std::to_string(rank) + " decided " + describe_outcome(rank, agreement) +
+                     ", rank " + std::to_string(other) + " " + describe_outcome(other, agreement));
+            }
+        }
+    }
+    while (fresh_[rank] < mine.size() && mine[fresh_[rank]].decided)
+        ++fresh_[rank];
+    for (std::uint32_t other = 0; other < ranks(); ++other) {
+        if (!is_dead(other) && members_[other].decided_below() < machine.settled_below()) {
+            fail("rank " + std::to_string(rank) + " gives up a result from which rank " + std::to_string(other) +
+                 " has not returned");
+        }
+    }
+}
+
+void AgreementGroup::check_final() {
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        if (is_dead(rank) || fresh_[rank] == known_[rank].size()) continue;
+        fail("Termination: rank " + std::to_string(rank) + " never decides agreement " + std::to_string(fresh_[rank]));
+    }
+}
+
+std::string AgreementGroup::describe_outcome(std::uint32_t rank, std::uint64_t agreement) const {
+    if (agreement >= known_[rank].size()) return "not started";
+    const Known& known = known_[rank][agreement];
+    if (!known.decided) return "undecided";
+    std::string text = agreement == flushes_[rank] ? "flushed" : "of " + ranks_of(known.contributed);
+    return text + ", failed: " + ranks_of(bits_of(known.failed)) +
+           (known.acknowledged ? "" : ", not acknowledged by all");
+}
+
+}  // namespace coppice::simulation

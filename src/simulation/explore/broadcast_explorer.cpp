@@ -1,0 +1,68 @@
+#include "simulation/explore/broadcast_explorer.hpp"
+
+namespace coppice::simulation {
+
+using protocol::Broadcast;
+using protocol::BroadcastResult;
+using protocol::CorrectionKind;
+using protocol::Message;
+using protocol::MessageKind;
+
+std::string describe_broadcast(const Message& message) {
+    std::string text = describe_ends(message);
+    if (message.detail != 0) text.append(" ").append(std::to_string(message.detail));
+    return text;
+}
+
+std::string BroadcastSubject::describe(const Message& message) {
+    return describe_broadcast(message);
+}
+
+std::uint64_t BroadcastSubject::encode(const Message& message) {
+    return std::uint64_t{static_cast<std::uint8_t>(message.kind)} << 56 | std::uint64_t{message.from.value} << 48 |
+           std::uint64_t{message.to.value} << 40 | message.detail;
+}
+
+Message BroadcastSubject::decode(std::uint64_t code) {
+    return Message{static_cast<MessageKind>(code >> 56), Position{static_cast<std::uint32_t>(code >> 48 & 0xff)},
+                   Position{static_cast<std::uint32_t>(code >> 40 & 0xff)}, static_cast<std::uint32_t>(code)};
+}
+
+void BroadcastSubject::build(void* where, Position position, const FailedSet& failed) const {
+    new (where) Broadcast(scenario_.plan, position, scenario_.root_member, failed, position.value == 0);
+}
+
+std::string BroadcastSubject::check(const Machines& machines) const {
+    bool colored = false;
+    bool told = false;
+    for (const Broadcast* machine : machines) {
+        if (machine == nullptr) continue;
+        colored |= machine->colored();
+        told |= machine->result() == BroadcastResult::root_failed;
+    }
+    const CorrectionKind kind = scenario_.plan.correction.kind;
+    const bool verdict_is_uniform = kind != CorrectionKind::none && kind != CorrectionKind::acknowledged;
+    return verdict_is_uniform && colored && told ? "a verdict, and a live member with the payload" : "";
+}
+
+std::string BroadcastSubject::check_final(const Machines& machines, std::uint32_t /*retired*/,
+                                          Exploration& result) const {
+    bool told = false;
+    bool all = true;
+    for (std::uint32_t member = 0; member < scenario_.processes; ++member) {
+        const Broadcast* machine = machines[member];
+        if (machine == nullptr) continue;
+        told |= machine->result() == BroadcastResult::root_failed;
+        all &= machine->colored();
+        if (!scenario_.detection) continue;
+        if (machine->result() == BroadcastResult::pending) {
+            return "nothing is under way and " + std::to_string(member) + " has no result";
+        }
+        if (!machine->finished()) return std::to_string(member) + " never finishes";
+    }
+    if (told) ++result.verdicts;
+    if (all) ++result.all_colored;
+    return scenario_.must_color_all && !all ? "a live member is never reached" : "";
+}
+
+}  // namespace coppice::simulation

@@ -1,0 +1,41 @@
+// The explorer's view of Broadcast.
+#pragma once
+
+#include "protocol/broadcast.hpp"
+#include "simulation/explore/state_explorer.hpp"
+
+namespace coppice::simulation {
+
+struct BroadcastScenario : Conditions {
+    explicit BroadcastScenario(const protocol::BroadcastPlan& with) : plan(with) { processes = with.tree.processes(); }
+    protocol::BroadcastPlan plan;
+    bool must_color_all = false;  // in a final state every live member has the payload
+};
+
+class BroadcastSubject {
+  public:
+    using Machine = protocol::Broadcast;
+    using Machines = std::array<const protocol::Broadcast*, kMaxExplored>;
+
+    explicit BroadcastSubject(const BroadcastScenario& scenario) : scenario_(scenario) {}
+
+    static std::uint64_t encode(const protocol::Message& message);
+    static protocol::Message decode(std::uint64_t code);
+    static std::string describe(const protocol::Message& message);
+    static bool carries_set(const protocol::Message& message) {
+        return message.kind == protocol::MessageKind::query || message.kind == protocol::MessageKind::denial;
+    }
+    // In delayed correction finished members still answer.
+    bool end_is_final() const { return scenario_.plan.correction.kind != protocol::CorrectionKind::delayed; }
+    static bool is_monotone() { return false; }
+    void build(void* where, Position position, const FailedSet& failed) const;
+    std::string check(const Machines& machines) const;
+    std::string check_final(const Machines& machines, std::uint32_t retired, Exploration& result) const;
+
+  private:
+    const BroadcastScenario& scenario_;
+};
+
+std::string describe_broadcast(const protocol::Message& message);
+
+}  // namespace coppice::simulation

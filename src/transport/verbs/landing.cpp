@@ -1,0 +1,71 @@
+#include "transport/verbs/landing.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "transport/crc32c.hpp"
+
+namespace coppice::transport::verbs {
+
+namespace {
+
+std::uint32_t crc_of(Prefix prefix, std::uint32_t seed, std::span<const std::byte> header,
+                     std::span<const std::byte> payload) {
+    prefix.crc = 0;
+    return crc32c(payload, crc32c(header, crc32c(std::as_bytes(std::span(&prefix, 1)), seed)));
+}
+
+}  // namespace
+
+std::uint32_t slot_seed(std::uint64_t token, std::uint32_t from, std::uint32_t to) {
+    const std::uint64_t words[] = {token, (std::uint64_t{from} << 32) | to};
+    return crc32c(std::as_bytes(std::span(words)));
+}
+
+void seal(Prefix& prefix, std::uint32_t seed, std::span<const std::byte> header, std::span<const std::byte> payload) {
+    prefix.crc = crc_of(prefix, seed, header, payload);
+}
+
+void Landing::attach(std::byte* base, std::uint16_t slots, std::uint32_t seed) {
+    base_ = base;
+    slots_ = slots;
+    seed_ = seed;
+}
+
+std::uint32_t Landing::stamp() const {
+    auto& word = *reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(slot()));
+    return std::atomic_ref<std::uint32_t>(word).load(std::memory_order_acquire);
+}
+
+bool Landing::changed() const {
+    const auto last_lap = next_ < slots_ ? 0 : static_cast<std::uint32_t>(next_ + 1 - slots_);
+    return stamp() != last_lap;
+}
+
+Landing::Found Landing::peek(View& view) {
+    const std::uint32_t seen = stamp();
+    if (seen != static_cast<std::uint32_t>(next_ + 1)) {
+        const auto last_lap = next_ < slots_ ? 0 : static_cast<std::uint32_t>(next_ + 1 - slots_);
+        if (seen == last_lap || seen == odd_) return Found::nothing;
+        odd_ = seen;
+        return Found::garbage;
+    }
+    // Read once: what is checked is what is used.
+    std::memcpy(&view.prefix, slot(), sizeof view.prefix);
+    const Prefix& prefix = view.prefix;
+    bool whole = fits(prefix, sizeof(Prefix) + prefix.header_size + prefix.payload_size);
+    if (whole) {
+        std::memcpy(view.header, slot() + sizeof(Prefix), prefix.header_size);
+        view.payload = {slot() + sizeof(Prefix) + prefix.header_size, prefix.payload_size};
+        whole = prefix.crc == crc_of(prefix, seed_, {view.header, prefix.header_size}, view.payload);
+    }
+    if (whole) {
+        looks_ = 0;
+        return Found::message;
+    }
+    if (looks_ <= kPatience) ++looks_;
+    return looks_ == kPatience ? Found::garbage : Found::nothing;
+}
+
+}  // namespace coppice::transport::verbs

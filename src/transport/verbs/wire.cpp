@@ -1,0 +1,206 @@
+#include "transport/verbs/wire.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "transport/crc32c.hpp"
+
+namespace coppice::transport::verbs {
+namespace {
+
+constexpr std::array<char, 4> kMagic = {'C', 'P', 'V', 'B'};
+constexpr std::uint32_t kByteOrderMark = 0x01020304;
+
+struct CardBytes {
+    std::array<char, 4> magic = kMagic;
+    std::uint8_t version = kWireVersion;
+    std::uint8_t reserved = 0;
+    std::uint16_t slots = 0;
+    std::uint32_t rank = 0;
+    std::uint32_t epoch = 0;
+    std::uint64_t token = 0;
+    std::uint64_t landing_address = 0;
+    std::uint64_t word_address = 0;
+    std::uint32_t landing_key = 0;
+    std::uint32_t word_key = 0;
+    std::uint16_t mtu = 0;
+    std::uint16_t unused = 0;
+    std::uint32_t crc = 0;  // of all before it
+};
+static_assert(sizeof(CardBytes) == kCardBytes);
+
+// What precedes the order mark are single bytes, which every byte order reads alike.
+struct AddressBytes {
+    std::array<char, 4> magic = kMagic;
+    std::uint8_t version = kWireVersion;
+    std::uint8_t word_size = sizeof(void*);
+    std::uint16_t family = 0;
+    std::uint32_t byte_order = kByteOrderMark;
+    std::uint32_t rank = 0;
+    std::uint32_t group_size = 0;
+    std::uint32_t scope = 0;
+    std::array<std::byte, 16> ip{};
+    std::uint16_t port = 0;  // in network order
+    std::uint16_t unused = 0;
+    std::uint32_t crc = 0;  // of all before it
+};
+static_assert(sizeof(AddressBytes) == 48);
+
+struct RefusalBytes {
+    std::array<char, 4> magic = kMagic;
+    std::uint8_t reason = 0;
+    std::array<std::uint8_t, 3> unused{};
+};
+
+template <class T>
+std::uint32_t crc_of(const T& bytes) {
+    return crc32c(std::as_bytes(std::span(&bytes, 1)).first(sizeof(T) - sizeof bytes.crc));
+}
+
+template <class T>
+std::vector<std::byte> bytes_of(const T& value) {
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+bool fits(const Prefix& prefix, std::size_t length) {
+    const bool known = prefix.kind == Kind::data || prefix.kind == Kind::goodbye;
+    return known && prefix.header_size <= kMaxHeader && prefix.payload_size <= kMaxPayload &&
+           sizeof(Prefix) + prefix.header_size + prefix.payload_size == length;
+}
+
+std::optional<Prefix> parse_message(std::span<const std::byte> bytes) {
+    Prefix prefix;
+    if (bytes.size() < sizeof prefix) return std::nullopt;
+    std::memcpy(&prefix, bytes.data(), sizeof prefix);
+    if (!fits(prefix, bytes.size())) return std::nullopt;
+    return prefix;
+}
+
+const char* to_string(Refusal refusal) {
+    switch (refusal) {
+        case Refusal::none:
+            return "no reason given";
+        case Refusal::garbage:
+            return "it did not understand the request";
+        case Refusal::version:
+            return "it speaks another version of this transport; install the same Coppice on all hosts";
+        case Refusal::stranger:
+            return "it belongs to another group or epoch";
+        case Refusal::fenced:
+            return "it takes this rank for dead";
+        case Refusal::duplicate:
+            return "it opens the connection itself";
+        case Refusal::no_resources:
+            return "it has no queue pair or memory left for one more; see its own message";
+    }
+    return "unknown reason";
+}
+
+std::vector<std::byte> encode(const Card& card) {
+    CardBytes bytes;
+    bytes.slots = card.slots;
+    bytes.rank = card.rank;
+    bytes.epoch = card.epoch;
+    bytes.token = card.token;
+    bytes.landing_address = card.landing_address;
+    bytes.word_address = card.word_address;
+    bytes.landing_key = card.landing_key;
+    bytes.word_key = card.word_key;
+    bytes.mtu = card.mtu;
+    bytes.crc = crc_of(bytes);
+    return bytes_of(bytes);
+}
+
+CardOrRefusal decode_card(std::span<const std::byte> data, const Card& expected) {
+    CardBytes bytes;
+    if (data.size() < sizeof bytes) return {{}, Refusal::garbage};
+    std::memcpy(&bytes, data.data(), sizeof bytes);
+    if (bytes.magic != kMagic) return {{}, Refusal::garbage};
+    if (bytes.version != kWireVersion) return {{}, Refusal::version};
+    const bool sound = bytes.crc == crc_of(bytes) && bytes.slots >= 1 && bytes.slots <= kMaxSlots && bytes.mtu >= 256;
+    if (!sound) return {{}, Refusal::garbage};
+    if (bytes.token != expected.token || bytes.epoch != expected.epoch || bytes.rank >= expected.rank)
+        return {{}, Refusal::stranger};
+    return {{.rank = bytes.rank,
+             .epoch = bytes.epoch,
+             .token = bytes.token,
+             .landing_address = bytes.landing_address,
+             .word_address = bytes.word_address,
+             .landing_key = bytes.landing_key,
+             .word_key = bytes.word_key,
+             .slots = bytes.slots,
+             .mtu = bytes.mtu},
+            Refusal::none};
+}
+
+std::vector<std::byte> encode(Refusal refusal) {
+    RefusalBytes bytes;
+    bytes.reason = static_cast<std::uint8_t>(refusal);
+    return bytes_of(bytes);
+}
+
+Refusal decode_refusal(std::span<const std::byte> data) {
+    RefusalBytes bytes;
+    if (data.size() < sizeof bytes) return Refusal::none;
+    std::memcpy(&bytes, data.data(), sizeof bytes);
+    if (bytes.magic != kMagic || bytes.reason > static_cast<std::uint8_t>(Refusal::no_resources)) return Refusal::none;
+    return static_cast<Refusal>(bytes.reason);
+}
+
+std::vector<std::byte> encode(const Address& address) {
+    AddressBytes bytes;
+    bytes.family = address.where.sin6_family;
+    bytes.rank = address.rank;
+    bytes.group_size = address.group_size;
+    bytes.port = address.where.sin6_port;
+    if (bytes.family == AF_INET) {
+        const auto& v4 = reinterpret_cast<const sockaddr_in&>(address.where);
+        std::memcpy(bytes.ip.data(), &v4.sin_addr, sizeof v4.sin_addr);
+    } else {
+        std::memcpy(bytes.ip.data(), &address.where.sin6_addr, bytes.ip.size());
+        bytes.scope = address.where.sin6_scope_id;
+    }
+    bytes.crc = crc_of(bytes);
+    return bytes_of(bytes);
+}
+
+Result<Address> decode_address(Rank peer, std::span<const std::byte> data) {
+    AddressBytes bytes;
+    if (data.size() >= sizeof bytes) std::memcpy(&bytes, data.data(), sizeof bytes);
+    if (data.size() != sizeof bytes || bytes.magic != kMagic)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "verbs: rank {} gave {} bytes that are no verbs address of Coppice; is verbs allowed there "
+                    "(COPPICE_TRANSPORT)?",
+                    peer.value, data.size());
+    if (bytes.version != kWireVersion)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "verbs: rank {} speaks version {} of this transport, this rank {}: install the same Coppice on all "
+                    "hosts",
+                    peer.value, bytes.version, kWireVersion);
+    if (bytes.word_size != sizeof(void*) || bytes.byte_order != kByteOrderMark)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "verbs: rank {} has another word size or byte order ({}-byte words there, {} here): all ranks of a "
+                    "group must run on the same kind of machine",
+                    peer.value, bytes.word_size, sizeof(void*));
+    if (bytes.crc != crc_of(bytes) || (bytes.family != AF_INET && bytes.family != AF_INET6))
+        return fail(COPPICE_ERR_MISMATCH, "verbs: the address of rank {} was damaged on its way through the bootstrap",
+                    peer.value);
+    Address address;
+    address.rank = bytes.rank;
+    address.group_size = bytes.group_size;
+    address.where.sin6_family = bytes.family;
+    address.where.sin6_port = bytes.port;
+    if (bytes.family == AF_INET) {
+        auto& v4 = reinterpret_cast<sockaddr_in&>(address.where);
+        std::memcpy(&v4.sin_addr, bytes.ip.data(), sizeof v4.sin_addr);
+    } else {
+        std::memcpy(&address.where.sin6_addr, bytes.ip.data(), bytes.ip.size());
+        address.where.sin6_scope_id = bytes.scope;
+    }
+    return address;
+}
+
+}  // namespace coppice::transport::verbs

@@ -1,0 +1,102 @@
+// What the verbs transport puts on the wire: the prefix of every message, the card that two ranks exchange when they
+// connect, and a rank's address.
+//
+// Nothing that is read here is trusted: every parser looks only at bytes that are there, and says no to everything that
+// a rank of this group and version would not have written.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/error.hpp"
+#include "topology/words.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::transport::verbs {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+
+enum class Kind : std::uint8_t {
+    data = 1,     // the engine's
+    goodbye = 2,  // the sender leaves in peace; nothing follows
+};
+
+// In front of the engine's header, in sends and in landing slots alike. All ranks have one byte order (the address
+// checks that), so it travels as it is.
+struct Prefix {
+    std::uint32_t stamp = 0;  // landing slots: number of the write; sends: 0
+    std::uint32_t crc = 0;    // landing slots: over all of it; sends: 0, their completion proves them
+    // Of the receiver's own writes and sends, as many (modulo 2^16) as the sender of this has consumed: room for more.
+    std::uint16_t writes_consumed = 0;
+    std::uint16_t sends_consumed = 0;
+    std::uint16_t payload_size = 0;
+    std::uint8_t header_size = 0;
+    Kind kind = Kind::data;
+};
+static_assert(sizeof(Prefix) == 16);
+
+inline constexpr std::size_t kLine = sizeof(Prefix) + kMaxHeader;  // prefix and header: one cache line
+static_assert(kLine == 64);
+inline constexpr std::size_t kMaxMessage = kLine + kMaxPayload;
+
+// Prefix sizes and kind are those of a message of `length` bytes in all.
+bool fits(const Prefix& prefix, std::size_t length);
+// The prefix of a message that was received whole, or nothing if no rank of ours wrote it.
+std::optional<Prefix> parse_message(std::span<const std::byte> bytes);
+
+// What each side gives the other in the private data of the connection's set-up (room for 56 bytes with rdma_cm).
+struct Card {
+    std::uint32_t rank = 0;
+    std::uint32_t epoch = 0;
+    std::uint64_t token = 0;  // the group's
+    std::uint64_t landing_address = 0;
+    std::uint64_t word_address = 0;  // of the liveness word
+    std::uint32_t landing_key = 0;
+    std::uint32_t word_key = 0;
+    std::uint16_t slots = 0;  // how many writes, and how many sends, the other may be ahead
+    std::uint16_t mtu = 0;    // bytes; the smaller of both is used
+};
+
+inline constexpr std::size_t kCardBytes = 56;
+inline constexpr std::uint16_t kMaxSlots = 1024;  // far below 2^16: see Prefix
+
+// Why a connection was refused; travels in the refusal.
+enum class Refusal : std::uint8_t {
+    none = 0,
+    garbage = 1,    // no card of ours
+    version = 2,    // a card of another version
+    stranger = 3,   // another group, epoch, or a rank that is none
+    fenced = 4,     // taken for dead
+    duplicate = 5,  // this pair of ranks has, or is about to have, a connection that the other side opened
+    no_resources = 6,
+};
+const char* to_string(Refusal refusal);
+
+std::vector<std::byte> encode(const Card& card);
+struct CardOrRefusal {
+    Card card;
+    Refusal refusal = Refusal::none;
+};
+// `expected` names group, epoch, and the size of the group in `rank`.
+CardOrRefusal decode_card(std::span<const std::byte> bytes, const Card& expected);
+
+std::vector<std::byte> encode(Refusal refusal);
+Refusal decode_refusal(std::span<const std::byte> bytes);
+
+// Where a rank listens.
+struct Address {
+    sockaddr_in6 where{};  // AF_INET6, or AF_INET in the same place
+    std::uint32_t rank = 0;
+    std::uint32_t group_size = 0;
+};
+
+std::vector<std::byte> encode(const Address& address);
+// `peer` is named in errors. Refuses other versions, word sizes, byte orders and damaged bytes.
+Result<Address> decode_address(Rank peer, std::span<const std::byte> bytes);
+
+}  // namespace coppice::transport::verbs

@@ -1,0 +1,139 @@
+// Machines of every algorithm behind one face: their names, and that what one says arrives at another as it was meant.
+#include "engine/machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "engine/settings.hpp"
+
+namespace coppice::engine {
+namespace {
+
+Settings settings_with(const char* variable, const char* value) {
+    SettingTexts texts([](const char*) -> const char* { return nullptr; });
+    texts.override_with(variable, value);
+    Settings settings = parse(texts).value();
+    settings.tree = topology::parse_tree("binomial").value();
+    return settings;
+}
+
+TEST(Algorithms, AreReadAndWritten) {
+    for (const char* name : {"tree", "bfb", "big", "gos", "gos:3:rounds", "ccg", "fcg:2", "ccg:5:rounds"}) {
+        const auto spec = parse_algorithm(name);
+        ASSERT_TRUE(spec) << name;
+        EXPECT_EQ(to_string(*spec), name);
+    }
+    for (const char* name : {"", "Tree", "bfb:1", "big:2", "gossip", "gos:7", "ccg:5", "fcg:9"}) {
+        const auto spec = parse_algorithm(name);
+        EXPECT_FALSE(spec) << name;
+    }
+    for (const char* known : {"tree", "bfb", "big", "gos", "ccg"})
+        EXPECT_NE(parse_algorithm("walk").error().find(known), std::string::npos) << known;
+}
+
+// All that is sent arrives at once; time goes on when nobody has anything to send.
+void hold(const Plan& plan, const char* name) {
+    SCOPED_TRACE(name);
+    const std::uint32_t processes = plan.tree().processes();
+    protocol::FailedSet nobody;
+    std::vector<Machine> machines(processes);
+    for (std::uint32_t position = 0; position < processes; ++position) {
+        EXPECT_FALSE(machines[position]);
+        machines[position].emplace(plan, Position{position}, 3, nobody, position == 0, 7);
+        EXPECT_TRUE(machines[position]);
+    }
+    for (std::uint64_t now = 0; now < 10'000'000'000; now += 1'000'000) {
+        bool all_finished = true;
+        for (Machine& machine : machines) {
+            while (const auto sent = machine.next_send(plan, Nanoseconds{now})) {
+                EXPECT_TRUE(is_machine_kind(sent->kind));
+                EXPECT_TRUE(is_long(sent->kind) || sent->more == 0);
+                ASSERT_TRUE(machines[sent->to.value].receive(plan, *sent));
+            }
+            all_finished &= machine.finished();
+        }
+        if (!all_finished) continue;
+        for (const Machine& machine : machines)
+            EXPECT_EQ(machine.result(), protocol::BroadcastResult::colored);
+        return;
+    }
+    FAIL() << "somebody never finishes";
+}
+
+TEST(Machines, ReachEverybodyWhateverTheAlgorithm) {
+    for (const char* algorithm : {"tree", "gos", "ocg", "ccg", "fcg:2", "bfb", "big"}) {
+        const auto plan = settings_with("COPPICE_ALGORITHM", algorithm).plan_for(20);
+        ASSERT_TRUE(plan);
+        hold(*plan, algorithm);
+    }
+    for (const char* correction : {"checked:synchronized", "delayed:5000", "failure-proof:4", "ack"}) {
+        const auto plan = settings_with("COPPICE_CORRECTION", correction).plan_for(20);
+        ASSERT_TRUE(plan);
+        hold(*plan, correction);
+    }
+}
+
+TEST(Machines, RefuseWhatAnotherFamilySays) {
+    constexpr std::array<std::uint8_t, 4> trees{0, kFailureProofSpace, kBuntinasSpace, kBinomialGraphSpace};
+    for (const char* setting : {"tree", "fcg:1", "bfb", "big"}) {
+        const auto plan = settings_with("COPPICE_ALGORITHM", setting).plan_for(8);
+        ASSERT_TRUE(plan);
+        protocol::FailedSet nobody;
+        std::uint32_t accepted = 0;
+        for (const std::uint8_t kind : trees) {
+            Machine machine;
+            machine.emplace(*plan, Position{1}, 0, nobody, false, 1);
+            const std::uint8_t correction = kind >= kBuntinasSpace ? kind : static_cast<std::uint8_t>(kind + 1);
+            const Envelope envelope{correction, Position{0}, Position{1}, kind == kBuntinasSpace ? 8U : 0U,
+                                    kind == kBuntinasSpace ? 1U : 0U};
+            accepted += machine.receive(*plan, envelope) ? 1 : 0;
+        }
+        EXPECT_EQ(accepted, 1U) << setting;
+    }
+}
+
+// Gossip alone, one round: the root's one message is all there is, and nobody is told that there will be no more.
+TEST(Machines, GossipAloneMayLeaveOthersOutForGood) {
+    const auto plan = settings_with("COPPICE_ALGORITHM", "gos:1:rounds").plan_for(6);
+    ASSERT_TRUE(plan);
+    protocol::FailedSet nobody;
+    std::vector<Machine> machines(6);
+    for (std::uint32_t position = 0; position < 6; ++position)
+        machines[position].emplace(*plan, Position{position}, 0, nobody, position == 0, 1);
+    for (int round = 0; round < 3; ++round) {
+        for (Machine& machine : machines) {
+            while (const auto sent = machine.next_send(*plan, Nanoseconds{0}))
+                EXPECT_TRUE(machines[sent->to.value].receive(*plan, *sent));
+        }
+    }
+    std::uint32_t colored = 0;
+    for (const Machine& machine : machines) {
+        colored += machine.colored() ? 1 : 0;
+        EXPECT_EQ(machine.finished(), machine.colored());
+    }
+    EXPECT_EQ(colored, 2U);
+    EXPECT_FALSE(plan->doubt().empty());
+}
+
+// Offsets of what nobody can know, or too many of them.
+TEST(Machines, RefuseKnowledgeThatCanNotBe) {
+    const auto plan = settings_with("COPPICE_CORRECTION", "failure-proof:1").plan_for(8);
+    ASSERT_TRUE(plan);
+    protocol::FailedSet nobody;
+    Machine machine;
+    machine.emplace(*plan, Position{1}, 0, nobody, false, 1);
+    const auto receive = [&](std::uint64_t more, std::uint32_t detail) {
+        return machine.receive(*plan, {kFailureProofSpace + 2, Position{0}, Position{1}, detail, more});
+    };
+    EXPECT_FALSE(receive(8, 0));               // once round the ring
+    EXPECT_FALSE(receive(0x000300020001, 0));  // three with f = 1
+    EXPECT_FALSE(receive(0x0004000300020001, 0x60005));
+    EXPECT_FALSE(machine.colored());
+    EXPECT_TRUE(receive(0x00020001, 0));
+    EXPECT_TRUE(machine.colored());
+}
+
+}  // namespace
+}  // namespace coppice::engine

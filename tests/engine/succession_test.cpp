@@ -1,0 +1,71 @@
+// Who goes on, under which number and token.
+#include "engine/succession.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace coppice::engine {
+namespace {
+
+protocol::FailedSet set_of(std::initializer_list<std::uint32_t> ranks) {
+    protocol::FailedSet set;
+    for (const std::uint32_t rank : ranks)
+        set.insert(rank);
+    return set;
+}
+
+std::vector<std::uint32_t> numbers(const std::vector<Rank>& ranks) {
+    std::vector<std::uint32_t> all;
+    for (const Rank rank : ranks)
+        all.push_back(rank.value);
+    return all;
+}
+
+TEST(Succession, HeirsAreDenseInTheirOldOrder) {
+    EXPECT_EQ(numbers(heirs(5, set_of({}))), (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
+    EXPECT_EQ(numbers(heirs(5, set_of({0}))), (std::vector<std::uint32_t>{1, 2, 3, 4}));
+    EXPECT_EQ(numbers(heirs(5, set_of({4, 2}))), (std::vector<std::uint32_t>{0, 1, 3}));
+    EXPECT_EQ(numbers(heirs(5, set_of({0, 1, 3, 4}))), (std::vector<std::uint32_t>{2}));
+    EXPECT_TRUE(heirs(2, set_of({0, 1})).empty());
+}
+
+TEST(Succession, TokensDifferFromTheirAncestorsAndAmongSuccessors) {
+    std::set<std::uint32_t> tokens;
+    std::uint32_t token = 0xfeedbeef;
+    tokens.insert(token);
+    for (std::uint64_t number = 0; number < 1000; ++number) {
+        Heritage heritage{
+            .number = number, .excluded = std::make_shared<protocol::FailedSet>(set_of({3})), .panel = std::nullopt};
+        tokens.insert(token_after(token, heritage));
+        heritage.excluded = std::make_shared<protocol::FailedSet>(set_of({3, 4}));
+        EXPECT_NE(token_after(token, heritage), token);
+        token = token_after(token, heritage);
+        tokens.insert(token);
+    }
+    EXPECT_EQ(tokens.size(), 2001U);
+}
+
+TEST(Succession, NumbersAreTranslatedBothWaysThroughGenerations) {
+    const auto fabric = std::make_shared<Fabric>(8);
+    const Router first(fabric);
+    EXPECT_EQ(first.fabric_rank(Rank(5)), Rank(5));
+    EXPECT_EQ(first.own_rank(Rank(5)), Rank(5));
+    const Router second(fabric, heirs(8, set_of({0, 5})));  // 1 2 3 4 6 7
+    EXPECT_EQ(second.fabric_rank(Rank(0)), Rank(1));
+    EXPECT_EQ(second.fabric_rank(Rank(4)), Rank(6));
+    EXPECT_EQ(second.own_rank(Rank(6)), Rank(4));
+    EXPECT_FALSE(second.own_rank(Rank(0)).has_value());
+    EXPECT_FALSE(second.own_rank(Rank(5)).has_value());
+    std::vector<Rank> there;
+    for (const Rank rank : heirs(6, set_of({1, 5})))
+        there.push_back(second.fabric_rank(rank));
+    const Router third(fabric, there);  // 1 3 4 6
+    EXPECT_EQ(numbers(there), (std::vector<std::uint32_t>{1, 3, 4, 6}));
+    EXPECT_EQ(third.own_rank(Rank(6)), Rank(3));
+    EXPECT_FALSE(third.own_rank(Rank(2)).has_value());
+    EXPECT_FALSE(third.own_rank(Rank(7)).has_value());
+}
+
+}  // namespace
+}  // namespace coppice::engine

@@ -1,0 +1,209 @@
+// Agreements at their edges: who comes when all others are dead, who leaves without a word, every tree that can be chosen, and
+// calls that make no sense.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "integration/job.hpp"
+
+namespace coppice::testing {
+namespace {
+
+const std::uint64_t kTimeout = kDeadlineNs;
+
+coppice_status_t agree_or(Member& member, std::uint64_t& value) {
+    coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+    options.operation = COPPICE_OR;
+    return coppice_agree(member.group, &value, sizeof value, &options, kTimeout);
+}
+
+std::vector<std::uint32_t> agreed(const Member& member) {
+    std::vector<std::uint32_t> ranks(member.ranks);
+    std::size_t count = 0;
+    COPPICE_CHECK(coppice_group_agreed(member.group, ranks.data(), ranks.size(), &count) == COPPICE_OK);
+    ranks.resize(count);
+    return ranks;
+}
+
+const std::vector<Layout>& layouts() {
+    static const std::vector<Layout> all{
+        {"one_host", 4, 1, {}},
+        {"flat", 4, 1, {{"COPPICE_HIERARCHY", "flat"}}},
+        {"two_hosts", 4, 2, {}},
+    };
+    return all;
+}
+
+class Edges : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Agreement, Edges, ::testing::ValuesIn(layouts()),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+// All but one have contributed, and some of them may have had the result of the first agreement; then they die, and only
+// after that the last one calls.
+TEST_P(Edges, WhoComesWhenAllOthersAreDeadGetsAResult) {
+    constexpr std::size_t kWaiting = 0;
+    constexpr std::size_t kDead = 1;
+    const std::uint32_t late = GetParam().ranks - 1;
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t value = std::uint64_t{1} << member.rank;
+        COPPICE_CHECK(agree_or(member, value) == COPPICE_OK);
+        value = std::uint64_t{1} << member.rank;
+        if (member.rank != late) {
+            coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+            options.operation = COPPICE_OR;
+            coppice_request_t* request = nullptr;
+            COPPICE_CHECK(coppice_agree_nb(member.group, &value, sizeof value, &options, &request) == COPPICE_OK);
+            for (int i = 0; i < 1000; ++i)
+                COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+            member.notes[kWaiting].fetch_add(1);
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, COPPICE_NO_TIMEOUT) == COPPICE_OK);
+        }
+        while (member.notes[kDead] == 0)
+            usleep(1000);  // in no call of the library
+        // What the dead have published is still there: then nothing is missing, and nobody need have failed.
+        const coppice_status_t status = agree_or(member, value);
+        const std::uint64_t all = (std::uint64_t{1} << member.ranks) - 1;
+        if (status == COPPICE_OK) {
+            COPPICE_CHECK(value == all && agreed(member).empty());
+        } else {
+            COPPICE_CHECK(status == COPPICE_ERR_PEER_FAILED);
+            COPPICE_CHECK((value >> late & 1) != 0 && agreed(member).size() == late);
+        }
+        value = 5;
+        const coppice_status_t after = agree_or(member, value);
+        COPPICE_CHECK(after == COPPICE_ERR_PEER_FAILED && value == 5 && agreed(member).size() == late);
+        COPPICE_CHECK(coppice_group_ack_failed(member.group, nullptr, 0) == COPPICE_OK);
+        value = 7;
+        COPPICE_CHECK(agree_or(member, value) == COPPICE_OK && value == 7);
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(kWaiting, late));
+    for (std::uint32_t rank = 0; rank < late; ++rank)
+        job.kill(rank, true);
+    job.note(kDead) = 1;
+    EXPECT_EQ(job.finish([&](std::uint32_t rank) { return rank != late; }), "");
+}
+
+TEST_P(Edges, WhoLeavesWithoutWaitingIsAmongTheFailed) {
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t value = std::uint64_t{1} << member.rank;
+        COPPICE_CHECK(agree_or(member, value) == COPPICE_OK);
+        if (member.rank == 1) {
+            COPPICE_CHECK(coppice_group_destroy(member.group, 0) == COPPICE_OK);
+            member.group = nullptr;
+            return;
+        }
+        value = std::uint64_t{1} << member.rank;
+        COPPICE_CHECK(agree_or(member, value) == COPPICE_ERR_PEER_FAILED);
+        COPPICE_CHECK(agreed(member) == std::vector<std::uint32_t>{1});
+        COPPICE_CHECK((value | 2U) == (std::uint64_t{1} << member.ranks) - 1);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+class EveryTree : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Agreement, EveryTree,
+                         ::testing::Values("binary", "binomial", "kary:3", "star", "chain", "bin/star", "bin/bin"),
+                         [](const auto& tree) {
+                             std::string name = tree.param;
+                             for (char& c : name)
+                                 c = c == ':' || c == '/' ? '_' : c;
+                             return name;
+                         });
+
+// Contributions travel along the chosen tree, also where ranks could publish, and a death in its middle is got over.
+TEST_P(EveryTree, CanBeChosen) {
+    constexpr std::size_t kStarted = 0;
+    for (const std::uint32_t hosts : {1U, 2U}) {
+        JobOptions options;
+        options.ranks = 6;
+        options.hosts = hosts;
+        options.environment["COPPICE_AGREEMENT_TREE"] = GetParam();
+        Job job(options, [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            coppice_group_counts_t counts{};
+            counts.struct_size = sizeof counts;
+            std::uint64_t value = 0;
+            for (int i = 0; i < 50; ++i) {
+                value = std::uint64_t{1} << member.rank;
+                COPPICE_CHECK(agree_or(member, value) == COPPICE_OK);
+                COPPICE_CHECK(value == (std::uint64_t{1} << member.ranks) - 1);
+            }
+            COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
+            COPPICE_CHECK(counts.sends >= 50);
+            member.notes[kStarted].fetch_add(1);
+            while (agreed(member).empty()) {
+                value = std::uint64_t{1} << member.rank;
+                const coppice_status_t status = agree_or(member, value);
+                COPPICE_CHECK(status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED);
+            }
+            COPPICE_CHECK(agreed(member) == std::vector<std::uint32_t>{1});
+            member.leave();
+        });
+        ASSERT_TRUE(job.await_note(kStarted, options.ranks));
+        job.kill(1, true);
+        EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "") << hosts << " hosts";
+    }
+}
+
+TEST(Agreement, DifferentTreesAreAMismatch) {
+    JobOptions options;
+    options.ranks = 2;
+    options.of_rank[1]["COPPICE_AGREEMENT_TREE"] = "chain";
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_ERR_MISMATCH);
+        COPPICE_CHECK(std::strstr(coppice_last_error(), "chain") != nullptr);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Agreement, OperationsThatDoNotExistAreRefused) {
+    Job job({.ranks = 1}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+        const unsigned sum = 5;  // one that is not idempotent can't be named
+        static_assert(sizeof sum == sizeof options.operation);
+        std::memcpy(&options.operation, &sum, sizeof sum);
+        std::uint64_t value = 1;
+        COPPICE_CHECK(coppice_agree(member.group, &value, 8, &options, kTimeout) == COPPICE_ERR_INVALID_ARGUMENT);
+        COPPICE_CHECK(std::strstr(coppice_last_error(), "operation") != nullptr);
+        options = COPPICE_AGREE_OPTIONS_INIT;
+        options.operation = COPPICE_MIN;
+        const unsigned type = 8;
+        static_assert(sizeof type == sizeof options.type);
+        std::memcpy(&options.type, &type, sizeof type);
+        COPPICE_CHECK(coppice_agree(member.group, &value, 8, &options, kTimeout) == COPPICE_ERR_INVALID_ARGUMENT);
+        COPPICE_CHECK(std::strstr(coppice_last_error(), "type") != nullptr);
+        COPPICE_CHECK(value == 1);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// A group can't be destroyed under an agreement, so none is ever made on a destroyed one by a request that was open.
+TEST(Agreement, AGroupWithOnesUnderWayIsBusy) {
+    constexpr std::size_t kTried = 0;
+    Job job({.ranks = 2}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t value = member.rank;
+        coppice_request_t* request = nullptr;
+        if (member.rank == 1) member.await_note(kTried, 1);
+        COPPICE_CHECK(coppice_agree_nb(member.group, &value, 8, nullptr, &request) == COPPICE_OK);
+        if (member.rank == 0) {
+            COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_ERR_BUSY);
+            member.notes[kTried] = 1;
+        }
+        COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+}  // namespace
+}  // namespace coppice::testing

@@ -1,0 +1,225 @@
+// Silence as evidence: ranks that are really stopped, and go on; ranks that compute; a host of which nothing is heard.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+
+#include "base/clock.hpp"
+#include "integration/job.hpp"
+
+namespace coppice::testing {
+namespace {
+
+const std::uint64_t kTimeout = kDeadlineNs;
+
+// Long enough that no living rank is kept from its core for as long, on a busy machine.
+constexpr const char* kBound = "1500ms";
+constexpr std::uint64_t kBoundNs = 1'500'000'000;
+
+const std::vector<Layout>& layouts() {
+    static const std::vector<Layout> all{
+        {"one_host", 4, 1, {}},
+        {"flat", 4, 1, {{"COPPICE_HIERARCHY", "flat"}}},
+        {"ucx", 3, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"two_hosts", 5, 2, {}},
+    };
+    return all;
+}
+
+class EveryLayout : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Detection, EveryLayout, ::testing::ValuesIn(layouts()),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+JobOptions with_bound(const Layout& layout) {
+    JobOptions options = layout.job();
+    options.environment["COPPICE_DETECTION_BOUND"] = kBound;
+    return options;
+}
+
+// One agreement under OR of a bit per rank: its status, and value and agreed failed ranks as one word.
+struct Outcome {
+    coppice_status_t status = COPPICE_OK;
+    std::uint64_t contributors = 0;
+    std::uint64_t failed = 0;
+
+    std::uint64_t word() const { return std::uint64_t{1} << 63 | contributors << 16 | failed; }
+};
+
+Outcome agree(Member& member) {
+    coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+    options.operation = COPPICE_OR;
+    Outcome outcome{.contributors = std::uint64_t{1} << member.rank};
+    outcome.status =
+        coppice_agree(member.group, &outcome.contributors, sizeof outcome.contributors, &options, kTimeout);
+    std::vector<std::uint32_t> ranks(64);
+    std::size_t count = 0;
+    COPPICE_CHECK(coppice_group_agreed(member.group, ranks.data(), ranks.size(), &count) == COPPICE_OK);
+    for (std::size_t i = 0; i < count; ++i)
+        outcome.failed |= std::uint64_t{1} << ranks[i];
+    return outcome;
+}
+
+bool has_ended(const Outcome& outcome) {
+    return outcome.status == COPPICE_OK || outcome.status == COPPICE_ERR_PEER_FAILED;
+}
+
+// Notes: [0] ranks that have begun, [1] survivors that hold all victims to be dead; from kOutcomes on, by rank and number, what
+// agreements said.
+constexpr std::size_t kBegun = 0;
+constexpr std::size_t kFound = 1;
+constexpr std::size_t kLongestSearch = 2;
+constexpr std::size_t kOutcomes = 8;
+constexpr std::uint64_t kNoted = 1000;
+
+std::atomic<std::uint64_t>& outcome_note(Member& member, std::uint64_t number) {
+    return member.notes[kOutcomes + member.rank * kNoted + number];
+}
+
+void expect_nobody_differs(Job& job) {
+    for (std::uint64_t number = 0; number < kNoted; ++number) {
+        std::set<std::uint64_t> words;
+        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+            words.insert(job.note(kOutcomes + rank * kNoted + number));
+        words.erase(0);  // not begun, or not ended well
+        ASSERT_LE(words.size(), 1U) << "agreement " << number;
+    }
+}
+
+// The victims are stopped between two calls until all others hold them to be dead, and then go on.
+void stop_and_go_on(const Layout& layout, const std::set<std::uint32_t>& victims) {
+    std::uint64_t dead = 0;
+    for (const std::uint32_t victim : victims)
+        dead |= std::uint64_t{1} << victim;
+    Job job(
+        with_bound(layout),
+        [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            std::uint64_t number = 0;
+            for (; number < 10; ++number) {
+                const Outcome outcome = agree(member);
+                COPPICE_CHECK(outcome.status == COPPICE_OK && outcome.failed == 0);
+                outcome_note(member, number) = outcome.word();
+            }
+            member.notes[kBegun].fetch_add(1);
+            if (victims.contains(member.rank)) {
+                raise(SIGSTOP);
+                std::uint64_t value = 0;
+                COPPICE_CHECK(coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout) ==
+                              COPPICE_ERR_FENCED);
+                COPPICE_CHECK(coppice_broadcast(member.group, &value, sizeof value, member.rank, nullptr, kTimeout) ==
+                              COPPICE_ERR_FENCED);
+                member.leave();
+                return;
+            }
+            const std::uint64_t since = now_ns();
+            for (Outcome outcome; outcome.failed != dead; ++number) {
+                outcome = agree(member);
+                COPPICE_CHECK(has_ended(outcome) && number < kNoted);
+                outcome_note(member, number) = outcome.word();
+            }
+            std::uint64_t longest = member.notes[kLongestSearch];
+            while (now_ns() - since > longest &&
+                   !member.notes[kLongestSearch].compare_exchange_weak(longest, now_ns() - since)) {
+            }
+            member.notes[kFound].fetch_add(1);
+            member.leave();
+        },
+        kOutcomes + layout.ranks * kNoted);
+    ASSERT_TRUE(job.await_note(kFound, layout.ranks - victims.size()));
+    for (const std::uint32_t victim : victims)
+        kill(job.processes().pid(victim), SIGCONT);
+    EXPECT_EQ(job.finish(), "");
+    expect_nobody_differs(job);
+    std::printf("found after %.0f ms, with a bound of %s\n", static_cast<double>(job.note(kLongestSearch)) / 1e6,
+                kBound);
+    EXPECT_GE(job.note(kLongestSearch), kBoundNs / 2);
+}
+
+TEST_P(EveryLayout, ARankThatIsStoppedForLongerThanTheBoundIsFencedAndToldSo) {
+    stop_and_go_on(GetParam(), {1});
+}
+
+TEST(Detection, TheLowestRankIsNoException) {
+    stop_and_go_on({"two_hosts", 5, 2, {}}, {0});
+}
+
+// Nothing breaks on any connection: the host is just not heard of any more.
+TEST(Detection, AHostOfWhichNothingIsHeardIsFoundAsAWhole) {
+    stop_and_go_on({"three_hosts", 6, 3, {}}, {2, 3});
+}
+
+// Stopped while it waits: whatever it returns when it goes on is what the others have, or says that it is fenced.
+TEST_P(EveryLayout, ARankThatIsStoppedInItsCallReturnsWhatTheOthersDoOrThatItIsFenced) {
+    constexpr std::uint32_t kVictim = 1;
+    Job job(
+        with_bound(GetParam()),
+        [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            COPPICE_CHECK(agree(member).status == COPPICE_OK);
+            if (member.rank == 0) {
+                // The victim waits for this one's contribution when it is stopped.
+                member.await_note(kBegun, member.ranks - 1);
+                member.await_note(kFound, 1);
+            } else {
+                member.notes[kBegun].fetch_add(1);
+            }
+            std::uint64_t number = 0;
+            for (Outcome outcome; outcome.failed == 0; ++number) {
+                outcome = agree(member);
+                if (outcome.status == COPPICE_ERR_FENCED && member.rank == kVictim) break;
+                COPPICE_CHECK(has_ended(outcome) && number < kNoted);
+                outcome_note(member, number) = outcome.word();
+            }
+            member.notes[kLongestSearch].fetch_add(1);
+            member.leave();
+        },
+        kOutcomes + GetParam().ranks * kNoted);
+    ASSERT_TRUE(job.await_note(kBegun, GetParam().ranks - 1));
+    usleep(50'000);  // it is in its call by now, most probably: any moment will do
+    kill(job.processes().pid(kVictim), SIGSTOP);
+    job.note(kFound) = 1;
+    ASSERT_TRUE(job.await_note(kLongestSearch, GetParam().ranks - 1));
+    kill(job.processes().pid(kVictim), SIGCONT);
+    EXPECT_EQ(job.finish(), "");
+    expect_nobody_differs(job);
+}
+
+// With the progress thread a rank beats while it computes, for longer than the bound.
+TEST(Detection, ARankThatComputesIsNotSuspectedWhereTheProgressThreadBeats) {
+    JobOptions options = with_bound({"two_hosts", 5, 2, {}});
+    options.environment["COPPICE_PROGRESS_THREAD"] = "1";
+    Job job(options, [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        COPPICE_CHECK(agree(member).status == COPPICE_OK);
+        if (member.rank == 1) {
+            for (const std::uint64_t end = now_ns() + 2 * kBoundNs; now_ns() < end;) {
+            }
+        }
+        const Outcome outcome = agree(member);
+        COPPICE_CHECK(outcome.status == COPPICE_OK && outcome.failed == 0);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// A rank that is killed is seen dead at once, whatever the bound, and is not told of as silent.
+TEST_P(EveryLayout, ADeathIsNotWaitedForAsLongAsTheBound) {
+    JobOptions options = GetParam().job();
+    options.environment["COPPICE_DETECTION_BOUND"] = "10m";
+    Job job(options, [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        COPPICE_CHECK(agree(member).status == COPPICE_OK);
+        if (member.rank == 1) raise(SIGKILL);
+        Outcome outcome;
+        while (outcome.failed == 0)
+            outcome = agree(member);
+        COPPICE_CHECK(outcome.failed == 2);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
+}
+
+}  // namespace
+}  // namespace coppice::testing

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""The conjugate-gradient example with real processes: whoever dies, the survivors end with the same residuals, to the last bit.
+
+Usage: example_cg_test.py COPPICE_RUN CG"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+RUN, CG = (os.path.abspath(path) for path in sys.argv[1:3])
+DEADLINE = 240
+
+
+def solve(ranks, *options, launcher=(), faults=None):
+    """Runs it; the text of its results, and all that it has printed."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
+    if faults:
+        environment["COPPICE_FAULTS"] = faults
+    done = subprocess.run([RUN, "-n", str(ranks), *launcher, CG, *options], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, timeout=DEADLINE, env=environment)
+    return re.findall(r"^cg: (source \d+: .*)$", done.stdout, re.M), done
+
+
+class ConjugateGradients(unittest.TestCase):
+    SMALL = ("--grid", "10", "--sources", "2", "--checkpoint-every", "5")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.undisturbed, done = solve(4, *cls.SMALL)
+        assert done.returncode == 0 and len(cls.undisturbed) == 2, done.stdout + done.stderr
+
+    def test_solves_the_equation(self):
+        for line in self.undisturbed:
+            residual, error = re.search(r"residual (\S+) after \d+ iterations, off the solution by (\S+) at most",
+                                        line).groups()
+            self.assertLessEqual(float(residual), 1e-12)
+            self.assertLess(float(error), 1e-10)
+
+    def test_a_death_changes_no_bit_of_the_result(self):
+        # Counted in messages of the victim: at the start, between checkpoints, in the second equation.
+        for message in (4, 47, 130):
+            with self.subTest(message=message):
+                results, done = solve(4, *self.SMALL, faults=f"kill-before:{message}@2")
+                self.assertIn("rank 2 (pid", done.stderr)
+                self.assertIn("was killed by signal 9", done.stderr)
+                self.assertIn("cg: rank 2 died", done.stdout, done.stderr)
+                self.assertIn("cg: slab 2 restored by rank ", done.stdout)
+                self.assertIn("3 of 4 ranks live", done.stdout)
+                self.assertEqual(results, self.undisturbed)
+
+    def test_several_deaths(self):
+        results, done = solve(4, *self.SMALL, faults="kill-before:30@0,kill-before:45@2")
+        self.assertIn("cg: rank 0 died", done.stdout, done.stderr)
+        self.assertIn("cg: rank 2 died", done.stdout)
+        self.assertIn("2 of 4 ranks live", done.stdout)
+        self.assertEqual(results, self.undisturbed)
+
+    def test_a_death_on_another_host(self):
+        results, done = solve(4, *self.SMALL, launcher=("--hosts", "2"), faults="kill-before:60@3")
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertIn("cg: rank 3 died", done.stdout, done.stderr)
+        self.assertEqual(results, self.undisturbed)
+
+    def test_more_ranks_than_planes_are_refused(self):
+        _, done = solve(5, "--grid", "4")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("one for each plane", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,80 @@
+"""coppice-info as its users see it. Usage: info_test.py COPPICE_INFO COPPICE_RUN"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+INFO, RUN = (os.path.abspath(path) for path in sys.argv[1:3])
+
+
+def command(arguments, **variables):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("COPPICE_")}
+    return subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=120, env=clean | variables)
+
+
+def facts(**variables):
+    done = command([INFO, "--json"], **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class Facts(unittest.TestCase):
+    def test_every_transport_is_told_of_with_why_it_cannot_be_used(self):
+        transports = {one["name"]: one for one in facts()["transports"]}
+        self.assertEqual(set(transports), {"shm", "verbs", "ucx"})
+        self.assertTrue(transports["shm"]["usable"])
+        self.assertGreaterEqual(transports["shm"]["eager_bytes"], 8192)
+        for one in transports.values():
+            self.assertEqual(one["usable"], one["why"] == "", one)
+
+    def test_settings_come_with_where_they_are_from(self):
+        settings = {one["variable"]: one for one in facts(COPPICE_TREE="kary:3")["settings"]}
+        self.assertEqual(settings["COPPICE_TREE"]["value"], "kary:3")
+        self.assertEqual(settings["COPPICE_TREE"]["from"], "environment")
+        self.assertEqual(settings["COPPICE_TREE"]["default"], "auto")
+        self.assertEqual(settings["COPPICE_WINDOW"]["from"], "default")
+        for one in settings.values():
+            self.assertTrue(one["meaning"], one)
+
+    def test_the_threads_that_may_be_used_are_those_of_the_affinity(self):
+        machine = facts()["machine"]
+        self.assertEqual(machine["threads_allowed"], len(os.sched_getaffinity(0)))
+        self.assertGreaterEqual(machine["threads"], machine["threads_allowed"])
+
+    def test_variables_that_are_no_settings_are_named(self):
+        self.assertIn("COPPICE_TREES", facts(COPPICE_TREES="star")["unknown_variables"])
+        self.assertIn("COPPICE_TREES is set", command([INFO], COPPICE_TREES="star").stdout)
+
+    def test_the_text_says_what_the_json_says(self):
+        text = command([INFO], COPPICE_WINDOW="64").stdout
+        for one in facts(COPPICE_WINDOW="64")["settings"]:
+            self.assertRegex(text, rf'\n  {one["variable"]} +"{re.escape(one["value"])}" +{one["from"]} ')
+
+    def test_under_the_launcher_it_tells_what_reaches_each_rank(self):
+        done = command([RUN, "-n", "2", INFO, "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        group = json.loads(done.stdout)["group"]  # one rank tells for all
+        self.assertEqual(group["ranks"], 2)
+        self.assertEqual([peer["transport"] for peer in group["peers"]], ["self", "shm"])
+
+
+class Refusals(unittest.TestCase):
+    def test_what_does_not_parse_exits_with_2_and_is_named(self):
+        done = command([INFO], COPPICE_TREE="foo")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('COPPICE_TREE = "foo"', done.stderr)
+        self.assertIn("binomial", done.stderr)
+
+    def test_unknown_options_exit_with_2(self):
+        self.assertEqual(command([INFO, "--foo"]).returncode, 2)
+
+    def test_help_and_version(self):
+        self.assertIn("--json", command([INFO, "--help"]).stdout)
+        self.assertRegex(command([INFO, "--version"]).stdout, r"\d+\.\d+\.\d+")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,461 @@
+// Groups that are shrunk, among real processes that are really killed: the survivors go on, whoever dies when.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "integration/job.hpp"
+
+namespace coppice::testing {
+namespace {
+
+const std::uint64_t kTimeout = kDeadlineNs;
+
+class EveryLayout : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Shrink, EveryLayout, ::testing::ValuesIn(ways_to_be_connected(6)),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+coppice_group_info_t info_of(const coppice_group_t* group) {
+    coppice_group_info_t info{};
+    info.struct_size = sizeof info;
+    COPPICE_CHECK(coppice_group_query(group, &info) == COPPICE_OK);
+    return info;
+}
+
+std::vector<std::uint32_t> agreed(const coppice_group_t* group) {
+    std::vector<std::uint32_t> ranks(64);
+    std::size_t count = 0;
+    COPPICE_CHECK(coppice_group_agreed(group, ranks.data(), ranks.size(), &count) == COPPICE_OK);
+    ranks.resize(count);
+    return ranks;
+}
+
+// Where a rank was counted in the first group, told by each group that is made of another.
+struct Lineage {
+    coppice_group_t* group = nullptr;
+    std::vector<std::uint32_t> first;  // first[r]: the number of this group's rank r there
+
+    static Lineage begin(const Member& member) {
+        Lineage lineage{member.group, std::vector<std::uint32_t>(member.ranks)};
+        std::iota(lineage.first.begin(), lineage.first.end(), 0U);
+        return lineage;
+    }
+    // The next group; this one is left as it is.
+    Lineage shrink() const {
+        Lineage next;
+        const coppice_status_t status = coppice_group_shrink(group, &next.group, kTimeout);
+        if (status != COPPICE_OK) throw CheckFailed(coppice_last_error());
+        return next.of(*this);
+    }
+    Lineage of(const Lineage& parent) const {
+        Lineage next{group, {}};
+        const std::vector<std::uint32_t> gone = agreed(parent.group);
+        for (std::uint32_t rank = 0; rank < parent.first.size(); ++rank) {
+            if (std::ranges::count(gone, rank) == 0) next.first.push_back(parent.first[rank]);
+        }
+        return next;
+    }
+    void check(const Member& member) const {
+        const coppice_group_info_t info = info_of(group);
+        COPPICE_CHECK(info.size == first.size() && first[info.rank] == member.rank);
+    }
+};
+
+// Broadcasts from all and agreements, verified by what each was in the first group.
+void work(const Lineage& lineage, const Member& member, std::uint64_t seed = 0) {
+    const coppice_group_info_t info = info_of(lineage.group);
+    std::uint64_t all = 0;
+    for (const std::uint32_t rank : lineage.first)
+        all |= std::uint64_t{1} << rank;
+    coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+    options.operation = COPPICE_OR;
+    for (std::uint32_t round = 0; round < 3; ++round) {
+        std::uint64_t value = std::uint64_t{1} << member.rank;
+        COPPICE_CHECK(coppice_agree(lineage.group, &value, sizeof value, &options, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(value == all);
+        for (std::uint32_t root = 0; root < info.size; ++root) {
+            const std::size_t bytes = round == 0 ? 8 : 3000;
+            const std::vector<unsigned char> sent = payload_of(seed + round, lineage.first[root], bytes);
+            std::vector<unsigned char> buffer = info.rank == root ? sent : std::vector<unsigned char>(bytes);
+            std::size_t received = 0;
+            COPPICE_CHECK(coppice_broadcast(lineage.group, buffer.data(), bytes, root, &received, kTimeout) ==
+                          COPPICE_OK);
+            COPPICE_CHECK(received == bytes && buffer == sent);
+        }
+    }
+}
+
+// Shrinks until nobody of `victims` is in the group any more: one that died after the others had agreed still is. `seed` tells
+// groups apart. What comes in between is destroyed or, with `keep`, left to the caller.
+Lineage shrink_until_gone(Lineage lineage, const Member& member, const std::vector<std::uint32_t>& victims,
+                          std::vector<coppice_group_t*>* keep = nullptr) {
+    while (true) {
+        const Lineage next = lineage.shrink();
+        next.check(member);
+        if (keep != nullptr) {
+            keep->push_back(lineage.group);
+        } else {
+            COPPICE_CHECK(coppice_group_revoke(lineage.group) == COPPICE_OK);
+            COPPICE_CHECK(coppice_group_destroy(lineage.group, kTimeout) == COPPICE_OK);
+        }
+        lineage = next;
+        const auto is_victim = [&](std::uint32_t rank) { return std::ranges::count(victims, rank) > 0; };
+        if (std::ranges::none_of(lineage.first, is_victim)) return lineage;
+    }
+}
+
+void leave(const Member& member, const Lineage& lineage) {
+    COPPICE_CHECK(coppice_group_destroy(lineage.group, kTimeout) == COPPICE_OK);
+    COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+}
+
+TEST_P(EveryLayout, WithoutADeathItIsADuplicate) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        work(old, member);
+        const Lineage next = old.shrink();
+        next.check(member);
+        COPPICE_CHECK(next.first.size() == member.ranks);
+        // Both are good, and know nothing of each other.
+        for (std::uint64_t round = 0; round < 5; ++round) {
+            work(next, member, 2 * round);
+            work(old, member, 2 * round + 1);
+        }
+        COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+        work(next, member, 77);
+        COPPICE_CHECK(info_of(next.group).garbage == 0);
+        leave(member, next);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, TheNewGroupMayEndFirst) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        for (std::uint64_t round = 0; round < 20; ++round) {
+            const Lineage next = old.shrink();
+            if (round % 2 == 0) work(next, member, round);
+            COPPICE_CHECK(coppice_group_destroy(next.group, kTimeout) == COPPICE_OK);
+            work(old, member, 100 + round);
+        }
+        leave(member, old);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+void go_on_without(const Layout& layout, const std::vector<std::uint32_t>& victims, bool reap, bool revoke) {
+    Job job(layout.job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        Lineage lineage = Lineage::begin(member);
+        work(lineage, member);
+        member.notes[0].fetch_add(1);
+        // Somebody waits in a broadcast, others in an agreement; nobody gets both.
+        std::uint64_t value = 0;
+        coppice_status_t status = COPPICE_OK;
+        if (std::ranges::count(victims, member.rank) > 0) {
+            while (true)
+                pause();
+        }
+        while (status == COPPICE_OK)
+            status = coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout);
+        if (revoke) COPPICE_CHECK(coppice_group_revoke(member.group) == COPPICE_OK);
+        lineage = shrink_until_gone(lineage, member, victims);
+        COPPICE_CHECK(lineage.first.size() == member.ranks - victims.size());
+        std::size_t failed = 1;
+        COPPICE_CHECK(coppice_group_failed(lineage.group, nullptr, 0, &failed) == COPPICE_OK && failed == 0);
+        for (std::uint64_t round = 0; round < 5; ++round)
+            work(lineage, member, 10 * round);
+        leave(member, lineage);
+    });
+    ASSERT_TRUE(job.await_note(0, layout.ranks));
+    for (const std::uint32_t victim : victims)
+        job.kill(victim, reap);
+    EXPECT_EQ(job.finish([&](std::uint32_t rank) { return std::ranges::count(victims, rank) > 0; }), "");
+}
+
+TEST_P(EveryLayout, SurvivorsOfOneGoOn) {
+    go_on_without(GetParam(), {1}, true, true);
+}
+TEST_P(EveryLayout, SurvivorsOfTheirSpeakerGoOn) {
+    go_on_without(GetParam(), {0}, false, false);
+}
+TEST_P(EveryLayout, SurvivorsOfHalfOfThemGoOn) {
+    std::vector<std::uint32_t> victims;
+    for (std::uint32_t rank = GetParam().ranks / 2; rank < GetParam().ranks; ++rank)
+        victims.push_back(rank);
+    go_on_without(GetParam(), victims, true, true);
+}
+TEST_P(EveryLayout, TheLastOneGoesOnAlone) {
+    std::vector<std::uint32_t> victims(GetParam().ranks - 1);
+    std::iota(victims.begin(), victims.end(), 0U);
+    go_on_without(GetParam(), victims, true, true);
+}
+
+TEST_P(EveryLayout, OneAfterTheOtherDownToOne) {
+    const auto run = [](const Layout& layout, bool lowest, bool keep) {
+        Job job(layout.job(), [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            Lineage lineage = Lineage::begin(member);
+            std::vector<coppice_group_t*> old;
+            while (lineage.first.size() > 1) {
+                work(lineage, member, lineage.first.size());
+                // Nobody revokes it before all have done their work.
+                member.notes[lineage.first.size()].fetch_add(1);
+                member.await_note(lineage.first.size(), lineage.first.size());
+                const std::uint32_t victim = lowest ? lineage.first.front() : lineage.first.back();
+                if (member.rank == victim) raise(SIGKILL);
+                COPPICE_CHECK(keep || coppice_group_revoke(lineage.group) == COPPICE_OK);
+                lineage = shrink_until_gone(lineage, member, {victim}, keep ? &old : nullptr);
+            }
+            work(lineage, member, 5);
+            for (coppice_group_t* group : old)
+                COPPICE_CHECK(coppice_group_destroy(group, kTimeout) == COPPICE_OK);
+            leave(member, lineage);
+        });
+        const std::uint32_t last = lowest ? layout.ranks - 1 : 0;
+        EXPECT_EQ(job.finish([&](std::uint32_t rank) { return rank != last; }), "");
+    };
+    run(GetParam(), true, false);
+    run(GetParam(), false, false);
+}
+
+// SIGKILL before and after each message (or each `step`-th) that the victims would send, to the last of their lives.
+void kill_at_every_message(const Layout& layout, const std::vector<std::uint32_t>& victims, int step) {
+    for (const char* moment : {"kill-before", "kill-after"}) {
+        bool killed = true;
+        for (int message = 1; killed; message += step) {
+            ASSERT_LT(message, 400) << "shrinking " << layout.ranks << " ranks does not take so many messages";
+            JobOptions options = layout.job();
+            std::string faults;
+            for (const std::uint32_t victim : victims) {
+                if (!faults.empty()) faults += ',';
+                faults.append(moment).append(":").append(std::to_string(message));
+                faults.append("@").append(std::to_string(victim));
+            }
+            options.environment["COPPICE_FAULTS"] = faults;
+            Job job(options, [&](Member& member) {
+                COPPICE_CHECK(member.join() == COPPICE_OK);
+                Lineage lineage = Lineage::begin(member);
+                Lineage next = lineage.shrink();
+                next.check(member);
+                std::uint64_t members = 0;
+                for (const std::uint32_t rank : next.first)
+                    members |= std::uint64_t{1} << rank;
+                member.notes[member.rank] = members;
+                COPPICE_CHECK(coppice_group_revoke(lineage.group) == COPPICE_OK);
+                COPPICE_CHECK(coppice_group_destroy(lineage.group, kTimeout) == COPPICE_OK);
+                // All agree in the new group until they know whether somebody has died; then without it.
+                std::uint64_t value = 0;
+                (void)coppice_agree(next.group, &value, sizeof value, nullptr, kTimeout);
+                lineage = next;
+                next = lineage.shrink();
+                member.notes[16 + member.rank] = next.first.size();
+                COPPICE_CHECK(coppice_group_revoke(lineage.group) == COPPICE_OK);
+                COPPICE_CHECK(coppice_group_destroy(lineage.group, kTimeout) == COPPICE_OK);
+                COPPICE_CHECK(coppice_group_destroy(next.group, kTimeout) == COPPICE_OK);
+                COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+            });
+            const auto is_victim = [&](std::uint32_t rank) { return std::ranges::count(victims, rank) > 0; };
+            ASSERT_EQ(job.finish(is_victim), "") << faults;
+            std::set<std::uint64_t> first;
+            std::set<std::uint64_t> second;
+            killed = false;
+            for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
+                const bool died = job.ending(rank).killed_by(SIGKILL);
+                killed = killed || died;
+                if (died) continue;
+                first.insert(job.note(rank).load());
+                second.insert(job.note(16 + rank).load());
+                EXPECT_NE(job.note(rank).load() & std::uint64_t{1} << rank, 0U) << faults;
+            }
+            EXPECT_EQ(first.size(), 1U) << faults << ": survivors differ about who is in the new group";
+            EXPECT_EQ(second.size(), 1U) << faults << ": survivors differ about who is in the second group";
+        }
+    }
+}
+
+TEST_P(EveryLayout, TheRootOfTheAgreementMayDieAtEveryMessage) {
+    kill_at_every_message(GetParam(), {0}, GetParam().uses_ucx() ? 3 : 1);
+}
+TEST_P(EveryLayout, AnotherMayDieAtEveryMessage) {
+    kill_at_every_message(GetParam(), {GetParam().ranks - 1}, GetParam().uses_ucx() ? 3 : 1);
+}
+TEST_P(EveryLayout, TwoMayDieAtTheSameMessages) {
+    kill_at_every_message(GetParam(), {0, 1}, GetParam().uses_ucx() ? 4 : 2);
+}
+
+TEST_P(EveryLayout, WhatIsUnderWayInTheOldGroupNeverReachesTheNewOne) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        // The last rank takes no part in these; they are under way until it leaves.
+        constexpr std::size_t kMany = 12;
+        std::vector<std::vector<unsigned char>> buffers;
+        std::vector<coppice_request_t*> requests;
+        const bool late = member.rank == member.ranks - 1;
+        for (std::size_t i = 0; i < kMany && !late; ++i) {
+            const auto root = static_cast<std::uint32_t>(i % 2);
+            buffers.push_back(payload_of(1000 + i, root, 4000));
+            if (member.rank != root) std::ranges::fill(buffers.back(), 0);
+            requests.push_back(nullptr);
+            COPPICE_CHECK(coppice_broadcast_nb(old.group, buffers.back().data(), 4000, root, &requests.back()) ==
+                          COPPICE_OK);
+        }
+        const Lineage next = old.shrink();
+        for (std::uint64_t round = 0; round < 3; ++round)
+            work(next, member, 10 * round);
+        COPPICE_CHECK(coppice_group_revoke(old.group) == COPPICE_OK);
+        for (coppice_request_t* request : requests) {
+            const coppice_status_t status = coppice_request_wait(request, nullptr, kTimeout);
+            COPPICE_CHECK(status == COPPICE_OK || status == COPPICE_ERR_REVOKED);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        }
+        for (std::uint64_t round = 0; round < 3; ++round)
+            work(next, member, 100 + 10 * round);
+        COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+        work(next, member, 200);
+        COPPICE_CHECK(info_of(next.group).garbage == 0);
+        leave(member, next);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, ATimeoutNamesWhomItWaitsForAndACallGoesOnWithIt) {
+    constexpr std::size_t kTimedOut = 0;
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        const std::uint32_t late = member.ranks - 1;
+        Lineage next;
+        if (member.rank == late) {
+            member.await_note(kTimedOut, member.ranks - 1);
+        } else {
+            COPPICE_CHECK(coppice_group_shrink(old.group, &next.group, 1'000'000) == COPPICE_ERR_TIMEOUT);
+            COPPICE_CHECK(next.group == nullptr && std::strstr(coppice_last_error(), "waiting for rank") != nullptr);
+            member.notes[kTimedOut].fetch_add(1);
+        }
+        coppice_request_t* request = nullptr;
+        coppice_request_t* second = nullptr;
+        coppice_group_t* nothing = nullptr;
+        COPPICE_CHECK(coppice_group_shrink_nb(old.group, &next.group, &request) == COPPICE_OK);
+        const coppice_status_t busy = coppice_group_shrink_nb(old.group, &nothing, &second);
+        if (busy == COPPICE_OK) {  // the first one had ended at once
+            COPPICE_CHECK(coppice_request_free(second) == COPPICE_OK);
+        } else {
+            COPPICE_CHECK(busy == COPPICE_ERR_BUSY && second == nullptr);
+        }
+        COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(next.group != nullptr);
+        std::size_t count = 9;
+        COPPICE_CHECK(coppice_request_agreed(request, nullptr, 0, &count) == COPPICE_OK && count == 0);
+        COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        next = next.of(old);
+        work(next, member);
+        COPPICE_CHECK(coppice_group_destroy(next.group, kTimeout) == COPPICE_OK);
+        (void)coppice_group_destroy(old.group, 0);
+        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Shrink, TheFailureCallbackGoesWithTheGroup) {
+    struct Seen {
+        std::vector<std::pair<const coppice_group_t*, std::uint32_t>> deaths;
+    };
+    Job job({.ranks = 4}, [](Member& member) {
+        Seen seen;
+        coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
+        options.on_failure_argument = &seen;
+        options.on_failure = [](void* argument, coppice_group_t* group, std::uint32_t rank) {
+            static_cast<Seen*>(argument)->deaths.emplace_back(group, rank);
+        };
+        COPPICE_CHECK(member.join(options) == COPPICE_OK);
+        Lineage lineage = Lineage::begin(member);
+        work(lineage, member);
+        if (member.rank == 1) raise(SIGKILL);
+        lineage = shrink_until_gone(lineage, member, {1});
+        work(lineage, member);
+        if (member.rank == 3) raise(SIGKILL);  // the new group's 2
+        seen.deaths.clear();
+        std::uint64_t value = 0;
+        coppice_status_t status = COPPICE_OK;
+        while (status == COPPICE_OK)
+            status = coppice_agree(lineage.group, &value, sizeof value, nullptr, kTimeout);
+        while (seen.deaths.empty())
+            COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+        COPPICE_CHECK(seen.deaths.size() == 1 && seen.deaths[0].first == lineage.group && seen.deaths[0].second == 2);
+        leave(member, lineage);
+    });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank % 2 == 1; }), "");
+}
+
+TEST(Shrink, AProgressThreadMovesTheNewGroupToo) {
+    JobOptions options{.ranks = 4, .hosts = 2};
+    options.context.progress_thread = 1;
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        Lineage lineage = Lineage::begin(member);
+        work(lineage, member);
+        if (member.rank == 0) raise(SIGKILL);
+        lineage = shrink_until_gone(lineage, member, {0});
+        work(lineage, member);
+        leave(member, lineage);
+    });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0; }), "");
+}
+
+TEST(Shrink, AsManyGroupsAsShareMemoryAndNoMore) {
+    Job job({.ranks = 3}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        for (int again = 0; again < 3; ++again) {
+            std::vector<Lineage> all;
+            coppice_group_t* one_more = nullptr;
+            coppice_status_t status = COPPICE_OK;
+            for (status = coppice_group_shrink(old.group, &one_more, kTimeout); status == COPPICE_OK;
+                 status = coppice_group_shrink(old.group, &one_more, kTimeout)) {
+                all.push_back(Lineage{one_more, {}}.of(old));
+                COPPICE_CHECK(all.size() < 20);
+            }
+            COPPICE_CHECK(status == COPPICE_ERR_NO_RESOURCES && one_more == nullptr);
+            COPPICE_CHECK(std::strstr(coppice_last_error(), "destroy groups") != nullptr);
+            COPPICE_CHECK(all.size() >= 6);
+            for (const Lineage& next : all)
+                work(next, member, all.size());
+            for (const Lineage& next : all)
+                COPPICE_CHECK(coppice_group_destroy(next.group, kTimeout) == COPPICE_OK);
+            // One tells the others what is not used any more, the next can use it.
+            status = coppice_group_shrink(old.group, &one_more, kTimeout);
+            if (status == COPPICE_OK) COPPICE_CHECK(coppice_group_destroy(one_more, kTimeout) == COPPICE_OK);
+        }
+        leave(member, old);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Shrink, WhatMakesNoSenseIsRefusedByName) {
+    Job job({.ranks = 2}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        coppice_group_t* next = nullptr;
+        coppice_request_t* request = nullptr;
+        const auto refuses = [](coppice_status_t status, const char* word) {
+            return status == COPPICE_ERR_INVALID_ARGUMENT && std::strstr(coppice_last_error(), word) != nullptr;
+        };
+        COPPICE_CHECK(refuses(coppice_group_shrink(nullptr, &next, 0), "group"));
+        COPPICE_CHECK(refuses(coppice_group_shrink(member.group, nullptr, 0), "shrunk"));
+        COPPICE_CHECK(refuses(coppice_group_shrink_nb(nullptr, &next, &request), "group"));
+        COPPICE_CHECK(refuses(coppice_group_shrink_nb(member.group, nullptr, &request), "shrunk"));
+        COPPICE_CHECK(refuses(coppice_group_shrink_nb(member.group, &next, nullptr), "request"));
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+}  // namespace
+}  // namespace coppice::testing

@@ -1,0 +1,184 @@
+// The mended tree against its definition (SC'15, §2), by brute force.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "plans.hpp"
+
+namespace coppice::protocol::testing {
+namespace {
+
+const char* const kShapes[] = {"binary",   "binomial",      "binomial:inorder", "kary:3",  "kary:3:inorder",
+                               "star",     "chain",         "lame:2",           "optimal", "bin/bin",
+                               "bin/star", "star/binomial", "chain/chain"};
+
+topology::Sites some_hosts(std::uint32_t ranks, std::uint32_t hosts) {
+    std::vector<std::uint64_t> host_of;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+        host_of.push_back((rank * 7 + rank / 3) % hosts);
+    return topology::Sites::by_host(host_of);
+}
+
+// Parent(S, p) as written: the nearest live ancestor, else the lowest live elder, else nobody.
+std::uint32_t parent_by_definition(const AgreementTree& tree, const FailedSet& failed, std::uint32_t rank) {
+    for (std::uint32_t at = tree.parent(rank); at != AgreementTree::kNobody; at = tree.parent(at)) {
+        if (!failed.contains(at)) return at;
+    }
+    for (std::uint32_t elder = 0; elder < rank; ++elder) {
+        if (!failed.contains(elder)) return elder;
+    }
+    return AgreementTree::kNobody;
+}
+
+void expect_mended(const AgreementTree& tree, const FailedSet& failed) {
+    std::vector<std::set<std::uint32_t>> children(tree.ranks());
+    for (std::uint32_t rank = 0; rank < tree.ranks(); ++rank) {
+        if (failed.contains(rank)) continue;
+        const std::uint32_t parent = parent_by_definition(tree, failed, rank);
+        ASSERT_EQ(tree.mended_parent(failed, rank), parent);
+        if (parent != AgreementTree::kNobody) children[parent].insert(rank);
+    }
+    for (std::uint32_t rank = 0; rank < tree.ranks(); ++rank) {
+        if (failed.contains(rank)) continue;
+        std::set<std::uint32_t> found;
+        for (std::uint32_t i = 0; i < tree.child_count(rank); ++i) {
+            const std::uint32_t child = tree.child(rank, i);
+            ASSERT_EQ(tree.child_index(rank, child), i);
+            ASSERT_EQ(tree.parent(child), rank);
+            if (!failed.contains(child)) found.insert(child);
+        }
+        std::vector<std::uint32_t> adopted;
+        tree.adopted(failed, rank, adopted);
+        ASSERT_TRUE(std::is_sorted(adopted.begin(), adopted.end()));
+        for (const std::uint32_t child : adopted)
+            ASSERT_TRUE(found.insert(child).second) << "adopted twice, or a child anyway";
+        ASSERT_EQ(found, children[rank]) << "rank " << rank;
+    }
+}
+
+TEST(MendedTree, ParentAndChildrenAreThoseOfTheDefinitionForEverySetOfDead) {
+    for (const char* shape : kShapes) {
+        for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
+            const topology::Sites hosts = some_hosts(ranks, 3);
+            const auto tree = AgreementTree::make(*parse_agreement_tree(shape), ranks, &hosts, {});
+            ASSERT_TRUE(tree.has_value()) << shape << tree.error();
+            for (std::uint32_t mask = 0; mask + 1 < 1U << ranks; ++mask) {
+                FailedSet failed;
+                for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+                    if ((mask >> rank & 1) != 0) failed.insert(rank);
+                }
+                expect_mended(*tree, failed);
+                ASSERT_FALSE(::testing::Test::HasFatalFailure()) << shape << " " << ranks << " dead " << mask;
+            }
+        }
+    }
+}
+
+TEST(MendedTree, AlsoOverTheRanksThatARebalancedTreeLeaves) {
+    std::mt19937 random(3);
+    for (const char* shape : kShapes) {
+        for (int round = 0; round < 60; ++round) {
+            const std::uint32_t ranks = 2 + below(random, 60);
+            const topology::Sites hosts = some_hosts(ranks, 1 + below(random, 9));
+            FailedSet excluded;
+            FailedSet failed;
+            for (std::uint32_t rank = 0; rank < ranks - 1; ++rank) {
+                if (below(random, 3) == 0) excluded.insert(rank);
+                if (below(random, 4) == 0) failed.insert(rank);
+            }
+            failed.unite(excluded);
+            const auto tree = AgreementTree::make(*parse_agreement_tree(shape), ranks, &hosts, excluded);
+            ASSERT_TRUE(tree.has_value());
+            EXPECT_EQ(tree->standing(), ranks - excluded.count());
+            expect_mended(*tree, failed);
+            ASSERT_FALSE(::testing::Test::HasFatalFailure()) << shape << " round " << round;
+        }
+    }
+}
+
+TEST(AgreementTree, ParentsHaveLowerRanks) {
+    for (const char* shape : kShapes) {
+        const topology::Sites hosts = some_hosts(50, 7);
+        const auto tree = AgreementTree::make(*parse_agreement_tree(shape), 50, &hosts, {});
+        EXPECT_EQ(tree->parent(0), AgreementTree::kNobody);
+        for (std::uint32_t rank = 1; rank < 50; ++rank)
+            EXPECT_LT(tree->parent(rank), rank) << shape;
+    }
+}
+
+TEST(AgreementTree, AcrossHostsOnlyTheLowestRankOfAHostTalksToOthers) {
+    const topology::Sites hosts = some_hosts(48, 6);
+    const auto tree = AgreementTree::make(*parse_agreement_tree("bin/star"), 48, &hosts, {});
+    std::uint32_t crossing = 0;
+    for (std::uint32_t rank = 1; rank < 48; ++rank) {
+        const std::uint32_t parent = tree->parent(rank);
+        if (hosts.site_of(Rank{rank}) == hosts.site_of(Rank{parent})) continue;
+        ++crossing;
+        EXPECT_EQ(hosts.members(hosts.site_of(Rank{rank})).front(), Rank{rank});
+        EXPECT_EQ(hosts.members(hosts.site_of(Rank{parent})).front(), Rank{parent});
+    }
+    EXPECT_EQ(crossing, 5U) << "one edge for each host but one";
+}
+
+TEST(AgreementTree, Figure1StarAndBinaryTreeWithNode1Dead) {
+    // The paper numbers its binary tree by levels; ours by subtrees.
+    const auto star = AgreementTree::make(*parse_agreement_tree("star"), 4, nullptr, {});
+    EXPECT_EQ(star->mended_parent(set_of({1}), 2), 0U);
+    EXPECT_EQ(star->mended_parent(set_of({1}), 3), 0U);
+    const auto binary = AgreementTree::make(*parse_agreement_tree("binary"), 7, nullptr, {});
+    ASSERT_EQ(binary->parent(1), 0U);
+    ASSERT_EQ(binary->parent(2), 1U);
+    ASSERT_EQ(binary->parent(3), 1U);
+    EXPECT_EQ(binary->mended_parent(set_of({1}), 2), 0U);
+    EXPECT_EQ(binary->mended_parent(set_of({1}), 3), 0U);
+    EXPECT_EQ(binary->mended_parent(set_of({1}), 5), 4U);
+}
+
+TEST(Degeneration, ManyDeathsDegenerateATreeAndFewDoNot) {
+    const auto tree = AgreementTree::make(*parse_agreement_tree("binary"), 64, nullptr, {});
+    EXPECT_FALSE(tree->is_degenerated({}));
+    for (std::uint32_t rank = 0; rank < 64; ++rank)
+        EXPECT_FALSE(tree->is_degenerated(set_of({rank}))) << "one death is not worth a new tree";
+    // The root's children and grandchildren: the root has eight children now.
+    FailedSet upper;
+    for (std::uint32_t i = 0; i < 2; ++i) {
+        upper.insert(tree->child(0, i));
+        for (std::uint32_t j = 0; j < 2; ++j)
+            upper.insert(tree->child(tree->child(0, i), j));
+    }
+    std::vector<std::uint32_t> adopted;
+    tree->adopted(upper, 0, adopted);
+    ASSERT_EQ(adopted.size(), 8U);
+    EXPECT_TRUE(tree->is_degenerated(upper));
+    FailedSet half;
+    half.append({32, 63});
+    EXPECT_TRUE(tree->is_degenerated(half));
+    const auto fresh = AgreementTree::make(tree->spec(), 64, nullptr, half);
+    EXPECT_FALSE(fresh->is_degenerated(half)) << "a new tree does not have them";
+    EXPECT_EQ(fresh->max_degree(), 2U);
+}
+
+TEST(AgreementTreeNames, AreReadAndWritten) {
+    for (const char* name :
+         {"binary", "binomial", "kary:4", "star", "chain", "binary/binary", "binary/star", "lame:2/chain"}) {
+        const auto spec = parse_agreement_tree(name);
+        ASSERT_TRUE(spec.has_value()) << name;
+        EXPECT_EQ(to_string(*spec), name);
+    }
+    EXPECT_EQ(parse_agreement_tree("bin/bin"), parse_agreement_tree("binary/binary"));
+    for (const char* name : {"", "bi", "bin/", "/bin", "bin/bin/bin", "kary", "kary:0", "star:2"})
+        EXPECT_FALSE(parse_agreement_tree(name).has_value()) << name;
+}
+
+TEST(AgreementTree, RefusesWhatCannotBe) {
+    const auto spec = *parse_agreement_tree("binary");
+    EXPECT_FALSE(AgreementTree::make(spec, 0, nullptr, {}).has_value());
+    EXPECT_FALSE(AgreementTree::make(spec, 3, nullptr, set_of({0, 1, 2})).has_value()) << "nobody left";
+    EXPECT_FALSE(AgreementTree::make(spec, 3, nullptr, set_of({3})).has_value());
+    EXPECT_FALSE(AgreementTree::make(*parse_agreement_tree("bin/bin"), 3, nullptr, {}).has_value()) << "no hosts";
+}
+
+}  // namespace
+}  // namespace coppice::protocol::testing

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""coppice-sim as its users see it. Usage: command_test.py COPPICE_SIM"""
+
+import csv
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = None
+
+
+def sim(*arguments):
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=250)
+
+
+def runs(*arguments):
+    done = sim("broadcast", *arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class Broadcast(unittest.TestCase):
+    def test_one_object_per_run(self):
+        objects = runs("--ranks", "1024", "--tree", "lame:2", "--correction", "checked:synchronized", "--faults", "1%",
+                       "--runs", "3", "--seed", "7")
+        self.assertEqual([run["seed"] for run in objects], [7, 8, 9])
+        for run in objects:
+            self.assertEqual(run["failed"], 10)
+            self.assertEqual(run["unreached"], 0)
+            self.assertEqual(run["messages"], sum(run["messages_by_kind"].values()))
+            self.assertEqual(run["quiescence_latency"], run["correction_start"] + run["correction_latency"])
+            self.assertGreaterEqual(run["g_max"], 1)
+            self.assertLessEqual(run["coloring_latency"], run["quiescence_latency"])
+
+    def test_64k_fault_free_is_lemma_2(self):
+        (run,) = runs("--ranks", "65536", "--tree", "binomial", "--correction", "checked:synchronized")
+        self.assertEqual((run["coloring_latency"], run["quiescence_latency"], run["messages"]), (64, 72, 6 * 65536 - 1))
+
+    def test_a_given_list_and_its_seedless_replay(self):
+        (run,) = runs("--ranks", "48", "--tree", "kary:4", "--correction", "optimized-paper:4", "--failed", "3,8,9,10")
+        self.assertEqual((run["failed"], run["unreached"], run["unreached_ranks"]), (4, 1, [25]))
+
+    def test_a_count(self):
+        (run,) = runs("--ranks", "100", "--failed-count", "6")
+        self.assertEqual(run["failed"], 6)
+
+    def test_buntinas_broadcast_takes_twice_the_tree_and_restarts_around_the_dead(self):
+        (run,) = runs("--ranks", "1024", "--algorithm", "bfb")
+        self.assertEqual((run["quiescence_latency"], run["messages"]), (2 * 10 * 4, 2 * 1023))
+        for run in runs("--ranks", "200", "--algorithm", "bfb", "--failed-count", "5", "--notice-after", "30", "--runs",
+                        "20"):
+            self.assertEqual(run["unreached"], 0)
+
+    def test_optimal_follows_the_model(self):
+        (run,) = runs("--ranks", "300", "--tree", "optimal", "--correction", "none", "--latency", "3", "--overhead", "1")
+        (named,) = runs("--ranks", "300", "--tree", "optimal:1,3", "--correction", "none", "--latency", "3")
+        self.assertEqual(run["coloring_latency"], named["coloring_latency"])
+
+    def test_threads_change_nothing(self):
+        arguments = ("--ranks", "500", "--faults", "2%", "--runs", "50", "--correction", "checked")
+        self.assertEqual(runs(*arguments, "--threads", "1"), runs(*arguments, "--threads", "3"))
+
+    def test_csv_and_table(self):
+        done = sim("broadcast", "--ranks", "64", "--runs", "4", "--failed-count", "3", "--format", "csv")
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([row["seed"] for row in rows], ["1", "2", "3", "4"])
+        self.assertEqual({row["failed"] for row in rows}, {"3"})
+        table = sim("broadcast", "--ranks", "64", "--runs", "4").stdout
+        for words in ("coloring latency", "quiescence latency", "messages per rank", "g_max", "seeds 1 to 4"):
+            self.assertIn(words, table)
+
+    def test_a_conversation(self):
+        lines = sim("broadcast", "--ranks", "2", "--correction", "none", "--conversation").stdout.splitlines()
+        self.assertEqual([line.split() for line in lines], [["0", "send", "0", "->", "1", "tree"],
+                                                            ["4", "receive", "0", "->", "1", "tree"],
+                                                            ["4", "color", "0", "->", "1", "tree"]])
+
+
+class Advise(unittest.TestCase):
+    # IPDPS'17, IV-C and D: TSUBAME 2.0.
+    TSUBAME = ("--ranks", "4096", "--latency", "2", "--overhead", "1", "--mtbf", "18304", "--job-hours", "12",
+               "--reliability", "0.5", "--broadcasts", "1e6", "--runs", "3")
+
+    def test_tsubame_as_one_object(self):
+        done = sim("advise", *self.TSUBAME, "--format", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        advice = json.loads(done.stdout)
+        self.assertAlmostEqual(advice["expected_dead"], 2.69, delta=0.01)
+        self.assertAlmostEqual(advice["tolerated_probability"], 6.93e-7, delta=1e-9)
+        best = advice["recommended"]
+        self.assertEqual(best["distance"], 2)
+        self.assertEqual(best["settings"], f"COPPICE_TREE={best['tree']} COPPICE_CORRECTION={best['correction']}")
+        self.assertLess(best["unreached_probability"], advice["tolerated_probability"])
+        by_name = {candidate["name"].split(":")[0]: candidate for candidate in advice["candidates"]}
+        self.assertEqual((by_name["ocg"]["gossip_time"], by_name["ocg"]["distance"]), (31, 5))
+        self.assertEqual(by_name["ccg"]["gossip_time"], 33)
+        self.assertIn("COPPICE_ALGORITHM=", advice["gossip_instead"]["settings"])
+        self.assertEqual((advice["first_seed"], advice["runs"]), (1, 3))
+        self.assertTrue(advice["assumptions"])
+        # What is recommended can be run.
+        again = sim("broadcast", "--ranks", "4096", "--tree", best["tree"], "--correction", best["correction"])
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_tsubame_in_words(self):
+        text = sim("advise", *self.TSUBAME).stdout
+        for words in ("2.68 ranks are expected to be dead", "6.93e-07", "Recommended: ", "  COPPICE_TREE=", "T = 31 steps",
+                      "COPPICE_ALGORITHM=ocg:", "Why", "Compared", "Assumed", "3 broadcasts of each, seeds 1 to 3"):
+            self.assertIn(words, text)
+
+    def test_more_dead_ask_for_more(self):
+        def distance(hours):
+            done = sim("advise", "--ranks", "512", "--mtbf", "1000", "--job-hours", hours, "--reliability", "0.99999",
+                       "--runs", "1", "--format", "json")
+            found = [one["distance"] for one in json.loads(done.stdout)["candidates"] if "optimized" in one["name"]]
+            return max(found)
+        self.assertLess(distance("1"), distance("100"))
+
+    def test_bad_values_are_named(self):
+        def said(*arguments):
+            done = sim("advise", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            return done.stderr
+        complete = ["--ranks", "64", "--mtbf", "1000", "--job-hours", "1", "--reliability", "0.9"]
+        self.assertIn("--mtbf is required", said("--ranks", "64"))
+        self.assertIn("between 0 and 1", said(*complete[:-1], "1.5"))
+        self.assertIn("half of the ranks", said(*complete[:5], "5000", *complete[6:]))
+        self.assertIn("--ranks", said("--ranks", "1", *complete[2:]))
+        self.assertIn("one broadcast at least", said(*complete, "--broadcasts", "0"))
+        self.assertIn("longer than nothing", said(*complete, "--step-us", "0"))
+        self.assertIn("overhead", said(*complete, "--overhead", "0"))
+
+
+class Models(unittest.TestCase):
+    def test_one_sided_ring_messages_beside_the_papers_in_one_plot(self):
+        with tempfile.TemporaryDirectory() as directory:
+            done = sim("models", "--max-ranks", "1024", "--corrections", "checked:synchronized", "--out", directory,
+                       "--no-plots")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            plot = json.loads((pathlib.Path(directory) / "models.plot.json").read_text(encoding="utf-8"))
+        curves = {curve["label"]: curve for curve in plot["panels"][0]["curves"]}
+        papers = curves["checked:synchronized, as in the papers"]
+        one_sided = curves["checked:synchronized, one-sided"]
+        self.assertEqual(papers["x"], [64, 256, 1024])
+        # Lemma 2's eight steps, and two less: the receptions' o of the last message and of the one that stops its sender.
+        self.assertEqual([two - one for two, one in zip(papers["y"], one_sided["y"])], [2, 2, 2])
+        self.assertTrue(one_sided["dashed"] and not papers["dashed"])
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, *arguments):
+        done = sim(*arguments)
+        self.assertEqual(done.returncode, 2, arguments)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def test_unknown_names_list_the_known(self):
+        self.assertIn("binomial, kary:K, lame:K, optimal", self.refused("broadcast", "--tree", "oak"))
+        self.assertIn("checked", self.refused("broadcast", "--correction", "chequed"))
+        self.assertIn("broadcast", self.refused("brodcast"))
+        self.assertIn("fuzz broadcast", self.refused("fuzz", "everything"))
+        self.assertIn("json", self.refused("broadcast", "--format", "yaml"))
+        self.refused()
+
+    def test_what_makes_no_sense(self):
+        for arguments in (["--ranks", "0"], ["--failed", "64"], ["--failed", "0"], ["--failed", "3,3"], ["--faults", "2"],
+                          ["--failed-count", "64"], ["--overhead", "0"], ["--dying", "3"], ["--frob"], ["--runs", "0"],
+                          ["--tree", "optimal:2,3:inorder"]):
+            self.assertIn("coppice-sim: ", self.refused("broadcast", *arguments))
+
+    def test_sizes_that_do_not_fit_say_how_much_they_need(self):
+        sentence = self.refused("broadcast", "--ranks", str(2**31), "--correction", "checked")
+        self.assertRegex(sentence, r"needs about [\d.]+ GiB of memory, and .* is available")
+
+
+class Help(unittest.TestCase):
+    def test_every_subcommand_has_one_with_examples(self):
+        self.assertIn("coppice-sim broadcast --ranks", sim("--help").stdout)
+        for words in (["broadcast"], ["fuzz", "broadcast"], ["advise"], ["models"]):
+            done = sim(*words, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("Examples:", done.stdout)
+
+
+class Fuzz(unittest.TestCase):
+    def test_promises_hold(self):
+        done = sim("fuzz", "broadcast", "--seeds", "4000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("every promise held", done.stdout)
+
+    def test_every_algorithm_is_drawn(self):
+        drawn = sim("fuzz", "broadcast", "--seeds", "500", "--verbose").stdout
+        for name in (": big, ", ": bfb, ", ": gos:", ": ocg:", ": ccg:", ": fcg:", " checked", " optimized:", " failure-proof:"):
+            self.assertIn(name, drawn)
+
+    def test_a_seed_is_a_broadcast(self):
+        first = sim("fuzz", "broadcast", "--seed", "99", "--seeds", "1", "--verbose").stdout
+        self.assertEqual(first, sim("fuzz", "broadcast", "--seed", "99", "--seeds", "1", "--verbose").stdout)
+        self.assertIn("seed 99: ", first)
+
+
+if __name__ == "__main__":
+    COMMAND = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,135 @@
+// Theorem 5 of SC'15 on a LogP clock, and what the older agreements cost beside it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "simulation/explore/agreement_clock.hpp"
+#include "simulation/random.hpp"
+
+namespace coppice::simulation {
+namespace {
+
+using protocol::AgreementPlan;
+using protocol::AgreementTree;
+
+AgreementSetup setup_of(const std::string& tree, std::uint32_t ranks) {
+    AgreementSetup setup{
+        AgreementPlan{*AgreementTree::make(*protocol::parse_agreement_tree(tree), ranks, nullptr, {})}};
+    setup.plan.window = 1;
+    setup.plan.max_value = 8;
+    return setup;
+}
+
+struct Degree {
+    const char* tree;
+    double degree;
+};
+constexpr Degree kDegrees[] = {
+    {"binary", 2}, {"kary:2", 2}, {"kary:3:inorder", 3}, {"kary:4", 4}, {"kary:8:inorder", 8}};
+
+// One walk of a message that waits for all others of its degree at the receiver's port.
+double hop_of(const LogP& model, double degree) {
+    return model.latency + 2.0 * model.overhead + (degree - 1) * model.interval();
+}
+
+TEST(Theorem5, WithoutFailuresAllDecideWithinTwiceTheLogarithmOfParallelSteps) {
+    for (const auto& [tree, degree] : kDegrees) {
+        for (const std::uint32_t ranks : {1U, 2U, 3U, 7U, 16U, 100U, 1000U, 4096U, 40000U}) {
+            AgreementSetup setup = setup_of(tree, ranks);
+            const AgreementTimings timings = run_agreements(setup);
+            ASSERT_TRUE(timings.agreements[0].agreed);
+            const double logarithm = std::log(static_cast<double>(ranks)) / std::log(degree);
+            EXPECT_LE(timings.longest_chain, 2 * std::ceil(logarithm) + 1e-9) << tree << " " << ranks;
+            EXPECT_LE(timings.agreements[0].latency, 2 * std::ceil(logarithm) * hop_of(setup.model, degree))
+                << tree << " " << ranks;
+            EXPECT_EQ(timings.messages, 2ULL * (ranks - 1));
+            EXPECT_LE(timings.most_sent, degree + 1);
+        }
+    }
+}
+
+TEST(Theorem5, WithFFailuresTheStepsGrowByFTimesTheDegreeAtMost) {
+    for (const auto& [tree, degree] : kDegrees) {
+        const std::uint32_t ranks = 1000;
+        const double logarithm = std::log(static_cast<double>(ranks)) / std::log(degree);
+        for (const std::uint32_t failures : {1U, 2U, 8U, 64U}) {
+            for (const Step at : {0U, 20U, 40U, 60U}) {
+                for (const bool elders : {true, false}) {
+                    AgreementSetup setup = setup_of(tree, ranks);
+                    setup.notice_after = 25;
+                    Random random(failures * 100 + at);
+                    for (std::uint32_t i = 0; i < failures; ++i)
+                        setup.deaths.push_back({elders ? i : random.below(ranks), at});
+                    const AgreementTimings timings = run_agreements(setup);
+                    ASSERT_TRUE(timings.agreements[0].agreed) << tree << " " << failures << " at " << at;
+                    const double bound =
+                        at + setup.notice_after + (2 * logarithm + failures * degree + 2) * hop_of(setup.model, degree);
+                    EXPECT_LE(timings.agreements[0].latency, bound) << tree << " " << failures << " at " << at;
+                }
+            }
+        }
+    }
+}
+
+TEST(Theorem5, KnownFailuresOnAFreshTreeCostNothing) {
+    AgreementSetup fresh = setup_of("binary", 1000);
+    fresh.agreements = 3;
+    AgreementSetup mended = setup_of("binary", 1500);
+    mended.agreements = 3;
+    mended.plan.rebalance = protocol::Rebalance::always;
+    for (std::uint32_t rank = 0; rank < 1500; rank += 3)
+        mended.known.insert(rank);
+    const Step expected = run_agreements(fresh).agreements[2].latency;
+    const AgreementTimings timings = run_agreements(mended);
+    EXPECT_EQ(timings.agreements[2].decided, 1000U);
+    EXPECT_EQ(timings.agreements[2].latency, expected);
+}
+
+TEST(OlderAgreements, TwoPhasesCostAsMuchAsEraAndThreeMoreThanTwice) {
+    AgreementSetup setup = setup_of("binary", 4096);
+    const Step era = run_agreements(setup).agreements[0].latency;
+    setup.algorithm = AgreementAlgorithm::two_phase;
+    EXPECT_EQ(run_agreements(setup).agreements[0].latency, era);
+    setup.algorithm = AgreementAlgorithm::three_phase;
+    EXPECT_GT(run_agreements(setup).agreements[0].latency, 2 * era);
+}
+
+TEST(OlderAgreements, SurviveDeathsOfWhichAllAreToldAtOnce) {
+    for (const AgreementAlgorithm algorithm : {AgreementAlgorithm::two_phase, AgreementAlgorithm::three_phase}) {
+        for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+            Random random(seed);
+            AgreementSetup setup = setup_of("binary", 2 + random.below(60));
+            setup.algorithm = algorithm;
+            setup.agreements = 3;
+            setup.notice_after = random.below(40);
+            const std::uint32_t ranks = setup.plan.tree.ranks();
+            protocol::FailedSet dead;
+            for (std::uint32_t i = 0; i < random.below(4) && dead.count() + 1 < ranks; ++i) {
+                const std::uint32_t rank = random.below(1 + random.below(ranks));
+                if (dead.insert(rank)) setup.deaths.push_back({rank, random.below(150)});
+            }
+            for (const AgreementTiming& timing : run_agreements(setup).agreements)
+                ASSERT_TRUE(timing.agreed) << "seed " << seed;
+        }
+    }
+}
+
+TEST(Clock, EraUnderRandomDeathsAgreesAsWell) {
+    for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+        Random random(seed);
+        AgreementSetup setup = setup_of(random.one_in(2) ? "binary" : "binomial", 2 + random.below(100));
+        setup.agreements = 4;
+        setup.notice_after = random.below(40);
+        const std::uint32_t ranks = setup.plan.tree.ranks();
+        protocol::FailedSet dead;
+        for (std::uint32_t i = 0; i < random.below(8) && dead.count() + 1 < ranks; ++i) {
+            const std::uint32_t rank = random.below(1 + random.below(ranks));
+            if (dead.insert(rank)) setup.deaths.push_back({rank, random.below(150)});
+        }
+        for (const AgreementTiming& timing : run_agreements(setup).agreements)
+            ASSERT_TRUE(timing.agreed) << "seed " << seed;
+    }
+}
+
+}  // namespace
+}  // namespace coppice::simulation

@@ -1,0 +1,72 @@
+// coppice-sim advise: which broadcast suits a machine.
+#include <fmt/format.h>
+
+#include "advice_report.hpp"
+#include "memory.hpp"
+#include "progress.hpp"
+#include "simulation/advice.hpp"
+#include "subcommand.hpp"
+
+namespace coppice::sim {
+namespace {
+
+constexpr const char* kDescription =
+    R"(Says which tree, correction and distance to use on a machine, or for how long to gossip instead: with what latency, how
+many messages, and how likely a live rank is left out. Protocols are simulated a few times each; probabilities too small
+for that are computed.
+)";
+
+constexpr const char* kFooter =
+    R"(A broadcast is reliable enough when it reaches every live rank without being told who is dead. What the figures rest on
+is printed with them. The first example is that of IPDPS'17, IV-C: TSUBAME 2.0, jobs of 12 hours.
+Exit code: 0; 1 when a promise was broken; 2 bad options.
+
+Examples:
+  coppice-sim advise --ranks 4096 --latency 2 --overhead 1 --mtbf 18304 --job-hours 12 --reliability 0.5 --broadcasts 1e6
+  coppice-sim advise --ranks 65536 --mtbf 50000 --job-hours 24 --reliability 0.999999 --format json
+)";
+
+}  // namespace
+
+int run_advise(int argc, char** argv) {
+    simulation::Wishes wishes;
+    double step_us = 1;
+    std::string format = "table";
+    CLI::App app(kDescription, "coppice-sim advise");
+    app.footer(kFooter);
+    app.add_option("--ranks,-P", wishes.ranks, "how many ranks, or hosts, have a place in the tree")
+        ->required()
+        ->check(CLI::Range(2U, kMaxProcesses));
+    app.add_option("--latency,-L", wishes.model.latency, "L: steps on the wire")->capture_default_str();
+    app.add_option("--overhead,-o", wishes.model.overhead, "o: steps that a send takes its sender, and its receiver")
+        ->capture_default_str();
+    app.add_option("--step-us", step_us, "how long a step is, in microseconds")->capture_default_str();
+    app.add_option("--mtbf", wishes.mtbf_hours, "mean time between failures of one rank, in hours")->required();
+    app.add_option("--job-hours", wishes.job_hours, "how long a job runs, in hours")->required();
+    app.add_option("--reliability", wishes.reliability,
+                   "the probability with which all broadcasts of a job reach every live rank: between 0 and 1")
+        ->required();
+    app.add_option("--broadcasts", wishes.broadcasts, "how many a job has: the reliability is that of all together")
+        ->capture_default_str();
+    app.add_option("--runs", wishes.runs,
+                   "simulated broadcasts of each candidate, instead of a number that takes seconds")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--seed", wishes.first_seed, "of the first run of each candidate")->capture_default_str();
+    app.add_option("--format", format, "table or json")->capture_default_str()->check(CLI::IsMember({"table", "json"}));
+    if (const auto code = parse(app, argc, argv)) return *code;
+
+    wishes.step_seconds = step_us * 1e-6;
+    if (const auto reason = reason_against(wishes)) return refuse(*reason);
+    if (const auto reason = reason_against_size(bytes_needed(wishes), 1)) return refuse(*reason);
+    Progress progress("candidates", 0);
+    const auto advice = simulation::advise(wishes, [&](std::size_t done, std::size_t all) { progress.at(done, all); });
+    progress.clear();
+    if (!advice) {
+        fmt::print(stderr, "coppice-sim: {}\n", advice.error());
+        return kFailed;
+    }
+    fmt::print("{}", format == "json" ? advice_as_json(wishes, *advice) : advice_as_text(wishes, *advice));
+    return kFine;
+}
+
+}  // namespace coppice::sim

@@ -1,0 +1,207 @@
+// coppice-sim agree: what agreements cost on a LogP clock, without failures and with.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "memory.hpp"
+#include "simulation/explore/agreement_clock.hpp"
+#include "simulation/random.hpp"
+#include "subcommand.hpp"
+
+namespace coppice::sim {
+namespace {
+
+using protocol::AgreementPlan;
+using protocol::AgreementTree;
+using protocol::Rebalance;
+using simulation::AgreementAlgorithm;
+using simulation::AgreementSetup;
+using simulation::AgreementTiming;
+
+constexpr const char* kDescription =
+    R"(Runs agreements one after the other on a LogP clock. Latency is from the first rank's call until the last live
+rank's return, in steps. With deaths, the first agreement after one is the one that detects it; later ones show what
+it left.
+)";
+
+constexpr const char* kFooter =
+    R"(Victims: root (the lowest ranks), children (those of the root, then theirs), leaves (the highest ranks), random,
+host (all of the first host but rank 0), or numbers: 3,17.
+"bound" is Theorem 5 of the paper: without failures 2 log_d(n) walks of a message, each L + 2o and waiting for d - 1
+others at its receiver's port; F failures add F d + 2 walks and the time at which everybody has been told.
+Exit code: 0; 1 when live ranks decided differently or not at all; 2 bad options.
+
+Examples:
+  coppice-sim agree --ranks 1048576 --tree binary
+  coppice-sim agree --ranks 4096 --tree binary --failures 8 --victims root --at 10 --notice-after 50 --agreements 4
+  coppice-sim agree --ranks 4096 --algorithm three-phase
+)";
+
+struct Options {
+    std::uint32_t ranks = 64;
+    std::string tree = "binary";
+    std::uint32_t ranks_per_host = 16;
+    std::string algorithm = "era";
+    simulation::LogP model;
+    std::uint32_t agreements = 1;
+    std::uint32_t failures = 0;
+    std::string victims = "random";
+    std::uint32_t at = 0;
+    std::uint32_t notice_after = 0;
+    bool known = false;
+    std::string rebalance = "when-degenerated";
+    std::uint64_t seed = 1;
+};
+
+void add_options(CLI::App& app, Options& options) {
+    app.add_option("--ranks", options.ranks)->capture_default_str()->check(CLI::Range(1U, 1U << 24));
+    app.add_option("--tree", options.tree, "binary, binomial, kary:K, star, chain, bin/bin, bin/star, ...")
+        ->capture_default_str();
+    app.add_option("--ranks-per-host", options.ranks_per_host, "for trees of two levels")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--algorithm", options.algorithm)
+        ->capture_default_str()
+        ->check(CLI::IsMember({"era", "two-phase", "three-phase"}));
+    app.add_option("--latency", options.model.latency, "L, steps")->capture_default_str();
+    app.add_option("--overhead", options.model.overhead, "o, steps")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--gap", options.model.gap, "g, steps; below o means o")->capture_default_str();
+    app.add_option("--agreements", options.agreements, "one after the other")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--failures", options.failures, "how many ranks die")->capture_default_str();
+    app.add_option("--victims", options.victims, "who")->capture_default_str();
+    app.add_option("--at", options.at, "when they die, steps")->capture_default_str();
+    app.add_option("--notice-after", options.notice_after, "all others are told so many steps later")
+        ->capture_default_str();
+    app.add_flag("--known", options.known, "they are dead from before the start, known and acknowledged");
+    app.add_option("--rebalance", options.rebalance)
+        ->capture_default_str()
+        ->check(CLI::IsMember({"never", "when-degenerated", "always"}));
+    app.add_option("--seed", options.seed, "of random victims")->capture_default_str();
+}
+
+std::optional<std::vector<std::uint32_t>> draw_victims(const Options& options, const AgreementTree& tree) {
+    std::vector<std::uint32_t> victims;
+    if (options.victims == "root") {
+        for (std::uint32_t rank = 0; rank < options.failures; ++rank)
+            victims.push_back(rank);
+    } else if (options.victims == "leaves") {
+        for (std::uint32_t i = 0; i < options.failures; ++i)
+            victims.push_back(options.ranks - 1 - i);
+    } else if (options.victims == "children") {
+        std::vector<std::uint32_t> level{0};
+        while (victims.size() < options.failures && !level.empty()) {
+            std::vector<std::uint32_t> below;
+            for (const std::uint32_t rank : level) {
+                for (std::uint32_t i = 0; i < tree.child_count(rank); ++i)
+                    below.push_back(tree.child(rank, i));
+            }
+            victims.insert(victims.end(), below.begin(), below.end());
+            level = below;
+        }
+        victims.resize(std::min<std::size_t>(victims.size(), options.failures));
+    } else if (options.victims == "host") {
+        for (std::uint32_t rank = 1; rank < std::min(options.ranks, options.ranks_per_host); ++rank)
+            victims.push_back(rank);
+    } else if (options.victims == "random") {
+        simulation::Random random(options.seed);
+        protocol::FailedSet drawn;
+        while (drawn.count() < options.failures) {
+            const std::uint32_t rank = random.below(options.ranks);
+            if (drawn.insert(rank)) victims.push_back(rank);
+        }
+    } else {
+        std::size_t at = 0;
+        while (at < options.victims.size()) {
+            const std::size_t comma = std::min(options.victims.find(',', at), options.victims.size());
+            const std::string digits = options.victims.substr(at, comma - at);
+            if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos)
+                return std::nullopt;
+            victims.push_back(static_cast<std::uint32_t>(std::stoul(digits)));
+            if (victims.back() >= options.ranks) return std::nullopt;
+            at = comma + 1;
+        }
+    }
+    return victims;
+}
+
+void print(const Options& options, const AgreementSetup& setup, const simulation::AgreementTimings& timings) {
+    const double degree = std::max(2.0, static_cast<double>(setup.plan.tree.max_degree()));
+    const double failures = static_cast<double>(setup.deaths.size());
+    const double logarithm = std::log(static_cast<double>(options.ranks)) / std::log(degree);
+    // O(log n + f d), with the constants to which the tests hold it.
+    const double walks = 2 * logarithm + (failures > 0 ? failures * degree + 2 : 0);
+    const double told = failures > 0 ? options.at + options.notice_after : 0;
+    const double hop = options.model.latency + 2.0 * options.model.overhead +
+                       (degree - 1) * std::max(options.model.interval(), options.model.overhead);
+    const double bound = walks * hop + told;
+    fmt::print("{} ranks, tree {}, {}, L={} o={} g={}: 2 log_{:.0f}(n){} = {:.1f} walks, bound {:.0f} steps\n",
+               options.ranks, to_string(setup.plan.tree.spec()), options.algorithm, options.model.latency,
+               options.model.overhead, options.model.interval(), degree,
+               failures > 0 ? fmt::format(" + {:.0f}*{:.0f} + 2", failures, degree) : "", walks, bound);
+    fmt::print("{:>10} {:>10} {:>10} {:>9}\n", "agreement", "latency", "of bound", "decided");
+    for (std::size_t i = 0; i < timings.agreements.size(); ++i) {
+        const AgreementTiming& timing = timings.agreements[i];
+        fmt::print("{:>10} {:>10} {:>10.2f} {:>9}{}\n", i, timing.latency, bound > 0 ? timing.latency / bound : 0.0,
+                   timing.decided, timing.agreed ? "" : "  NOT AGREED");
+    }
+    fmt::print(
+        "messages {}, of these result requests {}, bytes of bodies {}, most sent by one rank {}, longest chain {}\n",
+        timings.messages, timings.requests, timings.bytes, timings.most_sent, timings.longest_chain);
+}
+
+}  // namespace
+
+int run_agree(int argc, char** argv) {
+    Options options;
+    CLI::App app(kDescription, "coppice-sim agree");
+    app.footer(kFooter);
+    add_options(app, options);
+    if (const auto code = parse(app, argc, argv)) return *code;
+    if (options.failures >= options.ranks) return refuse("--failures: at least one rank has to survive");
+    const auto algorithm = options.algorithm == "era"         ? AgreementAlgorithm::era
+                           : options.algorithm == "two-phase" ? AgreementAlgorithm::two_phase
+                                                              : AgreementAlgorithm::three_phase;
+    if (const auto reason = reason_against_size(options.ranks * simulation::bytes_for_each_rank(algorithm), 1)) {
+        return refuse(*reason);
+    }
+    const auto spec = protocol::parse_agreement_tree(options.tree);
+    if (!spec) return refuse(spec.error());
+    std::optional<topology::Sites> hosts;
+    if (spec->within) {
+        std::vector<std::uint64_t> host_of(options.ranks);
+        for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
+            host_of[rank] = rank / options.ranks_per_host;
+        hosts = topology::Sites::by_host(host_of);
+    }
+    auto tree = AgreementTree::make(*spec, options.ranks, hosts ? &*hosts : nullptr, {});
+    if (!tree) return refuse(tree.error());
+    const auto victims = draw_victims(options, *tree);
+    if (!victims) return refuse("--victims: root, children, leaves, random, host, or ranks of the group");
+    AgreementSetup setup{AgreementPlan{std::move(*tree), hosts ? &*hosts : nullptr}};
+    setup.plan.window = 1;
+    setup.plan.max_value = 8;
+    setup.plan.rebalance = options.rebalance == "never"    ? Rebalance::never
+                           : options.rebalance == "always" ? Rebalance::always
+                                                           : Rebalance::when_degenerated;
+    setup.algorithm = algorithm;
+    setup.model = options.model;
+    setup.agreements = options.agreements;
+    setup.notice_after = options.notice_after;
+    for (const std::uint32_t victim : *victims) {
+        if (options.known) {
+            setup.known.insert(victim);
+        } else {
+            setup.deaths.push_back({victim, options.at});
+        }
+    }
+    const simulation::AgreementTimings timings = run_agreements(setup);
+    print(options, setup, timings);
+    return std::ranges::all_of(timings.agreements, [](const AgreementTiming& timing) { return timing.agreed; })
+               ? kFine
+               : kFailed;
+}
+
+}  // namespace coppice::sim

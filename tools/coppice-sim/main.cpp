@@ -1,0 +1,100 @@
+// coppice-sim: the protocols on a LogP clock, without a wire.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "subcommand.hpp"
+
+namespace coppice::sim {
+namespace {
+
+constexpr std::array kSubcommands{
+    Subcommand{"broadcast", "run broadcasts under faults and print what they cost", run_broadcast},
+    Subcommand{"advise", "which tree, correction and distance to use on a machine", run_advise},
+    Subcommand{"models", "the papers' model and one-sided ring messages in one plot", run_models},
+    Subcommand{"reproduce", "the papers' figures and tables, and whether what they say holds", run_reproduce},
+    Subcommand{"timeline", "draw one broadcast as a picture", run_timeline},
+    Subcommand{"fuzz broadcast", "random broadcasts, until a promise is broken", run_fuzz_broadcast},
+    Subcommand{"agree", "run agreements under faults and print what they cost", run_agree},
+    Subcommand{"explore broadcast", "every schedule of one broadcast in a small group", run_explore_broadcast},
+    Subcommand{"explore agreement", "every schedule of agreements in a small group", run_explore_agreement},
+    Subcommand{"fuzz agreement", "random schedules of agreements, until a promise is broken", run_fuzz_agreement},
+};
+
+void print_usage(std::FILE* out) {
+    fmt::print(out,
+               "Runs Coppice's protocols on a LogP clock: what they cost, and what they survive.\n\n"
+               "  coppice-sim SUBCOMMAND [options]\n\nSubcommands:\n");
+    for (const Subcommand& subcommand : kSubcommands)
+        fmt::print(out, "  {:<18} {}\n", subcommand.words, subcommand.summary);
+    fmt::print(out,
+               "\nEach has its own --help. Exit codes: 0 fine, 1 a promise was broken, 2 bad options.\n\n"
+               "Examples:\n"
+               "  coppice-sim broadcast --ranks 65536 --tree lame:2 --correction checked:synchronized --faults 1% "
+               "--runs 100\n"
+               "  coppice-sim broadcast --ranks 48 --tree kary:4 --correction optimized-paper:4 --failed 3,8,9,10\n"
+               "  coppice-sim advise --ranks 4096 --mtbf 18304 --job-hours 12 --reliability 0.999999\n"
+               "  coppice-sim fuzz broadcast --seeds 10000\n"
+               "  coppice-sim explore agreement --ranks 4 --crashes 2\n"
+               "  coppice-sim fuzz agreement --seeds 100000 --ranks 3..64\n");
+}
+
+int dispatch(int argc, char** argv) {
+    const std::string_view first = argc > 1 ? argv[1] : "";
+    if (first == "--help" || first == "-h") {
+        print_usage(stdout);
+        return kFine;
+    }
+    if (first == "--version") {
+        fmt::print("coppice-sim {}\n", COPPICE_PROJECT_VERSION);
+        return kFine;
+    }
+    std::string known;
+    for (const Subcommand& subcommand : kSubcommands) {
+        known += known.empty() ? "" : ", ";
+        known += subcommand.words;
+        const std::string_view words = subcommand.words;
+        const std::size_t blank = words.find(' ');
+        if (first != words.substr(0, blank)) continue;
+        if (blank == std::string_view::npos) return subcommand.run(argc - 1, argv + 1);
+        if (argc > 2 && words.substr(blank + 1) == argv[2]) return subcommand.run(argc - 2, argv + 2);
+    }
+    if (argc < 2) return refuse("which subcommand? Known are: " + known);
+    std::string given(first);
+    if (argc > 2 && argv[2][0] != '-') given.append(" ").append(argv[2]);
+    return refuse("\"" + given + "\" is no subcommand; known are: " + known);
+}
+
+}  // namespace
+
+std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+    app.get_formatter()->column_width(34);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        fmt::print("{}", app.help());
+        return kFine;
+    } catch (const CLI::ParseError& error) {
+        return refuse(error.what());
+    }
+    return std::nullopt;
+}
+
+int refuse(const std::string& sentence) {
+    fmt::print(stderr, "coppice-sim: {}\ncoppice-sim: see coppice-sim --help\n", sentence);
+    return kBadOptions;
+}
+
+}  // namespace coppice::sim
+
+int main(int argc, char** argv) {
+    try {
+        return coppice::sim::dispatch(argc, argv);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "coppice-sim: {}\n", error.what());
+        return coppice::sim::kFailed;
+    }
+}

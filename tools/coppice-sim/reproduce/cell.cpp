@@ -1,0 +1,172 @@
+#include "reproduce/cell.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <iterator>
+#include <stdexcept>
+
+#include "simulation/broadcast_simulation.hpp"
+#include "simulation/buntinas_simulation.hpp"
+#include "simulation/gossip_simulation.hpp"
+#include "simulation/tree_reach.hpp"
+
+namespace coppice::sim {
+namespace {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+    using Cases::operator()...;
+};
+
+// The tables of experiments are the program's own: what they name exists.
+template <class T>
+T known(tl::expected<T, std::string> value) {
+    if (!value) throw std::logic_error(value.error());
+    return std::move(*value);
+}
+
+simulation::BroadcastSetup setup_of(const Cell& cell, const TreeProtocol& protocol) {
+    simulation::BroadcastSetup setup;
+    setup.processes = cell.ranks;
+    setup.tree = known(topology::parse_tree(protocol.tree));
+    setup.correction = known(protocol::parse_correction(protocol.correction));
+    setup.model = cell.model;
+    return setup;
+}
+
+simulation::GossipSetup setup_of(const Cell& cell, const GossipProtocol& protocol) {
+    simulation::GossipSetup setup;
+    setup.processes = cell.ranks;
+    setup.spec = protocol.spec;
+    setup.model = cell.model;
+    return setup;
+}
+
+simulation::BinomialGraphSetup setup_of(const Cell& cell, const BinomialGraphProtocol& /*protocol*/) {
+    simulation::BinomialGraphSetup setup;
+    setup.processes = cell.ranks;
+    setup.model = cell.model;
+    return setup;
+}
+
+simulation::BuntinasSetup setup_of(const Cell& cell, const BuntinasProtocol& /*protocol*/) {
+    return {cell.ranks, cell.model, {}};
+}
+
+simulation::FaultPlan faults_of(const Cell& cell) {
+    simulation::FaultPlan faults;
+    faults.dead_count = cell.dead_count;
+    for (const std::uint32_t rank : cell.dead)
+        faults.dead.push_back(Position{rank});
+    faults.dying_count = cell.dying_count;
+    faults.dying_until = cell.dying_until;
+    if (const auto* buntinas = std::get_if<BuntinasProtocol>(&cell.protocol))
+        faults.notice_after = buntinas->notice_after;
+    return faults;
+}
+
+std::unique_ptr<simulation::Simulator> make(const Cell& cell) {
+    return std::visit(Overloaded{[](const TreeGaps&) -> std::unique_ptr<simulation::Simulator> {
+                                     throw std::logic_error("gaps need no simulator");
+                                 },
+                                 [&](const auto& protocol) { return known(make_simulator(setup_of(cell, protocol))); }},
+                      cell.protocol);
+}
+
+Figures gaps_of(const Cell& cell, const TreeGaps& protocol) {
+    const auto tree = known(topology::Tree::make(known(topology::parse_tree(protocol.tree)), cell.ranks));
+    const simulation::FaultPlan plan = faults_of(cell);
+    simulation::TreeReach reach(tree);
+    Figures figures;
+    figures.runs = cell.runs;
+    for (std::uint64_t run = 0; run < cell.runs; ++run)
+        figures.of(Metric::gap).add(reach.gaps(plan.draw(cell.ranks, cell.first_seed + run).dead).largest);
+    return figures;
+}
+
+std::string listed(const std::vector<std::uint32_t>& ranks) {
+    std::string list;
+    for (const std::uint32_t rank : ranks)
+        fmt::format_to(std::back_inserter(list), "{}{}", list.empty() ? "" : ",", rank);
+    return list;
+}
+
+double cpu_seconds() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+std::string Cell::key() const {
+    const std::string name = std::visit(
+        Overloaded{[](const TreeProtocol& tree) { return fmt::format("tree {} {}", tree.tree, tree.correction); },
+                   [](const TreeGaps& tree) { return "gaps of tree " + tree.tree; },
+                   [](const GossipProtocol& gossip) { return "gossip " + to_string(gossip.spec); },
+                   [](const BinomialGraphProtocol&) { return std::string("binomial graph"); },
+                   [](const BuntinasProtocol& buntinas) {
+                       return fmt::format("Buntinas, notices after {}", buntinas.notice_after);
+                   }},
+        protocol);
+    return fmt::format("{}, P={} L={} o={}, dead {}{}{}", name, ranks, model.latency, model.overhead, dead_count,
+                       dead.empty() ? "" : " and " + listed(dead),
+                       dying_count == 0 ? "" : fmt::format(", dying {} until {}", dying_count, dying_until));
+}
+
+std::string Cell::command() const {
+    const auto* tree = std::get_if<TreeProtocol>(&protocol);
+    if (tree == nullptr) return {};
+    std::string line = fmt::format("coppice-sim broadcast --ranks {} --tree {} --correction {} -L {} -o {}", ranks,
+                                   tree->tree, tree->correction, model.latency, model.overhead);
+    if (dead_count != 0) line += fmt::format(" --failed-count {}", dead_count);
+    if (!dead.empty()) line += " --failed " + listed(dead);
+    return line + fmt::format(" --seed {} --runs {}", first_seed, runs);
+}
+
+bool Cell::is_deterministic() const {
+    return dead_count + dying_count == 0 && !std::holds_alternative<GossipProtocol>(protocol);
+}
+
+std::uint64_t bytes_needed(const Cell& cell) {
+    return std::visit(
+        Overloaded{[&](const TreeGaps&) { return std::uint64_t{cell.ranks} / 2; },
+                   [&](const auto& protocol) { return simulation::bytes_needed(setup_of(cell, protocol)); }},
+        cell.protocol);
+}
+
+tl::expected<Figures, std::string> run(const Cell& cell, unsigned threads) {
+    const double before = cpu_seconds();
+    if (const auto* gaps = std::get_if<TreeGaps>(&cell.protocol)) {
+        Figures figures = gaps_of(cell, *gaps);
+        figures.cpu_seconds = cpu_seconds() - before;
+        return figures;
+    }
+    simulation::Batch batch{.first_seed = cell.first_seed, .runs = cell.runs, .faults = faults_of(cell)};
+    batch.threads = static_cast<unsigned>(std::min<std::uint64_t>(threads, cell.runs));
+    std::unique_ptr<simulation::Simulator> first = make(cell);
+    const auto correction_start = first->correction_start();
+    Figures figures;
+    std::string violation;
+    simulation::run_batch(
+        batch, [&] { return first ? std::move(first) : make(cell); },
+        [&](std::uint64_t seed, const simulation::Faults& /*faults*/, auto&& result) {
+            if (!result) {
+                violation = fmt::format("{}\n{}", cell.key(), to_string(result.error(), 200));
+                if (const std::string again = cell.command(); !again.empty())
+                    violation += fmt::format("Again: {} (with --seed {} --runs 1)\n", again, seed);
+                return false;
+            }
+            figures.add(*result, correction_start);
+            return true;
+        });
+    if (!violation.empty()) return tl::unexpected(violation);
+    figures.cpu_seconds = cpu_seconds() - before;
+    return figures;
+}
+
+}  // namespace coppice::sim

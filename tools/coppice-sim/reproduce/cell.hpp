@@ -1,0 +1,60 @@
+// One point of a figure: a protocol at so many ranks, with so many dead, broadcast so many times.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <variant>
+#include <vector>
+
+#include "protocol/gossip.hpp"
+#include "reproduce/figures.hpp"
+#include "simulation/batch.hpp"
+#include "simulation/model.hpp"
+
+namespace coppice::sim {
+
+struct TreeProtocol {
+    std::string tree;        // as parse_tree() reads it
+    std::string correction;  // as parse_correction() reads it
+};
+// The dissemination down a tree, without a clock: only the gaps that it leaves (simulation/tree_reach.hpp).
+struct TreeGaps {
+    std::string tree;
+};
+struct GossipProtocol {
+    protocol::GossipSpec spec;  // limit and corrections given
+};
+struct BinomialGraphProtocol {};
+struct BuntinasProtocol {
+    // Failures are noticed so many steps after they happened (FaultPlan::notice_after).
+    simulation::Step notice_after = 0;
+};
+using Protocol = std::variant<TreeProtocol, TreeGaps, GossipProtocol, BinomialGraphProtocol, BuntinasProtocol>;
+
+struct Cell {
+    Protocol protocol;
+    std::uint32_t ranks = 2;
+    simulation::LogP model{};
+    std::uint32_t dead_count = 0;       // drawn anew for each broadcast
+    std::vector<std::uint32_t> dead{};  // always these
+    std::uint32_t dying_count = 0;      // drawn anew, as are their times from the start on up to `dying_until`
+    simulation::Step dying_until = 0;
+    std::uint64_t first_seed = 1;  // run i has the seed first_seed + i
+    std::uint64_t runs = 1;
+
+    // Everything but seeds and runs, in words: the same text, the same broadcasts.
+    std::string key() const;
+    // A command that runs these broadcasts, where coppice-sim has one.
+    std::string command() const;
+    // Every run is like every other: one will do.
+    bool is_deterministic() const;
+};
+
+// Bytes of one simulator.
+std::uint64_t bytes_needed(const Cell& cell);
+
+// Runs them all. Every run is checked; what a violation has to say otherwise.
+tl::expected<Figures, std::string> run(const Cell& cell, unsigned threads);
+
+}  // namespace coppice::sim

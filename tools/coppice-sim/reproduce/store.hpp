@@ -1,0 +1,47 @@
+// What has been run already, in DIR/runs.jsonl: a line for each finished part, added when it is finished. Whoever is killed
+// in the middle of a line loses that part only: the torn line is cut off when work goes on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+#include <tuple>
+
+#include "reproduce/cell.hpp"
+
+namespace coppice::sim {
+
+class Store {
+  public:
+    // Makes the directory where it is missing and reads what is there. An error in words when it can't be written, when
+    // another process is at work in it, when it was made by another version, or when a line is damaged.
+    static tl::expected<std::unique_ptr<Store>, std::string> open(const std::filesystem::path& directory);
+    ~Store();
+    Store(const Store&) = delete;
+    Store& operator=(const Store&) = delete;
+
+    // The figures of a part, whose seeds and runs are the cell's. Null if it was not run yet.
+    const Figures* find(const Cell& part) const;
+    // Adds it, also on the disk. A sentence if that failed.
+    std::optional<std::string> add(const Cell& part, Figures figures);
+
+    std::size_t size() const { return parts_.size(); }
+
+  private:
+    using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
+
+    Store(std::filesystem::path path, int file) : path_(std::move(path)), file_(file) {}
+    static Key key(const Cell& part) { return {part.key(), part.first_seed, part.runs}; }
+    std::optional<std::string> load();
+    std::optional<std::string> read_line(const std::string& line, std::size_t number);
+    std::optional<std::string> append(const std::string& line);
+
+    std::filesystem::path path_;
+    int file_;
+    std::map<Key, Figures> parts_;
+};
+
+}  // namespace coppice::sim

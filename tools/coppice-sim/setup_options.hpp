@@ -1,0 +1,74 @@
+// The options that say what is broadcast how, and who fails: shared by the subcommands that run broadcasts.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "protocol/gossip.hpp"
+#include "simulation/batch.hpp"
+#include "simulation/faults.hpp"
+#include "simulation/simulator.hpp"
+
+namespace coppice::sim {
+
+// What the options came to.
+struct Experiment {
+    std::string title;  // "lame:2 checked:synchronized"
+    std::uint32_t ranks = 0;
+    simulation::LogP model{};
+    simulation::FaultPlan faults{};
+    std::uint64_t bytes = 0;  // of one simulator
+    simulation::MakeSimulator make{};
+};
+
+class SetupOptions {
+  public:
+    void add_to(CLI::App& app);
+    void add_faults_to(CLI::App& app);
+
+    // A sentence if they make no sense.
+    tl::expected<Experiment, std::string> experiment() const;
+
+    // The options that bring about the same faults and machines, without seed and number of runs.
+    std::string command_line() const;
+
+  private:
+    tl::expected<simulation::FaultPlan, std::string> faults() const;
+    simulation::LogP model() const;
+    tl::expected<Experiment, std::string> tree_experiment() const;
+    tl::expected<Experiment, std::string> gossip_experiment(std::uint32_t active) const;
+    tl::expected<Experiment, std::string> engine_gossip_experiment(const protocol::GossipSpec& spec) const;
+    tl::expected<Experiment, std::string> binomial_graph_experiment() const;
+    tl::expected<Experiment, std::string> buntinas_experiment() const;
+
+    std::uint32_t ranks_ = 64;
+    std::string algorithm_ = "tree";
+    std::uint32_t gossip_time_ = 0;
+    std::uint32_t hop_ = 0;
+    double reliability_ = 0.999999;
+    bool as_engine_ = false;
+    std::string tree_ = "binomial";
+    std::string correction_ = "opportunistic:1";
+    std::uint32_t latency_ = 2;
+    std::uint32_t overhead_ = 1;
+    std::uint32_t gap_ = 0;
+    bool one_port_ = false;
+    bool one_sided_ = false;
+    bool no_check_ = false;
+    std::uint32_t correction_start_ = 0;
+
+    std::vector<std::uint32_t> failed_;
+    std::uint32_t failed_count_ = 0;
+    std::string rate_;
+    std::vector<std::string> dying_;
+    std::uint32_t dying_count_ = 0;
+    std::uint32_t dying_until_ = 64;
+    std::string notice_after_;
+    const CLI::App* app_ = nullptr;
+};
+
+}  // namespace coppice::sim
