@@ -1,6 +1,6 @@
 // Golden conversations: what the machines of a small group say to each other, as text that a reviewer can read.
 //
-// A file begins with a line "scenario key=value …":
+// A scenario's keys (support/golden.hpp):
 //   tree, processes, correction
 //   dead=3,5        dead from the start; nobody knows
 //   known=3,5       dead from the start; everybody knows
@@ -10,44 +10,27 @@
 // What follows is the conversation. Time goes in rounds: each live member sends one message, in the order of positions, then
 // all of them arrive, in that order. When nobody has anything to send, time passes until somebody has; when nobody waits, either,
 // the deaths so far are noticed by all.
-//
-// COPPICE_REWRITE_GOLDEN=1 writes the files anew.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <array>
 #include <map>
 #include <sstream>
 
 #include "explore_broadcast.hpp"
 #include "explore_failure_proof.hpp"
+#include "support/golden.hpp"
+#include "support/text.hpp"
 #include "world.hpp"
 
 namespace coppice::protocol::testing {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char separator) {
-    std::vector<std::string> parts;
-    std::stringstream stream(text);
-    for (std::string part; std::getline(stream, part, separator);)
-        parts.push_back(part);
-    return parts;
-}
-
-std::uint32_t number(const std::string& text) {
-    return static_cast<std::uint32_t>(std::stoul(text));
-}
+using coppice::testing::number;
+using coppice::testing::split;
 
 class Conversation {
   public:
-    explicit Conversation(const std::string& scenario) {
-        for (const std::string& word : split(scenario, ' ')) {
-            const std::size_t equals = word.find('=');
-            if (equals != std::string::npos) settings_[word.substr(0, equals)] = word.substr(equals + 1);
-        }
-    }
+    explicit Conversation(const std::string& scenario) : settings_(coppice::testing::settings_of(scenario)) {}
 
     std::string hold() {
         BroadcastPlan plan{
@@ -144,29 +127,17 @@ class Conversation {
     std::uint64_t time_ = 0;
 };
 
-TEST(Golden, ConversationsAreAsWritten) {
-    std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(PROTOCOL_TEST_SOURCES "/golden")) {
-        if (entry.path().extension() == ".txt") files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-    ASSERT_GE(files.size(), 15U);
-    for (const auto& path : files) {
-        SCOPED_TRACE(path.filename().string());
-        std::ifstream file(path);
-        std::string scenario;
-        std::getline(file, scenario);
-        ASSERT_TRUE(scenario.starts_with("scenario "));
-        std::stringstream expected;
-        expected << file.rdbuf();
-        const std::string conversation = Conversation(scenario).hold();
-        if (std::getenv("COPPICE_REWRITE_GOLDEN") != nullptr) {
-            std::ofstream(path) << scenario << "\n" << conversation;
-            continue;
-        }
-        EXPECT_EQ(conversation, expected.str());
-    }
+constexpr const char* kFolder = PROTOCOL_TEST_SOURCES "/golden";
+
+class Golden : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, ConversationIsAsWritten) {
+    coppice::testing::expect_golden(kFolder, GetParam(),
+                                    [](const std::string& scenario) { return Conversation(scenario).hold(); });
 }
+
+INSTANTIATE_TEST_SUITE_P(All, Golden, ::testing::ValuesIn(coppice::testing::golden_files(kFolder)),
+                         [](const auto& name) { return name.param; });
 
 }  // namespace
 }  // namespace coppice::protocol::testing

@@ -1,8 +1,8 @@
 // Gossip by rounds as the dissemination of a Broadcast: what is promised with a tree is promised with gossip.
 #include <gtest/gtest.h>
 
+#include "promises.hpp"
 #include "protocol/gossip_broadcast.hpp"
-#include "world.hpp"
 
 namespace coppice::protocol::testing {
 namespace {
@@ -23,12 +23,6 @@ BroadcastPlan plan_of(std::string_view correction, std::uint32_t processes, std:
             Nanoseconds{5}, GossipRounds{rounds, hop}};
 }
 
-struct Drawn {
-    BroadcastPlan plan;
-    std::uint32_t root_member;
-    std::string name;
-};
-
 Drawn draw(std::mt19937& random, std::uint32_t largest) {
     const std::uint32_t processes = 2 + static_cast<std::uint32_t>(random() % (largest - 1));
     const char* correction = kCorrections[random() % kCorrections.size()];
@@ -36,12 +30,6 @@ Drawn draw(std::mt19937& random, std::uint32_t largest) {
     return {plan_of(correction, processes, rounds, static_cast<std::uint32_t>(random() % 3)),
             static_cast<std::uint32_t>(random() % processes),
             std::to_string(rounds) + " rounds, " + correction + " P=" + std::to_string(processes)};
-}
-
-void maybe_crash(World& world, std::mt19937& random, std::uint32_t one_in, bool root_may_die) {
-    if (random() % one_in != 0) return;
-    const auto position = static_cast<std::uint32_t>(random() % world.processes());
-    if (position != 0 || root_may_die) world.crash(position);
 }
 
 // ---------------------------------------------------------------------------------------------------------- one member ---
@@ -119,71 +107,15 @@ TEST(GossipDissemination, RefusesWhatBelongsToATreeAndATreeWhatBelongsToGossip) 
 // ------------------------------------------------------------------------------------------------------------ any order ---
 
 TEST(GossipLiveRoot, EveryLiveMemberIsReachedWhoeverElseDiesAndWhenever) {
-    for (std::uint32_t seed = 1; seed <= 6000; ++seed) {
-        std::mt19937 random(seed);
-        const Drawn drawn = draw(random, 20);
-        SCOPED_TRACE(drawn.name + ", seed " + std::to_string(seed));
-        World world(drawn.plan, drawn.root_member, seed);
-        const std::uint32_t one_in = 1 + static_cast<std::uint32_t>(random() % 60);
-        do {
-            maybe_crash(world, random, one_in, false);
-        } while (world.step(random, true));
-        ASSERT_EQ(world.violation(), "");
-        ASSERT_TRUE(world.all_live_colored());
-        ASSERT_TRUE(world.all_live_ended());
-    }
+    expect_every_live_member_is_reached_whoever_else_dies_and_whenever(draw);
 }
 
 TEST(GossipDeadRoot, AllLiveMembersAreColoredOrAllAreTold) {
-    std::uint32_t told = 0;
-    std::uint32_t colored = 0;
-    for (std::uint32_t seed = 1; seed <= 6000; ++seed) {
-        std::mt19937 random(seed);
-        const Drawn drawn = draw(random, 12);
-        SCOPED_TRACE(drawn.name + ", seed " + std::to_string(seed));
-        World world(drawn.plan, drawn.root_member, seed);
-        const std::uint32_t one_in = 1 + static_cast<std::uint32_t>(random() % 60);
-        const std::uint32_t root_lives_for = static_cast<std::uint32_t>(random() % 12);
-        std::uint32_t steps = 0;
-        std::uint32_t restarts = seed % 2 == 0 ? 4 : 0;
-        do {
-            if (steps++ == root_lives_for) world.crash(0);
-            maybe_crash(world, random, one_in, true);
-            const auto position = static_cast<std::uint32_t>(random() % world.processes());
-            if (restarts == 0 || random() % 10 != 0 || world.is_dead(position)) continue;
-            world.restart(position);
-            --restarts;
-        } while (world.step(random, true));
-        world.crash(0);
-        world.settle(random, true);
-        ASSERT_EQ(world.violation(), "");
-        ASSERT_TRUE(world.all_live_ended());
-        (world.all_live_colored() ? colored : told) += 1;
-    }
-    EXPECT_GT(told, 500U);
-    EXPECT_GT(colored, 500U);
+    expect_all_are_colored_or_all_are_told_when_the_root_dies(draw);
 }
 
 TEST(GossipRestart, WhatMayBeLostIsSentAgain) {
-    for (std::uint32_t seed = 1; seed <= 6000; ++seed) {
-        std::mt19937 random(seed);
-        const Drawn drawn = draw(random, 12);
-        SCOPED_TRACE(drawn.name + ", seed " + std::to_string(seed));
-        World world(drawn.plan, drawn.root_member, seed);
-        const bool others_die = random() % 2 == 0;
-        std::uint32_t restarts = 0;
-        do {
-            if (others_die) maybe_crash(world, random, 40, false);
-            const auto position = static_cast<std::uint32_t>(random() % world.processes());
-            if (random() % 10 != 0 || restarts == 5 || world.is_dead(position)) continue;
-            world.restart(position);
-            ++restarts;
-        } while (world.step(random, true));
-        world.settle(random, true);
-        ASSERT_EQ(world.violation(), "");
-        ASSERT_TRUE(world.all_live_colored());
-        ASSERT_TRUE(world.all_live_ended());
-    }
+    expect_what_may_be_lost_to_be_sent_again(draw);
 }
 
 // No detector, nobody dies on the way. Everybody colored takes part in opportunistic correction: what gossip left out

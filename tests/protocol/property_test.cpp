@@ -1,8 +1,8 @@
 // The promises under seeded random orders of messages, dead sets, times of death and of notice, and restarts of members.
 #include <gtest/gtest.h>
 
+#include "promises.hpp"
 #include "topology/ring.hpp"
-#include "world.hpp"
 
 namespace coppice::protocol::testing {
 namespace {
@@ -24,12 +24,6 @@ constexpr std::array<const char*, 15> kCorrections{"checked",
                                                    "opportunistic:1:one-directional",
                                                    "optimized:3:one-directional"};
 
-struct Drawn {
-    BroadcastPlan plan;
-    std::uint32_t root_member;
-    std::string name;
-};
-
 template <class Names>
 Drawn draw(std::mt19937& random, const Names& corrections, std::uint32_t largest) {
     const std::uint32_t processes = 2 + static_cast<std::uint32_t>(random() % (largest - 1));
@@ -41,82 +35,20 @@ Drawn draw(std::mt19937& random, const Names& corrections, std::uint32_t largest
         std::string(shape).append(" ").append(correction).append(" P=").append(std::to_string(processes))};
 }
 
-void maybe_crash(World& world, std::mt19937& random, std::uint32_t one_in, bool root_may_die) {
-    if (random() % one_in != 0) return;
-    const auto position = static_cast<std::uint32_t>(random() % world.processes());
-    if (position != 0 || root_may_die) world.crash(position);
+Drawn draw_corrected(std::mt19937& random, std::uint32_t largest) {
+    return draw(random, kCorrections, largest);
 }
 
 TEST(LiveRoot, EveryLiveMemberIsReachedWhoeverElseDiesAndWhenever) {
-    for (std::uint32_t seed = 1; seed <= 6000; ++seed) {
-        std::mt19937 random(seed);
-        const Drawn drawn = draw(random, kCorrections, 20);
-        SCOPED_TRACE(drawn.name + ", seed " + std::to_string(seed));
-        World world(drawn.plan, drawn.root_member);
-        const std::uint32_t one_in = 1 + static_cast<std::uint32_t>(random() % 60);
-        do {
-            maybe_crash(world, random, one_in, false);
-        } while (world.step(random, true));
-        world.settle(random, true);
-        ASSERT_EQ(world.violation(), "");
-        ASSERT_TRUE(world.all_live_colored());
-        ASSERT_TRUE(world.all_live_ended());
-    }
+    expect_every_live_member_is_reached_whoever_else_dies_and_whenever(draw_corrected);
 }
 
 TEST(DeadRoot, AllLiveMembersAreColoredOrAllAreTold) {
-    std::uint32_t told = 0;
-    std::uint32_t colored = 0;
-    for (std::uint32_t seed = 1; seed <= 6000; ++seed) {
-        std::mt19937 random(seed);
-        const Drawn drawn = draw(random, kCorrections, 12);
-        SCOPED_TRACE(drawn.name + ", seed " + std::to_string(seed));
-        World world(drawn.plan, drawn.root_member);
-        const std::uint32_t one_in = 1 + static_cast<std::uint32_t>(random() % 60);
-        const std::uint32_t root_lives_for = static_cast<std::uint32_t>(random() % 12);
-        std::uint32_t steps = 0;
-        std::uint32_t restarts = seed % 2 == 0 ? 4 : 0;
-        do {
-            if (steps++ == root_lives_for) world.crash(0);
-            maybe_crash(world, random, one_in, true);
-            const auto position = static_cast<std::uint32_t>(random() % world.processes());
-            if (restarts > 0 && random() % 10 == 0 && !world.is_dead(position)) {
-                world.restart(position);
-                --restarts;
-            }
-        } while (world.step(random, true));
-        world.crash(0);
-        world.settle(random, true);
-        ASSERT_EQ(world.violation(), "");
-        ASSERT_TRUE(world.all_live_ended());
-        (world.all_live_colored() ? colored : told) += 1;
-    }
-    EXPECT_GT(told, 500U);
-    EXPECT_GT(colored, 500U);
+    expect_all_are_colored_or_all_are_told_when_the_root_dies(draw_corrected);
 }
 
-// A host's acting process dies and another stands in, with the payload if it was there.
 TEST(Restart, WhatMayBeLostIsSentAgain) {
-    for (std::uint32_t seed = 1; seed <= 6000; ++seed) {
-        std::mt19937 random(seed);
-        const Drawn drawn = draw(random, kCorrections, 12);
-        SCOPED_TRACE(drawn.name + ", seed " + std::to_string(seed));
-        World world(drawn.plan, drawn.root_member);
-        const bool others_die = random() % 2 == 0;
-        std::uint32_t restarts = 0;
-        do {
-            if (others_die) maybe_crash(world, random, 40, false);
-            const auto position = static_cast<std::uint32_t>(random() % world.processes());
-            if (random() % 10 == 0 && restarts < 5 && !world.is_dead(position)) {
-                world.restart(position);
-                ++restarts;
-            }
-        } while (world.step(random, true));
-        world.settle(random, true);
-        ASSERT_EQ(world.violation(), "");
-        ASSERT_TRUE(world.all_live_colored());
-        ASSERT_TRUE(world.all_live_ended());
-    }
+    expect_what_may_be_lost_to_be_sent_again(draw_corrected);
 }
 
 // Without acknowledgement or correction nobody else sends: who depends on a dead member is told so.
@@ -152,7 +84,7 @@ TEST(Undetected, GapsWithinTheRangeAreCovered) {
     std::uint32_t checked = 0;
     for (std::uint32_t seed = 1; seed <= 6000; ++seed) {
         std::mt19937 random(seed);
-        const Drawn drawn = draw(random, kCorrections, 24);
+        const Drawn drawn = draw_corrected(random, 24);
         SCOPED_TRACE(drawn.name + ", seed " + std::to_string(seed));
         World world(drawn.plan, drawn.root_member);
         const std::uint32_t processes = world.processes();

@@ -7,24 +7,15 @@
 #include "line_broadcast.hpp"
 #include "simulation/checker.hpp"
 #include "simulation/simulation.hpp"
+#include "support/text.hpp"
 
 namespace coppice::simulation::testing {
 namespace {
 
+using coppice::testing::number;
+using coppice::testing::split;
 using protocol::CorrectionKind;
 using protocol::CorrectionSpec;
-
-std::vector<std::string> split(const std::string& text, char separator) {
-    std::vector<std::string> parts;
-    std::stringstream stream(text);
-    for (std::string part; std::getline(stream, part, separator);)
-        parts.push_back(part);
-    return parts;
-}
-
-std::uint32_t number(const std::string& text) {
-    return static_cast<std::uint32_t>(std::stoul(text));
-}
 
 // `both_sides` is how many corrections a member sends on both sides together.
 CorrectionSpec correction_of(const std::string& name, std::uint32_t both_sides) {

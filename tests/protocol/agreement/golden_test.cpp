@@ -1,5 +1,5 @@
 // Golden conversations: what the ranks of a small group say to each other over an agreement, as text that a reviewer
-// can read. A file begins with a line "scenario key=value …":
+// can read. A scenario's keys (support/golden.hpp):
 //   tree, ranks, agreements, window
 //   known=3,5      dead from the start; everybody knows
 //   crash=2@9,…    rank 2 dies after the 9th message of all
@@ -8,43 +8,27 @@
 // What follows is the conversation. Time goes in rounds: each live rank starts what it can and sends one message, in
 // the order of ranks, then all of them arrive, in that order. When nobody has anything to send, the deaths so far are
 // noticed by all.
-//
-// COPPICE_REWRITE_GOLDEN=1 writes the files anew.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
 #include "plans.hpp"
 #include "simulation/explore/agreement_group.hpp"
+#include "support/golden.hpp"
+#include "support/text.hpp"
 
 namespace coppice::protocol::testing {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char separator) {
-    std::vector<std::string> parts;
-    std::stringstream stream(text);
-    for (std::string part; std::getline(stream, part, separator);)
-        parts.push_back(part);
-    return parts;
-}
-
-std::uint32_t number(const std::string& text) {
-    return static_cast<std::uint32_t>(std::stoul(text));
-}
+using coppice::testing::number;
+using coppice::testing::split;
 
 class Conversation {
   public:
-    explicit Conversation(const std::string& scenario) {
-        for (const std::string& word : split(scenario, ' ')) {
-            const std::size_t equals = word.find('=');
-            if (equals != std::string::npos) settings_[word.substr(0, equals)] = word.substr(equals + 1);
-        }
+    explicit Conversation(const std::string& scenario) : settings_(coppice::testing::settings_of(scenario)) {
         const std::uint32_t ranks = number(settings_.at("ranks"));
         std::vector<std::uint64_t> host_of;
         for (std::uint32_t rank = 0; rank < ranks; ++rank)
@@ -155,32 +139,17 @@ class Conversation {
     std::ostringstream text_;
 };
 
-std::vector<std::string> golden_files() {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(AGREEMENT_TEST_SOURCES "/golden"))
-        names.push_back(entry.path().stem().string());
-    std::sort(names.begin(), names.end());
-    return names;
-}
+constexpr const char* kFolder = AGREEMENT_TEST_SOURCES "/golden";
 
 class Golden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, ConversationIsAsWritten) {
-    const std::string path = AGREEMENT_TEST_SOURCES "/golden/" + GetParam() + ".txt";
-    std::ifstream file(path);
-    std::string scenario;
-    ASSERT_TRUE(std::getline(file, scenario)) << path;
-    std::stringstream expected;
-    expected << file.rdbuf();
-    const std::string held = Conversation(scenario).hold();
-    if (std::getenv("COPPICE_REWRITE_GOLDEN") != nullptr) {
-        std::ofstream(path) << scenario << "\n" << held;
-        return;
-    }
-    EXPECT_EQ(held, expected.str()) << path;
+    coppice::testing::expect_golden(kFolder, GetParam(),
+                                    [](const std::string& scenario) { return Conversation(scenario).hold(); });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Golden, ::testing::ValuesIn(golden_files()), [](const auto& name) { return name.param; });
+INSTANTIATE_TEST_SUITE_P(All, Golden, ::testing::ValuesIn(coppice::testing::golden_files(kFolder)),
+                         [](const auto& name) { return name.param; });
 
 }  // namespace
 }  // namespace coppice::protocol::testing
