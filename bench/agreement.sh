@@ -20,27 +20,21 @@ set -euo pipefail
 # shellcheck source=bench/comparison.sh
 . "$(dirname "$0")/comparison.sh"
 operation=allreduce
-parts="" rounds="" json="" ranks="2 4 8 16" quick=0
+parts="" ranks="2 4 8 16"
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 while [ $# -gt 0 ]; do
-    case $1 in
-        --part)
-            value "$@"
-            case $2 in failure-free | post-failure | deaths | trees) ;; *) complain "--part $2: see --help" ;; esac
-            parts="$parts $2"; shift ;;
-        --quick) quick=1 ;;
-        --json) value "$@"; json=$2; shift ;;
-        --build) value "$@"; build=$2; shift ;;
-        --rounds) value "$@"; [[ $2 =~ ^[1-9][0-9]*$ ]] || complain "--rounds $2: a number is wanted"; rounds=$2; shift ;;
-        --ranks) value "$@"; [[ $2 =~ ^[0-9\ ]+$ ]] || complain "--ranks $2: numbers are wanted"; ranks=$2; shift ;;
-        -h | --help) usage; exit 0 ;;
-        *) complain "unknown option $1 (see --help)" ;;
-    esac
-    shift
+    if [ "$1" = --part ]; then
+        value "$@"
+        case $2 in failure-free | post-failure | deaths | trees) ;; *) complain "--part $2: see --help" ;; esac
+        parts="$parts $2" taken=2
+    else
+        common_option "$@"
+    fi
+    shift "$taken"
 done
-if [ $quick = 1 ]; then iterations=1000 rounds=${rounds:-3}; fi
-rounds=${rounds:-9} parts=${parts:-failure-free post-failure deaths trees}
+settle_options
+parts=${parts:-failure-free post-failure deaths trees}
 prepare "$build/tools/coppice-run"
 
 # coppice CANDIDATE RANKS HOSTS OPTIONS…

@@ -16,25 +16,18 @@ set -euo pipefail
 
 # shellcheck source=bench/comparison.sh
 . "$(dirname "$0")/comparison.sh"
-mode=shm rounds="" json="" ranks="" quick=0
+mode=shm
 
 usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
     case $1 in
-        --transport) value "$@"; [ "$2" = ucx ] || complain "--transport $2: only ucx is known"; mode=ucx; shift ;;
-        --dead) mode=dead ;;
-        --quick) quick=1 ;;
-        --json) value "$@"; json=$2; shift ;;
-        --build) value "$@"; build=$2; shift ;;
-        --rounds) value "$@"; [[ $2 =~ ^[1-9][0-9]*$ ]] || complain "--rounds $2: a number is wanted"; rounds=$2; shift ;;
-        --ranks) value "$@"; [[ $2 =~ ^[0-9\ ]+$ ]] || complain "--ranks $2: numbers are wanted"; ranks=$2; shift ;;
-        -h | --help) usage; exit 0 ;;
-        *) complain "unknown option $1 (see --help)" ;;
+        --transport) value "$@"; [ "$2" = ucx ] || complain "--transport $2: only ucx is known"; mode=ucx taken=2 ;;
+        --dead) mode=dead taken=1 ;;
+        *) common_option "$@" ;;
     esac
-    shift
+    shift "$taken"
 done
-if [ $quick = 1 ]; then iterations=1000 rounds=${rounds:-3}; fi
-rounds=${rounds:-9}
+settle_options
 
 floor=$build/bench/floor
 prepare "$floor"

@@ -5,9 +5,30 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$here/../build  # all three may be set to something else
 operation=bcast       # or allreduce
 iterations=4000
+rounds="" json="" ranks="" quick=0
 
 complain() { echo "$(basename "$0"): $*" >&2; exit 2; }
 value() { [ $# -ge 2 ] || complain "$1 needs a value"; }
+
+# common_option OPTION…: one that all comparisons have; `taken` is how many words it was.
+# shellcheck disable=SC2034 # for those who source this
+common_option() {
+    taken=2
+    case $1 in
+        --quick) quick=1 taken=1 ;;
+        --json) value "$@"; json=$2 ;;
+        --build) value "$@"; build=$2 ;;
+        --rounds) value "$@"; [[ $2 =~ ^[1-9][0-9]*$ ]] || complain "--rounds $2: a number is wanted"; rounds=$2 ;;
+        --ranks) value "$@"; [[ $2 =~ ^[0-9\ ]+$ ]] || complain "--ranks $2: numbers are wanted"; ranks=$2 ;;
+        -h | --help) usage; exit 0 ;;
+        *) complain "unknown option $1 (see --help)" ;;
+    esac
+}
+# What --quick leaves open.
+settle_options() {
+    if [ $quick = 1 ]; then iterations=1000 rounds=${rounds:-3}; fi
+    rounds=${rounds:-9}
+}
 
 # prepare PROGRAM…: these and the ones that all need are there; makes a place for figures, lines of candidate, ranks,
 # bytes, median.

@@ -104,12 +104,7 @@ void kill_at_every_message(const Layout& layout, const std::set<std::uint32_t>& 
         for (int message = 1; killed; ++message) {
             ASSERT_LT(message, 200) << "agreements among " << layout.ranks << " ranks do not take so many messages";
             JobOptions options = layout.job();
-            std::string faults;
-            for (const std::uint32_t victim : victims) {
-                if (!faults.empty()) faults += ',';
-                faults.append(moment).append(":").append(std::to_string(message));
-                faults.append("@").append(std::to_string(victim));
-            }
+            const std::string faults = faults_at(moment, message, {victims.begin(), victims.end()});
             options.environment["COPPICE_FAULTS"] = faults;
             Job job(
                 options,

@@ -119,8 +119,7 @@ void kill_at_every_message(const Layout& layout, std::uint32_t victim,
         for (int message = 1; killed; ++message) {
             ASSERT_LT(message, 200) << "a broadcast among " << layout.ranks << " ranks does not take so many messages";
             JobOptions options = layout.job();
-            const std::string fault =
-                std::string(moment) + ":" + std::to_string(message) + "@" + std::to_string(victim);
+            const std::string fault = faults_at(moment, message, {victim});
             options.environment["COPPICE_FAULTS"] = fault;
             Job job(
                 options,

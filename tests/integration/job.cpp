@@ -194,4 +194,14 @@ std::vector<Layout> ways_to_be_connected(std::uint32_t ranks_on_two_hosts) {
     };
 }
 
+std::string faults_at(const char* moment, int message, const std::vector<std::uint32_t>& victims) {
+    std::string faults;
+    for (const std::uint32_t victim : victims) {
+        if (!faults.empty()) faults += ',';
+        faults.append(moment).append(":").append(std::to_string(message));
+        faults.append("@").append(std::to_string(victim));
+    }
+    return faults;
+}
+
 }  // namespace coppice::testing

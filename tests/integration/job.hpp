@@ -115,4 +115,7 @@ class Job {
 unsigned char payload_byte(std::uint64_t number, std::uint32_t root, std::size_t offset);
 std::vector<unsigned char> payload_of(std::uint64_t number, std::uint32_t root, std::size_t bytes);
 
+// COPPICE_FAULTS for all of these ranks: `moment` is kill-before or kill-after, `message` counts from 1.
+std::string faults_at(const char* moment, int message, const std::vector<std::uint32_t>& victims);
+
 }  // namespace coppice::testing

@@ -162,12 +162,7 @@ void kill_at_every_message(const Layout& layout, std::uint32_t revoker, const st
         for (int message = 1; killed; ++message) {
             ASSERT_LT(message, 200) << "a revocation among " << layout.ranks << " ranks does not take so many messages";
             JobOptions options = layout.job();
-            std::string faults;
-            for (const std::uint32_t victim : victims) {
-                if (!faults.empty()) faults += ',';
-                faults.append(moment).append(":").append(std::to_string(message));
-                faults.append("@").append(std::to_string(victim));
-            }
+            const std::string faults = faults_at(moment, message, victims);
             options.environment["COPPICE_FAULTS"] = faults;
             Job job(options, [&](Member& member) {
                 COPPICE_CHECK(member.join() == COPPICE_OK);
