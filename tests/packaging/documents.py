@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Documents agree with what they speak of: links lead somewhere, coppice(7) knows every setting and its default and
-no other, and man pages format without a complaint (where groff is)."""
+"""Documents agree with what they speak of: links lead somewhere, tests that are named exist, coppice(7) knows every
+setting and its default and no other, and man pages format without a complaint (where groff is)."""
 import pathlib
 import re
 import shutil
@@ -15,6 +15,17 @@ def broken_links(source):
             path = target.split("#")[0]
             if path and not re.match(r"[a-z]+:", target) and not (page.parent / path).exists():
                 yield f"{page.relative_to(source)}: {target} leads nowhere"
+
+
+def missing_tests(source):
+    """docs/claims.md names a test for each claim of the papers: [`Suite.Name`](../tests/file)."""
+    named = re.findall(r"\[`(\w+)\.(\w+)`\]\(\.\./(\S+?)\)", (source / "docs/claims.md").read_text(encoding="utf-8"))
+    if not named:
+        yield "found no tests in docs/claims.md"
+    for suite, name, file in named:
+        path = source / file
+        if not path.exists() or not re.search(rf"\bTEST(_F|_P)?\(\s*{suite},\s*{name}\)", path.read_text(encoding="utf-8")):
+            yield f"docs/claims.md: {file} has no test {suite}.{name}"
 
 
 def settings_and_page(source):
@@ -44,7 +55,7 @@ def bad_pages(source):
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    found = [*broken_links(source), *settings_and_page(source), *bad_pages(source)]
+    found = [*broken_links(source), *missing_tests(source), *settings_and_page(source), *bad_pages(source)]
     print("\n".join(found) or "documents are in order")
     return 1 if found else 0
 

@@ -295,6 +295,44 @@ TEST(Notices, AllOrNoneHoweverManyDie) {
     EXPECT_GT(ends.none, 100U);
 }
 
+// "No colored node exits the operation before ensuring that either itself or at least one of f + 1 other nodes will distribute
+// the message": who is through has called everybody, or there are f + 1 others that gossip has reached, of
+// whom no more than f die.
+TEST(Observation1, WhoeverIsThroughLeavesFPlusOneOthersWhoCarryOnOrHasSentToAll) {
+    std::uint32_t without_sos = 0;
+    for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        const std::uint32_t failures = 1 + seed % 3;
+        FailureProofGossipPlan plan = plan_of("fcg:1:1:rounds", 6 + static_cast<std::uint32_t>(random() % 20));
+        plan.correction.failures = plan.gossip.spec.failures = failures;
+        plan.gossip.spec.limit = 1 + static_cast<std::uint32_t>(random() % 6);
+        AnyOrder<FailureProofGossip> world(plan.gossip.processes, [&](Position self, const FailedSet& failed) {
+            return FailureProofGossip(plan, self, 0, failed, self.value == 0, seed);
+        });
+        std::uint32_t may_die = failures;
+        std::vector<bool> through(world.processes(), false);
+        do {
+            std::uint32_t g_nodes = 0;
+            for (std::uint32_t position = 0; position < world.processes(); ++position)
+                g_nodes += world.machine(position).gossiped() ? 1U : 0U;
+            for (std::uint32_t position = 0; position < world.processes(); ++position) {
+                const FailureProofGossip& machine = world.machine(position);
+                if (world.is_dead(position) || through[position] || !machine.finished()) continue;
+                through[position] = true;
+                if (machine.is_sos()) continue;
+                ++without_sos;
+                ASSERT_GE(g_nodes - (machine.gossiped() ? 1U : 0U), failures + 1) << position;
+            }
+            const auto position = static_cast<std::uint32_t>(random() % world.processes());
+            if (may_die == 0 || random() % 60 != 0 || world.is_dead(position)) continue;
+            world.crash(position);
+            --may_die;
+        } while (world.step(random, false));
+    }
+    EXPECT_GT(without_sos, 10000U);
+}
+
 // A group of those that gossip reaches and others, none of which dies.
 class Peace {
   public:

@@ -1,5 +1,5 @@
-// What IPDPS'17 claims of corrected gossip and no other test here is named after: Claim 1, Lemma 4, and the example of
-// Figure 4, whose g-nodes are those of Figure 6: 0, 1, 3, 4 and 5.
+// What IPDPS'17 claims of corrected gossip and no other test here is named after: Claim 1, Lemma 4, Figure 8, and the example
+// of Figure 4, whose g-nodes are those of Figure 6: 0, 1, 3, 4 and 5.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -97,6 +97,55 @@ TEST(Figure4, TwoStepsReachEverybodyAndFiveEndTheCorrection) {
         EXPECT_LT(last[self], 8U);
     for (const std::uint32_t self : g_nodes)
         EXPECT_TRUE(members[self].finished()) << self;
+}
+
+// Figure 8: a g-node C between A, B, D and E, and what Equation 5 concludes of it for f = 1: when all begin to correct at once
+// nobody needs longer than 4 Ē O + L - 13 O, Ē the longest chain of five g-nodes.
+TEST(Figure8, NobodyNeedsLongerThanTheLongestChainOfFiveGNodesAllows) {
+    constexpr std::uint32_t kProcesses = 60;
+    std::uint64_t nearest = UINT64_MAX;
+    for (std::uint32_t seed = 1; seed <= 1000; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        const std::uint64_t overhead = 1 + random() % 3;
+        const std::uint64_t latency = overhead * (1 + random() % 4);
+        std::set<std::uint32_t> at{0};
+        for (const auto count = 8 + random() % 20; at.size() < count;)
+            at.insert(static_cast<std::uint32_t>(random() % kProcesses));
+        const std::vector<std::uint32_t> g_nodes(at.begin(), at.end());
+        std::uint32_t longest = 0;
+        for (std::size_t i = 0; i < g_nodes.size(); ++i) {
+            const std::uint32_t end = g_nodes[(i + 4) % g_nodes.size()];
+            longest = std::max(longest, (end + kProcesses - g_nodes[i]) % kProcesses + 1);
+        }
+        const FailureProofSettings settings{kProcesses, 1, Nanoseconds{1000000}, Nanoseconds{overhead}};
+        const FailedSet nobody;
+        std::vector<FailureProofCorrection> members;
+        for (std::uint32_t self = 0; self < kProcesses; ++self)
+            members.emplace_back(settings, Position{self}, 0, nobody);
+        for (const std::uint32_t self : g_nodes) {
+            members[self].join();
+            members[self].start();
+        }
+        const std::uint64_t bound = 4 * longest * overhead + latency - 13 * overhead;
+        std::map<std::uint64_t, std::vector<FailureProofMessage>> arriving;
+        std::uint64_t last = 0;  // when the last send is over
+        for (std::uint64_t now = 0; now <= 2 * bound; now += overhead) {
+            for (const FailureProofMessage& message : arriving[now])
+                ASSERT_TRUE(members[message.to.value].receive(message));
+            for (std::uint32_t self = 0; self < kProcesses; ++self) {
+                const auto message = members[self].next_send(Nanoseconds{now});
+                if (!message) continue;
+                arriving[now + 2 * overhead + latency].push_back(*message);
+                last = now + overhead;
+            }
+        }
+        for (const FailureProofCorrection& member : members)
+            ASSERT_TRUE(member.finished() && !member.is_sos());
+        ASSERT_LE(last, bound);
+        nearest = std::min(nearest, (bound - last) / overhead);
+    }
+    EXPECT_LE(nearest, 10U);  // it is no idle bound
 }
 
 // A group in which nobody ever calls for help, because time stands still: messages arrive in any order, up to f die.

@@ -112,7 +112,19 @@ Ran play(const Script& script, std::uint32_t processes, const LogP& model = {}, 
 
 using Events = std::vector<std::string>;
 
-// Figure 2: o at the sender, L on the wire, o at the receiver.
+// PPoPP'19, Figure 2: o at the sender, L on the wire, o at the receiver; a process may send while it receives; what is sent to a
+// failed one takes its sender as long, and is dropped.
+TEST(Figure2, ReceivingAndSendingOverlapAndMessagesToTheFailedAreDropped) {
+    // 2 has failed. 1 sends from 11 to 17, and receives what 0 sent at 7 from 12 to 15.
+    const Script script{{0, 2}, {0, 1}, {0, 1, Kind::note, 7}, {1, 2, Kind::note}, {1, 0, Kind::note}};
+    const Ran ran = play(script, 3, {.latency = 2, .overhead = 3}, {.dead = {Position{2}}});
+    EXPECT_EQ(ran.events, (Events{"       0  send     0 -> 2  tell", "       3  send     0 -> 1  tell",
+                                  "       7  send     0 -> 1  note", "       5  vanish   0 -> 2  tell",
+                                  "      11  receive  0 -> 1  tell", "      11  send     1 -> 2  note",
+                                  "      14  send     1 -> 0  note", "      15  receive  0 -> 1  note",
+                                  "      16  vanish   1 -> 2  note", "      22  receive  1 -> 0  note"}));
+}
+
 TEST(Clock, AMessageTakesEffectAfterTwoOverheadsAndTheLatency) {
     const Ran ran = play({{0, 1}, {0, 2}, {1, 2, Kind::note}}, 3, {.latency = 5, .overhead = 3});
     EXPECT_EQ(ran.events, (Events{"       0  send     0 -> 1  tell", "       3  send     0 -> 2  tell",

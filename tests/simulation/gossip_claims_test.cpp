@@ -1,8 +1,11 @@
-// What IPDPS'17 claims of corrected gossip as a whole: Figure 1 and Corollary 1.
+// What IPDPS'17 claims of corrected gossip as a whole: Figures 1 and 2, and Corollary 1.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <vector>
 
 #include "simulation/gossip_simulation.hpp"
 
@@ -37,6 +40,45 @@ TEST(Figure1, WhomGossipReachesAndTheLongestRunThatItLeavesAreThoseOfTheEquation
         const double foreseen = protocol::longest_gap(1024, expected, 0.01);
         EXPECT_NEAR(longest[395], foreseen, std::max(1.0, 0.15 * foreseen));
     }
+}
+
+// Figure 2: N = 10, L = O = 1, T = 2, C = 6 = KO + L + O with K = 4; the root is node 1. "An artificially-poor example in order to
+// demonstrate a case where OCG fails to reach all the nodes (in this case node 8)." The root gossips twice; each g-node sends
+// forward, backward, forward, backward, and nobody else sends.
+TEST(Figure2, OcgLeavesOutNode8WhomNoGNodeIsNearEnoughTo) {
+    const auto node_of = [](Position position) { return (position.value + 1) % 10; };
+    const auto simulator = make_simulator(setup_of("ocg:2:4", 10, 1, 0.01)).value();
+    const auto longer = make_simulator(setup_of("ocg:2:6", 10, 1, 0.01)).value();
+    std::uint32_t as_in_the_figure = 0;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        SCOPED_TRACE(seed);
+        std::set<std::uint32_t> g_nodes{1};
+        std::map<std::uint32_t, std::vector<std::uint32_t>> corrected;  // by node: to which, in order
+        for (const Event& event : simulator->conversation({}, seed, 1000)) {
+            const bool gossip = event.kind_name == "gossip";
+            if (event.what == Event::What::receive && gossip) g_nodes.insert(node_of(event.to));
+            if (event.what != Event::What::send) continue;
+            ASSERT_TRUE(gossip ? event.time < 2 && node_of(event.from) == 1 : event.time >= 4 && event.time < 8);
+            if (!gossip) corrected[node_of(event.from)].push_back(node_of(event.to));
+        }
+        std::set<std::uint32_t> missing{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+        ASSERT_EQ(corrected.size(), g_nodes.size());
+        for (const std::uint32_t i : g_nodes) {
+            ASSERT_EQ(corrected[i],
+                      (std::vector<std::uint32_t>{(i + 1) % 10, (i + 9) % 10, (i + 2) % 10, (i + 8) % 10}));
+            for (const std::uint32_t near : {i, i + 1, i + 2, i + 8, i + 9})
+                missing.erase(near % 10);
+        }
+        std::set<std::uint32_t> unreached;
+        const Outcome outcome = simulator->run({}, seed).value();
+        for (const Position position : outcome.unreached)
+            unreached.insert(node_of(position));
+        ASSERT_EQ(unreached, missing);
+        if (unreached != std::set<std::uint32_t>{8}) continue;
+        ++as_in_the_figure;
+        EXPECT_TRUE(longer->run({}, seed).value().unreached.empty());  // C = 8 would have done
+    }
+    EXPECT_GT(as_in_the_figure, 0U);
 }
 
 // "By selecting T and C accordingly, OCG can be adjusted to be weakly consistent or strongly consistent with high

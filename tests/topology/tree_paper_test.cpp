@@ -23,6 +23,32 @@ Edges edges(const Tree& of) {
     return all;
 }
 
+// "For the in-order tree, the resulting gap of unreachable nodes is large and inefficient for correction to cover, whereas an
+// interleaved tree creates smaller gaps": whoever fails, its whole subtree is one gap, and here no two of it are neighbours.
+TEST(TreePaper, figure_1a_a_failure_leaves_one_long_gap_in_order_and_gaps_of_one_interleaved) {
+    const auto longest_gap = [](const Tree& of, std::uint32_t failed) {
+        std::uint32_t longest = 0;
+        std::uint32_t gap = 0;
+        for (std::uint32_t p = 0; p < of.processes(); ++p) {
+            auto above = std::optional(Position{p});
+            while (above && above->value != failed)
+                above = of.parent(*above);
+            gap = above ? gap + 1 : 0;
+            longest = std::max(longest, gap);
+        }
+        return longest;
+    };
+    for (const std::uint32_t processes : {16U, 64U, 512U}) {
+        const Tree in_order = tree("binomial:inorder", processes);
+        const Tree interleaved = tree("binomial", processes);
+        for (std::uint32_t failed = 1; failed < processes; ++failed) {
+            // The subtree below a position of an in-order binomial tree is as large as its lowest bit.
+            EXPECT_EQ(longest_gap(in_order, failed), failed & (~failed + 1)) << failed;
+            EXPECT_EQ(longest_gap(interleaved, failed), 1U) << failed;
+        }
+    }
+}
+
 TEST(TreePaper, figure_3_left_is_the_binary_tree_in_order) {
     EXPECT_EQ(edges(tree("kary:2:inorder", 7)), (Edges{{1, 4}, {2, 3}, {}, {}, {5, 6}, {}, {}}));
 }
