@@ -175,6 +175,7 @@ typedef struct coppice_group_info {
     uint32_t window;      /* W */
     size_t max_payload;   /* bytes per broadcast */
     uint32_t connections; /* opened by this rank so far */
+    uint32_t epoch;       /* of its membership: 0, and one more with every coppice_group_shrink since */
     uint64_t garbage;     /* messages dropped because they made no sense */
     uint64_t refused;     /* messages dropped: their sender had failed, or their group or epoch was over */
 } coppice_group_info_t;

@@ -112,6 +112,7 @@ coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group
         all.connections = inner.connections();
         all.garbage = inner.garbage();
         all.refused = inner.refused();
+        all.epoch = inner.epoch().value;
         return api::given(api::give_answer(all, info, COPPICE_SIZE_THROUGH(coppice_group_info_t, refused),
                                            "coppice_group_query", "coppice_group_info_t"));
     });

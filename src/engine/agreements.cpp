@@ -42,11 +42,11 @@ bool publishes(const transport::Board* board, std::uint32_t ranks, std::uint32_t
 
 }  // namespace
 
-Agreements::Agreements(const Members& members, const Router& router, transport::Board* board, std::uint32_t token,
+Agreements::Agreements(const Members& members, const Router& router, transport::Board* board, const GroupId& group,
                        Shape shape)
     : members_(members),
       router_(router),
-      token_(token),
+      group_(group),
       shape_(shape),
       mask_(shape.window - 1),
       plan_(make_plan(members, shape.tree.value_or(best_tree(members, publishes(board, members.ranks(), shape.window))),
@@ -265,10 +265,11 @@ bool Agreements::send(Outgoing& message) {
     const Link link = router_.to(message.to);
     if (link && !members_.failed(message.to)) {
         const WireHeader header{
-            .token = token_,
+            .token = group_.token,
             .kind = static_cast<std::uint8_t>(shape_.first_kind + static_cast<std::uint8_t>(message.kind)),
             .sequence = message.sequence,
-            .length = static_cast<std::uint32_t>(message.body.size())};
+            .length = static_cast<std::uint32_t>(message.body.size()),
+            .epoch = group_.epoch.value};
         const Encoded bytes = encode(header);
         if (link.send(bytes, message.body, &message.in_flight) == transport::SendStatus::again) return false;
     }

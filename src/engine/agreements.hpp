@@ -52,7 +52,8 @@ class Agreements {
         std::optional<protocol::AgreementTreeSpec> tree = std::nullopt;
     };
     // `board`: where all ranks of the group publish, else null. References outlive this object.
-    Agreements(const Members& members, const Router& router, transport::Board* board, std::uint32_t token, Shape shape);
+    Agreements(const Members& members, const Router& router, transport::Board* board, const GroupId& group,
+               Shape shape);
     Agreements(const Agreements&) = delete;
     Agreements& operator=(const Agreements&) = delete;
 
@@ -121,7 +122,7 @@ class Agreements {
 
     const Members& members_;
     const Router& router_;
-    std::uint32_t token_;
+    GroupId group_;
     Shape shape_;
     std::uint64_t mask_;  // of the window, a power of two
     protocol::AgreementPlan plan_;

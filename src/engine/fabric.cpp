@@ -87,7 +87,7 @@ bool Fabric::stranger(Rank from, std::span<const std::byte> header, std::span<co
         const bool well_known = std::ranges::find(past_, seen.token) != past_.end();
         const bool farewell = seen.kind == static_cast<std::uint8_t>(WireKind::left);
         if (seen.version == kWireVersion && !farewell && replies_.size() < route_.size())
-            replies_.push_back({from, seen.token});
+            replies_.push_back({from, {seen.token, Epoch(seen.epoch)}});
         if (well_known) return false;
     }
     // Somebody has to count it as garbage.
@@ -104,7 +104,9 @@ void Fabric::send_replies() {
         transport::Transport* wire = to(reply.to);
         if (wire == nullptr) continue;
         std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
-        const Encoded bytes = encode({.token = reply.token, .kind = static_cast<std::uint8_t>(WireKind::left)});
+        const Encoded bytes = encode({.token = reply.group.token,
+                                      .kind = static_cast<std::uint8_t>(WireKind::left),
+                                      .epoch = reply.group.epoch.value});
         if (wire->send(reply.to, bytes, {}, &in_flight) == transport::SendStatus::again) replies_.push_back(reply);
     }
 }

@@ -82,7 +82,7 @@ class Fabric final : private transport::Receiver {
     };
     struct Reply {
         Rank to;
-        std::uint32_t token;
+        GroupId group;
     };
 
     bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,

@@ -121,17 +121,18 @@ class Formation {
         auto plan = settings_.plan_for(sites.count());
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
         Members members(self_, std::move(sites));
-        auto group = std::make_unique<Group>(Group::Parts{.context = &context_,
-                                                          .settings = settings_,
-                                                          .members = std::move(members),
-                                                          .router = Router(fabric_),
-                                                          .board = board_,
-                                                          .board_wrapper = std::move(board_wrapper_),
-                                                          .token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32)),
-                                                          .plan = std::move(*plan),
-                                                          .cores = available_cores(),
-                                                          .local_ranks = local_ranks_,
-                                                          .on_failure = std::move(on_failure)});
+        auto group =
+            std::make_unique<Group>(Group::Parts{.context = &context_,
+                                                 .settings = settings_,
+                                                 .members = std::move(members),
+                                                 .router = Router(fabric_),
+                                                 .board = board_,
+                                                 .board_wrapper = std::move(board_wrapper_),
+                                                 .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
+                                                 .plan = std::move(*plan),
+                                                 .cores = available_cores(),
+                                                 .local_ranks = local_ranks_,
+                                                 .on_failure = std::move(on_failure)});
         group->start_with_failed(dead_);
         return group;
     }

@@ -29,11 +29,11 @@ Group::Group(Parts parts)
       board_(parts.board),
       board_wrapper_(std::move(parts.board_wrapper)),
       plan_(std::move(parts.plan)),
-      token_(parts.token),
+      id_(parts.id),
       publishing_(board_ != nullptr && members_.ranks_of(members_.own_site()).size() > 1),
       oversubscribed_(parts.local_ranks > parts.cores),
       on_failure_(std::move(parts.on_failure)),
-      agreements_(members_, router_, single_site() && publishing_ ? board_ : nullptr, token_,
+      agreements_(members_, router_, single_site() && publishing_ ? board_ : nullptr, id_,
                   {.tree = settings_.agreement_tree}),
       established_(std::move(parts.established)),
       claimed_(established_ == nullptr),
@@ -54,7 +54,7 @@ Group::Group(Parts parts)
     for (std::size_t i = std::size_t{2} * settings_.window; i > 0; --i)
         free_requests_.push_back(&pool_[i - 1]);
     register_lines();
-    router_.fabric()->attach(token_, *this);
+    router_.fabric()->attach(id_.token, *this);
 }
 
 // Payloads leave from this rank's lines. A device that cannot register them copies what leaves from there.

@@ -52,7 +52,7 @@ class Group final : private transport::Receiver {
         Router router;
         transport::Board* board = nullptr;  // owned by one of the router's transports; null where nobody shares a host
         std::unique_ptr<transport::Board> board_wrapper = nullptr;  // around that one, when faults are injected
-        std::uint32_t token = 0;
+        GroupId id;
         Plan plan;                      // over sites
         std::uint32_t cores = 1;        // that this process may run on
         std::uint32_t local_ranks = 1;  // of this group on this host
@@ -134,6 +134,7 @@ class Group final : private transport::Receiver {
     const Router& router() const { return router_; }
     std::uint64_t garbage() const;
     std::uint64_t refused() const;
+    Epoch epoch() const { return id_.epoch; }
     std::uint32_t connections() const;
     // What its transports counted, added up.
     transport::Counters counters() const;
@@ -277,7 +278,7 @@ class Group final : private transport::Receiver {
     transport::Board* board_;
     std::unique_ptr<transport::Board> board_wrapper_;
     Plan plan_;
-    std::uint32_t token_;
+    GroupId id_;
     bool publishing_;  // this rank shares its site with others
     bool oversubscribed_;
     FailureCallback on_failure_;

@@ -38,7 +38,7 @@ bool Group::message(Rank there, std::span<const std::byte> bytes, std::span<cons
 
 bool Group::take(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                  transport::Buffer buffer) {
-    const auto header = decode(bytes, payload.size(), token_, Epoch(0));
+    const auto header = decode(bytes, payload.size(), id_);
     // Nothing is stable that this rank has not consumed, and nobody starts W ahead of what is stable.
     if (!header || from.value >= members_.ranks() || from == members_.self() || header->root >= members_.ranks() ||
         header->stable > consumed_.value) {
@@ -174,7 +174,7 @@ void Group::ensure_machine(Slot& slot) {
     if (slot.machine) return;
     const bool has_payload = slot.has_payload || adopt_line(slot);
     slot.machine.emplace(plan_, members_.position_of(members_.own_site(), slot.root), members_.site_of(slot.root),
-                         members_.failed_sites(), has_payload, seed_of(token_, slot.sequence.value));
+                         members_.failed_sites(), has_payload, seed_of(id_.token, slot.sequence.value));
     if (plan_.is_timed) slot.began_ns = now_ns();
     wake(slot);
     // Publish first: a root of this host that left no line has not told anybody outside either.
@@ -234,13 +234,14 @@ bool Group::send(Slot& slot, const Envelope& message) {
         flush_controls();
         if (std::ranges::find(controls_, *to, &Control::to) != controls_.end()) return false;
     }
-    const WireHeader header{.token = token_,
+    const WireHeader header{.token = id_.token,
                             .kind = message.kind,
                             .sequence = slot.sequence.value,
                             .stable = stable_,
                             .root = slot.root.value,
                             .detail = message.detail,
                             .length = payload ? slot.length : 0,
+                            .epoch = id_.epoch.value,
                             .more = message.more};
     const Encoded bytes = encode(header);
     const std::span<const std::byte> body(slot.payload, payload ? slot.length : 0);
@@ -298,9 +299,11 @@ void Group::pump_active() {
 
 void Group::send_control(Rank to, WireKind kind, std::uint64_t sequence, std::uint32_t detail) {
     if (to == members_.self() || members_.failed(to)) return;
-    controls_.push_back(
-        {to,
-         WireHeader{.token = token_, .kind = static_cast<std::uint8_t>(kind), .sequence = sequence, .detail = detail}});
+    controls_.push_back({to, WireHeader{.token = id_.token,
+                                        .kind = static_cast<std::uint8_t>(kind),
+                                        .sequence = sequence,
+                                        .detail = detail,
+                                        .epoch = id_.epoch.value}});
 }
 
 void Group::flush_controls() {

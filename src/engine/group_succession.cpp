@@ -55,7 +55,7 @@ Result<Request*> Group::start_pooled_shrink(coppice_group_t* old, coppice_group_
 // Made when it is first needed, here or by others.
 Succession& Group::succession() {
     if (!succession_) {
-        succession_ = std::make_unique<Succession>(members_, router_, token_);
+        succession_ = std::make_unique<Succession>(members_, router_, id_);
         for (const Rank rank : departed_peers_)
             succession_->peer_failed(rank);
     }
@@ -112,7 +112,7 @@ void Group::make_successor(const Heritage& heritage) {
                 .settings = settings_,
                 .members = std::move(members),
                 .router = Router(fabric, std::move(there)),
-                .token = token_after(token_, heritage),
+                .id = id_after(id_, heritage),
                 .plan = std::move(*plan),
                 .cores = cores_,
                 .local_ranks = std::min(local_ranks_, static_cast<std::uint32_t>(survivors.size())),

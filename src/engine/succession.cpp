@@ -38,14 +38,14 @@ std::vector<Rank> heirs(std::uint32_t ranks, const protocol::FailedSet& excluded
     return survivors;
 }
 
-std::uint32_t token_after(std::uint32_t token, const Heritage& heritage) {
-    const std::uint64_t word = mix(mix(mix(token) + heritage.number) + hash_of(*heritage.excluded));
+GroupId id_after(const GroupId& group, const Heritage& heritage) {
+    const std::uint64_t word = mix(mix(mix(group.token) + heritage.number) + hash_of(*heritage.excluded));
     const auto folded = static_cast<std::uint32_t>(word ^ word >> 32);
-    return folded == token ? folded + 1 : folded;
+    return {folded == group.token ? folded + 1 : folded, Epoch(group.epoch.value + 1)};
 }
 
-Succession::Succession(const Members& members, const Router& router, std::uint32_t token)
-    : router_(router), agreements_(members, router, nullptr, token, {.first_kind = kFirstSuccessionKind, .window = 1}) {
+Succession::Succession(const Members& members, const Router& router, const GroupId& group)
+    : router_(router), agreements_(members, router, nullptr, group, {.first_kind = kFirstSuccessionKind, .window = 1}) {
     for (const Rank rank : members.failed_ranks())
         agreements_.peer_failed(rank);
 }

@@ -32,13 +32,13 @@ struct Heritage {
 
 // The new group's ranks, in the old one's order.
 std::vector<Rank> heirs(std::uint32_t ranks, const protocol::FailedSet& excluded);
-// A token for the new group that no ancestor's message carries.
-std::uint32_t token_after(std::uint32_t token, const Heritage& heritage);
+// The next epoch, with a token that no ancestor's message carries.
+GroupId id_after(const GroupId& group, const Heritage& heritage);
 
 class Succession {
   public:
     // References outlive this object.
-    Succession(const Members& members, const Router& router, std::uint32_t token);
+    Succession(const Members& members, const Router& router, const GroupId& group);
 
     void begin();
     bool under_way() const { return under_way_; }

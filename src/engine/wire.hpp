@@ -40,8 +40,16 @@ constexpr bool is_control(std::uint8_t kind) {
     return kind >= static_cast<std::uint8_t>(WireKind::first_control) && kind <= kLastWireKind;
 }
 
+// Which group a message belongs to. The epoch numbers the memberships that came of one another by shrinking, from 0.
+struct GroupId {
+    std::uint32_t token = 0;  // drawn for the group: what does not carry it is none of ours
+    Epoch epoch{0};
+
+    bool operator==(const GroupId&) const = default;
+};
+
 struct WireHeader {
-    std::uint32_t token = 0;  // of the group: what does not carry it is none of ours
+    std::uint32_t token = 0;
     std::uint16_t version = kWireVersion;
     std::uint8_t kind = 0;
     std::uint8_t reserved = 0;
@@ -85,7 +93,7 @@ constexpr bool is_succession(std::uint8_t kind) {
 
 // None when the bytes can't be a header of this group with a payload of this length.
 inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::size_t payload_length,
-                                        std::uint32_t token, Epoch epoch) {
+                                        const GroupId& group) {
     WireHeader header;
     if (bytes.size() < kShortHeader || bytes.size() > sizeof header) return std::nullopt;
     std::memcpy(&header, bytes.data(), bytes.size());
@@ -95,7 +103,7 @@ inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::s
     const bool known = of_machine || agreement || is_control(header.kind);
     const bool may_carry = agreement || (of_machine && carries_payload(header.kind));
     const bool payload_fits = may_carry || payload_length == 0;
-    if (header.token != token || header.version != kWireVersion || header.epoch != epoch.value || !known ||
+    if (header.token != group.token || header.version != kWireVersion || header.epoch != group.epoch.value || !known ||
         header.length != payload_length || !payload_fits) {
         return std::nullopt;
     }

@@ -30,18 +30,19 @@ TEST(Succession, HeirsAreDenseInTheirOldOrder) {
     EXPECT_TRUE(heirs(2, set_of({0, 1})).empty());
 }
 
-TEST(Succession, TokensDifferFromTheirAncestorsAndAmongSuccessors) {
+TEST(Succession, EpochsCountAndTokensDifferFromTheirAncestorsAndAmongSuccessors) {
     std::set<std::uint32_t> tokens;
-    std::uint32_t token = 0xfeedbeef;
-    tokens.insert(token);
+    GroupId group{0xfeedbeef, Epoch(0)};
+    tokens.insert(group.token);
     for (std::uint64_t number = 0; number < 1000; ++number) {
         Heritage heritage{
             .number = number, .excluded = std::make_shared<protocol::FailedSet>(set_of({3})), .panel = std::nullopt};
-        tokens.insert(token_after(token, heritage));
+        tokens.insert(id_after(group, heritage).token);
         heritage.excluded = std::make_shared<protocol::FailedSet>(set_of({3, 4}));
-        EXPECT_NE(token_after(token, heritage), token);
-        token = token_after(token, heritage);
-        tokens.insert(token);
+        EXPECT_NE(id_after(group, heritage).token, group.token);
+        group = id_after(group, heritage);
+        EXPECT_EQ(group.epoch.value, number + 1);
+        tokens.insert(group.token);
     }
     EXPECT_EQ(tokens.size(), 2001U);
 }

@@ -20,7 +20,7 @@ WireHeader tree_message(std::uint32_t length) {
 }
 
 TEST(Wire, AHeaderArrivesAsItWasSent) {
-    const auto header = decode(encode(tree_message(100)), 100, kToken, Epoch(0));
+    const auto header = decode(encode(tree_message(100)), 100, GroupId{kToken});
     ASSERT_TRUE(header);
     EXPECT_EQ(header->sequence, 7U);
     EXPECT_EQ(header->stable, 3U);
@@ -30,15 +30,15 @@ TEST(Wire, AHeaderArrivesAsItWasSent) {
 TEST(Wire, WhatIsNotOfThisGroupIsRefused) {
     const Encoded whole = encode(tree_message(0));
     const std::span<const std::byte> bytes = whole;
-    ASSERT_TRUE(decode(bytes, 0, kToken, Epoch(0)));
-    EXPECT_FALSE(decode(bytes, 0, kToken + 1, Epoch(0)));
-    EXPECT_FALSE(decode(bytes, 0, kToken, Epoch(1)));
-    EXPECT_FALSE(decode(bytes, 8, kToken, Epoch(0))) << "the length it names is not the length it has";
-    EXPECT_FALSE(decode(bytes.first(bytes.size() - 1), 0, kToken, Epoch(0)));
+    ASSERT_TRUE(decode(bytes, 0, GroupId{kToken}));
+    EXPECT_FALSE(decode(bytes, 0, GroupId{kToken + 1}));
+    EXPECT_FALSE(decode(bytes, 0, GroupId{kToken, Epoch(1)}));
+    EXPECT_FALSE(decode(bytes, 8, GroupId{kToken})) << "the length it names is not the length it has";
+    EXPECT_FALSE(decode(bytes.first(bytes.size() - 1), 0, GroupId{kToken}));
     WireHeader other_version = tree_message(0);
     other_version.version = kWireVersion + 1;
-    EXPECT_FALSE(decode(encode(other_version), 0, kToken, Epoch(0)));
-    EXPECT_FALSE(decode(whole.bytes, 0, kToken, Epoch(0))) << "a kind that has nothing more to say says more";
+    EXPECT_FALSE(decode(encode(other_version), 0, GroupId{kToken}));
+    EXPECT_FALSE(decode(whole.bytes, 0, GroupId{kToken})) << "a kind that has nothing more to say says more";
 }
 
 TEST(Wire, OnlyTheKindsThatExistAreTaken) {
@@ -51,7 +51,7 @@ TEST(Wire, OnlyTheKindsThatExistAreTaken) {
                            (kind >= 64 && kind < 64U + protocol::kFailureProofKinds) ||
                            (kind >= 80 && kind < 80U + protocol::kBuntinasKinds) ||
                            (kind >= 96 && kind < 96U + protocol::kBinomialGraphKinds);
-        EXPECT_EQ(decode(encode(header), 0, kToken, Epoch(0)).has_value(), known) << kind;
+        EXPECT_EQ(decode(encode(header), 0, GroupId{kToken}).has_value(), known) << kind;
     }
 }
 
@@ -60,7 +60,7 @@ TEST(Wire, AKindWithoutPayloadMayNotBringOne) {
         WireHeader header = tree_message(4);
         header.kind =
             static_cast<std::uint8_t>(kind == 5U ? static_cast<unsigned>(protocol::MessageKind::query) : kind);
-        EXPECT_FALSE(decode(encode(header), 4, kToken, Epoch(0))) << kind;
+        EXPECT_FALSE(decode(encode(header), 4, GroupId{kToken})) << kind;
     }
 }
 
@@ -68,8 +68,8 @@ TEST(Wire, MessagesOfAgreementsBringWhatTheirMachineWrote) {
     for (unsigned kind = 0; kind < protocol::kAgreementKinds; ++kind) {
         WireHeader header = tree_message(300);
         header.kind = static_cast<std::uint8_t>(kFirstAgreementKind + kind);
-        EXPECT_TRUE(decode(encode(header), 300, kToken, Epoch(0))) << kind;
-        EXPECT_FALSE(decode(encode(header), 299, kToken, Epoch(0))) << kind;
+        EXPECT_TRUE(decode(encode(header), 300, GroupId{kToken})) << kind;
+        EXPECT_FALSE(decode(encode(header), 299, GroupId{kToken})) << kind;
     }
 }
 
@@ -79,7 +79,7 @@ TEST(Wire, RandomBytesAreNoHeaders) {
         WireBytes bytes;
         for (std::byte& byte : bytes)
             byte = static_cast<std::byte>(random());
-        EXPECT_FALSE(decode(bytes, random() % 8192, kToken, Epoch(0)));
+        EXPECT_FALSE(decode(bytes, random() % 8192, GroupId{kToken}));
     }
 }
 

@@ -61,10 +61,6 @@ Outcome agree(Member& member) {
     return outcome;
 }
 
-bool has_ended(const Outcome& outcome) {
-    return outcome.status == COPPICE_OK || outcome.status == COPPICE_ERR_PEER_FAILED;
-}
-
 // Notes: [0] ranks that have begun, [1] survivors that hold all victims to be dead; from kOutcomes on, by rank and number, what
 // agreements said.
 constexpr std::size_t kBegun = 0;
@@ -72,6 +68,15 @@ constexpr std::size_t kFound = 1;
 constexpr std::size_t kLongestSearch = 2;
 constexpr std::size_t kOutcomes = 8;
 constexpr std::uint64_t kNoted = 1000;
+
+// It ended as it should, and was not one of too many.
+void check_ended(const Outcome& outcome, std::uint64_t number) {
+    if (outcome.status != COPPICE_OK && outcome.status != COPPICE_ERR_PEER_FAILED) {
+        throw CheckFailed("agreement " + std::to_string(number) + ": " + coppice_status_string(outcome.status) + ": " +
+                          coppice_last_error());
+    }
+    COPPICE_CHECK(number < kNoted);
+}
 
 std::atomic<std::uint64_t>& outcome_note(Member& member, std::uint64_t number) {
     return member.notes[kOutcomes + member.rank * kNoted + number];
@@ -116,7 +121,7 @@ void stop_and_go_on(const Layout& layout, const std::set<std::uint32_t>& victims
             const std::uint64_t since = now_ns();
             for (Outcome outcome; outcome.failed != dead; ++number) {
                 outcome = agree(member);
-                COPPICE_CHECK(has_ended(outcome) && number < kNoted);
+                check_ended(outcome, number);
                 outcome_note(member, number) = outcome.word();
             }
             std::uint64_t longest = member.notes[kLongestSearch];
@@ -169,7 +174,7 @@ TEST_P(EveryLayout, ARankThatIsStoppedInItsCallReturnsWhatTheOthersDoOrThatItIsF
             for (Outcome outcome; outcome.failed == 0; ++number) {
                 outcome = agree(member);
                 if (outcome.status == COPPICE_ERR_FENCED && member.rank == kVictim) break;
-                COPPICE_CHECK(has_ended(outcome) && number < kNoted);
+                check_ended(outcome, number);
                 outcome_note(member, number) = outcome.word();
             }
             member.notes[kLongestSearch].fetch_add(1);

@@ -38,9 +38,10 @@ std::vector<std::uint32_t> agreed(const coppice_group_t* group) {
 struct Lineage {
     coppice_group_t* group = nullptr;
     std::vector<std::uint32_t> first;  // first[r]: the number of this group's rank r there
+    std::uint32_t epoch = 0;
 
     static Lineage begin(const Member& member) {
-        Lineage lineage{member.group, std::vector<std::uint32_t>(member.ranks)};
+        Lineage lineage{member.group, std::vector<std::uint32_t>(member.ranks), 0};
         std::iota(lineage.first.begin(), lineage.first.end(), 0U);
         return lineage;
     }
@@ -52,7 +53,7 @@ struct Lineage {
         return next.of(*this);
     }
     Lineage of(const Lineage& parent) const {
-        Lineage next{group, {}};
+        Lineage next{group, {}, parent.epoch + 1};
         const std::vector<std::uint32_t> gone = agreed(parent.group);
         for (std::uint32_t rank = 0; rank < parent.first.size(); ++rank) {
             if (std::ranges::count(gone, rank) == 0) next.first.push_back(parent.first[rank]);
@@ -61,7 +62,7 @@ struct Lineage {
     }
     void check(const Member& member) const {
         const coppice_group_info_t info = info_of(group);
-        COPPICE_CHECK(info.size == first.size() && first[info.rank] == member.rank);
+        COPPICE_CHECK(info.size == first.size() && first[info.rank] == member.rank && info.epoch == epoch);
     }
 };
 

@@ -128,6 +128,16 @@ SharedMemory::~SharedMemory() {
 std::size_t open_descriptors() {
     return entries("/proc/self/fd");
 }
+
+bool becomes(const std::function<bool()>& condition) {
+    const std::uint64_t deadline = now_ns() + kDeadlineNs;
+    while (!condition()) {
+        if (now_ns() > deadline) return false;
+        usleep(kLookAgainUs);
+    }
+    return true;
+}
+
 std::size_t threads() {
     return entries("/proc/self/task");
 }

@@ -24,6 +24,9 @@ inline const std::uint64_t kDeadlineNs = [] {
 
 std::uint64_t now_ns();
 
+// Waits for what another thread of this process, or the kernel, does at some time. False when it has not come in time.
+bool becomes(const std::function<bool()>& condition);
+
 // In a child: what did not hold. Children have no GoogleTest; they end with exit code 1 and the text on
 // stderr.
 struct CheckFailed : std::runtime_error {

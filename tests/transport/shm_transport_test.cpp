@@ -31,16 +31,6 @@ int scheduling_of(const std::string& name) {
     return -1;
 }
 
-// For what another thread of this process does at some time.
-bool becomes(const std::function<bool()>& condition) {
-    const std::uint64_t deadline = now_ns() + kDeadlineNs;
-    while (!condition()) {
-        if (now_ns() > deadline) return false;
-        usleep(100);
-    }
-    return true;
-}
-
 class ShmTransportTest : public ::testing::Test, protected Ranks {
   protected:
     Factory& factory() override { return factory_; }

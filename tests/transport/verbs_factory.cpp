@@ -30,6 +30,8 @@ VerbsOptions verbs_options(Rank self, std::uint32_t size) {
     options.window = kWindow;
     const auto devices = rdma_devices();
     if (!devices.empty()) options.device = devices[self.value % devices.size()];
+    options.timeout = kAnswerTimeout;
+    options.retries = kAnswerRetries;
     return options;
 }
 
@@ -154,8 +156,8 @@ void Visitor::activate() {
         attributes.qp_state = state;
         COPPICE_CHECK(rdma_init_qp_attr(id_, &attributes, &mask) == 0);
         if (state == IBV_QPS_RTS) {
-            attributes.timeout = 12;
-            attributes.retry_cnt = 3;
+            attributes.timeout = kAnswerTimeout;
+            attributes.retry_cnt = kAnswerRetries;
         }
         COPPICE_CHECK(ibv_modify_qp(pair_, &attributes, mask) == 0);
     }

@@ -98,8 +98,8 @@ class Connected {
                                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
         attributes = {};
         attributes.qp_state = IBV_QPS_RTS;
-        attributes.timeout = 14;
-        attributes.retry_cnt = 6;
+        attributes.timeout = kAnswerTimeout;
+        attributes.retry_cnt = kAnswerRetries;
         attributes.rnr_retry = 6;
         COPPICE_CHECK(ibv_modify_qp(pair, &attributes,
                                     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |

@@ -19,6 +19,11 @@ inline constexpr std::uint64_t kVerbsToken = 0x5EED0FBEEF5EED01ULL;
 // Names of the RDMA devices of this host.
 std::vector<std::string> rdma_devices();
 
+// How long a device waits for an answer (4.096 µs · 2^n) and how often it asks again: two seconds at least together, for
+// where everything is emulated an answer may take its time.
+inline constexpr std::uint8_t kAnswerTimeout = 16;
+inline constexpr std::uint8_t kAnswerRetries = 6;
+
 transport::VerbsOptions verbs_options(Rank self, std::uint32_t size);
 // Throws CheckFailed with the error's sentence if there is none.
 std::unique_ptr<transport::VerbsTransport> make_verbs(const transport::VerbsOptions& options);
