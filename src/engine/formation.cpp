@@ -223,7 +223,8 @@ class Formation {
                                                         .group_token = token_,
                                                         .net_devices = settings_.ucx_net_devices,
                                                         .tls = settings_.ucx_tls,
-                                                        .loopback_only = !far});
+                                                        .loopback_only = !far,
+                                                        .put = settings_.ucx_put});
             if (!ucx) return tl::unexpected(std::move(ucx.error()));
             if (auto added = add(std::move(*ucx)); !added) return added;
         }

@@ -44,6 +44,8 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_HOST", "", "a name that stands for this host, for simulated hosts; empty: found out"},
     SettingInfo{"COPPICE_UCX_NET_DEVICES", "", "network devices for UCX, as UCX_NET_DEVICES; empty: UCX decides"},
     SettingInfo{"COPPICE_UCX_TLS", "", "transports for UCX, as UCX_TLS; empty: UCX decides"},
+    SettingInfo{"COPPICE_UCX_PUT", "off",
+                "on: one-sided writes by UCX, over RC alone, for networks that can be trusted; alike for all ranks"},
     SettingInfo{"COPPICE_VERBS_DEVICE", "",
                 "RDMA device for verbs, NAME or NAME:PORT; empty: the first that can be used"},
     SettingInfo{"COPPICE_VERBS_GID_INDEX", "auto",
@@ -324,6 +326,9 @@ Result<Settings> parse(const SettingTexts& texts) {
     if (settings.host.size() > 64) return bad_value(texts, "COPPICE_HOST", "a name of at most 64 characters");
     settings.ucx_net_devices = texts.text("COPPICE_UCX_NET_DEVICES");
     settings.ucx_tls = texts.text("COPPICE_UCX_TLS");
+    const std::string& put = texts.text("COPPICE_UCX_PUT");
+    if (put != "on" && put != "off") return bad_value(texts, "COPPICE_UCX_PUT", "on or off");
+    settings.ucx_put = put == "on";
     if (auto verbs = parse_verbs(texts, settings.verbs); !verbs) return tl::unexpected(verbs.error());
     settings.faults = texts.text("COPPICE_FAULTS");
     if (const auto plan = transport::parse_faults(settings.faults, Rank(0)); !plan) {

@@ -76,6 +76,7 @@ struct Settings {
     std::string host;
     std::string ucx_net_devices;
     std::string ucx_tls;
+    bool ucx_put = false;
     transport::VerbsTuning verbs;
     std::string faults;
 

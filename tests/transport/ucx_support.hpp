@@ -62,7 +62,7 @@ class Stranger {
     explicit Stranger(const transport::Transport& victim,
                       const transport::ucx::WorkerOptions& options = {.net_devices = "lo", .tls = "tcp"})
         : worker_(std::move(*transport::ucx::Worker::create(options))) {
-        auto address = transport::ucx::unpack_address(Rank(0), victim.address());
+        auto address = transport::ucx::unpack_address(Rank(0), victim.address(), options.put);
         COPPICE_CHECK(address.has_value());
         ucp_ep_params_t params{};
         params.field_mask =

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "transport/verbs/landing.hpp"
+#include "transport/landing.hpp"
 #include "transport/verbs_support.hpp"
 
 namespace coppice::testing {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "transport/verbs/landing.hpp"
+#include "transport/landing.hpp"
 #include "transport/verbs_support.hpp"
 
 namespace coppice::testing {
@@ -68,7 +68,7 @@ verbs::Card visiting_card(std::uint32_t rank) {
 
 Bytes sealed_write(std::uint32_t number, std::uint32_t from, std::uint32_t to, const Bytes& payload) {
     verbs::Prefix prefix{.stamp = number, .payload_size = static_cast<std::uint16_t>(payload.size())};
-    verbs::seal(prefix, verbs::slot_seed(kVerbsToken, from, to), {}, payload);
+    seal(prefix, slot_seed(kVerbsToken, from, to), {}, payload);
     Bytes bytes(sizeof prefix + payload.size());
     std::memcpy(bytes.data(), &prefix, sizeof prefix);
     std::copy(payload.begin(), payload.end(), bytes.begin() + sizeof prefix);

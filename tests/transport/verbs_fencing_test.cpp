@@ -2,7 +2,7 @@
 #include <array>
 #include <cstring>
 
-#include "transport/verbs/landing.hpp"
+#include "transport/landing.hpp"
 #include "transport/verbs_support.hpp"
 
 namespace coppice::testing {
@@ -179,10 +179,10 @@ TEST_P(VerbsFencing, LeavesNoWayForALateWriteToLand) {
         host->fence(Rank{1});
         // The slots' memory is there until the next poll, and this process may look at it: the host lives here.
         const auto* slots = reinterpret_cast<const std::byte*>(card.landing_address);
-        const Bytes before(slots, slots + 4 * verbs::kSlotStride);
+        const Bytes before(slots, slots + 4 * kSlotStride);
         // By its own queue pair, and by another rank's with the key that it was given.
         const Bytes late = sealed_write(2, 1, 0, pattern(2, 100));
-        const std::uint64_t second_slot = card.landing_address + verbs::kSlotStride;
+        const std::uint64_t second_slot = card.landing_address + kSlotStride;
         COPPICE_CHECK(other.write(late, second_slot, card.landing_key) == IBV_WC_REM_ACCESS_ERR);
         COPPICE_CHECK(fenced.write(late, second_slot, card.landing_key) != IBV_WC_SUCCESS);
         COPPICE_CHECK(std::memcmp(slots, before.data(), before.size()) == 0);
@@ -210,7 +210,7 @@ TEST_P(VerbsFencing, FindsAKeyInTheWrongHandsOfNoUseWhereThereAreWindows) {
         COPPICE_CHECK(recorder.messages.size() == (windows ? 0 : 1));
         const std::uint32_t number = windows ? 1 : 2;
         COPPICE_CHECK(owner.write(sealed_write(number, 1, 0, pattern(2, 100)),
-                                  card.landing_address + (number - 1) * verbs::kSlotStride,
+                                  card.landing_address + (number - 1) * kSlotStride,
                                   card.landing_key) == IBV_WC_SUCCESS);
         host->poll(recorder);
         COPPICE_CHECK(recorder.messages.size() == number && is_pattern(recorder.messages.back().payload, 2));

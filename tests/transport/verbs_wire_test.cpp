@@ -7,8 +7,8 @@
 
 #include "transport/conformance.hpp"
 #include "transport/crc32c.hpp"
+#include "transport/landing.hpp"
 #include "transport/verbs/device.hpp"
-#include "transport/verbs/landing.hpp"
 #include "transport/verbs/wire.hpp"
 
 namespace coppice::testing {

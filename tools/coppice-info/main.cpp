@@ -109,7 +109,8 @@ ordered_json describe_transports(const engine::Settings& settings) {
                                                                       .group_size = 2,
                                                                       .group_token = 1,
                                                                       .net_devices = settings.ucx_net_devices,
-                                                                      .tls = settings.ucx_tls})));
+                                                                      .tls = settings.ucx_tls,
+                                                                      .put = settings.ucx_put})));
     all.back()["publishes"] = false;
     return all;
 }

@@ -82,6 +82,63 @@ ucs_status_t Peer::post(const Prefix& prefix, std::span<const std::byte> header,
     return UCS_INPROGRESS;
 }
 
+// UCS_OK also where the part is under way.
+ucs_status_t Peer::put_part(Slot& slot, const std::byte* bytes, std::size_t size, std::uint64_t where) {
+    ucp_request_param_t param;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.cb.send = &Peer::on_put;
+    param.user_data = &slot;
+    param.memory_type = UCS_MEMORY_TYPE_HOST;
+    const ucs_status_ptr_t request = ucp_put_nbx(endpoint_, bytes, size, where, theirs.key(), &param);
+    if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
+    if (request != nullptr) ++slot.parts;
+    return UCS_OK;
+}
+
+ucs_status_t Peer::put(std::span<const std::byte> header, std::span<const std::byte> payload,
+                       std::uint32_t* in_flight) {
+    if (!theirs.credit.has_room() || free_ == nullptr) return UCS_ERR_NO_RESOURCE;
+    Slot& slot = *free_;
+    const std::uint32_t consumed = ours.landing.consumed();
+    SlotPrefix prefix{.stamp = theirs.credit.next_stamp(),
+                      .writes_consumed = static_cast<std::uint16_t>(consumed),
+                      .sends = written,
+                      .payload_size = static_cast<std::uint16_t>(payload.size()),
+                      .header_size = static_cast<std::uint8_t>(header.size())};
+    seal(prefix, theirs.seed(), header, payload);
+    const std::size_t line = sizeof prefix + header.size();
+    const bool together = payload.size() <= kTogether;
+    std::byte* const bytes = slot.bytes.data();
+    std::memcpy(bytes, &prefix, sizeof prefix);
+    if (!header.empty()) std::memcpy(bytes + sizeof prefix, header.data(), header.size());
+    if (together && !payload.empty()) std::memcpy(bytes + line, payload.data(), payload.size());
+
+    slot.parts = 0;
+    slot.in_flight = nullptr;
+    const std::uint64_t where = theirs.next_address();
+    ucs_status_t status = together ? UCS_OK : put_part(slot, payload.data(), payload.size(), where + line);
+    const bool refers = slot.parts > 0;
+    if (status == UCS_OK) status = put_part(slot, bytes, together ? line + payload.size() : line, where);
+    if (status == UCS_OK) {
+        theirs.credit.wrote();
+        ours.told(consumed);
+        ++writes;
+    }
+    if (slot.parts > 0) {
+        free_ = slot.next;
+        ++pending;
+        if (refers) slot.in_flight = in_flight;
+        if (slot.in_flight != nullptr) ++*slot.in_flight;
+    }
+    return status;
+}
+
+void Peer::on_put(void* request, ucs_status_t, void* argument) {
+    auto& slot = *static_cast<Slot*>(argument);
+    if (--slot.parts == 0) slot.peer->finish(slot);
+    ucp_request_free(request);
+}
+
 ucs_status_t Peer::post_waiting() {
     while (waiting_ != nullptr) {
         Slot* const slot = waiting_;
@@ -115,6 +172,8 @@ ucs_status_ptr_t Peer::close() {
         waiting_ = slot->next;
         finish(*slot);
     }
+    ours = OwnSlots();
+    theirs.forget();
     if (endpoint_ == nullptr) return nullptr;
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

@@ -14,6 +14,7 @@
 
 #include "topology/words.hpp"
 #include "transport/transport.hpp"
+#include "transport/ucx/put.hpp"
 #include "transport/ucx/wire.hpp"
 
 namespace coppice::transport {
@@ -28,17 +29,21 @@ struct Peer;
 // own (hello, goodbye), so that these never have to wait.
 inline constexpr std::uint32_t kMaxPending = 64;
 inline constexpr std::uint32_t kReserved = 4;
+// A written payload of up to this leaves together with its header, in one put.
+inline constexpr std::size_t kTogether = 256;
 
-// A message under way: UCX reads `bytes` until it is done with it. One cache line, and one more for the accounts.
+// A message under way: UCX reads `bytes` until it is done with it. Prefix and header, and of writes the payload if it is small.
 struct alignas(64) Slot {
-    std::array<std::byte, sizeof(Prefix) + kMaxHeader> bytes;
+    std::array<std::byte, sizeof(Prefix) + kMaxHeader + kTogether> bytes;
     Peer* peer = nullptr;
     Slot* next = nullptr;  // free or waiting
     const std::byte* payload = nullptr;
     std::uint32_t payload_size = 0;
     std::uint32_t header_size = 0;
     std::uint32_t* in_flight = nullptr;  // the engine's count for the payload; null: nothing is referred to
+    std::uint32_t parts = 0;             // of a write: puts that UCX has not finished with
 };
+static_assert(sizeof(SlotPrefix) == sizeof(Prefix), "writes and messages have the same room for their headers");
 
 using Slots = std::array<Slot, kMaxPending + kReserved>;
 
@@ -67,6 +72,13 @@ struct Peer {
     ucs_status_t post(const Prefix& prefix, std::span<const std::byte> header, std::span<const std::byte> payload,
                       std::uint32_t* in_flight);
 
+    // The same, into the peer's slots, which it has given. UCS_ERR_NO_RESOURCE may come while a part is under way already;
+    // then *in_flight says so, and the whole is written again.
+    ucs_status_t put(std::span<const std::byte> header, std::span<const std::byte> payload, std::uint32_t* in_flight);
+
+    // Makes use of the slots that the peer has given; the link is open. `seed`: of the writes there.
+    void attach_slots(std::uint32_t seed) { theirs.attach(endpoint_, seed); }
+
     // Hands over what was posted while the connection was opening. UCS_ERR_NO_RESOURCE: not all of it yet.
     ucs_status_t post_waiting();
 
@@ -90,7 +102,14 @@ struct Peer {
     bool owes_ack = false;    // to its goodbye
     bool said_goodbye = false;
     bool goodbye_acked = false;
-    bool queued = false;  // in the transport's list of peers to attend to
+    bool queued = false;            // in the transport's list of peers to attend to
+    bool owes_slots = false;        // it has yet to be given slots of ours
+    std::uint16_t written = 0;      // messages of Kind::written to it, since the beginning,
+    std::uint16_t its_written = 0;  // and from it
+    std::uint32_t writes = 0;       // into its slots
+    std::uint32_t its_writes = 0;   // into ours, as it said when it departed
+    OwnSlots ours;                  // where its writes land; none unless puts are wanted
+    PeerSlots theirs;               // where ours do
     std::uint32_t pending = 0;
     std::uint64_t opening_since_ns = 0;  // as far as anybody looked
     std::vector<std::byte> address;      // the worker's; empty: not added yet
@@ -98,8 +117,10 @@ struct Peer {
   private:
     static void on_flushed(void* request, ucs_status_t status, void* peer);
     ucs_status_ptr_t submit(Slot& slot);
+    ucs_status_t put_part(Slot& slot, const std::byte* bytes, std::size_t size, std::uint64_t where);
     void finish(Slot& slot);
     static void on_sent(void* request, ucs_status_t status, void* slot);
+    static void on_put(void* request, ucs_status_t status, void* slot);
 
     ucp_ep_h endpoint_ = nullptr;
     void (*opened_)(Peer&) = nullptr;

@@ -24,6 +24,14 @@ std::uint32_t expected_connections(std::uint32_t group_size) {
 // The most rounds of progress that the destructor grants to UCX to take endpoints apart. It needs a handful.
 constexpr int kClosingRounds = 100'000;
 
+constexpr std::uint16_t kSlots = 16;             // for the writes of one peer: 130 KiB
+constexpr std::uint32_t kMessagesPerVisit = 64;  // of one peer's slots
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+    return std::as_bytes(std::span(&value, 1));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<UcxTransport>> UcxTransport::create(const UcxOptions& options) {
@@ -33,6 +41,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(const UcxOptions& opt
     auto worker = ucx::Worker::create({.net_devices = options.net_devices,
                                        .tls = options.tls,
                                        .loopback_only = options.loopback_only,
+                                       .put = options.put,
                                        .expected_connections = expected_connections(options.group_size)});
     if (!worker) return tl::unexpected(worker.error());
     std::unique_ptr<UcxTransport> made(new UcxTransport(options, std::move(*worker)));
@@ -44,8 +53,9 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
     : self_(options.self),
       group_size_(options.group_size),
       token_(options.group_token),
+      put_(options.put),
       connect_patience_(options.connect_patience),
-      capabilities_{.name = "ucx", .native_write = false, .inline_size = 0, .eager_size = kMaxPayload},
+      capabilities_{.name = "ucx", .native_write = options.put, .inline_size = 0, .eager_size = kMaxPayload},
       worker_(std::move(worker)) {
     for (std::uint16_t i = 0; i < kMaxKept; ++i)
         kept_free_[i] = i;
@@ -66,7 +76,7 @@ Result<void> UcxTransport::listen() {
     }
     auto worker_address = worker_.address();
     if (!worker_address) return tl::unexpected(worker_address.error());
-    auto packed = ucx::pack_address(*worker_address);
+    auto packed = ucx::pack_address(*worker_address, put_);
     if (!packed) return tl::unexpected(packed.error());
     address_ = std::move(*packed);
     return {};
@@ -99,7 +109,7 @@ UcxTransport::Peer& UcxTransport::obtain(Rank rank) {
 Result<void> UcxTransport::add_peer(Rank rank, std::span<const std::byte> address) {
     if (rank.value >= group_size_)
         return fail(COPPICE_ERR_OUT_OF_RANGE, "ucx: rank {} is no rank of a group of {}", rank.value, group_size_);
-    auto worker_address = ucx::unpack_address(rank, address);
+    auto worker_address = ucx::unpack_address(rank, address, put_);
     if (!worker_address) return tl::unexpected(worker_address.error());
     if (rank == self_) return {};  // nothing is ever sent to oneself
     Peer& peer = obtain(rank);
@@ -119,6 +129,7 @@ bool UcxTransport::connect(Peer& peer) {
         break_link(peer, status);
         return false;
     }
+    peer.owes_slots = put_;
     queue(peer);  // to greet it
     return true;
 }
@@ -134,17 +145,36 @@ void UcxTransport::greet(Peer& peer) {
         return break_link(peer, status);
     }
     if (peer.owes_hello && notify(peer, Kind::hello)) peer.owes_hello = false;
+    if (peer.owes_slots && give_slots(peer)) peer.owes_slots = false;
+    if (peer.theirs.noted()) peer.attach_slots(slot_seed(token_, self_.value, peer.rank.value));
     if (peer.owes_ack && notify(peer, Kind::goodbye_ack)) peer.owes_ack = false;
-    if (leave_until_ns_ != 0 && !peer.said_goodbye) peer.said_goodbye = notify(peer, Kind::goodbye);
+    if (leave_until_ns_ != 0 && !peer.said_goodbye)
+        peer.said_goodbye = notify(peer, Kind::goodbye, bytes_of(peer.writes));
+}
+
+// Where there is no memory for slots the peer sends instead.
+bool UcxTransport::give_slots(Peer& peer) {
+    if (!peer.ours) {
+        auto made = ucx::OwnSlots::make(worker_.context(), kSlots, slot_seed(token_, peer.rank.value, self_.value));
+        if (!made) {
+            last_error_ = made.error().message;
+            return true;
+        }
+        peer.ours = std::move(*made);
+        writers_.push_back(&peer);
+    }
+    const ucx::Offer offer = peer.ours.offer();
+    return notify(peer, Kind::slots, bytes_of(offer), peer.ours.key());
 }
 
 bool UcxTransport::connected(Rank peer) const {
     return peer.value < peers_.size() && peers_[peer.value] && peers_[peer.value]->link == Link::open;
 }
 
-bool UcxTransport::notify(Peer& peer, Kind kind) {
-    const Prefix prefix{.token = token_, .from = self_.value, .kind = kind};
-    const ucs_status_t status = peer.post(prefix, {}, {}, nullptr);
+bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key) {
+    const Prefix prefix{
+        .token = token_, .from = self_.value, .kind = kind, .header_size = static_cast<std::uint16_t>(what.size())};
+    const ucs_status_t status = peer.post(prefix, what, key, nullptr);
     if (status == UCS_OK || status == UCS_INPROGRESS) return true;
     if (status != UCS_ERR_NO_RESOURCE && status != UCS_ERR_NO_MEMORY) break_link(peer, status);
     return false;
@@ -185,14 +215,15 @@ void UcxTransport::fence(Rank rank) {
     Peer& peer = obtain(rank);
     peer.owes_fence = !peer.fenced && peer.link == Link::open;
     peer.fenced = true;
+    peer.ours.revoke();
     if (peer.link == Link::opening) peer.link = Link::broken;
     queue(peer);
 }
 
 // ------------------------------------------------------------------------------------------------------ sending ---
 
-SendStatus UcxTransport::post(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
-                              std::uint32_t* in_flight) {
+SendStatus UcxTransport::post(Rank to, bool one_sided, std::span<const std::byte> header,
+                              std::span<const std::byte> payload, std::uint32_t* in_flight) {
     assert(header.size() <= kMaxHeader && payload.size() <= kMaxPayload);
     assert(in_flight != nullptr || payload.empty());
     Peer* peer = find(to);
@@ -204,12 +235,20 @@ SendStatus UcxTransport::post(Rank to, std::span<const std::byte> header, std::s
         if (peer->link != Link::opening && peer->link != Link::open) return SendStatus::failed;
     }
     if (peer->pending >= ucx::kMaxPending) return SendStatus::again;
+    const bool put = one_sided && peer->theirs && peer->link == Link::open;
     const Prefix prefix{.token = token_,
                         .from = self_.value,
-                        .kind = Kind::data,
+                        .kind = one_sided ? Kind::written : Kind::data,
                         .header_size = static_cast<std::uint16_t>(header.size())};
-    const ucs_status_t status = peer->post(prefix, header, payload, in_flight);
-    if (status == UCS_OK || status == UCS_INPROGRESS) return SendStatus::sent;
+    const ucs_status_t status =
+        put ? peer->put(header, payload, in_flight) : peer->post(prefix, header, payload, in_flight);
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        if (put)
+            ++puts_;
+        else if (one_sided)
+            ++peer->written;
+        return SendStatus::sent;
+    }
     if (status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) return SendStatus::again;
     break_link(*peer, status);
     return SendStatus::failed;
@@ -217,14 +256,14 @@ SendStatus UcxTransport::post(Rank to, std::span<const std::byte> header, std::s
 
 SendStatus UcxTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                               std::uint32_t* in_flight) {
-    const SendStatus status = post(to, header, payload, in_flight);
+    const SendStatus status = post(to, false, header, payload, in_flight);
     if (status == SendStatus::sent) ++counters_.sends;
     return status;
 }
 
 SendStatus UcxTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* in_flight) {
-    const SendStatus status = post(to, header, payload, in_flight);
+    const SendStatus status = post(to, true, header, payload, in_flight);
     if (status == SendStatus::sent) ++counters_.writes;
     return status;
 }
@@ -254,20 +293,24 @@ ucs_status_t UcxTransport::on_message(void* argument, const void* header, size_t
         ++self.counters_.refused;
         return UCS_OK;
     }
-    if (!peer.heard || prefix->kind != Kind::data) [[unlikely]]
-        self.note(peer, prefix->kind);
-    if (prefix->kind != Kind::data) return UCS_OK;
+    const bool ours = prefix->kind != Kind::data && prefix->kind != Kind::written;
+    if (!peer.heard || ours) [[unlikely]]
+        self.note(peer, prefix->kind, bytes.subspan(sizeof(Prefix)), {static_cast<const std::byte*>(data), size});
+    if (ours) return UCS_OK;
+    if (prefix->kind == Kind::written) ++peer.its_written;
     return self.deliver(peer, bytes.subspan(sizeof(Prefix)), data, size,
                         (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0);
 }
 
-void UcxTransport::note(Peer& peer, Kind kind) {
+void UcxTransport::note(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key) {
     if (!peer.heard) {
         peer.heard = true;
         queue(peer);
     }
+    const auto count = ucx::parse_count(what);
     if (kind == Kind::goodbye) {
         peer.departed = true;
+        peer.its_writes = count.value_or(0);
         peer.owes_ack = true;
         queue(peer);
     }
@@ -275,6 +318,15 @@ void UcxTransport::note(Peer& peer, Kind kind) {
     if (kind == Kind::fenced) {
         peer.fences_us = true;
         queue(peer);
+    }
+    if (kind == Kind::credit && count) peer.theirs.credit.learn(static_cast<std::uint16_t>(*count));
+    if (kind == Kind::slots && put_) {
+        if (const auto offer = ucx::parse_offer(what, key.size())) {
+            peer.theirs.note(*offer, key);
+            queue(peer);
+        } else {
+            ++counters_.garbage;
+        }
     }
 }
 
@@ -311,11 +363,45 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
     progressing_ = true;
     worker_.progress();
     progressing_ = false;
+    if (!writers_.empty()) drain_slots();
     if (!attention_.empty() || !closing_.empty()) [[unlikely]]
         attend(receiver);
     if (worker_.over_rdma()) look_after_connections();
     receiver_ = nullptr;
     return delivered_;
+}
+
+void UcxTransport::drain_slots() {
+    for (std::size_t at = 0; at < writers_.size(); ++at) {
+        Peer& peer = *writers_[at];
+        if (peer.ours.landing.changed()) drain_slots(peer);
+        if (!peer.ours.owes_credit() || peer.link != Link::open) continue;
+        const std::uint32_t consumed = peer.ours.landing.consumed();
+        if (notify(peer, Kind::credit, bytes_of(consumed))) peer.ours.told(consumed);
+    }
+}
+
+void UcxTransport::drain_slots(Peer& peer) {
+    for (std::uint32_t count = 0; count < kMessagesPerVisit; ++count) {
+        Landing::View view;
+        const Landing::Found what = peer.ours.landing.peek(view);
+        if (what == Landing::Found::nothing) return;
+        if (what == Landing::Found::garbage) {
+            ++counters_.garbage;
+            return;
+        }
+        // Writes come in their order, and the first of them may have been sent.
+        if (view.prefix.sends != peer.its_written) return;
+        if (peer.fenced || peer.reported) {
+            ++counters_.refused;
+        } else {
+            peer.theirs.credit.learn(view.prefix.writes_consumed);
+            ++counters_.received;
+            ++delivered_;
+            receiver_->message(peer.rank, {view.header, view.prefix.header_size}, view.payload, 0);
+        }
+        peer.ours.landing.advance();
+    }
 }
 
 // -------------------------------------------------------------------------------------- what progress left to do ---
@@ -355,6 +441,8 @@ void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
         receiver.peer_failed(peer.rank, FailureCause::transport_error);
         return;
     }
+    // What it wrote may pass its goodbye. (It waits for the answer before it ends.)
+    if (peer.departed && peer.link == Link::open && !peer.ours.has_seen(peer.its_writes)) return queue(peer);
     if (peer.departed && !peer.reported && !peer.fenced) {
         peer.reported = true;
         ++delivered_;
@@ -369,6 +457,7 @@ void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
 }
 
 void UcxTransport::close(Peer& peer) {
+    std::erase(writers_, &peer);
     if (const ucs_status_ptr_t request = peer.close(); request != nullptr) closing_.push_back(request);
 }
 

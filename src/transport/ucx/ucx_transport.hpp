@@ -1,8 +1,13 @@
 // The transport between hosts: UCX active messages over whatever lane UCX has there, always with peer error handling.
 //
 // What is particular to it
-//  - write() is send(). One-sided puts are safe only on lanes with native RMA, and this UCX does not say which those
-//    are; its emulated puts (tcp) let any connected peer write anywhere, so RMA is not even switched on.
+//  - write() is send() unless options.put is on. One-sided puts are safe only on lanes with native RMA, and this UCX does
+//    not say which those are; its emulated puts (tcp) let any connected peer write anywhere, so RMA is not even switched on.
+//  - With options.put (RC alone) each rank gives each connected peer slots of its own, in memory mapped for that peer, and
+//    write() puts into them from the moment the peer's offer is here; before that it is send(). Then write() and send() may
+//    pass each other, and a payload that was written can't be kept. fence() unmaps the peer's slots at once. What it
+//    costs: UCX switches emulated puts on as well, which whoever has connected to this worker may send, and which write
+//    anywhere in this process. So it is for networks that can be trusted, and off by default.
 //  - Who is watched: UCX tells of a peer's death only where this side has an endpoint of its own. So a rank that hears
 //    from a peer opens the way back (over the same connection), and either end notices the other's death.
 //    A peer with which nothing was ever exchanged is watched from watch() on.
@@ -38,6 +43,7 @@ struct UcxOptions {
     std::string net_devices;        // as UCX_NET_DEVICES, and wins over it; empty: the environment's, else all
     std::string tls;                // as UCX_TLS, likewise
     bool loopback_only = false;     // all ranks of the group are on this host: one device less to poll
+    bool put = false;               // write() is one-sided; refused where UCX has more than RC
     // Over RDMA: a peer that has not answered the first word for so long is taken for dead. One that computes answers all
     // the same (a thread of UCX does), one that is stopped does not.
     Nanoseconds connect_patience{30'000'000'000};
@@ -48,7 +54,7 @@ class UcxTransport final : public Transport {
     static constexpr std::uint32_t kMaxKept = 256;
 
     // Opens a listener; connects to nobody. Fails with a remedy when there is no device, no transport, too few file
-    // descriptors, or an address above 2 KiB.
+    // descriptors, or an address above 2 KiB, and when puts are wanted that would not all be native.
     static Result<std::unique_ptr<UcxTransport>> create(const UcxOptions& options);
 
     // Closes at once, without a goodbye: peers with open connections take this rank for dead unless leave() was done.
@@ -82,6 +88,9 @@ class UcxTransport final : public Transport {
 
     std::string_view last_error() const override { return last_error_; }
 
+    // Of Counters::writes, those that were one-sided.
+    std::uint64_t puts() const { return puts_; }
+
   private:
     using Peer = ucx::Peer;
 
@@ -92,8 +101,9 @@ class UcxTransport final : public Transport {
     Peer& obtain(Rank rank);
     bool connect(Peer& peer);
     void greet(Peer& peer);
-    bool notify(Peer& peer, ucx::Kind kind);
-    SendStatus post(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    bool notify(Peer& peer, ucx::Kind kind, std::span<const std::byte> what = {}, std::span<const std::byte> key = {});
+    bool give_slots(Peer& peer);
+    SendStatus post(Rank to, bool one_sided, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight);
     void break_link(Peer& peer, ucs_status_t status);
 
@@ -103,10 +113,12 @@ class UcxTransport final : public Transport {
                                     const ucp_am_recv_param_t* param);
     static void on_opened(Peer& peer);
     static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
-    void note(Peer& peer, ucx::Kind kind);
+    void note(Peer& peer, ucx::Kind kind, std::span<const std::byte> what, std::span<const std::byte> key);
     ucs_status_t deliver(const Peer& peer, std::span<const std::byte> header, void* data, std::size_t size,
                          bool can_be_kept);
 
+    void drain_slots();
+    void drain_slots(Peer& peer);
     void queue(Peer& peer);
     void attend(Receiver& receiver);
     void attend_to(Peer& peer, Receiver& receiver);
@@ -117,6 +129,7 @@ class UcxTransport final : public Transport {
     Rank self_;
     std::uint32_t group_size_;
     std::uint64_t token_;
+    bool put_;
     Nanoseconds connect_patience_;
     Capabilities capabilities_;
     Counters counters_;
@@ -126,6 +139,8 @@ class UcxTransport final : public Transport {
     std::vector<Peer*> attention_;  // peers with something to do after progress
     std::vector<Peer*> attending_;
     std::vector<ucs_status_ptr_t> closing_;
+    std::vector<Peer*> writers_;  // with slots here
+    std::uint64_t puts_ = 0;
     std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
     std::uint64_t leave_until_ns_ = 0;          // 0: not leaving
     std::uint64_t next_look_ns_ = 0;            // over RDMA only

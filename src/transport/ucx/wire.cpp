@@ -17,7 +17,8 @@ struct Envelope {
     std::array<char, 4> magic = kMagic;
     std::uint8_t version = kWireVersion;
     std::uint8_t word_size = sizeof(void*);
-    std::uint16_t reserved = 0;
+    std::uint8_t put = 0;
+    std::uint8_t reserved = 0;
     std::uint32_t byte_order = kByteOrderMark;
     std::uint32_t ucx_release = 0;
     std::uint32_t size = 0;  // of the worker address that follows
@@ -43,9 +44,24 @@ std::optional<Prefix> parse_prefix(std::span<const std::byte> header, std::size_
     const bool ours = prefix.token == token && prefix.version == kWireVersion && prefix.from < group_size;
     const bool fits = prefix.header_size == header.size() - sizeof prefix && prefix.header_size <= kMaxHeader &&
                       payload_size <= kMaxPayload;
-    const bool known = prefix.kind >= Kind::data && prefix.kind <= Kind::fenced;
+    const bool known = prefix.kind >= Kind::data && prefix.kind <= Kind::written;
     if (!ours || !fits || !known) return std::nullopt;
     return prefix;
+}
+
+std::optional<Offer> parse_offer(std::span<const std::byte> header, std::size_t key_size) {
+    Offer offer;
+    if (header.size() != sizeof offer || key_size == 0 || key_size > kMaxKey) return std::nullopt;
+    std::memcpy(&offer, header.data(), sizeof offer);
+    if (offer.slots == 0 || offer.slots > kMaxSlots) return std::nullopt;
+    return offer;
+}
+
+std::optional<std::uint32_t> parse_count(std::span<const std::byte> header) {
+    std::uint32_t count = 0;
+    if (header.size() != sizeof count) return std::nullopt;
+    std::memcpy(&count, header.data(), sizeof count);
+    return count;
 }
 
 std::uint32_t ucx_release() {
@@ -54,13 +70,14 @@ std::uint32_t ucx_release() {
     return (major << 16) | (minor & 0xFFFFU);
 }
 
-Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address) {
+Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address, bool put) {
     if (worker_address.size() > kMaxAddress - sizeof(Envelope))
         return fail(COPPICE_ERR_NO_RESOURCES,
                     "ucx: this rank's address has {} bytes, more than {}: it names too many network devices; name "
                     "those to be used in UCX_NET_DEVICES (ucx_info -d lists them)",
                     worker_address.size(), kMaxAddress - sizeof(Envelope));
     Envelope envelope;
+    envelope.put = put ? 1 : 0;
     envelope.ucx_release = ucx_release();
     envelope.size = static_cast<std::uint32_t>(worker_address.size());
     envelope.checksum = checksum_of(worker_address);
@@ -70,7 +87,7 @@ Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_ad
     return address;
 }
 
-Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address) {
+Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address, bool put) {
     Envelope envelope;
     if (address.size() < sizeof envelope || address.size() > kMaxAddress)
         return fail(COPPICE_ERR_MISMATCH,
@@ -98,6 +115,10 @@ Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::by
                     "ucx: rank {} runs UCX {}.{}, this rank {}.{}: install the same release on all hosts", rank.value,
                     envelope.ucx_release >> 16, envelope.ucx_release & 0xFFFFU, ucx_release() >> 16,
                     ucx_release() & 0xFFFFU);
+    if ((envelope.put != 0) != put)
+        return fail(COPPICE_ERR_MISMATCH,
+                    "ucx: rank {} has COPPICE_UCX_PUT {}, this rank {}: set it alike for all ranks of the group",
+                    rank.value, envelope.put != 0 ? "on" : "off", put ? "on" : "off");
     const auto worker_address = address.subspan(sizeof envelope);
     if (envelope.size != worker_address.size() || envelope.checksum != checksum_of(worker_address))
         return fail(COPPICE_ERR_MISMATCH, "ucx: the address of rank {} was damaged on its way through the bootstrap",

@@ -17,7 +17,7 @@
 
 namespace coppice::transport::ucx {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 inline constexpr std::size_t kMaxAddress = 2048;
 
 // The active message that carries everything of ours; all others below kMessageIds are a stranger's.
@@ -27,10 +27,13 @@ inline constexpr unsigned kMessageIds = 64;
 enum class Kind : std::uint8_t {
     data = 1,         // the engine's; everything below is ours
     hello = 2,        // "I watch you": makes the watcher known to the one watched, so that it can say goodbye
-    goodbye = 3,      // the sender leaves in peace
+    goodbye = 3,      // the sender leaves in peace; it has written so often into the receiver's slots (32 bits)
     goodbye_ack = 4,  // and may now close: nothing of ours is under way to it
     ping = 5,         // says nothing: it is sent for the device to notice when nobody is there any more
     fenced = 6,       // the sender takes the receiver for dead, and ends the connection
+    slots = 7,        // the receiver may write into memory of the sender (Offer), whose key is the payload
+    credit = 8,       // so many of the receiver's writes there were consumed (32 bits)
+    written = 9,      // the engine's, which was to be written and was sent, for want of slots at that time
 };
 
 // In front of the engine's header, in the active message's header. Both sides have the same byte order and word size
@@ -48,14 +51,29 @@ static_assert(sizeof(Prefix) == 16 && kMaxHeader + sizeof(Prefix) == 64, "one ca
 std::optional<Prefix> parse_prefix(std::span<const std::byte> header, std::size_t payload_size, std::uint64_t token,
                                    std::uint32_t group_size);
 
+// Landing slots of the sender (landing.hpp) for the receiver alone.
+struct Offer {
+    std::uint64_t address = 0;
+    std::uint16_t slots = 0;
+    std::uint16_t reserved[3] = {};
+};
+static_assert(sizeof(Offer) == 16);
+inline constexpr std::uint16_t kMaxSlots = 1024;  // far below the 2^16 that credits count to
+inline constexpr std::size_t kMaxKey = 1024;
+
+// What the rest of a message of our own says, or nothing if it does not have the form. An offer comes with its key.
+std::optional<Offer> parse_offer(std::span<const std::byte> header, std::size_t key_size);
+std::optional<std::uint32_t> parse_count(std::span<const std::byte> header);
+
 // "major.minor" of the UCX that is loaded, as one number. Ranks must agree on it: UCX keeps its wire within it only.
 std::uint32_t ucx_release();
 
 // Wraps a UCX worker's address so that a peer can tell whether it understands it.
-Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address);
+// `put`: this rank writes, and is written to, one-sided.
+Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address, bool put = false);
 
 // The worker address within; `rank` is named in errors. Refuses other versions, word sizes, byte orders, other UCX
-// releases, and damaged bytes: UCX itself would take those for what they are not.
-Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address);
+// releases, another setting of `put`, and damaged bytes: UCX itself would take those for what they are not.
+Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address, bool put = false);
 
 }  // namespace coppice::transport::ucx

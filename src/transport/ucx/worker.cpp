@@ -116,13 +116,17 @@ Result<Config> configure(const WorkerOptions& options, bool keepalive) {
     // of its own UD only helps RC to connect, and UCX gives up such a connection in order.
     if (!keepalive && !set_by_user("UCX_KEEPALIVE_INTERVAL")) (void)ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "inf");
     std::string devices = options.net_devices;
-    if (devices.empty() && options.loopback_only && !set_by_user("UCX_NET_DEVICES") && options.tls.empty() &&
-        !set_by_user("UCX_TLS"))
+    if (devices.empty() && options.loopback_only && !options.put && !set_by_user("UCX_NET_DEVICES") &&
+        options.tls.empty() && !set_by_user("UCX_TLS"))
         devices = "lo";
     if (!devices.empty())
         if (auto done = modify(raw, "NET_DEVICES", devices.c_str()); !done) return tl::unexpected(done.error());
     // Its shared memory is never used (see address()), but would be made in /dev/shm all the same, which may be full.
-    if (options.tls.empty() && !set_by_user("UCX_TLS")) (void)ucp_config_modify(raw, "TLS", "^shm");
+    if (options.tls.empty() && !set_by_user("UCX_TLS"))
+        (void)ucp_config_modify(raw, "TLS", options.put ? "ib" : "^shm");
+    // UCX keeps registrations for later use, beyond ucp_mem_unmap(): the right to write to a fenced peer's slots would live on.
+    if (options.put)
+        if (auto done = modify(raw, "REG_METHODS", "direct"); !done) return tl::unexpected(done.error());
     if (!options.tls.empty())
         if (auto done = modify(raw, "TLS", options.tls.c_str()); !done) return tl::unexpected(done.error());
     return config;
@@ -182,6 +186,14 @@ tl::unexpected<Error> no_transport(const WorkerOptions& options, const char* why
         complaint.empty() ? "" : "; UCX says: ", complaint);
 }
 
+tl::unexpected<Error> no_native_puts(bool tcp) {
+    return fail(
+        COPPICE_ERR_CONFIG,
+        "ucx: COPPICE_UCX_PUT is on, but {}: allow nothing but RC, with UD to connect (COPPICE_UCX_TLS=rc,ud), on "
+        "a device that has it, or leave COPPICE_UCX_PUT off",
+        tcp ? "UCX may also use TCP here, where it emulates one-sided writes" : "UCX has no RC here");
+}
+
 }  // namespace
 
 Result<Worker> Worker::create(const WorkerOptions& options) {
@@ -194,6 +206,7 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
     const Wires wires = wires_of(made.context_);
     if (wires.datagrams && !wires.reliable && !wires.tcp)
         return no_transport(options, "UD alone does not let this process survive a peer's death: allow rc too");
+    if (options.put && (wires.tcp || !wires.reliable)) return no_native_puts(wires.tcp);
     if (wires.datagrams || wires.reliable) {
         made.over_rdma_ = true;
         ucp_cleanup(std::exchange(made.context_, nullptr));
@@ -218,7 +231,9 @@ Result<void> Worker::initialize(const WorkerOptions& options, bool keepalive) {
     if (!config) return tl::unexpected(config.error());
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
-    params.features = UCP_FEATURE_AM;  // and not RMA: emulated puts let any connected peer write anywhere
+    // With RMA a worker takes emulated puts, too, from whoever has connected to it: these may write anywhere.
+    params.features = UCP_FEATURE_AM;
+    if (options.put) params.features |= UCP_FEATURE_RMA;
     params.name = "coppice";
     if (const ucs_status_t status = ucp_init(&params, config->get(), &context_); status != UCS_OK)
         return no_transport(options, ucs_status_string(status));

@@ -20,6 +20,7 @@ struct WorkerOptions {
     std::string net_devices;     // as UCX_NET_DEVICES, wins over it; empty: the environment's or all
     std::string tls;             // as UCX_TLS, likewise
     bool loopback_only = false;  // all ranks are on this host: use `lo` alone unless the two above or UCX_* say else
+    bool put = false;            // one-sided writes: needs transports that all have them (RC)
     std::uint32_t expected_connections = 1;  // to check the limit of file descriptors against
 };
 
@@ -34,6 +35,7 @@ class Worker {
     ~Worker();  // endpoints must be closed before
 
     ucp_worker_h handle() const { return worker_; }
+    ucp_context_h context() const { return context_; }
     // Whether RDMA devices are among what UCX may use here. Then UCX's own keepalive is off (see worker.cpp), and whoever
     // wants to know of a silent peer's death has to send to it now and then: the device tells.
     bool over_rdma() const { return over_rdma_; }

@@ -146,7 +146,7 @@ Posted Peer::post(bool one_sided, Kind kind, std::span<const std::byte> header, 
         if (!credit.has_room()) return Posted::full;
     }
     Prefix prefix{.writes_consumed = static_cast<std::uint16_t>(landing.consumed()),
-                  .sends_consumed = static_cast<std::uint16_t>(sends_consumed_),
+                  .sends = static_cast<std::uint16_t>(sends_consumed_),
                   .payload_size = static_cast<std::uint16_t>(payload.size()),
                   .header_size = static_cast<std::uint8_t>(header.size()),
                   .kind = kind};

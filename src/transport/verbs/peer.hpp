@@ -2,6 +2,11 @@
 //
 // A work request asks for a completion only when its payload is referred to, or every kSignalEvery-th time; a queue pair
 // completes in order, so one completion settles all before it. Memory of a connection is made when it is opened.
+//
+// Sends are bounded as writes are: a sender is at most so many ahead of what the receiver has taken (class Credit), so that a
+// send never finds the receive queue empty. Receiver-not-ready would be harmless to most devices, but soft-RoCE counts the
+// time it takes as lack of an answer and gives the connection up. The counts come back in the prefix of every message in
+// the other direction; who hears nothing reads them from the other's memory.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,9 +21,9 @@
 #include <string>
 
 #include "topology/words.hpp"
+#include "transport/landing.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/hub.hpp"
-#include "transport/verbs/landing.hpp"
 #include "transport/verbs/wire.hpp"
 
 namespace coppice::transport::verbs {
@@ -88,7 +93,7 @@ class Peer {
 
     void learn_consumed(const Prefix& prefix) {
         writes_.learn(prefix.writes_consumed);
-        sends_.learn(prefix.sends_consumed);
+        sends_.learn(prefix.sends);
     }
     // One of its writes, or sends, was consumed: the peer may read so, and hears so with the next message.
     void consumed_write();

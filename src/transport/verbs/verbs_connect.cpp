@@ -120,7 +120,7 @@ Result<void> VerbsTransport::listen(const verbs::Device& device) {
     verbs::Address address{.where = device.address, .rank = options_.self.value, .group_size = options_.group_size};
     address.where.sin6_port = rdma_get_src_port(listener_);
     address_ = verbs::encode(address);
-    const std::size_t rides = hub_->inline_bytes() > verbs::kLine ? hub_->inline_bytes() - verbs::kLine : 0;
+    const std::size_t rides = hub_->inline_bytes() > kLine ? hub_->inline_bytes() - kLine : 0;
     capabilities_ = {.name = "verbs", .native_write = true, .inline_size = rides, .eager_size = kMaxPayload};
     return {};
 }
@@ -199,8 +199,8 @@ verbs::LinkOptions VerbsTransport::link_options() const {
 
 Result<void> VerbsTransport::prepare(Peer& peer) {
     const std::uint32_t self = options_.self.value;
-    auto prepared = peer.prepare(link_options(), verbs::slot_seed(options_.group_token, peer.rank.value, self),
-                                 verbs::slot_seed(options_.group_token, self, peer.rank.value));
+    auto prepared = peer.prepare(link_options(), slot_seed(options_.group_token, peer.rank.value, self),
+                                 slot_seed(options_.group_token, self, peer.rank.value));
     if (prepared) by_queue_[peer.queue_pair_number()] = &peer;
     return prepared;
 }

@@ -147,11 +147,11 @@ bool VerbsTransport::deliver(const Peer& peer, const Prefix& prefix, std::span<c
 
 void VerbsTransport::drain_landing(Peer& peer) {
     for (std::uint32_t count = 0; count < kMessagesPerVisit; ++count) {
-        verbs::Landing::View view;
-        const verbs::Landing::Found what = peer.landing.peek(view);
-        if (what == verbs::Landing::Found::nothing) return;
+        Landing::View view;
+        const Landing::Found what = peer.landing.peek(view);
+        if (what == Landing::Found::nothing) return;
         found_ = true;
-        if (what == verbs::Landing::Found::garbage) {
+        if (what == Landing::Found::garbage) {
             ++hub_->counters.garbage;
             return;
         }

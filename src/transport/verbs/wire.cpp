@@ -65,12 +65,6 @@ std::vector<std::byte> bytes_of(const T& value) {
 
 }  // namespace
 
-bool fits(const Prefix& prefix, std::size_t length) {
-    const bool known = prefix.kind == Kind::data || prefix.kind == Kind::goodbye;
-    return known && prefix.header_size <= kMaxHeader && prefix.payload_size <= kMaxPayload &&
-           sizeof(Prefix) + prefix.header_size + prefix.payload_size == length;
-}
-
 std::optional<Prefix> parse_message(std::span<const std::byte> bytes) {
     Prefix prefix;
     if (bytes.size() < sizeof prefix) return std::nullopt;

@@ -15,37 +15,16 @@
 
 #include "base/error.hpp"
 #include "topology/words.hpp"
-#include "transport/transport.hpp"
+#include "transport/landing.hpp"
 
 namespace coppice::transport::verbs {
 
 inline constexpr std::uint8_t kWireVersion = 1;
 
-enum class Kind : std::uint8_t {
-    data = 1,     // the engine's
-    goodbye = 2,  // the sender leaves in peace; nothing follows
-};
+// Sends have the prefix of landing slots, too. There stamp and CRC are 0: their completion proves them.
+using Prefix = SlotPrefix;
+using Kind = SlotPrefix::Kind;
 
-// In front of the engine's header, in sends and in landing slots alike. All ranks have one byte order (the address
-// checks that), so it travels as it is.
-struct Prefix {
-    std::uint32_t stamp = 0;  // landing slots: number of the write; sends: 0
-    std::uint32_t crc = 0;    // landing slots: over all of it; sends: 0, their completion proves them
-    // Of the receiver's own writes and sends, as many (modulo 2^16) as the sender of this has consumed: room for more.
-    std::uint16_t writes_consumed = 0;
-    std::uint16_t sends_consumed = 0;
-    std::uint16_t payload_size = 0;
-    std::uint8_t header_size = 0;
-    Kind kind = Kind::data;
-};
-static_assert(sizeof(Prefix) == 16);
-
-inline constexpr std::size_t kLine = sizeof(Prefix) + kMaxHeader;  // prefix and header: one cache line
-static_assert(kLine == 64);
-inline constexpr std::size_t kMaxMessage = kLine + kMaxPayload;
-
-// Prefix sizes and kind are those of a message of `length` bytes in all.
-bool fits(const Prefix& prefix, std::size_t length);
 // The prefix of a message that was received whole, or nothing if no rank of ours wrote it.
 std::optional<Prefix> parse_message(std::span<const std::byte> bytes);
 

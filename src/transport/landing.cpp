@@ -1,4 +1,4 @@
-#include "transport/verbs/landing.hpp"
+#include "transport/landing.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -6,11 +6,11 @@
 
 #include "transport/crc32c.hpp"
 
-namespace coppice::transport::verbs {
+namespace coppice::transport {
 
 namespace {
 
-std::uint32_t crc_of(Prefix prefix, std::uint32_t seed, std::span<const std::byte> header,
+std::uint32_t crc_of(SlotPrefix prefix, std::uint32_t seed, std::span<const std::byte> header,
                      std::span<const std::byte> payload) {
     prefix.crc = 0;
     return crc32c(payload, crc32c(header, crc32c(std::as_bytes(std::span(&prefix, 1)), seed)));
@@ -18,12 +18,19 @@ std::uint32_t crc_of(Prefix prefix, std::uint32_t seed, std::span<const std::byt
 
 }  // namespace
 
+bool fits(const SlotPrefix& prefix, std::size_t length) {
+    const bool known = prefix.kind == SlotPrefix::Kind::data || prefix.kind == SlotPrefix::Kind::goodbye;
+    return known && prefix.header_size <= kMaxHeader && prefix.payload_size <= kMaxPayload &&
+           sizeof prefix + prefix.header_size + prefix.payload_size == length;
+}
+
 std::uint32_t slot_seed(std::uint64_t token, std::uint32_t from, std::uint32_t to) {
     const std::uint64_t words[] = {token, (std::uint64_t{from} << 32) | to};
     return crc32c(std::as_bytes(std::span(words)));
 }
 
-void seal(Prefix& prefix, std::uint32_t seed, std::span<const std::byte> header, std::span<const std::byte> payload) {
+void seal(SlotPrefix& prefix, std::uint32_t seed, std::span<const std::byte> header,
+          std::span<const std::byte> payload) {
     prefix.crc = crc_of(prefix, seed, header, payload);
 }
 
@@ -53,11 +60,11 @@ Landing::Found Landing::peek(View& view) {
     }
     // Read once: what is checked is what is used.
     std::memcpy(&view.prefix, slot(), sizeof view.prefix);
-    const Prefix& prefix = view.prefix;
-    bool whole = fits(prefix, sizeof(Prefix) + prefix.header_size + prefix.payload_size);
+    const SlotPrefix& prefix = view.prefix;
+    bool whole = fits(prefix, sizeof(SlotPrefix) + prefix.header_size + prefix.payload_size);
     if (whole) {
-        std::memcpy(view.header, slot() + sizeof(Prefix), prefix.header_size);
-        view.payload = {slot() + sizeof(Prefix) + prefix.header_size, prefix.payload_size};
+        std::memcpy(view.header, slot() + sizeof(SlotPrefix), prefix.header_size);
+        view.payload = {slot() + sizeof(SlotPrefix) + prefix.header_size, prefix.payload_size};
         whole = prefix.crc == crc_of(prefix, seed_, {view.header, prefix.header_size}, view.payload);
     }
     if (whole) {
@@ -68,4 +75,4 @@ Landing::Found Landing::peek(View& view) {
     return looks_ == kPatience ? Found::garbage : Found::nothing;
 }
 
-}  // namespace coppice::transport::verbs
+}  // namespace coppice::transport

@@ -1,30 +1,56 @@
-// Landing slots: where one peer's RDMA writes arrive, one writer for each set of slots.
+// Landing slots: where one peer's RDMA writes arrive, one writer for each set of slots. For every transport that has
+// one-sided writes; how the writes get there is its own business.
 //
 // A write carries no completion here, and nothing is assumed about the order in which its bytes land. A slot is valid
 // only when it proves it: its stamp is the number that is expected next, and the CRC-32C over prefix, header and payload,
 // seeded with who writes to whom in which group, is right. Until then the reader looks again.
 //
-// A writer is at most `slots` ahead of what the reader has consumed, and so is a sender (class Credit): a slot is never
-// overwritten unread, and a send never finds the receive queue empty. Receiver-not-ready would be harmless to most
-// devices, but soft-RoCE counts the time it takes as lack of an answer and gives the connection up. The counts come back
-// in the prefix of every message in the other direction; who hears nothing reads them from the other's memory.
+// A writer is at most `slots` ahead of what the reader has consumed (class Credit): a slot is never overwritten unread. The
+// reader's counts come back in the prefix of what it writes in the other direction; what else tells of them is each
+// transport's own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "transport/verbs/wire.hpp"
+#include "transport/transport.hpp"
 
-namespace coppice::transport::verbs {
+namespace coppice::transport {
 
+// In front of the engine's header. All ranks have one byte order (their addresses say so), so it travels as it is.
+struct SlotPrefix {
+    enum class Kind : std::uint8_t {
+        data = 1,     // the engine's
+        goodbye = 2,  // the writer leaves in peace; nothing follows
+    };
+    std::uint32_t stamp = 0;  // number of the write
+    std::uint32_t crc = 0;    // over all of it
+    // Of the receiver's own writes, as many (modulo 2^16) as the sender of this has consumed: room for more.
+    std::uint16_t writes_consumed = 0;
+    // Counts sends as the transport has use for it. verbs: of the receiver's own those consumed; ucx: what this writer sent
+    // before it could write.
+    std::uint16_t sends = 0;
+    std::uint16_t payload_size = 0;
+    std::uint8_t header_size = 0;
+    Kind kind = Kind::data;
+};
+static_assert(sizeof(SlotPrefix) == 16);
+
+inline constexpr std::size_t kLine = sizeof(SlotPrefix) + kMaxHeader;  // prefix and header: one cache line
+static_assert(kLine == 64);
+inline constexpr std::size_t kMaxMessage = kLine + kMaxPayload;
 inline constexpr std::size_t kSlotStride = (kMaxMessage + 63) / 64 * 64;
+
+// Prefix sizes and kind are those of a message of `length` bytes in all.
+bool fits(const SlotPrefix& prefix, std::size_t length);
 
 // Of the writes of rank `from` to rank `to` in the group of `token`.
 std::uint32_t slot_seed(std::uint64_t token, std::uint32_t from, std::uint32_t to);
 
 // Completes the prefix of a write: `prefix.crc` over everything.
-void seal(Prefix& prefix, std::uint32_t seed, std::span<const std::byte> header, std::span<const std::byte> payload);
+void seal(SlotPrefix& prefix, std::uint32_t seed, std::span<const std::byte> header,
+          std::span<const std::byte> payload);
 
 // The reader's side.
 class Landing {
@@ -34,7 +60,7 @@ class Landing {
 
     enum class Found : std::uint8_t { nothing, message, garbage };
     struct View {
-        Prefix prefix;
+        SlotPrefix prefix;
         std::byte header[kMaxHeader];  // a copy: it is interpreted, and must not change under its reader
         std::span<const std::byte> payload;
     };
@@ -84,4 +110,4 @@ class Credit {
     std::uint16_t slots_ = 1;
 };
 
-}  // namespace coppice::transport::verbs
+}  // namespace coppice::transport
