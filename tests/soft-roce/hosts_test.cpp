@@ -6,14 +6,10 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "devices.hpp"
-#include "integration/job.hpp"
+#include "hosts.hpp"
 
 namespace coppice::testing {
 namespace {
-
-constexpr std::uint32_t kRanks = 8;
-constexpr std::uint32_t kHosts = 4;
 
 // What the ranks and the test tell each other.
 constexpr std::size_t kStarted = 0;  // ranks that have had the first broadcasts
@@ -27,21 +23,6 @@ struct Way {
     const char* mend;
     friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 };
-
-// Two ranks on each device, neighbours first.
-JobOptions job_of(const Way& way) {
-    const auto names = devices();
-    if (names.size() < kHosts) throw CheckFailed("this test wants rxe-guest --devices 4");
-    JobOptions options;
-    options.ranks = kRanks;
-    options.hosts = kHosts;
-    options.environment = way.environment;
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-        const std::string& device = names[rank * kHosts / kRanks];
-        options.of_rank[rank] = {{"COPPICE_VERBS_DEVICE", device}, {"COPPICE_UCX_NET_DEVICES", device + ":1"}};
-    }
-    return options;
-}
 
 // Rank 0 broadcasts until it knows of all deaths; then everybody who lives has 100 more, and no broadcast was lost, doubled
 // or damaged. A rank that loses its root instead is one that was meant to be lost.
@@ -80,7 +61,7 @@ class Hosts : public ::testing::TestWithParam<Way> {
   protected:
     // Runs the job; `lose` makes an end of the victims once everybody is busy.
     void run_without(const std::vector<std::uint32_t>& victims, const std::function<void(Job&)>& lose) {
-        Job job(job_of(GetParam()), [&](Member& member) {
+        Job job(job_on_devices(GetParam().environment), [&](Member& member) {
             if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
             broadcast_beyond(member, victims.size());
         });
