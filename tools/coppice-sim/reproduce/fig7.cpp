@@ -63,7 +63,10 @@ Study fig7(Scale scale, std::uint64_t seed) {
                                : 0;
              return std::optional(slower / static_cast<double>(xs.size()));
          },
-         0.5, 1},
+         0.5, 1,
+         "by half a step to two it is faster here. The paper's gossip time is the shortest that left nobody out in "
+         "10^5 "
+         "broadcasts of 64K processes; ours is the shortest for each size, and where it is longer so is the latency"},
         ours("lower than the corrected binomial tree's",
              {"Gossip shows low latency.", "PPoPP'19 §4.1",
               "checked corrected gossip over the checked binomial tree, largest size",
@@ -97,7 +100,9 @@ Study fig7(Scale scale, std::uint64_t seed) {
                   const auto [least, most] = range_over_trees(ratio);
                   return std::optional(std::abs(least - 2) > std::abs(most - 2) ? least : most);
               },
-              1.75, 2.25}),
+              1.75, 2.25,
+              "that of the 4-ary tree, where a process takes longer to send to its four children than their "
+              "acknowledgements take to arrive; in the other trees acknowledgements cost 95 % to 100 % more"}),
         {"Our solution achieves a latency reduction of 50 %.", "PPoPP'19 abstract",
          "largest reduction of quiescence latency in %, corrected against acknowledged tree at 65536",
          [](const Results& r) {

@@ -83,29 +83,31 @@ std::vector<Claim> best_time_claims(const TimeFigure& figure, double printed) {
         least = std::min(least, total);
     }
     const std::string ties = least_at.size() == 1 ? std::string()
-                                                  : fmt::format("the equation's total is the same from T = {} to {}",
+                                                  : fmt::format("the equation's total is the same at T = {} and {}",
                                                                 least_at.front(), least_at.back());
-    return {{.text = fmt::format("The approximation predicts T = {}.", printed),
-             .where = figure.source,
-             .measured = "shortest T with the equation's least total",
-             .measure = [first = least_at.front()](const Results&) { return std::optional(first); },
-             .least = printed,
-             .most = printed,
-             .remark = ties},
-            {.text = fmt::format("… which is the optimal gossip time, T = {}.", printed),
-             .where = figure.source,
-             .measured = fmt::format("steps by which the largest time at T = {} exceeds the least at any T", printed),
-             .measure =
-                 [figure, printed](const Results& r) {
-                     double best = kInfinity;
-                     for (const double x : r.xs(figure.series))
-                         best = std::min(best, largest_time(figure, r, x));
-                     return std::optional(largest_time(figure, r, printed) - best);
-                 },
-             .least = 0,
-             .most = 0,
-             .remark = "the largest of many broadcasts is a matter of luck, and grows with their number",
-             .runs_needed = 20'000}};
+    return {
+        {.text = fmt::format("The approximation predicts T = {}.", printed),
+         .where = figure.source,
+         .measured = "shortest T with the equation's least total, and the one step more that the paper adds in all its "
+                     "experiments (§III.B)",
+         .measure = [first = least_at.front()](const Results&) { return std::optional(first + 1); },
+         .least = printed,
+         .most = printed,
+         .remark = ties},
+        {.text = fmt::format("… which is the optimal gossip time, T = {}.", printed),
+         .where = figure.source,
+         .measured = fmt::format("steps by which the largest time at T = {} exceeds the least at any T", printed),
+         .measure =
+             [figure, printed](const Results& r) {
+                 double best = kInfinity;
+                 for (const double x : r.xs(figure.series))
+                     best = std::min(best, largest_time(figure, r, x));
+                 return std::optional(largest_time(figure, r, printed) - best);
+             },
+         .least = 0,
+         .most = 0,
+         .remark = "the largest of many broadcasts is a matter of luck, and grows with their number",
+         .runs_needed = 20'000}};
 }
 
 Claim difference_claim(const TimeFigure& figure, const char* text, double most) {
