@@ -153,7 +153,7 @@ typedef struct coppice_group_options {
 #define COPPICE_GROUP_OPTIONS_INIT \
     { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
 
-/* Collective over all ranks of the new group, at most 31632 (COPPICE_ERR_OUT_OF_RANGE). Trees, correction,
+/* Collective over all ranks of the new group, at most 1048576 (COPPICE_ERR_OUT_OF_RANGE). Trees, correction,
  * hierarchy and window must be the same everywhere (COPPICE_ERR_MISMATCH names the rank that differs). A rank that died before is a failed
  * member from the start where the launcher knows of it; one that never shows up ends the call with
  * COPPICE_ERR_BOOTSTRAP at the deadline, naming it. Everything that the group will ever need is allocated

@@ -54,6 +54,7 @@ Agreements::Agreements(const Members& members, const Router& router, transport::
       combiners_(shape.window),
       waiting_(shape.window, nullptr),
       outgoing_(kOutgoing * shape.window),
+      assembly_(protocol::longest_body(plan_.max_value, members.ranks())),
       last_agreed_(std::make_shared<const protocol::FailedSet>()) {
     for (Outgoing& message : outgoing_)
         message.body.reserve(protocol::body_bytes(plan_.max_value));
@@ -207,7 +208,9 @@ bool Agreements::drained(bool in_any_case) {
 
 // --------------------------------------------------------------------------------------------------- messages ---
 
-bool Agreements::message(Rank from, const WireHeader& header, std::span<const std::byte> body) {
+bool Agreements::message(Rank from, const WireHeader& header, std::span<const std::byte> part) {
+    const auto [state, body] = assembly_.take(from, {header.kind, header.sequence}, part, header.detail);
+    if (state != Assembly::State::whole) return state == Assembly::State::unfinished;
     const protocol::AgreementMessage message{
         .kind = static_cast<protocol::AgreementKind>(header.kind - shape_.first_kind),
         .from = from,
@@ -219,10 +222,20 @@ bool Agreements::message(Rank from, const WireHeader& header, std::span<const st
 }
 
 void Agreements::peer_failed(Rank rank) {
+    assembly_.forget(rank);
     if (published_) {
         published_->peer_failed(rank);
     } else {
         machine_->peer_failed(rank);
+    }
+}
+
+void Agreements::peers_failed(const protocol::FailedSet& ranks) {
+    assembly_.forget(ranks);
+    if (published_) {
+        published_->peers_failed(ranks);
+    } else {
+        machine_->peers_failed(ranks);
     }
 }
 
@@ -254,24 +267,39 @@ void Agreements::send_all() {
         place->kind = message->kind;
         place->sequence = message->agreement.value;
         place->body.assign(message->body.begin(), message->body.end());
+        place->sent = 0;
         place->waiting = true;
         ++unsent_;
         if (send(*place)) --unsent_;
     }
 }
 
+// Nothing may come between the parts of a body.
+bool Agreements::is_held_up(const Outgoing& message) const {
+    if (unsent_ <= 1) return false;  // itself
+    return std::ranges::any_of(outgoing_, [&message](const Outgoing& other) {
+        return &other != &message && other.waiting && other.sent > 0 && other.to == message.to;
+    });
+}
+
 // True when there is nothing more to do with it but to let it leave.
 bool Agreements::send(Outgoing& message) {
+    if (is_held_up(message)) return false;
     const Link link = router_.to(message.to);
-    if (link && !members_.failed(message.to)) {
+    while (link && !members_.failed(message.to)) {
+        const std::size_t left = message.body.size() - message.sent;
+        const auto part = std::span(message.body).subspan(message.sent, std::min(left, transport::kMaxPayload));
         const WireHeader header{
             .token = group_.token,
             .kind = static_cast<std::uint8_t>(shape_.first_kind + static_cast<std::uint8_t>(message.kind)),
             .sequence = message.sequence,
-            .length = static_cast<std::uint32_t>(message.body.size()),
+            .detail = static_cast<std::uint32_t>(left - part.size()),
+            .length = static_cast<std::uint32_t>(part.size()),
             .epoch = group_.epoch.value};
-        const Encoded bytes = encode(header);
-        if (link.send(bytes, message.body, &message.in_flight) == transport::SendStatus::again) return false;
+        const transport::SendStatus status = link.send(encode(header), part, &message.in_flight);
+        if (status == transport::SendStatus::again) return false;
+        message.sent += part.size();
+        if (status == transport::SendStatus::failed || left == part.size()) break;
     }
     message.waiting = false;
     return true;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "engine/assembly.hpp"
 #include "engine/contributions.hpp"
 #include "engine/members.hpp"
 #include "engine/request.hpp"
@@ -27,9 +28,8 @@
 
 namespace coppice::engine {
 
-// The largest group: however its failed ranks are scattered, an agreement's message about them is one of the transport's.
-inline constexpr std::uint32_t kMostRanks = 31632;
-static_assert(protocol::longest_body(protocol::AgreementPlan::kMaxValue, kMostRanks) <= transport::kMaxPayload);
+// The largest group. Tables of all ranks, a few dozen bytes for each, are what every member has to have.
+inline constexpr std::uint32_t kMostRanks = 1U << 20;
 
 // What an agreement call says. `value` is contributed, and takes the result.
 struct AgreementCall {
@@ -69,9 +69,10 @@ class Agreements {
     // Sends what there is to send, and ends what has been decided.
     void progress(bool thoroughly);
 
-    // From the wire; `header` has been checked by decode(). False: garbage.
-    bool message(Rank from, const WireHeader& header, std::span<const std::byte> body);
+    // From the wire, a body or a part of one; `header` has been checked by decode(). False: garbage.
+    bool message(Rank from, const WireHeader& header, std::span<const std::byte> part);
     void peer_failed(Rank rank);
+    void peers_failed(const protocol::FailedSet& ranks);
     // Everybody that the machine was told of, as far as this rank can't know it yet; they may have failed or left.
     const protocol::FailedSet& failed() const { return published_ ? published_->failed() : machine_->failed(); }
     bool fenced() const { return published_ ? published_->fenced() : machine_->fenced(); }
@@ -103,8 +104,9 @@ class Agreements {
         protocol::AgreementKind kind = protocol::AgreementKind::up;
         std::uint64_t sequence = 0;
         std::vector<std::byte> body;
+        std::size_t sent = 0;  // bytes of the body: more than one message carries goes in parts (assembly.hpp)
         std::uint32_t in_flight = 0;
-        bool waiting = false;  // not taken yet
+        bool waiting = false;  // not taken yet, or not all of it
     };
 
     Sequence next() const { return published_ ? published_->next() : machine_->next(); }
@@ -118,6 +120,7 @@ class Agreements {
     void send_all();
     Outgoing* free_outgoing();
     bool send(Outgoing& message);
+    bool is_held_up(const Outgoing& message) const;
     std::string names_of(Sequence agreement) const;
 
     const Members& members_;
@@ -138,6 +141,7 @@ class Agreements {
     std::uint64_t waited_below_ = 0;
     std::vector<Outgoing> outgoing_;
     std::uint32_t unsent_ = 0;  // of those, that wait
+    Assembly assembly_;
     std::shared_ptr<const protocol::FailedSet> last_agreed_;
     std::optional<Sequence> flush_;
 };

@@ -102,14 +102,12 @@ class Formation {
           deadline_ns_(deadline_ns),
           self_(bootstrap.rank()),
           size_(bootstrap.size()),
-          fabric_(std::make_shared<Fabric>(bootstrap.size())) {}
+          fabric_(std::make_shared<Fabric>(bootstrap.size())),
+          is_dead_(bootstrap.size(), false) {}
 
     Result<std::unique_ptr<Group>> run(Group::FailureCallback on_failure) {
         if (size_ > kMostRanks) {
-            return fail(
-                COPPICE_ERR_OUT_OF_RANGE,
-                "a group of {} ranks: at most {} are possible, so that messages can always name those that failed",
-                size_, kMostRanks);
+            return fail(COPPICE_ERR_OUT_OF_RANGE, "a group of {} ranks: at most {} are possible", size_, kMostRanks);
         }
         if (auto met = meet(); !met) return tl::unexpected(std::move(met.error()));
         if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
@@ -133,7 +131,9 @@ class Formation {
                                                  .cores = available_cores(),
                                                  .local_ranks = local_ranks_,
                                                  .on_failure = std::move(on_failure)});
-        group->start_with_failed(dead_);
+        // The greetings have told everybody of the same; later ones may be news to others.
+        const std::span<const Rank> dead = dead_;
+        group->start_with_failed(dead.first(dead_at_meeting_), dead.subspan(dead_at_meeting_));
         return group;
     }
 
@@ -152,7 +152,7 @@ class Formation {
         for (std::uint32_t r = 0; r < size_; ++r) {
             const auto& blob = (*all)[r];
             if (blob.empty()) {
-                dead_.push_back(Rank(r));
+                bury(Rank(r));
                 hosts_.emplace_back();
                 continue;
             }
@@ -161,16 +161,29 @@ class Formation {
             hosts_.push_back(hello->host);
             nonces.push_back(hello->nonce);
         }
-        // Where a dead rank ran is unknown and does not matter, as long as it makes no position of its own.
-        if (!dead_.empty()) {
-            const auto witness = std::ranges::find_if_not(*all, [](const auto& blob) { return blob.empty(); });
-            const auto hello = Hello::parse(*witness);
-            for (const Rank gone : dead_)
-                hosts_[gone.value] = hello->host;
-        }
+        settle_the_dead(*all);
         token_ = hash_of(nonces);
-        local_ranks_ = static_cast<std::uint32_t>(std::ranges::count(hosts_, mine.host));
+        has_mates_ = std::ranges::count(hosts_, mine.host) > 1;
+        local_ranks_ = 0;
+        for (std::uint32_t r = 0; r < size_; ++r)
+            local_ranks_ += !dead(Rank(r)) && hosts_[r] == mine.host;
         return {};
+    }
+
+    // Where a dead rank ran is unknown and does not matter, as long as it makes no position of its own: it is counted to the
+    // host of the rank that lives before it, so that no host gets all of them.
+    void settle_the_dead(const Blobs& greetings) {
+        if (dead_.empty()) return;
+        const auto first = std::ranges::find_if_not(greetings, [](const auto& blob) { return blob.empty(); });
+        std::string host = hosts_[static_cast<std::size_t>(first - greetings.begin())];
+        for (std::uint32_t r = 0; r < size_; ++r) {
+            if (dead(Rank(r))) {
+                hosts_[r] = host;
+            } else {
+                host = hosts_[r];
+            }
+        }
+        dead_at_meeting_ = dead_.size();
     }
 
     Result<void> compare(Rank rank, const std::optional<Hello>& hello, const Hello& mine) const {
@@ -196,19 +209,23 @@ class Formation {
 
     bool by_host() const { return settings_.hierarchy == Hierarchy::host && settings_.allow_shm; }
     bool same_host(Rank rank) const { return hosts_[rank.value] == hosts_[self_.value]; }
-    bool dead(Rank rank) const { return std::ranges::find(dead_, rank) != dead_.end(); }
+    bool dead(Rank rank) const { return is_dead_[rank.value]; }
+    void bury(Rank rank) {
+        dead_.push_back(rank);
+        is_dead_[rank.value] = true;
+    }
 
     Result<void> make_transports() {
         bool far = false;
         for (std::uint32_t r = 0; r < size_; ++r)
             far = far || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
         const bool alone = size_ == dead_.size() + 1;
-        if (settings_.allow_shm && local_ranks_ > 1) {
+        if (settings_.allow_shm && has_mates_) {
             auto shm = transport::ShmTransport::create({.self = self_,
                                                         .group_size = size_,
                                                         .window = settings_.window,
                                                         .host = settings_.host,
-                                                        .max_local = local_ranks_});
+                                                        .max_local = std::max(local_ranks_, 2U)});
             if (!shm) return tl::unexpected(std::move(shm.error()));
             shm_ = shm->get();
             if (auto added = add(std::move(*shm)); !added) return added;
@@ -296,7 +313,7 @@ class Formation {
             const Rank rank(r);
             if (rank == self_ || dead(rank)) continue;
             if ((*all)[r].empty()) {
-                dead_.push_back(rank);
+                bury(rank);
                 continue;
             }
             if (auto routed = route(rank, (*all)[r]); !routed) return routed;
@@ -311,7 +328,7 @@ class Formation {
         if (shm_ != nullptr) {
             std::vector<Rank> mates;
             for (std::uint32_t r = 0; r < size_; ++r) {
-                if (same_host(Rank(r))) mates.emplace_back(r);
+                if (!dead(Rank(r)) && same_host(Rank(r))) mates.emplace_back(r);
             }
             if (auto sealed = shm_->seal_board(std::move(mates)); !sealed) return sealed;
             board_ = &shm_->board();
@@ -336,7 +353,7 @@ class Formation {
             if (!address) continue;
             if (auto added = wires[i]->add_peer(rank, *address); !added) {
                 if (added.error().status != COPPICE_ERR_PEER_FAILED) return added;
-                dead_.push_back(rank);
+                bury(rank);
                 return {};
             }
             fabric_->route(rank, static_cast<std::uint8_t>(i));
@@ -369,8 +386,11 @@ class Formation {
     std::shared_ptr<transport::MessageCount> fault_count_;
     std::vector<std::string> hosts_;  // by rank
     std::vector<Rank> dead_;
+    std::size_t dead_at_meeting_ = 0;
+    std::vector<bool> is_dead_;  // by rank
     std::uint64_t token_ = 0;
-    std::uint32_t local_ranks_ = 1;
+    bool has_mates_ = false;         // on this host, dead or alive
+    std::uint32_t local_ranks_ = 1;  // alive
 };
 
 }  // namespace

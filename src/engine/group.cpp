@@ -70,9 +70,13 @@ std::span<const std::byte> Group::own_lines() const {
     return {begin, static_cast<std::size_t>(last - begin) + transport::kMaxPayload};
 }
 
-void Group::start_with_failed(std::span<const Rank> dead) {
-    for (const Rank rank : dead)
-        learn_failure(rank);
+void Group::start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others) {
+    protocol::FailedSet known;
+    for (const Rank rank : known_to_all)
+        known.insert(rank.value);
+    detector_.begin_without(known);
+    learn_failures(known_to_all);
+    learn_failures(others);
     if (settings_.detection_bound.value > 0) looked_ns_ = now_ns();
     progress_detector();
 }

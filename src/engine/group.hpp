@@ -113,8 +113,8 @@ class Group final : private transport::Receiver {
     // The caller goes away: waiting requests are given up, views released, pooled ones returned to the pool.
     void finish(Request& request);
 
-    // Ranks that died before the group was formed.
-    void start_with_failed(std::span<const Rank> dead);
+    // Ranks that died before the group was formed, ascending: those of which everybody knows that, and others.
+    void start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others);
 
     // Moves everything that can be moved now; how many things happened.
     std::size_t progress();
@@ -247,6 +247,8 @@ class Group final : private transport::Receiver {
     void member_left(Rank rank);
     void read_departures();
     void learn_failure(Rank rank);
+    void learn_failures(std::span<const Rank> ranks);
+    void take_failure(Rank rank);
     void own_site_lost(Rank rank, bool was_leader);
     void engage_published();
     void other_site_lost(Rank rank, std::uint32_t site, bool was_leader);

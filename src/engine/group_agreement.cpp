@@ -68,8 +68,8 @@ void Group::learn_from(const protocol::FailedSet& failed) {
                 news.emplace_back(rank);
         }
     }
-    for (const Rank rank : news)
-        learn_failure(rank);
+    if (failed.contains(members_.self().value)) be_fenced();
+    learn_failures(news);
 }
 
 void Group::progress_agreements(bool thoroughly) {

@@ -15,6 +15,27 @@ void Group::learn_failure(Rank rank) {
         return;
     }
     read_revocations();  // what the dead said last
+    take_failure(rank);
+}
+
+// What many deaths change in rings and trees is looked at once.
+void Group::learn_failures(std::span<const Rank> ranks) {
+    if (ranks.empty()) return;
+    read_revocations();
+    protocol::FailedSet news;
+    for (const Rank rank : ranks) {
+        if (rank != members_.self() && !members_.failed(rank)) news.insert(rank.value);
+    }
+    detector_.peers_failed(news);
+    if (!revoked_) agreements_.peers_failed(news);
+    if (succession_) succession_->peers_failed(news);
+    for (const protocol::FailedSet::Interval& interval : news.intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
+            take_failure(Rank(rank));
+    }
+}
+
+void Group::take_failure(Rank rank) {
     const std::uint32_t site = members_.site_of(rank);
     const auto leader_before = members_.leader(site);
     if (!members_.fail(rank)) return;

@@ -137,7 +137,7 @@ void Group::make_successor(const Heritage& heritage) {
     }
     successors_established_.push_back(parts.established);
     successor_ = std::make_unique<Group>(std::move(parts));
-    successor_->start_with_failed(dead);
+    successor_->start_with_failed({}, dead);
     context_->attach(*successor_);
     end_shrink(COPPICE_OK);
 }

@@ -18,7 +18,9 @@ bool Members::fail(Rank rank) {
 
     const std::uint32_t site = sites_.site_of(rank);
     const auto mates = sites_.members(site);
-    const auto alive = std::ranges::find_if(mates, [this](Rank mate) { return !failed_[mate.value]; });
+    if (leaders_[site] != rank) return true;
+    const auto alive = std::ranges::find_if(std::ranges::upper_bound(mates, rank), mates.end(),
+                                            [this](Rank mate) { return !failed_[mate.value]; });
     leaders_[site] = alive == mates.end() ? std::nullopt : std::optional(*alive);
     if (!leaders_[site]) failed_sites_.insert(site);
     return true;

@@ -46,8 +46,10 @@ GroupId id_after(const GroupId& group, const Heritage& heritage) {
 
 Succession::Succession(const Members& members, const Router& router, const GroupId& group)
     : router_(router), agreements_(members, router, nullptr, group, {.first_kind = kFirstSuccessionKind, .window = 1}) {
+    protocol::FailedSet failed;
     for (const Rank rank : members.failed_ranks())
-        agreements_.peer_failed(rank);
+        failed.insert(rank.value);
+    agreements_.peers_failed(failed);
 }
 
 void Succession::begin() {

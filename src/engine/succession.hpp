@@ -47,6 +47,7 @@ class Succession {
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> body);
 
     void peer_failed(Rank rank) { agreements_.peer_failed(rank); }
+    void peers_failed(const protocol::FailedSet& ranks) { agreements_.peers_failed(ranks); }
     const protocol::FailedSet& failed() const { return agreements_.failed(); }
     bool fenced() const { return agreements_.fenced(); }
     void give_up(coppice_status_t status, const std::string& why);

@@ -27,7 +27,8 @@ enum class WireKind : std::uint8_t {
     revocation = 19,      // rank `detail` has revoked the group; `sequence` 1: an answer, that this is known
     left = 20,            // the sender has left this group in peace
     heartbeat = 21,       // says nothing but that its sender lives
-    // The agreement machine's kinds follow, with its message as the payload; `sequence` is the agreement.
+    // The agreement machine's kinds follow, with its message as the payload, or a part of it; `sequence` is the agreement,
+    // `detail` how many bytes of the message follow in other parts (assembly.hpp).
     first_agreement = 32,
     // The same of agreements on who goes on in a group that is shrunk from this one.
     first_succession = 40,

@@ -29,8 +29,9 @@ class FailedSet {
     bool empty() const { return count_ == 0; }
     std::span<const Interval> intervals() const { return intervals_; }
 
-    // Whole sets, in time linear in the intervals of both.
+    // O(log of this one's intervals) for each interval of the other one.
     bool includes(const FailedSet& other) const;
+    // Whole sets, in time linear in the intervals of both.
     // True when anything was added.
     bool unite(const FailedSet& other);
     void intersect(const FailedSet& other);
@@ -110,8 +111,10 @@ inline bool FailedSet::append(Interval interval) {
 inline bool FailedSet::includes(const FailedSet& other) const {
     auto at = intervals_.begin();
     for (const Interval& interval : other.intervals_) {
-        while (at != intervals_.end() && at->last < interval.first)
-            ++at;
+        if (at != intervals_.end() && at->last < interval.first) {
+            at = std::lower_bound(std::next(at), intervals_.end(), interval.first,
+                                  [](const Interval& i, std::uint32_t first) { return i.last < first; });
+        }
         if (at == intervals_.end() || at->first > interval.first || at->last < interval.last) return false;
     }
     return true;

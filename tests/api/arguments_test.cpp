@@ -195,7 +195,7 @@ TEST_F(Alone, RanksAndSizesOutOfRangeAreRefused) {
     coppice_group_t* other = nullptr;
     for (const Case& wrong :
          {Case{0, 0, "size is 0"}, Case{1, 1, "rank 1"}, Case{5, 3, "rank 5"}, Case{UINT32_MAX, 3, "rank 4294967295"},
-          Case{0, UINT32_MAX, "size 4294967295"}, Case{0, 31633, "31632"}}) {
+          Case{0, UINT32_MAX, "size 4294967295"}, Case{0, 1048577, "1048576"}}) {
         coppice_group_options_t options = options_alone();
         options.rank = wrong.rank;
         options.size = wrong.size;

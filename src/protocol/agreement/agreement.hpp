@@ -140,6 +140,8 @@ class Agreement {
 
     Reception receive(const AgreementMessage& message);
     void peer_failed(Rank rank);
+    // The same for many, which costs little more than for one. Never this rank.
+    void peers_failed(const FailedSet& ranks);
     // Everybody that has failed, as far as this rank was told, by peer_failed() or by messages.
     const FailedSet& failed() const { return failed_; }
     // Somebody takes this rank for dead: whatever it does is ignored, and it does nothing any more.

@@ -17,6 +17,11 @@ void Agreement::peer_failed(Rank rank) {
     learn(one);
 }
 
+void Agreement::peers_failed(const FailedSet& ranks) {
+    assert(!ranks.contains(self_));
+    if (!ranks.empty() && ranks.intervals().back().last < plan_->tree.ranks()) learn(ranks);
+}
+
 void Agreement::learn_silently(const FailedSet& failed) {
     if (!failed_.unite(failed)) return;
     if (trouble_.empty()) trouble_.resize(slots_.size());

@@ -127,6 +127,23 @@ bool Detector::peer_failed(Rank rank) {
     return rank.value != self_ && note_failure(rank.value);
 }
 
+void Detector::peers_failed(const FailedSet& ranks) {
+    assert(!ranks.contains(self_));
+    FailedSet fresh = ranks;
+    fresh.subtract(failed_);
+    if (!failed_.unite(fresh)) return;
+    for (const FailedSet::Interval& interval : fresh.intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
+            news_.emplace_back(rank);
+    }
+    note_absence();
+}
+
+void Detector::begin_without(const FailedSet& ranks) {
+    assert(!ranks.contains(self_));
+    if (failed_.unite(ranks)) note_absence();
+}
+
 void Detector::peer_left(Rank rank) {
     if (rank.value != self_ && left_.insert(rank.value)) note_absence();
 }

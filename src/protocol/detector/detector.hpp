@@ -91,6 +91,10 @@ class Detector {
     }
     // Certain evidence, or what a rank of this host has written into its log. False: known already.
     bool peer_failed(Rank rank);
+    // The same for many, which costs little more than for one. Never this rank.
+    void peers_failed(const FailedSet& ranks);
+    // At the start: these have failed already, and nobody has to be told of them.
+    void begin_without(const FailedSet& ranks);
     // It has left in peace: nobody's to observe, and no failure.
     void peer_left(Rank rank);
     // This rank wants to count as failed: the others are told so.

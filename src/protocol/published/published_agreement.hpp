@@ -91,6 +91,7 @@ class PublishedAgreement {
 
     Reception receive(const AgreementMessage& message);
     void peer_failed(Rank rank);
+    void peers_failed(const FailedSet& ranks) { recovery_.peers_failed(ranks); }
     const FailedSet& failed() const { return recovery_.failed(); }
     bool fenced() const { return broken_ || shut_out_ || recovery_.fenced(); }
 

@@ -147,7 +147,7 @@ Number combined(Operator op, Element element, Number a, Number b) {
     return a;
 }
 
-// However the dead are scattered, a body keeps the bound by which groups are made no larger than messages allow.
+// However the dead are scattered, a body keeps the bound by which receivers know what can't be one.
 TEST(Body, IsNeverLongerThanItsBound) {
     std::mt19937 random(11);
     for (const std::uint32_t ranks : {1U, 7U, 8U, 9U, 64U, 1000U, 31632U, 65536U}) {
@@ -168,7 +168,6 @@ TEST(Body, IsNeverLongerThanItsBound) {
             EXPECT_LE(written(set).size(), longest_failed(ranks)) << ranks << " ranks, kind " << kind;
         }
     }
-    EXPECT_LE(longest_body(256, 31632), 8192U);
 }
 
 TEST(Operation, CombinesEveryElementType) {
