@@ -363,6 +363,8 @@ struct GroupOptions {
     std::string agreement_tree = {};  // "auto", "binomial", "bin/star", …
 };
 
+class Shrinking;
+
 class Group {
   public:
     Group() = default;
@@ -587,6 +589,10 @@ class Group {
         return status;
     }
 
+    // The same without waiting. kBusy while another one is under way.
+    Shrinking shrink_nb();
+    Status try_shrink_nb(Shrinking& shrinking) noexcept;
+
     // Slow (a system call, page pinning): once per buffer, not once per broadcast.
     Registration register_memory(std::span<std::byte> memory) {
         Registration registration;
@@ -603,6 +609,8 @@ class Group {
     coppice_group_t* native() const noexcept { return handle_; }  // stays this object's
 
   private:
+    friend class Shrinking;
+
     // Has an address of its own, which the library keeps, so that the Group can move.
     struct State {
         std::function<void(std::uint32_t rank)> on_failure;
@@ -672,6 +680,85 @@ class Group {
     coppice_group_t* handle_ = nullptr;
     std::shared_ptr<State> state_;  // groups that are shrunk have it too
 };
+
+// A shrink under way. It must be gone, or have ended, before its group is left. One that is destroyed before it has ended goes on
+// as after a timeout; a group that nobody has taken is left then.
+class Shrinking {
+  public:
+    Shrinking() = default;
+    Shrinking(Shrinking&& other) noexcept
+        : place_(std::move(other.place_)), request_(std::move(other.request_)), made_(std::move(other.made_)) {}
+    Shrinking& operator=(Shrinking&& other) noexcept {
+        Shrinking taken(std::move(other));
+        std::swap(place_, taken.place_);
+        std::swap(request_, taken.request_);
+        std::swap(made_, taken.made_);
+        return *this;
+    }
+
+    // Whether the group of the survivors is there, to be taken by wait(). Makes progress; throws when there will be none.
+    bool test() {
+        const Status status = try_test();
+        if (status == Status::kInProgress) return false;
+        detail::throw_unless_ok(status);
+        return true;
+    }
+    Status try_test() noexcept { return made_ ? Status::kOk : end(request_.try_test()); }
+
+    // The group, once. kTimeout leaves the shrink under way: wait again, or let go of this object.
+    Group wait(Timeout timeout = kNoTimeout) {
+        Group group;
+        detail::throw_unless_ok(try_wait(group, timeout));
+        return group;
+    }
+    Status try_wait(Group& group, Timeout timeout = kNoTimeout) noexcept {
+        const Status status = made_ ? Status::kOk : end(request_.try_wait(timeout));
+        if (status == Status::kOk) group = std::move(made_);
+        return status;
+    }
+
+    // While it is under way, or its group has not been taken.
+    explicit operator bool() const noexcept { return static_cast<bool>(request_) || static_cast<bool>(made_); }
+
+  private:
+    friend class Group;
+
+    // Where the library stores the new group, and whose callback that has.
+    struct Place {
+        coppice_group_t* handle;
+        std::shared_ptr<Group::State> state;
+    };
+
+    Status end(Status status) noexcept {
+        if (status != Status::kOk) return status;
+        made_.handle_ = place_->handle;
+        made_.state_ = place_->state;
+        request_ = Request();
+        return status;
+    }
+
+    std::unique_ptr<Place> place_;  // outlives the request
+    Request request_;
+    Group made_;
+};
+
+inline Shrinking Group::shrink_nb() {
+    Shrinking shrinking;
+    detail::throw_unless_ok(try_shrink_nb(shrinking));
+    return shrinking;
+}
+
+inline Status Group::try_shrink_nb(Shrinking& shrinking) noexcept {
+    Shrinking made;
+    made.place_.reset(new (std::nothrow) Shrinking::Place{nullptr, state_});
+    if (!made.place_) return Status::kNoMemory;
+    coppice_request_t* request = nullptr;
+    const Status status = detail::from_c(coppice_group_shrink_nb(handle_, &made.place_->handle, &request));
+    if (status != Status::kOk) return status;
+    made.request_ = Request(request);
+    shrinking = std::move(made);
+    return status;
+}
 
 }  // namespace v0
 }  // namespace coppice

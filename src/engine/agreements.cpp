@@ -321,17 +321,20 @@ std::string rank_names(const protocol::FailedSet& ranks) {
     return fmt::format("{} {}", count == 1 ? "rank" : "ranks", names);
 }
 
+void Agreements::waited_for(const Request& request, const std::function<bool(Rank)>& tell) const {
+    if (published_) {
+        published_->waiting_for(request.sequence, tell);
+    } else {
+        machine_->waiting_for(request.sequence, tell);
+    }
+}
+
 std::string Agreements::waiting_for(const Request& request) const {
     protocol::FailedSet ranks;
-    const auto note = [&ranks](Rank rank) {
+    waited_for(request, [&ranks](Rank rank) {
         ranks.insert(rank.value);
         return ranks.count() <= 64;
-    };
-    if (published_) {
-        published_->waiting_for(request.sequence, note);
-    } else {
-        machine_->waiting_for(request.sequence, note);
-    }
+    });
     if (ranks.empty()) return fmt::format("agreement {}: waiting until it is through", request.sequence.value);
     return fmt::format("agreement {}: waiting for {}{}", request.sequence.value, rank_names(ranks),
                        published_ && published_->recovering() ? " to agree on who has died" : "");

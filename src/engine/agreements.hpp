@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -85,7 +86,9 @@ class Agreements {
     // there was no agreement and that does not matter.
     bool drained(bool in_any_case);
 
-    // Whom this rank waits for, for people.
+    // Calls `tell` for each rank that this one waits for, until it returns false.
+    void waited_for(const Request& request, const std::function<bool(Rank)>& tell) const;
+    // The same for people.
     std::string waiting_for(const Request& request) const;
     std::string window_holder() const;
 

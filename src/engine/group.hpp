@@ -289,6 +289,7 @@ class Group final : private transport::Receiver {
     std::shared_ptr<const protocol::FailedSet> last_agreed_;
 
     std::unique_ptr<Succession> succession_;
+    std::uint32_t undecided_rounds_ = 0;
     std::unique_ptr<Group> successor_;  // made, and not taken yet
     std::vector<std::shared_ptr<bool>> successors_established_;
     Request* shrinking_ = nullptr;

@@ -16,6 +16,12 @@
 #include "engine/group.hpp"
 
 namespace coppice::engine {
+namespace {
+
+// Whoever leaves in peace says so on the connections that it has: a rank that is waited for for so many rounds is connected to.
+constexpr std::uint32_t kRoundsBeforeDoubt = 256;
+
+}  // namespace
 
 Result<void> Group::start_shrink(Request& request) {
     read_revocations();
@@ -72,7 +78,14 @@ void Group::progress_succession(bool thoroughly) {
     if (!succession_) return;
     const auto heritage = succession_->progress(thoroughly);
     if (succession_->fenced()) be_fenced();
+    if (thoroughly && succession_->under_way() && ++undecided_rounds_ % kRoundsBeforeDoubt == 0) {
+        succession_->waited_for([this](Rank rank) {
+            if (rank != members_.self()) watch(rank);
+            return true;
+        });
+    }
     if (!heritage) return;
+    undecided_rounds_ = 0;
     learn_from(*heritage->excluded);
     make_successor(*heritage);
 }

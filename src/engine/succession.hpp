@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +56,7 @@ class Succession {
     // How many have ended here: everybody alive had begun them.
     std::uint64_t ended() const { return number_; }
     std::string waiting_for() const;
+    void waited_for(const std::function<bool(Rank)>& tell) const { agreements_.waited_for(round_, tell); }
 
   private:
     // Under AND: the hash, its complement, panels that are clean and those that are closed.

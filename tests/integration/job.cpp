@@ -144,6 +144,10 @@ std::vector<std::uint32_t> Member::failed() const {
     return ranks_failed;
 }
 
+bool Member::exchange(std::span<const std::byte> mine, std::span<std::byte> all) const {
+    return Job::exchange(exchange_, mine.data(), mine.size(), all.data()) == 0;
+}
+
 bool Job::await_note(std::size_t index, std::uint64_t value) const {
     return wait_until([&] { return notes_[index].load() >= value; });
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,8 @@ class Member {
     // Waits until notes[index] reaches `value` while making progress.
     void await_note(std::size_t index, std::uint64_t value) const;
     std::vector<std::uint32_t> failed() const;
+    // The exchange of groups that are made otherwise, as coppice::GroupOptions wants it.
+    bool exchange(std::span<const std::byte> mine, std::span<std::byte> all) const;
 
   private:
     friend class Job;

@@ -8,111 +8,14 @@
 #include <numeric>
 #include <set>
 
-#include "integration/job.hpp"
+#include "integration/lineage.hpp"
 
 namespace coppice::testing {
 namespace {
 
-const std::uint64_t kTimeout = kDeadlineNs;
-
 class EveryLayout : public ::testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Shrink, EveryLayout, ::testing::ValuesIn(ways_to_be_connected(6)),
                          [](const auto& layout) { return std::string(layout.param.name); });
-
-coppice_group_info_t info_of(const coppice_group_t* group) {
-    coppice_group_info_t info{};
-    info.struct_size = sizeof info;
-    COPPICE_CHECK(coppice_group_query(group, &info) == COPPICE_OK);
-    return info;
-}
-
-std::vector<std::uint32_t> agreed(const coppice_group_t* group) {
-    std::vector<std::uint32_t> ranks(64);
-    std::size_t count = 0;
-    COPPICE_CHECK(coppice_group_agreed(group, ranks.data(), ranks.size(), &count) == COPPICE_OK);
-    ranks.resize(count);
-    return ranks;
-}
-
-// Where a rank was counted in the first group, told by each group that is made of another.
-struct Lineage {
-    coppice_group_t* group = nullptr;
-    std::vector<std::uint32_t> first;  // first[r]: the number of this group's rank r there
-    std::uint32_t epoch = 0;
-
-    static Lineage begin(const Member& member) {
-        Lineage lineage{member.group, std::vector<std::uint32_t>(member.ranks), 0};
-        std::iota(lineage.first.begin(), lineage.first.end(), 0U);
-        return lineage;
-    }
-    // The next group; this one is left as it is.
-    Lineage shrink() const {
-        Lineage next;
-        const coppice_status_t status = coppice_group_shrink(group, &next.group, kTimeout);
-        if (status != COPPICE_OK) throw CheckFailed(coppice_last_error());
-        return next.of(*this);
-    }
-    Lineage of(const Lineage& parent) const {
-        Lineage next{group, {}, parent.epoch + 1};
-        const std::vector<std::uint32_t> gone = agreed(parent.group);
-        for (std::uint32_t rank = 0; rank < parent.first.size(); ++rank) {
-            if (std::ranges::count(gone, rank) == 0) next.first.push_back(parent.first[rank]);
-        }
-        return next;
-    }
-    void check(const Member& member) const {
-        const coppice_group_info_t info = info_of(group);
-        COPPICE_CHECK(info.size == first.size() && first[info.rank] == member.rank && info.epoch == epoch);
-    }
-};
-
-// Broadcasts from all and agreements, verified by what each was in the first group.
-void work(const Lineage& lineage, const Member& member, std::uint64_t seed = 0) {
-    const coppice_group_info_t info = info_of(lineage.group);
-    std::uint64_t all = 0;
-    for (const std::uint32_t rank : lineage.first)
-        all |= std::uint64_t{1} << rank;
-    coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
-    options.operation = COPPICE_OR;
-    for (std::uint32_t round = 0; round < 3; ++round) {
-        std::uint64_t value = std::uint64_t{1} << member.rank;
-        COPPICE_CHECK(coppice_agree(lineage.group, &value, sizeof value, &options, kTimeout) == COPPICE_OK);
-        COPPICE_CHECK(value == all);
-        for (std::uint32_t root = 0; root < info.size; ++root) {
-            const std::size_t bytes = round == 0 ? 8 : 3000;
-            const std::vector<unsigned char> sent = payload_of(seed + round, lineage.first[root], bytes);
-            std::vector<unsigned char> buffer = info.rank == root ? sent : std::vector<unsigned char>(bytes);
-            std::size_t received = 0;
-            COPPICE_CHECK(coppice_broadcast(lineage.group, buffer.data(), bytes, root, &received, kTimeout) ==
-                          COPPICE_OK);
-            COPPICE_CHECK(received == bytes && buffer == sent);
-        }
-    }
-}
-
-// Shrinks until nobody of `victims` is in the group any more: one that died after the others had agreed still is. `seed` tells
-// groups apart. What comes in between is destroyed or, with `keep`, left to the caller.
-Lineage shrink_until_gone(Lineage lineage, const Member& member, const std::vector<std::uint32_t>& victims,
-                          std::vector<coppice_group_t*>* keep = nullptr) {
-    while (true) {
-        const Lineage next = lineage.shrink();
-        next.check(member);
-        if (keep != nullptr) {
-            keep->push_back(lineage.group);
-        } else {
-            COPPICE_CHECK(coppice_group_revoke(lineage.group) == COPPICE_OK);
-            COPPICE_CHECK(coppice_group_destroy(lineage.group, kTimeout) == COPPICE_OK);
-        }
-        lineage = next;
-        const auto is_victim = [&](std::uint32_t rank) { return std::ranges::count(victims, rank) > 0; };
-        if (std::ranges::none_of(lineage.first, is_victim)) return lineage;
-    }
-}
-
-void leave(const Member& member, const Lineage& lineage) {
-    COPPICE_CHECK(coppice_group_destroy(lineage.group, kTimeout) == COPPICE_OK);
-    COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
-}
 
 TEST_P(EveryLayout, WithoutADeathItIsADuplicate) {
     Job job(GetParam().job(), [](Member& member) {
@@ -356,99 +259,6 @@ TEST_P(EveryLayout, ATimeoutNamesWhomItWaitsForAndACallGoesOnWithIt) {
         COPPICE_CHECK(coppice_group_destroy(next.group, kTimeout) == COPPICE_OK);
         (void)coppice_group_destroy(old.group, 0);
         COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
-    });
-    EXPECT_EQ(job.finish(), "");
-}
-
-TEST(Shrink, TheFailureCallbackGoesWithTheGroup) {
-    struct Seen {
-        std::vector<std::pair<const coppice_group_t*, std::uint32_t>> deaths;
-    };
-    Job job({.ranks = 4}, [](Member& member) {
-        Seen seen;
-        coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
-        options.on_failure_argument = &seen;
-        options.on_failure = [](void* argument, coppice_group_t* group, std::uint32_t rank) {
-            static_cast<Seen*>(argument)->deaths.emplace_back(group, rank);
-        };
-        COPPICE_CHECK(member.join(options) == COPPICE_OK);
-        Lineage lineage = Lineage::begin(member);
-        work(lineage, member);
-        if (member.rank == 1) raise(SIGKILL);
-        lineage = shrink_until_gone(lineage, member, {1});
-        work(lineage, member);
-        if (member.rank == 3) raise(SIGKILL);  // the new group's 2
-        seen.deaths.clear();
-        std::uint64_t value = 0;
-        coppice_status_t status = COPPICE_OK;
-        while (status == COPPICE_OK)
-            status = coppice_agree(lineage.group, &value, sizeof value, nullptr, kTimeout);
-        while (seen.deaths.empty())
-            COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
-        COPPICE_CHECK(seen.deaths.size() == 1 && seen.deaths[0].first == lineage.group && seen.deaths[0].second == 2);
-        leave(member, lineage);
-    });
-    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank % 2 == 1; }), "");
-}
-
-TEST(Shrink, AProgressThreadMovesTheNewGroupToo) {
-    JobOptions options{.ranks = 4, .hosts = 2};
-    options.context.progress_thread = 1;
-    Job job(options, [](Member& member) {
-        COPPICE_CHECK(member.join() == COPPICE_OK);
-        Lineage lineage = Lineage::begin(member);
-        work(lineage, member);
-        if (member.rank == 0) raise(SIGKILL);
-        lineage = shrink_until_gone(lineage, member, {0});
-        work(lineage, member);
-        leave(member, lineage);
-    });
-    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0; }), "");
-}
-
-TEST(Shrink, AsManyGroupsAsShareMemoryAndNoMore) {
-    Job job({.ranks = 3}, [](Member& member) {
-        COPPICE_CHECK(member.join() == COPPICE_OK);
-        const Lineage old = Lineage::begin(member);
-        for (int again = 0; again < 3; ++again) {
-            std::vector<Lineage> all;
-            coppice_group_t* one_more = nullptr;
-            coppice_status_t status = COPPICE_OK;
-            for (status = coppice_group_shrink(old.group, &one_more, kTimeout); status == COPPICE_OK;
-                 status = coppice_group_shrink(old.group, &one_more, kTimeout)) {
-                all.push_back(Lineage{one_more, {}}.of(old));
-                COPPICE_CHECK(all.size() < 20);
-            }
-            COPPICE_CHECK(status == COPPICE_ERR_NO_RESOURCES && one_more == nullptr);
-            COPPICE_CHECK(std::strstr(coppice_last_error(), "destroy groups") != nullptr);
-            COPPICE_CHECK(all.size() >= 6);
-            for (const Lineage& next : all)
-                work(next, member, all.size());
-            for (const Lineage& next : all)
-                COPPICE_CHECK(coppice_group_destroy(next.group, kTimeout) == COPPICE_OK);
-            // One tells the others what is not used any more, the next can use it.
-            status = coppice_group_shrink(old.group, &one_more, kTimeout);
-            if (status == COPPICE_OK) COPPICE_CHECK(coppice_group_destroy(one_more, kTimeout) == COPPICE_OK);
-        }
-        leave(member, old);
-    });
-    EXPECT_EQ(job.finish(), "");
-}
-
-TEST(Shrink, WhatMakesNoSenseIsRefusedByName) {
-    Job job({.ranks = 2}, [](Member& member) {
-        COPPICE_CHECK(member.join() == COPPICE_OK);
-        coppice_group_t* next = nullptr;
-        coppice_request_t* request = nullptr;
-        const auto refuses = [](coppice_status_t status, const char* word) {
-            return status == COPPICE_ERR_INVALID_ARGUMENT && std::strstr(coppice_last_error(), word) != nullptr;
-        };
-        COPPICE_CHECK(refuses(coppice_group_shrink(nullptr, &next, 0), "group"));
-        COPPICE_CHECK(refuses(coppice_group_shrink(member.group, nullptr, 0), "shrunk"));
-        COPPICE_CHECK(refuses(coppice_group_shrink_nb(nullptr, &next, &request), "group"));
-        COPPICE_CHECK(refuses(coppice_group_shrink_nb(member.group, nullptr, &request), "shrunk"));
-        COPPICE_CHECK(refuses(coppice_group_shrink_nb(member.group, &next, nullptr), "request"));
-        member.leave();
     });
     EXPECT_EQ(job.finish(), "");
 }

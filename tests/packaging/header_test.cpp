@@ -140,6 +140,43 @@ TEST(Header, AgreementsGiveNumbersAndBytes) {
               Status::kInvalidArgument);
 }
 
+TEST(Header, AShrunkGroupIsAGroup) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    auto second = group.shrink(60s);
+    std::array<std::byte, 4> payload{};
+    EXPECT_EQ(second.broadcast(payload, 0).size(), payload.size());
+
+    auto shrinking = second.shrink_nb();
+    EXPECT_TRUE(shrinking);
+    auto moved = std::move(shrinking);
+    EXPECT_FALSE(shrinking);
+    while (!moved.test())
+        context.progress();
+    EXPECT_TRUE(moved.test()) << "again";
+    auto third = moved.wait(60s);
+    EXPECT_FALSE(moved);
+    coppice::Group none;
+    EXPECT_EQ(moved.try_wait(none, 0s), Status::kInvalidArgument) << "once";
+    EXPECT_EQ(third.size(), 1U);
+    third.revoke();
+    EXPECT_EQ(third.try_agree(payload), Status::kRevoked);
+    EXPECT_EQ(second.broadcast(payload, 0).size(), payload.size());
+}
+
+TEST(Header, AShrinkThatNobodyWaitsForLeavesItsGroup) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    static_cast<void>(group.shrink_nb());
+    {
+        auto shrinking = group.shrink_nb();
+        EXPECT_TRUE(shrinking.test());
+    }
+    EXPECT_EQ(group.shrink(60s).size(), 1U);
+    group.leave(60s);
+    context = coppice::Context();  // ends at once: no group holds it
+}
+
 TEST(Header, LeavingEmptiesTheGroup) {
     auto context = coppice::Context::create();
     auto group = coppice::Group::create(context, alone());

@@ -12,13 +12,14 @@ constexpr bool kMoveOnly = std::is_nothrow_move_constructible_v<T>&& std::is_not
                                std::is_nothrow_default_constructible_v<T> &&
                            !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(kMoveOnly<coppice::Context> && kMoveOnly<coppice::Group> && kMoveOnly<coppice::Request> &&
-              kMoveOnly<coppice::View> && kMoveOnly<coppice::Registration>);
+              kMoveOnly<coppice::View> && kMoveOnly<coppice::Registration> && kMoveOnly<coppice::Shrinking>);
 static_assert(std::is_base_of_v<std::exception, coppice::Error>);
 static_assert(std::is_nothrow_copy_constructible_v<coppice::Error>);
 
 using Bytes = std::span<std::byte>;
 static_assert(noexcept(std::declval<coppice::Group&>().try_broadcast(Bytes(), 0, std::declval<std::size_t&>())));
 static_assert(noexcept(std::declval<coppice::Group&>().try_broadcast_view(Bytes(), 0, std::declval<coppice::View&>())));
+static_assert(noexcept(std::declval<coppice::Group&>().try_shrink_nb(std::declval<coppice::Shrinking&>())));
 static_assert(noexcept(std::declval<coppice::Request&>().try_wait(coppice::kNoTimeout)));
 
 }  // namespace
@@ -37,6 +38,8 @@ int main() {
     view_request.wait(500us);
     const auto view = view_request.take_view();
     const auto other = group.broadcast_view(view.bytes(), 0);
+    auto survivors = group.shrink_nb().wait(2s);
     group.leave();
+    group = std::move(survivors);
     return static_cast<int>(other.bytes().size() + group.failed().size() + request.received() + group.rank());
 }
