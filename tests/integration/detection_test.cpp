@@ -1,5 +1,6 @@
 // Silence as evidence: ranks that are really stopped, and go on; ranks that compute; a host of which nothing is heard.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -189,6 +190,57 @@ TEST_P(EveryLayout, ARankThatIsStoppedInItsCallReturnsWhatTheOthersDoOrThatItIsF
     kill(job.processes().pid(kVictim), SIGCONT);
     EXPECT_EQ(job.finish(), "");
     expect_nobody_differs(job);
+}
+
+// By default nothing is concluded from silence, however long: the others wait, and all return the same.
+void stop_for_ten_seconds(const Layout& layout) {
+    constexpr std::uint32_t kVictim = 1;
+    constexpr std::uint64_t kStopped = 10'000'000'000;
+    constexpr std::uint64_t kAgreements = 50;
+    Job job(
+        layout.job(),
+        [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            for (std::uint64_t number = 0; number < kAgreements; ++number) {
+                if (number == kAgreements / 2) {
+                    // The others are in their calls while it is stopped, or about to make them.
+                    member.notes[kBegun].fetch_add(1);
+                    if (member.rank == kVictim) raise(SIGSTOP);
+                }
+                const Outcome outcome = agree(member);
+                outcome_note(member, number) = outcome.word();
+                COPPICE_CHECK(outcome.status == COPPICE_OK && outcome.failed == 0);
+                COPPICE_CHECK(outcome.contributors == (std::uint64_t{1} << member.ranks) - 1);
+                std::uint64_t payload = member.rank == number % member.ranks ? number : 0;
+                COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload,
+                                                static_cast<std::uint32_t>(number % member.ranks), nullptr,
+                                                kTimeout) == COPPICE_OK);
+                COPPICE_CHECK(payload == number);
+            }
+            COPPICE_CHECK(member.failed().empty());
+            member.leave();
+        },
+        kOutcomes + layout.ranks * kNoted);
+    ASSERT_TRUE(job.await_note(kBegun, layout.ranks));
+    siginfo_t stopped{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(job.processes().pid(kVictim)), &stopped, WSTOPPED | WNOWAIT), 0);
+    ASSERT_EQ(stopped.si_code, CLD_STOPPED);
+    for (const std::uint64_t end = now_ns() + kStopped; now_ns() < end;)
+        usleep(100'000);
+    // Nobody has gone on without it.
+    for (std::uint32_t rank = 0; rank < layout.ranks; ++rank)
+        EXPECT_EQ(job.note(kOutcomes + rank * kNoted + kAgreements / 2), 0U) << rank;
+    job.processes().signal(kVictim, SIGCONT);
+    EXPECT_EQ(job.finish(), "");
+    expect_nobody_differs(job);
+}
+
+TEST(Detection, ARankThatIsStoppedForTenSecondsGoesOnWhereNoBoundIsSet) {
+    stop_for_ten_seconds({"one_host", 4, 1, {}});
+}
+
+TEST(Detection, NorIsOneOfAnotherHostSuspected) {
+    stop_for_ten_seconds({"two_hosts", 5, 2, {}});
 }
 
 // With the progress thread a rank beats while it computes, for longer than the bound.
