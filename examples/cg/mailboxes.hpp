@@ -15,7 +15,7 @@
 #include <coppice/coppice.hpp>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -27,36 +27,44 @@ struct RankDied : std::exception {
     const char* what() const noexcept override { return "a rank has died"; }
 };
 
+struct Unmap {
+    std::size_t bytes = 0;
+    void operator()(std::byte* memory) const { munmap(memory, bytes); }
+};
+
 class Mailboxes {
   public:
-    // `boxes` of at most `numbers` each. Collective: rank 0 makes the memory, and tells the others where it is.
+    // `boxes` of at most `numbers` each. Collective: the group's rank 0 makes the memory, and tells the others where it is. Throws
+    // RankDied, at all who live, when one has died: then nobody has it, and the survivors can make theirs.
     Mailboxes(coppice::Context& context, coppice::Group& group, std::size_t boxes, std::size_t numbers)
         : context_(context), stride_((sizeof(Stamp) + numbers * sizeof(double) + 63) / 64 * 64) {
         bytes_ = boxes * stride_;
         char path[64] = "";
-        int file = -1;
-        if (group.rank() == 0) {
-            file = memfd_create("cg", MFD_CLOEXEC);  // it goes with the last process that has it
-            if (file < 0 || ftruncate(file, static_cast<off_t>(bytes_)) != 0)
-                throw std::runtime_error("no memory to share: " + std::string(std::strerror(errno)));
-            std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(getpid()), file);
-        }
-        group.broadcast(std::as_writable_bytes(std::span(path)), 0);
-        if (file < 0) file = open(path, O_RDWR | O_CLOEXEC);
-        if (file < 0) throw std::runtime_error("the ranks of this example have to be on one machine");
-        void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (memory == MAP_FAILED) throw std::runtime_error("no memory to share: " + std::string(std::strerror(errno)));
-        memory_ = static_cast<std::byte*>(memory);
-        group.agree(1U, coppice::Operation::kAnd);  // rank 0 keeps its file open until all have theirs
-        close(file);
+        const File own{group.rank() == 0 ? memfd_create("cg", MFD_CLOEXEC) : -1};  // it goes with the last who has it
+        if (own.number >= 0 && ftruncate(own.number, static_cast<off_t>(bytes_)) == 0)
+            std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(getpid()), own.number);
+        std::size_t received = 0;
+        const auto told = group.try_broadcast(std::as_writable_bytes(std::span(path)), 0, received);
+        const File file{told == coppice::Status::kOk ? open(path, O_RDWR | O_CLOEXEC) : -1};
+        void* memory = MAP_FAILED;
+        if (file.number >= 0) memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0);
+        if (memory != MAP_FAILED) memory_ = {static_cast<std::byte*>(memory), Unmap{bytes_}};
+        // Whatever went wrong, here or elsewhere: all go on, or nobody. Rank 0 keeps its file open until all have theirs.
+        const auto [all_have_it, agreed] = group.agree(memory_ ? 1U : 0U, coppice::Operation::kAnd);
+        if (!agreed.acknowledged) throw RankDied();
+        if (all_have_it == 1) return;
+        // Rank 0 may have contributed and died: then it does not do so again.
+        if (!group.agree(1U, coppice::Operation::kAnd).second.acknowledged) throw RankDied();
+        throw std::runtime_error("no memory to share: the ranks of this example have to be on one machine");
     }
-    ~Mailboxes() { munmap(memory_, bytes_); }
     Mailboxes(const Mailboxes&) = delete;
     Mailboxes& operator=(const Mailboxes&) = delete;
 
     // Where what is to be posted goes, and the posting. The last one must have been fetched by everybody who needs
     // it.
-    double* outgoing(std::size_t box) { return reinterpret_cast<double*>(memory_ + box * stride_ + sizeof(Stamp)); }
+    double* outgoing(std::size_t box) {
+        return reinterpret_cast<double*>(memory_.get() + box * stride_ + sizeof(Stamp));
+    }
     void post(std::size_t box, std::uint64_t stamp) { stamp_of(box).store(stamp, std::memory_order_release); }
 
     // What was posted under that stamp; waits for it. Throws RankDied.
@@ -69,14 +77,20 @@ class Mailboxes {
     }
 
   private:
+    struct File {
+        int number;
+        ~File() {
+            if (number >= 0) close(number);
+        }
+    };
     using Stamp = std::atomic<std::uint64_t>;
     static_assert(Stamp::is_always_lock_free);
-    Stamp& stamp_of(std::size_t box) { return *reinterpret_cast<Stamp*>(memory_ + box * stride_); }
+    Stamp& stamp_of(std::size_t box) { return *reinterpret_cast<Stamp*>(memory_.get() + box * stride_); }
 
     coppice::Context& context_;
     std::size_t stride_;
     std::size_t bytes_ = 0;
-    std::byte* memory_ = nullptr;
+    std::unique_ptr<std::byte, Unmap> memory_;
 };
 
 }  // namespace cg

@@ -9,6 +9,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -63,25 +64,29 @@ void run(const Options& options) {
     const auto self = static_cast<std::uint8_t>(group.rank());
     if (slabs > cg::kMostSlabs || slabs > options.grid)
         throw std::runtime_error("there may be " + std::to_string(cg::kMostSlabs) + " ranks, and one for each plane");
-    cg::Mailboxes mail(context, group, cg::Solver::boxes(slabs), cg::Solver::numbers(options.grid, slabs));
-    cg::Solver solver(mail, options.grid, slabs, self, options.checkpoint_every);
-    std::uint32_t living = who_is_here(group, self);
+    std::optional<cg::Mailboxes> mail;  // these two are there at all ranks, or at none
+    std::optional<cg::Solver> solver;
+    std::uint32_t living = UINT32_MAX >> (32 - slabs);
 
     const Clock::time_point start = Clock::now();
     Clock::time_point broken;
     bool whole = true;
     while (true) {
         try {
+            if (!whole) leave_the_dead(group);
+            if (!mail) {
+                mail.emplace(context, group, cg::Solver::boxes(slabs), cg::Solver::numbers(options.grid, slabs));
+                solver.emplace(*mail, options.grid, slabs, self, options.checkpoint_every);
+            }
             if (!whole) {
-                leave_the_dead(group);
-                const cg::Solver::Owners before = solver.restore(group);
+                const cg::Solver::Owners before = solver->restore(group);
                 const std::uint32_t here = who_is_here(group, self);
                 whole = true;
                 const std::chrono::duration<double, std::milli> took = Clock::now() - broken;
-                if (self == std::countr_zero(here)) tell(solver, before, slabs, living & ~here, took.count());
+                if (self == std::countr_zero(here)) tell(*solver, before, slabs, living & ~here, took.count());
                 living = here;
             }
-            solver.solve(group, options.sources, options.tolerance);
+            solver->solve(group, options.sources, options.tolerance);
             break;
         } catch (const cg::RankDied&) {
         } catch (const coppice::Error& caught) {
@@ -91,8 +96,8 @@ void run(const Options& options) {
         whole = false;
     }
     if (self != std::countr_zero(living)) return;
-    for (std::size_t source = 0; source < solver.results().size(); ++source) {
-        const cg::Solver::Result& result = solver.results()[source];
+    for (std::size_t source = 0; source < solver->results().size(); ++source) {
+        const cg::Solver::Result& result = solver->results()[source];
         std::printf("cg: source %zu: residual %.17g after %u iterations, off the solution by %.3g at most\n", source,
                     result.residual, static_cast<unsigned>(result.iterations), result.error);
     }
@@ -122,9 +127,6 @@ int main(int argc, char** argv) {
     try {
         run(options);
         return 0;
-    } catch (const cg::RankDied&) {
-        std::fprintf(stderr, "cg: a rank died before all had begun: start again\n");
-        return 1;
     } catch (const std::exception& trouble) {
         std::fprintf(stderr, "cg: %s\n", trouble.what());
         return 1;

@@ -50,6 +50,16 @@ class ConjugateGradients(unittest.TestCase):
                 self.assertIn("3 of 4 ranks live", done.stdout)
                 self.assertEqual(results, self.undisturbed)
 
+    def test_a_death_before_all_have_begun(self):
+        # While the ranks tell each other of the memory that they share, which rank 0 makes; each message, before and after.
+        for victim in (0, 2):
+            for moment in ("kill-before:1", "kill-after:1", "kill-before:2", "kill-after:2", "kill-before:3"):
+                with self.subTest(victim=victim, moment=moment):
+                    results, done = solve(4, *self.SMALL, faults=f"{moment}@{victim}")
+                    self.assertIn(f"cg: rank {victim} died", done.stdout, done.stderr)
+                    self.assertIn("3 of 4 ranks live", done.stdout)
+                    self.assertEqual(results, self.undisturbed)
+
     def test_several_deaths(self):
         results, done = solve(4, *self.SMALL, faults="kill-before:30@0,kill-before:45@2")
         self.assertIn("cg: rank 0 died", done.stdout, done.stderr)
