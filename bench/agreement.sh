@@ -12,8 +12,10 @@
 #   deaths         who dies, on one host and on 4 of 4 ranks with TCP between them: failure-free, the agreement that detects
 #                  it (from the death to the last survivor's return), the stabilizing one, and those after it
 #   trees          along which tree contributions travel, on one host and on 4 of 4 ranks
+#   shrink         a new group, made without a death, and after one that an agreement has found: of 8 ranks 7 are left
+#   algorithms     ERA beside the older agreements in two and in three phases, all by messages along a binary tree
 #
-# --ranks is for failure-free and post-failure. 4 hosts need the right to make network namespaces (coppice-run(1)).
+# --ranks is for failure-free, post-failure, shrink and algorithms. 4 hosts need the right to make network namespaces (coppice-run(1)).
 # Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
 set -euo pipefail
 
@@ -26,7 +28,7 @@ usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 while [ $# -gt 0 ]; do
     if [ "$1" = --part ]; then
         value "$@"
-        case $2 in failure-free | post-failure | deaths | trees) ;; *) complain "--part $2: see --help" ;; esac
+        case $2 in failure-free | post-failure | deaths | trees | shrink | algorithms) ;; *) complain "--part $2: see --help" ;; esac
         parts="$parts $2" taken=2
     else
         common_option "$@"
@@ -34,8 +36,8 @@ while [ $# -gt 0 ]; do
     shift "$taken"
 done
 settle_options
-parts=${parts:-failure-free post-failure deaths trees}
-prepare "$build/tools/coppice-run"
+parts=${parts:-failure-free post-failure deaths trees shrink algorithms}
+prepare "$build/tools/coppice-run" "$build/bench/agreement_algorithms"
 
 # coppice CANDIDATE RANKS HOSTS OPTIONS…
 coppice() {
@@ -100,6 +102,37 @@ one_trees() {
     for tree in bin/star bin/bin star/star binary binomial star chain; do coppice "$tree,4" 16 4 --tree $tree; done
 }
 
+# A run has one shrink that leaves a dead rank out: many short ones.
+one_shrink() {
+    local count again
+    for count in $ranks; do
+        measure shrink "$count" 0 "$launcher" -n "$count" "$perf" shrink -n 200 -w 20
+        for again in 1 2 3 4 5; do
+            timeout 300 "$launcher" -n "$count" "$perf" shrink -n 20 -w 20 --victims $((count / 2)) --at 10 \
+                >"$scratch/output" 2>"$scratch/stderr" || grep -q '^disagreed 0' "$scratch/output" || {
+                echo "agreement.sh: shrink $again after a death at $count ranks gave no figure" >&2
+                tail -5 "$scratch/stderr" >&2
+                continue
+            }
+            note shrink/after-death "$count" 0 "$(typical after-death <"$scratch/output")"
+        done
+    done
+}
+one_algorithms() {
+    local count name median
+    for count in $ranks; do
+        timeout 300 "$build/bench/agreement_algorithms" "$count" $((iterations / 4)) >"$scratch/output" 2>"$scratch/stderr" || {
+            echo "agreement.sh: agreement_algorithms at $count ranks gave no figure" >&2
+            tail -5 "$scratch/stderr" >&2
+            continue
+        }
+        for name in ERA two-phase three-phase; do
+            median=$(awk -v name=$name '$1 == name { print $2 }' "$scratch/output")
+            note "$name" "$count" 8 "$median"
+        done
+    done
+}
+
 for part in $parts; do [ "$part" != failure-free ] || prepare_mpi; done
 for ((round = 1; round <= rounds; ++round)); do
     for part in $parts; do "one_${part//-/_}"; done
@@ -132,6 +165,17 @@ for part in $parts; do
                 END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]
                     printf "%-4s %s  %s %s\n", r, figure("mended/post-failure", r + 1), figure("fresh", r),
                            told(ratio("mended/post-failure", r + 1, "fresh", r)) } }' ;;
+        shrink)
+            # shellcheck disable=SC2016
+            show "shrink, one host: ranks, without a death, after one" '
+                END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]
+                    printf "%-4s %s  %s\n", r, figure("shrink", r), figure("shrink/after-death", r) } }' ;;
+        algorithms)
+            # shellcheck disable=SC2016
+            show "algorithms, one host, binary tree: ranks, ERA, two phases, three phases, ratios to ERA" '
+                END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]
+                    printf "%-4s %s  %s  %s %9.2f %9.2f\n", r, figure("ERA", r), figure("two-phase", r), figure("three-phase", r),
+                           ratio("two-phase", r, "ERA", r), ratio("three-phase", r, "ERA", r) } }' ;;
         deaths)
             # shellcheck disable=SC2016
             show "deaths, 16 ranks: victim,hosts: failure-free, detecting, stabilizing, post-failure" '

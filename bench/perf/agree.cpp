@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "perf/phases.hpp"
 #include "perf/session.hpp"
 
 namespace perf {
@@ -224,35 +225,13 @@ std::vector<Phase> AgreeRun::phases(std::uint32_t witness) const {
 void AgreeRun::show_figures(const std::vector<Phase>& phases) {
     fmt::print("{}\n", MEASURE_HEADINGS);
     for (const Phase phase : {Phase::failure_free, Phase::detecting, Phase::stabilizing, Phase::post_failure}) {
-        std::vector<double> done, mean;
+        std::vector<std::uint64_t> which;
         for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
-            if (phases[i] != phase) continue;
-            std::uint64_t start = 0, end = 0, durations = 0, ranks = 0;
-            for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
-                if (session_.is_dead(rank)) continue;
-                const measure_stamp_t stamp = measure_row(session_.area(), rank)[i];
-                start = std::max(start, stamp.start);
-                end = std::max(end, stamp.end);
-                durations += stamp.end - stamp.start;
-                ++ranks;
-            }
-            done.push_back(static_cast<double>(end - start) / 1e3);
-            mean.push_back(static_cast<double>(durations) / static_cast<double>(ranks) / 1e3);
+            if (phases[i] == phase) which.push_back(i);
         }
-        if (done.empty()) continue;
-        const measure_stats_t stats = measure_statistics(done.data(), done.size());
-        const measure_stats_t means = measure_statistics(mean.data(), mean.size());
-        const char* name = kPhases[static_cast<std::size_t>(phase)];
-        measure_print(stdout, settings_.bytes, &stats);
-        fmt::print(" {} (mean over ranks of the call: {:.2f})\n", name, means.typical);
-        json_["phases"].push_back({{"phase", name},
-                                   {"agreements", stats.count},
-                                   {"t_min", stats.min},
-                                   {"t_typical", stats.typical},
-                                   {"t_avg", stats.average},
-                                   {"percentile_99", stats.p99},
-                                   {"t_max", stats.max},
-                                   {"call_typical", means.typical}});
+        auto figures =
+            show_phase(session_, kPhases[static_cast<std::size_t>(phase)], "agreements", settings_.bytes, which);
+        if (!figures.is_null()) json_["phases"].push_back(std::move(figures));
     }
 }
 

@@ -8,6 +8,7 @@
 #include "perf/broadcast.hpp"
 #include "perf/latency.hpp"
 #include "perf/session.hpp"
+#include "perf/shrink.hpp"
 
 namespace {
 
@@ -90,6 +91,23 @@ CLI::App* add_agree(CLI::App& app, perf::GroupSettings& group, perf::AgreeSettin
     return command;
 }
 
+CLI::App* add_shrink(CLI::App& app, perf::ShrinkSettings& settings) {
+    CLI::App* command = app.add_subcommand("shrink", "groups of the survivors, each made of the one before");
+    command->add_option("-n,--iters", settings.iterations, "shrinks measured")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
+        ->capture_default_str();
+    command->add_option("-w,--warmup", settings.warmup, "shrinks before that")
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))
+        ->capture_default_str();
+    auto* victims = command->add_option("--victims", settings.victims,
+                                        "these ranks kill themselves, and an agreement finds that out, before the "
+                                        "shrink of --at");
+    victims->delimiter(',');
+    command->add_option("--at", settings.at, "the measured shrink, from 0, that leaves --victims out")->needs(victims);
+    command->add_option("--out_json", settings.json_file, "write all figures to this file, too");
+    return command;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -99,6 +117,7 @@ int main(int argc, char** argv) {
     perf::GroupSettings group;
     perf::BroadcastSettings broadcast;
     perf::AgreeSettings agree;
+    perf::ShrinkSettings shrink;
     add_group_options(app, group);
     const CLI::App* broadcast_command = add_broadcast(app, broadcast);
     perf::LatencySettings put, send;
@@ -108,6 +127,7 @@ int main(int argc, char** argv) {
     const CLI::App* send_command =
         add_latency(app, "send_lat", "a transport's sends, back and forth between two ranks", send);
     const CLI::App* agree_command = add_agree(app, group, agree);
+    const CLI::App* shrink_command = add_shrink(app, shrink);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -117,11 +137,13 @@ int main(int argc, char** argv) {
     if (put_command->parsed()) return perf::run_latency(put, group.timeout_s);
     if (send_command->parsed()) return perf::run_latency(send, group.timeout_s);
     if (agree_command->parsed()) return perf::run_agree(group, agree);
+    if (shrink_command->parsed()) return perf::run_shrink(group, shrink);
 
     if (auto failure = perf::check_settings(group)) {
         fmt::print(stderr, "coppice-perf: {}\n", failure->message);
         return failure->exit_code;
     }
-    fmt::print(stderr, "coppice-perf: say what to measure: broadcast, agree, put_lat or send_lat (see --help)\n");
+    fmt::print(stderr,
+               "coppice-perf: say what to measure: broadcast, agree, shrink, put_lat or send_lat (see --help)\n");
     return perf::kExitUsage;
 }

@@ -59,4 +59,12 @@ struct AgreeSettings {
     bool back_to_back = false;
 };
 
+struct ShrinkSettings {
+    std::uint64_t iterations = 100;
+    std::uint64_t warmup = 10;
+    std::vector<std::uint32_t> victims;
+    std::uint64_t at = 0;  // the measured shrink before which the victims die
+    std::string json_file;
+};
+
 }  // namespace perf

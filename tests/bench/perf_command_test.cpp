@@ -99,6 +99,8 @@ TEST(CoppicePerf, WrongValuesAreNamedAndExitWith2) {
              {"agree -n 0", "--iters"},
              {"agree --at 3", "--victims"},
              {"agree --resident much", "--resident"},
+             {"shrink -n 0", "--iters"},
+             {"shrink --at 3", "--victims"},
              {"whatever", "whatever"},
          }) {
         const Outcome outcome = perf(arguments);
@@ -114,6 +116,7 @@ TEST(CoppicePerf, WrongValuesThatOnlyTheGroupKnowsAreNamedOnce) {
              {"broadcast --root second", "--root second"},
              {"broadcast --dead 3", "--dead 3"},
              {"broadcast --dead 0", "--dead 0"},
+             {"shrink --victims 3", "--victims 3"},
          }) {
         const Outcome outcome = ranks(3, arguments);
         EXPECT_NE(outcome.code, 0) << arguments;
@@ -200,6 +203,34 @@ TEST(CoppicePerf, AgreementsGoOnWithoutTheVictims) {
         for (const nlohmann::json& phase : figures.at("phases"))
             agreements += phase.at("agreements").get<std::uint64_t>();
         EXPECT_EQ(agreements, 300U);
+    }
+}
+
+TEST(CoppicePerf, ShrinksAgainAndAgain) {
+    const Outcome outcome = ranks(4, "shrink -n 60 -w 5");
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_TRUE(contains(outcome, "failure-free")) << outcome.text;
+    EXPECT_TRUE(contains(outcome, "0 of 4 ranks died\n65 shrinks at 4 survivors")) << outcome.text;
+    EXPECT_TRUE(contains(outcome, "disagreed 0")) << outcome.text;
+}
+
+TEST(CoppicePerf, ShrinksLeaveTheVictimsOut) {
+    for (const char* hierarchy : {"host", "flat"}) {
+        const std::filesystem::path file =
+            std::filesystem::temp_directory_path() / ("coppice-perf-" + std::to_string(getpid()) + ".json");
+        const Outcome outcome = ranks(5, std::string("shrink -n 20 -w 2 --victims 0,3 --at 7 --hierarchy ") +
+                                             hierarchy + " --out_json " + file.string());
+        EXPECT_TRUE(contains(outcome, "2 of 5 ranks died\n22 shrinks at 3 survivors")) << outcome.text;
+        EXPECT_TRUE(contains(outcome, "disagreed 0")) << outcome.text;
+        std::ifstream stream(file);
+        const nlohmann::json figures = nlohmann::json::parse(stream, nullptr, false);
+        std::filesystem::remove(file);
+        ASSERT_FALSE(figures.is_discarded()) << outcome.text;
+        EXPECT_EQ(figures.at("survivors"), 3);
+        ASSERT_EQ(figures.at("phases").size(), 3U) << outcome.text;
+        EXPECT_EQ(figures.at("phases")[0].at("shrinks"), 7U);
+        EXPECT_EQ(figures.at("phases")[1].at("shrinks"), 1U);
+        EXPECT_EQ(figures.at("phases")[2].at("shrinks"), 12U);
     }
 }
 
