@@ -37,12 +37,12 @@ class Guest(unittest.TestCase):
             kept = pathlib.Path(directory, "kept")
             kept.mkdir()
             pathlib.Path(directory, "words").write_text("from the host")
-            script = ('cat words; echo "$TUNE"; pwd; echo "to the other stream" >&2; echo "two words" "$1" > gone; '
+            script = ('cat words; echo "$TUNE"; echo "$UCX_RC_VERBS_TIMEOUT $COPPICE_VERBS_TIMEOUT"; pwd; echo "to the other stream" >&2; echo "two words" "$1" > gone; '
                       'echo stays > kept/file; ls /sys/class/infiniband; sleep 1000 & exit 7')
             result = guest("--devices", "3", "--writable", kept, "bash", "-c", script, "name", "an  argument",
-                           cwd=directory, environment={"TUNE": "a 'tune'\nof two lines"})
+                           cwd=directory, environment={"TUNE": "a 'tune'\nof two lines", "COPPICE_VERBS_TIMEOUT": "15"})
             self.assertEqual(result.returncode, 7, result.stderr)
-            self.assertEqual(result.stdout, f"from the hosta 'tune'\nof two lines\n{os.path.realpath(directory)}\n"
+            self.assertEqual(result.stdout, f"from the hosta 'tune'\nof two lines\n1s 15\n{os.path.realpath(directory)}\n"
                              "rxe0\nrxe1\nrxe2\n")
             self.assertEqual(result.stderr, "to the other stream\n")
             self.assertFalse(pathlib.Path(directory, "gone").exists())

@@ -189,6 +189,36 @@ TEST(VerbsBadInput, ALimitThatIsReachedLaterCostsOneConnectionAndNoOther) {
     });
 }
 
+// The peer's limit is three objects: lines, slots and queue pair, so none is left for a memory window. (Rank 1 has a device of
+// its own, and is asked for the connection.)
+TEST(VerbsBadInput, WhereNoMemoryWindowIsLeftTheSlotsAreRegisteredInstead) {
+    in_process([] {
+        VerbsGroup group(2);
+        COPPICE_CHECK(group.wires[0]->device().name != group.wires[1]->device().name);
+        COPPICE_CHECK(group.wires[0]->memory_windows() && group.wires[1]->memory_windows());
+        const std::uint64_t before[] = {group.wires[0]->counters().registrations,
+                                        group.wires[1]->counters().registrations};
+        limit_objects(group.wires[0]->device().name, "max");  // whatever it was in other tests
+        limit_objects(group.wires[1]->device().name, "3");
+        for (std::uint32_t number = 1; number <= 40; ++number)
+            for (const std::uint32_t from : {0U, 1U}) {
+                COPPICE_CHECK(group.send(from, 1 - from, pattern(number, 100), true) == SendStatus::sent);
+                const auto& messages = group.recorders[1 - from].messages;
+                group.poll_until(
+                    [&] {
+                        for (std::uint32_t rank = 0; rank < 2; ++rank)
+                            if (!group.recorders[rank].failures.empty())
+                                throw CheckFailed(std::string(group.wires[rank]->last_error()));
+                        return messages.size() == number;
+                    },
+                    "a write");
+                COPPICE_CHECK(is_pattern(messages.back().payload, number));
+            }
+        COPPICE_CHECK(group.wires[0]->counters().registrations == before[0] + 2);
+        COPPICE_CHECK(group.wires[1]->counters().registrations == before[1] + 3);
+    });
+}
+
 class VerbsLimits : public ::testing::Test, protected Ranks {
   protected:
     Factory& factory() override { return factory_; }

@@ -51,7 +51,9 @@ Result<void> Peer::make_slots(int for_others) {
 // soft-RoCE waits for the windows of a queue pair that it takes.
 Result<void> Peer::make_window() {
     if (!hub_.has_windows() || window_.make(hub_.domain)) return {};
-    return make_slots(IBV_ACCESS_REMOTE_WRITE);  // the device has none left
+    // There is none left. What the slots have is given back first: that may be what there is too little of.
+    landing_region_ = Region();
+    return make_slots(IBV_ACCESS_REMOTE_WRITE);
 }
 
 Result<void> Peer::renew() {
