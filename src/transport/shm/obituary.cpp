@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,8 +29,9 @@ struct Holder {
     pid_t process = -1;  // the process that the holder lives in: a forked child has the memory but not the thread
     pid_t thread = 0;    // 0: not started
     int error = 0;
-    std::atomic<bool> answered{false};        // thread and error are valid
-    std::atomic<std::uint32_t> dismissed{0};  // how many undertakers may go
+    std::atomic<bool> answered{false};  // thread and error are valid
+    std::atomic<pid_t> undertaker{0};   // a thread; 0: not known yet; −1: there is none
+    std::atomic<bool> stands_last{false};
 };
 
 // Never destroyed: the kernel reads the list when the process ends, after all destructors.
@@ -61,13 +63,13 @@ void* hold_until_death(void* argument) {
     return nullptr;
 }
 
-// Waits for the end of the process, or of what the holder holds. The argument is how many were dismissed before.
-void* wait_to_take_apart(void* argument) {
+// Waits for the end; see stand_last().
+void* take_apart(void* argument) {
+    Holder& mine = *static_cast<Holder*>(argument);
     pthread_setname_np(pthread_self(), "coppice-bury");
-    const sched_param lowest{};
-    (void)sched_setscheduler(0, SCHED_IDLE, &lowest);
-    const auto before = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(argument));
-    holder().dismissed.wait(before, std::memory_order_acquire);
+    mine.undertaker.store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_release);
+    while (true)
+        pause();
     return nullptr;
 }
 
@@ -101,24 +103,19 @@ int start_holder(Holder& mine) {
     mine.thread = 0;
     mine.error = 0;
     mine.answered.store(false);
+    mine.undertaker.store(0);
+    mine.stands_last.store(false);
     mine.head.list.next = &mine.head.list;
     mine.head.futex_offset = static_cast<long>(offsetof(Obituary, word));
     mine.process = getpid();
 
     if (const int error = start_thread(hold_until_death, &mine); error != 0) return error;
+    if (start_thread(take_apart, &mine) != 0) mine.undertaker.store(-1);
+
     mine.answered.wait(false, std::memory_order_acquire);
+    while (mine.undertaker.load(std::memory_order_acquire) == 0)
+        sched_yield();
     return mine.error;
-}
-
-// With the list mutex held. Without an undertaker the holder or another thread takes the memory apart, in nobody's favour.
-void start_undertaker(const Holder& mine) {
-    const std::uintptr_t before = mine.dismissed.load(std::memory_order_relaxed);
-    (void)start_thread(wait_to_take_apart, reinterpret_cast<void*>(before));
-}
-
-void dismiss_undertaker(Holder& mine) {
-    mine.dismissed.fetch_add(1, std::memory_order_release);
-    mine.dismissed.notify_all();
 }
 
 }  // namespace
@@ -133,7 +130,6 @@ Result<void> hold(Obituary& obituary) {
                         "raise the limit of threads (ulimit -u)",
                         std::strerror(error));
     }
-    if (mine.head.list.next == &mine.head.list) start_undertaker(mine);
     // The kernel may read the list after any of these stores.
     obituary.next = mine.head.list.next;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -150,7 +146,6 @@ void let_go(Obituary& obituary) {
     while (at->next != &mine.head.list) {
         if (at->next == reinterpret_cast<robust_list*>(&obituary)) {
             at->next = static_cast<robust_list*>(obituary.next);
-            if (mine.head.list.next == &mine.head.list) dismiss_undertaker(mine);
             break;
         }
         at = at->next;
@@ -161,6 +156,18 @@ void let_go(Obituary& obituary) {
 bool is_held(const Obituary& obituary) {
     const std::uint32_t word = obituary.word.load(std::memory_order_acquire);
     return (word & FUTEX_OWNER_DIED) == 0 && (word & FUTEX_TID_MASK) != 0;
+}
+
+void stand_last() {
+    constexpr long kWorthItKiB = 64 * 1024;
+    Holder& mine = holder();
+    if (mine.stands_last.load(std::memory_order_relaxed)) return;
+    rusage usage{};
+    if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < kWorthItKiB) return;
+    mine.stands_last.store(true, std::memory_order_relaxed);
+    const sched_param lowest{};
+    const pid_t undertaker = mine.undertaker.load(std::memory_order_acquire);
+    if (undertaker > 0 && mine.process == getpid()) (void)sched_setscheduler(undertaker, SCHED_IDLE, &lowest);
 }
 
 }  // namespace coppice::transport::shm

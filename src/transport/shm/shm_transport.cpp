@@ -252,7 +252,10 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
     if (!watched_.empty()) {
         for (std::size_t looks = std::min(kLooksPerPoll, watched_.size()); looks > 0 && !watched_.empty(); --looks)
             events += look_at_one(receiver);
-        if ((++polls_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);
+        if ((++polls_ & (kPollsPerClockRead - 1)) == 0) {
+            shm::stand_last();
+            if (second_look_due()) events += second_look(receiver);
+        }
     }
     return events;
 }
