@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,20 @@ class Guest(unittest.TestCase):
                 self.wait_for(lambda: not processes_with(mark))
                 if end != signal.SIGKILL:
                     self.assertEqual(os.listdir(directory), [])
+
+    def test_nothing_is_left_behind_by_who_is_killed_before_its_processes_are_tied_to_it(self):
+        mark = f"RXE_GUEST_TEST={os.getpid()}-early"
+        name, value = mark.split("=")
+        with tempfile.TemporaryDirectory() as directory:
+            late = pathlib.Path(directory, "setpriv")  # comes to tie them when there is nobody left to be tied to
+            late.write_text(f'#!/bin/bash\nwhile [ -e /proc/$PPID ]; do sleep 0.02; done\nexec {shutil.which("setpriv")} "$@"\n')
+            late.chmod(0o755)
+            with subprocess.Popen([GUEST, "sleep", "1000"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, name: value, "TMPDIR": directory,
+                                       "PATH": f"{directory}:{os.environ['PATH']}"}) as process:
+                self.wait_for(lambda: any("qemu-system" in line for line in processes_with(mark)))
+                process.kill()
+            self.wait_for(lambda: not processes_with(mark))
 
     def wait_for(self, condition):
         until = time.monotonic() + DEADLINE
