@@ -60,7 +60,8 @@ constexpr std::array kSettings{
                 "auto: where the device has them, a peer's right to write here is bound to its connection; off"},
     SettingInfo{"COPPICE_VERBS_PROBE", "500ms",
                 "how often a silent peer's memory is read to see that it lives; 0: never"},
-    SettingInfo{"COPPICE_VERBS_CONNECT_TIMEOUT", "60s", "how long a peer may take to answer when it is connected to"},
+    SettingInfo{"COPPICE_VERBS_CONNECT_TIMEOUT", "0",
+                "how long a peer may take to answer when it is connected to; 0: as long as its host answers"},
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, delay:..."},
 };
 
@@ -135,8 +136,7 @@ Result<void> parse_verbs(const SettingTexts& texts, transport::VerbsTuning& verb
     if (!probe) return bad_value(texts, "COPPICE_VERBS_PROBE", "a time such as 500ms or 2s, or 0");
     verbs.probe_interval = Nanoseconds(*probe);
     const auto patience = duration_ns(texts, "COPPICE_VERBS_CONNECT_TIMEOUT");
-    if (!patience || *patience == 0)
-        return bad_value(texts, "COPPICE_VERBS_CONNECT_TIMEOUT", "a time such as 20s or 2m");
+    if (!patience) return bad_value(texts, "COPPICE_VERBS_CONNECT_TIMEOUT", "a time such as 20s or 2m, or 0");
     verbs.connect_timeout = Nanoseconds(*patience);
     return {};
 }

@@ -175,8 +175,7 @@ void go_on_without(const Layout& layout, const std::vector<std::uint32_t>& victi
             COPPICE_CHECK(payload == number);
         }
         // Every survivor learns of every death, and of no other.
-        while (member.failed().size() < victims.size())
-            COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+        member.await_failed(victims.size());
         COPPICE_CHECK(member.failed() == victims);
         member.leave();
     });
@@ -251,16 +250,14 @@ TEST(Death, ALateRankFindsWhatADeadSpeakerHasPublished) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         if (member.rank == 5) {
             member.await_note(kDead, 1);
-            while (member.failed().empty())
-                COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+            member.await_failed(1);
         }
         std::uint64_t payload = member.rank == 0 ? 77 : 0;
         COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr, kTimeout) == COPPICE_OK);
         COPPICE_CHECK(payload == 77);
         member.notes[kRead].fetch_add(1);
         if (member.rank == 4) {
-            while (member.failed().empty())
-                COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+            member.await_failed(1);
         }
         if (member.rank == 3) {
             while (true)

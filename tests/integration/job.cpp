@@ -129,11 +129,26 @@ void Member::leave() {
     COPPICE_CHECK(coppice_context_destroy(context) == COPPICE_OK);
 }
 
+void Member::await(const char* what, const std::function<bool()>& condition) const {
+    const bool came = wait_until([&] {
+        if (context != nullptr) COPPICE_CHECK(coppice_progress(context) == COPPICE_OK);
+        return condition();
+    });
+    if (came) return;
+    std::string text = "rank " + std::to_string(rank) + " waited in vain: " + what + "; failed for it:";
+    for (const std::uint32_t other : group == nullptr ? std::vector<std::uint32_t>() : failed())
+        text += ' ' + std::to_string(other);
+    throw CheckFailed(text);
+}
+
 void Member::await_note(std::size_t index, std::uint64_t value) const {
-    COPPICE_CHECK(wait_until([&] {
-        if (context != nullptr) coppice_progress(context);
-        return notes[index].load() >= value;
-    }));
+    const std::string what = "note " + std::to_string(index) + " to be " + std::to_string(value);
+    await(what.c_str(), [&] { return notes[index].load() >= value; });
+}
+
+void Member::await_failed(std::size_t count) const {
+    const std::string what = std::to_string(count) + " failed";
+    await(what.c_str(), [&] { return failed().size() >= count; });
 }
 
 std::vector<std::uint32_t> Member::failed() const {
@@ -165,8 +180,9 @@ void Job::kill(std::uint32_t rank, bool reap) {
 
 std::string Job::finish(const std::function<bool(std::uint32_t)>& may_be_killed) {
     std::string wrong;
+    const std::uint64_t deadline = now_ns() + kDeadlineNs + kDeadlineNs / 4;
     for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
-        if (!reaped_[rank]) endings_[rank] = processes_.wait(rank);
+        if (!reaped_[rank]) endings_[rank] = processes_.wait(rank, deadline);
         reaped_[rank] = true;
         const bool killed = may_be_killed && may_be_killed(rank) && endings_[rank].killed_by(SIGKILL);
         if (!endings_[rank].well() && !killed)

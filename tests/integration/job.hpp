@@ -69,8 +69,10 @@ class Member {
     void leave();
     // What was handed to every rank to note things in: zeroed, shared by all ranks and the test.
     std::atomic<std::uint64_t>* notes = nullptr;
-    // Waits until notes[index] reaches `value` while making progress.
-    void await_note(std::size_t index, std::uint64_t value) const;
+    // Make progress until it is so; a rank that waited in vain ends with what it knows.
+    void await(const char* what, const std::function<bool()>& condition) const;
+    void await_note(std::size_t index, std::uint64_t value) const;  // reaches at least `value`
+    void await_failed(std::size_t count) const;                     // so many ranks, or more
     std::vector<std::uint32_t> failed() const;
     // The exchange of groups that are made otherwise, as coppice::GroupOptions wants it.
     bool exchange(std::span<const std::byte> mine, std::span<std::byte> all) const;
@@ -95,7 +97,8 @@ class Job {
     bool await_note(std::size_t index, std::uint64_t value) const;
     // Kills a rank; `reap` or leave it a zombie.
     void kill(std::uint32_t rank, bool reap);
-    // Reaps all. Empty when every rank ended well, or by SIGKILL where `may_be_killed` says so; else what was wrong.
+    // Reaps all, within one deadline that comes after that of whatever a rank itself waits for. Empty when every rank ended
+    // well, or by SIGKILL where `may_be_killed` says so; else what was wrong.
     std::string finish(const std::function<bool(std::uint32_t)>& may_be_killed = nullptr);
     const Ending& ending(std::uint32_t rank) const { return endings_[rank]; }
 

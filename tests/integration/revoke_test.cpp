@@ -246,10 +246,10 @@ TEST(Revoke, ViewsStayGoodAndRegisteredMemoryIsGivenBack) {
         COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_ERR_BUSY);
         COPPICE_CHECK(coppice_request_free(view) == COPPICE_OK && coppice_request_free(open) == COPPICE_OK);
         coppice_status_t given_back = COPPICE_ERR_BUSY;
-        while (given_back == COPPICE_ERR_BUSY) {
-            COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+        member.await("its memory back", [&] {
             given_back = coppice_memory_deregister(member.group, memory.data());
-        }
+            return given_back != COPPICE_ERR_BUSY;
+        });
         COPPICE_CHECK(given_back == COPPICE_OK);
         member.leave();
     });

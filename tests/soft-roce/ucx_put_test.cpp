@@ -34,14 +34,7 @@ class Visitor {
     }
     ~Visitor() {
         if (key_ != nullptr) ucp_rkey_destroy(key_);
-        ucp_request_param_t param{};
-        param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-        ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint_, &param);
-        if (!UCS_PTR_IS_PTR(request)) return;
-        while (ucp_request_check_status(request) == UCS_INPROGRESS)
-            worker_.progress();
-        ucp_request_free(request);
+        close_by_force(worker_, endpoint_);
     }
     Visitor(const Visitor&) = delete;
     Visitor& operator=(const Visitor&) = delete;
@@ -52,13 +45,7 @@ class Visitor {
     void meet(UcxTransport& host, Receiver& receiver) {
         const auto there = ucx::unpack_address(Rank(0), host.address(), true);
         COPPICE_CHECK(there.has_value());
-        ucp_ep_params_t params{};
-        params.field_mask =
-            UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-        params.address = reinterpret_cast<const ucp_address_t*>(there->data());
-        params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-        params.err_handler.cb = [](void*, ucp_ep_h, ucs_status_t) {};
-        COPPICE_CHECK(ucp_ep_create(worker_.handle(), &params, &endpoint_) == UCS_OK);
+        endpoint_ = connect(worker_, *there);
         const Bytes hello = bytes_of({.token = kToken, .from = 1, .kind = ucx::Kind::hello});
         ucp_request_param_t param{};
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

@@ -84,14 +84,13 @@ bool Processes::await_zombie(std::size_t index) const {
     return false;
 }
 
-Ending Processes::wait(std::size_t index) {
+Ending Processes::wait(std::size_t index, std::uint64_t deadline_ns) {
     Child& child = children_[index];
     Ending ending;
-    const std::uint64_t deadline = now_ns() + kDeadlineNs;
     while (true) {
         const pid_t reaped = waitpid(child.pid, &ending.status, WNOHANG);
         if (reaped == child.pid) break;
-        if (now_ns() > deadline) {
+        if (now_ns() > deadline_ns) {
             kill(child.pid, SIGKILL);
             waitpid(child.pid, &ending.status, 0);
             ending.timed_out = true;
@@ -129,8 +128,8 @@ std::size_t open_descriptors() {
     return entries("/proc/self/fd");
 }
 
-bool becomes(const std::function<bool()>& condition) {
-    const std::uint64_t deadline = now_ns() + kDeadlineNs;
+bool becomes(const std::function<bool()>& condition, std::uint64_t within_ns) {
+    const std::uint64_t deadline = now_ns() + within_ns;
     while (!condition()) {
         if (now_ns() > deadline) return false;
         usleep(kLookAgainUs);

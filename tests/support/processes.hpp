@@ -25,7 +25,7 @@ inline const std::uint64_t kDeadlineNs = [] {
 std::uint64_t now_ns();
 
 // Waits for what another thread of this process, or the kernel, does at some time. False when it has not come in time.
-bool becomes(const std::function<bool()>& condition);
+bool becomes(const std::function<bool()>& condition, std::uint64_t within_ns = kDeadlineNs);
 
 // In a child: what did not hold. Children have no GoogleTest; they end with exit code 1 and the text on
 // stderr.
@@ -70,7 +70,7 @@ class Processes {
     bool await_zombie(std::size_t index) const;
 
     // Reaps. After the deadline the child is killed and `timed_out` set.
-    Ending wait(std::size_t index);
+    Ending wait(std::size_t index, std::uint64_t deadline_ns = now_ns() + kDeadlineNs);
 
   private:
     struct Child {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "support/processes.hpp"
@@ -56,6 +57,30 @@ inline void poll_until(transport::Transport& wire, transport::Receiver& receiver
     }
 }
 
+// An endpoint of a worker that is not a transport's, to whoever has this address; it ends without anybody's consent.
+inline ucp_ep_h connect(transport::ucx::Worker& worker, std::span<const std::byte> address) {
+    ucp_ep_params_t params{};
+    params.field_mask =
+        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = [](void*, ucp_ep_h, ucs_status_t) {};
+    ucp_ep_h endpoint = nullptr;
+    COPPICE_CHECK(ucp_ep_create(worker.handle(), &params, &endpoint) == UCS_OK);
+    return endpoint;
+}
+
+inline void close_by_force(transport::ucx::Worker& worker, ucp_ep_h endpoint) {
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &param);
+    if (!UCS_PTR_IS_PTR(request)) return;
+    while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        worker.progress();
+    ucp_request_free(request);
+}
+
 // A UCX worker that belongs to no group and connects to a transport by its published address.
 class Stranger {
   public:
@@ -64,26 +89,11 @@ class Stranger {
         : worker_(std::move(*transport::ucx::Worker::create(options))) {
         auto address = transport::ucx::unpack_address(Rank(0), victim.address(), options.put);
         COPPICE_CHECK(address.has_value());
-        ucp_ep_params_t params{};
-        params.field_mask =
-            UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-        params.address = reinterpret_cast<const ucp_address_t*>(address->data());
-        params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-        params.err_handler.cb = [](void*, ucp_ep_h, ucs_status_t) {};
-        COPPICE_CHECK(ucp_ep_create(worker_.handle(), &params, &endpoint_) == UCS_OK);
+        endpoint_ = connect(worker_, *address);
     }
     Stranger(const Stranger&) = delete;
     Stranger& operator=(const Stranger&) = delete;
-    ~Stranger() {
-        ucp_request_param_t param{};
-        param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-        ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint_, &param);
-        if (!UCS_PTR_IS_PTR(request)) return;
-        while (ucp_request_check_status(request) == UCS_INPROGRESS)
-            worker_.progress();
-        ucp_request_free(request);
-    }
+    ~Stranger() { close_by_force(worker_, endpoint_); }
 
     // The bytes must stay until the victim has them.
     void send(unsigned id, const Bytes& header, const Bytes& payload, std::uint32_t flags = UCP_AM_SEND_FLAG_EAGER) {

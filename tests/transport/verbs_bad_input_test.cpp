@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 
 #include "transport/verbs_support.hpp"
 
@@ -254,11 +255,34 @@ TEST(VerbsBadInput, WhoAsksForAConnectionAndSaysNoMoreIsGivenUp) {
         options.connect_timeout = Nanoseconds(200'000'000);
         auto host = make_verbs(options);
         Recorder recorder;
-        const Visitor silent(*host, recorder, encode(visiting_card(1)), false);
+        const Visitor silent(*host, recorder, encode(visiting_card(1)), Visitor::Until::answered);
         poll_until_told(*host, recorder, "did not answer in time");
         Visitor other(*host, recorder, encode(visiting_card(2)));
         COPPICE_CHECK(other.accepted() && recorder.failed(Rank{1}) && !recorder.failed(Rank{2}));
     });
+}
+
+// As a rank does whose kernel has given up to repeat a request that this process was too busy for.
+TEST(VerbsBadInput, WhoAsksAgainIsAnsweredWhateverBecameOfItsFirstRequest) {
+    for (const Visitor::Until until : {Visitor::Until::asked, Visitor::Until::answered}) {
+        for (const bool withdraws : {false, true}) {
+            in_process([=] {
+                const auto host = make_verbs(verbs_options(Rank{0}, 4));
+                Recorder recorder;
+                std::optional<Visitor> first(std::in_place, *host, recorder, encode(visiting_card(1)), until);
+                if (withdraws) first.reset();
+                std::optional<Visitor> again;
+                do {  // one that comes while its first request is being answered is told to ask once more
+                    again.emplace(*host, recorder, encode(visiting_card(1)));
+                } while (again->refusal() == transport::verbs::Refusal::duplicate);
+                if (!again->accepted() || recorder.failed(Rank{1}))
+                    fprintf(stderr, "%d %d %d %s\n", again->accepted(), (int)again->refusal(), recorder.failed(Rank{1}),
+                            std::string(host->last_error()).c_str());
+                COPPICE_CHECK(again->accepted() && !recorder.failed(Rank{1}));
+                COPPICE_CHECK(host->link(Rank{1}) == transport::verbs::Link::open);
+            });
+        }
+    }
 }
 
 }  // namespace coppice::testing

@@ -86,7 +86,7 @@ bool says(const std::string& message, const char* part) {
     throw CheckFailed("\"" + message + "\" does not say \"" + part + "\"");
 }
 
-Visitor::Visitor(VerbsTransport& host, Receiver& receiver, const Bytes& card, bool confirms) {
+Visitor::Visitor(VerbsTransport& host, Receiver& receiver, const Bytes& card, Until until) {
     const auto address = verbs::decode_address(Rank{0}, host.address());
     COPPICE_CHECK(address.has_value());
     channel_ = rdma_create_event_channel();
@@ -123,11 +123,12 @@ Visitor::Visitor(VerbsTransport& host, Receiver& receiver, const Bytes& card, bo
             param.qp_num = pair_->qp_num;
             param.responder_resources = param.initiator_depth = 1;
             COPPICE_CHECK(rdma_connect(id_, &param) == 0);
+            if (until == Until::asked) return;
         } else {
             answered = true;
         }
     }
-    if (!accepted_ || !confirms) return;
+    if (!accepted_ || until == Until::answered) return;
     activate();
     while (host.link(Rank{verbs::decode_card(card, {.rank = kMaxProcesses, .token = kVerbsToken}).card.rank}) !=
            verbs::Link::open) {

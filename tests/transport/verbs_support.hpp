@@ -42,9 +42,11 @@ class VerbsFactory final : public Factory {
 // the host's process, whose polls it needs.
 class Visitor {
   public:
-    // Until the request is answered one way or the other, and the connection is open; without `confirms` this side never
-    // says that it has got the answer.
-    Visitor(transport::VerbsTransport& host, transport::Receiver& receiver, const Bytes& card, bool confirms = true);
+    // How far it goes: it has asked and does not wait, it was answered one way or the other but never says that it has got the
+    // answer, or the connection is open.
+    enum class Until : std::uint8_t { asked, answered, open };
+    Visitor(transport::VerbsTransport& host, transport::Receiver& receiver, const Bytes& card,
+            Until until = Until::open);
     Visitor(const Visitor&) = delete;
     Visitor& operator=(const Visitor&) = delete;
     ~Visitor();

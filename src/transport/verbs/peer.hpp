@@ -119,6 +119,7 @@ class Peer {
     bool probed = false;             // a probe was answered: for alive()
     bool heard = false;              // something completed or arrived since the last probe was due
     std::uint64_t ask_again_ns = 0;  // while yielding
+    std::uint64_t requested_ns = 0;  // when this side's latest request began
     std::uint64_t deadline_ns = 0;   // for the set-up
     Landing landing;
 

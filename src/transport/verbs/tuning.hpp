@@ -19,7 +19,7 @@ struct VerbsTuning {
     std::uint8_t traffic_class = 0;  // RoCE: DSCP in the upper six bits, ECN in the lower two
     bool memory_windows = true;      // where the device has them
     Nanoseconds probe_interval{500'000'000};  // 0: never
-    Nanoseconds connect_timeout{60'000'000'000};
+    Nanoseconds connect_timeout{0};           // 0: a peer may take as long as its kernel answers
 };
 
 }  // namespace coppice::transport

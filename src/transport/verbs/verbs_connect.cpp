@@ -23,6 +23,9 @@ constexpr int kBacklog = 1024;
 constexpr int kResolveMs = 2000;
 constexpr std::uint8_t kRetryForEver = 7;
 constexpr std::uint64_t kAskAgainNs = 1'000'000'000;
+// The kernel repeats a request to a host that does not answer at all for 16 times 4.1 s. Where it gives up later than this, the
+// other kernel has answered that it has the request and its process has yet to come for it.
+constexpr std::uint64_t kSilentHostNs = 100'000'000'000;
 constexpr std::uint16_t kLeastSlots = 4;
 constexpr std::uint16_t kMostSlots = 16;
 
@@ -209,7 +212,7 @@ Result<void> VerbsTransport::prepare(Peer& peer) {
 bool VerbsTransport::connect(Peer& peer) {
     if (peer.fenced || peer.failed || !peer.address) return false;
     ++hub_->counters.connections;
-    peer.deadline_ns = now_ns() + options_.connect_timeout.value;
+    peer.deadline_ns = set_up_deadline();
     peer.link = Link::resolving;
     ++setting_up_;
     links_.push_back(&peer);
@@ -220,7 +223,12 @@ bool VerbsTransport::connect(Peer& peer) {
     return true;
 }
 
+std::uint64_t VerbsTransport::set_up_deadline() const {
+    return options_.connect_timeout.value == 0 ? ~std::uint64_t{0} : now_ns() + options_.connect_timeout.value;
+}
+
 Result<void> VerbsTransport::start_request(Peer& peer) {
+    peer.requested_ns = now_ns();
     if (rdma_create_id(channel_, &peer.id, &peer, RDMA_PS_TCP) != 0) {
         peer.id = nullptr;
         return fail(COPPICE_ERR_NO_RESOURCES, "rdma_cm gives no identifier: {}", std::strerror(errno));
@@ -323,6 +331,11 @@ void VerbsTransport::on_peer_event(Peer& peer, const Event& event) {
         case RDMA_CM_EVENT_ROUTE_ERROR:
             return break_link(peer, "there is no route to it");
         case RDMA_CM_EVENT_UNREACHABLE:
+            if (peer.link == Link::requesting && now_ns() - peer.requested_ns > kSilentHostNs) {
+                forget_request(peer);
+                return ask_again(peer);
+            }
+            [[fallthrough]];
         case RDMA_CM_EVENT_CONNECT_ERROR:
             return break_link(peer, fmt::format("it does not answer ({})", std::strerror(std::abs(event.status))));
         default:
@@ -338,12 +351,24 @@ void VerbsTransport::request_connection(Peer& peer) {
     peer.link = Link::requesting;
 }
 
-// The peer's own request has not come. It may have died meanwhile, which the answer to another one will show.
+// The peer's own request has not come, or it has long not come for ours. It may have died meanwhile, which the answer to
+// another one will show.
 void VerbsTransport::ask_again(Peer& peer) {
     peer.link = Link::resolving;
     auto ready = renew(peer);
     if (ready) ready = start_request(peer);
     if (!ready) break_link(peer, ready.error().message);
+}
+
+// Its request is gone: it has given it up for a newer one, or died. An own request shows which, unless its newer one is here
+// first.
+void VerbsTransport::withdrawn(Peer& peer) {
+    forget_request(peer);
+    if (peer.address) return ask_again(peer);
+    if (auto ready = renew(peer); !ready) return break_link(peer, ready.error().message);
+    peer.link = Link::none;
+    --setting_up_;
+    std::erase(links_, &peer);
 }
 
 Result<void> VerbsTransport::renew(Peer& peer) {
@@ -387,7 +412,7 @@ void VerbsTransport::granted(Peer& peer) {
     peer.link = Link::accepting;
     const auto answer = verbs::encode(own_card(peer));
     rdma_conn_param param = parameters(answer, options_.retries, peer.queue_pair_number());
-    if (rdma_accept(peer.id, &param) != 0) break_link(peer, std::strerror(errno));
+    if (rdma_accept(peer.id, &param) != 0) withdrawn(peer);
 }
 
 void VerbsTransport::on_rejected(Peer& peer, const Event& event) {
@@ -397,6 +422,7 @@ void VerbsTransport::on_rejected(Peer& peer, const Event& event) {
         peer.ask_again_ns = now_ns() + kAskAgainNs;
         return forget_request(peer);
     }
+    if (peer.link == Link::accepting) return withdrawn(peer);
     break_link(peer, event.data.empty() || reason == Refusal::none
                          ? fmt::format("nobody listens there any more (reason {})", event.status)
                          : fmt::format("it refused: {}", verbs::to_string(reason)));
@@ -426,8 +452,10 @@ void VerbsTransport::on_request(const Event& event) {
             if (options_.self < peer.rank) return refuse(event.id, Refusal::duplicate);
             forget_request(peer);
             break;
+        case Link::accepting:  // so it has given up its earlier request
+            forget_request(peer);
+            break;
         case Link::granting:
-        case Link::accepting:
         case Link::open:
         case Link::broken:
         case Link::closed:
@@ -438,18 +466,22 @@ void VerbsTransport::on_request(const Event& event) {
 }
 
 void VerbsTransport::accept(Peer& peer, rdma_cm_id* id, const Card& card) {
-    const bool given_up = peer.link == Link::requesting || peer.link == Link::yielding;
+    const bool given_up = peer.link == Link::requesting || peer.link == Link::yielding || peer.link == Link::accepting;
     peer.link = Link::accepting;
     peer.id = id;
     id->context = &peer;
-    peer.deadline_ns = now_ns() + options_.connect_timeout.value;
+    peer.deadline_ns = set_up_deadline();
     auto ready = prepare(peer);
     if (ready && given_up) ready = renew(peer);
-    if (ready) ready = peer.activate(link_options(), card);
     if (!ready) {
         peer.id = nullptr;
         refuse(id, Refusal::no_resources);
         return break_link(peer, ready.error().message);
+    }
+    if (!peer.activate(link_options(), card)) {
+        peer.id = nullptr;
+        refuse(id, Refusal::no_resources);  // whoever has not withdrawn is told why
+        return withdrawn(peer);
     }
     peer.opens = false;
     grant(peer);

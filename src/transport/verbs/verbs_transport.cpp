@@ -238,7 +238,9 @@ void VerbsTransport::attend_to(Peer& peer) {
         drain_received();
         if (std::ranges::find(open_, &peer) != open_.end()) drain_landing(peer);
         close(peer);
-    } else if (peer.departed && !peer.reported) {
+    } else if (peer.departed && !peer.reported && !peer.fenced) {
+        // Not of one whose goodbye, end and alleged death came all at once: it was fenced while it was being closed, above, and
+        // its slots are gone.
         drain_landing(peer);
     }
     if (!peer.reported && !peer.fenced && (peer.departed || peer.failed)) {

@@ -12,8 +12,9 @@
 //    retries run out: options.timeout and .retries bound that, and a probe, an RDMA READ of the peer's liveness word every
 //    probe_interval, makes something to be retried where nothing is said. The device answers it, so a peer that computes or is
 //    stopped lives, however long. A child that the peer forked shares the connection and keeps it alive.
-//  - A peer that does not come into the library for connect_timeout while somebody wants to open a connection to it counts
-//    as dead; after that it may compute as long as it likes.
+//  - A peer that does not come into the library while somebody wants to open a connection to it is waited for, as long as its
+//    kernel answers for it (with MRA messages). It counts as dead when nobody answers, after a minute, or after connect_timeout
+//    where there is one.
 //  - A peer's right to write here is a memory window bound to its queue pair, where the device has those (type 2): nobody else
 //    can use its key. Elsewhere it is a registration of the peer's slots alone.
 //  - fence() ends that right and the queue pair at once, in this order: a late write finds neither.
@@ -117,6 +118,8 @@ class VerbsTransport final : public Transport {
     void on_peer_event(Peer& peer, const Event& event);
     void request_connection(Peer& peer);
     void ask_again(Peer& peer);
+    void withdrawn(Peer& peer);
+    std::uint64_t set_up_deadline() const;
     Result<void> renew(Peer& peer);
     void on_response(Peer& peer, const Event& event);
     void on_rejected(Peer& peer, const Event& event);
