@@ -193,7 +193,8 @@ double probability_of_longer_gap(std::uint32_t processes, double reached, std::u
 
 std::uint32_t longest_gap(std::uint32_t processes, double reached, double delta) {
     std::uint32_t enough = processes - 1;
-    std::uint32_t low = 0;
+    // So few cannot leave gaps that are all shorter than the average one.
+    auto low = static_cast<std::uint32_t>(std::clamp(processes / std::max(reached, 1.0) - 1, 0.0, enough + 0.0));
     while (low < enough) {
         const std::uint32_t middle = low + (enough - low) / 2;
         if (probability_of_longer_gap(processes, reached, middle) < delta) {

@@ -24,6 +24,7 @@ using protocol::GossipSpec;
 constexpr std::uint32_t kStarUpTo = 64;
 // Quiet within this of the fastest is as good as the fastest, and messages decide.
 constexpr double kAsFast = 1.05;
+constexpr double kHardlyEver = 1e-4;
 
 struct Trial {
     Candidate candidate;
@@ -203,19 +204,29 @@ void Adviser::judge(Trial& trial) const {
     const double seconds = candidate.quiescence * wishes_.step_seconds;
     candidate.unreached_dying =
         probability_of_more_deaths(wishes_.ranks, wishes_.mtbf_hours, seconds, trial.tolerated_deaths);
-    candidate.is_reliable = candidate.unreached() <= advice_.tolerated;
+    candidate.is_refuted =
+        candidate.incomplete > 0 &&
+        probability_of_more_dead(static_cast<std::uint32_t>(advice_.runs), std::min(candidate.unreached(), 1.0),
+                                 static_cast<std::uint32_t>(candidate.incomplete - 1)) < kHardlyEver;
+    candidate.is_reliable = !candidate.is_refuted && candidate.unreached() <= advice_.tolerated;
 }
 
 std::size_t Adviser::choose(const std::function<bool(const Candidate&)>& is_meant) const {
-    // Only the reliable ones; without any, those that come nearest.
+    // Those that are not refuted, if there are any; of them the reliable ones; without any, those that come nearest.
+    const bool all_refuted = std::ranges::all_of(advice_.candidates, [&](const Candidate& candidate) {
+        return candidate.is_refuted || !candidate.is_eligible || !is_meant(candidate);
+    });
+    const auto may_be_chosen = [&](const Candidate& candidate) {
+        return candidate.is_eligible && is_meant(candidate) && (all_refuted || !candidate.is_refuted);
+    };
     double allowed = std::numeric_limits<double>::max();
     for (const Candidate& candidate : advice_.candidates) {
-        if (candidate.is_eligible && is_meant(candidate)) allowed = std::min(allowed, candidate.unreached());
+        if (may_be_chosen(candidate)) allowed = std::min(allowed, candidate.unreached());
     }
     allowed = std::max(allowed * kAsFast, advice_.tolerated);
     double fastest = std::numeric_limits<double>::max();
     const auto is_allowed = [&](const Candidate& candidate) {
-        return candidate.is_eligible && is_meant(candidate) && candidate.unreached() <= allowed;
+        return may_be_chosen(candidate) && candidate.unreached() <= allowed;
     };
     for (const Candidate& candidate : advice_.candidates) {
         if (is_allowed(candidate)) fastest = std::min(fastest, candidate.quiescence);

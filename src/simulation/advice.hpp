@@ -49,7 +49,8 @@ struct Candidate {
     double unreached_dead = 0;     // probability that a live rank is left out because of those who are dead before
     double unreached_dying = 0;    // the same because somebody dies while the broadcast runs: an upper bound
     std::uint64_t incomplete = 0;  // runs in which a live rank was left out
-    bool is_reliable = false;      // both together are no more than is tolerated
+    bool is_refuted = false;       // they were more than these probabilities let happen once in ten thousand times
+    bool is_reliable = false;      // both together are no more than is tolerated, and it is not refuted
     bool is_eligible = true;       // not the tree alone and plain gossip, which are there to compare
 
     double unreached() const { return unreached_dead + unreached_dying; }

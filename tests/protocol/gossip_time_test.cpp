@@ -119,6 +119,16 @@ TEST(Equation2, TheLongestGapIsTheFirstThatIsRareEnough) {
     EXPECT_EQ(longest_gap(4096, 4096, kDelta), 0U);
 }
 
+// The root alone leaves one gap, of everybody else; whatever is asked for, gossip has to begin.
+TEST(Equation2, GapsAreNoShorterThanTheAverageOne) {
+    EXPECT_LT(probability_of_longer_gap(4096, 1, 0), 0.5);  // as the equation has it
+    EXPECT_EQ(longest_gap(4096, 1, 0.5), 4095U);
+    EXPECT_GE(longest_gap(4096, 256, 0.999999), 15U);
+    for (const GossipKind kind : {GossipKind::opportunistic, GossipKind::checked})
+        for (const std::uint32_t processes : {5U, 64U, 4096U})
+            EXPECT_GT(choose_gossip_time(kind, {processes, processes, 2, 1}, 0.5)->time, 0U) << processes;
+}
+
 // How long the longest run of unreached ones really is, when members are reached independently.
 TEST(Equation2, IsNearWhatIsDrawnByHand) {
     constexpr std::uint32_t kMembers = 1024;

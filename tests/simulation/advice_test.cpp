@@ -96,6 +96,25 @@ TEST(Advice, TakesAFailureProofCorrectionWhereADeathOnTheWayIsTooLikely) {
 }
 
 // A star needs nobody but its root.
+// Probabilities are computed, by equations with limits of their own; what the runs leave out over and over is not advised.
+TEST(Advice, IsNothingThatTheRunsRefute) {
+    for (const std::uint32_t ranks : {2U, 8U, 64U, 512U}) {
+        for (const double reliability : {0.5, 0.8, 0.95}) {
+            Wishes wishes = tsubame();
+            wishes.ranks = ranks;
+            wishes.broadcasts = 1;
+            wishes.reliability = reliability;
+            wishes.runs = 60;
+            const Advice advice = advise(wishes, kQuietly).value();
+            EXPECT_TRUE(advice.recommended().is_reliable) << ranks << " " << reliability;
+            EXPECT_LT(static_cast<double>(advice.recommended().incomplete) / 60, 1 - reliability + 0.25)
+                << advice.recommended().name() << " " << ranks << " " << reliability;
+            for (const Candidate& candidate : advice.candidates)
+                EXPECT_FALSE(candidate.is_reliable && candidate.incomplete == 60) << candidate.name() << " " << ranks;
+        }
+    }
+}
+
 TEST(Advice, OfAFewRanksIsAStar) {
     Wishes wishes = tsubame();
     wishes.ranks = 8;

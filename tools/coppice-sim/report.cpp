@@ -15,6 +15,7 @@ using simulation::Outcome;
 
 std::optional<std::int64_t> correction_latency(const Heading& heading, const Outcome& outcome) {
     if (!heading.correction_start) return std::nullopt;
+    if (outcome.quiescence_latency < *heading.correction_start) return 0;  // nobody was there to correct anything
     return std::int64_t{outcome.quiescence_latency} - std::int64_t{*heading.correction_start};
 }
 
