@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -20,7 +19,6 @@ namespace perf {
 namespace {
 
 constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;  // bytes of time stamps and outcomes
-constexpr std::uint64_t kNoticeLimit = 5'000'000'000;          // ns that the report waits for late notices of deaths
 
 // What one agreement said to one rank.
 struct Outcome {
@@ -61,7 +59,6 @@ class AgreeRun {
     void fill(std::uint64_t number);
     void inspect(std::uint64_t number, coppice_status_t status, Outcome& outcome);
     void make_resident();
-    std::optional<Failure> know_all_the_dead();
     void report();
     std::vector<Phase> phases(std::uint32_t witness) const;
     void show_figures(const std::vector<Phase>& phases);
@@ -169,38 +166,22 @@ std::optional<Failure> AgreeRun::execute() {
     std::fill_n(Own::of(session_.area(), session_.rank()).outcomes(), all_, Outcome{});
     value_.resize(settings_.bytes);
     failed_.resize(session_.ranks());
-    measure_stamp_t* row = measure_row(session_.area(), session_.rank());
-    if (auto failure = session_.barrier()) return failure;
-    for (std::uint64_t number = 0; number < all_; ++number) {
-        measure_stamp_t stamp{};
-        if (auto failure = one_agreement(number, stamp)) return failure;
-        if (number >= settings_.warmup) row[number - settings_.warmup] = stamp;
-    }
-    if (auto failure = session_.barrier()) return failure;
-    if (auto failure = know_all_the_dead()) return failure;
-    std::optional<Failure> trouble;
-    auto failure = session_.barrier([&] {
-        report();
-        if (settings_.json_file.empty()) return;
-        std::ofstream file(settings_.json_file);
-        file << json_.dump(2) << '\n';
-        file.close();
-        if (!file) trouble = Failure{kExitFailed, fmt::format("--out_json: cannot write {}", settings_.json_file)};
-    });
-    clean_ = clean_ && Own::of(session_.area(), session_.rank()).wrong_values == 0;
-    return failure ? failure : trouble;
-}
-
-// Whoever tells, tells of survivors: it must know who is none.
-std::optional<Failure> AgreeRun::know_all_the_dead() {
-    const std::uint64_t limit = measure_now() + kNoticeLimit;
-    const auto dead_are_known = [&] {
-        for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
-            if (!session_.is_dead(rank) && Own::of(session_.area(), rank).outcomes()[all_ - 1].ended == 0) return false;
-        }
-        return true;
+    const Rounds rounds{
+        .warmup = settings_.warmup,
+        .count = all_,
+        .once = [this](std::uint64_t number, measure_stamp_t& stamp) { return one_agreement(number, stamp); },
+        .has_ended =
+            [this](std::uint32_t rank) { return Own::of(session_.area(), rank).outcomes()[all_ - 1].ended != 0; },
+        .report =
+            [this] {
+                report();
+                return json_;
+            },
+        .file = settings_.json_file,
     };
-    return session_.wait_until("notices", [&] { return dead_are_known() || measure_now() > limit; });
+    auto failure = measure_rounds(session_, rounds);
+    clean_ = clean_ && Own::of(session_.area(), session_.rank()).wrong_values == 0;
+    return failure;
 }
 
 // An agreement detects a failure when its failed set is larger than the one before; the next one stabilizes.

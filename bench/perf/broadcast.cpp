@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;  // bytes of time stamps
 constexpr std::uint64_t kProgressEvery = 250'000'000;          // ns between two progress lines
-constexpr std::uint64_t kNoticeLimit = 5'000'000'000;          // ns that the report waits for late notices of deaths
 
 class Run {
   public:
@@ -284,8 +283,7 @@ std::optional<Failure> Run::tell() {
     };
     write_down();
     if (auto failure = session_.barrier()) return failure;
-    const std::uint64_t limit = measure_now() + kNoticeLimit;
-    auto failure = session_.wait_until("notices", [&] { return knows_all() || measure_now() > limit; });
+    auto failure = session_.wait_for_notices(knows_all);
     if (failure) return failure;
     write_down();
     if (shown_ns_ != 0) fmt::print(stderr, "\r{:60}\r", "");

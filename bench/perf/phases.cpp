@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 namespace perf {
 
@@ -30,6 +31,37 @@ nlohmann::json show_phase(Session& session, const std::string& phase, const char
     return {
         {"phase", phase},         {operations, stats.count},    {"t_min", stats.min}, {"t_typical", stats.typical},
         {"t_avg", stats.average}, {"percentile_99", stats.p99}, {"t_max", stats.max}, {"call_typical", means.typical}};
+}
+
+std::optional<Failure> measure_rounds(Session& session, const Rounds& rounds) {
+    measure_stamp_t* row = measure_row(session.area(), session.rank());
+    if (auto failure = session.barrier()) return failure;
+    for (std::uint64_t number = 0; number < rounds.count; ++number) {
+        measure_stamp_t stamp{};
+        if (auto failure = rounds.once(number, stamp)) return failure;
+        if (number >= rounds.warmup) row[number - rounds.warmup] = stamp;
+    }
+    if (auto failure = session.barrier()) return failure;
+    const auto dead_are_known = [&] {
+        for (std::uint32_t rank = 0; rank < session.ranks(); ++rank)
+            if (!session.is_dead(rank) && !rounds.has_ended(rank)) return false;
+        return true;
+    };
+    if (auto failure = session.wait_for_notices(dead_are_known)) return failure;
+    std::optional<Failure> trouble;
+    auto failure = session.barrier([&] {
+        const nlohmann::json figures = rounds.report();
+        if (!rounds.file.empty()) trouble = write_json(rounds.file, figures);
+    });
+    return failure ? failure : trouble;
+}
+
+std::optional<Failure> write_json(const std::string& file, const nlohmann::json& figures) {
+    std::ofstream out(file);
+    out << figures.dump(2) << '\n';
+    out.close();
+    if (!out) return Failure{kExitFailed, fmt::format("--out_json: cannot write {}", file)};
+    return std::nullopt;
 }
 
 }  // namespace perf

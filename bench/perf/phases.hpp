@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,5 +17,22 @@ namespace perf {
 // when there are none. `operations` names their number in the figures. For the lowest survivor only.
 nlohmann::json show_phase(Session& session, const std::string& phase, const char* operations, std::uint64_t bytes,
                           std::span<const std::uint64_t> which);
+
+// A rank's part in a measurement of such operations: all `count` of them, one after the other, of which those from `warmup` on
+// are stamped. Then, when everybody is there and `has_ended` holds for the ranks that are not known to be dead (whoever tells,
+// tells of survivors: it must know who is none), the lowest survivor calls `report`, and writes its figures to `file` unless
+// that is empty.
+struct Rounds {
+    std::uint64_t warmup = 0;
+    std::uint64_t count = 0;
+    std::function<std::optional<Failure>(std::uint64_t number, measure_stamp_t& stamp)> once;
+    std::function<bool(std::uint32_t rank)> has_ended;
+    std::function<nlohmann::json()> report;
+    std::string file;
+};
+std::optional<Failure> measure_rounds(Session& session, const Rounds& rounds);
+
+// For --out_json.
+std::optional<Failure> write_json(const std::string& file, const nlohmann::json& figures);
 
 }  // namespace perf

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
+
+#include "perf/phases.hpp"
 
 namespace perf {
 
@@ -212,11 +213,7 @@ void Report::summary(std::uint64_t start_ns) {
 }
 
 std::optional<Failure> Report::write_json() const {
-    std::ofstream file(settings_.json_file);
-    file << json_.dump(2) << '\n';
-    file.close();
-    if (!file) return Failure{kExitFailed, fmt::format("--out_json: cannot write {}", settings_.json_file)};
-    return std::nullopt;
+    return perf::write_json(settings_.json_file, json_);
 }
 
 }  // namespace perf

@@ -10,6 +10,8 @@ namespace perf {
 
 namespace {
 
+constexpr std::uint64_t kNoticeLimit = 5'000'000'000;  // ns that a report waits for late notices of deaths
+
 struct Ticket {
     char path[MEASURE_PATH] = {};
     std::uint64_t nonce = 0;
@@ -139,6 +141,11 @@ std::optional<Failure> Session::wait_until(const char* what, const std::function
         sched_yield();
     }
     return std::nullopt;
+}
+
+std::optional<Failure> Session::wait_for_notices(const std::function<bool()>& known) {
+    const std::uint64_t limit = measure_now() + kNoticeLimit;
+    return wait_until("notices", [&] { return known() || measure_now() > limit; });
 }
 
 void Session::mark_dead(std::uint32_t rank) {

@@ -63,6 +63,8 @@ class Session {
     std::optional<Failure> barrier(const std::function<void()>& action = nullptr);
     // Waits, making progress, until `condition` holds.
     std::optional<Failure> wait_until(const char* what, const std::function<bool()>& condition);
+    // Waits for late notices of deaths, until `known` holds or some seconds have passed.
+    std::optional<Failure> wait_for_notices(const std::function<bool()>& known);
 
   private:
     void mark_dead(std::uint32_t rank);

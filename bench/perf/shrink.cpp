@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "perf/phases.hpp"
@@ -16,7 +15,6 @@ namespace perf {
 namespace {
 
 constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;  // bytes of time stamps and sizes
-constexpr std::uint64_t kNoticeLimit = 5'000'000'000;          // ns that the report waits for late notices of deaths
 
 // What one rank writes for the others to read: the group that each shrink gave it.
 struct Made {
@@ -46,7 +44,6 @@ class ShrinkRun {
     coppice_group_t* current() const { return group_ != nullptr ? group_ : session_.group(); }
     std::optional<Failure> one_shrink(std::uint64_t number, measure_stamp_t& stamp);
     std::optional<Failure> lose_victims();
-    std::optional<Failure> know_all_the_dead();
     void report();
     void show_figures();
     void compare();
@@ -109,40 +106,22 @@ std::optional<Failure> ShrinkRun::one_shrink(std::uint64_t number, measure_stamp
 std::optional<Failure> ShrinkRun::execute() {
     if (auto failure = session_.share(settings_.iterations, all_ * sizeof(Made))) return failure;
     std::fill_n(made_by(session_.area(), session_.rank()), all_, Made{});
-    measure_stamp_t* row = measure_row(session_.area(), session_.rank());
-    if (auto failure = session_.barrier()) return failure;
-    for (std::uint64_t number = 0; number < all_; ++number) {
-        measure_stamp_t stamp{};
-        if (auto failure = one_shrink(number, stamp)) return failure;
-        if (number >= settings_.warmup) row[number - settings_.warmup] = stamp;
-    }
-    if (auto failure = session_.barrier()) return failure;
-    if (auto failure = know_all_the_dead()) return failure;
-    std::optional<Failure> trouble;
-    auto failure = session_.barrier([&] {
-        report();
-        if (settings_.json_file.empty()) return;
-        std::ofstream file(settings_.json_file);
-        file << json_.dump(2) << '\n';
-        file.close();
-        if (!file) trouble = Failure{kExitFailed, fmt::format("--out_json: cannot write {}", settings_.json_file)};
-    });
-    if (failure || trouble) return failure ? failure : trouble;
+    const Rounds rounds{
+        .warmup = settings_.warmup,
+        .count = all_,
+        .once = [this](std::uint64_t number, measure_stamp_t& stamp) { return one_shrink(number, stamp); },
+        .has_ended = [this](std::uint32_t rank) { return made_by(session_.area(), rank)[all_ - 1].size != 0; },
+        .report =
+            [this] {
+                report();
+                return json_;
+            },
+        .file = settings_.json_file,
+    };
+    if (auto failure = measure_rounds(session_, rounds)) return failure;
     const coppice_status_t status = coppice_group_destroy(std::exchange(group_, nullptr), session_.timeout_ns());
     if (status != COPPICE_OK) return library_failure("leaving the last group", status);
     return std::nullopt;
-}
-
-// Whoever tells, tells of survivors: it must know who is none.
-std::optional<Failure> ShrinkRun::know_all_the_dead() {
-    const std::uint64_t limit = measure_now() + kNoticeLimit;
-    const auto dead_are_known = [&] {
-        for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
-            if (!session_.is_dead(rank) && made_by(session_.area(), rank)[all_ - 1].size == 0) return false;
-        }
-        return true;
-    };
-    return session_.wait_until("notices", [&] { return dead_are_known() || measure_now() > limit; });
 }
 
 // A shrink leaves somebody out when its group is smaller than the one before.

@@ -18,6 +18,8 @@ constexpr std::uint32_t kStartsPerProgress = 16;
 constexpr std::uint32_t kDoubtRounds = 256;
 // Room for the control messages of a time without deaths: those of stability, a few sites at a time.
 constexpr std::size_t kControls = 64;
+// Ranks of a host of which each is connected with their leader from the start: some 8 KiB a pair.
+constexpr std::size_t kMostToMeet = 64;
 
 }  // namespace
 
@@ -55,6 +57,19 @@ Group::Group(Parts parts)
         free_requests_.push_back(&pool_[i - 1]);
     register_lines();
     router_.fabric()->attach(id_.token, *this);
+    if (publishing_) meet_leader();
+}
+
+// Ranks of one host publish, until somebody dies: then agreement goes by messages between their leader and the others. It should
+// not have to connect them first.
+void Group::meet_leader() {
+    const auto local = members_.ranks_of(members_.own_site());
+    if (local.size() > kMostToMeet) return;
+    for (const Rank rank : local) {
+        const bool is_partner = members_.is_leader() || rank == members_.leader(members_.own_site());
+        if (rank == members_.self() || !is_partner) continue;
+        if (const Link link = router_.to(rank)) link.watch();
+    }
 }
 
 // Payloads leave from this rank's lines. A device that cannot register them copies what leaves from there.

@@ -180,6 +180,7 @@ class Group final : private transport::Receiver {
     void complete_for_other_root(Slot& slot, std::uint32_t root);
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
     void register_lines();
+    void meet_leader();
     std::span<const std::byte> own_lines() const;
 
     // group_protocol.cpp: machines and messages

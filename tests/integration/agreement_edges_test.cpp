@@ -87,6 +87,31 @@ TEST_P(Edges, WhoComesWhenAllOthersAreDeadGetsAResult) {
     EXPECT_EQ(job.finish([&](std::uint32_t rank) { return rank != late; }), "");
 }
 
+// On one host everybody publishes until then; the leader and the others are connected all the same.
+TEST(Agreement, TheFirstOneAfterADeathOnAHostConnectsNobody) {
+    constexpr std::uint32_t kVictim = 3;
+    Job job({.ranks = 5}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const auto connections = [&] {
+            coppice_group_info_t info{};
+            info.struct_size = sizeof info;
+            COPPICE_CHECK(coppice_group_query(member.group, &info) == COPPICE_OK);
+            return info.connections;
+        };
+        const std::uint32_t before = connections();
+        COPPICE_CHECK(before == (member.rank == 0 ? member.ranks - 1 : 1));
+        std::uint64_t value = 1;
+        COPPICE_CHECK(agree_or(member, value) == COPPICE_OK);
+        if (member.rank == kVictim) raise(SIGKILL);
+        while (agree_or(member, value) == COPPICE_OK)
+            continue;
+        COPPICE_CHECK(agreed(member) == std::vector<std::uint32_t>{kVictim});
+        COPPICE_CHECK(connections() == before);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == kVictim; }), "");
+}
+
 TEST_P(Edges, WhoLeavesWithoutWaitingIsAmongTheFailed) {
     Job job(GetParam().job(), [&](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
