@@ -35,6 +35,8 @@ inline coppice_status_t remember(Error error) noexcept {
 inline coppice_status_t given(Result<void> outcome) noexcept {
     return outcome ? COPPICE_OK : remember(std::move(outcome.error()));
 }
+// The same for an agreement that met deaths; the sentence is made when somebody asks for it.
+coppice_status_t remember_unacknowledged(const engine::Request& agreement) noexcept;
 coppice_status_t null_argument(const char* call, const char* argument) noexcept;
 
 // Runs a call's body so that no exception crosses the C border.
@@ -86,6 +88,8 @@ inline coppice_status_t outcome(engine::Request& request, size_t* received) {
         if (request.kind == engine::RequestKind::shrink && request.status == COPPICE_OK) hand_over(request);
     }
     if (request.status == COPPICE_OK) return COPPICE_OK;
+    if (request.kind == engine::RequestKind::agreement && request.status == COPPICE_ERR_PEER_FAILED)
+        return remember_unacknowledged(request);
     return remember(request.status, request.message);
 }
 

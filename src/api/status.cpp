@@ -1,14 +1,31 @@
 #include "api/api.hpp"
 
+#include "engine/agreements.hpp"
+
 namespace {
-thread_local std::string last_error;
-}
+
+struct LastError {
+    std::string sentence;
+    // Of an agreement, until its sentence is made.
+    coppice::Sequence agreement;
+    std::shared_ptr<const coppice::protocol::FailedSet> failed;
+};
+thread_local LastError last_error;
+
+}  // namespace
 
 namespace coppice::api {
 
 coppice_status_t remember(coppice_status_t status, std::string message) noexcept {
-    last_error = std::move(message);
+    last_error.sentence = std::move(message);
+    last_error.failed.reset();
     return status;
+}
+
+coppice_status_t remember_unacknowledged(const engine::Request& agreement) noexcept {
+    last_error.agreement = agreement.sequence;
+    last_error.failed = agreement.agreed;
+    return agreement.status;
 }
 
 coppice_status_t null_argument(const char* call, const char* argument) noexcept {
@@ -21,7 +38,14 @@ coppice_status_t null_argument(const char* call, const char* argument) noexcept 
 extern "C" {
 
 const char* coppice_last_error(void) {
-    return last_error.c_str();
+    if (last_error.failed) {
+        (void)coppice::api::guarded([] {
+            const auto failed = std::exchange(last_error.failed, nullptr);
+            last_error.sentence = coppice::engine::not_acknowledged(last_error.agreement, *failed);
+            return COPPICE_OK;
+        });
+    }
+    return last_error.sentence.c_str();
 }
 
 const char* coppice_version(void) {

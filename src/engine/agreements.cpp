@@ -172,11 +172,8 @@ void Agreements::end(Request& request) {
     if (request.capacity > 0) std::memcpy(request.buffer, outcome->value.data(), request.capacity);
     request.received = request.capacity;
     request.status = COPPICE_OK;
-    if (outcome->acknowledged) return;
-    request.status = COPPICE_ERR_PEER_FAILED;
-    request.message =
-        fmt::format("agreement {}: the value is agreed, but not every rank had acknowledged that {} failed",
-                    request.sequence.value, rank_names(*request.agreed));
+    // No sentence yet: all survivors of a death are waiting for each other to get here.
+    if (!outcome->acknowledged) request.status = COPPICE_ERR_PEER_FAILED;
 }
 
 void Agreements::give_up(coppice_status_t status, const std::string& why) {
@@ -319,6 +316,11 @@ std::string rank_names(const protocol::FailedSet& ranks) {
     }
     if (count > kMostNames) names += fmt::format(" and {} more", count - kMostNames);
     return fmt::format("{} {}", count == 1 ? "rank" : "ranks", names);
+}
+
+std::string not_acknowledged(Sequence agreement, const protocol::FailedSet& failed) {
+    return fmt::format("agreement {}: the value is agreed, but not every rank had acknowledged that {} failed",
+                       agreement.value, rank_names(failed));
 }
 
 void Agreements::waited_for(const Request& request, const std::function<bool(Rank)>& tell) const {

@@ -43,6 +43,8 @@ struct AgreementCall {
 
 // "rank 3", "ranks 1, 2, 5": at most a line of them.
 std::string rank_names(const protocol::FailedSet& ranks);
+// What COPPICE_ERR_PEER_FAILED means for an agreement whose agreed set this is.
+std::string not_acknowledged(Sequence agreement, const protocol::FailedSet& failed);
 
 class Agreements {
   public:

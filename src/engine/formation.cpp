@@ -215,6 +215,8 @@ class Formation {
         is_dead_[rank.value] = true;
     }
 
+    bool wants_keeper() const { return settings_.keeper.value_or(local_ranks_ > available_cores()); }
+
     Result<void> make_transports() {
         bool far = false;
         for (std::uint32_t r = 0; r < size_; ++r)
@@ -225,7 +227,8 @@ class Formation {
                                                         .group_size = size_,
                                                         .window = settings_.window,
                                                         .host = settings_.host,
-                                                        .max_local = std::max(local_ranks_, 2U)});
+                                                        .max_local = std::max(local_ranks_, 2U),
+                                                        .keep_memory = wants_keeper()});
             if (!shm) return tl::unexpected(std::move(shm.error()));
             shm_ = shm->get();
             if (auto added = add(std::move(*shm)); !added) return added;

@@ -29,7 +29,7 @@ struct Request {
     coppice_status_t status = COPPICE_IN_PROGRESS;
     const std::byte* payload = nullptr;  // view delivery: where it landed
     std::size_t received = 0;
-    std::string message;  // what went wrong
+    std::string message;  // what went wrong; empty for COPPICE_ERR_PEER_FAILED of an agreement: not_acknowledged()
     std::shared_ptr<const protocol::FailedSet>
         agreed;                          // an agreement (or shrink) that has ended: whom all hold to be dead
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and

@@ -40,6 +40,9 @@ constexpr std::array kSettings{
                 "a rank that is silent for so long is taken for dead; at least 10ms; 0: silence means nothing"},
     SettingInfo{"COPPICE_HEARTBEAT", "auto",
                 "where there is a bound: how often a rank says that it lives; auto: five times in the bound"},
+    SettingInfo{"COPPICE_KEEPER", "auto",
+                "a process that keeps a rank's memory while survivors agree on its death; auto: with more ranks than "
+                "cores; on; off"},
     SettingInfo{"COPPICE_PROGRESS_THREAD", "0", "1: a thread of the library moves things while the program computes"},
     SettingInfo{"COPPICE_HOST", "", "a name that stands for this host, for simulated hosts; empty: found out"},
     SettingInfo{"COPPICE_UCX_NET_DEVICES", "", "network devices for UCX, as UCX_NET_DEVICES; empty: UCX decides"},
@@ -317,6 +320,11 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.correction_gap_ns = *gap;
 
     if (auto detection = parse_detection(texts, settings); !detection) return tl::unexpected(detection.error());
+
+    const std::string& keeper = texts.text("COPPICE_KEEPER");
+    if (keeper != "auto" && keeper != "on" && keeper != "off")
+        return bad_value(texts, "COPPICE_KEEPER", "auto, on or off");
+    if (keeper != "auto") settings.keeper = keeper == "on";
 
     const std::string& thread = texts.text("COPPICE_PROGRESS_THREAD");
     if (thread != "0" && thread != "1") return bad_value(texts, "COPPICE_PROGRESS_THREAD", "0 or 1");

@@ -72,6 +72,7 @@ struct Settings {
     std::uint64_t correction_gap_ns = 0;
     Nanoseconds detection_bound{0};   // 0: silence is no evidence
     Nanoseconds heartbeat_period{0};  // where there is a bound: between two beats
+    std::optional<bool> keeper;       // none: where a host has more ranks than cores
     bool progress_thread = false;
     std::string host;
     std::string ucx_net_devices;

@@ -1,12 +1,15 @@
 // Deaths among real processes: SIGKILL at every point of a small broadcast, before it, during start-up and tear-down.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <set>
+#include <thread>
 
+#include "bootstrap/process_tree.hpp"
 #include "integration/job.hpp"
 
 namespace coppice::testing {
@@ -322,6 +325,43 @@ TEST_P(EveryLayout, TheFailureCallbackHearsOfEachDeathOnce) {
     ASSERT_TRUE(job.await_note(kStarted, GetParam().ranks));
     job.kill(1, true);
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
+}
+
+// How many keepers of its memory this process has (docs/detection.md).
+std::size_t keepers() {
+    const auto children = bootstrap::descendants_of(getpid());
+    return static_cast<std::size_t>(
+        std::ranges::count_if(children, [](pid_t child) { return bootstrap::share_memory(child, getpid()); }));
+}
+
+void limit_to_cores(int count) {
+    cpu_set_t all;
+    cpu_set_t some;
+    CPU_ZERO(&all);
+    CPU_ZERO(&some);
+    COPPICE_CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+    for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&some) < count; ++core)
+        if (CPU_ISSET(core, &all)) CPU_SET(core, &some);
+    COPPICE_CHECK(sched_setaffinity(0, sizeof some, &some) == 0);
+}
+
+TEST(Death, AKeeperStandsByRanksThatOutnumberTheirCoresAndWhereItIsWanted) {
+    const auto expect_keepers = [](const char* setting, std::uint32_t ranks, int cores, std::size_t expected) {
+        Job job({.ranks = ranks, .environment = {{"COPPICE_KEEPER", setting}}}, [=](Member& member) {
+            limit_to_cores(cores);
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            COPPICE_CHECK(keepers() == expected);
+            member.leave();
+            COPPICE_CHECK(keepers() == 0);
+        });
+        EXPECT_EQ(job.finish(), "") << setting << ", " << ranks << " ranks, " << cores << " cores";
+    };
+    expect_keepers("auto", 2, 1, 1);
+    expect_keepers("off", 2, 1, 0);
+    expect_keepers("on", 2, 1, 1);
+    if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "SKIP the rest: there is one core";
+    expect_keepers("auto", 2, 2, 0);
+    expect_keepers("on", 2, 2, 1);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -20,16 +19,6 @@ namespace coppice::testing {
 namespace {
 
 using namespace transport;
-
-// The scheduling policy of this process's thread of that name; -1 when there is none.
-int scheduling_of(const std::string& name) {
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-        std::string comm;
-        std::getline(std::ifstream(task.path() / "comm"), comm);
-        if (comm == name) return sched_getscheduler(std::stoi(task.path().filename()));
-    }
-    return -1;
-}
 
 class ShmTransportTest : public ::testing::Test, protected Ranks {
   protected:
@@ -196,31 +185,6 @@ TEST_F(ShmTransportTest, AFencedRankIsTold) {
         second->poll(recorder);
         second->poll(recorder);
         COPPICE_CHECK(recorder.fenced_by == std::vector<Rank>{Rank{0}});
-    });
-}
-
-// Whose memory takes long to be taken apart leaves that to a thread that stands behind all others.
-TEST_F(ShmTransportTest, AThreadStandsLastInALargeProcessOnly) {
-    in_a_child([] {
-        const auto first = made(0, 2);
-        const auto second = made(1, 2);
-        COPPICE_CHECK(first->add_peer(Rank{1}, second->address()).has_value());
-        first->watch(Rank{1});
-        const auto poll_often = [&] {
-            Recorder recorder;
-            for (int i = 0; i < 1000; ++i)
-                first->poll(recorder);
-        };
-        poll_often();
-        rusage usage{};
-        getrusage(RUSAGE_SELF, &usage);
-        const bool is_small = usage.ru_maxrss < 48 * 1024;  // it is, without a sanitizer
-        COPPICE_CHECK(!is_small || scheduling_of("coppice-bury") == SCHED_OTHER);
-        COPPICE_CHECK(scheduling_of("coppice-obit") == SCHED_OTHER);
-        const Bytes large(std::size_t{100} << 20, std::byte{1});
-        poll_often();
-        COPPICE_CHECK(large.back() == std::byte{1} && scheduling_of("coppice-bury") == SCHED_IDLE);
-        COPPICE_CHECK(scheduling_of("coppice-obit") == SCHED_OTHER);
     });
 }
 

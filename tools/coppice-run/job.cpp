@@ -28,6 +28,9 @@ constexpr std::uint64_t kFirstCall = 2 * kSecond;
 constexpr std::uint64_t kFirstExchange = 10 * kSecond;
 // Between SIGTERM and SIGKILL.
 constexpr std::uint64_t kGrace = 2 * kSecond;
+// How often it is looked who has ended. A signal would wake this process at every death, on a core that the survivors may
+// want just then to agree on it.
+constexpr std::uint64_t kReapEvery = kSecond / 50;
 
 constexpr std::uint64_t kSignalTag = 0;
 constexpr std::uint64_t kTimerTag = 1;
@@ -73,7 +76,7 @@ std::optional<int> Job::prepare() {
     server_ = std::move(*server);
     sigset_t signals;
     ::sigemptyset(&signals);
-    for (const int signal : {SIGCHLD, request_signal(), guard_died_signal()})
+    for (const int signal : {request_signal(), guard_died_signal()})
         ::sigaddset(&signals, signal);
     signal_descriptor_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -129,6 +132,10 @@ void Job::loop() {
     reap();  // a rank may have ended before the signals were looked at
     while (running_ > 0) {
         const std::uint64_t now = now_ns();
+        if (now >= reap_at_ns_) {
+            reap();
+            continue;
+        }
         act(now);
         set_timer(next_wake(now));
         std::array<epoll_event, 64> events{};
@@ -157,7 +164,6 @@ void Job::handle_signals() {
         }
         if (signal == request_signal()) handle_request(info.ssi_int);
     }
-    reap();
 }
 
 void Job::handle_request(int signal) {
@@ -180,10 +186,13 @@ void Job::begin_end(int exit_code) {
     }
 }
 
-// A rank may be a shell around the program: what is done to it is done to all below it.
+// A rank may be a shell around the program: what is done to it is done to all below it. But who is killed leaves behind what
+// would be left by anybody else's kill: the keeper of its memory.
 void Job::signal_rank(std::uint32_t rank, int signal) const {
     const pid_t pid = ranks_[rank].pid;
     auto below = bootstrap::descendants_of(pid);
+    if (signal == SIGKILL)
+        std::erase_if(below, [](pid_t one) { return bootstrap::share_memory(one, bootstrap::parent_of(one)); });
     ::kill(pid, signal);
     for (const pid_t one : below)
         ::kill(one, signal);
@@ -197,6 +206,7 @@ void Job::signal_rank(std::uint32_t rank, int signal) const {
 }
 
 void Job::reap() {
+    reap_at_ns_ = now_ns() + kReapEvery;
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
         const auto found = std::ranges::find_if(ranks_, [pid](const RankState& one) { return one.pid == pid; });
@@ -316,7 +326,7 @@ void Job::continue_rank(std::uint32_t rank, const char* why) {
 }
 
 std::uint64_t Job::next_wake(std::uint64_t now) const {
-    std::uint64_t wake = UINT64_MAX;
+    std::uint64_t wake = reap_at_ns_;
     const bool waiting = std::ranges::any_of(faults_, [](const PendingFault& one) { return !one.done; });
     for (const auto& pending : faults_) {
         if (!pending.done) wake = std::min(wake, due(pending.fault));
@@ -329,15 +339,13 @@ std::uint64_t Job::next_wake(std::uint64_t now) const {
     }
     if (options_.timeout_ns && !end_kill_ns_) wake = std::min(wake, start_ns_ + *options_.timeout_ns);
     if (end_kill_ns_) wake = std::min(wake, *end_kill_ns_);
-    return wake == UINT64_MAX ? wake : std::max(wake, now + 1);
+    return std::max(wake, now + 1);
 }
 
 void Job::set_timer(std::uint64_t at_ns) {
     itimerspec spec{};
-    if (at_ns != UINT64_MAX) {
-        spec.it_value.tv_sec = static_cast<time_t>(at_ns / kSecond);
-        spec.it_value.tv_nsec = static_cast<long>(at_ns % kSecond);
-    }
+    spec.it_value.tv_sec = static_cast<time_t>(at_ns / kSecond);
+    spec.it_value.tv_nsec = static_cast<long>(at_ns % kSecond);
     // Setting it also takes back an expiry that nobody has read. A time that has passed expires at once.
     ::timerfd_settime(timer_, TFD_TIMER_ABSTIME, &spec, nullptr);
 }

@@ -70,8 +70,9 @@ class Job {
     int timer_ = -1;
     std::uint32_t running_ = 0;
     std::uint64_t start_ns_ = 0;
-    std::optional<std::uint64_t> joined_ns_;    // when the first exchange was complete
-    std::optional<std::uint64_t> zero_ns_;      // from when --kill and --stop count
+    std::optional<std::uint64_t> joined_ns_;  // when the first exchange was complete
+    std::optional<std::uint64_t> zero_ns_;    // from when --kill and --stop count
+    std::uint64_t reap_at_ns_ = 0;
     std::optional<std::uint64_t> end_kill_ns_;  // the run is being ended: when SIGTERM becomes SIGKILL
     bool timed_out_ = false;
     std::optional<int> exit_code_;  // of the first failure

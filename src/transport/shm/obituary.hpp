@@ -26,12 +26,8 @@ void let_go(Obituary& obituary);
 // False once the process that held it is dead (or let go). One load.
 bool is_held(const Obituary& obituary);
 
-// For a process that has come to hold much memory. Whichever of a killed process's threads is the last to end takes that memory
-// apart, some 20 ms per GB; meanwhile survivors on the same core, which give it away while they wait, do not get on with what
-// they have to agree about. So a thread of the library's, which sleeps like the holder, then gets the lowest priority there is
-// (SCHED_IDLE): where cores are busy it is the last to end, and takes its time. The price: where something else keeps all
-// cores busy, an ordinary end of such a process takes that much longer, too.
-// A system call; call it now and then, in the process itself. Small processes (below 64 MiB at their peak) are left alone.
-void stand_last();
+// From now on until the last obituary is let go, another process keeps this one's memory for a moment when it dies: see
+// keeper.hpp. After hold(); where there can't be such a process, nothing happens. Any thread.
+void keep_memory();
 
 }  // namespace coppice::transport::shm

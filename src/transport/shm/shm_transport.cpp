@@ -59,6 +59,7 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::create(const ShmOptions& opt
                     kMaxHostName);
     auto segment = shm::OwnSegment::make(options.self, shm::Layout(options.window, options.group_size, local));
     if (!segment) return tl::unexpected(segment.error());
+    if (options.keep_memory) shm::keep_memory();
     return std::unique_ptr<ShmTransport>(new ShmTransport(options, std::move(*segment), host_identity(options.host)));
 }
 
@@ -160,6 +161,8 @@ bool ShmTransport::map(Peer& peer) {
     own_.close_reserve();
     if (mapped) {
         peer.segment = std::move(*mapped);
+        // What fence() stores to: a page fault takes long where memory is short, and survivors wait for it.
+        (void)shm::populate(peer.segment.mailroom.base(), sizeof(shm::Mailroom));
         return true;
     }
     if (mapped.error().why != shm::MapFailure::retry) {
@@ -252,21 +255,30 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
     if (!watched_.empty()) {
         for (std::size_t looks = std::min(kLooksPerPoll, watched_.size()); looks > 0 && !watched_.empty(); --looks)
             events += look_at_one(receiver);
-        if ((++polls_ & (kPollsPerClockRead - 1)) == 0) {
-            shm::stand_last();
-            if (second_look_due()) events += second_look(receiver);
-        }
+        if ((++polls_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);
     }
     return events;
 }
 
 void ShmTransport::collect_rings() {
     shm::Mailroom& mail = mailroom();
+    if (mail.claimed.load(std::memory_order_relaxed) > prepared_) [[unlikely]]
+        prepare_inboxes();
     for (std::uint32_t word = 0; word < bell_words_; ++word) {
         if (mail.doorbell[word].load(std::memory_order_relaxed) == 0) continue;
         pending_[word] |= mail.doorbell[word].exchange(0, std::memory_order_acquire);
         rung_ = true;
     }
+}
+
+// Their writers have given them memory. Mapped here now, they take no page fault when the first message comes, which may be
+// about a death.
+void ShmTransport::prepare_inboxes() {
+    const shm::Layout& layout = own_.layout();
+    const auto claimed = std::min<std::uint64_t>(mailroom().claimed.load(std::memory_order_relaxed), layout.inboxes);
+    for (; prepared_ < claimed; ++prepared_)
+        (void)shm::populate(own_.base() + layout.inboxes_at + prepared_ * layout.inbox.stride, layout.inbox.slots_at);
+    if (prepared_ == layout.inboxes) prepared_ = UINT64_MAX;
 }
 
 std::size_t ShmTransport::visit_rung(Receiver& receiver) {

@@ -27,6 +27,7 @@ struct ShmOptions {
     std::uint32_t window = 32;    // W, 1 … 1024; the same at all ranks
     std::string host;             // as host_identity(): the name of the simulated host, usually empty
     std::uint32_t max_local = 0;  // ranks of the group on one host at most; 0: min(group_size, 1024)
+    bool keep_memory = false;     // for a moment after this process's death: shm/keeper.hpp
 };
 
 class ShmTransport final : public Transport {
@@ -97,6 +98,7 @@ class ShmTransport final : public Transport {
                    std::uint64_t& counter);
 
     void collect_rings();
+    void prepare_inboxes();
     std::size_t visit_rung(Receiver& receiver);
     Peer* claimant(std::uint32_t inbox);
     std::size_t drain(Peer& peer, Receiver& receiver, std::size_t at_most, bool& more);
@@ -125,6 +127,7 @@ class ShmTransport final : public Transport {
     std::uint32_t polls_ = 0;
     std::uint64_t second_look_ns_ = 0;
     std::uint32_t bell_words_ = 0;
+    std::uint64_t prepared_ = 0;  // so many inboxes are mapped
     bool told_fenced_ = false;
     bool rung_ = false;                   // some bit of pending_ is set
     std::vector<std::uint64_t> pending_;  // rung and not emptied yet, a bit per inbox
