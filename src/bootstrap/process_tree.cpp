@@ -2,8 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/kcmp.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -89,10 +87,6 @@ std::vector<pid_t> descendants_of(pid_t pid) {
     }
     found.erase(found.begin());
     return found;
-}
-
-bool share_memory(pid_t one, pid_t other) {
-    return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
 }
 
 }  // namespace coppice::bootstrap

@@ -13,8 +13,4 @@ pid_t parent_of(pid_t pid);
 // All living descendants of `pid`, nearest first, zombies included, `pid` itself not.
 std::vector<pid_t> descendants_of(pid_t pid);
 
-// Both have the same memory: a part of the other process rather than one that it has started. False where the kernel does
-// not tell.
-bool share_memory(pid_t one, pid_t other);
-
 }  // namespace coppice::bootstrap

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <system_error>
 
-#include "engine/own_code.hpp"
-
 namespace coppice::engine {
 
 Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multiple) {
     auto settings = parse(texts);
     if (!settings) return tl::unexpected(std::move(settings.error()));
-    map_own_code();
     const bool with_thread = settings->progress_thread;
     std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple || with_thread));
     if (with_thread) {

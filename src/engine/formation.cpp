@@ -76,13 +76,6 @@ std::string transport_names(const Settings& settings) {
     return names;
 }
 
-std::uint32_t available_cores() {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    // Fails only on machines with more CPUs than cpu_set_t holds; there are plenty then.
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&set)) : CPU_SETSIZE;
-}
-
 // FNV-1a: only to make tokens of different groups differ.
 std::uint64_t hash_of(const std::vector<std::string>& words) {
     std::uint64_t hash = 0xcbf29ce484222325U;
@@ -113,6 +106,7 @@ class Formation {
         if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
         if (auto known = exchange_addresses(); !known) return tl::unexpected(std::move(known.error()));
         if (auto shared = share_boards(); !shared) return tl::unexpected(std::move(shared.error()));
+        look_at_cores();
 
         topology::Sites sites =
             by_host() ? topology::Sites::by_host(std::span<const std::string>(hosts_)) : topology::Sites::flat(size_);
@@ -128,7 +122,7 @@ class Formation {
                                                  .board_wrapper = std::move(board_wrapper_),
                                                  .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
                                                  .plan = std::move(*plan),
-                                                 .cores = available_cores(),
+                                                 .cores = cores_,
                                                  .local_ranks = local_ranks_,
                                                  .on_failure = std::move(on_failure)});
         // The greetings have told everybody of the same; later ones may be news to others.
@@ -215,25 +209,21 @@ class Formation {
         is_dead_[rank.value] = true;
     }
 
-    bool wants_keeper() const { return settings_.keeper.value_or(local_ranks_ > available_cores()); }
-
     Result<void> make_transports() {
-        bool far = false;
         for (std::uint32_t r = 0; r < size_; ++r)
-            far = far || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
+            far_ = far_ || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
         const bool alone = size_ == dead_.size() + 1;
         if (settings_.allow_shm && has_mates_) {
             auto shm = transport::ShmTransport::create({.self = self_,
                                                         .group_size = size_,
                                                         .window = settings_.window,
                                                         .host = settings_.host,
-                                                        .max_local = std::max(local_ranks_, 2U),
-                                                        .keep_memory = wants_keeper()});
+                                                        .max_local = std::max(local_ranks_, 2U)});
             if (!shm) return tl::unexpected(std::move(shm.error()));
             shm_ = shm->get();
             if (auto added = add(std::move(*shm)); !added) return added;
         }
-        const bool needs_wire = far || (!settings_.allow_shm && !alone);
+        const bool needs_wire = far_ || (!settings_.allow_shm && !alone);
         if (settings_.allow_verbs && needs_wire) {
             if (auto made = make_verbs(); !made) return made;
         }
@@ -243,7 +233,7 @@ class Formation {
                                                         .group_token = token_,
                                                         .net_devices = settings_.ucx_net_devices,
                                                         .tls = settings_.ucx_tls,
-                                                        .loopback_only = !far,
+                                                        .loopback_only = !far_,
                                                         .put = settings_.ucx_put});
             if (!ucx) return tl::unexpected(std::move(ucx.error()));
             if (auto added = add(std::move(*ucx)); !added) return added;
@@ -324,6 +314,15 @@ class Formation {
         return {};
     }
 
+    // What a process has mapped of an RDMA device stays open as long as its memory is there.
+    void look_at_cores() {
+        const pid_t self = getpid();
+        cores_ = shm_ != nullptr ? shm_->cores() : transport::cores_of({&self, 1});
+        if (shm_ == nullptr) return;
+        const bool by_default = local_ranks_ > cores_ && !(far_ && transport::has_rdma_devices());
+        if (settings_.keeper.value_or(by_default)) shm_->keep_memory();
+    }
+
     // Where ranks of a host publish to each other, all of them must have mapped all others before the first one
     // publishes: only what is mapped outlives its writer.
     Result<void> share_boards() {
@@ -394,6 +393,8 @@ class Formation {
     std::uint64_t token_ = 0;
     bool has_mates_ = false;         // on this host, dead or alive
     std::uint32_t local_ranks_ = 1;  // alive
+    std::uint32_t cores_ = 1;        // for them
+    bool far_ = false;               // there are other hosts
 };
 
 }  // namespace

@@ -54,7 +54,7 @@ class Group final : private transport::Receiver {
         std::unique_ptr<transport::Board> board_wrapper = nullptr;  // around that one, when faults are injected
         GroupId id;
         Plan plan;                      // over sites
-        std::uint32_t cores = 1;        // that this process may run on
+        std::uint32_t cores = 1;        // that the ranks of this host may run on, taken together
         std::uint32_t local_ranks = 1;  // of this group on this host
         FailureCallback on_failure;
         std::uint32_t panel = 0;  // of `board`

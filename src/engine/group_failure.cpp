@@ -46,8 +46,6 @@ void Group::take_failure(Rank rank) {
     if (succession_) succession_->peer_failed(rank);
 
     if (site == members_.own_site()) {
-        local_ranks_ = members_.alive_on_own_site();
-        oversubscribed_ = local_ranks_ > cores_;
         own_site_lost(rank, leader_before == rank);
     } else if (!revoked_) {
         other_site_lost(rank, site, leader_before == rank);

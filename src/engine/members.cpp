@@ -5,11 +5,7 @@
 namespace coppice::engine {
 
 Members::Members(Rank self, topology::Sites sites)
-    : self_(self),
-      sites_(std::move(sites)),
-      own_site_(sites_.site_of(self)),
-      alive_on_own_site_(static_cast<std::uint32_t>(sites_.members(own_site_).size())),
-      failed_(sites_.ranks(), false) {
+    : self_(self), sites_(std::move(sites)), own_site_(sites_.site_of(self)), failed_(sites_.ranks(), false) {
     leaders_.reserve(sites_.count());
     for (std::uint32_t site = 0; site < sites_.count(); ++site)
         leaders_.push_back(sites_.members(site).front());
@@ -22,7 +18,6 @@ bool Members::fail(Rank rank) {
 
     const std::uint32_t site = sites_.site_of(rank);
     const auto mates = sites_.members(site);
-    if (site == own_site_) --alive_on_own_site_;
     if (leaders_[site] != rank) return true;
     const auto alive = std::ranges::find_if(std::ranges::upper_bound(mates, rank), mates.end(),
                                             [this](Rank mate) { return !failed_[mate.value]; });

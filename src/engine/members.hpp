@@ -41,8 +41,6 @@ class Members {
         if (sites_.site_of(root) == site && !failed(root)) return root;
         return leaders_[site];
     }
-    // Live ranks of this rank's site, itself included.
-    std::uint32_t alive_on_own_site() const { return alive_on_own_site_; }
     bool is_leader() const { return leaders_[own_site_] == self_; }
     bool is_acting(Rank root) const { return acting(own_site_, root) == self_; }
 
@@ -60,7 +58,6 @@ class Members {
     Rank self_;
     topology::Sites sites_;
     std::uint32_t own_site_;
-    std::uint32_t alive_on_own_site_;
     std::vector<bool> failed_;
     std::vector<Rank> failed_ranks_;
     std::vector<std::optional<Rank>> leaders_;

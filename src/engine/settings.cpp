@@ -42,7 +42,7 @@ constexpr std::array kSettings{
                 "where there is a bound: how often a rank says that it lives; auto: five times in the bound"},
     SettingInfo{"COPPICE_KEEPER", "auto",
                 "a process that keeps a rank's memory while survivors agree on its death; auto: with more ranks than "
-                "cores; on; off"},
+                "cores, and without RDMA; on; off"},
     SettingInfo{"COPPICE_PROGRESS_THREAD", "0", "1: a thread of the library moves things while the program computes"},
     SettingInfo{"COPPICE_HOST", "", "a name that stands for this host, for simulated hosts; empty: found out"},
     SettingInfo{"COPPICE_UCX_NET_DEVICES", "", "network devices for UCX, as UCX_NET_DEVICES; empty: UCX decides"},

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <span>
 
 namespace coppice::transport {
@@ -73,6 +75,26 @@ ProcessState process_state(pid_t pid, std::uint64_t start_time) {
     }
     close(fd);
     return state;
+}
+
+std::uint32_t cores_of(std::span<const pid_t> processes) {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (const pid_t process : processes) {
+        cpu_set_t own;
+        CPU_ZERO(&own);
+        if (sched_getaffinity(process, sizeof own, &own) == 0) {
+            CPU_OR(&all, &all, &own);
+        } else if (errno == EINVAL) {
+            return CPU_SETSIZE;  // more than that: there are plenty
+        }
+    }
+    return static_cast<std::uint32_t>(CPU_COUNT(&all));
+}
+
+bool has_rdma_devices() {
+    std::error_code missing;
+    return !std::filesystem::is_empty("/sys/class/infiniband", missing) && !missing;
 }
 
 }  // namespace coppice::transport

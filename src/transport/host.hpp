@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,11 @@ enum class ProcessState : std::uint8_t { alive, gone, unknown };
 // Whether that process still runs; a zombie does not, a stopped one does. System calls, some 10 µs. `unknown` when the
 // means are lacking just now (no file descriptors left).
 ProcessState process_state(pid_t pid, std::uint64_t start_time);
+
+// On how many cores these processes may run, taken together: each may be bound to one of its own. Those that have ended don't
+// count.
+std::uint32_t cores_of(std::span<const pid_t> processes);
+
+bool has_rdma_devices();
 
 }  // namespace coppice::transport

@@ -51,16 +51,6 @@ TEST(Members, ADeathCountsOnce) {
     EXPECT_THAT(members.failed_ranks(), ElementsAre(Rank(1), Rank(3)));
 }
 
-TEST(Members, WhoIsLeftOnTheOwnHostIsCounted) {
-    Members members = six_ranks_on_three_hosts(4);
-    EXPECT_EQ(members.alive_on_own_site(), 3U);
-    members.fail(Rank(2));
-    EXPECT_EQ(members.alive_on_own_site(), 3U) << "of another host";
-    members.fail(Rank(0));
-    members.fail(Rank(0));
-    EXPECT_EQ(members.alive_on_own_site(), 2U);
-}
-
 TEST(Members, PositionsRotateToTheRootsHostAndBack) {
     const Members members = six_ranks_on_three_hosts(0);
     for (std::uint32_t root = 0; root < members.ranks(); ++root) {

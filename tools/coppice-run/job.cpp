@@ -12,6 +12,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "bootstrap/choose.hpp"
@@ -36,6 +40,13 @@ constexpr std::uint64_t kSignalTag = 0;
 constexpr std::uint64_t kTimerTag = 1;
 constexpr std::uint64_t kServerTag = 2;
 constexpr std::uint64_t kStreamTag = 3;
+
+// The process that keeps a rank's memory when it dies (docs/detection.md).
+bool is_keeper(pid_t pid) {
+    std::string name;
+    std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
+    return name == "coppice-keep";
+}
 
 }  // namespace
 
@@ -171,6 +182,8 @@ void Job::handle_request(int signal) {
         end_kill_ns_ = now_ns();  // asked twice: no more patience
         return;
     }
+    reap();
+    if (running_ == 0) return;
     say("{}: ending {} ranks", strsignal(signal), running_);
     begin_end(128 + signal);
 }
@@ -191,11 +204,16 @@ void Job::begin_end(int exit_code) {
 void Job::signal_rank(std::uint32_t rank, int signal) const {
     const pid_t pid = ranks_[rank].pid;
     auto below = bootstrap::descendants_of(pid);
-    if (signal == SIGKILL)
-        std::erase_if(below, [](pid_t one) { return bootstrap::share_memory(one, bootstrap::parent_of(one)); });
+    std::vector<pid_t> keepers;
+    if (signal == SIGKILL) {
+        std::ranges::copy_if(below, std::back_inserter(keepers), is_keeper);
+        std::erase_if(below, is_keeper);
+    }
     ::kill(pid, signal);
     for (const pid_t one : below)
         ::kill(one, signal);
+    for (const pid_t one : keepers)
+        ::kill(one, SIGCONT);  // it may have been stopped with its rank
     if (signal != SIGSTOP) return;
     // What was being started meanwhile stops as well. A process that is to stop starts nothing more, so this ends.
     for (auto again = bootstrap::descendants_of(pid); again != below; again = bootstrap::descendants_of(pid)) {
@@ -274,6 +292,8 @@ void Job::act(std::uint64_t now) {
         if (state.stopped && state.continue_at_ns && *state.continue_at_ns <= now) continue_rank(rank, "");
     }
     if (options_.timeout_ns && !end_kill_ns_ && now >= start_ns_ + *options_.timeout_ns) {
+        reap();
+        if (running_ == 0) return;
         std::string names;
         for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
             if (!ranks_[rank].ended) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);

@@ -60,7 +60,6 @@ void* hold_until_death(void* argument) {
     const long set = syscall(SYS_set_robust_list, &mine.head, sizeof mine.head);
     mine.error = set == 0 ? 0 : errno;
     mine.thread = set == 0 ? static_cast<pid_t>(syscall(SYS_gettid)) : 0;
-    mine.own.word.store(static_cast<std::uint32_t>(mine.thread), std::memory_order_release);
     mine.answered.store(true, std::memory_order_release);
     mine.answered.notify_one();
     while (set == 0) {
@@ -147,6 +146,7 @@ void let_go(Obituary& obituary) {
     }
     obituary.word.store(0, std::memory_order_release);
     if (mine.own.next != &mine.head.list) return;
+    mine.own.word.store(0, std::memory_order_release);
     if (const pid_t keeper = mine.keeper.exchange(kNoKeeper); keeper > 0) end_keeper(keeper);
 }
 
@@ -154,6 +154,7 @@ void keep_memory() {
     const std::scoped_lock lock(list_mutex());
     Holder& mine = holder();
     if (mine.thread == 0 || mine.process != getpid() || mine.keeper.load() != kNoKeeper) return;
+    mine.own.word.store(static_cast<std::uint32_t>(mine.thread), std::memory_order_release);
     mine.keeper.store(kKeeperWanted, std::memory_order_release);
     mine.keeper.notify_all();
     mine.keeper.wait(kKeeperWanted, std::memory_order_acquire);

@@ -59,7 +59,6 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::create(const ShmOptions& opt
                     kMaxHostName);
     auto segment = shm::OwnSegment::make(options.self, shm::Layout(options.window, options.group_size, local));
     if (!segment) return tl::unexpected(segment.error());
-    if (options.keep_memory) shm::keep_memory();
     return std::unique_ptr<ShmTransport>(new ShmTransport(options, std::move(*segment), host_identity(options.host)));
 }
 
@@ -146,6 +145,17 @@ Result<void> ShmTransport::add_peer(Rank peer, std::span<const std::byte> addres
         rung_ = rung_ || pending_[word] != 0;
     }
     return {};
+}
+
+std::uint32_t ShmTransport::cores() const {
+    std::vector<pid_t> processes{getpid()};
+    for (const auto& peer : peers_)
+        processes.push_back(peer->address.pid);
+    return cores_of(processes);
+}
+
+void ShmTransport::keep_memory() {
+    shm::keep_memory();
 }
 
 ShmTransport::Peer* ShmTransport::find(Rank rank) const {
@@ -272,12 +282,14 @@ void ShmTransport::collect_rings() {
 }
 
 // Their writers have given them memory. Mapped here now, they take no page fault when the first message comes, which may be
-// about a death.
+// about a death. One that was claimed and never got ready, as its writer died, ends that; the others are mapped when read.
 void ShmTransport::prepare_inboxes() {
     const shm::Layout& layout = own_.layout();
     const auto claimed = std::min<std::uint64_t>(mailroom().claimed.load(std::memory_order_relaxed), layout.inboxes);
-    for (; prepared_ < claimed; ++prepared_)
+    for (; prepared_ < claimed; ++prepared_) {
+        if (claim(static_cast<std::uint32_t>(prepared_)).ready.load(std::memory_order_acquire) == 0) return;
         (void)shm::populate(own_.base() + layout.inboxes_at + prepared_ * layout.inbox.stride, layout.inbox.slots_at);
+    }
     if (prepared_ == layout.inboxes) prepared_ = UINT64_MAX;
 }
 

@@ -27,7 +27,6 @@ struct ShmOptions {
     std::uint32_t window = 32;    // W, 1 … 1024; the same at all ranks
     std::string host;             // as host_identity(): the name of the simulated host, usually empty
     std::uint32_t max_local = 0;  // ranks of the group on one host at most; 0: min(group_size, 1024)
-    bool keep_memory = false;     // for a moment after this process's death: shm/keeper.hpp
 };
 
 class ShmTransport final : public Transport {
@@ -57,6 +56,11 @@ class ShmTransport final : public Transport {
     void release(Buffer buffer) override;
     void fence(Rank peer) override;
     bool leave() override;
+
+    // On how many cores this process and those that were added may run, taken together.
+    std::uint32_t cores() const;
+    // From now on this process's memory is kept for a moment when it dies: shm/keeper.hpp.
+    void keep_memory();
 
     // Fixes the board's members (in any order; this rank included or not, it always belongs), maps them and watches them.
     // Once, after their add_peer(). All ranks of the host should have sealed before one publishes: a member that was
