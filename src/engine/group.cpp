@@ -57,19 +57,33 @@ Group::Group(Parts parts)
         free_requests_.push_back(&pool_[i - 1]);
     register_lines();
     router_.fabric()->attach(id_.token, *this);
-    if (publishing_) meet_leader();
+    if (publishing_) meet_leaders();
 }
 
-// Ranks of one host publish, until somebody dies: then agreement goes by messages between their leader and the others. It should
-// not have to connect them first.
-void Group::meet_leader() {
+// Ranks of one host publish, until somebody dies: then agreement goes by messages between their leader, or who stands in for it,
+// and the others. It should not have to connect them first. Nor should a shrink: a new group meets who stands in one by one,
+// with each call.
+void Group::meet_leaders() {
     const auto local = members_.ranks_of(members_.own_site());
     if (local.size() > kMostToMeet) return;
-    for (const Rank rank : local) {
-        const bool is_partner = members_.is_leader() || rank == members_.leader(members_.own_site());
-        if (rank == members_.self() || !is_partner) continue;
-        if (const Link link = router_.to(rank)) link.watch();
+    const Rank self = members_.self();
+    for (const Rank rank : local.subspan(1)) {
+        if (self == local.front()) meet(rank);
+        if (self == local[1] && rank != self) to_meet_.push_back(rank);
     }
+    if (self != local.front()) meet(local.front());
+    if (self != local.front() && self != local[1]) to_meet_.push_back(local[1]);
+    while (!established_ && !to_meet_.empty())
+        meet_next();
+}
+
+void Group::meet(Rank rank) {
+    if (const Link link = router_.to(rank)) link.watch();
+}
+
+void Group::meet_next() {
+    meet(to_meet_.back());
+    to_meet_.pop_back();
 }
 
 // Payloads leave from this rank's lines. A device that cannot register them copies what leaves from there.
@@ -133,6 +147,7 @@ bool Group::has_room(Rank root) {
 
 // Before a broadcast or an agreement: an error where this rank takes part in nothing any more.
 Result<void> Group::look_before_start() {
+    if (!to_meet_.empty()) meet_next();
     // Whoever finds everything there already never waits, and would not learn of anything.
     if (++starts_ % kStartsPerProgress == 0) {
         progress();

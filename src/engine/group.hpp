@@ -180,7 +180,9 @@ class Group final : private transport::Receiver {
     void complete_for_other_root(Slot& slot, std::uint32_t root);
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
     void register_lines();
-    void meet_leader();
+    void meet_leaders();
+    void meet(Rank rank);
+    void meet_next();
     std::span<const std::byte> own_lines() const;
 
     // group_protocol.cpp: machines and messages
@@ -318,6 +320,7 @@ class Group final : private transport::Receiver {
     std::vector<Control> controls_;         // had no room, or were made while polling
     std::deque<Stashed> stash_;             // arrived for a slot whose memory is still on its way out
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this site's ranks seen so far
+    std::vector<Rank> to_meet_;             // of this host, to be connected with by and by
     std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable
     std::uint32_t rounds_ = 0;
     std::uint32_t starts_ = 0;
