@@ -80,8 +80,8 @@ one_post_failure() {
     local count
     for count in $ranks; do
         coppice fresh "$count" 1
-        # The victim's rank is the middle one's; the last of these agreements are those of the ranks that are left.
-        deadly mended $((count + 1)) 1 $((count / 2)) $((2 * iterations))
+        # The last rank dies, so that the others have the cores that the ranks of a fresh group have.
+        deadly mended $((count + 1)) 1 "$count" $((2 * iterations))
     done
 }
 one_deaths() {

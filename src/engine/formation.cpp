@@ -123,7 +123,7 @@ class Formation {
                                                  .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
                                                  .plan = std::move(*plan),
                                                  .cores = cores_,
-                                                 .local_ranks = local_ranks_,
+                                                 .sharing_cores = sharing_,
                                                  .on_failure = std::move(on_failure)});
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
@@ -316,10 +316,15 @@ class Formation {
 
     // What a process has mapped of an RDMA device stays open as long as its memory is there.
     void look_at_cores() {
-        const pid_t self = getpid();
-        cores_ = shm_ != nullptr ? shm_->cores() : transport::cores_of({&self, 1});
+        cores_ = transport::own_cores();
+        sharing_ = local_ranks_;
         if (shm_ == nullptr) return;
-        const bool by_default = local_ranks_ > cores_ && !(far_ && transport::has_rdma_devices());
+        std::vector<Rank> mates;
+        for (std::uint32_t r = 0; r < size_; ++r)
+            if (!dead(Rank(r)) && same_host(Rank(r))) mates.emplace_back(r);
+        shm_->look_at_cores();
+        sharing_ = shm_->sharing_cores(mates);
+        const bool by_default = sharing_ > cores_ && !(far_ && transport::has_rdma_devices());
         if (settings_.keeper.value_or(by_default)) shm_->keep_memory();
     }
 
@@ -393,7 +398,8 @@ class Formation {
     std::uint64_t token_ = 0;
     bool has_mates_ = false;         // on this host, dead or alive
     std::uint32_t local_ranks_ = 1;  // alive
-    std::uint32_t cores_ = 1;        // for them
+    std::uint32_t cores_ = 1;        // of this rank
+    std::uint32_t sharing_ = 1;      // ranks that have no others
     bool far_ = false;               // there are other hosts
 };
 

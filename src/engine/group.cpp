@@ -33,7 +33,7 @@ Group::Group(Parts parts)
       plan_(std::move(parts.plan)),
       id_(parts.id),
       publishing_(board_ != nullptr && members_.ranks_of(members_.own_site()).size() > 1),
-      oversubscribed_(parts.local_ranks > parts.cores),
+      oversubscribed_(parts.sharing_cores > parts.cores),
       on_failure_(std::move(parts.on_failure)),
       agreements_(members_, router_, single_site() && publishing_ ? board_ : nullptr, id_,
                   {.tree = settings_.agreement_tree}),
@@ -41,7 +41,7 @@ Group::Group(Parts parts)
       claimed_(established_ == nullptr),
       panel_(parts.panel),
       cores_(parts.cores),
-      local_ranks_(parts.local_ranks),
+      sharing_cores_(parts.sharing_cores),
       slots_(settings_.window),
       pool_(std::make_unique<Request[]>(std::size_t{2} * settings_.window)),
       stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()),
@@ -57,22 +57,29 @@ Group::Group(Parts parts)
         free_requests_.push_back(&pool_[i - 1]);
     register_lines();
     router_.fabric()->attach(id_.token, *this);
-    if (publishing_) meet_leaders();
+    if (established_) meet_leaders();
 }
 
 // Ranks of one host publish, until somebody dies: then agreement goes by messages between their leader, or who stands in for it,
 // and the others. It should not have to connect them first. Nor should a shrink: a new group meets who stands in one by one,
 // with each call.
 void Group::meet_leaders() {
-    const auto local = members_.ranks_of(members_.own_site());
-    if (local.size() > kMostToMeet) return;
+    if (!publishing_) return;
+    std::vector<Rank> mates;
+    for (const Rank rank : members_.ranks_of(members_.own_site()))
+        if (!members_.failed(rank)) mates.push_back(rank);
+    if (mates.size() < 2 || mates.size() > kMostToMeet) return;
     const Rank self = members_.self();
-    for (const Rank rank : local.subspan(1)) {
-        if (self == local.front()) meet(rank);
-        if (self == local[1] && rank != self) to_meet_.push_back(rank);
+    const Rank leader = mates[0];
+    const Rank next = mates[1];
+    for (const Rank rank : mates) {
+        if (rank == self) continue;
+        if (self == leader || rank == leader) {
+            meet(rank);
+        } else if (self == next || rank == next) {
+            to_meet_.push_back(rank);
+        }
     }
-    if (self != local.front()) meet(local.front());
-    if (self != local.front() && self != local[1]) to_meet_.push_back(local[1]);
     while (!established_ && !to_meet_.empty())
         meet_next();
 }
@@ -108,6 +115,7 @@ void Group::start_with_failed(std::span<const Rank> known_to_all, std::span<cons
     learn_failures(others);
     if (settings_.detection_bound.value > 0) looked_ns_ = now_ns();
     progress_detector();
+    meet_leaders();
 }
 
 Group::~Group() {

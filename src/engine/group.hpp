@@ -53,9 +53,9 @@ class Group final : private transport::Receiver {
         transport::Board* board = nullptr;  // owned by one of the router's transports; null where nobody shares a host
         std::unique_ptr<transport::Board> board_wrapper = nullptr;  // around that one, when faults are injected
         GroupId id;
-        Plan plan;                      // over sites
-        std::uint32_t cores = 1;        // that the ranks of this host may run on, taken together
-        std::uint32_t local_ranks = 1;  // of this group on this host
+        Plan plan;                        // over sites
+        std::uint32_t cores = 1;          // that this process may run on
+        std::uint32_t sharing_cores = 1;  // ranks of this group on this host that may run only there
         FailureCallback on_failure;
         std::uint32_t panel = 0;  // of `board`
         // Groups that were shrunk: set when everybody alive is known to have made this group, or it is gone here. Then the
@@ -139,7 +139,7 @@ class Group final : private transport::Receiver {
     // What its transports counted, added up.
     transport::Counters counters() const;
     std::uint32_t requests_in_use() const { return requests_in_use_; }
-    // More ranks of this host than cores: waiting loops must yield at once.
+    // More ranks than cores for them: waiting loops must yield at once.
     bool oversubscribed() const { return oversubscribed_; }
     // Something to sleep on, as Transport::arm(): progress once more before sleeping. −1: nothing.
     int arm();
@@ -300,7 +300,7 @@ class Group final : private transport::Receiver {
     bool claimed_;
     std::uint32_t panel_;
     std::uint32_t cores_;
-    std::uint32_t local_ranks_;
+    std::uint32_t sharing_cores_;
 
     std::vector<Slot> slots_;
     std::vector<Slot*> active_;  // whose machines may have something to send, or whose callers wait for them

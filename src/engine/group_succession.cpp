@@ -128,15 +128,18 @@ void Group::make_successor(const Heritage& heritage) {
                 .id = id_after(id_, heritage),
                 .plan = std::move(*plan),
                 .cores = cores_,
-                .local_ranks = std::min(local_ranks_, static_cast<std::uint32_t>(survivors.size())),
+                .sharing_cores = std::min(sharing_cores_, static_cast<std::uint32_t>(survivors.size())),
                 .on_failure = nullptr,
                 .panel = heritage.panel.value_or(0),
                 .established = std::make_shared<bool>(false)};
     if (has_board) {
         std::vector<transport::ShmTransport::BoardMember> mates;
-        for (const Rank mate : parts.members.ranks_of(parts.members.own_site()))
-            mates.push_back({mate, parts.router.fabric_rank(mate)});
-        parts.local_ranks = static_cast<std::uint32_t>(mates.size());
+        std::vector<Rank> known_as;
+        for (const Rank mate : parts.members.ranks_of(parts.members.own_site())) {
+            known_as.push_back(parts.router.fabric_rank(mate));
+            mates.push_back({mate, known_as.back()});
+        }
+        parts.sharing_cores = fabric->boards()->sharing_cores(known_as);
         parts.board = &fabric->boards()->open_board(parts.panel, mates);
         if (fabric->faults()) {
             parts.board_wrapper = std::make_unique<transport::FaultyBoard>(*parts.board, fabric->faults());

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <span>
 
 namespace coppice::transport {
@@ -77,19 +78,33 @@ ProcessState process_state(pid_t pid, std::uint64_t start_time) {
     return state;
 }
 
-std::uint32_t cores_of(std::span<const pid_t> processes) {
-    cpu_set_t all;
-    CPU_ZERO(&all);
+namespace {
+
+std::optional<cpu_set_t> cores_of(pid_t process) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (sched_getaffinity(process, sizeof cores, &cores) != 0) return std::nullopt;
+    return cores;
+}
+
+}  // namespace
+
+std::uint32_t own_cores() {
+    const auto own = cores_of(0);
+    // None only on machines with more CPUs than cpu_set_t holds; there are plenty then.
+    return own ? static_cast<std::uint32_t>(CPU_COUNT(&*own)) : CPU_SETSIZE;
+}
+
+std::vector<bool> within_own_cores(std::span<const pid_t> processes) {
+    const auto own = cores_of(0);
+    std::vector<bool> within;
     for (const pid_t process : processes) {
-        cpu_set_t own;
-        CPU_ZERO(&own);
-        if (sched_getaffinity(process, sizeof own, &own) == 0) {
-            CPU_OR(&all, &all, &own);
-        } else if (errno == EINVAL) {
-            return CPU_SETSIZE;  // more than that: there are plenty
-        }
+        const auto its = cores_of(process);
+        cpu_set_t common;
+        if (own && its) CPU_AND(&common, &*own, &*its);
+        within.push_back(own && its && CPU_EQUAL(&common, &*its) != 0);
     }
-    return static_cast<std::uint32_t>(CPU_COUNT(&all));
+    return within;
 }
 
 bool has_rdma_devices() {

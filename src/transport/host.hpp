@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace coppice::transport {
 
@@ -26,9 +27,9 @@ enum class ProcessState : std::uint8_t { alive, gone, unknown };
 // means are lacking just now (no file descriptors left).
 ProcessState process_state(pid_t pid, std::uint64_t start_time);
 
-// On how many cores these processes may run, taken together: each may be bound to one of its own. Those that have ended don't
-// count.
-std::uint32_t cores_of(std::span<const pid_t> processes);
+// On how many cores this process may run; and which of those processes may run on none but these.
+std::uint32_t own_cores();
+std::vector<bool> within_own_cores(std::span<const pid_t> processes);
 
 bool has_rdma_devices();
 

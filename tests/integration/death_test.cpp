@@ -328,17 +328,17 @@ TEST_P(EveryLayout, TheFailureCallbackHearsOfEachDeathOnce) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
 }
 
-// How many keepers of its memory this process has (docs/detection.md). They take their name a moment after they have begun.
-bool has_keepers(std::size_t expected) {
-    return becomes([expected] {
-        const auto children = bootstrap::descendants_of(getpid());
-        const auto is_keeper = [](pid_t child) {
-            std::string name;
-            std::getline(std::ifstream("/proc/" + std::to_string(child) + "/comm"), name);
-            return name == "coppice-keep";
-        };
-        return static_cast<std::size_t>(std::ranges::count_if(children, is_keeper)) == expected;
-    });
+// Whether a keeper stands by this process, and nobody else (docs/detection.md). It takes its name a moment after it has begun.
+bool has_keeper() {
+    const auto children = bootstrap::descendants_of(getpid());
+    if (children.empty()) return false;
+    COPPICE_CHECK(children.size() == 1);
+    COPPICE_CHECK(becomes([&] {
+        std::string name;
+        std::getline(std::ifstream("/proc/" + std::to_string(children.front()) + "/comm"), name);
+        return name == "coppice-keep";
+    }));
+    return true;
 }
 
 // The first `count` cores that the test may use, all of them but the first `but`.
@@ -354,27 +354,37 @@ cpu_set_t cores(int count, int but = 0) {
 }
 
 TEST(Death, AKeeperStandsByRanksThatOutnumberTheirCoresAndWhereItIsWanted) {
-    const auto expect_keepers = [](const char* setting, std::size_t expected, const std::vector<cpu_set_t>& of_rank) {
+    struct OfRank {
+        cpu_set_t cores;
+        bool has_keeper;
+    };
+    const auto expect_keepers = [](const char* setting, const std::vector<OfRank>& of_rank) {
         const auto ranks = static_cast<std::uint32_t>(of_rank.size());
         Job job({.ranks = ranks, .environment = {{"COPPICE_KEEPER", setting}}}, [&](Member& member) {
-            COPPICE_CHECK(sched_setaffinity(0, sizeof(cpu_set_t), &of_rank[member.rank]) == 0);
+            const OfRank& mine = of_rank[member.rank];
+            COPPICE_CHECK(sched_setaffinity(0, sizeof mine.cores, &mine.cores) == 0);
+            // All have the cores that they will have before one looks.
+            member.notes[0].fetch_add(1);
+            member.await_note(0, ranks);
             COPPICE_CHECK(member.join() == COPPICE_OK);
-            COPPICE_CHECK(has_keepers(expected));
+            COPPICE_CHECK(has_keeper() == mine.has_keeper);
             member.leave();
-            COPPICE_CHECK(has_keepers(0));
+            COPPICE_CHECK(!has_keeper());
         });
         EXPECT_EQ(job.finish(), "") << setting;
     };
     const cpu_set_t one = cores(1);
-    expect_keepers("auto", 1, {one, one});
-    expect_keepers("off", 0, {one, one});
-    expect_keepers("on", 1, {one, one});
+    expect_keepers("auto", {{one, true}, {one, true}});
+    expect_keepers("off", {{one, false}, {one, false}});
+    expect_keepers("on", {{one, true}, {one, true}});
     const cpu_set_t two = cores(2);
     if (CPU_COUNT(&two) < 2) GTEST_SKIP() << "SKIP the rest: there is one core";
-    expect_keepers("auto", 0, {two, two});
-    expect_keepers("auto", 0, {one, cores(1, 1)});  // each bound to its own
-    expect_keepers("auto", 1, {one, cores(1, 1), two});
-    expect_keepers("on", 1, {two, two});
+    const cpu_set_t other = cores(1, 1);
+    expect_keepers("auto", {{two, false}, {two, false}});
+    expect_keepers("auto", {{two, true}, {two, true}, {two, true}});
+    expect_keepers("auto", {{one, false}, {other, false}});  // each bound to its own
+    expect_keepers("auto", {{one, true}, {other, false}, {one, true}});
+    expect_keepers("on", {{two, true}, {two, true}});
 }
 
 }  // namespace

@@ -19,6 +19,11 @@
 
 #include "transport/shm/obituary.hpp"
 
+#if defined(__has_feature)
+#define COPPICE_HAS_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define COPPICE_HAS_THREAD_SANITIZER 0
+#endif
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
@@ -42,13 +47,14 @@ constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 250'000'000};
 // Some agreements' time, and a shrink's.
 constexpr timespec kHold{.tv_sec = 0, .tv_nsec = 20'000'000};
 
-// The system calls that it may still make when it has set itself up: nanosleep, exit, and setpriority(PRIO_PROCESS, 0, 19).
-// It keeps the rights of the rank that it was started with, and the rank, which may give up its own, can write to its memory.
+// nanosleep, which goes on as restart_syscall after it was stopped; exit; and setpriority(PRIO_PROCESS, 0, 19). All else fails with
+// EPERM: a filter that kills would leave a core file, of the rank's memory.
 constexpr sock_filter kFilter[] = {
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 0, 10),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 0, 11),
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_nanosleep, 9, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_nanosleep, 10, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_restart_syscall, 9, 0),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 8, 0),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setpriority, 0, 6),
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
@@ -57,7 +63,7 @@ constexpr sock_filter kFilter[] = {
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2),
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kLeastNice, 1, 0),
-    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
 constexpr sock_fprog kRights{.len = sizeof kFilter / sizeof *kFilter, .filter = const_cast<sock_filter*>(kFilter)};
@@ -71,8 +77,7 @@ constexpr sched_param kNoPriority{};
     if (syscall(SYS_close_range, 0U, ~0U, 0U) != 0) return 1;
     syscall(SYS_prctl, PR_SET_NAME, "coppice-keep", 0, 0, 0);
     syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &kNoPriority);
-    syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &kRights, 0, 0) != 0) return 1;
+    if (!give_up_rights()) return 1;
     while (is_held(life))
         syscall(SYS_nanosleep, &kLook, nullptr);
     syscall(SYS_nanosleep, &kHold, nullptr);
@@ -82,7 +87,7 @@ constexpr sched_param kNoPriority{};
 
 // Valgrind ends programs that start a process in a way that it does not know, and ThreadSanitizer takes it for a fork.
 bool is_watched() {
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || COPPICE_HAS_THREAD_SANITIZER
     return true;
 #else
     const char* const preloaded = std::getenv("LD_PRELOAD");
@@ -91,6 +96,11 @@ bool is_watched() {
 }
 
 }  // namespace
+
+[[gnu::no_sanitize_address]] bool give_up_rights() {
+    syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &kRights, 0, 0) == 0;
+}
 
 pid_t start_keeper(const Obituary& life) {
     alignas(64) static std::byte stack[kStack];

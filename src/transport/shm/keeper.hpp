@@ -29,4 +29,8 @@ pid_t start_keeper(const Obituary& life);
 // it. Any thread of the process that started it.
 void end_keeper(pid_t keeper);
 
+// Leaves the calling thread the few system calls that a keeper makes, for good: it keeps the rights of the rank that started
+// it, and the rank, which may give up its own, can write to its memory. False: the kernel, or a container, does not let it.
+bool give_up_rights();
+
 }  // namespace coppice::transport::shm

@@ -36,6 +36,7 @@ struct ShmTransport::Peer {
     shm::Outbox outbox;
     shm::Inbox inbox;
     std::uint32_t claimed = kNobody;  // the inbox at the peer that is ours
+    bool shares_cores = false;        // has none but those of this rank
     bool watched = false;
     bool lost = false;  // can't be mapped, ever: poll() reports it
     FailureCause lost_cause = FailureCause::process_gone;
@@ -147,11 +148,20 @@ Result<void> ShmTransport::add_peer(Rank peer, std::span<const std::byte> addres
     return {};
 }
 
-std::uint32_t ShmTransport::cores() const {
-    std::vector<pid_t> processes{getpid()};
+void ShmTransport::look_at_cores() {
+    std::vector<pid_t> processes;
     for (const auto& peer : peers_)
         processes.push_back(peer->address.pid);
-    return cores_of(processes);
+    const std::vector<bool> within = within_own_cores(processes);
+    for (std::size_t i = 0; i < peers_.size(); ++i)
+        peers_[i]->shares_cores = within[i];
+}
+
+std::uint32_t ShmTransport::sharing_cores(std::span<const Rank> ranks) const {
+    return static_cast<std::uint32_t>(std::ranges::count_if(ranks, [this](Rank rank) {
+        const Peer* const peer = find(rank);
+        return rank == self_ || (peer != nullptr && peer->shares_cores);
+    }));
 }
 
 void ShmTransport::keep_memory() {

@@ -57,8 +57,10 @@ class ShmTransport final : public Transport {
     void fence(Rank peer) override;
     bool leave() override;
 
-    // On how many cores this process and those that were added may run, taken together.
-    std::uint32_t cores() const;
+    // How many of these ranks, itself included, have only cores that this one has too: with more of them than cores they wait
+    // for each other's. As it was when look_at_cores() was called, after all add_peer().
+    void look_at_cores();
+    std::uint32_t sharing_cores(std::span<const Rank> ranks) const;
     // From now on this process's memory is kept for a moment when it dies: shm/keeper.hpp.
     void keep_memory();
 
