@@ -11,6 +11,7 @@
 #   post-failure   a group that has lost a rank, beside a fresh one of the size that is left
 #   deaths         who dies, on one host and on 4 of 4 ranks with TCP between them: failure-free, the agreement that detects
 #                  it (from the death to the last survivor's return), the stabilizing one, and those after it
+#   memory         8 ranks of 1 MB, 512 MB and 1 GB each, one host and 2 of 4 ranks: the agreement that detects a death
 #   trees          along which tree contributions travel, on one host and on 4 of 4 ranks
 #   shrink         a new group, made without a death, and after one that an agreement has found: of 8 ranks 7 are left
 #   algorithms     ERA beside the older agreements in two and in three phases, all by messages along a binary tree
@@ -28,7 +29,7 @@ usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 while [ $# -gt 0 ]; do
     if [ "$1" = --part ]; then
         value "$@"
-        case $2 in failure-free | post-failure | deaths | trees | shrink | algorithms) ;; *) complain "--part $2: see --help" ;; esac
+        case $2 in failure-free | post-failure | deaths | memory | trees | shrink | algorithms) ;; *) complain "--part $2: see --help" ;; esac
         parts="$parts $2" taken=2
     else
         common_option "$@"
@@ -36,7 +37,7 @@ while [ $# -gt 0 ]; do
     shift "$taken"
 done
 settle_options
-parts=${parts:-failure-free post-failure deaths trees shrink algorithms}
+parts=${parts:-failure-free post-failure deaths memory trees shrink algorithms}
 prepare "$build/tools/coppice-run" "$build/bench/agreement_algorithms"
 
 # coppice CANDIDATE RANKS HOSTS OPTIONS…
@@ -49,13 +50,14 @@ coppice() {
         -w $((iterations / 10)) "$@"
 }
 
-# deadly CANDIDATE RANKS HOSTS VICTIMS ITERATIONS: notes the candidate's four phases.
+# deadly CANDIDATE RANKS HOSTS VICTIMS ITERATIONS OPTIONS…: notes the candidate's four phases.
 deadly() {
     local candidate=$1 count=$2 victims=$4 many=$5 phase median
     local -a hosts=()
     [ "$3" = 1 ] || hosts=(--hosts "$3")
+    local -a options=("${@:6}")
     if ! timeout 300 "$launcher" -n "$count" "${hosts[@]}" "$perf" agree -n "$many" -w 100 --victims "$victims" \
-        --at $((many / 2)) >"$scratch/output" 2>"$scratch/stderr" && ! grep -q '^disagreed 0 wrong 0 lost 0' "$scratch/output"; then
+        --at $((many / 2)) "${options[@]}" >"$scratch/output" 2>"$scratch/stderr" && ! grep -q '^disagreed 0 wrong 0 lost 0' "$scratch/output"; then
         echo "agreement.sh: $candidate at $count ranks gave no figure" >&2
         tail -5 "$scratch/stderr" >&2
         return 0
@@ -93,6 +95,14 @@ one_deaths() {
         deadly "host-leader,$hosts" 16 $hosts 4 200
         deadly "child-of-leader,$hosts" 16 $hosts 5 200
         deadly "whole-host,$hosts" 16 $hosts 4,5,6,7 200
+    done
+}
+one_memory() {
+    local hosts size
+    for hosts in 1 2; do
+        for size in 1M 512M 1G; do
+            deadly "$size,$hosts" 8 $hosts 5 2000 --resident $size
+        done
     done
 }
 one_trees() {
@@ -182,6 +192,12 @@ for part in $parts; do
                 END { n = split("root,1 child-of-root,1 root,4 child-of-root,4 host-leader,4 child-of-leader,4 whole-host,4", V, " ")
                     for (i = 1; i <= n; ++i) printf "%-18s %s  %s  %s  %s\n", V[i], figure(V[i] "/failure-free", 16),
                         figure(V[i] "/detecting", 16), figure(V[i] "/stabilizing", 16), figure(V[i] "/post-failure", 16) }' ;;
+        memory)
+            # shellcheck disable=SC2016
+            show "memory of each of 8 ranks,hosts: detecting" '
+                END { n = split("1M,1 512M,1 1G,1 1M,2 512M,2 1G,2", V, " ")
+                    for (i = 1; i <= n; ++i) printf "%-8s %s%s\n", V[i], figure(V[i] "/detecting", 8),
+                        m[V[i] "/detecting", 8] > 500 && V[i] ~ /,1$/ ? "   FALLS SHORT" : "" }' ;;
         trees)
             # shellcheck disable=SC2016
             show "trees, 16 ranks: tree,hosts: median, ratio to the one that is taken by itself" '
