@@ -197,7 +197,7 @@ for part in $parts; do
             show "memory of each of 8 ranks,hosts: detecting" '
                 END { n = split("1M,1 512M,1 1G,1 1M,2 512M,2 1G,2", V, " ")
                     for (i = 1; i <= n; ++i) printf "%-8s %s%s\n", V[i], figure(V[i] "/detecting", 8),
-                        m[V[i] "/detecting", 8] > 500 && V[i] ~ /,1$/ ? "   FALLS SHORT" : "" }' ;;
+                        (m[V[i] "/detecting", 8] > 500 && V[i] ~ /,1$/) ? "   FALLS SHORT" : "" }' ;;
         trees)
             # shellcheck disable=SC2016
             show "trees, 16 ranks: tree,hosts: median, ratio to the one that is taken by itself" '
