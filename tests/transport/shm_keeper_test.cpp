@@ -92,8 +92,12 @@ class Keeper : public ::testing::Test {
         std::atomic<pid_t> keeper{0};
     };
     Told& told() { return *static_cast<Told*>(shared_.get()); }
+    static void wait_for_a_signal() {
+        while (true)
+            pause();
+    }
     // A process with `kLarge` bytes and a keeper, which it tells when all is ready. Then it does `then`.
-    std::size_t start_large(const std::function<void()>& then) {
+    std::size_t start_large(const std::function<void()>& then = wait_for_a_signal) {
         return processes_.start([&, then] {
             static Obituary obituary;
             COPPICE_CHECK(hold(obituary).has_value());
@@ -120,10 +124,7 @@ class Keeper : public ::testing::Test {
 TEST_F(Keeper, HasTheMemoryOfADeadProcessAndNothingElseOfIt) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-    const std::size_t child = start_large([] {
-        while (true)
-            pause();
-    });
+    const std::size_t child = start_large();
     close(ends[1]);
     const pid_t keeper = await_keeper();
     // It would be gone soon; this holds it up.
@@ -242,10 +243,7 @@ TEST_F(Keeper, MayDoNothingButSleepAndEnd) {
 }
 
 TEST_F(Keeper, GoesOnWhenItWasStopped) {
-    const std::size_t child = start_large([] {
-        while (true)
-            pause();
-    });
+    const std::size_t child = start_large();
     const pid_t keeper = await_keeper();
     for (int round = 0; round < 3; ++round) {
         kill(keeper, SIGSTOP);

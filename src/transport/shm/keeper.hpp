@@ -21,8 +21,8 @@ namespace coppice::transport::shm {
 
 // Starts the calling process's keeper, which stays until `life` is held no longer; at most one at a time. The caller must be
 // a thread that does nothing else meanwhile and ends only with the process.
-// -1 where there can't be one: the limit of processes, a kernel before 5.9, Valgrind, ThreadSanitizer. Where the kernel lets it not give up
-// its rights it ends at once.
+// -1 where there can't be one: the limit of processes, a kernel before 5.9, Valgrind, ThreadSanitizer. It ends at once where
+// the kernel, or a container, does not let it give up its rights.
 pid_t start_keeper(const Obituary& life);
 
 // Ends it, and waits for its end. Its `life` has to be let go before: a process that has changed its user since may not kill
