@@ -36,6 +36,8 @@ Exit code: 0; 1 when a promise was broken or the states were too many; 2 bad opt
 Examples:
   coppice-sim explore agreement --ranks 4 --crashes 2
   coppice-sim explore agreement --ranks 3 --crashes 2 --agreements 2 --window 2 --tree chain
+  coppice-sim explore agreement --ranks 3 --crashes 2 --published --tree star --agreements 2 --window 2
+  coppice-sim explore agreement --ranks 3 --crashes 0 --published --tree star --suspicions 1
   coppice-sim explore agreement --ranks 5 --crashes 2 --tree binary --printed requests-tell-of-elders
 )";
 
@@ -63,6 +65,9 @@ struct Options {
     std::string rebalance = "when-degenerated";
     bool flush = false;
     bool acknowledge = false;
+    bool published = false;
+    std::uint32_t suspicions = 0;
+    bool suspect_silently = false;
     std::vector<std::string> printed;
     std::uint64_t max_states = 0;
 };
@@ -86,6 +91,12 @@ void add_options(CLI::App& app, Options& options) {
         ->check(CLI::IsMember({"never", "when-degenerated", "always"}));
     app.add_flag("--flush", options.flush, "a flush at the end, upon which ranks leave");
     app.add_flag("--acknowledge", options.acknowledge, "ranks acknowledge what they know before each agreement");
+    app.add_flag("--published", options.published,
+                 "contributions are published on a board, as among ranks of one host; the tree is that of recoveries");
+    app.add_option("--suspicions", options.suspicions, "so many ranks are taken for dead by others, and live")
+        ->capture_default_str();
+    app.add_flag("--suspect-silently", options.suspect_silently,
+                 "with --suspicions and --published: they are not told on the board, which breaks promises");
     app.add_option("--printed", options.printed, "a rule as the paper prints it")->delimiter(',');
     app.add_option("--max-states", options.max_states, "give up beyond so many; 0: as many as memory holds")
         ->capture_default_str();
@@ -123,7 +134,7 @@ int explore_tree(const Options& options, const std::string& name, std::uint8_t p
     if (!tree) return refuse(tree.error());
     AgreementScenario scenario{AgreementPlan{std::move(*tree), &hosts}};
     scenario.plan.window = options.window;
-    scenario.plan.max_value = 2;
+    scenario.plan.max_value = options.published ? 8 : 2;  // recoveries agree on a number
     scenario.plan.rebalance = options.rebalance == "never"    ? Rebalance::never
                               : options.rebalance == "always" ? Rebalance::always
                                                               : Rebalance::when_degenerated;
@@ -132,6 +143,9 @@ int explore_tree(const Options& options, const std::string& name, std::uint8_t p
     scenario.flush = options.flush;
     scenario.crashes = options.crashes;
     scenario.acknowledge = options.acknowledge;
+    scenario.published = options.published;
+    scenario.suspicions = options.suspicions;
+    scenario.suspects_silently = options.suspect_silently;
     scenario.max_states = options.max_states != 0 ? options.max_states : states_that_fit();
 
     const auto start = std::chrono::steady_clock::now();
@@ -160,11 +174,16 @@ int run_explore_agreement(int argc, char** argv) {
     if (const auto code = parse(app, argc, argv)) return *code;
     const auto printed = printed_rules(options);
     if (!printed) return refuse("--printed: there is no such rule");
-    if (options.crashes >= options.ranks) return refuse("--crashes: at least one rank has to survive");
+    if (options.crashes + options.suspicions >= options.ranks) {
+        return refuse("--crashes: at least one rank has to survive");
+    }
+    //X    if (options.suspicions > 0 && !options.published) return refuse("--suspicions: only with --published");
+    if (options.suspect_silently && options.suspicions == 0) return refuse("--suspect-silently: of --suspicions 0");
     if (options.agreements + (options.flush ? 1 : 0) > options.window * 4) return refuse("--agreements: too many");
     std::vector<std::string> trees{options.tree};
     if (options.tree == "all") trees = {"binary", "binomial", "kary:3", "star", "chain", "bin/bin", "bin/star"};
-    fmt::print("{} ranks, {} crashes, {} agreements{}, window {}\n", options.ranks, options.crashes, options.agreements,
+    fmt::print("{} ranks, {} crashes, {}{} agreements{}, window {}\n", options.ranks, options.crashes,
+               options.suspicions > 0 ? fmt::format("{} suspicions, ", options.suspicions) : "", options.agreements,
                options.flush ? " and a flush" : "", options.window);
     fmt::print("{:<10} {:>12} {:>13} {:>8} {:>9} {:>9} {:>6} {:>7}\n", "tree", "states", "transitions", "final",
                "machine", "messages", "depth", "seconds");

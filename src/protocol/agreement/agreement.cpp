@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "protocol/agreement/failed_codec.hpp"
+#include "protocol/agreement/fingerprint.hpp"
 
 namespace coppice::protocol {
 
@@ -410,23 +411,6 @@ void Agreement::waiting_for(Sequence agreement, const std::function<bool(Rank)>&
         if (!has_contributed(*slot, child) && !tell(Rank{child})) return;
     }
 }
-
-namespace {
-
-template <class Number>
-void put(std::string& out, Number number) {
-    out.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-void put(std::string& out, const FailedSet& failed) {
-    put(out, static_cast<std::uint32_t>(failed.intervals().size()));
-    for (const FailedSet::Interval& interval : failed.intervals()) {
-        put(out, interval.first);
-        put(out, interval.last);
-    }
-}
-
-}  // namespace
 
 void Agreement::fingerprint(std::string& out) const {
     put(out, next_);

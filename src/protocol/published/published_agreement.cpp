@@ -3,6 +3,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "protocol/agreement/fingerprint.hpp"
+
 namespace coppice::protocol {
 namespace {
 
@@ -76,9 +78,9 @@ bool PublishedAgreement::gather(Slot& slot) {
         take(slot, member, contribution);
         ++slot.cursor;
     }
-    // A rank that was silent for too long may be taken for dead, and live. If nobody has said so by now, then all who will
-    // find everything here, this rank's contribution included, and decide the same before they recover. If somebody has,
-    // the others may decide without this rank, and write again where it has read.
+    // A rank that was silent for too long may be taken for dead, and live. If nobody has said so by now, this rank may
+    // decide: whoever is shut out later is like one that dies then. If somebody has, the others may decide without it, and
+    // write again where it has read.
     shut_out_ = board_->shut_out();
     return !shut_out_;
 }
@@ -189,6 +191,17 @@ Reception PublishedAgreement::receive(const AgreementMessage& message) {
     return reception;
 }
 
+// A message says what this rank knew before it looks whether it is shut out. If it is not, the message is one that was sent
+// before that; if it is, there may be others who don't know yet and would take it for a living rank's.
+std::optional<AgreementMessage> PublishedAgreement::next_send(Nanoseconds now) {
+    std::optional<AgreementMessage> message = recovery_.next_send(now);
+    if (message && board_->shut_out()) {
+        shut_out_ = true;
+        message.reset();
+    }
+    return message;
+}
+
 void PublishedAgreement::peer_failed(Rank rank) {
     recovery_.peer_failed(rank);
 }
@@ -228,6 +241,25 @@ void PublishedAgreement::waiting_for(Sequence agreement, const std::function<boo
         if (board_->look(member, agreement.value, contribution)) continue;
         if (!tell(Rank{member})) return;
     }
+}
+
+void PublishedAgreement::fingerprint(std::string& out) const {
+    put(out, next_);
+    put(out, decided_below_);
+    put(out, entered_);
+    put(out, static_cast<std::uint8_t>(recovering_ | called_ << 1 | broken_ << 2 | shut_out_ << 3));
+    put(out, *agreed_);
+    put(out, acknowledged_);
+    for (const Slot& slot : slots_) {
+        put(out, slot.sequence);
+        if (slot.sequence == UINT64_MAX) continue;
+        if (slot.sequence < decided_below_) put(out, *slot.agreed);
+        put(out, slot.cursor);
+        put(out, slot.differs);
+        put(out, static_cast<std::uint8_t>(slot.unacknowledged));
+        if (slot.cursor > 0) out.append(reinterpret_cast<const char*>(slot.value), slot.bytes);
+    }
+    recovery_.fingerprint(out);
 }
 
 }  // namespace coppice::protocol

@@ -38,6 +38,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "protocol/agreement/agreement.hpp"
@@ -95,8 +96,9 @@ class PublishedAgreement {
     const FailedSet& failed() const { return recovery_.failed(); }
     bool fenced() const { return broken_ || shut_out_ || recovery_.fenced(); }
 
-    std::optional<AgreementMessage> next_send(Nanoseconds now) { return recovery_.next_send(now); }
-    bool wants_to_send() const { return recovery_.wants_to_send(); }
+    // Looks at the board whether this rank is shut out.
+    std::optional<AgreementMessage> next_send(Nanoseconds now);
+    bool wants_to_send() const { return !fenced() && recovery_.wants_to_send(); }
 
     // Looks at the board and decides what can be decided: call it whenever somebody waits. The cost while nothing happens:
     // one look. With `thoroughly` also whether others have entered a recovery: now and then, in any call.
@@ -114,6 +116,9 @@ class PublishedAgreement {
     void waiting_for(Sequence agreement, const std::function<bool(Rank)>& tell) const;
     std::uint64_t recoveries() const { return entered_; }
     bool recovering() const { return recovering_; }
+
+    // All that makes two objects of one plan and rank behave differently, as bytes; for the explorer.
+    void fingerprint(std::string& out) const;
 
   private:
     struct Slot {

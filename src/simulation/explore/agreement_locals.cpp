@@ -12,8 +12,7 @@ using protocol::Agreement;
 using protocol::AgreementKind;
 using protocol::AgreementMessage;
 using protocol::FailedSet;
-using protocol::Operation;
-using protocol::Operator;
+using protocol::PublishedAgreement;
 using protocol::Reception;
 
 constexpr std::uint32_t kStart = 1U << 30;
@@ -40,9 +39,13 @@ std::string ranks_of(std::uint32_t bits) {
     return text.empty() ? "none" : text;
 }
 
+AgreementMessage view_of(const LocalMessage& message) {
+    return {message.kind, Rank{message.from}, Rank{message.to}, Sequence{message.agreement}, message.body};
+}
+
 }  // namespace
 
-Locals::Locals(const AgreementScenario& scenario) : scenario_(scenario) {}
+Locals::Locals(const AgreementScenario& scenario) : scenario_(scenario), board_(scenario) {}
 
 void Locals::fail(const std::string& what) {
     if (broken_.empty()) broken_ = what;
@@ -51,13 +54,17 @@ void Locals::fail(const std::string& what) {
 std::uint32_t Locals::initial(std::uint32_t rank) {
     LocalFacts facts;
     facts.rank = rank;
+    if (scenario_.published) return intern(PublishedAgreement(scenario_.plan, Rank{rank}, board_), facts);
     return intern(Agreement(scenario_.plan, Rank{rank}), facts);
 }
 
-// A pull that gives nothing only notes that there is nothing: it is done at once.
-std::uint32_t Locals::intern(Agreement machine, LocalFacts facts) {
-    Agreement pulled = machine;
-    const std::optional<AgreementMessage> message = pulled.next_send(Nanoseconds{0});
+// A pull that gives nothing only notes that there is nothing: it is done at once. What a rank does that finds itself shut
+// out when it sends is for the explorer to say.
+std::uint32_t Locals::intern(Machine machine, LocalFacts facts) {
+    board_.let_in();
+    Machine pulled = machine;
+    const std::optional<AgreementMessage> message =
+        std::visit([](auto& it) { return it.next_send(Nanoseconds{0}); }, pulled);
     facts.next.reset();
     if (message) {
         facts.next = number_of(*message);
@@ -66,8 +73,9 @@ std::uint32_t Locals::intern(Agreement machine, LocalFacts facts) {
     }
     look_at(machine, facts);
     scratch_.clear();
-    machine.fingerprint(scratch_);
+    std::visit([this](const auto& it) { it.fingerprint(scratch_); }, machine);
     scratch_.push_back(static_cast<char>(facts.rank));
+    scratch_.append(reinterpret_cast<const char*>(&facts.page), sizeof facts.page);
     scratch_.append(reinterpret_cast<const char*>(facts.acknowledged.data()), facts.acknowledged.size());
     scratch_.append(reinterpret_cast<const char*>(facts.outcome.data()), facts.outcome.size() * sizeof(std::uint16_t));
     const Hash128 hash{hash_bytes(scratch_.data(), scratch_.size(), 1),
@@ -75,7 +83,7 @@ std::uint32_t Locals::intern(Agreement machine, LocalFacts facts) {
     const auto number = static_cast<std::uint32_t>(locals_.size());
     const auto [place, is_new] = local_numbers_.try_emplace(hash, number);
     if (!is_new) return place->second;
-    check_waiting(machine, facts);
+    if (const auto* const by_messages = std::get_if<Agreement>(&machine)) check_waiting(*by_messages, facts);
     locals_.push_back({std::move(machine), facts});
     if (facts.next) {
         // The state after the pull, and after all that follow it.
@@ -85,15 +93,22 @@ std::uint32_t Locals::intern(Agreement machine, LocalFacts facts) {
     return number;
 }
 
-void Locals::look_at(const Agreement& machine, LocalFacts& facts) {
-    facts.known_dead = bits_of(machine.failed());
-    facts.started = static_cast<std::uint8_t>(machine.next().value);
-    facts.decided_below = static_cast<std::uint8_t>(machine.decided_below().value);
-    facts.settled_below = static_cast<std::uint8_t>(machine.settled_below().value);
-    facts.can_start = machine.can_start() && machine.next().value < total();
+void Locals::look_at(const Machine& machine, LocalFacts& facts) {
+    std::visit(
+        [&](const auto& it) {
+            facts.known_dead = bits_of(it.failed());
+            facts.started = static_cast<std::uint8_t>(it.next().value);
+            facts.decided_below = static_cast<std::uint8_t>(it.decided_below().value);
+            facts.can_start = it.can_start() && it.next().value < total();
+            facts.fenced = it.fenced();
+        },
+        machine);
+    if (const auto* const by_messages = std::get_if<Agreement>(&machine)) {
+        facts.settled_below = static_cast<std::uint8_t>(by_messages->settled_below().value);
+    }
     facts.has_left = scenario_.flush && facts.decided_below == total() && !facts.next;
     for (std::uint32_t agreement = 0; agreement < total(); ++agreement) {
-        const auto outcome = machine.outcome(Sequence{agreement});
+        const auto outcome = std::visit([&](const auto& it) { return it.outcome(Sequence{agreement}); }, machine);
         if (!outcome) continue;
         const std::uint16_t number = number_of(*outcome);
         std::uint16_t& known = facts.outcome[agreement];
@@ -174,51 +189,123 @@ std::uint16_t Locals::number_of(const protocol::AgreementOutcome& outcome) {
 std::uint32_t Locals::start(std::uint32_t local) {
     const std::uint64_t key = move_key(local, kStart);
     if (const auto known = moves_.find(key); known != moves_.end()) return known->second;
-    Agreement machine = locals_[local].machine;
+    Machine machine = locals_[local].machine;
     LocalFacts facts = locals_[local].facts;
-    if (scenario_.acknowledge) machine.acknowledge(machine.failed());
+    ExploredBoard::Turn turn{.self = facts.rank, .state = {}};
+    turn.state.pages[facts.rank] = facts.page;
+    board_.begin(turn);
     const std::uint32_t agreement = facts.started;
     facts.acknowledged[agreement] =
         scenario_.acknowledge ? static_cast<std::uint8_t>(facts.known_dead) : std::uint8_t{0};
-    const std::array<std::byte, 2> value{static_cast<std::byte>(1U << facts.rank),
-                                         static_cast<std::byte>(1U << agreement)};
-    const auto number =
-        agreement == scenario_.agreements ? machine.flush() : machine.contribute(Operation{Operator::bit_or}, value);
+    const auto value = explored_value(facts.rank, agreement);
+    const auto number = std::visit(
+        [&](auto& it) {
+            if (scenario_.acknowledge) it.acknowledge(it.failed());
+            return agreement == scenario_.agreements ? it.flush() : it.contribute(kExploredOperation, value);
+        },
+        machine);
     if (number != Sequence{agreement}) fail("could not start agreement " + std::to_string(agreement));
+    facts.page = board_.page();
     return moves_[key] = intern(std::move(machine), facts);
 }
 
 std::uint32_t Locals::notice(std::uint32_t local, std::uint32_t dead) {
     const std::uint64_t key = move_key(local, kNotice | dead);
     if (const auto known = moves_.find(key); known != moves_.end()) return known->second;
-    Agreement machine = locals_[local].machine;
+    Machine machine = locals_[local].machine;
     const LocalFacts facts = locals_[local].facts;
-    machine.peer_failed(Rank{dead});
+    std::visit([&](auto& it) { it.peer_failed(Rank{dead}); }, machine);
     return moves_[key] = intern(std::move(machine), facts);
 }
 
 std::uint32_t Locals::receive(std::uint32_t local, std::uint32_t message) {
     const std::uint64_t key = move_key(local, message);
     if (const auto known = moves_.find(key); known != moves_.end()) return known->second;
-    Agreement machine = locals_[local].machine;
+    Machine machine = locals_[local].machine;
     const LocalFacts facts = locals_[local].facts;
-    const LocalMessage& content = messages_[message];
-    const Reception reception = machine.receive(
-        {content.kind, Rank{content.from}, Rank{content.to}, Sequence{content.agreement}, content.body});
+    const AgreementMessage content = view_of(messages_[message]);
+    const Reception reception = std::visit([&](auto& it) { return it.receive(content); }, machine);
     if (reception == Reception::garbage) fail("refused a message that can occur: " + describe(message));
-    if (machine.fenced()) fail("rank " + std::to_string(facts.rank) + " is taken for dead");
     return moves_[key] = intern(std::move(machine), facts);
 }
 
 bool Locals::is_stale(std::uint32_t local, std::uint32_t message) {
     const std::uint64_t key = move_key(local, message);
     if (const auto known = stale_.find(key); known != stale_.end()) return known->second;
-    Agreement machine = locals_[local].machine;
-    const LocalMessage& content = messages_[message];
-    const bool stale = machine.receive({content.kind, Rank{content.from}, Rank{content.to}, Sequence{content.agreement},
-                                        content.body}) == Reception::stale &&
-                       scenario_.plan.printed == 0;
-    return stale_[key] = stale;
+    Machine machine = locals_[local].machine;
+    const AgreementMessage content = view_of(messages_[message]);
+    const Reception reception = std::visit([&](auto& it) { return it.receive(content); }, machine);
+    return stale_[key] = reception == Reception::stale && scenario_.plan.printed == 0;
+}
+
+std::uint32_t Locals::look_as(std::uint32_t local, bool thoroughly, const ExploredBoard::Turn& turn) {
+    Machine machine = locals_[local].machine;
+    LocalFacts facts = locals_[local].facts;
+    auto& published = std::get<PublishedAgreement>(machine);
+    board_.begin(turn);
+    try {
+        published.look(thoroughly);
+    } catch (const StopsAtMissing&) {
+        // Then it stands as it does in the middle of a look.
+    }
+    const bool is_told = (turn.state.shut_out >> facts.rank & 1) != 0;
+    if (board_.overtaken() && !is_told) {
+        fail("rank " + std::to_string(facts.rank) + " looks for a contribution that has been overwritten");
+    }
+    facts.page = board_.page();
+    // What it has merely read it can read again.
+    const auto& before = std::get<PublishedAgreement>(locals_[local].machine);
+    const bool same = published.decided_below() == before.decided_below() &&
+                      published.recovering() == before.recovering() && published.fenced() == before.fenced() &&
+                      facts.page == locals_[local].facts.page;
+    if (same) return local;
+    return intern(std::move(machine), facts);
+}
+
+Locals::Hash128 Locals::look_key(std::uint32_t local, std::uint32_t how, const BoardState& board) const {
+    const std::uint32_t rank = locals_[local].facts.rank;
+    const std::uint64_t head = std::uint64_t{local} << 32 | how << 1 | (board.shut_out >> rank & 1U);
+    const std::size_t bytes = scenario_.plan.tree.ranks() * sizeof board.pages[0];
+    return {hash_bytes(board.pages.data(), bytes, mix(head, 7)), hash_bytes(board.pages.data(), bytes, mix(head, 8))};
+}
+
+bool Locals::sends_when_shut_out(std::uint32_t local) {
+    const LocalFacts& facts = locals_[local].facts;
+    PublishedAgreement machine = std::get<PublishedAgreement>(locals_[local].machine);
+    ExploredBoard::Turn turn{.self = facts.rank, .state = {}};
+    turn.state.shut_out = static_cast<std::uint8_t>(1U << facts.rank);
+    turn.state.pages[facts.rank] = facts.page;
+    board_.begin(turn);
+    return machine.next_send(Nanoseconds{0}).has_value() || !machine.fenced();
+}
+
+LocalLook Locals::look(std::uint32_t local, bool thoroughly, const BoardState& board) {
+    const Hash128 key = look_key(local, thoroughly ? 1 : 0, board);
+    if (const auto known = looks_.find(key); known != looks_.end()) return known->second;
+    const std::uint32_t rank = locals_[local].facts.rank;
+    LocalLook look;
+    look.after = look_as(local, thoroughly, {.self = rank, .state = board});
+    look.matters = look.after != local;
+    const std::uint32_t missing = board_.missing();
+    if (missing != ExploredBoard::kNobody && !locals_[look.after].facts.fenced) {
+        const std::uint32_t whole = look.after;
+        look.missing = missing;
+        look.after = look_as(local, thoroughly,
+                             {.self = rank, .state = board, .missing = ExploredBoard::Missing::stops_the_look});
+        // Without `thoroughly` what follows reads nothing more.
+        look.pauses = thoroughly || locals_[whole].facts.page != locals_[look.after].facts.page;
+        look.matters = whole != local && (look.pauses || look.after != local);
+    }
+    return looks_[key] = look;
+}
+
+std::uint32_t Locals::look_after_pause(std::uint32_t local, bool thoroughly, std::uint32_t missing,
+                                       const BoardState& board) {
+    const Hash128 key = look_key(local, 2 + missing * 2 + (thoroughly ? 1 : 0), board);
+    if (const auto known = looks_.find(key); known != looks_.end()) return known->second.after;
+    const std::uint32_t rank = locals_[local].facts.rank;
+    const std::uint32_t after = look_as(local, thoroughly, {.self = rank, .state = board, .hidden = missing});
+    return (looks_[key] = {.after = after}).after;
 }
 
 std::string Locals::describe(std::uint32_t message) const {

@@ -453,5 +453,17 @@ TEST_F(Suspected, WhoLooksAfterwardsDecidesNothingAndKnowsWhy) {
     EXPECT_TRUE(machines_[2]->fenced());
 }
 
+TEST_F(Suspected, WhoIsShutOutInARecoverySaysNothingToThoseWhoDoNotKnow) {
+    contribute(2);
+    machines_[2]->peer_failed(Rank{0});
+    machines_[2]->look(false);
+    ASSERT_TRUE(machines_[2]->recovering());
+    ASSERT_TRUE(machines_[2]->wants_to_send());
+    suspect();
+    EXPECT_FALSE(machines_[2]->next_send(Nanoseconds{0}).has_value());
+    EXPECT_TRUE(machines_[2]->fenced());
+    EXPECT_FALSE(machines_[2]->wants_to_send());
+}
+
 }  // namespace
 }  // namespace coppice::protocol

@@ -1,0 +1,102 @@
+#include "simulation/explore/explored_board.hpp"
+
+#include <algorithm>
+
+#include "protocol/agreement/agreement_body.hpp"
+#include "protocol/agreement/operation.hpp"
+#include "simulation/explore/seen.hpp"
+
+namespace coppice::simulation {
+
+using protocol::Contribution;
+
+ExploredBoard::ExploredBoard(const AgreementScenario& scenario)
+    : lines_(scenario.plan.window * 2),
+      flush_(scenario.flush ? scenario.agreements : kNobody),
+      silent_(scenario.suspects_silently),
+      pages_(1) {
+    numbers_[hash_bytes(&pages_[0], sizeof pages_[0], 0)].push_back(0);
+    for (std::uint32_t rank = 0; rank < kMostExplored; ++rank) {
+        for (std::uint32_t agreement = 0; agreement < kMostAgreements; ++agreement)
+            values_[rank][agreement] = explored_value(rank, agreement);
+    }
+}
+
+void ExploredBoard::begin(const Turn& turn) {
+    turn_ = turn;
+    own_ = pages_[turn.state.pages[turn.self]];
+    missing_ = kNobody;
+    overtaken_ = false;
+    hides_ = turn.hidden != kNobody;
+}
+
+std::uint32_t ExploredBoard::page() {
+    std::vector<std::uint32_t>& alike = numbers_[hash_bytes(&own_, sizeof own_, 0)];
+    for (const std::uint32_t number : alike) {
+        if (pages_[number] == own_) return number;
+    }
+    alike.push_back(static_cast<std::uint32_t>(pages_.size()));
+    pages_.push_back(own_);
+    return alike.back();
+}
+
+const BoardPage& ExploredBoard::page_of(std::uint32_t member) const {
+    return member == turn_.self ? own_ : pages_[turn_.state.pages[member]];
+}
+
+bool ExploredBoard::is_missing(std::uint32_t member) const {
+    if (turn_.missing == Missing::stops_the_look) throw StopsAtMissing{};
+    if (missing_ == kNobody) missing_ = member;
+    return false;
+}
+
+void ExploredBoard::publish(std::uint64_t sequence, const Contribution& contribution) {
+    own_.published = static_cast<std::uint8_t>(sequence + 1);
+    own_.acknowledged[sequence] = static_cast<std::uint8_t>(contribution.acknowledged);
+}
+
+bool ExploredBoard::look(std::uint32_t member, std::uint64_t sequence, Contribution& contribution) const {
+    const BoardPage& page = page_of(member);
+    if (hides_ && member == turn_.hidden) {
+        hides_ = false;
+        return is_missing(member);
+    }
+    if (page.published > sequence + lines_) {
+        overtaken_ = true;
+        return false;
+    }
+    if (page.published <= sequence) return is_missing(member);
+    contribution.acknowledged = page.acknowledged[sequence];
+    if (sequence == flush_) {
+        contribution.operation = protocol::kFlushCode;
+        contribution.value = {};
+    } else {
+        contribution.operation = protocol::encode_operation(kExploredOperation);
+        contribution.value = values_[member][sequence];
+    }
+    return true;
+}
+
+void ExploredBoard::log_acknowledged(std::uint32_t failed) {
+    own_.log[own_.logged] = static_cast<std::uint8_t>(failed);
+    ++own_.logged;
+}
+
+std::uint32_t ExploredBoard::logged_acknowledged(std::uint32_t member, std::uint32_t index) const {
+    const BoardPage& page = page_of(member);
+    return index < page.logged ? page.log[index] : kNobody;
+}
+
+void ExploredBoard::set_recoveries(std::uint64_t count) {
+    own_.recoveries = static_cast<std::uint8_t>(count);
+}
+
+std::uint64_t ExploredBoard::recoveries(std::uint32_t member) const {
+    return page_of(member).recoveries;
+}
+
+bool ExploredBoard::shut_out() const {
+    return !silent_ && (turn_.state.shut_out >> turn_.self & 1) != 0;
+}
+
+}  // namespace coppice::simulation

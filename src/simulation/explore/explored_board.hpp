@@ -1,0 +1,96 @@
+// The board of a group that is explored: what each rank has published, as a page; pages are numbered. One object serves all
+// machines: it is told whose turn it is, and what that one finds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/published/published_agreement.hpp"
+#include "simulation/explore/agreement_explorer.hpp"
+
+namespace coppice::simulation {
+
+inline constexpr std::uint32_t kMostAgreements = 4;
+
+// What everybody contributes: a bit for itself, and one for the agreement.
+inline constexpr protocol::Operation kExploredOperation{protocol::Operator::bit_or};
+constexpr std::array<std::byte, 2> explored_value(std::uint32_t rank, std::uint32_t agreement) {
+    return {static_cast<std::byte>(1U << rank), static_cast<std::byte>(1U << agreement)};
+}
+
+// What one rank has published. The values follow from rank and agreement.
+struct BoardPage {
+    std::uint8_t published = 0;  // contributions to all agreements below
+    std::uint8_t recoveries = 0;
+    std::uint8_t logged = 0;
+    std::array<std::uint8_t, kMostAgreements> acknowledged{};  // how long the log was when each was published
+    std::array<std::uint8_t, kMostExplored> log{};
+    bool operator==(const BoardPage&) const = default;
+};
+
+// Everybody's pages by number, and who has been told on the board that it is taken for dead, as bits.
+struct BoardState {
+    std::array<std::uint32_t, kMostExplored> pages{};
+    std::uint8_t shut_out = 0;
+};
+
+// Thrown out of a machine's look at the first contribution that is missing, if it was asked for.
+struct StopsAtMissing {};
+
+class ExploredBoard final : public protocol::ContributionBoard {
+  public:
+    explicit ExploredBoard(const AgreementScenario& scenario);
+
+    enum class Missing {
+        is_reported,     // the first one that is missing is remembered
+        stops_the_look,  // at the first one, by an exception
+    };
+    struct Turn {
+        std::uint32_t self = 0;
+        BoardState state;
+        Missing missing = Missing::is_reported;
+        // The contribution of this rank is not seen the first time, whether it is there or not.
+        std::uint32_t hidden = kNobody;
+    };
+    static constexpr std::uint32_t kNobody = UINT32_MAX;
+
+    // What machines do from now on, they do as this rank.
+    void begin(const Turn& turn);
+    // From now on it is not shut out.
+    void let_in() { turn_.state.shut_out = 0; }
+    // Its page as it is now.
+    std::uint32_t page();
+    // Who was missing first; or kNobody.
+    std::uint32_t missing() const { return missing_; }
+    // It looked for what has been overwritten.
+    bool overtaken() const { return overtaken_; }
+
+    void publish(std::uint64_t sequence, const protocol::Contribution& contribution) override;
+    bool look(std::uint32_t member, std::uint64_t sequence, protocol::Contribution& contribution) const override;
+    void log_acknowledged(std::uint32_t failed) override;
+    std::uint32_t logged_acknowledged(std::uint32_t member, std::uint32_t index) const override;
+    void set_recoveries(std::uint64_t count) override;
+    std::uint64_t recoveries(std::uint32_t member) const override;
+    bool shut_out() const override;
+
+  private:
+    const BoardPage& page_of(std::uint32_t member) const;
+    bool is_missing(std::uint32_t member) const;
+
+    std::uint32_t lines_;
+    std::uint32_t flush_;  // the agreement that is one, or kNobody
+    bool silent_;
+    std::vector<BoardPage> pages_;
+    std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> numbers_;  // by hash
+    // By rank and agreement; contributions point here.
+    std::array<std::array<std::array<std::byte, 2>, kMostAgreements>, kMostExplored> values_{};
+    Turn turn_;
+    BoardPage own_;
+    mutable std::uint32_t missing_ = kNobody;
+    mutable bool overtaken_ = false;
+    mutable bool hides_ = false;
+};
+
+}  // namespace coppice::simulation

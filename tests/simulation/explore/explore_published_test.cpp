@@ -1,0 +1,137 @@
+// Every schedule of agreements that are published on a board: the promises hold, whoever dies and whenever, and also
+// where a live rank is taken for dead. And what the board's contract is for.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "simulation/explore/agreement_explorer.hpp"
+
+namespace coppice::simulation {
+namespace {
+
+using protocol::AgreementPlan;
+using protocol::AgreementTree;
+
+constexpr const char* kTrees[] = {"star", "binary", "chain"};  // of recoveries
+
+AgreementScenario scenario_of(const std::string& tree, std::uint32_t ranks, std::uint32_t crashes,
+                              std::uint32_t suspicions = 0) {
+    AgreementScenario scenario{
+        AgreementPlan{*AgreementTree::make(*protocol::parse_agreement_tree(tree), ranks, nullptr, {}), nullptr}};
+    scenario.plan.window = 1;
+    scenario.plan.max_value = 8;
+    scenario.crashes = crashes;
+    scenario.suspicions = suspicions;
+    scenario.published = true;
+    return scenario;
+}
+
+std::string text_of(const AgreementExploration& exploration) {
+    std::string text = exploration.violation;
+    for (const std::string& step : exploration.way)
+        text.append("\n  ").append(step);
+    return text;
+}
+
+void expect_all_hold(const AgreementScenario& scenario, const std::string& what) {
+    const AgreementExploration exploration = explore(scenario);
+    EXPECT_EQ(text_of(exploration), "") << what;
+    EXPECT_TRUE(exploration.complete);
+    EXPECT_GT(exploration.final_states, 0U);
+}
+
+TEST(Published, OneAgreementWhoeverDiesAndWhenever) {
+    for (const char* tree : kTrees) {
+        for (const auto& [ranks, crashes] : {std::pair{1U, 0U}, {2U, 1U}, {3U, 2U}, {4U, 2U}})
+            expect_all_hold(scenario_of(tree, ranks, crashes), std::string(tree) + " " + std::to_string(ranks));
+    }
+}
+
+TEST(Published, TwoOverlappingAgreements) {
+    for (const char* tree : kTrees) {
+        AgreementScenario scenario = scenario_of(tree, 3, 2);
+        scenario.agreements = 2;
+        scenario.plan.window = 2;
+        expect_all_hold(scenario, tree);
+    }
+}
+
+TEST(Published, ThreeAgreementsThatWriteOnTheSameLines) {
+    for (const char* tree : kTrees) {
+        AgreementScenario scenario = scenario_of(tree, 3, 2);
+        scenario.agreements = 3;
+        expect_all_hold(scenario, tree);
+    }
+}
+
+TEST(Published, AcknowledgedFailures) {
+    AgreementScenario scenario = scenario_of("binary", 3, 2);
+    scenario.acknowledge = true;
+    scenario.agreements = 3;
+    expect_all_hold(scenario, "one after the other");
+    scenario.agreements = 2;
+    scenario.plan.window = 2;
+    expect_all_hold(scenario, "overlapping");
+}
+
+TEST(Published, WhoHasFlushedMayLeave) {
+    for (const char* tree : kTrees) {
+        AgreementScenario scenario = scenario_of(tree, 3, 2);
+        scenario.flush = true;
+        expect_all_hold(scenario, tree);
+        scenario.plan.window = 2;
+        expect_all_hold(scenario, tree);
+    }
+}
+
+TEST(Suspected, ALiveRankDecidesLikeTheOthersOrNotAtAll) {
+    for (const char* tree : kTrees) {
+        for (const auto& [crashes, suspicions] : {std::pair{0U, 1U}, {1U, 1U}, {0U, 2U}}) {
+            expect_all_hold(scenario_of(tree, 3, crashes, suspicions), tree);
+            AgreementScenario scenario = scenario_of(tree, 3, crashes, suspicions);
+            scenario.agreements = 2;
+            scenario.plan.window = 2;
+            if (suspicions == 1) expect_all_hold(scenario, tree);
+        }
+        expect_all_hold(scenario_of(tree, 4, 0, 1), tree);
+    }
+}
+
+// Four ranks, of which one is taken for dead and another one dies: long, but the shortest in which a suspected rank
+// could talk to somebody who does not know, on a tree where it matters.
+TEST(Suspected, ALiveRankWithdrawsBeforeItTalksToTheUnaware) {
+    expect_all_hold(scenario_of("binary", 4, 1, 1), "binary");
+}
+
+TEST(Suspected, HasToBeToldOnTheBoard) {
+    AgreementScenario scenario = scenario_of("star", 3, 0, 1);
+    scenario.suspects_silently = true;
+    const AgreementExploration found = explore(scenario);
+    EXPECT_NE(found.violation.find("Agreement"), std::string::npos) << text_of(found);
+    EXPECT_TRUE(found.shortest);
+}
+
+TEST(Suspected, WithoutABoardSurvivorsDecideAlike) {
+    for (const char* tree : kTrees) {
+        for (const std::uint32_t ranks : {3U, 4U}) {
+            AgreementScenario scenario = scenario_of(tree, ranks, 0, 1);
+            scenario.published = false;
+            expect_all_hold(scenario, tree);
+        }
+        AgreementScenario scenario = scenario_of(tree, 3, 1, 1);
+        scenario.published = false;
+        expect_all_hold(scenario, tree);
+    }
+}
+
+// docs/era.md, Wrong about a living rank.
+TEST(Suspected, WithoutABoardADeathBesidesMaySplitSurvivors) {
+    AgreementScenario scenario = scenario_of("binary", 4, 1, 1);
+    scenario.published = false;
+    const AgreementExploration found = explore(scenario);
+    EXPECT_NE(found.violation.find("Agreement"), std::string::npos) << text_of(found);
+    EXPECT_EQ(found.way.size(), 21U) << text_of(found);
+}
+
+}  // namespace
+}  // namespace coppice::simulation
