@@ -5,6 +5,7 @@ import glob
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,6 +51,12 @@ def state_of(pid):
 def alive(pid):
     """False when the process is gone or a zombie."""
     return state_of(pid) not in "ZX"
+
+
+def has_pending(pid):
+    """A signal waits for that process to go on."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return any(int(mask, 16) != 0 for mask in re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)$", file.read(), re.M))
 
 
 def processes_with(mark):
@@ -103,6 +110,12 @@ class Running:
 
     def wait(self):
         return self.process.wait(2 * DEADLINE)
+
+    def worker(self):
+        """The launcher's working process."""
+        (pid,) = (pid for pid in processes_with(self.mark)
+                  if os.path.realpath(f"/proc/{pid}/exe") == RUN and pid != self.process.pid)
+        return pid
 
     def assert_nothing_left(self):
         wait_for(lambda: not processes_with(self.mark), f"end of all processes, left: {processes_with(self.mark)}")
@@ -369,6 +382,42 @@ class Faults(LauncherTest):
         self.assertEqual(running.wait(), 0)
         running.assert_nothing_left()
 
+    def test_the_keeper_of_a_killed_ranks_memory_stays(self):
+        # It goes by its name, as the keeper names itself; a real one ends by itself a little later.
+        with tempfile.TemporaryDirectory() as directory:
+            keeper = f"{directory}/coppice-keep"
+            os.symlink(f"{directory}/sleeps", keeper)
+            shutil.copy(shutil.which("sleep"), f"{directory}/sleeps")
+            script = f"[ $COPPICE_RANK = 1 ] || exec sleep 1000; {keeper} 1000 & kept=$!; sleep 1000 & echo $kept $!; wait"
+            running = self.start("-n", "2", "--kill", "1@500ms", "sh", "-c", script)
+            wait_for(lambda: "killed rank 1" in running.stderr, "the kill")
+            running.wait_for_output("\n")
+            kept, other = (int(pid) for pid in running.stdout.split())
+            wait_for(lambda: not alive(other), "the end of the other child")
+            self.assertTrue(alive(kept))
+            running.process.send_signal(signal.SIGTERM)
+            self.assertEqual(running.wait(), 128 + signal.SIGTERM)
+            running.assert_nothing_left()
+
+    def test_who_has_ended_is_not_ended_once_more(self):
+        # The launcher looks who has ended before it says whom it ends: here all have, and a request has come in meanwhile.
+        with tempfile.TemporaryDirectory() as directory:
+            gate = f"{directory}/gate"
+            running = self.start("-n", "1", "sh", "-c", f"echo $$; exec {RANK} until {gate}")
+            running.wait_for_output("\n")
+            rank = int(running.stdout)
+            worker = running.worker()
+            os.kill(worker, signal.SIGSTOP)
+            wait_for(lambda: state_of(worker) == "T", "the stop of the launcher's working process")
+            with open(gate, "w", encoding="utf-8"):
+                pass
+            wait_for(lambda: not alive(rank), "the end of the rank")
+            running.process.send_signal(signal.SIGINT)
+            wait_for(lambda: has_pending(worker), "the request")
+            os.kill(worker, signal.SIGCONT)
+            running.wait()
+            self.assertEqual(running.stderr, "")
+
     def test_a_kill_that_comes_too_late_is_warned_of(self):
         result = run("-n", "2", "--kill", "1@1h", "sh", "-c", "exit $COPPICE_RANK")
         self.assertEqual(result.returncode, 1)
@@ -431,10 +480,7 @@ class NothingLeft(LauncherTest):
 
     def test_after_sigkill_of_the_launchers_working_process(self):
         running = self.started()
-        children = [pid for pid in processes_with(running.mark)
-                    if os.path.realpath(f"/proc/{pid}/exe") == RUN and pid != running.process.pid]
-        self.assertEqual(len(children), 1)
-        os.kill(children[0], signal.SIGKILL)
+        os.kill(running.worker(), signal.SIGKILL)
         self.assertEqual(running.wait(), 128 + signal.SIGKILL)
         running.assert_nothing_left()
 

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""The commands that documents and help texts give, as a user types them: they work, whoever dies in them.
+
+Usage: commands_test.py COPPICE_RUN COPPICE_PERF CG COPPICE_SIM"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+RUN, PERF, CG, SIM = (os.path.abspath(path) for path in sys.argv[1:5])
+DEADLINE = 300
+
+
+def run(command):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
+    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+                          timeout=DEADLINE, env=environment)
+
+
+class Commands(unittest.TestCase):
+    def agree(self, launcher, rounds):
+        done = run([RUN, *launcher.split(), PERF, "agree", "-n", str(rounds)])
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout, done.stderr)
+
+    def test_agreement(self):
+        self.agree("-n 8", 20000)
+
+    def test_agreement_whose_root_and_next_root_die(self):
+        self.agree("-n 8 --kill 0@300ms --kill 1@301ms", 20000)
+
+    def test_agreement_that_loses_a_host(self):
+        self.agree("-n 16 --hosts 4 --kill-host 2@500ms", 5000)
+
+    def test_solver_that_loses_a_rank(self):
+        done = run([RUN, "-n", "8", "--kill", "5@2s", CG, "--grid", "96"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        residuals = re.findall(r"^cg: source \d+: residual (\S+) after", done.stdout, re.M)
+        self.assertTrue(residuals, done.stdout)
+        for residual in residuals:
+            self.assertLessEqual(float(residual), 1e-12)
+        # Whoever is fast is done before the kill, and says so.
+        if "killed rank 5" in done.stderr:
+            self.assertIn("7 of 8 ranks live", done.stdout)
+
+    def test_exploration(self):
+        done = run([SIM, "explore", "agreement", "--ranks", "4", "--crashes", "2"])
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(done.stdout.count("all hold"), 7, done.stdout)
+
+    def test_exploration_prints_the_way_to_a_broken_promise(self):
+        done = run([SIM, "explore", "agreement", "--ranks", "4", "--crashes", "2", "--tree", "binary", "--printed",
+                    "down-from-parent-only"])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Termination: ", done.stdout)
+        self.assertRegex(done.stdout, r"A shortest way there:\n  \d starts agreement 0\n")
+
+    def test_random_schedules(self):
+        done = run([SIM, "fuzz", "agreement", "--seeds", "1000", "--ranks", "3..64"])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
