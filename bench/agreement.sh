@@ -12,6 +12,7 @@
 #   deaths         who dies, on one host and on 4 of 4 ranks with TCP between them: failure-free, the agreement that detects
 #                  it (from the death to the last survivor's return), the stabilizing one, and those after it
 #   memory         8 ranks of 1 MB, 512 MB and 1 GB each, one host and 2 of 4 ranks: the agreement that detects a death
+#   lost-host      a host of 4 is killed, and falls silent, with a bound of 500 ms and of 50 ms: the agreement that detects it
 #   trees          along which tree contributions travel, on one host and on 4 of 4 ranks
 #   shrink         a new group, made without a death, and after one that an agreement has found: of 8 ranks 7 are left
 #   algorithms     ERA beside the older agreements in two and in three phases, all by messages along a binary tree
@@ -29,7 +30,7 @@ usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 while [ $# -gt 0 ]; do
     if [ "$1" = --part ]; then
         value "$@"
-        case $2 in failure-free | post-failure | deaths | memory | trees | shrink | algorithms) ;; *) complain "--part $2: see --help" ;; esac
+        case $2 in failure-free | post-failure | deaths | memory | lost-host | trees | shrink | algorithms) ;; *) complain "--part $2: see --help" ;; esac
         parts="$parts $2" taken=2
     else
         common_option "$@"
@@ -37,7 +38,7 @@ while [ $# -gt 0 ]; do
     shift "$taken"
 done
 settle_options
-parts=${parts:-failure-free post-failure deaths memory trees shrink algorithms}
+parts=${parts:-failure-free post-failure deaths memory lost-host trees shrink algorithms}
 prepare "$build/tools/coppice-run" "$build/bench/agreement_algorithms"
 
 # coppice CANDIDATE RANKS HOSTS OPTIONS…
@@ -66,7 +67,7 @@ deadly() {
         median=$(typical $phase <"$scratch/output")
         [ -z "$median" ] || note "$candidate/$phase" "$count" 8 "$median"
     done
-    median=$(sed -n 's/^agreement .* died; \([0-9]*\) us from the death .*/\1/p' "$scratch/output" | tail -1)
+    median=$(sed -n 's/^agreement .* died; \([0-9]*\) us from the [dl].*/\1/p' "$scratch/output" | tail -1)
     [ -z "$median" ] || note "$candidate/detecting" "$count" 8 "$median"
 }
 
@@ -103,6 +104,13 @@ one_memory() {
         for size in 1M 512M 1G; do
             deadly "$size,$hosts" 8 $hosts 5 2000 --resident $size
         done
+    done
+}
+one_lost_host() {
+    local bound
+    for bound in 500 50; do
+        COPPICE_DETECTION_BOUND=${bound}ms deadly "killed,$bound" 16 4 8,9,10,11 200
+        COPPICE_DETECTION_BOUND=${bound}ms deadly "silent,$bound" 16 4 8,9,10,11 200 --silent
     done
 }
 one_trees() {
@@ -198,6 +206,12 @@ for part in $parts; do
                 END { n = split("1M,1 512M,1 1G,1 1M,2 512M,2 1G,2", V, " ")
                     for (i = 1; i <= n; ++i) printf "%-8s %s%s\n", V[i], figure(V[i] "/detecting", 8),
                         (m[V[i] "/detecting", 8] > 500 && V[i] ~ /,1$/) ? "   FALLS SHORT" : "" }' ;;
+        lost-host)
+            # shellcheck disable=SC2016
+            show "a lost host, 4 of 16 ranks: how,bound in ms: detecting, ratio to the bound" '
+                END { n = split("killed,500 killed,50 silent,500 silent,50", V, " ")
+                    for (i = 1; i <= n; ++i) { split(V[i], W, ","); c = V[i] "/detecting"
+                        printf "%-11s %s %s\n", V[i], figure(c, 16), told((c, 16) in m ? m[c, 16] / (1000 * W[2]) : 0) } }' ;;
         trees)
             # shellcheck disable=SC2016
             show "trees, 16 ranks: tree,hosts: median, ratio to the one that is taken by itself" '

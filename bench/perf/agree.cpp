@@ -59,6 +59,7 @@ class AgreeRun {
     void fill(std::uint64_t number);
     void inspect(std::uint64_t number, coppice_status_t status, Outcome& outcome);
     void make_resident();
+    void keep_quiet(std::uint64_t number) const;
     void report();
     std::vector<Phase> phases(std::uint32_t witness) const;
     void show_figures(const std::vector<Phase>& phases);
@@ -135,6 +136,21 @@ void AgreeRun::inspect(std::uint64_t number, coppice_status_t status, Outcome& o
     if (status == COPPICE_ERR_PEER_FAILED) coppice_group_ack_failed(session_.group(), failed.data(), failed.size());
 }
 
+// As a host that is lost: no connection breaks, and nothing is heard. Until all others go on without the victims.
+void AgreeRun::keep_quiet(std::uint64_t number) const {
+    const std::uint64_t until = measure_now() + session_.timeout_ns();
+    const auto goes_on = [&](std::uint32_t rank) {
+        return is_victim(rank) || Own::of(session_.area(), rank).outcomes()[number].ended != 0;
+    };
+    for (std::uint32_t rank = 0; rank < session_.ranks() && measure_now() < until;) {
+        if (goes_on(rank)) {
+            ++rank;
+        } else {
+            usleep(1000);
+        }
+    }
+}
+
 std::optional<Failure> AgreeRun::one_agreement(std::uint64_t number, measure_stamp_t& stamp) {
     Own& own = Own::of(session_.area(), session_.rank());
     fill(number);
@@ -144,6 +160,7 @@ std::optional<Failure> AgreeRun::one_agreement(std::uint64_t number, measure_sta
     stamp.start = measure_now();
     own.last_sign = stamp.start;
     if (number == settings_.warmup + settings_.at && is_victim(session_.rank())) {
+        if (settings_.silent) keep_quiet(number);
         while (true)
             kill(getpid(), SIGKILL);
     }
@@ -236,7 +253,10 @@ void AgreeRun::show_deaths(const std::vector<Phase>& phases) {
         if (sign == 0) continue;
         const double delay = end > sign ? static_cast<double>(end - sign) / 1e3 : 0;
         fmt::print("agreement {}: {} of {} died; {:.0f} us from {} to the return of the last survivor\n", i, names,
-                   session_.ranks(), delay, settings_.victims.empty() ? "the last sign of life" : "the death");
+                   session_.ranks(), delay,
+                   settings_.victims.empty() ? "the last sign of life"
+                   : settings_.silent        ? "the last that was heard"
+                                             : "the death");
         json_["deaths"].push_back({{"agreement", i}, {"ranks", names}, {"us_to_last_return", delay}});
     }
 }

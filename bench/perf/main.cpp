@@ -86,6 +86,10 @@ CLI::App* add_agree(CLI::App& app, perf::GroupSettings& group, perf::AgreeSettin
     victims->delimiter(',');
     command->add_option("--at", settings.at, "the measured agreement, from 0, that --victims do not live to see")
         ->needs(victims);
+    command
+        ->add_flag("--silent", settings.silent,
+                   "--victims keep quiet first, until the others go on without them: for COPPICE_DETECTION_BOUND")
+        ->needs(victims);
     command->add_flag("--back-to-back", settings.back_to_back, "no barrier between two agreements");
     command->add_option("--out_json", settings.json_file, "write all figures to this file, too");
     return command;

@@ -55,6 +55,7 @@ struct AgreeSettings {
     std::uint64_t resident = 0;  // bytes of private memory that each rank touches
     std::vector<std::uint32_t> victims;
     std::uint64_t at = 0;  // the measured agreement before which the victims die
+    bool silent = false;   // or fall silent
     std::string json_file;
     bool back_to_back = false;
 };

@@ -252,6 +252,7 @@ class Group final : private transport::Receiver {
     void learn_failure(Rank rank);
     void learn_failures(std::span<const Rank> ranks);
     void take_failure(Rank rank);
+    void recount_who_shares_cores();
     void own_site_lost(Rank rank, bool was_leader);
     void engage_published();
     void other_site_lost(Rank rank, std::uint32_t site, bool was_leader);

@@ -18,7 +18,7 @@ std::size_t Group::poll_wires() {
     std::size_t events = router_.poll();
     if (settings_.detection_bound.value == 0) return events;
     const std::uint64_t now = now_ns();
-    const bool was_away = looked_ns_ != 0 && now - looked_ns_ > settings_.detection_bound.value;
+    const bool was_away = looked_ns_ != 0 && now - looked_ns_ > settings_.most_silence().value;
     looked_ns_ = now;
     if (!was_away) return events;
     // Whoever was away for so long may have been taken for dead, and the others may have gone on without it. To learn of that
@@ -35,8 +35,8 @@ std::size_t Group::poll_wires() {
 void Group::look_whether_fenced() {
     if (fenced_) return;
     if (board_ != nullptr && board_->fenced()) be_fenced();
-    const std::uint64_t bound = settings_.detection_bound.value;
-    if (bound > 0 && looked_ns_ != 0 && now_ns() - looked_ns_ > bound) progress();
+    const std::uint64_t most = settings_.most_silence().value;
+    if (most > 0 && looked_ns_ != 0 && now_ns() - looked_ns_ > most) progress();
 }
 
 bool Group::detector_is_due() const {

@@ -1,5 +1,6 @@
 #include "engine/settings.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 
 #include "base/duration.hpp"
 #include "transport/faults.hpp"
+#include "transport/idle.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -237,9 +239,15 @@ std::string Settings::agreement() const {
     return text;
 }
 
+// Whoever waits may sleep when the time comes, and so may those who are told.
+Nanoseconds Settings::most_silence() const {
+    const std::uint64_t bound = detection_bound.value;
+    return Nanoseconds(bound - std::min(transport::Idle::kLongestWatchedSleepNs, bound / 4));
+}
+
 namespace {
 
-// A waiting rank may sleep for 4 ms: a bound that does not leave room for that would make suspects of the living.
+// A waiting rank may sleep for a while: a bound that does not leave room for that would make suspects of the living.
 Result<void> parse_detection(const SettingTexts& texts, Settings& settings) {
     constexpr std::uint64_t kLeastBoundNs = 10'000'000;
     constexpr std::uint64_t kLeastPeriodNs = 1'000'000;

@@ -86,6 +86,9 @@ struct Settings {
     tl::expected<Plan, std::string> plan_for(std::uint32_t positions) const;
     // What all ranks of a group must have in common, as text to compare and to show.
     std::string agreement() const;
+    // How long a rank may be silent until it is suspected: of the bound what is left when all survivors are to know within it.
+    // 0 without a bound.
+    Nanoseconds most_silence() const;
 };
 
 Result<Settings> parse(const SettingTexts& texts);

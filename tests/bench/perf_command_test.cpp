@@ -98,6 +98,7 @@ TEST(CoppicePerf, WrongValuesAreNamedAndExitWith2) {
              {"broadcast --whatever", "--whatever"},
              {"agree -n 0", "--iters"},
              {"agree --at 3", "--victims"},
+             {"agree --silent", "--victims"},
              {"agree --resident much", "--resident"},
              {"shrink -n 0", "--iters"},
              {"shrink --at 3", "--victims"},
@@ -204,6 +205,17 @@ TEST(CoppicePerf, AgreementsGoOnWithoutTheVictims) {
             agreements += phase.at("agreements").get<std::uint64_t>();
         EXPECT_EQ(agreements, 300U);
     }
+}
+
+TEST(CoppicePerf, AgreementsGoOnWithoutThoseWhoAreSilent) {
+    setenv("COPPICE_DETECTION_BOUND", "5s", 1);  // longer than a living rank is ever kept from its core
+    const Outcome outcome = ranks(4, "agree -n 60 --victims 2,3 --at 30 --silent");
+    unsetenv("COPPICE_DETECTION_BOUND");
+    EXPECT_TRUE(contains(outcome, "2, 3 of 4 died")) << outcome.text;
+    EXPECT_TRUE(contains(outcome, "us from the last that was heard to the return of the last survivor"))
+        << outcome.text;
+    EXPECT_TRUE(contains(outcome, "160 agreements at 2 survivors")) << outcome.text;
+    EXPECT_TRUE(contains(outcome, "disagreed 0 wrong 0 lost 0")) << outcome.text;
 }
 
 TEST(CoppicePerf, ShrinksAgainAndAgain) {

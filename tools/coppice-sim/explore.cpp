@@ -174,11 +174,13 @@ int run_explore_agreement(int argc, char** argv) {
     if (const auto code = parse(app, argc, argv)) return *code;
     const auto printed = printed_rules(options);
     if (!printed) return refuse("--printed: there is no such rule");
-    if (options.crashes + options.suspicions >= options.ranks) {
-        return refuse("--crashes: at least one rank has to survive");
+    if (options.crashes >= options.ranks) return refuse("--crashes: at least one rank has to survive");
+    if (options.suspicions >= options.ranks - options.crashes) {
+        return refuse("--suspicions: at least one rank has to survive unsuspected");
     }
-    //X    if (options.suspicions > 0 && !options.published) return refuse("--suspicions: only with --published");
-    if (options.suspect_silently && options.suspicions == 0) return refuse("--suspect-silently: of --suspicions 0");
+    if (options.suspect_silently && (options.suspicions == 0 || !options.published)) {
+        return refuse("--suspect-silently: only with --published and --suspicions");
+    }
     if (options.agreements + (options.flush ? 1 : 0) > options.window * 4) return refuse("--agreements: too many");
     std::vector<std::string> trees{options.tree};
     if (options.tree == "all") trees = {"binary", "binomial", "kary:3", "star", "chain", "bin/bin", "bin/star"};

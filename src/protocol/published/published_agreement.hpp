@@ -98,7 +98,7 @@ class PublishedAgreement {
 
     // Looks at the board whether this rank is shut out.
     std::optional<AgreementMessage> next_send(Nanoseconds now);
-    bool wants_to_send() const { return !fenced() && recovery_.wants_to_send(); }
+    bool wants_to_send() const { return !shut_out_ && recovery_.wants_to_send(); }
 
     // Looks at the board and decides what can be decided: call it whenever somebody waits. The cost while nothing happens:
     // one look. With `thoroughly` also whether others have entered a recovery: now and then, in any call.

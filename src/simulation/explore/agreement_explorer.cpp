@@ -170,7 +170,7 @@ class Explorer {
         return fine;
     }
 
-    // Whoever looks and finds nothing is where it was.
+    // Whoever looks and finds nothing is where it was. A look that decides or enters a recovery never leads back.
     bool only_looks_since(std::uint64_t hash) const {
         for (std::size_t i = path_.size(); i-- > 0;) {
             if (!is_of_a_look(way_[i].kind)) return false;
@@ -373,8 +373,10 @@ class Explorer {
         for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
             if (has(state.dead, rank)) continue;
             const LocalFacts& facts = locals_.facts(state.locals[rank]);
-            settled = std::max<std::uint32_t>(settled, facts.settled_below);
-            least_decided = std::min<std::uint32_t>(least_decided, facts.decided_below);
+            if (!has(state.suspected, rank)) {
+                settled = std::max<std::uint32_t>(settled, facts.settled_below);
+                least_decided = std::min<std::uint32_t>(least_decided, facts.decided_below);
+            }
             for (std::uint32_t agreement = 0; agreement < kMostAgreements; ++agreement) {
                 const std::uint16_t outcome = facts.outcome[agreement];
                 if (outcome == 0 || agreement < state.had_decided[rank]) continue;
@@ -392,7 +394,7 @@ class Explorer {
         for (std::uint32_t agreement = 0; agreement < kMostAgreements; ++agreement) {
             if (agreed[agreement] == 0 || !locals_.is_acknowledged(agreed[agreement])) continue;
             for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-                if (has(state.dead, rank)) continue;
+                if (has(state.dead | state.suspected, rank)) continue;
                 const LocalFacts& facts = locals_.facts(state.locals[rank]);
                 if ((locals_.failed_of(agreed[agreement]) & ~std::uint32_t{facts.acknowledged[agreement]}) != 0) {
                     return fail("rank " + std::to_string(rank) + " is told that it acknowledged what it did not");

@@ -453,6 +453,26 @@ TEST_F(Suspected, WhoLooksAfterwardsDecidesNothingAndKnowsWhy) {
     EXPECT_TRUE(machines_[2]->fenced());
 }
 
+TEST_F(Suspected, WhatAllHaveAcknowledgedIsNoNews) {
+    contribute(0);
+    contribute(1);
+    suspect();
+    go_on();
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+        EXPECT_FALSE(machines_[rank]->outcome(Sequence{0})->acknowledged) << rank;
+    const auto is_no_news = [&](std::uint64_t number) {
+        contribute(0);
+        contribute(1);
+        go_on();
+        return machines_[0]->outcome(Sequence{number})->acknowledged &&
+               machines_[1]->outcome(Sequence{number})->acknowledged;
+    };
+    machines_[0]->acknowledge(*machines_[0]->agreed(Sequence{0}));
+    EXPECT_FALSE(is_no_news(1)) << "one of them has not";
+    machines_[1]->acknowledge(*machines_[1]->agreed(Sequence{0}));
+    EXPECT_TRUE(is_no_news(2));
+}
+
 TEST_F(Suspected, WhoIsShutOutInARecoverySaysNothingToThoseWhoDoNotKnow) {
     contribute(2);
     machines_[2]->peer_failed(Rank{0});

@@ -97,6 +97,20 @@ TEST(Suspected, ALiveRankDecidesLikeTheOthersOrNotAtAll) {
     }
 }
 
+TEST(Suspected, SeveralAgreementsAndAcknowledgedFailures) {
+    for (const bool published : {true, false}) {
+        AgreementScenario scenario = scenario_of("star", 3, 0, 1);
+        scenario.published = published;
+        scenario.agreements = 3;
+        expect_all_hold(scenario, "one after the other");
+        scenario.agreements = 2;
+        scenario.acknowledge = true;
+        expect_all_hold(scenario, "acknowledged");
+        scenario.plan.window = 2;
+        expect_all_hold(scenario, "overlapping");
+    }
+}
+
 // Four ranks, of which one is taken for dead and another one dies: long, but the shortest in which a suspected rank
 // could talk to somebody who does not know, on a tree where it matters.
 TEST(Suspected, ALiveRankWithdrawsBeforeItTalksToTheUnaware) {
