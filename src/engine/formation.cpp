@@ -218,7 +218,8 @@ class Formation {
                                                         .group_size = size_,
                                                         .window = settings_.window,
                                                         .host = settings_.host,
-                                                        .max_local = std::max(local_ranks_, 2U)});
+                                                        .max_local = std::max(local_ranks_, 2U),
+                                                        .second_look_ns = settings_.process_look.value});
             if (!shm) return tl::unexpected(std::move(shm.error()));
             shm_ = shm->get();
             if (auto added = add(std::move(*shm)); !added) return added;

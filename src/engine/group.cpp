@@ -1,4 +1,4 @@
-// Starting broadcasts, moving everything that can be moved, and leaving.
+// Starting broadcasts, and moving everything that can be moved.
 #include "engine/group.hpp"
 
 #include <algorithm>
@@ -16,126 +16,8 @@ constexpr std::uint32_t kHousekeepingRounds = 32;
 constexpr std::uint32_t kStartsPerProgress = 16;
 // How often it looks whether its own call may be the wrong one.
 constexpr std::uint32_t kDoubtRounds = 256;
-// Room for the control messages of a time without deaths: those of stability, a few sites at a time.
-constexpr std::size_t kControls = 64;
-// Ranks of a host of which each is connected with their leader from the start: some 8 KiB a pair.
-constexpr std::size_t kMostToMeet = 64;
 
 }  // namespace
-
-Group::Group(Parts parts)
-    : context_(parts.context),
-      settings_(std::move(parts.settings)),
-      members_(std::move(parts.members)),
-      router_(std::move(parts.router)),
-      board_(parts.board),
-      board_wrapper_(std::move(parts.board_wrapper)),
-      plan_(std::move(parts.plan)),
-      id_(parts.id),
-      publishing_(board_ != nullptr && members_.ranks_of(members_.own_site()).size() > 1),
-      oversubscribed_(parts.sharing_cores > parts.cores),
-      on_failure_(std::move(parts.on_failure)),
-      agreements_(members_, router_, single_site() && publishing_ ? board_ : nullptr, id_,
-                  {.tree = settings_.agreement_tree}),
-      established_(std::move(parts.established)),
-      claimed_(established_ == nullptr),
-      panel_(parts.panel),
-      cores_(parts.cores),
-      sharing_cores_(parts.sharing_cores),
-      slots_(settings_.window),
-      pool_(std::make_unique<Request[]>(std::size_t{2} * settings_.window)),
-      stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()),
-      detector_({.sites = &members_.sites_table(),
-                 .period = std::min(settings_.heartbeat_period, Nanoseconds(settings_.most_silence().value / 2)),
-                 .bound = settings_.most_silence()},
-                members_.self()) {
-    active_.reserve(settings_.window);
-    controls_.reserve(kControls);
-    logs_read_.resize(members_.ranks_of(members_.own_site()).size(), 0);
-    if (!publishing_) private_lines_.resize(settings_.window * transport::kMaxPayload);
-    free_requests_.reserve(std::size_t{2} * settings_.window);
-    for (std::size_t i = std::size_t{2} * settings_.window; i > 0; --i)
-        free_requests_.push_back(&pool_[i - 1]);
-    register_lines();
-    router_.fabric()->attach(id_.token, *this);
-    if (established_) meet_leaders();
-}
-
-// Ranks of one host publish, until somebody dies: then agreement goes by messages between their leader, or who stands in for it,
-// and the others. It should not have to connect them first. Nor should a shrink: a new group meets who stands in one by one,
-// with each call.
-void Group::meet_leaders() {
-    if (!publishing_) return;
-    std::vector<Rank> mates;
-    for (const Rank rank : members_.ranks_of(members_.own_site()))
-        if (!members_.failed(rank)) mates.push_back(rank);
-    if (mates.size() < 2 || mates.size() > kMostToMeet) return;
-    const Rank self = members_.self();
-    const Rank leader = mates[0];
-    const Rank next = mates[1];
-    for (const Rank rank : mates) {
-        if (rank == self) continue;
-        if (self == leader || rank == leader) {
-            meet(rank);
-        } else if (self == next || rank == next) {
-            to_meet_.push_back(rank);
-        }
-    }
-    while (!established_ && !to_meet_.empty())
-        meet_next();
-}
-
-void Group::meet(Rank rank) {
-    if (const Link link = router_.to(rank)) link.watch();
-}
-
-void Group::meet_next() {
-    meet(to_meet_.back());
-    to_meet_.pop_back();
-}
-
-// Payloads leave from this rank's lines. A device that cannot register them copies what leaves from there.
-void Group::register_lines() {
-    for (const auto& wire : router_.wires())
-        (void)wire->register_memory(own_lines());
-}
-
-std::span<const std::byte> Group::own_lines() const {
-    if (!publishing_) return private_lines_;
-    const std::byte* const begin = board_->line_memory(Sequence(0));
-    const std::byte* const last = board_->line_memory(Sequence(settings_.window - 1));
-    return {begin, static_cast<std::size_t>(last - begin) + transport::kMaxPayload};
-}
-
-void Group::start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others) {
-    protocol::FailedSet known;
-    for (const Rank rank : known_to_all)
-        known.insert(rank.value);
-    detector_.begin_without(known);
-    learn_failures(known_to_all);
-    learn_failures(others);
-    if (settings_.detection_bound.value > 0) looked_ns_ = now_ns();
-    progress_detector();
-    meet_leaders();
-}
-
-Group::~Group() {
-    for (Slot& slot : slots_)
-        recycle(slot);
-    Fabric& fabric = *router_.fabric();
-    fabric.detach(*this);
-    if (established_) *established_ = true;
-    if (departs_later_ && board_ != nullptr) board_->depart();
-    if (fabric.users() == 0) return;  // the transports end too
-    for (const auto& wire : router_.wires()) {
-        wire->deregister_memory(own_lines().data());
-        for (const Range& range : registered_)
-            wire->deregister_memory(range.address);
-    }
-    if (board_ == nullptr || fabric.boards() == nullptr) return;
-    fabric.boards()->close_board(panel_);
-    fabric.boards()->make_panel_ready();  // for the next one that is shrunk, which is in more of a hurry
-}
 
 // ---------------------------------------------------------------------------------------------------- starting ---
 
@@ -254,7 +136,7 @@ void Group::finish(Request& request) {
     }
     request.state = RequestState::free;
     request.message.clear();
-    if (&request >= pool_.get() && &request < pool_.get() + std::size_t{2} * settings_.window) {
+    if (&request >= pool_.get() && &request < pool_.get() + settings_.requests()) {
         free_requests_.push_back(&request);
         --requests_in_use_;
     }
@@ -380,57 +262,6 @@ void Group::tell_failures() {
     }
 }
 
-bool Group::drained() {
-    flushing_ = true;
-    stability_.flush();
-    progress();
-    if (fenced_) return true;
-    if (succession_ && succession_->under_way()) return false;  // this rank is counted on
-    if (revoked_) return revocation_is_known();                 // nobody waits for anything else of it
-    // Who leaves a group that not all have made yet could not tell them any more who is in it.
-    const bool agreed = agreements_.drained(established_ && !*established_);
-    if (consumed_ != next_) return false;
-    // A rank that has left in peace knew that all have everything, so that is settled although its message may be lost.
-    const bool settled = std::ranges::any_of(departed_peers_, [this](Rank peer) { return !members_.failed(peer); });
-    return settled || (agreed && stable_ >= next_.value && controls_.empty());
-}
-
-void Group::abandon() {
-    // Nobody is waited for, so nobody may wait for this rank: it is a failed one from here on.
-    if (departed_) return;
-    departed_ = true;
-    // Where the transports end with this group, the obituary of the segment says it on this host.
-    if (board_ != nullptr && router_.fabric()->users() > 1) board_->log_failure(members_.self());
-    if (!single_site()) {
-        detector_.give_up();
-        progress_detector();
-        flush_controls();
-        router_.poll();
-    }
-}
-
-bool Group::depart() {
-    if (router_.fabric()->users() > 1 && !is_settled()) {
-        departs_later_ = true;  // whoever is said to have left is not asked any more
-        return true;
-    }
-    if (!departed_ && board_ != nullptr) board_->depart();
-    departed_ = true;
-    if (router_.fabric()->users() > 1) {  // the transports stay
-        if (!std::exchange(farewell_said_, true) && !single_site()) {
-            for_neighbours(
-                [this](Rank speaker, std::uint32_t /*site*/) { send_control(speaker, WireKind::left, 0, 0); });
-        }
-        flush_controls();
-        return controls_.empty();
-    }
-    router_.poll();
-    bool left = true;
-    for (const auto& wire : router_.wires())
-        left = wire->leave() && left;
-    return left;
-}
-
 std::string Group::waiting_for(const Request& request) const {
     if (request.kind == RequestKind::agreement) return agreements_.waiting_for(request);
     if (request.kind == RequestKind::shrink) return succession_->waiting_for();
@@ -505,50 +336,6 @@ transport::Counters Group::counters() const {
     for (const auto& wire : router_.wires())
         sum += wire->counters();
     return sum;
-}
-
-// --------------------------------------------------------------------------------------------- registered memory ---
-
-const std::byte* Group::registered(const std::byte* buffer, std::size_t bytes) const {
-    for (const Range& range : registered_) {
-        if (buffer >= range.address && buffer + bytes <= range.address + range.bytes) return buffer;
-    }
-    return nullptr;
-}
-
-Result<void> Group::register_memory(const std::byte* address, std::size_t bytes) {
-    for (const Range& range : registered_) {
-        if (address < range.address + range.bytes && range.address < address + bytes) {
-            return fail(COPPICE_ERR_BUSY, "{} bytes at {} overlap a registered range of {} bytes at {}", bytes,
-                        static_cast<const void*>(address), range.bytes, static_cast<const void*>(range.address));
-        }
-    }
-    for (const auto& wire : router_.wires()) {
-        auto known = wire->register_memory({address, bytes});
-        if (known) continue;
-        for (const auto& other : router_.wires())
-            other->deregister_memory(address);
-        return known;
-    }
-    registered_.push_back({address, bytes});
-    return {};
-}
-
-Result<void> Group::deregister_memory(const std::byte* address) {
-    const auto range = std::ranges::find(registered_, address, &Range::address);
-    if (range == registered_.end()) {
-        return fail(COPPICE_ERR_INVALID_ARGUMENT, "no range that starts at {} is registered",
-                    static_cast<const void*>(address));
-    }
-    for (const Slot& slot : slots_) {
-        if (slot.in_place && slot.payload >= range->address && slot.payload < range->address + range->bytes) {
-            return fail(COPPICE_ERR_BUSY, "broadcast {} is still leaving from this memory", slot.sequence.value);
-        }
-    }
-    for (const auto& wire : router_.wires())
-        wire->deregister_memory(address);
-    registered_.erase(range);
-    return {};
 }
 
 }  // namespace coppice::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstdlib>
 #include <vector>
@@ -35,6 +36,7 @@ constexpr std::array kSettings{
                 "auto (ranks of one host publish, else binary across hosts and star or binary within); to compare "
                 "binary, binomial, kary:K, star, chain, or X/Y across hosts and within them"},
     SettingInfo{"COPPICE_WINDOW", "32", "broadcasts under way at most; a power of two, 2 to 1024"},
+    SettingInfo{"COPPICE_AGREEMENT_WINDOW", "8", "agreements under way at most; a power of two, 1 to 16"},
     SettingInfo{"COPPICE_START_TIMEOUT", "60s", "how long the creation of a group may take"},
     SettingInfo{"COPPICE_CORRECTION_GAP", "2us",
                 "pause between messages of checked and failure-proof correction beyond the first two"},
@@ -42,6 +44,8 @@ constexpr std::array kSettings{
                 "a rank that is silent for so long is taken for dead; at least 10ms; 0: silence means nothing"},
     SettingInfo{"COPPICE_HEARTBEAT", "auto",
                 "where there is a bound: how often a rank says that it lives; auto: five times in the bound"},
+    SettingInfo{"COPPICE_PROCESS_LOOK", "20ms",
+                "how often one of the host's processes is looked at, while polling: a second opinion; 0: never"},
     SettingInfo{"COPPICE_KEEPER", "auto",
                 "a process that keeps a rank's memory while survivors agree on its death; auto: with more ranks than "
                 "cores, and without RDMA; on; off"},
@@ -228,10 +232,11 @@ tl::expected<Plan, std::string> Settings::plan_for(std::uint32_t positions) cons
 }
 
 std::string Settings::agreement() const {
-    std::string text = fmt::format("algorithm {}, tree {}, correction {}, hierarchy {}, agreement tree {}, window {}",
-                                   to_string(algorithm), tree ? topology::to_string(*tree) : "auto",
-                                   protocol::to_string(correction), hierarchy == Hierarchy::host ? "host" : "flat",
-                                   agreement_tree ? protocol::to_string(*agreement_tree) : "auto", window);
+    std::string text =
+        fmt::format("algorithm {}, tree {}, correction {}, hierarchy {}, agreement tree {}, window {}, agreements {}",
+                    to_string(algorithm), tree ? topology::to_string(*tree) : "auto", protocol::to_string(correction),
+                    hierarchy == Hierarchy::host ? "host" : "flat",
+                    agreement_tree ? protocol::to_string(*agreement_tree) : "auto", window, agreement_window);
     // Who beats less often than others listen would be suspected.
     if (detection_bound.value > 0) {
         text += fmt::format(", detection bound {} ns, heartbeat {} ns", detection_bound.value, heartbeat_period.value);
@@ -263,6 +268,14 @@ Result<void> parse_detection(const SettingTexts& texts, Settings& settings) {
                          "auto, or a time such as 100ms, of at least 1ms and at most half of COPPICE_DETECTION_BOUND");
     settings.heartbeat_period = Nanoseconds(*period);
     return {};
+}
+
+std::optional<std::uint32_t> power_of_two(const std::string& text, std::uint32_t least, std::uint32_t most) {
+    std::uint32_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || !std::has_single_bit(value)) return std::nullopt;
+    if (value < least || value > most) return std::nullopt;
+    return value;
 }
 
 // An algorithm that has a tree or a correction of its own would leave what somebody chose without effect.
@@ -312,13 +325,12 @@ Result<Settings> parse(const SettingTexts& texts) {
         settings.agreement_tree = *tree;
     }
 
-    const std::string& window = texts.text("COPPICE_WINDOW");
-    const auto [end, error] = std::from_chars(window.data(), window.data() + window.size(), settings.window);
-    const bool power_of_two = settings.window != 0 && (settings.window & (settings.window - 1)) == 0;
-    if (error != std::errc{} || end != window.data() + window.size() || !power_of_two || settings.window < 2 ||
-        settings.window > 1024) {
-        return bad_value(texts, "COPPICE_WINDOW", "a power of two from 2 to 1024");
-    }
+    const auto window = power_of_two(texts.text("COPPICE_WINDOW"), 2, 1024);
+    if (!window) return bad_value(texts, "COPPICE_WINDOW", "a power of two from 2 to 1024");
+    settings.window = *window;
+    const auto agreements = power_of_two(texts.text("COPPICE_AGREEMENT_WINDOW"), 1, 16);
+    if (!agreements) return bad_value(texts, "COPPICE_AGREEMENT_WINDOW", "a power of two from 1 to 16");
+    settings.agreement_window = *agreements;
 
     const auto start_timeout = duration_ns(texts, "COPPICE_START_TIMEOUT");
     if (!start_timeout) return bad_value(texts, "COPPICE_START_TIMEOUT", "a time such as 500ms, 20s or 2m");
@@ -329,6 +341,9 @@ Result<Settings> parse(const SettingTexts& texts) {
 
     if (auto detection = parse_detection(texts, settings); !detection) return tl::unexpected(detection.error());
 
+    const auto look = duration_ns(texts, "COPPICE_PROCESS_LOOK");
+    if (!look) return bad_value(texts, "COPPICE_PROCESS_LOOK", "0, or a time such as 20ms");
+    settings.process_look = Nanoseconds(*look);
     const std::string& keeper = texts.text("COPPICE_KEEPER");
     if (keeper != "auto" && keeper != "on" && keeper != "off")
         return bad_value(texts, "COPPICE_KEEPER", "auto, on or off");

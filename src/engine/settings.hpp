@@ -68,10 +68,12 @@ struct Settings {
     Hierarchy hierarchy = Hierarchy::host;
     std::optional<protocol::AgreementTreeSpec> agreement_tree;  // none: chosen by who shares a host
     std::uint32_t window = 32;
+    std::uint32_t agreement_window = 8;
     std::uint64_t start_timeout_ns = 0;
     std::uint64_t correction_gap_ns = 0;
     Nanoseconds detection_bound{0};   // 0: silence is no evidence
     Nanoseconds heartbeat_period{0};  // where there is a bound: between two beats
+    Nanoseconds process_look{0};      // how often one process of the host is looked at; 0: never
     std::optional<bool> keeper;       // none: where a host has more ranks than cores
     bool progress_thread = false;
     std::string host;
@@ -86,6 +88,8 @@ struct Settings {
     tl::expected<Plan, std::string> plan_for(std::uint32_t positions) const;
     // What all ranks of a group must have in common, as text to compare and to show.
     std::string agreement() const;
+    // Calls of a group that may be under way, or over and not given back, at once.
+    std::size_t requests() const { return std::size_t{2} * window + agreement_window; }
     // How long a rank may be silent until it is suspected: of the bound what is left when all survivors are to know within it.
     // 0 without a bound.
     Nanoseconds most_silence() const;

@@ -262,6 +262,42 @@ TEST_P(EveryLayout, AgreementsAndBroadcastsMayBeMixed) {
     EXPECT_EQ(job.finish(), "");
 }
 
+// As many under way as the group's window lets, and the next one is refused as long as somebody has not contributed.
+TEST_P(EveryLayout, AsManyAreUnderWayAsTheWindowLets) {
+    constexpr std::size_t kRefused = 0;
+    for (const std::uint32_t window : {1U, 16U}) {
+        JobOptions job_options = GetParam().job();
+        job_options.environment["COPPICE_AGREEMENT_WINDOW"] = std::to_string(window);
+        Job job(job_options, [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+            options.operation = COPPICE_OR;
+            std::uint64_t values[16];
+            coppice_request_t* requests[16];
+            if (member.rank == 0) member.await_note(kRefused, member.ranks - 1);
+            for (std::uint32_t i = 0; i < window; ++i) {
+                values[i] = std::uint64_t{1} << member.rank;
+                COPPICE_CHECK(coppice_agree_nb(member.group, &values[i], sizeof values[i], &options, &requests[i]) ==
+                              COPPICE_OK);
+            }
+            if (member.rank != 0) {
+                coppice_request_t* refused = nullptr;
+                std::uint64_t value = 0;
+                COPPICE_CHECK(coppice_agree_nb(member.group, &value, sizeof value, &options, &refused) ==
+                              COPPICE_ERR_BUSY);
+                member.notes[kRefused].fetch_add(1);
+            }
+            for (std::uint32_t i = 0; i < window; ++i) {
+                COPPICE_CHECK(coppice_request_wait(requests[i], nullptr, kTimeout) == COPPICE_OK);
+                COPPICE_CHECK(values[i] == (std::uint64_t{1} << member.ranks) - 1);
+                COPPICE_CHECK(coppice_request_free(requests[i]) == COPPICE_OK);
+            }
+            member.leave();
+        });
+        EXPECT_EQ(job.finish(), "") << window;
+    }
+}
+
 TEST_P(EveryLayout, DifferentSizesOrOperationsAreAMismatchEverywhere) {
     Job job(GetParam().job(), [&](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);

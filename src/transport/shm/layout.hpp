@@ -21,7 +21,7 @@
 namespace coppice::transport::shm {
 
 inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr std::size_t kCacheLine = 64;
 // Processors fetch lines in pairs: what one rank polls and another stores to must not share one.
 inline constexpr std::size_t kLinePair = 128;
@@ -129,7 +129,7 @@ struct alignas(kCacheLine) Mailroom {
 };
 
 // Board::page_bytes(): this, and a word for each rank of the group.
-inline constexpr std::size_t kPageBase = 8192;
+inline constexpr std::size_t kPageBase = 14336;
 
 struct Layout {
     std::uint32_t window = 0;

@@ -8,41 +8,20 @@
 #include "base/clock.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/obituary.hpp"
+#include "transport/shm/shm_peer.hpp"
 
 namespace coppice::transport {
 
 namespace {
 
-constexpr std::uint32_t kNobody = UINT32_MAX;
-constexpr std::size_t kMessagesPerVisit = 64;      // so that one busy peer does not starve the others
 constexpr std::uint32_t kPollsPerClockRead = 256;  // a power of two
 constexpr std::size_t kLooksPerPoll = 4;           // at obituaries
-constexpr std::uint64_t kSecondLookNs = 20'000'000;
 
 Buffer buffer_of(std::uint32_t peer_index, std::uint16_t slot) {
     return (static_cast<Buffer>(peer_index) + 1) << 32 | slot;
 }
 
 }  // namespace
-
-struct ShmTransport::Peer {
-    Peer(std::uint32_t i, Rank r, shm::Address a, const shm::InboxShape& shape)
-        : index(i), rank(r), address(std::move(a)), outbox(shape), inbox(shape) {}
-
-    const std::uint32_t index;
-    const Rank rank;
-    const shm::Address address;
-    shm::PeerSegment segment;
-    shm::Outbox outbox;
-    shm::Inbox inbox;
-    std::uint32_t claimed = kNobody;  // the inbox at the peer that is ours
-    bool shares_cores = false;        // has none but those of this rank
-    bool watched = false;
-    bool lost = false;  // can't be mapped, ever: poll() reports it
-    FailureCause lost_cause = FailureCause::process_gone;
-    bool gone = false;  // its end was dealt with: nothing in, nothing out
-    bool fenced = false;
-};
 
 Result<std::unique_ptr<ShmTransport>> ShmTransport::create(const ShmOptions& options) {
     const std::uint32_t local =
@@ -69,6 +48,7 @@ ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, s
       own_(std::move(segment)),
       peer_of_rank_(options.group_size, kNobody),
       peer_of_inbox_(own_.layout().inboxes, kNobody),
+      second_look_period_ns_(options.second_look_ns),
       bell_words_((own_.layout().inboxes + 63) / 64),
       pending_(bell_words_, 0),
       unknown_(bell_words_, 0) {
@@ -375,165 +355,14 @@ std::size_t ShmTransport::drain(Peer& peer, Receiver& receiver, std::size_t at_m
     return events;
 }
 
-std::size_t ShmTransport::look_at_one(Receiver& receiver) {
-    if (++watch_cursor_ >= watched_.size()) watch_cursor_ = 0;
-    Peer& peer = *peers_[watched_[watch_cursor_]];
-    if (peer.lost) return bury(peer, peer.lost_cause, receiver);
-    if (!peer.segment.board) return 0;
-    const shm::Header& header = peer.segment.header();
-    if (!shm::is_held(header.obituary) || header.departed.value.load(std::memory_order_acquire) != 0)
-        return bury(peer, FailureCause::obituary, receiver);
-    return 0;
-}
-
-bool ShmTransport::second_look_due() {
-    const std::uint64_t now = now_ns();
-    if (now - second_look_ns_ < kSecondLookNs) return false;
-    second_look_ns_ = now;
-    return true;
-}
-
-std::size_t ShmTransport::second_look(Receiver& receiver) {
-    if (watched_.empty()) return 0;
-    if (++second_cursor_ >= watched_.size()) second_cursor_ = 0;
-    Peer& peer = *peers_[watched_[second_cursor_]];
-    if (!peer.segment.board) {
-        map(peer);
-        return 0;
-    }
-    own_.open_reserve();
-    const ProcessState state = process_state(peer.address.pid, peer.address.start_time);
-    own_.close_reserve();
-    return state == ProcessState::gone ? bury(peer, FailureCause::process_gone, receiver) : 0;
-}
-
-// It may have died after it had published a message and before it rang.
-void ShmTransport::find_unrung(const Peer& peer) {
-    if (peer.inbox.attached()) return;
-    const std::uint64_t claimed =
-        std::min<std::uint64_t>(mailroom().claimed.load(std::memory_order_acquire), own_.layout().inboxes);
-    for (std::uint32_t inbox = 0; inbox < claimed; ++inbox)
-        if (peer_of_inbox_[inbox] == kNobody && claim(inbox).ready.load(std::memory_order_acquire) == 1 &&
-            claim(inbox).rank == peer.rank.value && claimant(inbox) == &peer)
-            return;
-}
-
-std::size_t ShmTransport::bury(Peer& peer, FailureCause cause, Receiver& receiver) {
-    find_unrung(peer);
-    std::size_t events = 0;
-    if (peer.inbox.attached()) {
-        bool more = true;
-        while (more) {
-            more = false;
-            events += drain(peer, receiver, kMessagesPerVisit, more);
-        }
-    }
-    peer.gone = true;
-    std::erase(watched_, peer.index);
-    const bool in_peace =
-        peer.segment.board && peer.segment.header().departed.value.load(std::memory_order_acquire) != 0;
-    if (peer.fenced) return events;
-    if (in_peace)
-        receiver.peer_left(peer.rank);
-    else
-        receiver.peer_failed(peer.rank, cause);
-    return events + 1;
-}
-
 void ShmTransport::release(Buffer buffer) {
     const std::uint64_t index = (buffer >> 32) - 1;
     if (index < peers_.size()) peers_[index]->inbox.release(static_cast<std::uint32_t>(buffer));
 }
 
-void ShmTransport::fence(Rank rank) {
-    Peer* const peer = find(rank);
-    if (peer == nullptr) return;
-    peer->fenced = true;
-    if (!peer->segment.mailroom) return;
-    auto& mail = *reinterpret_cast<shm::Mailroom*>(peer->segment.mailroom.base());
-    mail.fenced_by.store(self_.value + 1, std::memory_order_release);
-    // Whoever looks at its own word after it has published something, and finds nothing there, is seen to have published it by
-    // whoever looks for it after this line: PublishedAgreement rests on that.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-}
-
 bool ShmTransport::leave() {
     if (own_.is_ours()) own_.header().departed.value.store(1, std::memory_order_release);
     return true;  // what was accepted is in the receivers' memory already
-}
-
-Result<void> ShmTransport::seal_board(std::vector<Rank> members) {
-    if (!boards_[0]->members().empty()) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: the board was sealed twice");
-    members.push_back(self_);
-    std::sort(members.begin(), members.end());
-    members.erase(std::unique(members.begin(), members.end()), members.end());
-    if (members.back().value >= own_.layout().group_size)
-        return fail(COPPICE_ERR_OUT_OF_RANGE, "shm: rank {} is outside of 0…{}", members.back().value,
-                    own_.layout().group_size - 1);
-    std::vector<const std::byte*> bases(members.size(), nullptr);
-    for (std::size_t at = 0; at < members.size(); ++at) {
-        if (members[at] == self_) {
-            bases[at] = own_.base();
-            continue;
-        }
-        Peer* const peer = find(members[at]);
-        if (peer == nullptr) continue;
-        start_watching(*peer);
-        if (map(*peer))
-            bases[at] = peer->segment.board.base();
-        else if (!peer->lost)
-            return fail(COPPICE_ERR_NO_RESOURCES,
-                        "shm: rank {} cannot map the segment of rank {}: no file descriptor, memory or address space "
-                        "left; raise ulimit -n or ulimit -v, or choose a smaller window",
-                        self_.value, members[at].value);
-    }
-    boards_[0]->seal(std::move(members), bases);
-    make_panel_ready();
-    return {};
-}
-
-// A panel that has its memory is clean, closed or in use.
-void ShmTransport::make_panel_ready() {
-    for (std::uint32_t panel = 1; panel < kPanels && clean_ == 0; ++panel) {
-        const std::uint32_t bit = 1U << panel;
-        if ((closed_ & bit) == 0 && boards_[panel] == nullptr && own_.make_panel(panel)) clean_ |= bit;
-    }
-}
-
-void ShmTransport::make_all_panels_ready() {
-    for (std::uint32_t panel = 1; panel < kPanels; ++panel) {
-        const std::uint32_t bit = 1U << panel;
-        if (((clean_ | closed_) & bit) == 0 && boards_[panel] == nullptr && own_.make_panel(panel)) clean_ |= bit;
-    }
-}
-
-Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
-    std::vector<Rank> numbers;
-    std::vector<const std::byte*> bases;
-    for (const BoardMember& member : members) {
-        numbers.push_back(member.number);
-        const Peer* const peer = find(member.rank);
-        bases.push_back(member.rank == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
-    }
-    boards_[panel] = std::make_unique<shm::ShmBoard>(own_, panel);
-    boards_[panel]->seal(std::move(numbers), bases);
-    clean_ &= ~(1U << panel);
-    return *boards_[panel];
-}
-
-void ShmTransport::close_board(std::uint32_t panel) {
-    if (panel != 0) boards_[panel].reset();
-    closed_ |= 1U << panel;
-}
-
-void ShmTransport::clear_panels(std::uint32_t panels) {
-    for (std::uint32_t panel = 0; panel < kPanels; ++panel) {
-        const std::uint32_t bit = 1U << panel;
-        if ((panels & closed_ & bit) == 0) continue;
-        own_.clear_panel(panel);
-        closed_ &= ~bit;
-        clean_ |= bit;
-    }
 }
 
 }  // namespace coppice::transport

@@ -3,7 +3,7 @@
 // Each rank owns one segment (segment.hpp). Who sends to it for the first time claims an inbox there, which then has
 // that one writer for good (link.hpp), and rings the reader's doorbell after each message; an idle poll reads the
 // doorbell's cache line and one peer's obituary, and makes no system call. Deaths are read from obituaries (obituary.hpp);
-// a slow look at the processes themselves, some peer every kSecondLookNs, backs them up.
+// a slow look at the processes themselves, some peer every ShmOptions::second_look_ns, backs them up.
 //
 // Everything that a rank published or sent completely before it died is still delivered; nothing is delivered by half.
 #pragma once
@@ -24,9 +24,10 @@ namespace coppice::transport {
 struct ShmOptions {
     Rank self;
     std::uint32_t group_size = 1;
-    std::uint32_t window = 32;    // W, 1 … 1024; the same at all ranks
-    std::string host;             // as host_identity(): the name of the simulated host, usually empty
-    std::uint32_t max_local = 0;  // ranks of the group on one host at most; 0: min(group_size, 1024)
+    std::uint32_t window = 32;                  // W, 1 … 1024; the same at all ranks
+    std::string host;                           // as host_identity(): the name of the simulated host, usually empty
+    std::uint32_t max_local = 0;                // ranks of the group on one host at most; 0: min(group_size, 1024)
+    std::uint64_t second_look_ns = 20'000'000;  // between two looks at processes themselves; 0: none
 };
 
 class ShmTransport final : public Transport {
@@ -131,6 +132,7 @@ class ShmTransport final : public Transport {
     std::size_t watch_cursor_ = 0;
     std::size_t second_cursor_ = 0;
     std::uint32_t polls_ = 0;
+    const std::uint64_t second_look_period_ns_;
     std::uint64_t second_look_ns_ = 0;
     std::uint32_t bell_words_ = 0;
     std::uint64_t prepared_ = 0;  // so many inboxes are mapped

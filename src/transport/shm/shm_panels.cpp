@@ -1,0 +1,84 @@
+// The boards of groups in the ranks' segments: one for the group that the transport was made for, and panels for those
+// that are shrunk from it.
+#include <algorithm>
+#include <utility>
+
+#include "transport/shm/shm_peer.hpp"
+
+namespace coppice::transport {
+
+Result<void> ShmTransport::seal_board(std::vector<Rank> members) {
+    if (!boards_[0]->members().empty()) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: the board was sealed twice");
+    members.push_back(self_);
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    if (members.back().value >= own_.layout().group_size)
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "shm: rank {} is outside of 0…{}", members.back().value,
+                    own_.layout().group_size - 1);
+    std::vector<const std::byte*> bases(members.size(), nullptr);
+    for (std::size_t at = 0; at < members.size(); ++at) {
+        if (members[at] == self_) {
+            bases[at] = own_.base();
+            continue;
+        }
+        Peer* const peer = find(members[at]);
+        if (peer == nullptr) continue;
+        start_watching(*peer);
+        if (map(*peer))
+            bases[at] = peer->segment.board.base();
+        else if (!peer->lost)
+            return fail(COPPICE_ERR_NO_RESOURCES,
+                        "shm: rank {} cannot map the segment of rank {}: no file descriptor, memory or address space "
+                        "left; raise ulimit -n or ulimit -v, or choose a smaller window",
+                        self_.value, members[at].value);
+    }
+    boards_[0]->seal(std::move(members), bases);
+    make_panel_ready();
+    return {};
+}
+
+// A panel that has its memory is clean, closed or in use.
+void ShmTransport::make_panel_ready() {
+    for (std::uint32_t panel = 1; panel < kPanels && clean_ == 0; ++panel) {
+        const std::uint32_t bit = 1U << panel;
+        if ((closed_ & bit) == 0 && boards_[panel] == nullptr && own_.make_panel(panel)) clean_ |= bit;
+    }
+}
+
+void ShmTransport::make_all_panels_ready() {
+    for (std::uint32_t panel = 1; panel < kPanels; ++panel) {
+        const std::uint32_t bit = 1U << panel;
+        if (((clean_ | closed_) & bit) == 0 && boards_[panel] == nullptr && own_.make_panel(panel)) clean_ |= bit;
+    }
+}
+
+Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
+    std::vector<Rank> numbers;
+    std::vector<const std::byte*> bases;
+    for (const BoardMember& member : members) {
+        numbers.push_back(member.number);
+        const Peer* const peer = find(member.rank);
+        bases.push_back(member.rank == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
+    }
+    boards_[panel] = std::make_unique<shm::ShmBoard>(own_, panel);
+    boards_[panel]->seal(std::move(numbers), bases);
+    clean_ &= ~(1U << panel);
+    return *boards_[panel];
+}
+
+void ShmTransport::close_board(std::uint32_t panel) {
+    if (panel != 0) boards_[panel].reset();
+    closed_ |= 1U << panel;
+}
+
+void ShmTransport::clear_panels(std::uint32_t panels) {
+    for (std::uint32_t panel = 0; panel < kPanels; ++panel) {
+        const std::uint32_t bit = 1U << panel;
+        if ((panels & closed_ & bit) == 0) continue;
+        own_.clear_panel(panel);
+        closed_ &= ~bit;
+        clean_ |= bit;
+    }
+}
+
+}  // namespace coppice::transport
