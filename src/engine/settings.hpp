@@ -4,6 +4,7 @@
 // parse is an error that names the variable, never a silent default.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -89,7 +90,7 @@ struct Settings {
     // What all ranks of a group must have in common, as text to compare and to show.
     std::string agreement() const;
     // Calls of a group that may be under way, or over and not given back, at once.
-    std::size_t requests() const { return std::size_t{2} * window + agreement_window; }
+    std::size_t requests() const { return std::size_t{window} + std::max(window, agreement_window); }
     // How long a rank may be silent until it is suspected: of the bound what is left when all survivors are to know within it.
     // 0 without a bound.
     Nanoseconds most_silence() const;
