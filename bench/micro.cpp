@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "protocol/agreement/agreement.hpp"
 #include "protocol/broadcast.hpp"
 #include "topology/tree.hpp"
 #include "transport/shm/shm_transport.hpp"
@@ -68,6 +69,40 @@ void protocol_broadcast(benchmark::State& state, const char* correction) {
     state.counters["messages"] = static_cast<double>(messages) / broadcasts / processes;
     state.counters["per_rank"] =
         benchmark::Counter(broadcasts * processes, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+// One inner rank's part in agreements among so many, its peers played by hand: the caller's contribution, those of both
+// children, the decision, and the three messages that it sends. With so many known to be dead.
+void agreement_events(benchmark::State& state) {
+    const auto ranks = static_cast<std::uint32_t>(state.range(0));
+    const auto dead = static_cast<std::uint32_t>(state.range(1));
+    const auto tree = protocol::AgreementTree::make(*protocol::parse_agreement_tree("binary"), ranks, nullptr, {});
+    const protocol::AgreementPlan plan{
+        .tree = *tree, .window = 8, .max_value = 8, .rebalance = protocol::Rebalance::never};
+    const std::uint32_t self = plan.tree.child(0, 0);
+    protocol::Agreement machine(plan, Rank{self});
+    for (std::uint32_t rank = ranks - dead; rank < ranks; ++rank)
+        machine.peer_failed(Rank{rank});
+    const std::uint64_t value = 5;
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    // What a leaf contributes, in place of what children contribute and of what is decided.
+    protocol::Agreement leaf(plan, Rank{ranks - dead - 1});
+    leaf.contribute({protocol::Operator::bit_or}, bytes);
+    const auto up = leaf.next_send(Nanoseconds{});
+    std::vector<std::byte> body(up->body.begin(), up->body.end());
+    for (auto _ : state) {
+        const auto agreement = machine.contribute({protocol::Operator::bit_or}, bytes);
+        for (std::uint32_t i = 0; i < plan.tree.child_count(self); ++i) {
+            machine.receive(
+                {protocol::AgreementKind::up, Rank{plan.tree.child(self, i)}, Rank{self}, *agreement, body});
+        }
+        while (machine.next_send(Nanoseconds{})) {
+        }
+        machine.receive({protocol::AgreementKind::down, Rank{0}, Rank{self}, *agreement, body});
+        while (machine.next_send(Nanoseconds{})) {
+        }
+        if (!machine.decided(*agreement)) state.SkipWithError("not decided");
+    }
 }
 
 // The transports of the ranks of one host, all in this process.
@@ -184,6 +219,9 @@ int main(int argc, char** argv) {
             ->Arg(8)
             ->Arg(1024);
     }
+    benchmark::RegisterBenchmark("agreement/events", agreement_events)
+        ->ArgNames({"ranks", "dead"})
+        ->ArgsProduct({{1 << 6, 1 << 10, 1 << 16, 1 << 20}, {0, 1, 16}});
     benchmark::RegisterBenchmark("board/publish", board_publish)->Arg(8)->Arg(256)->Arg(8192);
     benchmark::RegisterBenchmark("board/look", board_look)->ArgName("there")->Arg(0)->Arg(1);
     benchmark::RegisterBenchmark("board/alive", board_alive);

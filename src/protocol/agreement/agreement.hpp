@@ -226,8 +226,8 @@ class Agreement {
     Slot* find(std::uint64_t sequence);
     const Slot* find(std::uint64_t sequence) const;
     Slot& engage(std::uint64_t sequence);
-    std::byte* value_of(const Slot& slot) { return values_.data() + index_of(slot) * stride_; }
-    const std::byte* value_of(const Slot& slot) const { return values_.data() + index_of(slot) * stride_; }
+    std::byte* value_of(const Slot& slot) { return values_.data() + std::size_t{index_of(slot)} * stride_; }
+    const std::byte* value_of(const Slot& slot) const { return values_.data() + std::size_t{index_of(slot)} * stride_; }
     std::uint64_t* bits_of(const Slot& slot) { return bits_.data() + std::size_t{index_of(slot)} * words_; }
     const std::uint64_t* bits_of(const Slot& slot) const { return bits_.data() + std::size_t{index_of(slot)} * words_; }
     Trouble& trouble(const Slot& slot);

@@ -78,7 +78,7 @@ class Explorer {
         open.push_back({first, 0});
         std::uint32_t reached = 0;
         while (!open.empty() && result_.violation.empty() && nodes.size() < max_states) {
-            const Entry entry = std::move(open.front());
+            const Entry entry = open.front();
             open.pop_front();
             reached = entry.node;
             way_.clear();
