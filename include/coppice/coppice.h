@@ -164,7 +164,8 @@ COPPICE_API coppice_status_t coppice_group_create(coppice_context_t* context, co
 /* Collective; ends when every live rank has everything of this group (it may still need this one's copy),
  * or with COPPICE_ERR_TIMEOUT at `timeout_ns` from now, naming the rank it waits for; the group is gone
  * either way. timeout_ns 0 leaves at once: the others may then see this rank as failed. Open requests end
- * with COPPICE_ERR_BUSY (free them first); views must have been released. */
+ * with COPPICE_ERR_BUSY (free them first); views must have been released. A call on a group that has been destroyed says
+ * so (COPPICE_ERR_INVALID_ARGUMENT), as long as no more than 256 others have been since: it is a mistake all the same. */
 COPPICE_API coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_ns);
 
 typedef struct coppice_group_info {

@@ -101,7 +101,7 @@ extern "C" {
 
 coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes,
                                const coppice_agree_options_t* options, uint64_t timeout_ns) {
-    if (group == nullptr) return api::null_argument("coppice_agree", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_agree", group);
     return api::guarded([&] {
         const auto call = call_of("coppice_agree", value, bytes, options);
         if (!call) return api::remember(call.error());
@@ -138,7 +138,7 @@ coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes
 
 coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t bytes,
                                   const coppice_agree_options_t* options, coppice_request_t** request) {
-    if (group == nullptr) return api::null_argument("coppice_agree_nb", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_agree_nb", group);
     if (request == nullptr) return api::null_argument("coppice_agree_nb", "request");
     *request = nullptr;
     return api::guarded([&] {
@@ -154,7 +154,7 @@ coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t by
 }
 
 coppice_status_t coppice_group_agreed(const coppice_group_t* group, uint32_t* ranks, size_t capacity, size_t* count) {
-    if (group == nullptr) return api::null_argument("coppice_group_agreed", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_group_agreed", group);
     if (count == nullptr) return api::null_argument("coppice_group_agreed", "count");
     if (ranks == nullptr && capacity > 0) return api::null_argument("coppice_group_agreed", "ranks");
     return api::guarded([&] {
@@ -183,7 +183,7 @@ coppice_status_t coppice_request_agreed(const coppice_request_t* request, uint32
 }
 
 coppice_status_t coppice_group_ack_failed(coppice_group_t* group, const uint32_t* ranks, size_t count) {
-    if (group == nullptr) return api::null_argument("coppice_group_ack_failed", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_group_ack_failed", group);
     if (ranks == nullptr && count > 0) return api::null_argument("coppice_group_ack_failed", "ranks");
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);

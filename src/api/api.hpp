@@ -17,7 +17,7 @@ struct coppice_context {
 };
 
 struct coppice_group {
-    coppice::engine::Context* context = nullptr;
+    coppice::engine::Context* context = nullptr;  // null: destroyed
     std::unique_ptr<coppice::engine::Group> engine;
     coppice_failure_fn on_failure = nullptr;  // the caller's; handed on to groups that are shrunk from this one
     void* on_failure_argument = nullptr;
@@ -38,6 +38,14 @@ inline coppice_status_t given(Result<void> outcome) noexcept {
 // The same for an agreement that met deaths; the sentence is made when somebody asks for it.
 coppice_status_t remember_unacknowledged(const engine::Request& agreement) noexcept;
 coppice_status_t null_argument(const char* call, const char* argument) noexcept;
+
+// Not NULL, and not destroyed. The handles of groups that were destroyed are kept for a while, so that whoever still uses one
+// is told so.
+inline bool is_group(const coppice_group* group) {
+    return group != nullptr && group->context != nullptr;
+}
+coppice_status_t no_group(const char* call, const coppice_group* group) noexcept;
+void bury(coppice_group* group);
 
 // Runs a call's body so that no exception crosses the C border.
 template <class Body>

@@ -23,7 +23,7 @@ extern "C" {
 
 coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root, size_t* received,
                                    uint64_t timeout_ns) {
-    if (group == nullptr) return api::null_argument("coppice_broadcast", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_broadcast", group);
     return api::guarded([&] {
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
@@ -63,7 +63,7 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
 
 coppice_status_t coppice_broadcast_nb(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
                                       coppice_request_t** request) {
-    if (group == nullptr) return api::null_argument("coppice_broadcast_nb", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_broadcast_nb", group);
     if (request == nullptr) return api::null_argument("coppice_broadcast_nb", "request");
     *request = nullptr;
     return api::guarded([&] { return start_nb(group, call_of(buffer, bytes, root, false), request); });
@@ -71,7 +71,7 @@ coppice_status_t coppice_broadcast_nb(coppice_group_t* group, void* buffer, size
 
 coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, const void* payload, size_t bytes, uint32_t root,
                                            coppice_request_t** request) {
-    if (group == nullptr) return api::null_argument("coppice_broadcast_view_nb", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_broadcast_view_nb", group);
     if (request == nullptr) return api::null_argument("coppice_broadcast_view_nb", "request");
     *request = nullptr;
     // The engine only ever reads the payload of a root.

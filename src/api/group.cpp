@@ -65,6 +65,7 @@ coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_
 
 coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_ns) {
     if (group == nullptr) return COPPICE_OK;
+    if (!api::is_group(group)) return api::no_group("coppice_group_destroy", group);
     return api::guarded([&] {
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
@@ -90,7 +91,7 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
             const engine::Context::Guard guard(context);
             context.retire(std::move(group->engine));
         }
-        delete group;
+        api::bury(group);
         if (drained || timeout_ns == 0) return COPPICE_OK;
         return api::remember(COPPICE_ERR_TIMEOUT,
                              fmt::format("coppice_group_destroy: left without the others: {}", holder));
@@ -98,7 +99,7 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
 }
 
 coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info) {
-    if (group == nullptr) return api::null_argument("coppice_group_query", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_group_query", group);
     if (info == nullptr) return api::null_argument("coppice_group_query", "info");
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
@@ -119,7 +120,7 @@ coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group
 }
 
 coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group_counts_t* counts) {
-    if (group == nullptr) return api::null_argument("coppice_group_count", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_group_count", group);
     if (counts == nullptr) return api::null_argument("coppice_group_count", "counts");
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
@@ -141,7 +142,7 @@ coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group
 }
 
 coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ranks, size_t capacity, size_t* count) {
-    if (group == nullptr) return api::null_argument("coppice_group_failed", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_group_failed", group);
     if (count == nullptr) return api::null_argument("coppice_group_failed", "count");
     if (ranks == nullptr && capacity > 0) return api::null_argument("coppice_group_failed", "ranks");
     return api::guarded([&] {
@@ -155,7 +156,7 @@ coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ra
 }
 
 coppice_status_t coppice_group_revoke(coppice_group_t* group) {
-    if (group == nullptr) return api::null_argument("coppice_group_revoke", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_group_revoke", group);
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
         group->engine->revoke();
@@ -164,7 +165,7 @@ coppice_status_t coppice_group_revoke(coppice_group_t* group) {
 }
 
 coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** shrunk, uint64_t timeout_ns) {
-    if (group == nullptr) return api::null_argument("coppice_group_shrink", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_group_shrink", group);
     if (shrunk == nullptr) return api::null_argument("coppice_group_shrink", "shrunk");
     *shrunk = nullptr;
     return api::guarded([&] {
@@ -191,7 +192,7 @@ coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** 
 
 coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t** shrunk,
                                          coppice_request_t** request) {
-    if (group == nullptr) return api::null_argument("coppice_group_shrink_nb", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_group_shrink_nb", group);
     if (shrunk == nullptr) return api::null_argument("coppice_group_shrink_nb", "shrunk");
     if (request == nullptr) return api::null_argument("coppice_group_shrink_nb", "request");
     *shrunk = nullptr;
@@ -207,7 +208,7 @@ coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t
 }
 
 coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, size_t bytes) {
-    if (group == nullptr) return api::null_argument("coppice_memory_register", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_memory_register", group);
     if (address == nullptr) return api::null_argument("coppice_memory_register", "address");
     if (bytes == 0) return api::remember(COPPICE_ERR_INVALID_ARGUMENT, "coppice_memory_register: 0 bytes");
     if (bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(address)) {
@@ -225,7 +226,7 @@ coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, 
 }
 
 coppice_status_t coppice_memory_deregister(coppice_group_t* group, void* address) {
-    if (group == nullptr) return api::null_argument("coppice_memory_deregister", "group");
+    if (!api::is_group(group)) return api::no_group("coppice_memory_deregister", group);
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
         auto done = group->engine->deregister_memory(static_cast<const std::byte*>(address));

@@ -1,5 +1,8 @@
 #include "api/api.hpp"
 
+#include <array>
+#include <mutex>
+
 #include "engine/agreements.hpp"
 
 namespace {
@@ -31,6 +34,23 @@ coppice_status_t remember_unacknowledged(const engine::Request& agreement) noexc
 coppice_status_t null_argument(const char* call, const char* argument) noexcept {
     return guarded(
         [&] { return remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: {} is NULL", call, argument)); });
+}
+
+coppice_status_t no_group(const char* call, const coppice_group* group) noexcept {
+    if (group == nullptr) return null_argument(call, "group");
+    return guarded(
+        [&] { return remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: this group has been destroyed", call)); });
+}
+
+void bury(coppice_group* group) {
+    constexpr std::size_t kKept = 256;
+    static std::mutex mutex;
+    static std::array<std::unique_ptr<coppice_group>, kKept> graves;
+    static std::size_t next = 0;
+    group->context = nullptr;
+    const std::scoped_lock lock(mutex);
+    graves[next].reset(group);
+    next = (next + 1) % kKept;
 }
 
 }  // namespace coppice::api

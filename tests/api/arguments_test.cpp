@@ -94,6 +94,46 @@ TEST_F(Alone, EveryNullIsNamedWithItsCall) {
     EXPECT_EQ(coppice_request_free(request), COPPICE_OK);
 }
 
+TEST_F(Alone, CallsOnADestroyedGroupAreToldSo) {
+    const coppice_group_options_t options = options_alone();
+    coppice_group_t* gone = nullptr;
+    ASSERT_EQ(coppice_group_create(context, &options, &gone), COPPICE_OK) << coppice_last_error();
+    ASSERT_EQ(coppice_group_destroy(gone, kDeadlineNs), COPPICE_OK) << coppice_last_error();
+    const auto refused = [](coppice_status_t status, const char* call) {
+        expect_error(status, COPPICE_ERR_INVALID_ARGUMENT, {std::string(call) + ": this group has been destroyed"});
+    };
+    coppice_group_t* other = nullptr;
+    coppice_request_t* request = nullptr;
+    coppice_group_info_t info{};
+    info.struct_size = sizeof info;
+    coppice_group_counts_t counts{};
+    counts.struct_size = sizeof counts;
+    std::size_t count = 0;
+    char byte = 0;
+    refused(coppice_group_query(gone, &info), "coppice_group_query");
+    refused(coppice_group_count(gone, &counts), "coppice_group_count");
+    refused(coppice_group_failed(gone, nullptr, 0, &count), "coppice_group_failed");
+    refused(coppice_group_agreed(gone, nullptr, 0, &count), "coppice_group_agreed");
+    refused(coppice_group_ack_failed(gone, nullptr, 0), "coppice_group_ack_failed");
+    refused(coppice_broadcast(gone, &byte, 1, 0, nullptr, 0), "coppice_broadcast");
+    refused(coppice_broadcast_nb(gone, &byte, 1, 0, &request), "coppice_broadcast_nb");
+    refused(coppice_broadcast_view_nb(gone, &byte, 1, 0, &request), "coppice_broadcast_view_nb");
+    refused(coppice_agree(gone, &byte, 1, nullptr, 0), "coppice_agree");
+    refused(coppice_agree_nb(gone, &byte, 1, nullptr, &request), "coppice_agree_nb");
+    refused(coppice_group_revoke(gone), "coppice_group_revoke");
+    refused(coppice_group_shrink(gone, &other, 0), "coppice_group_shrink");
+    refused(coppice_group_shrink_nb(gone, &other, &request), "coppice_group_shrink_nb");
+    refused(coppice_memory_register(gone, &byte, 1), "coppice_memory_register");
+    refused(coppice_memory_deregister(gone, &byte), "coppice_memory_deregister");
+    refused(coppice_group_destroy(gone, 0), "coppice_group_destroy");
+    // Far more of them than are remembered.
+    for (int i = 0; i < 600; ++i) {
+        ASSERT_EQ(coppice_group_create(context, &options, &gone), COPPICE_OK) << coppice_last_error();
+        ASSERT_EQ(coppice_group_destroy(gone, kDeadlineNs), COPPICE_OK) << coppice_last_error();
+    }
+    refused(coppice_agree(gone, &byte, 1, nullptr, 0), "coppice_agree");
+}
+
 TEST_F(Alone, WhatMayBeNullMayBe) {
     std::size_t count = 7;
     EXPECT_EQ(coppice_group_failed(group, nullptr, 0, &count), COPPICE_OK);
