@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -58,7 +59,7 @@ class AgreeRun {
     std::optional<Failure> one_agreement(std::uint64_t number, measure_stamp_t& stamp);
     void fill(std::uint64_t number);
     void inspect(std::uint64_t number, coppice_status_t status, Outcome& outcome);
-    void make_resident();
+    std::optional<Failure> make_resident() const;
     void keep_quiet(std::uint64_t number) const;
     void report();
     std::vector<Phase> phases(std::uint32_t witness) const;
@@ -89,18 +90,28 @@ std::optional<Failure> AgreeRun::check() const {
             return usage(fmt::format("--victims {}: there are {} ranks", rank, session_.ranks()));
         }
     }
+    if (!settings_.victims.empty() && settings_.at >= settings_.iterations) {
+        return usage(fmt::format("--at {}: there are {} measured agreements", settings_.at, settings_.iterations));
+    }
+    const char* const bound = std::getenv("COPPICE_DETECTION_BOUND");
+    if (settings_.silent && (bound == nullptr || std::string_view(bound) == "0")) {
+        return usage("--silent: nobody notices silence without COPPICE_DETECTION_BOUND");
+    }
     const std::uint64_t most = kShareLimit / (sizeof(measure_stamp_t) + sizeof(Outcome)) / session_.ranks();
     if (all_ > most) return usage(fmt::format("-n {}: at {} ranks at most {} fit", all_, session_.ranks(), most));
     return std::nullopt;
 }
 
 // Private memory that the kernel takes apart when this process dies.
-void AgreeRun::make_resident() {
-    if (settings_.resident == 0) return;
+std::optional<Failure> AgreeRun::make_resident() const {
+    if (settings_.resident == 0) return std::nullopt;
     void* memory = mmap(nullptr, settings_.resident, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return;
+    if (memory == MAP_FAILED) {
+        return Failure{kExitUsage, fmt::format("--resident {}: {}", settings_.resident, std::strerror(errno))};
+    }
     madvise(memory, settings_.resident, MADV_NOHUGEPAGE);  // as of an application that has grown bit by bit
     std::memset(memory, 1, settings_.resident);
+    return std::nullopt;
 }
 
 // Under OR: each rank sets a bit that moves from one agreement to the next, so that a stale result shows.
@@ -179,7 +190,7 @@ std::optional<Failure> AgreeRun::one_agreement(std::uint64_t number, measure_sta
 
 std::optional<Failure> AgreeRun::execute() {
     if (auto failure = session_.share(settings_.iterations, Own::bytes(all_))) return failure;
-    make_resident();
+    if (auto failure = make_resident()) return failure;
     std::fill_n(Own::of(session_.area(), session_.rank()).outcomes(), all_, Outcome{});
     value_.resize(settings_.bytes);
     failed_.resize(session_.ranks());

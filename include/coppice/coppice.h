@@ -154,7 +154,7 @@ typedef struct coppice_group_options {
     { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
 
 /* Collective over all ranks of the new group, at most 1048576 (COPPICE_ERR_OUT_OF_RANGE). Trees, correction,
- * hierarchy and window must be the same everywhere (COPPICE_ERR_MISMATCH names the rank that differs). A rank that died before is a failed
+ * hierarchy and windows must be the same everywhere (COPPICE_ERR_MISMATCH names the rank that differs). A rank that died before is a failed
  * member from the start where the launcher knows of it; one that never shows up ends the call with
  * COPPICE_ERR_BOOTSTRAP at the deadline, naming it. Everything that the group will ever need is allocated
  * here. `options` may be NULL under coppice-run. */
@@ -324,12 +324,13 @@ typedef struct coppice_agree_options {
  * agreement goes on without this caller. COPPICE_ERR_BUSY when no more agreements could be under way until then: this one was not
  * begun, make the same call again. COPPICE_ERR_FENCED when the others take this rank for dead.
  * A rank that is merely slow, or stopped, is waited for, unless COPPICE_DETECTION_BOUND says for how long. Ranks that have
- * returned answer the others' late questions in any later call of the library, or by the progress thread. Source: SC'15 (ERA), and docs/architecture.md for what is done where ranks share a host. */
+ * returned answer the others' late questions in any later call on a group or its requests (but coppice_group_count, which only counts), in
+ * coppice_progress, or by the progress thread. Source: SC'15 (ERA), and docs/architecture.md for what is done where ranks share a host. */
 COPPICE_API coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes,
                                            const coppice_agree_options_t* options, uint64_t timeout_ns);
 
-/* The same without waiting; `value` belongs to the library until the request has ended. Up to 8 agreements may be under
- * way at a rank; the next one returns COPPICE_ERR_BUSY. Broadcasts and agreements may be mixed freely. The request is
+/* The same without waiting; `value` belongs to the library until the request has ended. As many agreements may be
+ * under way at a rank as COPPICE_AGREEMENT_WINDOW says (8, at most 16); the next one returns COPPICE_ERR_BUSY. Broadcasts and agreements may be mixed freely. The request is
  * used as those of broadcasts (test, wait, free). */
 COPPICE_API coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t bytes,
                                               const coppice_agree_options_t* options, coppice_request_t** request);

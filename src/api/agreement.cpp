@@ -160,6 +160,7 @@ coppice_status_t coppice_group_agreed(const coppice_group_t* group, uint32_t* ra
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
         copy_ranks(group->engine->last_agreed(), ranks, capacity, count);
+        api::move_on(group);
         return COPPICE_OK;
     });
 }
@@ -189,9 +190,11 @@ coppice_status_t coppice_group_ack_failed(coppice_group_t* group, const uint32_t
         const engine::Context::Guard guard(*group->context);
         if (ranks == nullptr) {
             group->engine->acknowledge_failures();
+            api::move_on(group);
             return COPPICE_OK;
         }
         auto done = group->engine->acknowledge_failures(std::span(ranks, count));
+        api::move_on(group);
         return done ? COPPICE_OK : api::remember(std::move(done.error()));
     });
 }

@@ -44,6 +44,10 @@ coppice_status_t null_argument(const char* call, const char* argument) noexcept;
 inline bool is_group(const coppice_group* group) {
     return group != nullptr && group->context != nullptr;
 }
+// Every call on a group moves things. Under the guard; nothing when a failure callback asks.
+inline void move_on(const coppice_group* group) {
+    if (!group->engine->telling()) group->context->progress();
+}
 coppice_status_t no_group(const char* call, const coppice_group* group) noexcept;
 void bury(coppice_group* group);
 

@@ -114,6 +114,7 @@ coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group
         all.garbage = inner.garbage();
         all.refused = inner.refused();
         all.epoch = inner.epoch().value;
+        api::move_on(group);
         return api::given(api::give_answer(all, info, COPPICE_SIZE_THROUGH(coppice_group_info_t, refused),
                                            "coppice_group_query", "coppice_group_info_t"));
     });
@@ -147,6 +148,7 @@ coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ra
     if (ranks == nullptr && capacity > 0) return api::null_argument("coppice_group_failed", "ranks");
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
+        api::move_on(group);
         const auto failed = group->engine->members().failed_ranks();
         for (std::size_t i = 0; i < std::min(capacity, failed.size()); ++i)
             ranks[i] = failed[i].value;

@@ -322,7 +322,7 @@ class Formation {
         if (shm_ == nullptr) return;
         std::vector<Rank> mates;
         for (std::uint32_t r = 0; r < size_; ++r)
-            if (!dead(Rank(r)) && same_host(Rank(r))) mates.emplace_back(r);
+            if (same_host(Rank(r))) mates.emplace_back(r);  // the dead are counted out as they become known
         shm_->look_at_cores();
         sharing_ = shm_->sharing_cores(mates);
         const bool by_default = sharing_ > cores_ && !(far_ && transport::has_rdma_devices());

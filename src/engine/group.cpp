@@ -108,7 +108,7 @@ Result<void> Group::start(const Call& call, Request& request) {
 
 Result<Request*> Group::start_pooled(const Call& call) {
     if (free_requests_.empty()) {
-        return fail(COPPICE_ERR_BUSY, "all {} requests are in use: free those that have ended", 2 * settings_.window);
+        return fail(COPPICE_ERR_BUSY, "all {} requests are in use: free those that have ended", settings_.requests());
     }
     Request* request = free_requests_.back();
     if (auto started = start(call, *request); !started) return tl::unexpected(std::move(started.error()));
@@ -255,6 +255,13 @@ std::size_t Group::progress() {
 
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
 void Group::tell_failures() {
+    struct Telling {
+        explicit Telling(bool& flag) : now(flag), before(std::exchange(flag, true)) {}
+        ~Telling() { now = before; }
+        bool& now;
+        bool before;
+    };
+    const Telling telling(telling_);
     while (claimed_ && !untold_.empty()) {
         const Rank rank = untold_.front();
         untold_.erase(untold_.begin());

@@ -13,6 +13,7 @@
 // One thread at a time (the context locks). Nothing is allocated, logged or locked after create() while nobody dies.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -140,7 +141,9 @@ class Group final : private transport::Receiver {
     transport::Counters counters() const;
     std::uint32_t requests_in_use() const { return requests_in_use_; }
     // More ranks than cores for them: waiting loops must yield at once.
-    bool oversubscribed() const { return oversubscribed_; }
+    bool oversubscribed() const { return oversubscribed_.load(std::memory_order_relaxed); }
+    // The failure callback is being called.
+    bool telling() const { return telling_; }
     // Something to sleep on, as Transport::arm(): progress once more before sleeping. −1: nothing.
     int arm();
     // Ranks of a host publish without waking anybody.
@@ -252,7 +255,7 @@ class Group final : private transport::Receiver {
     void learn_failure(Rank rank);
     void learn_failures(std::span<const Rank> ranks);
     void take_failure(Rank rank);
-    void recount_who_shares_cores();
+    void count_out_of_cores(Rank dead);
     void own_site_lost(Rank rank, bool was_leader);
     void engage_published();
     void other_site_lost(Rank rank, std::uint32_t site, bool was_leader);
@@ -285,8 +288,8 @@ class Group final : private transport::Receiver {
     std::unique_ptr<transport::Board> board_wrapper_;
     Plan plan_;
     GroupId id_;
-    bool publishing_;  // this rank shares its site with others
-    bool oversubscribed_;
+    bool publishing_;                   // this rank shares its site with others
+    std::atomic<bool> oversubscribed_;  // read without the guard, too
     FailureCallback on_failure_;
 
     Agreements agreements_;
@@ -332,7 +335,8 @@ class Group final : private transport::Receiver {
     std::vector<Rank> unaware_;  // have been told of the revocation, and have not answered
     std::uint64_t leave_revoked_until_ns_ = 0;
     bool outside_knows_ = false;  // of the revocation, as far as this rank has to tell it there
-    bool fenced_ = false;         // the others take this rank for dead
+    bool telling_ = false;
+    bool fenced_ = false;  // the others take this rank for dead
     bool departed_ = false;
     bool departs_later_ = false;
     bool farewell_said_ = false;

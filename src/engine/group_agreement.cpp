@@ -17,7 +17,7 @@ Result<void> Group::start_agreement(const AgreementCall& call, Request& request)
 
 Result<Request*> Group::start_pooled_agreement(const AgreementCall& call) {
     if (free_requests_.empty()) {
-        return fail(COPPICE_ERR_BUSY, "all {} requests are in use: free those that have ended", 2 * settings_.window);
+        return fail(COPPICE_ERR_BUSY, "all {} requests are in use: free those that have ended", settings_.requests());
     }
     Request* request = free_requests_.back();
     if (auto started = start_agreement(call, *request); !started) return tl::unexpected(std::move(started.error()));

@@ -46,7 +46,7 @@ void Group::take_failure(Rank rank) {
     if (succession_) succession_->peer_failed(rank);
 
     if (site == members_.own_site()) {
-        recount_who_shares_cores();
+        count_out_of_cores(rank);
         own_site_lost(rank, leader_before == rank);
     } else if (!revoked_) {
         other_site_lost(rank, site, leader_before == rank);
@@ -64,19 +64,16 @@ void Group::end_all(coppice_status_t status, const std::string& why) {
     }
 }
 
-// A rank of this site died: whoever speaks in its place takes up what it may have left undone, from what is published.
 // Where the living have a core each now, they need not give theirs away when they wait.
-void Group::recount_who_shares_cores() {
+void Group::count_out_of_cores(Rank dead) {
     const transport::ShmTransport* const boards = router_.fabric()->boards();
-    if (!oversubscribed_ || boards == nullptr) return;
-    std::vector<Rank> living;
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        if (!members_.failed(mate)) living.push_back(router_.fabric_rank(mate));
-    }
-    sharing_cores_ = boards->sharing_cores(living);
+    if (!oversubscribed() || boards == nullptr) return;
+    const Rank there = router_.fabric_rank(dead);
+    sharing_cores_ -= boards->sharing_cores({&there, 1});
     oversubscribed_ = sharing_cores_ > cores_;
 }
 
+// A rank of this site died: whoever speaks in its place takes up what it may have left undone, from what is published.
 void Group::own_site_lost(Rank rank, bool was_leader) {
     if (single_site()) return;
     if (was_leader && members_.is_leader()) {

@@ -37,10 +37,9 @@ Group::Group(Parts parts)
       slots_(settings_.window),
       pool_(std::make_unique<Request[]>(settings_.requests())),
       stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()),
-      detector_({.sites = &members_.sites_table(),
-                 .period = std::min(settings_.heartbeat_period, Nanoseconds(settings_.most_silence().value / 2)),
-                 .bound = settings_.most_silence()},
-                members_.self()) {
+      detector_(
+          {.sites = &members_.sites_table(), .period = settings_.heartbeat_period, .bound = settings_.most_silence()},
+          members_.self()) {
     active_.reserve(settings_.window);
     controls_.reserve(kControls);
     logs_read_.resize(members_.ranks_of(members_.own_site()).size(), 0);

@@ -47,7 +47,7 @@ Result<void> Group::start_shrink(Request& request) {
 
 Result<Request*> Group::start_pooled_shrink(coppice_group_t* old, coppice_group_t** shrunk) {
     if (free_requests_.empty()) {
-        return fail(COPPICE_ERR_BUSY, "all {} requests are in use: free those that have ended", 2 * settings_.window);
+        return fail(COPPICE_ERR_BUSY, "all {} requests are in use: free those that have ended", settings_.requests());
     }
     Request* request = free_requests_.back();
     request->old = old;

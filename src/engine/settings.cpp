@@ -41,7 +41,7 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_CORRECTION_GAP", "2us",
                 "pause between messages of checked and failure-proof correction beyond the first two"},
     SettingInfo{"COPPICE_DETECTION_BOUND", "0",
-                "a rank that is silent for so long is taken for dead; at least 10ms; 0: silence means nothing"},
+                "a rank that is silent for so long is taken for dead; at least 20ms; 0: silence means nothing"},
     SettingInfo{"COPPICE_HEARTBEAT", "auto",
                 "where there is a bound: how often a rank says that it lives; auto: five times in the bound"},
     SettingInfo{"COPPICE_PROCESS_LOOK", "20ms",
@@ -247,25 +247,26 @@ std::string Settings::agreement() const {
 // Whoever waits may sleep when the time comes, and so may those who are told.
 Nanoseconds Settings::most_silence() const {
     const std::uint64_t bound = detection_bound.value;
-    return Nanoseconds(bound - std::min(transport::Idle::kLongestWatchedSleepNs, bound / 4));
+    return Nanoseconds(bound - std::min(transport::Idle::kLongestWatchedSleepNs, bound));
 }
 
 namespace {
 
-// A waiting rank may sleep for a while: a bound that does not leave room for that would make suspects of the living.
+// A waiting rank may sleep for 4 ms: between two beats and the end of the silence there has to be room for that.
 Result<void> parse_detection(const SettingTexts& texts, Settings& settings) {
-    constexpr std::uint64_t kLeastBoundNs = 10'000'000;
+    constexpr std::uint64_t kLeastBoundNs = 20'000'000;
     constexpr std::uint64_t kLeastPeriodNs = 1'000'000;
     const auto bound = parse_duration_ns(texts.text("COPPICE_DETECTION_BOUND"));
     if (!bound || (*bound > 0 && *bound < kLeastBoundNs))
-        return bad_value(texts, "COPPICE_DETECTION_BOUND", "0, or a time of at least 10ms such as 500ms or 2s");
+        return bad_value(texts, "COPPICE_DETECTION_BOUND", "0, or a time of at least 20ms such as 500ms or 2s");
     settings.detection_bound = Nanoseconds(*bound);
     settings.heartbeat_period = Nanoseconds(*bound / 5);
     if (texts.text("COPPICE_HEARTBEAT") == "auto") return {};
     const auto period = parse_duration_ns(texts.text("COPPICE_HEARTBEAT"));
-    if (!period || *period < kLeastPeriodNs || (*bound > 0 && *period > *bound / 2))
-        return bad_value(texts, "COPPICE_HEARTBEAT",
-                         "auto, or a time such as 100ms, of at least 1ms and at most half of COPPICE_DETECTION_BOUND");
+    if (!period || *period < kLeastPeriodNs || (*bound > 0 && *period > settings.most_silence().value / 2))
+        return bad_value(
+            texts, "COPPICE_HEARTBEAT",
+            "auto, or a time such as 100ms, of at least 1ms and at most half of COPPICE_DETECTION_BOUND, less 2ms");
     settings.heartbeat_period = Nanoseconds(*period);
     return {};
 }

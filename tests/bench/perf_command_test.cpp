@@ -118,6 +118,8 @@ TEST(CoppicePerf, WrongValuesThatOnlyTheGroupKnowsAreNamedOnce) {
              {"broadcast --dead 3", "--dead 3"},
              {"broadcast --dead 0", "--dead 0"},
              {"shrink --victims 3", "--victims 3"},
+             {"agree -n 5 --victims 0 --at 5", "--at 5"},
+             {"agree -n 5 --victims 0 --at 1 --silent", "COPPICE_DETECTION_BOUND"},
          }) {
         const Outcome outcome = ranks(3, arguments);
         EXPECT_NE(outcome.code, 0) << arguments;

@@ -44,11 +44,16 @@ TEST(Settings, HeartbeatsFitIntoTheBoundOfSilenceFiveTimesUnlessSaidOtherwise) {
     ASSERT_TRUE(by_default) << by_default.error().message;
     EXPECT_EQ(by_default->detection_bound, Nanoseconds(2'000'000'000));
     EXPECT_EQ(by_default->heartbeat_period, Nanoseconds(400'000'000));
-    const auto chosen = parse(texts_of({{"COPPICE_DETECTION_BOUND", "2s"}, {"COPPICE_HEARTBEAT", "1s"}}));
+    const auto chosen = parse(texts_of({{"COPPICE_DETECTION_BOUND", "2s"}, {"COPPICE_HEARTBEAT", "900ms"}}));
     ASSERT_TRUE(chosen) << chosen.error().message;
-    EXPECT_EQ(chosen->heartbeat_period, Nanoseconds(1'000'000'000));
+    EXPECT_EQ(chosen->heartbeat_period, Nanoseconds(900'000'000));
     EXPECT_NE(chosen->agreement(), by_default->agreement());
-    EXPECT_FALSE(parse(texts_of({{"COPPICE_DETECTION_BOUND", "2s"}, {"COPPICE_HEARTBEAT", "1100ms"}})));
+    EXPECT_FALSE(parse(texts_of({{"COPPICE_DETECTION_BOUND", "2s"}, {"COPPICE_HEARTBEAT", "1000ms"}})));
+    EXPECT_EQ(chosen->most_silence(), Nanoseconds(1'996'000'000)) << "whoever waits may sleep for 4 ms";
+    const auto least = parse(texts_of({{"COPPICE_DETECTION_BOUND", "20ms"}, {"COPPICE_HEARTBEAT", "8ms"}}));
+    ASSERT_TRUE(least) << least.error().message;
+    EXPECT_EQ(least->most_silence(), Nanoseconds(16'000'000));
+    EXPECT_EQ(parse(texts_of({}))->most_silence(), Nanoseconds(0));
 }
 
 TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
@@ -62,7 +67,7 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         {"COPPICE_AGREEMENT_WINDOW", "32"},
         {"COPPICE_START_TIMEOUT", "soon"},
         {"COPPICE_CORRECTION_GAP", "-1us"},
-        {"COPPICE_DETECTION_BOUND", "5ms"},
+        {"COPPICE_DETECTION_BOUND", "19ms"},
         {"COPPICE_HEARTBEAT", "never"},
         {"COPPICE_PROCESS_LOOK", "now and then"},
         {"COPPICE_PROGRESS_THREAD", "yes"},

@@ -128,7 +128,8 @@ struct alignas(kCacheLine) Mailroom {
     alignas(kCacheLine) std::atomic<std::uint32_t> fenced_by{0};  // a rank + 1 that takes the owner for dead
 };
 
-// Board::page_bytes(): this, and a word for each rank of the group.
+// Board::page_bytes(): this, and a word for each rank of the group. Room for the contributions to 16 agreements under way,
+// 32 lines of 384 bytes, for the words around them, and some to spare.
 inline constexpr std::size_t kPageBase = 14336;
 
 struct Layout {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/obituary.hpp"
 #include "transport/shm/shm_peer.hpp"
