@@ -22,6 +22,7 @@ constexpr const char* kFooter =
 
 Examples:
   coppice-sim fuzz agreement --seeds 100000 --ranks 3..64
+  coppice-sim fuzz agreement --seeds 100000 --published
   coppice-sim fuzz agreement --seed 4711 --seeds 1 --verbose
 )";
 
@@ -72,15 +73,18 @@ int run_fuzz_agreement(int argc, char** argv) {
     std::string ranks = "3..64";
     unsigned threads = std::max(1U, std::thread::hardware_concurrency());
     bool verbose = false;
+    bool published = false;
     CLI::App app(kDescription, "coppice-sim fuzz agreement");
     app.footer(kFooter);
     app.add_option("--seeds", seeds, "how many")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seed", first, "the first one")->capture_default_str();
     app.add_option("--ranks", ranks, "from..to, at most 64")->capture_default_str();
     app.add_option("--threads", threads, "how many at a time")->capture_default_str()->check(CLI::Range(1U, 1024U));
+    app.add_flag("--published", published, "contributions are published on a board, as among ranks of one host");
     app.add_flag("--verbose,-v", verbose, "print every event");
     if (const auto code = parse(app, argc, argv)) return *code;
-    const auto range = parse_range(ranks);
+    auto range = parse_range(ranks);
+    if (range) range->published = published;
     if (!range) return refuse(fmt::format("--ranks {}: a range like 3..64, at most 64", ranks));
 
     if (verbose) return tell(first, seeds, *range);
@@ -99,8 +103,8 @@ int run_fuzz_agreement(int argc, char** argv) {
             fuzz_agreement(*worst, *range, [](const std::string& line) { fmt::print(stderr, "  {}\n", line); });
         fmt::print(stderr,
                    "coppice-sim: seed {}: {}: {}\nAgain: coppice-sim fuzz agreement --ranks {} --seed {} --seeds 1 "
-                   "--verbose\n",
-                   *worst, outcome.scenario, outcome.violation, ranks, *worst);
+                   "--verbose{}\n",
+                   *worst, outcome.scenario, outcome.violation, ranks, *worst, published ? " --published" : "");
         return kFailed;
     }
     fmt::print(

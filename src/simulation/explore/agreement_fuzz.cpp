@@ -18,6 +18,7 @@ constexpr std::array<const char*, 11> kTrees = {
     "binary", "binomial", "binomial:inorder", "kary:3",   "kary:4:inorder", "star",
     "chain",  "lame:2",   "bin/bin",          "bin/star", "binomial/chain"};
 
+template <class Group>
 class Fuzz {
   public:
     Fuzz(std::uint64_t seed, const FuzzRange& range, const std::function<void(const std::string&)>& tell)
@@ -40,8 +41,8 @@ class Fuzz {
         const bool own_operation = dice_.one_in(4);
         deaths_left_ = dice_.one_in(8) ? 0 : dice_.below(dice_.one_in(3) ? ranks : std::min(ranks, 6U));
         // How often what happens: each between rarely and often, so that schedules differ in kind.
-        for (std::uint32_t& weight : weights_)
-            weight = 1U << dice_.below(7);
+        for (std::uint8_t action = 0; action < (Group::kPublishes ? kActions : kLook); ++action)
+            weights_[action] = 1U << dice_.below(7);
         weights_[kCrash] = 1 + dice_.below(4);
         low_die_ = dice_.one_in(2);
         in_midst_ = dice_.one_in(2);
@@ -50,7 +51,7 @@ class Fuzz {
         outcome_.scenario = std::to_string(ranks) + " ranks, tree " + tree + ", window " + std::to_string(plan.window) +
                             ", " + std::to_string(agreements_) + " agreements" + (flush_ ? " and a flush" : "") +
                             (own_operation ? ", own operation" : "") + ", up to " + std::to_string(deaths_left_) +
-                            " deaths";
+                            " deaths" + (Group::kPublishes ? ", published" : "");
     }
 
     FuzzOutcome run() {
@@ -72,7 +73,7 @@ class Fuzz {
     }
 
   private:
-    enum Action : std::uint8_t { kStart, kPull, kDeliver, kNotice, kCrash, kActions };
+    enum Action : std::uint8_t { kStart, kPull, kDeliver, kNotice, kCrash, kLook, kActions };
 
     std::uint32_t total() const { return agreements_ + (flush_ ? 1 : 0); }
 
@@ -103,6 +104,12 @@ class Fuzz {
                 return notice(rank, dice_.below(group_->ranks()));
             case kCrash:
                 return crash(low_die_ ? dice_.below(1 + rank) : rank);
+            case kLook:
+                if constexpr (Group::kPublishes) {
+                    if (dice_.one_in(8) && store_late(rank)) return true;
+                    return look(rank, dice_.one_in(4));
+                }
+                break;
             case kActions:
                 break;
         }
@@ -115,6 +122,10 @@ class Fuzz {
         for (std::uint32_t rank = 0; rank < group_->ranks(); ++rank) {
             while (start(rank))
                 moved = true;
+            if constexpr (Group::kPublishes) {
+                while (look(rank, true))
+                    moved = true;
+            }
             while (pull(rank))
                 moved = true;
             for (const auto& interval :
@@ -131,7 +142,7 @@ class Fuzz {
     }
 
     bool start(std::uint32_t rank) {
-        protocol::Agreement& machine = group_->machine(rank);
+        auto& machine = group_->machine(rank);
         if (group_->is_dead(rank) || !machine.can_start() || machine.next().value >= total()) return false;
         if (acknowledge_ && !machine.failed().empty() && dice_.one_in(2)) group_->acknowledge_all(rank);
         say(std::to_string(rank) + " starts #" + std::to_string(machine.next().value));
@@ -173,15 +184,34 @@ class Fuzz {
         if (deaths_left_ == 0) return false;
         --deaths_left_;
         ++outcome_.deaths;
+        if constexpr (Group::kPublishes) {
+            if (group_->machine(rank).next().value < agreements_ && dice_.one_in(2)) {
+                say(std::to_string(rank) + " dies while it contributes");
+                group_->crash_contributing(rank);
+                return true;
+            }
+        }
         say(std::to_string(rank) + " dies");
         group_->crash(rank);
+        return true;
+    }
+
+    bool look(std::uint32_t rank, bool thoroughly) {
+        if (group_->is_dead(rank) || !group_->look(rank, thoroughly)) return false;
+        say(std::to_string(rank) + " looks at the board");
+        return true;
+    }
+
+    bool store_late(std::uint32_t rank) {
+        if (!group_->is_dead(rank) || !group_->store_late(rank)) return false;
+        say("what " + std::to_string(rank) + " had stored shows");
         return true;
     }
 
     Random dice_;
     const std::function<void(const std::string&)>& tell_;
     std::optional<topology::Sites> hosts_;
-    std::optional<AgreementGroup> group_;
+    std::optional<Group> group_;
     std::uint32_t agreements_ = 1;
     bool flush_ = false;
     bool acknowledge_ = false;
@@ -196,7 +226,8 @@ class Fuzz {
 
 FuzzOutcome fuzz_agreement(std::uint64_t seed, const FuzzRange& range,
                            const std::function<void(const std::string&)>& tell) {
-    return Fuzz(seed, range, tell).run();
+    return range.published ? Fuzz<PublishedGroup>(seed, range, tell).run()
+                           : Fuzz<AgreementGroup>(seed, range, tell).run();
 }
 
 }  // namespace coppice::simulation

@@ -13,6 +13,7 @@ struct FuzzRange {
     std::uint32_t fewest_ranks = 3;
     std::uint32_t most_ranks = 64;  // at most AgreementGroup::kMostRanks
     std::uint8_t printed = 0;       // protocol::PrintedRules, to see that schedules find what they break
+    bool published = false;         // contributions are published on a board
 };
 
 struct FuzzOutcome {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "protocol/agreement/failed_codec.hpp"
@@ -67,23 +68,34 @@ std::string describe(const GroupMessage& message, std::uint32_t ranks) {
     return text + ")";
 }
 
-AgreementGroup::AgreementGroup(const protocol::AgreementPlan& plan, bool own_operation)
+template <class Machine>
+GroupOf<Machine>::GroupOf(const protocol::AgreementPlan& plan, bool own_operation)
     : plan_(plan),
       own_operation_(own_operation),
       known_(plan.tree.ranks()),
       acknowledged_(plan.tree.ranks()),
       flushes_(plan.tree.ranks(), UINT64_MAX),
       fresh_(plan.tree.ranks(), 0) {
-    for (std::uint32_t rank = 0; rank < ranks(); ++rank)
-        members_.emplace_back(plan_, Rank{rank});
+    if constexpr (kPublishes) board_.emplace(ranks(), plan_.window);
+    members_.reserve(ranks());
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        if constexpr (kPublishes) {
+            views_.push_back(std::make_unique<BoardView>(*board_, rank));
+            members_.emplace_back(plan_, Rank{rank}, *views_.back());
+        } else {
+            members_.emplace_back(plan_, Rank{rank});
+        }
+    }
 }
 
-void AgreementGroup::fail(std::string what) {
+template <class Machine>
+void GroupOf<Machine>::fail(std::string what) {
     if (violation_.empty()) violation_ = std::move(what);
 }
 
-bool AgreementGroup::start(std::uint32_t rank) {
-    Agreement& machine = members_[rank];
+template <class Machine>
+bool GroupOf<Machine>::start(std::uint32_t rank) {
+    Machine& machine = members_[rank];
     if (!machine.can_start()) return false;
     const std::uint64_t agreement = machine.next().value;
     const std::array<std::uint64_t, 2> words{std::uint64_t{1} << rank, std::uint64_t{1} << (agreement & 63)};
@@ -100,8 +112,9 @@ bool AgreementGroup::start(std::uint32_t rank) {
     return true;
 }
 
-bool AgreementGroup::start_flush(std::uint32_t rank) {
-    Agreement& machine = members_[rank];
+template <class Machine>
+bool GroupOf<Machine>::start_flush(std::uint32_t rank) {
+    Machine& machine = members_[rank];
     if (!machine.can_start()) return false;
     flushes_[rank] = machine.next().value;
     acknowledged_[rank].emplace_back(machine.acknowledged());
@@ -111,7 +124,8 @@ bool AgreementGroup::start_flush(std::uint32_t rank) {
     return true;
 }
 
-const GroupMessage* AgreementGroup::pull(std::uint32_t rank) {
+template <class Machine>
+const GroupMessage* GroupOf<Machine>::pull(std::uint32_t rank) {
     const auto message = members_[rank].next_send(Nanoseconds{0});
     if (!message) return nullptr;
     if (message->to.value == rank || message->to.value >= ranks() || message->from.value != rank) {
@@ -130,7 +144,8 @@ const GroupMessage* AgreementGroup::pull(std::uint32_t rank) {
     return &bag_.back();
 }
 
-GroupMessage AgreementGroup::deliver(std::size_t index) {
+template <class Machine>
+GroupMessage GroupOf<Machine>::deliver(std::size_t index) {
     GroupMessage message = std::move(bag_[index]);
     bag_[index] = std::move(bag_.back());
     bag_.pop_back();
@@ -143,27 +158,32 @@ GroupMessage AgreementGroup::deliver(std::size_t index) {
     return message;
 }
 
-void AgreementGroup::crash(std::uint32_t rank) {
+template <class Machine>
+void GroupOf<Machine>::crash(std::uint32_t rank) {
     dead_.insert(rank);
 }
 
-void AgreementGroup::notice(std::uint32_t rank, std::uint32_t dead) {
+template <class Machine>
+void GroupOf<Machine>::notice(std::uint32_t rank, std::uint32_t dead) {
     members_[rank].peer_failed(Rank{dead});
     check(rank);
 }
 
-void AgreementGroup::acknowledge_all(std::uint32_t rank) {
+template <class Machine>
+void GroupOf<Machine>::acknowledge_all(std::uint32_t rank) {
     members_[rank].acknowledge(members_[rank].failed());
 }
 
 // Every promise that a change at `rank` may break.
-void AgreementGroup::check(std::uint32_t rank) {
-    const Agreement& machine = members_[rank];
+template <class Machine>
+void GroupOf<Machine>::check(std::uint32_t rank) {
+    const Machine& machine = members_[rank];
     if (!dead_.includes(machine.failed())) fail("rank " + std::to_string(rank) + " takes a live rank for dead");
     std::vector<Known>& mine = known_[rank];
     for (std::size_t agreement = fresh_[rank]; agreement < mine.size(); ++agreement) {
         const std::string where = " (rank " + std::to_string(rank) + ", agreement " + std::to_string(agreement) + ")";
         const auto outcome = machine.outcome(Sequence{agreement});
+        if (!outcome && kPublishes) continue;  // who is missing on the board may be dead until the next look
         if (!outcome) {
             machine.waiting_for(Sequence{agreement}, [&](Rank other) {
                 if (machine.failed().contains(other.value))
@@ -205,22 +225,55 @@ void AgreementGroup::check(std::uint32_t rank) {
     }
     while (fresh_[rank] < mine.size() && mine[fresh_[rank]].decided)
         ++fresh_[rank];
-    for (std::uint32_t other = 0; other < ranks(); ++other) {
-        if (!is_dead(other) && members_[other].decided_below() < machine.settled_below()) {
-            fail("rank " + std::to_string(rank) + " gives up a result from which rank " + std::to_string(other) +
-                 " has not returned");
+    if constexpr (kPublishes) {
+        if (machine.fenced()) fail("rank " + std::to_string(rank) + " believes to be taken for dead");
+        if (views_[rank]->overtaken()) {
+            fail("rank " + std::to_string(rank) + " looks for a contribution that has been overwritten");
+        }
+    } else {
+        for (std::uint32_t other = 0; other < ranks(); ++other) {
+            if (!is_dead(other) && members_[other].decided_below() < machine.settled_below()) {
+                fail("rank " + std::to_string(rank) + " gives up a result from which rank " + std::to_string(other) +
+                     " has not returned");
+            }
         }
     }
 }
 
-void AgreementGroup::check_final() {
+template <class Machine>
+bool GroupOf<Machine>::look(std::uint32_t rank, bool thoroughly) requires kPublishes {
+    Machine& machine = members_[rank];
+    const auto state = [&machine] {
+        return std::tuple{machine.decided_below().value, machine.recoveries(), machine.recovering()};
+    };
+    const auto before = state();
+    machine.look(thoroughly);
+    check(rank);
+    return state() != before;
+}
+
+template <class Machine>
+void GroupOf<Machine>::crash_contributing(std::uint32_t rank) requires kPublishes {
+    views_[rank]->die();
+    start(rank);
+    crash(rank);
+}
+
+template <class Machine>
+bool GroupOf<Machine>::store_late(std::uint32_t rank) requires kPublishes {
+    return views_[rank]->store_late();
+}
+
+template <class Machine>
+void GroupOf<Machine>::check_final() {
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
         if (is_dead(rank) || fresh_[rank] == known_[rank].size()) continue;
         fail("Termination: rank " + std::to_string(rank) + " never decides agreement " + std::to_string(fresh_[rank]));
     }
 }
 
-std::string AgreementGroup::describe_outcome(std::uint32_t rank, std::uint64_t agreement) const {
+template <class Machine>
+std::string GroupOf<Machine>::describe_outcome(std::uint32_t rank, std::uint64_t agreement) const {
     if (agreement >= known_[rank].size()) return "not started";
     const Known& known = known_[rank][agreement];
     if (!known.decided) return "undecided";
@@ -228,5 +281,8 @@ std::string AgreementGroup::describe_outcome(std::uint32_t rank, std::uint64_t a
     return text + ", failed: " + ranks_of(bits_of(known.failed)) +
            (known.acknowledged ? "" : ", not acknowledged by all");
 }
+
+template class GroupOf<protocol::Agreement>;
+template class GroupOf<protocol::PublishedAgreement>;
 
 }  // namespace coppice::simulation

@@ -9,9 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "protocol/agreement/agreement.hpp"
+#include "protocol/published/published_agreement.hpp"
+#include "simulation/explore/board_memory.hpp"
 
 namespace coppice::simulation {
 
@@ -26,18 +29,21 @@ struct GroupMessage {
 // "1 -> 0 up #0 (of 1,3; failed: 2)"
 std::string describe(const GroupMessage& message, std::uint32_t ranks);
 
-class AgreementGroup {
+// By messages, or published on a board (AgreementGroup and PublishedGroup, below).
+template <class Machine>
+class GroupOf {
   public:
+    static constexpr bool kPublishes = std::is_same_v<Machine, protocol::PublishedAgreement>;
     static constexpr std::uint32_t kMostRanks = 64;
 
     // `own_operation`: OR as a function of the caller's instead of the built-in one. The plan's max_value is at least
     // 16.
-    AgreementGroup(const protocol::AgreementPlan& plan, bool own_operation);
-    AgreementGroup(const AgreementGroup&) = delete;
-    AgreementGroup& operator=(const AgreementGroup&) = delete;
+    GroupOf(const protocol::AgreementPlan& plan, bool own_operation);
+    GroupOf(const GroupOf&) = delete;
+    GroupOf& operator=(const GroupOf&) = delete;
 
     std::uint32_t ranks() const { return plan_.tree.ranks(); }
-    protocol::Agreement& machine(std::uint32_t rank) { return members_[rank]; }
+    Machine& machine(std::uint32_t rank) { return members_[rank]; }
     bool is_dead(std::uint32_t rank) const { return dead_.contains(rank); }
     const protocol::FailedSet& dead() const { return dead_; }
     const std::vector<GroupMessage>& under_way() const { return bag_; }
@@ -52,6 +58,12 @@ class AgreementGroup {
     void crash(std::uint32_t rank);
     void notice(std::uint32_t rank, std::uint32_t dead);
     void acknowledge_all(std::uint32_t rank);
+
+    // Where contributions are published: a look at the board, which says whether that changed anything; a death in the middle of
+    // a contribution, if there is one to make; and what the dead had stored shows after all, if there is anything.
+    bool look(std::uint32_t rank, bool thoroughly) requires kPublishes;
+    void crash_contributing(std::uint32_t rank) requires kPublishes;
+    bool store_late(std::uint32_t rank) requires kPublishes;
 
     // Empty, or the first promise that was broken.
     const std::string& violation() const { return violation_; }
@@ -72,7 +84,9 @@ class AgreementGroup {
 
     protocol::AgreementPlan plan_;
     bool own_operation_;
-    std::vector<protocol::Agreement> members_;
+    std::optional<BoardMemory> board_;
+    std::vector<std::unique_ptr<BoardView>> views_;
+    std::vector<Machine> members_;
     std::vector<std::vector<Known>> known_;                       // of each rank, by agreement
     std::vector<std::vector<protocol::FailedSet>> acknowledged_;  // at the start of each
     std::vector<std::uint64_t> flushes_;                          // which agreement was a flush; none: UINT64_MAX
@@ -81,5 +95,10 @@ class AgreementGroup {
     std::vector<GroupMessage> bag_;
     std::string violation_;
 };
+
+using AgreementGroup = GroupOf<protocol::Agreement>;
+using PublishedGroup = GroupOf<protocol::PublishedAgreement>;
+extern template class GroupOf<protocol::Agreement>;
+extern template class GroupOf<protocol::PublishedAgreement>;
 
 }  // namespace coppice::simulation

@@ -20,6 +20,27 @@ TEST(Fuzz, RandomSchedulesOfUpTo64RanksKeepThePromises) {
     EXPECT_GT(decisions, 400000U);
 }
 
+TEST(Fuzz, SoDoThoseThatPublish) {
+    FuzzRange range;
+    range.published = true;
+    std::uint64_t deaths = 0;
+    std::uint64_t decisions = 0;
+    for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+        const FuzzOutcome outcome = fuzz_agreement(seed, range);
+        ASSERT_EQ(outcome.violation, "") << "seed " << seed << ": " << outcome.scenario;
+        deaths += outcome.deaths;
+        decisions += outcome.decisions;
+    }
+    EXPECT_GT(deaths, 10000U);
+    EXPECT_GT(decisions, 300000U);
+    range.fewest_ranks = 2;
+    range.most_ranks = 5;
+    for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
+        const FuzzOutcome outcome = fuzz_agreement(seed, range);
+        ASSERT_EQ(outcome.violation, "") << "seed " << seed << ": " << outcome.scenario;
+    }
+}
+
 TEST(Fuzz, SmallGroupsAreDrivenIntoCorners) {
     const FuzzRange range{3, 7, 0};
     for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
