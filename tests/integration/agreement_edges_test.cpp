@@ -215,6 +215,46 @@ TEST(Agreement, OperationsThatDoNotExistAreRefused) {
     EXPECT_EQ(job.finish(), "");
 }
 
+// Whoever is asked something about a group moves it, too: contributions go up and decisions down through ranks that do nothing
+// but ask.
+TEST_P(Edges, QuestionsMoveThingsToo) {
+    using Question = coppice_status_t (*)(coppice_group_t*);
+    const std::vector<Question> questions{
+        [](coppice_group_t* group) {
+            std::size_t count = 0;
+            return coppice_group_failed(group, nullptr, 0, &count);
+        },
+        [](coppice_group_t* group) {
+            std::size_t count = 0;
+            return coppice_group_agreed(group, nullptr, 0, &count);
+        },
+        [](coppice_group_t* group) {
+            coppice_group_info_t info{};
+            info.struct_size = sizeof info;
+            return coppice_group_query(group, &info);
+        },
+        [](coppice_group_t* group) { return coppice_group_ack_failed(group, nullptr, 0); },
+    };
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (std::size_t round = 0; round < questions.size(); ++round) {
+            coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+            options.operation = COPPICE_OR;
+            std::uint64_t value = std::uint64_t{1} << member.rank;
+            coppice_request_t* request = nullptr;
+            COPPICE_CHECK(coppice_agree_nb(member.group, &value, sizeof value, &options, &request) == COPPICE_OK);
+            while (member.rank != 0 && member.notes[round] == 0)
+                COPPICE_CHECK(questions[round](member.group) == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            member.notes[round] = 1;
+            COPPICE_CHECK(value == (std::uint64_t{1} << member.ranks) - 1);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 // A group can't be destroyed under an agreement, so none is ever made on a destroyed one by a request that was open.
 TEST(Agreement, AGroupWithOnesUnderWayIsBusy) {
     constexpr std::size_t kTried = 0;
