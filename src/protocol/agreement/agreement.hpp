@@ -262,7 +262,7 @@ class Agreement {
     std::uint32_t count_missing(const Slot& slot) const;
     void choose_view(Slot& slot);
     void rebalance(const FailedSet& agreed);
-    void add_view(FailedSet excluded);
+    void add_view(const FailedSet& excluded);
     void move_to_view(Slot& slot, std::uint8_t view);
 
     // sends.cpp

@@ -173,11 +173,11 @@ void Agreement::rebalance(const FailedSet& agreed) {
     if (!wanted) return;
     FailedSet excluded = latest.excluded();
     excluded.unite(agreed);
-    add_view(std::move(excluded));
+    add_view(excluded);
 }
 
 // In the place of a tree that no agreement uses any more, if there is one.
-void Agreement::add_view(FailedSet excluded) {
+void Agreement::add_view(const FailedSet& excluded) {
     std::size_t place = 0;
     const auto is_used = [this, &place] {
         return place == latest_view_ || std::any_of(slots_.begin(), slots_.end(), [this, &place](const Slot& slot) {
