@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "exploration.hpp"
 #include "simulation/explore/agreement_explorer.hpp"
 
 namespace coppice::simulation {
@@ -36,20 +37,6 @@ AgreementScenario scenario_of(const std::string& tree, std::uint32_t ranks, std:
     scenario.plan.max_value = 2;
     scenario.crashes = crashes;
     return scenario;
-}
-
-std::string text_of(const AgreementExploration& exploration) {
-    std::string text = exploration.violation;
-    for (const std::string& step : exploration.way)
-        text.append("\n  ").append(step);
-    return text;
-}
-
-void expect_all_hold(const AgreementScenario& scenario, const std::string& what) {
-    const AgreementExploration exploration = explore(scenario);
-    EXPECT_EQ(text_of(exploration), "") << what;
-    EXPECT_TRUE(exploration.complete);
-    EXPECT_GT(exploration.final_states, 0U);
 }
 
 TEST(Everywhere, OneAgreementWhoeverDiesAndWhenever) {
