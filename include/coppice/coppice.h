@@ -203,7 +203,8 @@ COPPICE_API coppice_status_t coppice_group_count(const coppice_group_t* group, c
 
 /* The ranks that this rank knows to have failed, ascending. Writes at most `capacity` of them into `ranks`
  * (may be NULL when capacity is 0) and the number of all into `count`. Survivors learn of a death at
- * different times. */
+ * different times. Moves what is under way first, so whoever only asks learns of deaths too; not when the failure callback
+ * asks. */
 COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ranks, size_t capacity,
                                                   size_t* count);
 

@@ -388,8 +388,14 @@ class Faults(LauncherTest):
             keeper = f"{directory}/coppice-keep"
             os.symlink(f"{directory}/sleeps", keeper)
             shutil.copy(shutil.which("sleep"), f"{directory}/sleeps")
-            script = f"[ $COPPICE_RANK = 1 ] || exec sleep 1000; {keeper} 1000 & kept=$!; sleep 1000 & echo $kept $!; wait"
-            running = self.start("-n", "2", "--kill", "1@500ms", "sh", "-c", script)
+            # It is killed after both ranks have exchanged something, so after it has told of its children.
+            script = f"""
+                if [ $COPPICE_RANK = 1 ]; then
+                    {keeper} 1000 & kept=$!
+                    sleep 1000 & echo $kept $!
+                fi
+                {RANK} stay >&2 & wait"""
+            running = self.start("-n", "2", "--kill", "1@joined+0", "sh", "-c", script)
             wait_for(lambda: "killed rank 1" in running.stderr, "the kill")
             running.wait_for_output("\n")
             kept, other = (int(pid) for pid in running.stdout.split())
