@@ -2,6 +2,7 @@
 
 #include "protocol/failure_proof_broadcast.hpp"
 #include "simulation/family_simulator.hpp"
+#include "simulation/reach.hpp"
 
 namespace coppice::simulation {
 namespace {
@@ -31,23 +32,13 @@ struct BroadcastFamily {
     Promise promise(const Faults& faults) const;
 };
 
-// The longest gap that is closed when nobody is told of a death and nobody dies on the way.
-std::optional<std::uint32_t> covered_gap(const protocol::CorrectionSpec& correction) {
-    switch (correction.kind) {
-        case CorrectionKind::none:
-        case CorrectionKind::acknowledged:
-            return 0;  // nobody but the dead
-        case CorrectionKind::opportunistic:
-        case CorrectionKind::opportunistic_paper:
-        case CorrectionKind::optimized_opportunistic:
-            return correction.one_directional ? correction.distance : 2 * correction.distance;
-        case CorrectionKind::optimized_paper:
-            // Up to two messages a side nobody relies on anybody that relies on it in turn.
-            if (correction.one_directional || correction.distance > 2) return std::nullopt;
-            return 2 * correction.distance;
-        default:
-            return kAnyGap;
-    }
+// Nobody dies on the way and nobody is told.
+std::vector<Position> left_out(const BroadcastPlan& plan, const std::vector<Position>& dead,
+                               const Promise::Disseminated& disseminated) {
+    const bool by_chance = reach_rule(plan) == ReachRule::gossip;
+    if (dead.empty() && !by_chance) return {};
+    Reach reach(plan);
+    return by_chance ? reach.left_out_of_gossip(dead, disseminated) : reach.left_out(dead);
 }
 
 Promise BroadcastFamily::promise(const Faults& faults) const {
@@ -66,9 +57,11 @@ Promise BroadcastFamily::promise(const Faults& faults) const {
     }
     promise.refuses_nothing = true;
     if (!faults.dying.empty()) return promise;
-    // On small rings two neighbours reach the same members from both sides, and the printed rule may leave those to nobody.
-    const bool is_loose = correction.kind == CorrectionKind::optimized_paper && plan->gossip.rounds != 0;
-    if (!root_dies(faults) && !is_loose) promise.covers = covered_gap(correction);
+    if (!root_dies(faults) && is_exact(*plan)) {
+        promise.leaves_out = [shared = plan, dead = faults.dead](const Promise::Disseminated& disseminated) {
+            return left_out(*shared, dead, disseminated);
+        };
+    }
     promise.finishes = correction.kind != CorrectionKind::acknowledged || faults.dead.empty();
     const bool lemma3 = correction.kind == CorrectionKind::checked && correction.synchronized && model.overlap &&
                         plan->gossip.rounds == 0 && plan->correction_start >= dissemination_end &&
@@ -127,7 +120,9 @@ tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const Broad
     if (const auto reason = reason_against(setup.model)) return tl::unexpected(*reason);
     auto tree = topology::Tree::make(setup.tree, setup.processes);
     if (!tree) return tl::unexpected(tree.error());
-    if (setup.gossip.rounds != 0 && covered_gap(setup.correction) == 0U) {
+    const bool is_corrected =
+        setup.correction.kind != CorrectionKind::none && setup.correction.kind != CorrectionKind::acknowledged;
+    if (setup.gossip.rounds != 0 && !is_corrected) {
         return tl::unexpected("gossip needs a correction, and " + to_string(setup.correction) + " is none");
     }
     BroadcastPlan plan{std::move(*tree), setup.correction, Nanoseconds{0}, setup.gossip};

@@ -1,5 +1,7 @@
 #include "simulation/checker.hpp"
 
+#include <algorithm>
+
 namespace coppice::simulation {
 namespace {
 
@@ -73,6 +75,18 @@ void Checker::refuse_end(const Outcome& outcome, const std::string& what) {
 
 void Checker::refuse_unfinished(const Outcome& outcome, Position position) {
     refuse_end(outcome, say("position ", position, " has the payload and never finished"));
+}
+
+void Checker::check_left_out(const Outcome& outcome, const std::vector<Position>& expected) {
+    const auto [found, named] =
+        std::mismatch(outcome.unreached.begin(), outcome.unreached.end(), expected.begin(), expected.end());
+    const bool found_any = found != outcome.unreached.end();
+    const bool named_any = named != expected.end();
+    if (found_any && (!named_any || found->value < named->value)) {
+        refuse_end(outcome, say("position ", *found, " was not reached, and by its promise it is"));
+    } else if (named_any) {
+        refuse_end(outcome, say("position ", *named, " was reached, and by the promise it is left out"));
+    }
 }
 
 void Checker::check_outcome(const Outcome& outcome) {

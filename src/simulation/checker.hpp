@@ -3,15 +3,18 @@
 //
 //  integrity       only who has the payload sends it; nobody has it but by a message that carries it
 //  no duplicates   who has the payload never loses it, so that it is delivered once
-//  liveness        as far as promised: everybody live is reached; or everybody or nobody; and all come to an end
+//  liveness        as far as promised: everybody live is reached; or all but those whom a predicate names; or everybody or
+//                  nobody; and all come to an end
 //  sense           messages say who sent them, go to somebody else within the group, and are what their receiver can expect
 //  Lemma 3         synchronized checked correction lasts as long as PPoPP'19 says for the largest gap
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "simulation/simulation.hpp"
 
@@ -21,6 +24,10 @@ namespace coppice::simulation {
 struct Promise {
     // Every live position is reached if no gap is longer than this; nothing if not promised.
     std::optional<std::uint32_t> covers{};
+    // Exactly these live positions, ascending, are not reached (reach.hpp), where `disseminated` says who was reached by the
+    // dissemination itself. Empty if no more is promised than the rest says.
+    using Disseminated = std::function<bool(Position)>;
+    std::function<std::vector<Position>(const Disseminated& disseminated)> leaves_out{};
     bool all_or_none = false;  // every live position is reached or none
     bool finishes = false;     // when nothing is due any more, every live machine that is colored has finished()
     bool refuses_nothing = false;
@@ -84,6 +91,9 @@ class Checker : public Onlooker {
     void ended(const Run& run, const Outcome& outcome) {
         if (silent_) return;
         check_outcome(outcome);
+        if (promise_.leaves_out && violation_.empty()) {
+            check_left_out(outcome, promise_.leaves_out([&run](Position at) { return run.is_disseminated(at); }));
+        }
         if (!promise_.finishes || !violation_.empty()) return;
         for (std::uint32_t position = 0; position < processes_; ++position) {
             const Position at{position};
@@ -99,6 +109,7 @@ class Checker : public Onlooker {
     void refuse_end(const Outcome& outcome, const std::string& what);
     void refuse_unfinished(const Outcome& outcome, Position position);
     void check_outcome(const Outcome& outcome);
+    void check_left_out(const Outcome& outcome, const std::vector<Position>& expected);
 
     LogP model_;
     std::uint32_t processes_ = 0;

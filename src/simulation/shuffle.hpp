@@ -51,6 +51,7 @@ class Shuffle {
     const M& machine(Position position) const { return machines_[position.value]; }
     bool is_dead(Position position) const { return dead_.contains(position.value); }
     bool is_colored(Position position) const { return colored_.contains(position.value); }
+    bool is_disseminated(Position position) const { return disseminated_.contains(position.value); }
 
   private:
     struct InFlight {

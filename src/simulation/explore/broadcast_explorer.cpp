@@ -45,8 +45,10 @@ std::string BroadcastSubject::check(const Machines& machines) const {
     return verdict_is_uniform && colored && told ? "a verdict, and a live member with the payload" : "";
 }
 
-std::string BroadcastSubject::check_final(const Machines& machines, std::uint32_t /*retired*/,
-                                          Exploration& result) const {
+std::string BroadcastSubject::check_final(const Machines& machines, std::uint32_t retired, Exploration& result) const {
+    if (scenario_.must_leave_out && (retired & *scenario_.must_leave_out) != 0) {
+        return "somebody is reached, and by the promise is left out";
+    }
     bool told = false;
     bool all = true;
     for (std::uint32_t member = 0; member < scenario_.processes; ++member) {
@@ -54,6 +56,10 @@ std::string BroadcastSubject::check_final(const Machines& machines, std::uint32_
         if (machine == nullptr) continue;
         told |= machine->result() == BroadcastResult::root_failed;
         all &= machine->colored();
+        if (scenario_.must_leave_out && machine->colored() == ((*scenario_.must_leave_out >> member & 1) != 0)) {
+            return std::to_string(member) + (machine->colored() ? " is reached" : " is never reached") +
+                   ", and by the promise it is otherwise";
+        }
         if (!scenario_.detection) continue;
         if (machine->result() == BroadcastResult::pending) {
             return "nothing is under way and " + std::to_string(member) + " has no result";

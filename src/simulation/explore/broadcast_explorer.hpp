@@ -1,6 +1,8 @@
 // The explorer's view of Broadcast.
 #pragma once
 
+#include <optional>
+
 #include "protocol/broadcast.hpp"
 #include "simulation/explore/state_explorer.hpp"
 
@@ -10,6 +12,8 @@ struct BroadcastScenario : Conditions {
     explicit BroadcastScenario(const protocol::BroadcastPlan& with) : plan(with) { processes = with.tree.processes(); }
     protocol::BroadcastPlan plan;
     bool must_color_all = false;  // in a final state every live member has the payload
+    // In a final state exactly these live members have it not, as bits. They wait, and nothing is under way.
+    std::optional<std::uint8_t> must_leave_out{};
 };
 
 class BroadcastSubject {
@@ -25,8 +29,12 @@ class BroadcastSubject {
     static bool carries_set(const protocol::Message& message) {
         return message.kind == protocol::MessageKind::query || message.kind == protocol::MessageKind::denial;
     }
-    // In delayed correction finished members still answer.
-    bool end_is_final() const { return scenario_.plan.correction.kind != protocol::CorrectionKind::delayed; }
+    // In delayed correction finished members still answer; in synchronized ones a late tree message makes a member take part
+    // whom a correction has colored.
+    bool end_is_final() const {
+        const protocol::CorrectionSpec& correction = scenario_.plan.correction;
+        return correction.kind != protocol::CorrectionKind::delayed && !correction.synchronized;
+    }
     static bool is_monotone() { return false; }
     void build(void* where, Position position, const FailedSet& failed) const;
     std::string check(const Machines& machines) const;

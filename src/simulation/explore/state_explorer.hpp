@@ -50,6 +50,7 @@ struct Conditions {
     std::uint32_t root_member = 0;
     std::uint8_t dead = 0;           // positions dead before the start, as bits
     bool dead_are_known = false;     // from the start, to everybody
+    std::uint8_t known = 0;          // these of them, otherwise
     bool detection = true;           // deaths are noticed, sooner or later, by everybody
     std::uint32_t crashes = 0;       // how many may die on the way
     std::uint8_t may_crash = 0xff;   // who
@@ -120,7 +121,7 @@ class StateExplorer {
         state->dead = conditions_.dead;
         state->crashes_left = static_cast<std::uint8_t>(conditions_.crashes);
         for (std::uint32_t position = 0; position < processes_; ++position) {
-            if (conditions_.dead_are_known) state->known[position] = conditions_.dead;
+            state->known[position] = conditions_.dead_are_known ? conditions_.dead : conditions_.known;
             loaded_[position] = static_cast<std::uint8_t>(~state->known[position]);
             load_knowledge(*state, position);
             subject_.build(state->machines[position].data(), Position{position}, knowledge_[position]);
