@@ -203,14 +203,8 @@ void SettingTexts::override_with(std::string_view variable, std::string_view val
     entries_[index_of(variable)] = {std::string(value), Source::api};
 }
 
-// Up to so many positions a star is no slower than a tree (with L = 2o, 16 ranks: 18 steps against 16 and a correction
-// that starts then), and under it everybody hears from the root itself: nobody depends on another's life, so opportunistic
-// correction has nothing to send.
-constexpr std::uint32_t kStarUpTo = 16;
-
 topology::TreeSpec Settings::tree_for(std::uint32_t positions) const {
-    if (tree) return *tree;
-    return {.shape = positions <= kStarUpTo ? topology::TreeShape::star : topology::TreeShape::binomial};
+    return tree ? *tree : topology::automatic_tree(positions);
 }
 
 tl::expected<Plan, std::string> Settings::plan_for(std::uint32_t positions) const {

@@ -80,6 +80,11 @@ const std::vector<std::string_view>& known_trees() {
     return kNames;
 }
 
+TreeSpec automatic_tree(std::uint32_t positions) {
+    constexpr std::uint32_t kStarUpTo = 16;
+    return {.shape = positions <= kStarUpTo ? TreeShape::star : TreeShape::binomial};
+}
+
 std::optional<std::string> reason_against(const TreeSpec& spec) {
     const bool in_order = spec.numbering == Numbering::in_order;
     switch (spec.shape) {

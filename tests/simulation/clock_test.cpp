@@ -231,6 +231,14 @@ TEST(Checkers, StopAMachineThatBreaksItsPromises) {
     EXPECT_EQ(play({{0, 1}}, 3, {}, {}, {.covers = kAnyGap}).violation,
               "liveness: 1 live positions were not reached, 2 the first of them; the largest gap was 1");
     EXPECT_EQ(play({{0, 1}}, 3, {}, {}, {.covers = 0}).violation, "");
+    const auto leaves_out = [](std::vector<Position> whom) {
+        return Promise{.leaves_out = [whom](const Promise::Disseminated& /*disseminated*/) { return whom; }};
+    };
+    EXPECT_EQ(play({{0, 1}}, 4, {}, {}, leaves_out({Position{2}, Position{3}})).violation, "");
+    EXPECT_EQ(play({{0, 1}}, 4, {}, {}, leaves_out({Position{3}})).violation,
+              "liveness: position 2 was not reached, and by its promise it is");
+    EXPECT_EQ(play({{0, 1}, {0, 2}}, 4, {}, {}, leaves_out({Position{2}, Position{3}})).violation,
+              "liveness: position 2 was reached, and by the promise it is left out");
     EXPECT_EQ(play({{0, 1}}, 3, {}, {}, {.all_or_none = true}).violation,
               "liveness: 2 live positions have the payload and 1 have not, 2 the first of them");
     EXPECT_EQ(play({{0, 1}}, 2, {}, {}, {.finishes = true}).violation,

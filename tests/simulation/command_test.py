@@ -3,6 +3,7 @@
 
 import csv
 import io
+import itertools
 import json
 import pathlib
 import subprocess
@@ -134,6 +135,42 @@ class Advise(unittest.TestCase):
         self.assertIn("overhead", said(*complete, "--overhead", "0"))
 
 
+class Promise(unittest.TestCase):
+    def rows(self, *arguments):
+        done = sim("promise", *arguments, "--format", "csv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return list(csv.DictReader(io.StringIO(done.stdout)))
+
+    # As many as broadcasts of these sets show.
+    def test_every_set_of_a_small_group_counts_once(self):
+        (row,) = self.rows("--ranks", "8", "--dead", "3", "--tree", "binomial")
+        self.assertEqual((row["sets"], row["exact"]), ("35", "yes"))
+        broken = [dead for dead in itertools.combinations(range(1, 8), 3)
+                  if runs("--ranks", "8", "--failed", ",".join(map(str, dead)))[0]["unreached"]]
+        self.assertIn((1, 4, 6), broken)
+        self.assertEqual(int(row["waiting_sets"]), len(broken))
+
+    def test_drawn_sets_are_those_of_their_seeds(self):
+        drawn = ("--ranks", "64", "--dead", "8", "--runs", "2000")
+        (row,) = self.rows(*drawn)
+        self.assertEqual((row["tree"], row["exact"]), ("binomial", "no"))
+        waiting = sum(run["unreached"] > 0 for run in runs("--ranks", "64", "--failed-count", "8", "--runs", "2000"))
+        self.assertEqual(int(row["waiting_sets"]), waiting)
+        self.assertGreater(waiting, 50)
+
+    def test_the_tree_is_that_of_groups_and_checked_leaves_nobody_waiting(self):
+        found = self.rows("--ranks", "16,17", "--dead", "2,5", "--correction", "opportunistic:1,checked")
+        self.assertEqual([row["tree"] for row in found], 4 * ["star"] + 4 * ["binomial"])
+        waiting = {(row["ranks"], row["correction"], row["dead"]): int(row["waiting_sets"]) for row in found}
+        self.assertGreater(waiting.pop(("17", "opportunistic:1", "5")), 0)
+        self.assertEqual(set(waiting.values()), {0})
+
+    def test_the_table_and_what_makes_no_sense(self):
+        self.assertIn("most left out", sim("promise", "--ranks", "64", "--dead", "3").stdout)
+        for wrong in (("--correction", "nothing"), ("--tree", "oak"), ("--ranks", "0"), ("--runs", "0")):
+            self.assertEqual(sim("promise", *wrong).returncode, 2, wrong)
+
+
 class Models(unittest.TestCase):
     def test_one_sided_ring_messages_beside_the_papers_in_one_plot(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -179,7 +216,7 @@ class Refusals(unittest.TestCase):
 class Help(unittest.TestCase):
     def test_every_subcommand_has_one_with_examples(self):
         self.assertIn("coppice-sim broadcast --ranks", sim("--help").stdout)
-        for words in (["broadcast"], ["fuzz", "broadcast"], ["advise"], ["models"]):
+        for words in (["broadcast"], ["fuzz", "broadcast"], ["advise"], ["models"], ["promise"]):
             done = sim(*words, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Examples:", done.stdout)

@@ -14,6 +14,7 @@ namespace {
 constexpr std::array kSubcommands{
     Subcommand{"broadcast", "run broadcasts under faults and print what they cost", run_broadcast},
     Subcommand{"advise", "which tree, correction and distance to use on a machine", run_advise},
+    Subcommand{"promise", "how often deaths that nobody has noticed leave somebody waiting", run_promise},
     Subcommand{"models", "the papers' model and one-sided ring messages in one plot", run_models},
     Subcommand{"reproduce", "the papers' figures and tables, and whether what they say holds", run_reproduce},
     Subcommand{"timeline", "draw one broadcast as a picture", run_timeline},
@@ -37,6 +38,7 @@ void print_usage(std::FILE* out) {
                "--runs 100\n"
                "  coppice-sim broadcast --ranks 48 --tree kary:4 --correction optimized-paper:4 --failed 3,8,9,10\n"
                "  coppice-sim advise --ranks 4096 --mtbf 18304 --job-hours 12 --reliability 0.999999\n"
+               "  coppice-sim promise --ranks 64 --dead 3 --runs 100000\n"
                "  coppice-sim fuzz broadcast --seeds 10000\n"
                "  coppice-sim explore agreement --ranks 4 --crashes 2\n"
                "  coppice-sim fuzz agreement --seeds 100000 --ranks 3..64\n");

@@ -27,6 +27,7 @@ int run_timeline(int argc, char** argv);
 int run_explore_agreement(int argc, char** argv);
 int run_fuzz_agreement(int argc, char** argv);
 int run_explore_broadcast(int argc, char** argv);
+int run_promise(int argc, char** argv);
 int run_agree(int argc, char** argv);
 
 // Parses; an exit code if there is nothing more to do (--help, or a complaint that was printed).
