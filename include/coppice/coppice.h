@@ -123,8 +123,12 @@ typedef struct coppice_group_options {
      * COPPICE_TREE. */
     const char* tree;
 
-    /* "opportunistic:1" (default), "checked", "optimized:D", "delayed:NS", "failure-proof:F", "none", "ack". Also
-     * COPPICE_CORRECTION; docs/corrections.md has what each one promises. */
+    /* "optimized:2" (default), "opportunistic:D", "checked", "delayed:NS", "failure-proof:F", "none", "ack". Also
+     * COPPICE_CORRECTION; docs/corrections.md has what each one promises. opportunistic:D and optimized:D:
+     * When hosts have died unnoticed before a broadcast whose root lives, a live host gets it without waiting
+     * exactly if a chain of live hosts leads to it from the root, each a child of the one before it in the tree
+     * or one of its D nearest neighbours on either side of the ring that are not known to be dead; whoever is
+     * left out gets it as soon as the deaths that cut it off are noticed. */
     const char* correction;
 
     /* "host" (default): tree and ring run between hosts, inside a host ranks publish; "flat": every rank is a

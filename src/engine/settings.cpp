@@ -24,7 +24,7 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_TREE", "auto",
                 "auto (star up to 16 positions, then binomial), binomial, kary:K, lame:K, optimal[:O,L], chain or "
                 "star; :inorder to compare"},
-    SettingInfo{"COPPICE_CORRECTION", "opportunistic:1",
+    SettingInfo{"COPPICE_CORRECTION", "optimized:2",
                 "opportunistic:D, optimized:D, checked, delayed:NS, failure-proof:F, none or ack; :one-directional "
                 "for the first two; :synchronized for all but the last two"},
     SettingInfo{"COPPICE_CORRECTION_START", "auto",

@@ -35,7 +35,8 @@ double ranks_with_log2_failures(double mtbf_hours, double job_hours, double most
 // nobody else dies or is told. Not an estimation by drawing, so that small ones have a value, too.
 //
 // Whoever is colored sends to its children and its neighbours, by which way ever it was colored. So a live rank stays
-// uncolored only when its parent is dead, and the `distance` ranks on each side of it: the sum of that over all ranks. Several
+// uncolored only when its parent and the `distance` ranks on each side of it are dead or uncolored, mostly dead: the sum of that
+// over all ranks. Several
 // ranks in a row of which each has a dead parent add about `dead` of it, which is accounted for. O(ranks · log ranks).
 double probability_of_unreached(const topology::Tree& tree, std::uint32_t distance, double dead);
 

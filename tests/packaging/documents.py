@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Documents agree with what they speak of: links lead somewhere, tests that are named exist, coppice(7) knows every
-setting and its default and no other, and man pages format without a complaint (where groff is)."""
+"""Documents agree with what they speak of and with each other: links lead somewhere, tests that are named exist, the promise of
+the opportunistic corrections is one sentence everywhere, coppice(7) knows every setting and its default and no other, and man
+pages format without a complaint (where groff is)."""
 import pathlib
 import re
 import shutil
@@ -18,14 +19,47 @@ def broken_links(source):
 
 
 def missing_tests(source):
-    """docs/claims.md names a test for each claim of the papers: [`Suite.Name`](../tests/file)."""
-    named = re.findall(r"\[`(\w+)\.(\w+)`\]\(\.\./(\S+?)\)", (source / "docs/claims.md").read_text(encoding="utf-8"))
-    if not named:
-        yield "found no tests in docs/claims.md"
-    for suite, name, file in named:
-        path = source / file
-        if not path.exists() or not re.search(rf"\bTEST(_F|_P)?\(\s*{suite},\s*{name}\)", path.read_text(encoding="utf-8")):
-            yield f"docs/claims.md: {file} has no test {suite}.{name}"
+    """Some documents name tests for what they claim: [`Suite.Name`](../tests/file)."""
+    for page in ("docs/claims.md", "docs/corrections.md", "docs/gossip.md"):
+        named = re.findall(r"\[`(\w+)\.(\w+)`\]\(\.\./(\S+?)\)", (source / page).read_text(encoding="utf-8"))
+        if not named:
+            yield f"found no tests in {page}"
+        for suite, name, file in named:
+            path = source / file
+            if not path.exists() or not re.search(rf"\bTEST(_F|_P)?\(\s*{suite},\s*{name}\)",
+                                                  path.read_text(encoding="utf-8")):
+                yield f"{page}: {file} has no test {suite}.{name}"
+
+
+def in_plain_words(text):
+    """Without the marks of Markdown, man and C comments, on one line."""
+    text = re.sub(r"^\s*(>|\*(?!\*)|//)", " ", text, flags=re.M)
+    return " ".join(re.sub(r"`|\\f.|\*", "", text).split())
+
+
+def promises(source):
+    """docs/corrections.md quotes the promise. README, coppice(7) and coppice.h have the same words, and the default."""
+    def read(path):
+        return (source / path).read_text(encoding="utf-8")
+    corrections = read("docs/corrections.md")
+    quoted = [in_plain_words(quote) for quote in re.findall(r"(?:^>.*\n)+", corrections, re.M)]
+    if len(quoted) != 1 or not quoted[0].endswith("."):
+        yield f"docs/corrections.md: {len(quoted)} quotations, where the promise should be the only one"
+        return
+    for page in ("README.md", "docs/man/coppice.7", "include/coppice/coppice.h"):
+        text = in_plain_words(read(page))
+        if quoted[0].rstrip(".") not in text:
+            yield f"{page} does not say of opportunistic:D what docs/corrections.md says: {quoted[0]}"
+        if re.search(r"\bdead( neighbours)? in a row\b", text):
+            yield f"{page}: neighbours dead in a row are not what counts"
+    default = re.search(r'"COPPICE_CORRECTION",\s*"([^"]+)"', read("src/engine/settings.cpp")).group(1)
+    for page, words in (("README.md", f"default: `{default}`"), ("include/coppice/coppice.h", f'"{default}" (default)'),
+                        ("docs/corrections.md", f"**The default is `{default}`.**")):
+        if words not in read(page):
+            yield f"{page} does not name the default correction, {default}"
+    known = set(re.findall(r"\w+", re.search(r"enum class ReachRule[^{]*{([^}]*)}", read("src/simulation/reach.hpp")).group(1)))
+    for rule in sorted(known ^ set(re.findall(r"`ReachRule::(\w+)`", corrections))):
+        yield f"docs/corrections.md: the predicate {rule} is {'not named' if rule in known else 'none'}"
 
 
 def settings_and_page(source):
@@ -55,7 +89,7 @@ def bad_pages(source):
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    found = [*broken_links(source), *missing_tests(source), *settings_and_page(source), *bad_pages(source)]
+    found = [*broken_links(source), *missing_tests(source), *promises(source), *settings_and_page(source), *bad_pages(source)]
     print("\n".join(found) or "documents are in order")
     return 1 if found else 0
 
