@@ -107,6 +107,7 @@ coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes
         if (!call) return api::remember(call.error());
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
+        const engine::Context::Visit visit(context);
         Deadline deadline(timeout_ns);
         engine::Request request;
         const api::GiveUp give_up(context, inner, request);
@@ -125,7 +126,7 @@ coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes
             return refused.has_value() || inner.peek(request);
         };
         if (!context.wait(inner, deadline, is_over)) {
-            const engine::Context::Guard guard(context);
+            const engine::Context::Turn turn(context);
             if (!tried) start();  // at the deadline: for the sentence that says who holds the others up
             if (!refused && request.state == engine::RequestState::waiting) {
                 return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));

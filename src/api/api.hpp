@@ -105,13 +105,13 @@ inline coppice_status_t outcome(engine::Request& request, size_t* received) {
     return remember(request.status, request.message);
 }
 
-// A blocking call's request lives on its stack: whatever happens, nothing refers to it behind that frame.
+// A blocking call's request lives on its stack: whatever happens, nothing refers to it behind that frame. Within a Visit.
 class GiveUp {
   public:
     GiveUp(engine::Context& context, engine::Group& group, engine::Request& request)
         : context_(context), group_(group), request_(request) {}
     ~GiveUp() {
-        const engine::Context::Guard guard(context_);
+        const engine::Context::Turn turn(context_);
         if (request_.state == engine::RequestState::waiting) group_.finish(request_);
     }
     GiveUp(const GiveUp&) = delete;

@@ -27,36 +27,34 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
     return api::guarded([&] {
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
+        const engine::Context::Visit visit(context);
         const engine::Group::Call call = call_of(buffer, bytes, root, false);
         Deadline deadline(timeout_ns);
         engine::Request request;
         // Whatever happens, nothing refers to `request` behind this frame.
         const api::GiveUp give_up(context, inner, request);
-        Error error;
-        bool refused = false;
+        std::optional<Error> refused;
         const auto start = [&] {
             auto started = inner.start(call, request);
-            if (started) return;
-            error = std::move(started.error());
-            refused = true;
+            if (!started) refused = std::move(started.error());
         };
-        const bool tried = context.wait(inner, deadline, [&] {
-            if (!inner.has_room(call.root)) return false;
-            start();
-            return true;
-        });
-        if (!tried) {
-            const engine::Context::Guard guard(context);
-            start();  // at the deadline: for the sentence that says who holds the window up
-        }
-        if (refused) return api::remember(std::move(error));
-
-        if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
-            const engine::Context::Guard guard(context);
-            if (request.state == engine::RequestState::waiting) {
+        bool tried = false;
+        const auto is_over = [&] {
+            if (!tried) {
+                if (!inner.has_room(call.root)) return false;
+                tried = true;
+                start();
+            }
+            return refused.has_value() || inner.peek(request);
+        };
+        if (!context.wait(inner, deadline, is_over)) {
+            const engine::Context::Turn turn(context);
+            if (!tried) start();  // at the deadline: for the sentence that says who holds the window up
+            if (!refused && request.state == engine::RequestState::waiting) {
                 return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
             }
         }
+        if (refused) return api::remember(std::move(*refused));
         return api::outcome(request, received);
     });
 }
@@ -96,9 +94,10 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         engine::Request& inner = api::request_of(request);
         engine::Group& group = *inner.group;
         engine::Context& context = group.context();
+        const engine::Context::Visit visit(context);
         Deadline deadline(timeout_ns);
         if (!context.wait(group, deadline, [&] { return group.peek(inner); })) {
-            const engine::Context::Guard guard(context);
+            const engine::Context::Turn turn(context);
             if (inner.state == engine::RequestState::waiting) {
                 return api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(inner));
             }

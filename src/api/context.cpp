@@ -25,7 +25,15 @@ coppice_status_t coppice_context_create(const coppice_context_options_t* options
                                  "COPPICE_THREAD_MULTIPLE");
         }
         engine::SettingTexts texts;
-        if (given->progress_thread != 0) texts.override_with("COPPICE_PROGRESS_THREAD", "1");
+        if (given->progress_thread < -1 || given->progress_thread > 1) {
+            return api::remember(
+                COPPICE_ERR_INVALID_ARGUMENT,
+                fmt::format("coppice_context_create: options.progress_thread is {}: 0 (default), 1 (a "
+                            "thread that calls the application's functions) and -1 (none) are possible",
+                            given->progress_thread));
+        }
+        if (given->progress_thread != 0)
+            texts.override_with("COPPICE_PROGRESS_THREAD", given->progress_thread > 0 ? "1" : "0");
         if (given->transports != nullptr) texts.override_with("COPPICE_TRANSPORT", given->transports);
         auto made = engine::Context::create(std::move(texts), mode == COPPICE_THREAD_MULTIPLE);
         if (!made) return api::remember(std::move(made.error()));

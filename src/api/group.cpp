@@ -69,8 +69,9 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
     return api::guarded([&] {
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
+        const engine::Context::Visit visit(context);
         {
-            const engine::Context::Guard guard(context);
+            const engine::Context::Turn turn(context);
             if (inner.requests_in_use() > 0) {
                 return api::remember(COPPICE_ERR_BUSY,
                                      fmt::format("coppice_group_destroy: {} requests are open: free them first",
@@ -83,12 +84,12 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
         if (drained) {
             context.wait(inner, deadline, [&] { return inner.depart(); });
         } else {
-            const engine::Context::Guard guard(context);
+            const engine::Context::Turn turn(context);
             holder = inner.window_holder();
             inner.abandon();
         }
         {
-            const engine::Context::Guard guard(context);
+            const engine::Context::Turn turn(context);
             context.retire(std::move(group->engine));
         }
         api::bury(group);
@@ -173,17 +174,18 @@ coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** 
     return api::guarded([&] {
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
+        const engine::Context::Visit visit(context);
         Deadline deadline(timeout_ns);
         engine::Request request;
         request.old = group;
         request.shrunk = shrunk;
         const api::GiveUp give_up(context, inner, request);
         {
-            const engine::Context::Guard guard(context);
+            const engine::Context::Turn turn(context);
             if (auto started = inner.start_shrink(request); !started) return api::remember(std::move(started.error()));
         }
         if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
-            const engine::Context::Guard guard(context);
+            const engine::Context::Turn turn(context);
             if (request.state == engine::RequestState::waiting) {
                 return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
             }

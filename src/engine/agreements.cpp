@@ -78,7 +78,7 @@ Result<void> Agreements::start(const AgreementCall& call, Request& request) {
     }
     protocol::Operation operation = call.operation;
     Combiner& combiner = combiners_[next().value & mask_];  // of an agreement that has been decided, if there is room
-    if (call.combine != nullptr && has_room()) combiner = {call.combine, call.combine_argument};
+    if (has_room()) combiner = {call.combine, call.combine_argument};
     operation.context = &combiner;
     operation.combine = nullptr;
     if (call.combine != nullptr) {
@@ -114,7 +114,7 @@ Result<void> Agreements::start(const AgreementCall& call, Request& request) {
 
 bool Agreements::peek(Request& request) {
     if (request.state == RequestState::waiting) {
-        if (published_) published_->look(false);
+        look(false);
         end_decided();
     }
     return request.state == RequestState::done;
@@ -126,7 +126,9 @@ void Agreements::forget(Request& request) {
 }
 
 void Agreements::progress(bool thoroughly) {
-    if (published_) published_->look(thoroughly);
+    if (callbacks_allowed_ && !deferred_.empty()) [[unlikely]]
+        take_deferred();
+    look(thoroughly);
     send_all();
     end_decided();
 }
@@ -205,7 +207,37 @@ bool Agreements::drained(bool in_any_case) {
 
 // --------------------------------------------------------------------------------------------------- messages ---
 
+// Started here, not decided yet, and combined by a function of the caller's.
+bool Agreements::needs_caller(std::uint64_t agreement) const {
+    return agreement >= decided_below().value && agreement < next().value &&
+           combiners_[agreement & mask_].combine != nullptr;
+}
+
+bool Agreements::needs_caller() const {
+    for (std::uint64_t agreement = decided_below().value; agreement < next().value; ++agreement)
+        if (needs_caller(agreement)) return true;
+    return false;
+}
+
+void Agreements::look(bool thoroughly) {
+    if (published_ && (callbacks_allowed_ || !needs_caller())) published_->look(thoroughly);
+}
+
 bool Agreements::message(Rank from, const WireHeader& header, std::span<const std::byte> part) {
+    if (callbacks_allowed_ || !needs_caller(header.sequence)) return receive(from, header, part);
+    if (deferred_.size() >= kMostDeferred) return false;
+    deferred_.push_back({from, header, {part.begin(), part.end()}});
+    return true;
+}
+
+void Agreements::take_deferred() {
+    std::vector<Deferred> deferred;
+    deferred.swap(deferred_);
+    for (const Deferred& one : deferred)
+        if (!members_.failed(one.from)) receive(one.from, one.header, one.part);
+}
+
+bool Agreements::receive(Rank from, const WireHeader& header, std::span<const std::byte> part) {
     const auto [state, body] = assembly_.take(from, {header.kind, header.sequence}, part, header.detail);
     if (state != Assembly::State::whole) return state == Assembly::State::unfinished;
     const protocol::AgreementMessage message{

@@ -64,6 +64,8 @@ class Agreements {
     bool has_room() const { return published_ ? published_->can_start() : machine_->can_start(); }
     // Fills in the request (state free) and contributes. Refuses operations that can't be.
     Result<void> start(const AgreementCall& call, Request& request);
+    // Whether the callers' own functions may be called now. What needs one of them waits until they may.
+    void allow_callbacks(bool allowed) { callbacks_allowed_ = allowed; }
     // A cheap look whether the request has ended.
     bool peek(Request& request);
     // Its caller does not wait any more.
@@ -99,6 +101,8 @@ class Agreements {
     std::uint64_t recoveries() const { return published_ ? published_->recoveries() : 0; }
     // Everybody who lives has contributed to all agreements below this one.
     std::uint64_t ended_below() const { return decided_below().value; }
+    // Messages wait that a transport has not taken.
+    bool waits_for_room() const { return unsent_ > 0; }
     // Transports refer to nothing of this object.
     bool quiet() const;
 
@@ -114,6 +118,19 @@ class Agreements {
         bool waiting = false;  // not taken yet, or not all of it
     };
 
+    // What came for an agreement whose values only a function of the caller's can combine, when that could not be called.
+    struct Deferred {
+        Rank from;
+        WireHeader header;
+        std::vector<std::byte> part;
+    };
+    static constexpr std::size_t kMostDeferred = 65536;
+
+    bool needs_caller(std::uint64_t agreement) const;
+    bool needs_caller() const;
+    void look(bool thoroughly);
+    bool receive(Rank from, const WireHeader& header, std::span<const std::byte> part);
+    void take_deferred();
     Sequence next() const { return published_ ? published_->next() : machine_->next(); }
     Sequence decided_below() const { return published_ ? published_->decided_below() : machine_->decided_below(); }
     bool decided(Sequence agreement) const {
@@ -146,6 +163,8 @@ class Agreements {
     std::uint64_t waited_below_ = 0;
     std::vector<Outgoing> outgoing_;
     std::uint32_t unsent_ = 0;  // of those, that wait
+    bool callbacks_allowed_ = true;
+    std::vector<Deferred> deferred_;
     Assembly assembly_;
     std::shared_ptr<const protocol::FailedSet> last_agreed_;
     std::optional<Sequence> flush_;

@@ -1,28 +1,42 @@
 #include "engine/context.hpp"
 
 #include <algorithm>
-#include <system_error>
+#include <thread>
 
 namespace coppice::engine {
+namespace {
+
+// The progress thread holds the biased lock of a context, and may be asked something by a callback that it runs.
+thread_local const Context* entered_by_thread = nullptr;
+
+}  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multiple) {
     auto settings = parse(texts);
     if (!settings) return tl::unexpected(std::move(settings.error()));
-    const bool with_thread = settings->progress_thread;
-    std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple || with_thread));
-    if (with_thread) {
-        try {
-            context->thread_ = std::thread([raw = context.get()] { raw->run_progress_thread(); });
-        } catch (const std::system_error& error) {
-            return fail(COPPICE_ERR_NO_RESOURCES, "no progress thread: {} (see ulimit -u)", error.what());
-        }
-    }
+    const ProgressMode mode = settings->progress_thread;
+    multiple = multiple || mode == ProgressMode::with_callbacks;
+    std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple));
+    if (mode == ProgressMode::none) return context;
+    ProgressThread& thread = ProgressThread::instance();
+    if (auto attended = thread.attend(*context); !attended) return tl::unexpected(std::move(attended.error()));
+    context->thread_ = &thread;
     return context;
 }
 
 Context::~Context() {
-    stop_.store(true, std::memory_order_relaxed);
-    if (thread_.joinable()) thread_.join();
+    if (thread_ != nullptr) thread_->forsake(*this);
+}
+
+void Context::lock_mutex() {
+    if (entered_by_thread == this || mutex_.try_lock()) return;
+    callers_waiting_.fetch_add(1, std::memory_order_relaxed);
+    mutex_.lock();
+    callers_waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Context::unlock_mutex() {
+    if (entered_by_thread != this) mutex_.unlock();
 }
 
 void Context::attach(Group& group) {
@@ -59,31 +73,59 @@ std::size_t Context::progress() {
 }
 
 std::size_t Context::offer_progress() {
-    if (!multiple_) return progress();
+    if (!multiple_) {
+        const Guard guard(*this);
+        return progress();
+    }
     if (callers_waiting_.load(std::memory_order_relaxed) == 0) {
         const std::unique_lock lock(mutex_, std::try_to_lock);
-        if (lock.owns_lock()) return progress();
+        if (lock.owns_lock()) {
+            const Guard guard(*this);
+            return progress();
+        }
     }
     std::this_thread::yield();
     return 0;
 }
 
-// The thread takes part like any waiting caller, but gives the core away from the start: it is not the one in a hurry.
-void Context::run_progress_thread() {
-    transport::Idle idle(true);
-    while (!stop_.load(std::memory_order_relaxed)) {
-        std::size_t events = 0;
-        try {
-            events = offer_progress();
-        } catch (const std::bad_alloc&) {
-            // Whatever needed the memory is tried again; a caller's own call will tell of it.
+// ------------------------------------------------------------------------------------------- the progress thread ---
+
+// Thoroughly, because rounds are few here.
+std::size_t Context::progress_for_callers() {
+    struct Inside {
+        explicit Inside(Context& owner) : context(owner) {
+            context.on_thread_ = true;
+            entered_by_thread = &context;
         }
-        if (events > 0) {
-            idle.reset();
-        } else {
-            idle.pause();
+        ~Inside() {
+            context.on_thread_ = false;
+            entered_by_thread = nullptr;
         }
+        Context& context;
+    };
+    const Inside inside(*this);
+    std::size_t events = 0;
+    for (std::size_t i = 0; i < groups_.size() && !lock_.is_wanted(); ++i)
+        events += groups_[i]->progress(Group::Care::thorough);
+    if (!retired_.empty()) drop_retired();
+    ++duty_.rounds;
+    duty_.events += events;
+    return events;
+}
+
+std::uint64_t Context::arm(std::vector<pollfd>& descriptors) {
+    const std::uint64_t now = now_ns();
+    std::uint64_t until = now + kLongestSleepNs;
+    for (Group* const group : groups_) {
+        const Fabric::Armed armed = group->arm();
+        const auto has = [&armed](const pollfd& entry) { return entry.fd == armed.descriptor; };
+        if (armed.descriptor >= 0 && std::ranges::none_of(descriptors, has))
+            descriptors.push_back({.fd = armed.descriptor, .events = POLLIN, .revents = 0});
+        if (!armed.complete) until = std::min(until, now + kLongestNapNs);
+        if (armed.descriptor < 0 || group->waits_for_room()) until = std::min(until, now + kLongestPauseNs);
+        until = std::min(until, group->next_timer_ns());
     }
+    return until;
 }
 
 }  // namespace coppice::engine

@@ -1,23 +1,27 @@
-// What a process has of Coppice: its settings, its groups, one lock for all of them, and the thread that may move them.
+// What a process has of Coppice: its settings, its groups, one lock for all of them. The progress thread looks after it.
+//
+// Every call into a group holds the context's guard. With COPPICE_THREAD_SINGLE callers serialize themselves, and the
+// guard only keeps the progress thread out (BiasedLock); with COPPICE_THREAD_MULTIPLE a mutex serializes them first.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "engine/group.hpp"
+#include "engine/progress/biased_lock.hpp"
+#include "engine/progress/progress_thread.hpp"
 #include "engine/settings.hpp"
 #include "transport/idle.hpp"
 
 namespace coppice::engine {
 
-class Context {
+class Context final : private Attended {
   public:
-    // `multiple`: several threads may call; a progress thread implies it.
+    // `multiple`: several threads may call; a progress thread with callbacks implies it.
     static Result<std::unique_ptr<Context>> create(SettingTexts texts, bool multiple);
     ~Context();
 
@@ -30,39 +34,74 @@ class Context {
     // Takes an attached group that its caller has left, and keeps it while others need its answers.
     void retire(std::unique_ptr<Group> group);
 
-    // Moves all groups once, under the guard; how many things happened.
+    // Makes progress in all groups once, under the guard; how many things happened.
     std::size_t progress();
-    // The same for threads that only want things to move: they let those pass that want something of a group, and do
-    // nothing while another thread moves things anyway. (A mutex is not fair: without this they would starve the others.)
+    // The same for a thread that has nothing else in mind: it lets those pass that want something of a group, and does
+    // nothing while another thread makes progress anyway. (A mutex is not fair: without this it would starve them.)
     std::size_t offer_progress();
 
-    // Held during every call into a group. Free of charge with one thread. Recursive, because a failure callback may
-    // ask the group who has failed.
+    // Whether functions of the application may be called now: always but on the progress thread, unless the application
+    // has asked for that. Under the guard.
+    bool may_call_back() const { return !on_thread_ || settings_.progress_thread == ProgressMode::with_callbacks; }
+
+    // What the progress thread did for this context. Under the guard.
+    struct Duty {
+        std::uint64_t takeovers = 0;  // times that it found no caller and took over
+        std::uint64_t rounds = 0;     // of progress
+        std::uint64_t events = 0;     // things that happened in these rounds
+    };
+    const Duty& duty() const { return duty_; }
+
+    // Held during every call into a group. Recursive, because a failure callback may ask the group who has failed.
+    // Of a blocking call a Visit lasts from its start to its end, and each round in it is a Turn: with one calling thread
+    // the context is entered once, with several all get their turns.
     class Guard {
       public:
-        explicit Guard(Context& context) : mutex_(context.multiple_ ? &context.mutex_ : nullptr) {
-            if (mutex_ == nullptr || mutex_->try_lock()) return;
-            context.callers_waiting_.fetch_add(1, std::memory_order_relaxed);
-            mutex_->lock();
-            context.callers_waiting_.fetch_sub(1, std::memory_order_relaxed);
-        }
-        ~Guard() {
-            if (mutex_ != nullptr) mutex_->unlock();
-        }
+        explicit Guard(Context& context) : context_(context) { context_.enter(); }
+        ~Guard() { context_.leave(); }
         Guard(const Guard&) = delete;
         Guard& operator=(const Guard&) = delete;
 
       private:
-        std::recursive_mutex* mutex_;
+        Context& context_;
+    };
+    class Visit {
+      public:
+        explicit Visit(Context& context) : context_(context) {
+            if (!context_.multiple_) context_.enter();
+        }
+        ~Visit() {
+            if (!context_.multiple_) context_.leave();
+        }
+        Visit(const Visit&) = delete;
+        Visit& operator=(const Visit&) = delete;
+
+      private:
+        Context& context_;
+    };
+    // Within a Visit only.
+    class Turn {
+      public:
+        explicit Turn(Context& context) : context_(context) {
+            if (context_.multiple_) context_.enter();
+        }
+        ~Turn() {
+            if (context_.multiple_) context_.leave();
+        }
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+
+      private:
+        Context& context_;
     };
 
-    // Makes progress until `done()` (called under the guard) or the deadline; says whether it was done.
+    // Within a Visit: makes progress until `done()` (called in a Turn) or the deadline; says whether it was done.
     template <class Done>
     bool wait(Group& group, Deadline& deadline, Done&& done) {
         transport::Idle idle(group.oversubscribed());
         for (std::uint32_t round = 1;; ++round) {
             {
-                const Guard guard(*this);
+                const Turn turn(*this);
                 if (done()) return true;
                 // Other groups' relays go on too: somebody may wait for them in order to come here.
                 if (round % kRoundsPerSweep == 0 && groups_.size() > 1) {
@@ -79,8 +118,8 @@ class Context {
             }
             int descriptor = -1;
             {
-                const Guard guard(*this);
-                descriptor = group.arm();
+                const Turn turn(*this);
+                descriptor = group.arm().descriptor;
                 if (descriptor >= 0 && group.progress() > 0) {
                     idle.reset();
                     continue;
@@ -94,21 +133,45 @@ class Context {
   private:
     static constexpr std::uint32_t kRoundsPerSweep = 16;
     static constexpr std::uint32_t kRoundsPerClock = 8;
+    // How long the progress thread sleeps at most: where every event wakes it (this is for what nobody has thought of), where
+    // some don't, and where something waits for room.
+    static constexpr std::uint64_t kLongestSleepNs = 500'000'000;
+    static constexpr std::uint64_t kLongestNapNs = 20'000'000;
+    static constexpr std::uint64_t kLongestPauseNs = 1'000'000;
 
     Context(SettingTexts texts, Settings settings, bool multiple)
         : texts_(std::move(texts)), settings_(std::move(settings)), multiple_(multiple) {}
-    void run_progress_thread();
+    void enter() {
+        if (multiple_) lock_mutex();
+        lock_.enter();
+    }
+    void leave() {
+        const bool outermost = lock_.leave();
+        if (multiple_) unlock_mutex();
+        if (outermost && thread_ != nullptr) thread_->caller_left();
+    }
+    void lock_mutex();
+    void unlock_mutex();
     void drop_retired();
+
+    // Attended
+    BiasedLock& lock() override { return lock_; }
+    bool has_work() const override { return !groups_.empty(); }
+    std::size_t progress_for_callers() override;
+    std::uint64_t arm(std::vector<pollfd>& descriptors) override;
+    void note_duty() override { ++duty_.takeovers; }
 
     SettingTexts texts_;
     Settings settings_;
     bool multiple_;
+    BiasedLock lock_;
     std::recursive_mutex mutex_;
     std::atomic<std::uint32_t> callers_waiting_{0};
+    ProgressThread* thread_ = nullptr;  // null: none looks after this context
+    bool on_thread_ = false;            // the progress thread is inside
+    Duty duty_;
     std::vector<Group*> groups_;  // the retired ones, too
     std::vector<std::unique_ptr<Group>> retired_;
-    std::atomic<bool> stop_{false};
-    std::thread thread_;
 };
 
 }  // namespace coppice::engine

@@ -1,5 +1,8 @@
 #include "engine/fabric.hpp"
 
+#include <sys/epoll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -57,6 +60,32 @@ std::size_t Fabric::poll() {
         events += wire->poll(*this);
     if (!replies_.empty()) send_replies();
     return events;
+}
+
+Fabric::~Fabric() {
+    if (sleep_set_ >= 0) close(sleep_set_);
+}
+
+Fabric::Armed Fabric::arm() {
+    Armed armed{.descriptor = -1, .complete = true};
+    bool all = true;
+    sleep_on_.resize(wires_.size(), -1);
+    for (std::size_t i = 0; i < wires_.size(); ++i) {
+        const int descriptor = wires_[i]->arm();
+        all = all && descriptor >= 0;
+        armed.complete = armed.complete && wires_[i]->capabilities().arm_is_complete;
+        armed.descriptor = descriptor;
+        if (wires_.size() == 1 || descriptor < 0 || descriptor == sleep_on_[i]) continue;
+        if (sleep_set_ < 0) sleep_set_ = epoll_create1(EPOLL_CLOEXEC);
+        epoll_event event{};
+        event.events = EPOLLIN;
+        if (sleep_on_[i] >= 0) epoll_ctl(sleep_set_, EPOLL_CTL_DEL, sleep_on_[i], &event);
+        all = all && epoll_ctl(sleep_set_, EPOLL_CTL_ADD, descriptor, &event) == 0;
+        sleep_on_[i] = descriptor;
+    }
+    if (wires_.size() > 1) armed.descriptor = sleep_set_;
+    if (!all) armed.descriptor = -1;
+    return armed;
 }
 
 void Fabric::fence(Rank peer) {

@@ -26,6 +26,7 @@ class Fabric final : private transport::Receiver {
     explicit Fabric(std::uint32_t ranks) : route_(ranks, kNobody) {}
     Fabric(const Fabric&) = delete;
     Fabric& operator=(const Fabric&) = delete;
+    ~Fabric();
 
     // --- when the first group is formed
     // Takes a transport; returns its index for route().
@@ -63,6 +64,13 @@ class Fabric final : private transport::Receiver {
     void expect_no_more();
 
     std::size_t poll();
+    // What to sleep on, as Transport::arm() of all of them: poll once more before. `descriptor` −1: nothing, or not now.
+    // `complete`: whatever happens shows there.
+    struct Armed {
+        int descriptor = -1;
+        bool complete = false;
+    };
+    Armed arm();
     // Nothing of it is delivered any more, to any group; not done while another group has not heard of its death.
     void fence(Rank peer);
 
@@ -96,6 +104,8 @@ class Fabric final : private transport::Receiver {
 
     std::vector<std::unique_ptr<transport::Transport>> wires_;
     std::vector<std::uint8_t> route_;
+    int sleep_set_ = -1;         // epoll, of what several transports sleep on
+    std::vector<int> sleep_on_;  // by transport, as in that set
     transport::ShmTransport* shm_ = nullptr;
     std::shared_ptr<transport::MessageCount> faults_;
     std::vector<Attached> groups_;

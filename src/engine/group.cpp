@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "engine/context.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -224,11 +225,13 @@ void Group::stage_what_is_in_place(Slot& slot) {
 
 // ---------------------------------------------------------------------------------------------------- progress ---
 
-std::size_t Group::progress() {
+std::size_t Group::progress(Care care) {
+    agreements_.allow_callbacks(context_->may_call_back());
     const std::size_t events = poll_wires();
+    const bool thorough = care == Care::thorough || flushing_;
     if (established_ && !*established_) note_established();
     if (revoked_) {
-        progress_revoked(events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0 || flushing_);
+        progress_revoked(thorough || events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0);
         return events;
     }
     if (publishing_) look_for_lines();
@@ -236,7 +239,7 @@ std::size_t Group::progress() {
         if (!stash_.empty()) take_stash();
         if (!active_.empty()) pump_active();
     }
-    const bool housekeeping = events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0 || flushing_;
+    const bool housekeeping = thorough || events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
     progress_agreements(housekeeping);
     if (succession_) progress_succession(housekeeping);
     if (housekeeping) {
@@ -255,6 +258,7 @@ std::size_t Group::progress() {
 
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
 void Group::tell_failures() {
+    if (!context_->may_call_back()) return;
     struct Telling {
         explicit Telling(bool& flag) : now(flag), before(std::exchange(flag, true)) {}
         ~Telling() { now = before; }
@@ -323,15 +327,6 @@ std::uint64_t Group::refused() const {
     for (const auto& wire : router_.wires())
         sum += wire->counters().refused;
     return sum;
-}
-
-int Group::arm() {
-    int descriptor = -1;
-    for (const auto& wire : router_.wires()) {
-        const int armed = wire->arm();
-        if (descriptor < 0) descriptor = armed;
-    }
-    return descriptor;
 }
 
 std::uint32_t Group::connections() const {

@@ -117,8 +117,10 @@ class Group final : private transport::Receiver {
     // Ranks that died before the group was formed, ascending: those of which everybody knows that, and others.
     void start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others);
 
-    // Moves everything that can be moved now; how many things happened.
-    std::size_t progress();
+    // Makes all progress that can be made now; how many things happened. What changes rarely is looked at in some rounds only,
+    // unless thoroughly.
+    enum class Care : std::uint8_t { usual, thorough };
+    std::size_t progress(Care care = Care::usual);
     // True when nothing of this group is waited for by anybody any more: call with progress() until it is, then destroy.
     bool drained();
     // Leaves without waiting: the others are told to count this rank as failed.
@@ -144,8 +146,12 @@ class Group final : private transport::Receiver {
     bool oversubscribed() const { return oversubscribed_.load(std::memory_order_relaxed); }
     // The failure callback is being called.
     bool telling() const { return telling_; }
-    // Something to sleep on, as Transport::arm(): progress once more before sleeping. −1: nothing.
-    int arm();
+
+    // group_duty.cpp. For a thread that wants to sleep: what on, as Fabric::arm(), to be followed by progress; the time of the
+    // next timer (now_ns(), UINT64_MAX: none); and whether something waits that no descriptor tells of.
+    Fabric::Armed arm();
+    std::uint64_t next_timer_ns() const;
+    bool waits_for_room() const;
     // Ranks of a host publish without waking anybody.
     std::uint64_t longest_sleep_ns(int descriptor) const {
         return descriptor < 0 || publishing_ ? transport::Idle::kLongestSleepNs
@@ -263,6 +269,8 @@ class Group final : private transport::Receiver {
     void read_failure_logs();
     void do_without_the_departed();
     void update_stability();
+    void wake_leader();
+    void wake_mates();
     void send_stability();
     std::uint64_t local_consumed(Rank& slowest) const;
 
@@ -316,7 +324,8 @@ class Group final : private transport::Receiver {
     Sequence next_;      // of the next broadcast started here
     Sequence consumed_;  // everything before it has been consumed here
     std::uint64_t stable_ = 0;
-    Sequence highest_;  // one past the highest sequence heard of
+    std::uint64_t leader_woken_for_ = 0;  // consumed_ when this rank last woke its leader
+    Sequence highest_;                    // one past the highest sequence heard of
 
     Stability stability_;
     protocol::Detector detector_;

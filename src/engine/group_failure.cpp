@@ -41,7 +41,10 @@ void Group::take_failure(Rank rank) {
     if (!members_.fail(rank)) return;
     detector_.peer_failed(rank);
     router_.fence(rank);
-    if (board_ != nullptr) board_->log_failure(rank);
+    if (board_ != nullptr) {
+        board_->log_failure(rank);
+        wake_mates();
+    }
     if (!revoked_) agreements_.peer_failed(rank);
     if (succession_) succession_->peer_failed(rank);
 
@@ -223,6 +226,7 @@ void Group::update_stability() {
         if (publishing_) board_->set_stable(Sequence(stable_));
     } else if (const auto leader = members_.leader(members_.own_site())) {
         stable_ = std::max(stable_, std::min(board_->stable(*leader).value, consumed_.value));
+        if (consumed_.value >= stable_ + settings_.window / 2) wake_leader();
     }
 }
 

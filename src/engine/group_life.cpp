@@ -137,7 +137,10 @@ void Group::abandon() {
     if (departed_) return;
     departed_ = true;
     // Where the transports end with this group, the obituary of the segment says it on this host.
-    if (board_ != nullptr && router_.fabric()->users() > 1) board_->log_failure(members_.self());
+    if (board_ != nullptr && router_.fabric()->users() > 1) {
+        board_->log_failure(members_.self());
+        wake_mates();
+    }
     if (!single_site()) {
         detector_.give_up();
         progress_detector();
@@ -151,7 +154,10 @@ bool Group::depart() {
         departs_later_ = true;  // whoever is said to have left is not asked any more
         return true;
     }
-    if (!departed_ && board_ != nullptr) board_->depart();
+    if (!departed_ && board_ != nullptr) {
+        board_->depart();
+        wake_mates();
+    }
     departed_ = true;
     if (router_.fabric()->users() > 1) {  // the transports stay
         if (!std::exchange(farewell_said_, true) && !single_site()) {

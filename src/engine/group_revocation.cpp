@@ -98,6 +98,7 @@ void Group::read_revocations() {
 void Group::say_on_page(std::uint64_t word) {
     auto& place = *reinterpret_cast<std::atomic<std::uint64_t>*>(board_->own_page() + word_at(*board_));
     board_->publish_word(place, word);
+    wake_mates();
 }
 
 std::uint64_t Group::said_on_page(Rank mate) const {

@@ -49,7 +49,9 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_KEEPER", "auto",
                 "a process that keeps a rank's memory while survivors agree on its death; auto: with more ranks than "
                 "cores, and without RDMA; on; off"},
-    SettingInfo{"COPPICE_PROGRESS_THREAD", "0", "1: a thread of the library moves things while the program computes"},
+    SettingInfo{"COPPICE_PROGRESS_THREAD", "auto",
+                "auto: a thread makes progress while the program is elsewhere; 1: it calls the program's functions, "
+                "too; 0: none"},
     SettingInfo{"COPPICE_HOST", "", "a name that stands for this host, for simulated hosts; empty: found out"},
     SettingInfo{"COPPICE_UCX_NET_DEVICES", "", "network devices for UCX, as UCX_NET_DEVICES; empty: UCX decides"},
     SettingInfo{"COPPICE_UCX_TLS", "", "transports for UCX, as UCX_TLS; empty: UCX decides"},
@@ -345,8 +347,11 @@ Result<Settings> parse(const SettingTexts& texts) {
     if (keeper != "auto") settings.keeper = keeper == "on";
 
     const std::string& thread = texts.text("COPPICE_PROGRESS_THREAD");
-    if (thread != "0" && thread != "1") return bad_value(texts, "COPPICE_PROGRESS_THREAD", "0 or 1");
-    settings.progress_thread = thread == "1";
+    if (thread != "auto" && thread != "0" && thread != "1")
+        return bad_value(texts, "COPPICE_PROGRESS_THREAD", "auto, 0 or 1");
+    settings.progress_thread = thread == "auto" ? ProgressMode::automatic
+                               : thread == "1"  ? ProgressMode::with_callbacks
+                                                : ProgressMode::none;
 
     settings.host = texts.text("COPPICE_HOST");
     if (settings.host.size() > 64) return bad_value(texts, "COPPICE_HOST", "a name of at most 64 characters");

@@ -55,6 +55,9 @@ class SettingTexts {
     std::vector<Entry> entries_;
 };
 
+// Whose work progress is while callers are elsewhere: a thread's that calls no function of theirs, one's that does, or nobody's.
+enum class ProgressMode : std::uint8_t { automatic, with_callbacks, none };
+
 enum class Hierarchy : std::uint8_t { host, flat };
 
 // The parsed values.
@@ -76,7 +79,7 @@ struct Settings {
     Nanoseconds heartbeat_period{0};  // where there is a bound: between two beats
     Nanoseconds process_look{0};      // how often one process of the host is looked at; 0: never
     std::optional<bool> keeper;       // none: where a host has more ranks than cores
-    bool progress_thread = false;
+    ProgressMode progress_thread = ProgressMode::automatic;
     std::string host;
     std::string ucx_net_devices;
     std::string ucx_tls;

@@ -53,6 +53,7 @@ class Succession {
     bool fenced() const { return agreements_.fenced(); }
     void give_up(coppice_status_t status, const std::string& why);
     bool quiet() const { return agreements_.quiet(); }
+    bool waits_for_room() const { return agreements_.waits_for_room(); }
     // How many have ended here: everybody alive had begun them.
     std::uint64_t ended() const { return number_; }
     std::string waiting_for() const;

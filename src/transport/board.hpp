@@ -56,6 +56,9 @@ class Board {
     virtual void set_stable(Sequence sequence) = 0;
     virtual Sequence stable(Rank member) const = 0;
 
+    // Wakes that rank if it sleeps on its transport's arm(), because what was written here concerns it.
+    virtual void wake(Rank /*member*/) {}
+
     // A log of failures that this rank knows, for ranks of the host that have no connections of their own.
     // log_failure: each failed rank once. logged(member, i): the i-th failure that `member` logged, i < log_length.
     virtual void log_failure(Rank failed) = 0;

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace coppice::transport {
@@ -238,6 +239,12 @@ std::size_t FaultyTransport::deliver_due(Link& link, Receiver& receiver) {
             receiver.message(link.peer, next.header, next.payload, 0);
     }
     return events;
+}
+
+int FaultyTransport::arm() {
+    const bool delayed = std::ranges::any_of(
+        links_, [](const Link& link) { return !link.held && (!link.out.empty() || !link.in.empty()); });
+    return delayed || !suspicions_.empty() ? -1 : inner_->arm();
 }
 
 std::size_t FaultyTransport::poll(Receiver& receiver) {

@@ -89,6 +89,8 @@ class FaultyTransport final : public Transport {
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
     std::size_t poll(Receiver& receiver) override;
+    // Nothing to sleep on while something is delayed: delays are counted in polls.
+    int arm() override;
     Result<void> register_memory(std::span<const std::byte> memory) override { return inner_->register_memory(memory); }
     void deregister_memory(const std::byte* begin) override { inner_->deregister_memory(begin); }
     void release(Buffer buffer) override { inner_->release(buffer); }
@@ -166,6 +168,7 @@ class FaultyBoard final : public Board {
     bool fenced() const override { return inner_.fenced(); }
     void depart() override { inner_.depart(); }
     bool departed(Rank member) const override { return inner_.departed(member); }
+    void wake(Rank member) override { inner_.wake(member); }
 
   private:
     Board& inner_;

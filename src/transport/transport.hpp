@@ -21,10 +21,11 @@ inline constexpr std::size_t kMaxPayload = 8192;
 inline constexpr std::size_t kMaxHeader = 48;
 
 struct Capabilities {
-    std::string_view name;        // "shm", "ucx", "verbs"
-    bool native_write = false;    // write() is one-sided on this wire: no receiver CPU
-    std::size_t inline_size = 0;  // payloads up to here ride in the descriptor or header line itself
-    std::size_t eager_size = 0;   // payloads up to here can be sent at all; ≥ kMaxPayload
+    std::string_view name;         // "shm", "ucx", "verbs"
+    bool native_write = false;     // write() is one-sided on this wire: no receiver CPU
+    std::size_t inline_size = 0;   // payloads up to here ride in the descriptor or header line itself
+    std::size_t eager_size = 0;    // payloads up to here can be sent at all; ≥ kMaxPayload
+    bool arm_is_complete = false;  // whatever happens shows at arm()'s descriptor: deaths and one-sided writes, too
 };
 
 enum class SendStatus : std::uint8_t {
@@ -117,9 +118,9 @@ class Transport {
     // Delivers what has arrived and moves what is under way. Returns how many events it handed to the receiver.
     virtual std::size_t poll(Receiver& receiver) = 0;
 
-    // For who has waited in vain and wants to sleep: a descriptor that becomes readable when a send arrives, or one of
-    // this side's completes. Poll once more before sleeping on it. One-sided writes and deaths do not show there, so sleep
-    // for a short while only. −1: nothing to sleep on. A system call or two.
+    // For a rank that has waited in vain and wants to sleep: a descriptor that becomes readable when a send arrives, or one
+    // of this side's completes. Poll once more before sleeping on it. Unless Capabilities::arm_is_complete, one-sided
+    // writes and deaths do not show there, so sleep for a short while only. −1: nothing to sleep on now. Some system calls.
     virtual int arm() { return -1; }
 
     // Memory that payloads will be sent from often: a transport whose device has to know such memory gets to know it

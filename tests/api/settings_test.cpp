@@ -42,7 +42,7 @@ const std::vector<Wrong>& wrong_settings() {
         {"COPPICE_START_TIMEOUT", "soon", {"500ms"}},
         {"COPPICE_START_TIMEOUT", "-1s", {"500ms"}},
         {"COPPICE_CORRECTION_GAP", "2 us", {"2us"}},
-        {"COPPICE_PROGRESS_THREAD", "yes", {"0 or 1"}},
+        {"COPPICE_PROGRESS_THREAD", "yes", {"auto, 0 or 1"}},
         {"COPPICE_FAULTS", "sharks", {"kill-after"}},
     };
     return all;

@@ -130,11 +130,7 @@ void Member::leave() {
 }
 
 void Member::await(const char* what, const std::function<bool()>& condition) const {
-    const bool came = wait_until([&] {
-        if (context != nullptr) COPPICE_CHECK(coppice_progress(context) == COPPICE_OK);
-        return condition();
-    });
-    if (came) return;
+    if (wait_until(condition)) return;
     std::string text = "rank " + std::to_string(rank) + " waited in vain: " + what + "; failed for it:";
     for (const std::uint32_t other : group == nullptr ? std::vector<std::uint32_t>() : failed())
         text += ' ' + std::to_string(other);

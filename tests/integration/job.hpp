@@ -69,7 +69,7 @@ class Member {
     void leave();
     // What was handed to every rank to note things in: zeroed, shared by all ranks and the test.
     std::atomic<std::uint64_t>* notes = nullptr;
-    // Make progress until it is so; a rank that waited in vain ends with what it knows.
+    // Wait outside of the library until it is so; a rank that waited in vain ends with what it knows.
     void await(const char* what, const std::function<bool()>& condition) const;
     void await_note(std::size_t index, std::uint64_t value) const;  // reaches at least `value`
     void await_failed(std::size_t count) const;                     // so many ranks, or more

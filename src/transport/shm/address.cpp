@@ -25,6 +25,7 @@ struct Body {
     std::uint64_t start_time;
     std::uint64_t segment_size;
     std::uint64_t nonce;
+    std::uint64_t bell;
     std::int32_t pid;
     std::int32_t fd;
     std::uint32_t rank;
@@ -52,6 +53,7 @@ std::vector<std::byte> encode(const Address& address) {
     body.start_time = address.start_time;
     body.segment_size = address.segment_size;
     body.nonce = address.nonce;
+    body.bell = address.bell;
     body.pid = address.pid;
     body.fd = address.fd;
     body.rank = address.rank;
@@ -99,6 +101,7 @@ Result<Address> decode(Rank peer, std::span<const std::byte> bytes) {
     address.inboxes = body.inboxes;
     address.segment_size = body.segment_size;
     address.nonce = body.nonce;
+    address.bell = body.bell;
     return address;
 }
 

@@ -21,7 +21,7 @@
 namespace coppice::transport::shm {
 
 inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 inline constexpr std::size_t kCacheLine = 64;
 // Processors fetch lines in pairs: what one rank polls and another stores to must not share one.
 inline constexpr std::size_t kLinePair = 128;
@@ -121,9 +121,11 @@ struct Claim {
     std::uint64_t nonce = 0;  // the claimant's own segment's, which only those know who were given its address
 };
 
-// The doorbell and the claim counter share cache lines, so that an idle reader reads one line (two above 448 peers).
+// The doorbell and the claim counter share cache lines, so that an idle reader reads one line (two above 384 peers).
 struct alignas(kCacheLine) Mailroom {
     std::atomic<std::uint64_t> claimed{0};
+    // The owner sleeps: 1, stored by it. Who has rung the doorbell, and takes this back to 0, wakes it (shm_sleep.cpp).
+    std::atomic<std::uint32_t> asleep{0};
     std::atomic<std::uint64_t> doorbell[kMaxLocal / 64]{};
     alignas(kCacheLine) std::atomic<std::uint32_t> fenced_by{0};  // a rank + 1 that takes the owner for dead
 };

@@ -33,6 +33,7 @@ struct Address {
     std::uint32_t inboxes = 0;
     std::uint64_t segment_size = 0;
     std::uint64_t nonce = 0;
+    std::uint64_t bell = 0;  // its name (bell.hpp)
 };
 
 std::vector<std::byte> encode(const Address& address);

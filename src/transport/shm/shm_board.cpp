@@ -24,8 +24,9 @@ const std::atomic<std::uint32_t>& log_entry(const std::byte* panel, const Layout
 
 }  // namespace
 
-ShmBoard::ShmBoard(OwnSegment& own, std::uint32_t panel)
+ShmBoard::ShmBoard(OwnSegment& own, std::uint32_t panel, std::function<void(Rank)> wake)
     : own_(own),
+      wake_(std::move(wake)),
       window_(own.layout().window),
       mask_((window_ & (window_ - 1)) == 0 ? window_ - 1 : 0),
       lines_at_(own.layout().lines_at),

@@ -1,6 +1,7 @@
 // The board of one host: lines, counters and failure logs in the ranks' shared segments (layout.hpp).
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "transport/board.hpp"
@@ -10,7 +11,8 @@ namespace coppice::transport::shm {
 
 class ShmBoard final : public Board {
   public:
-    ShmBoard(OwnSegment& own, std::uint32_t panel);
+    // `wake` wakes a member, by the number that the group has for it.
+    ShmBoard(OwnSegment& own, std::uint32_t panel, std::function<void(Rank)> wake);
 
     // The members as the group counts them, ascending, this rank among them, and the beginning of each one's segment as it is
     // mapped here (nullptr: it died before it could be). Called once, before anything else.
@@ -41,6 +43,7 @@ class ShmBoard final : public Board {
     bool fenced() const override;
     void depart() override;
     bool departed(Rank member) const override;
+    void wake(Rank member) override { wake_(member); }
 
   private:
     // Ranks of one host mostly follow each other, so a member is found by its distance from the first.
@@ -57,6 +60,7 @@ class ShmBoard final : public Board {
     }
 
     OwnSegment& own_;
+    std::function<void(Rank)> wake_;
     std::uint32_t window_;
     std::uint64_t mask_;  // window_ - 1 where that is a mask, else 0
     std::size_t lines_at_;

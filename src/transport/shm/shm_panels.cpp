@@ -60,7 +60,11 @@ Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember
         const Peer* const peer = find(member.rank);
         bases.push_back(member.rank == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
     }
-    boards_[panel] = std::make_unique<shm::ShmBoard>(own_, panel);
+    const auto wake_member = [this, known = std::vector(members.begin(), members.end())](Rank number) {
+        const auto member = std::ranges::find(known, number, &BoardMember::number);
+        if (member != known.end()) wake(member->rank);
+    };
+    boards_[panel] = std::make_unique<shm::ShmBoard>(own_, panel, wake_member);
     boards_[panel]->seal(std::move(numbers), bases);
     clean_ &= ~(1U << panel);
     return *boards_[panel];

@@ -45,13 +45,14 @@ ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, s
     : self_(options.self),
       host_(std::move(host)),
       own_(std::move(segment)),
+      sleep_(shm::Bell::make(own_.header().nonce)),
       peer_of_rank_(options.group_size, kNobody),
       peer_of_inbox_(own_.layout().inboxes, kNobody),
       second_look_period_ns_(options.second_look_ns),
       bell_words_((own_.layout().inboxes + 63) / 64),
       pending_(bell_words_, 0),
       unknown_(bell_words_, 0) {
-    boards_[0] = std::make_unique<shm::ShmBoard>(own_, 0);
+    boards_[0] = std::make_unique<shm::ShmBoard>(own_, 0, [this](Rank rank) { wake(rank); });
     peers_.reserve(own_.layout().inboxes);
     watched_.reserve(own_.layout().inboxes);
 }
@@ -59,7 +60,8 @@ ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, s
 ShmTransport::~ShmTransport() = default;
 
 const Capabilities& ShmTransport::capabilities() const {
-    static constexpr Capabilities kCapabilities{"shm", false, shm::kInlinePayload, kMaxPayload};
+    static constexpr Capabilities kCapabilities{
+        .name = "shm", .inline_size = shm::kInlinePayload, .eager_size = kMaxPayload, .arm_is_complete = true};
     return kCapabilities;
 }
 
@@ -81,6 +83,7 @@ std::vector<std::byte> ShmTransport::address() const {
     mine.inboxes = layout.inboxes;
     mine.segment_size = layout.size;
     mine.nonce = own_.header().nonce;
+    mine.bell = sleep_.bell.name();
     return shm::encode(mine);
 }
 
@@ -219,7 +222,10 @@ SendStatus ShmTransport::put(Rank to, std::span<const std::byte> header, std::sp
     if (!peer->outbox.attached() && !connect(*peer)) return peer->lost ? SendStatus::failed : SendStatus::again;
     if (!peer->outbox.put(header, payload)) return SendStatus::again;
     auto& mail = *reinterpret_cast<shm::Mailroom*>(peer->segment.mailroom.base());
-    mail.doorbell[peer->claimed / 64].fetch_or(std::uint64_t{1} << (peer->claimed % 64), std::memory_order_release);
+    // Sequentially consistent with the load of `asleep`: who falls asleep looks at the doorbell after it has said so.
+    mail.doorbell[peer->claimed / 64].fetch_or(std::uint64_t{1} << (peer->claimed % 64), std::memory_order_seq_cst);
+    if (mail.asleep.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+        ring_bell(*peer);
     ++counter;
     return SendStatus::sent;
 }
@@ -255,6 +261,10 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
         for (std::size_t looks = std::min(kLooksPerPoll, watched_.size()); looks > 0 && !watched_.empty(); --looks)
             events += look_at_one(receiver);
         if ((++polls_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);
+    }
+    if (sleep_.armed) [[unlikely]] {
+        events += look_at_watched_process(receiver);
+        if (events > 0) stay_awake();
     }
     return events;
 }

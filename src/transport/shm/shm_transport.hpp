@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/shm/bell.hpp"
 #include "transport/shm/link.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/shm/shm_board.hpp"
@@ -54,6 +55,7 @@ class ShmTransport final : public Transport {
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
     std::size_t poll(Receiver& receiver) override;
+    int arm() override;
     void release(Buffer buffer) override;
     void fence(Rank peer) override;
     bool leave() override;
@@ -92,8 +94,23 @@ class ShmTransport final : public Transport {
     std::uint32_t closed_panels() const { return closed_; }
     void clear_panels(std::uint32_t panels);
 
+    // Wakes that rank if it sleeps: for what was written where it does not show at its arm().
+    void wake(Rank rank);
+
   private:
     struct Peer;
+    // What this rank sleeps on.
+    struct Sleep {
+        explicit Sleep(shm::Bell own) : bell(std::move(own)) {}
+        ~Sleep();
+        Sleep(const Sleep&) = delete;
+        Sleep& operator=(const Sleep&) = delete;
+        shm::Bell bell;
+        int set = -1;                        // epoll, of all of them
+        int process = -1;                    // of the peer that is watched
+        std::uint32_t watched = UINT32_MAX;  // index into peers_
+        bool armed = false;
+    };
 
     ShmTransport(const ShmOptions& options, shm::OwnSegment segment, std::string host);
     Peer* find(Rank rank) const;
@@ -114,6 +131,10 @@ class ShmTransport final : public Transport {
     std::size_t second_look(Receiver& receiver);
     std::size_t bury(Peer& peer, FailureCause cause, Receiver& receiver);
     void find_unrung(const Peer& peer);
+    void stay_awake();
+    void watch_next_process();
+    std::size_t look_at_watched_process(Receiver& receiver);
+    void ring_bell(const Peer& peer);
 
     shm::Mailroom& mailroom() const;
     shm::Claim& claim(std::uint32_t inbox) const;
@@ -121,6 +142,7 @@ class ShmTransport final : public Transport {
     Rank self_;
     std::string host_;
     shm::OwnSegment own_;
+    Sleep sleep_;
     std::array<std::unique_ptr<shm::ShmBoard>, kPanels> boards_;  // open ones, and the first
     std::uint32_t clean_ = 0;
     std::uint32_t closed_ = 0;

@@ -55,7 +55,11 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
       token_(options.group_token),
       put_(options.put),
       connect_patience_(options.connect_patience),
-      capabilities_{.name = "ucx", .native_write = options.put, .inline_size = 0, .eager_size = kMaxPayload},
+      capabilities_{.name = "ucx",
+                    .native_write = options.put,
+                    .inline_size = 0,
+                    .eager_size = kMaxPayload,
+                    .arm_is_complete = !options.put && !worker.over_rdma()},
       worker_(std::move(worker)) {
     for (std::uint16_t i = 0; i < kMaxKept; ++i)
         kept_free_[i] = i;
@@ -369,6 +373,12 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
     if (worker_.over_rdma()) look_after_connections();
     receiver_ = nullptr;
     return delivered_;
+}
+
+int UcxTransport::arm() {
+    if (!attention_.empty() || !closing_.empty()) return -1;
+    const ucx::Hush hush;
+    return worker_.arm();
 }
 
 void UcxTransport::drain_slots() {

@@ -73,6 +73,7 @@ class UcxTransport final : public Transport {
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
     std::size_t poll(Receiver& receiver) override;
+    int arm() override;
     void release(Buffer buffer) override;
     void fence(Rank peer) override;
 

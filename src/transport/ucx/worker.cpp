@@ -214,11 +214,12 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
     }
     ucp_worker_params_t worker_params{};
     worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
+    worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // the caller's thread, and the progress thread
     if (const ucs_status_t status = ucp_worker_create(made.context_, &worker_params, &made.worker_); status != UCS_OK)
         return fail(status == UCS_ERR_NO_MEMORY ? COPPICE_ERR_NO_MEMORY : COPPICE_ERR_NO_RESOURCES,
                     "ucx: no worker could be made: {}; check UCX_NET_DEVICES, UCX_TLS and the limits (ulimit -n, -l)",
                     ucs_status_string(status));
+    if (ucp_worker_get_efd(made.worker_, &made.wake_up_) != UCS_OK) made.wake_up_ = -1;
     auto address = made.address();
     if (!address) return tl::unexpected(address.error());
     if (address->size() <= kAddressOfNothing)
@@ -232,12 +233,17 @@ Result<void> Worker::initialize(const WorkerOptions& options, bool keepalive) {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
     // With RMA a worker takes emulated puts, too, from whoever has connected to it: these may write anywhere.
-    params.features = UCP_FEATURE_AM;
+    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
     if (options.put) params.features |= UCP_FEATURE_RMA;
     params.name = "coppice";
     if (const ucs_status_t status = ucp_init(&params, config->get(), &context_); status != UCS_OK)
         return no_transport(options, ucs_status_string(status));
     return {};
+}
+
+int Worker::arm() {
+    if (wake_up_ < 0 || ucp_worker_arm(worker_) != UCS_OK) return -1;
+    return wake_up_;
 }
 
 Worker::~Worker() {

@@ -30,6 +30,7 @@ class Worker {
     Worker(Worker&& other) noexcept
         : context_(std::exchange(other.context_, nullptr)),
           worker_(std::exchange(other.worker_, nullptr)),
+          wake_up_(other.wake_up_),
           over_rdma_(other.over_rdma_) {}
     Worker& operator=(Worker&&) = delete;
     ~Worker();  // endpoints must be closed before
@@ -40,6 +41,8 @@ class Worker {
     // wants to know of a silent peer's death has to send to it now and then: the device tells.
     bool over_rdma() const { return over_rdma_; }
     unsigned progress() { return ucp_worker_progress(worker_); }
+    // A descriptor that becomes readable when there is something to progress; −1 while there is, or where UCX has none.
+    int arm();
     Result<std::vector<std::byte>> address() const;
 
   private:
@@ -48,6 +51,7 @@ class Worker {
 
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
+    int wake_up_ = -1;  // UCX's own
     bool over_rdma_ = false;
 };
 

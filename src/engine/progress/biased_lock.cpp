@@ -1,0 +1,56 @@
+#include "engine/progress/biased_lock.hpp"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace coppice::engine {
+namespace {
+
+long membarrier(int command) {
+    return syscall(SYS_membarrier, command, 0U, 0);
+}
+
+// Once for the process. (A forked child has to do it again, but no call goes on there.)
+bool has_membarrier() {
+    static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+    return registered;
+}
+
+}  // namespace
+
+BiasedLock::BiasedLock() : fences_(!has_membarrier()) {}
+
+void BiasedLock::order_against_callers() const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!fences_) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+bool BiasedLock::try_claim() {
+    if (is_inside(entries())) return false;
+    claimed_.store(true, std::memory_order_relaxed);
+    order_against_callers();
+    if (!is_inside(entries())) return true;
+    release();
+    return false;
+}
+
+void BiasedLock::release() {
+    wanted_.store(false, std::memory_order_relaxed);
+    claimed_.store(false, std::memory_order_release);
+    claimed_.notify_all();
+}
+
+// The thread has been faster: stands back, so that it does not take this caller for one that is inside, and waits.
+void BiasedLock::wait_for_thread() {
+    const std::uint32_t before = entries_.load(std::memory_order_relaxed) - 1;
+    do {
+        entries_.store(before, std::memory_order_release);
+        wanted_.store(true, std::memory_order_relaxed);
+        claimed_.wait(true, std::memory_order_acquire);
+        entries_.store(before + 1, std::memory_order_relaxed);
+        order_store_and_load();
+    } while (claimed_.load(std::memory_order_acquire));
+}
+
+}  // namespace coppice::engine

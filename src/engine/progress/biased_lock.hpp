@@ -1,0 +1,67 @@
+// A lock that calling threads take nearly always, one at a time, and the progress thread rarely.
+//
+// Callers have to serialize themselves (COPPICE_THREAD_SINGLE); they may be different threads one after the other. Their side costs two
+// plain stores and a load: no fence, no read-modify-write, no system call. The other side pays for both: it says that it
+// wants the lock, makes every thread of the process pass a memory barrier (membarrier), and then looks whether a
+// caller is inside. It gives up then, because a caller that is inside makes progress itself.
+//
+// The count of entries shows the progress thread whether callers come often: odd while one is inside.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace coppice::engine {
+
+class BiasedLock {
+  public:
+    // Asks the kernel for membarrier; without it callers pay for a fence.
+    BiasedLock();
+
+    // --- callers. May be nested.
+    void enter() {
+        if (depth_++ > 0) return;
+        const std::uint32_t odd = entries_.load(std::memory_order_relaxed) + 1;
+        entries_.store(odd, std::memory_order_relaxed);
+        order_store_and_load();
+        if (claimed_.load(std::memory_order_acquire)) [[unlikely]]
+            wait_for_thread();
+    }
+    // True for the outermost one.
+    bool leave() {
+        if (--depth_ > 0) return false;
+        entries_.store(entries_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        order_store_and_load();
+        return true;
+    }
+
+    // --- the progress thread
+    std::uint32_t entries() const { return entries_.load(std::memory_order_acquire); }
+    static bool is_inside(std::uint32_t entries) { return entries % 2 != 0; }
+    // False when a caller is inside.
+    bool try_claim();
+    void release();
+    // A caller wants to enter and waits: release() soon.
+    bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
+
+    // What the calling thread has stored is seen by each caller that loads after this; and what callers have stored before it
+    // is seen by this thread.
+    void order_against_callers() const;
+
+  private:
+    void order_store_and_load() const {
+        if (fences_) [[unlikely]]
+            std::atomic_thread_fence(std::memory_order_seq_cst);
+        else
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    void wait_for_thread();
+
+    std::uint32_t depth_ = 0;  // the callers'
+    bool fences_ = false;
+    std::atomic<std::uint32_t> entries_{0};  // written by callers alone
+    std::atomic<bool> claimed_{false};       // written by the thread alone
+    std::atomic<bool> wanted_{false};
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,207 @@
+#include "engine/progress/progress_thread.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+#include "base/clock.hpp"
+
+namespace coppice::engine {
+
+ProgressThread& ProgressThread::instance() {
+    static ProgressThread* const one = new ProgressThread;
+    return *one;
+}
+
+Result<void> ProgressThread::attend(Attended& what) {
+    const std::scoped_lock starting(starting_);
+    if (!over_ && !thread_.joinable()) {
+        if (auto started = start(); !started) return started;
+    }
+    const std::scoped_lock lock(mutex_);
+    charges_.push_back({.what = &what, .seen = what.lock().entries()});
+    wake();
+    return {};
+}
+
+void ProgressThread::forsake(Attended& what) {
+    const std::scoped_lock starting(starting_);
+    bool last = false;
+    {
+        const std::scoped_lock lock(mutex_);
+        std::erase_if(charges_, [&what](const Charge& charge) { return charge.what == &what; });
+        last = charges_.empty();
+    }
+    if (last) stop();
+}
+
+Result<void> ProgressThread::start() {
+    bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bell_ < 0) {
+        return fail(COPPICE_ERR_NO_RESOURCES, "no descriptor for the progress thread: {}; raise ulimit -n",
+                    std::strerror(errno));
+    }
+    // Before the library's own dependencies end: it may be in the middle of one of their calls.
+    static const int registered = std::atexit(&ProgressThread::stop_at_exit);
+    (void)registered;
+    stop_.store(false);
+    process_ = getpid();
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    Result<void> result;
+    try {
+        thread_ = std::thread([this] { run(); });
+        pthread_setname_np(thread_.native_handle(), "coppice-progress");
+    } catch (const std::system_error& error) {
+        close(std::exchange(bell_, -1));
+        result = fail(COPPICE_ERR_NO_RESOURCES,
+                      "no progress thread: {}; raise ulimit -u, or do without one (COPPICE_PROGRESS_THREAD=0)",
+                      error.what());
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return result;
+}
+
+void ProgressThread::stop() {
+    if (!thread_.joinable() || thread_.get_id() == std::this_thread::get_id()) return;
+    stop_.store(true);
+    wake();
+    thread_.join();
+    close(std::exchange(bell_, -1));
+}
+
+void ProgressThread::stop_at_exit() {
+    ProgressThread& one = instance();
+    if (one.process_ != getpid()) return;
+    const std::scoped_lock starting(one.starting_);
+    one.over_ = true;
+    one.stop();
+}
+
+void ProgressThread::wake() {
+    asleep_.store(false, std::memory_order_relaxed);
+    const std::uint64_t once = 1;
+    (void)!write(bell_, &once, sizeof once);
+}
+
+void ProgressThread::run() {
+    while (!stop_.load()) {
+        Plan plan;
+        {
+            const std::scoped_lock lock(mutex_);
+            plan = pass();
+        }
+        if (plan.again) {
+            sched_yield();
+        } else {
+            sleep(plan);
+        }
+    }
+}
+
+ProgressThread::Plan ProgressThread::pass() {
+    Plan plan;
+    descriptors_.assign(1, {.fd = bell_, .events = POLLIN, .revents = 0});
+    for (Charge& charge : charges_)
+        look(charge, plan);
+    return plan;
+}
+
+void ProgressThread::look(Charge& charge, Plan& plan) {
+    const std::uint32_t entries = charge.what->lock().entries();
+    const auto look_again_in = [&plan](std::uint64_t ns) {
+        plan.watching = true;
+        plan.until_ns = std::min(plan.until_ns, now_ns() + ns);
+    };
+    const bool same = entries == std::exchange(charge.seen, entries);
+    if (BiasedLock::is_inside(entries)) {
+        charge.on_duty = false;
+        charge.looks = same ? charge.looks + 1 : 0;
+        if (charge.looks < kInsideLooks) look_again_in(kTickNs);
+        return;
+    }
+    if (!same) {
+        if (charge.on_duty) charge.looks = 0;
+        charge.on_duty = false;
+        look_again_in(++charge.looks > kTicks ? kLongTickNs : kTickNs);
+        return;
+    }
+    charge.looks = 0;
+    serve(charge, plan);
+}
+
+void ProgressThread::serve(Charge& charge, Plan& plan) {
+    Attended& what = *charge.what;
+    if (!what.lock().try_claim()) {
+        plan.watching = true;
+        plan.until_ns = std::min(plan.until_ns, now_ns() + kTickNs);
+        return;
+    }
+    if (what.has_work()) {
+        if (!std::exchange(charge.on_duty, true)) {
+            charge.fruitless = 0;
+            what.note_duty();
+        }
+        try {
+            std::size_t events = what.progress_for_callers();
+            if (events == 0 && ++charge.fruitless >= kFruitlessRounds) {
+                plan.until_ns = std::min(plan.until_ns, what.arm(descriptors_));
+                events = what.progress_for_callers();
+            } else {
+                plan.again = true;
+            }
+            if (events > 0) charge.fruitless = 0;
+            plan.again = plan.again || events > 0;
+        } catch (const std::bad_alloc&) {
+            // Whatever needed the memory is tried again; a caller's own call will tell of it.
+            plan.until_ns = std::min(plan.until_ns, now_ns() + kTickNs);
+        }
+    } else {
+        charge.on_duty = false;
+    }
+    what.lock().release();
+}
+
+// Whether an entry has changed since it was looked at. With the flag up, whoever comes later wakes the thread.
+bool ProgressThread::anybody_came() const {
+    return std::ranges::any_of(charges_,
+                               [](const Charge& charge) { return charge.what->lock().entries() != charge.seen; });
+}
+
+void ProgressThread::sleep(const Plan& plan) {
+    if (!plan.watching) {
+        const std::scoped_lock lock(mutex_);
+        asleep_.store(true, std::memory_order_relaxed);
+        if (!charges_.empty()) charges_.front().what->lock().order_against_callers();
+        if (anybody_came() || stop_.load()) {
+            asleep_.store(false, std::memory_order_relaxed);
+            return;
+        }
+    }
+    timespec span{};
+    const timespec* limit = nullptr;
+    if (plan.until_ns != UINT64_MAX) {
+        const std::uint64_t now = now_ns();
+        const std::uint64_t left = plan.until_ns > now ? plan.until_ns - now : 0;
+        span = {.tv_sec = static_cast<time_t>(left / 1'000'000'000),
+                .tv_nsec = static_cast<long>(left % 1'000'000'000)};
+        limit = &span;
+    }
+    ppoll(descriptors_.data(), descriptors_.size(), limit, nullptr);
+    asleep_.store(false, std::memory_order_relaxed);
+    std::uint64_t rings;
+    (void)!read(bell_, &rings, sizeof rings);
+}
+
+}  // namespace coppice::engine

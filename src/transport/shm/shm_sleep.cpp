@@ -1,0 +1,106 @@
+// How a rank of the shared-memory transport sleeps, and who wakes it.
+//
+// It says in its mailroom that it sleeps, and looks once more; a rank that rings its doorbell afterwards sees that and
+// rings its bell (bell.hpp). Deaths it learns of from the kernel: each rank watches the process of the next live one,
+// in the order of the ranks, and tells the others. So one descriptor is enough however many ranks a host has, and of ranks
+// that die together each is found by the last live one before it.
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "transport/host.hpp"
+#include "transport/shm/shm_peer.hpp"
+
+namespace coppice::transport {
+
+namespace {
+
+bool add_to(int set, int descriptor) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    return epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+bool is_readable(int descriptor) {
+    pollfd entry{descriptor, POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0;
+}
+
+}  // namespace
+
+ShmTransport::Sleep::~Sleep() {
+    if (process >= 0) close(process);
+    if (set >= 0) close(set);
+}
+
+int ShmTransport::arm() {
+    if (!sleep_.bell || !own_.is_ours()) return -1;
+    if (sleep_.set < 0) {
+        sleep_.set = epoll_create1(EPOLL_CLOEXEC);
+        if (sleep_.set < 0) return -1;
+        if (!add_to(sleep_.set, sleep_.bell.descriptor())) {
+            close(std::exchange(sleep_.set, -1));
+            return -1;
+        }
+    }
+    watch_next_process();
+    sleep_.bell.silence();
+    sleep_.armed = true;
+    mailroom().asleep.store(1, std::memory_order_seq_cst);
+    return sleep_.set;
+}
+
+void ShmTransport::stay_awake() {
+    sleep_.armed = false;
+    mailroom().asleep.store(0, std::memory_order_relaxed);
+}
+
+// The next live peer that is watched, from this rank on, round the host.
+void ShmTransport::watch_next_process() {
+    std::uint32_t next = kNobody;
+    for (const std::uint32_t index : watched_) {
+        const Peer& peer = *peers_[index];
+        if (peer.gone || peer.lost) continue;
+        const auto distance = [&](std::uint32_t at) {
+            return peers_[at]->rank.value - self_.value - 1;  // wraps round
+        };
+        if (next == kNobody || distance(index) < distance(next)) next = index;
+    }
+    if (next == sleep_.watched) return;
+    if (sleep_.process >= 0) close(std::exchange(sleep_.process, -1));
+    sleep_.watched = next;
+    if (next == kNobody) return;
+    const Peer& peer = *peers_[next];
+    sleep_.process = static_cast<int>(syscall(SYS_pidfd_open, peer.address.pid, 0U));
+    // The number may be another process's by now; or there is no descriptor left, and the next look finds the death.
+    const bool right = sleep_.process >= 0 &&
+                       process_state(peer.address.pid, peer.address.start_time) != ProcessState::gone &&
+                       add_to(sleep_.set, sleep_.process);
+    if (!right && sleep_.process >= 0) close(std::exchange(sleep_.process, -1));
+}
+
+// The process that is watched has ended, which its obituary may not say yet to a rank that polls seldom.
+std::size_t ShmTransport::look_at_watched_process(Receiver& receiver) {
+    if (sleep_.process < 0 || !is_readable(sleep_.process)) return 0;
+    Peer& peer = *peers_[sleep_.watched];
+    close(std::exchange(sleep_.process, -1));
+    sleep_.watched = kNobody;
+    return peer.gone ? 0 : bury(peer, FailureCause::process_gone, receiver);
+}
+
+void ShmTransport::wake(Rank rank) {
+    const Peer* const peer = find(rank);
+    if (peer != nullptr && !peer->gone && peer->segment.mailroom) ring_bell(*peer);
+}
+
+void ShmTransport::ring_bell(const Peer& peer) {
+    auto& mail = *reinterpret_cast<shm::Mailroom*>(peer.segment.mailroom.base());
+    if (mail.asleep.load(std::memory_order_seq_cst) == 0) return;
+    if (mail.asleep.exchange(0, std::memory_order_seq_cst) != 0)
+        sleep_.bell.ring(peer.address.bell, peer.address.nonce);
+}
+
+}  // namespace coppice::transport
