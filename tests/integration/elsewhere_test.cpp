@@ -1,0 +1,454 @@
+// Callers that are elsewhere: what a rank owes the others happens although it is in no call of the library.
+//
+// "Outside" means here that a rank only looks at memory that the test shares among all ranks, or at a buffer of its own.
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "integration/job.hpp"
+
+namespace coppice::testing {
+namespace {
+
+const std::uint64_t kTimeout = kDeadlineNs;
+constexpr std::size_t kBytes = 64;
+
+const std::vector<Layout>& layouts() {
+    static const std::vector<Layout> all{
+        {"one_host", 5, 1, {}},
+        {"flat_binomial", 5, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_TREE", "binomial"}}},
+        {"flat_checked",
+         5,
+         1,
+         {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_TREE", "binomial"}, {"COPPICE_CORRECTION", "checked"}}},
+        {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_TREE", "binomial"}}},
+        {"two_hosts", 5, 2, {{"COPPICE_TREE", "binomial"}}},
+        {"three_hosts_checked", 6, 3, {{"COPPICE_TREE", "binomial"}, {"COPPICE_CORRECTION", "checked"}}},
+    };
+    return all;
+}
+
+class EveryLayout : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, EveryLayout, ::testing::ValuesIn(layouts()),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+// Waits outside.
+void outside(const char* what, const std::function<bool()>& condition) {
+    if (!becomes(condition)) throw CheckFailed(std::string("waited outside in vain: ") + what);
+}
+
+// The last byte of a buffer that the library fills while nobody is in it.
+bool is_there(std::vector<unsigned char>& buffer, const std::vector<unsigned char>& expected) {
+    if (std::atomic_ref(buffer.back()).load(std::memory_order_acquire) != expected.back()) return false;
+    return buffer == expected;
+}
+
+void start(Member& member, std::vector<unsigned char>& buffer, std::uint32_t root, coppice_request_t** request) {
+    if (coppice_broadcast_nb(member.group, buffer.data(), buffer.size(), root, request) != COPPICE_OK)
+        throw CheckFailed(coppice_last_error());
+}
+
+TEST_P(EveryLayout, ARootThatNeverCallsAgainReachesAll) {
+    constexpr std::uint64_t kCount = 3;
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const std::uint64_t others = member.ranks - 1;
+        for (std::uint64_t number = 0; number < kCount; ++number) {
+            const auto expected = payload_of(number, 0, kBytes);
+            std::vector<unsigned char> buffer(kBytes);
+            if (member.rank == 0) buffer = expected;
+            COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), kBytes, 0, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(buffer == expected);
+            if (member.rank != 0) member.notes[0].fetch_add(1);
+            outside("all others", [&] { return member.notes[0].load() >= (number + 1) * others; });
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, BroadcastsEndWhileEverybodyIsOutside) {
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (std::uint32_t root = 0; root < member.ranks; ++root) {
+            const auto expected = payload_of(root, root, kBytes);
+            std::vector<unsigned char> buffer(kBytes, static_cast<unsigned char>(~expected.back()));
+            if (member.rank == root) buffer = expected;
+            coppice_request_t* request = nullptr;
+            start(member, buffer, root, &request);
+            outside("the payload", [&] { return is_there(buffer, expected); });
+            member.notes[0].fetch_add(1);
+            outside("all ranks", [&] { return member.notes[0].load() >= (root + 1) * member.ranks; });
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// SIGKILL before and after each message that the victim would send, while every survivor is outside.
+TEST_P(EveryLayout, AVictimInMidOperationIsStoodInForByRanksThatAreOutside) {
+    const Layout& layout = GetParam();
+    const std::uint32_t victim = layout.ranks - 1;
+    for (const std::uint32_t root : {0U, 1U}) {
+        for (const char* moment : {"kill-before", "kill-after"}) {
+            bool killed = true;
+            for (int message = 1; killed; ++message) {
+                ASSERT_LT(message, 100);
+                JobOptions options = layout.job();
+                options.environment["COPPICE_FAULTS"] = faults_at(moment, message, {victim});
+                Job job(options, [&](Member& member) {
+                    COPPICE_CHECK(member.join() == COPPICE_OK);
+                    const auto expected = payload_of(1, root, kBytes);
+                    std::vector<unsigned char> buffer(kBytes, static_cast<unsigned char>(~expected.back()));
+                    if (member.rank == root) buffer = expected;
+                    coppice_request_t* request = nullptr;
+                    start(member, buffer, root, &request);
+                    outside("the payload", [&] { return is_there(buffer, expected); });
+                    if (member.rank != victim) member.notes[0].fetch_add(1);
+                    outside("all survivors", [&] { return member.notes[0].load() >= member.ranks - 1; });
+                    COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+                    COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+                    member.leave();
+                });
+                ASSERT_EQ(job.finish([&](std::uint32_t rank) { return rank == victim; }), "")
+                    << options.environment["COPPICE_FAULTS"] << ", root " << root;
+                killed = job.ending(victim).killed_by(SIGKILL);
+            }
+        }
+    }
+}
+
+// Agreement returns early: those that are through answer the others' late questions, wherever their callers are.
+TEST_P(EveryLayout, RanksThatAreThroughAnswerLateQuestionsFromOutside) {
+    const Layout& layout = GetParam();
+    for (const std::uint32_t victim : {0U, 1U}) {
+        for (const char* moment : {"kill-before", "kill-after"}) {
+            bool killed = true;
+            for (int message = 1; killed; ++message) {
+                ASSERT_LT(message, 100);
+                JobOptions options = layout.job();
+                options.environment["COPPICE_FAULTS"] = faults_at(moment, message, {victim});
+                Job job(options, [&](Member& member) {
+                    COPPICE_CHECK(member.join() == COPPICE_OK);
+                    std::uint32_t value = 0xff00U | 1U << member.rank;
+                    const coppice_status_t status =
+                        coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout);
+                    if (status != COPPICE_OK && status != COPPICE_ERR_PEER_FAILED)
+                        throw CheckFailed(coppice_last_error());
+                    if (member.rank != victim) {
+                        member.notes[1 + member.rank].store(value);
+                        member.notes[0].fetch_add(1);
+                    }
+                    outside("all survivors", [&] { return member.notes[0].load() >= member.ranks - 1; });
+                    member.leave();
+                });
+                ASSERT_EQ(job.finish([&](std::uint32_t rank) { return rank == victim; }), "")
+                    << options.environment["COPPICE_FAULTS"];
+                killed = job.ending(victim).killed_by(SIGKILL);
+                const std::uint32_t survivor = victim == 0 ? 1 : 0;
+                for (std::uint32_t rank = 0; rank < layout.ranks; ++rank) {
+                    if (rank != victim) EXPECT_EQ(job.note(1 + rank), job.note(1 + survivor));
+                }
+            }
+        }
+    }
+}
+
+TEST_P(EveryLayout, WhatOneRankRevokesEndsForAllThoughItDoesNothingElse) {
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        if (member.rank == member.ranks - 1) {
+            COPPICE_CHECK(coppice_group_revoke(member.group) == COPPICE_OK);
+        } else {
+            char byte = 0;
+            COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, member.ranks - 1, nullptr, kTimeout) ==
+                          COPPICE_ERR_REVOKED);
+            member.notes[0].fetch_add(1);
+        }
+        outside("all others", [&] { return member.notes[0].load() >= member.ranks - 1; });
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, AShrinkEndsForAllThoughTheFirstOnesAreOutside) {
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const std::uint32_t victim = 1;
+        if (member.rank == victim) raise(SIGKILL);
+        coppice_group_t* shrunk = nullptr;
+        const coppice_status_t status = coppice_group_shrink(member.group, &shrunk, kTimeout);
+        if (status != COPPICE_OK) throw CheckFailed(coppice_last_error());
+        member.notes[0].fetch_add(1);
+        outside("all survivors", [&] { return member.notes[0].load() >= member.ranks - 1; });
+        COPPICE_CHECK(coppice_group_destroy(shrunk, kTimeout) == COPPICE_OK);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
+}
+
+// The window is full until everybody has consumed; whoever counts for its host is outside.
+TEST_P(EveryLayout, CountsOfWhatIsConsumedTravelWhileLeadersAreOutside) {
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        constexpr std::uint64_t kCount = 100;  // more than three windows
+        const std::uint32_t root = member.ranks - 1;
+        if (member.rank == root) {
+            for (std::uint64_t number = 0; number < kCount; ++number) {
+                std::uint64_t payload = number;
+                COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, root, nullptr, kTimeout) ==
+                              COPPICE_OK);
+                // All that was sent so far has been taken before the next one is called for.
+                outside("the others", [&] { return member.notes[0].load() >= (number + 1) * root; });
+            }
+        } else {
+            for (std::uint64_t number = 0; number < kCount; ++number) {
+                std::uint64_t payload = 0;
+                COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, root, nullptr, kTimeout) ==
+                              COPPICE_OK);
+                COPPICE_CHECK(payload == number);
+                member.notes[0].fetch_add(1);
+                outside("the others", [&] { return member.notes[0].load() >= (number + 1) * root; });
+            }
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// ----------------------------------------------------------------------------------- groups in the making, silence ---
+
+// Two of three ranks wait inside create for the third, longer than their first group's bound of silence.
+TEST(Create, OtherGroupsGoOnMeanwhile) {
+    JobOptions options;
+    options.ranks = 3;
+    options.hosts = 3;
+    options.environment["COPPICE_DETECTION_BOUND"] = "2s";
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        coppice_group_t* const first = member.group;
+        if (member.rank == 2) {
+            outside("the two in create", [&] { return member.notes[0].load() == 2; });
+            sleep(5);
+        } else {
+            member.notes[0].fetch_add(1);
+        }
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        char byte = 0;
+        if (coppice_broadcast(first, &byte, 1, 0, nullptr, kTimeout) != COPPICE_OK)
+            throw CheckFailed(coppice_last_error());
+        std::size_t failed = 0;
+        COPPICE_CHECK(coppice_group_failed(first, nullptr, 0, &failed) == COPPICE_OK && failed == 0);
+        COPPICE_CHECK(coppice_group_destroy(first, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// ----------------------------------------------------------------------------------------------------- the thread ---
+
+std::size_t progress_threads() {
+    std::size_t count = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream file(task.path() / "comm");
+        std::string name;
+        std::getline(file, name);
+        count += name == "coppice-progres";  // the kernel's names have 15 letters
+    }
+    return count;
+}
+
+TEST(Thread, OneServesManyGroupsAndContexts) {
+    constexpr int kGroups = 4;
+    JobOptions options;
+    options.ranks = 4;
+    options.hosts = 2;
+    Job job(options, [](Member& member) {
+        std::vector<coppice_context_t*> contexts;
+        std::vector<coppice_group_t*> groups;
+        for (int i = 0; i < kGroups; ++i) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            contexts.push_back(member.context);
+            groups.push_back(member.group);
+        }
+        COPPICE_CHECK(progress_threads() == 1);
+        std::vector<std::vector<unsigned char>> buffers;
+        std::vector<coppice_request_t*> requests(kGroups);
+        for (std::uint32_t i = 0; i < kGroups; ++i) {
+            const auto expected = payload_of(i, i, kBytes);
+            buffers.push_back(member.rank == i
+                                  ? expected
+                                  : std::vector<unsigned char>(kBytes, static_cast<unsigned char>(~expected.back())));
+        }
+        for (std::uint32_t i = 0; i < kGroups; ++i)
+            COPPICE_CHECK(coppice_broadcast_nb(groups[i], buffers[i].data(), kBytes, i, &requests[i]) == COPPICE_OK);
+        for (std::uint32_t i = 0; i < kGroups; ++i)
+            outside("a payload of each group", [&] { return is_there(buffers[i], payload_of(i, i, kBytes)); });
+        for (std::uint32_t i = 0; i < kGroups; ++i) {
+            COPPICE_CHECK(coppice_request_wait(requests[i], nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_free(requests[i]) == COPPICE_OK);
+            COPPICE_CHECK(coppice_group_destroy(groups[i], kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_context_destroy(contexts[i]) == COPPICE_OK);
+        }
+        COPPICE_CHECK(progress_threads() == 0);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Thread, TakesNoSignals) {
+    JobOptions options;
+    options.ranks = 1;
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        COPPICE_CHECK(progress_threads() == 1);
+        sigset_t usr1;
+        sigemptyset(&usr1);
+        sigaddset(&usr1, SIGUSR1);
+        COPPICE_CHECK(pthread_sigmask(SIG_BLOCK, &usr1, nullptr) == 0);
+        // To the process: any thread that does not block it would die of it.
+        COPPICE_CHECK(kill(getpid(), SIGUSR1) == 0);
+        sigset_t pending;
+        COPPICE_CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1) == 1);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Thread, NoneWhereTheCallerPolls) {
+    JobOptions options;
+    options.ranks = 2;
+    options.context.progress_thread = -1;
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        COPPICE_CHECK(progress_threads() == 0);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Thread, OtherNumbersAreRefused) {
+    coppice_context_options_t options = COPPICE_CONTEXT_OPTIONS_INIT;
+    for (const int number : {-2, 2, 100}) {
+        options.progress_thread = number;
+        coppice_context_t* context = nullptr;
+        EXPECT_EQ(coppice_context_create(&options, &context), COPPICE_ERR_INVALID_ARGUMENT);
+        EXPECT_EQ(context, nullptr);
+    }
+}
+
+// A process that ends by exit(), with everything as it is, while its thread is at work.
+TEST(Thread, ExitInTheMiddleOfEverythingIsAnOrdinaryEnd) {
+    JobOptions options;
+    options.ranks = 4;
+    options.environment["COPPICE_TRANSPORT"] = "ucx";
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::vector<unsigned char> buffer = payload_of(1, 0, kBytes);
+        coppice_request_t* request = nullptr;
+        start(member, buffer, 0, &request);
+        std::exit(0);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// ------------------------------------------------------------------------------------------------ functions of theirs ---
+
+struct Called {
+    std::atomic<std::uint64_t>* count;
+    pid_t by;
+};
+
+void note_failure(void* argument, coppice_group_t*, std::uint32_t) {
+    auto& called = *static_cast<Called*>(argument);
+    called.by = gettid();
+    called.count->fetch_add(1);
+}
+
+void wait_for_a_death(Member& member, bool on_thread) {
+    Called called{&member.notes[1], 0};
+    coppice_group_options_t group_options = COPPICE_GROUP_OPTIONS_INIT;
+    group_options.on_failure = note_failure;
+    group_options.on_failure_argument = &called;
+    COPPICE_CHECK(member.join(group_options) == COPPICE_OK);
+    if (member.rank == 2) raise(SIGKILL);
+    // Rank 1 asks, so that it knows; rank 0 is outside.
+    if (member.rank == 1) {
+        member.await_failed(1);
+        member.notes[0].store(1);
+        outside("rank 0", [&] { return member.notes[2].load() == 1; });
+    } else {
+        outside("rank 1", [&] { return member.notes[0].load() == 1; });
+        if (on_thread) {
+            outside("the callback", [&] { return member.notes[1].load() == 2; });
+            COPPICE_CHECK(called.by != gettid());
+        } else {
+            COPPICE_CHECK(member.notes[1].load() == 1);  // rank 1's own
+            member.await_failed(1);
+            COPPICE_CHECK(member.notes[1].load() == 2 && called.by == gettid());
+        }
+        member.notes[2].store(1);
+    }
+    member.leave();
+}
+
+TEST(Callbacks, WaitForTheNextCallByDefault) {
+    JobOptions options;
+    options.ranks = 3;
+    Job job(options, [](Member& member) { wait_for_a_death(member, false); });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 2; }), "");
+}
+
+TEST(Callbacks, RunOnAThreadThatWasAskedFor) {
+    JobOptions options;
+    options.ranks = 3;
+    options.context.progress_thread = 1;
+    Job job(options, [](Member& member) { wait_for_a_death(member, true); });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 2; }), "");
+}
+
+void keep_larger(void* argument, void* into, const void* from, std::size_t bytes) {
+    auto& called = *static_cast<Called*>(argument);
+    if (called.by != gettid()) called.count->fetch_add(1);
+    std::uint64_t a = 0;
+    std::uint64_t b = 0;
+    std::memcpy(&a, into, bytes);
+    std::memcpy(&b, from, bytes);
+    if (b > a) std::memcpy(into, from, bytes);
+}
+
+// An agreement with a function of the caller's goes on at a rank when its caller is inside, and on no thread but the caller's.
+TEST_P(EveryLayout, FunctionsThatCombineWaitForTheirCaller) {
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        Called called{&member.notes[0], gettid()};
+        coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+        options.operation = COPPICE_COMBINE;
+        options.combine = keep_larger;
+        options.combine_argument = &called;
+        for (std::uint64_t round = 0; round < 5; ++round) {
+            std::uint64_t value = 100 * round + member.rank;
+            coppice_request_t* request = nullptr;
+            COPPICE_CHECK(coppice_agree_nb(member.group, &value, sizeof value, &options, &request) == COPPICE_OK);
+            member.notes[1].fetch_add(1);
+            outside("all to have begun", [&] { return member.notes[1].load() >= (round + 1) * member.ranks; });
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(value == 100 * round + member.ranks - 1);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        }
+        COPPICE_CHECK(member.notes[0].load() == 0);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+}  // namespace
+}  // namespace coppice::testing

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""An MPI program that broadcasts and then waits in MPI: nothing stalls, with every correction, on 2, 4 and 8 ranks.
+
+Usage: mpi_beside_test.py PROGRAM"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+PROGRAM = os.path.abspath(sys.argv[1])
+DEADLINE = 300
+CORRECTIONS = ("opportunistic:1", "optimized:2", "checked", "failure-proof:1", "none")
+
+
+class BesideMpi(unittest.TestCase):
+    def run_beside(self, ranks, **settings):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("COPPICE_", "OMPI_", "PMIX_"))}
+        environment.update(settings, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        names = [word for name in settings for word in ("-x", name)]
+        command = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
+                   *names, "-n", str(ranks), PROGRAM, "40"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+                              timeout=DEADLINE, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"40 broadcasts among {ranks} ranks: 0 wrong", done.stdout)
+
+    def test_two_ranks_with_every_correction(self):
+        for correction in CORRECTIONS:
+            with self.subTest(correction=correction):
+                self.run_beside(2, COPPICE_TRANSPORT="ucx", COPPICE_CORRECTION=correction)
+
+    def test_more_ranks(self):
+        for ranks in (4, 8):
+            for correction in ("opportunistic:1", "checked"):
+                with self.subTest(ranks=ranks, correction=correction):
+                    self.run_beside(ranks, COPPICE_TRANSPORT="ucx", COPPICE_CORRECTION=correction)
+
+    def test_in_shared_memory_by_messages(self):
+        self.run_beside(4, COPPICE_HIERARCHY="flat", COPPICE_TREE="binomial")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
