@@ -111,7 +111,10 @@ void Report::counts_done() {
                                           {"probes", &coppice_group_counts_t::probes},
                                           {"busy_polls", &coppice_group_counts_t::busy_polls},
                                           {"copies", &coppice_group_counts_t::copies},
-                                          {"registrations", &coppice_group_counts_t::registrations}};
+                                          {"registrations", &coppice_group_counts_t::registrations},
+                                          {"takeovers", &coppice_group_counts_t::takeovers},
+                                          {"thread_rounds", &coppice_group_counts_t::thread_rounds},
+                                          {"thread_events", &coppice_group_counts_t::thread_events}};
     fmt::print("# counted per broadcast (0 beyond sends and writes where no device is driven by the library)\n# rank ");
     for (const Column& column : kColumns)
         fmt::print(" {:>13}", column.name);

@@ -11,6 +11,9 @@
  *  - Options structs begin with their own size. Zero-initialise them with their _INIT macro; a field left 0
  *    (or NULL) takes the value of its environment variable, else the default. Fields are only ever added at
  *    the end.
+ *  - Progress: a process owes the others no further call. What they still need of it (messages on their way, answers,
+ *    what a death asks for) happens although it computes, waits in another library, or never calls again: by one
+ *    thread of the library, which sleeps while it is not needed (coppice_context_options_t.progress_thread).
  *  - Threads: with COPPICE_THREAD_SINGLE one thread at a time may be inside the library for a context. With
  *    COPPICE_THREAD_MULTIPLE any thread may call anything at any time, except that an object must not be
  *    destroyed while another thread uses it. coppice_last_error() is per thread.
@@ -72,8 +75,14 @@ typedef struct coppice_context_options {
     size_t struct_size; /* sizeof(coppice_context_options_t) */
     coppice_thread_mode_t thread_mode;
 
-    /* Non-zero: a thread of the library moves things while the application computes; implies
-     * COPPICE_THREAD_MULTIPLE. Also COPPICE_PROGRESS_THREAD=1. */
+    /* Who makes progress while no call of the application does. Also COPPICE_PROGRESS_THREAD=auto, 1, 0.
+     *  0: one thread a process, however many contexts and groups. It takes over from a context that nobody has
+     *     entered for 1 to 4 ms, blocks all signals, and calls no function of the application: failure callbacks wait for
+     *     the next call, and so does what an agreement needs a combine function for.
+     *  1: the same thread, and it calls these functions, too; implies COPPICE_THREAD_MULTIPLE.
+     * -1: none. For runtimes that poll by themselves: until its groups are destroyed each process then calls
+     *     coppice_progress at least as often as others can wait, within any bound of silence (COPPICE_DETECTION_BOUND),
+     *     also while it waits elsewhere, and knows that coppice_group_create makes progress in no other group. */
     int progress_thread;
 
     /* "shm,ucx": which may be used, per peer the first that reaches it. Also COPPICE_TRANSPORT. */
@@ -90,8 +99,8 @@ COPPICE_API coppice_status_t coppice_context_create(const coppice_context_option
 /* COPPICE_ERR_BUSY while a group of it exists. NULL is allowed. */
 COPPICE_API coppice_status_t coppice_context_destroy(coppice_context_t* context);
 
-/* Moves everything of all groups that can be moved now; never blocks. Any blocking call, test and wait do
- * it as well. */
+/* Makes all progress in all groups that can be made now; never blocks. Any blocking call, test and wait do it
+ * as well. Needed only with coppice_context_options_t.progress_thread -1. */
 COPPICE_API coppice_status_t coppice_progress(coppice_context_t* context);
 
 /* ---------------------------------------------------------------------------------------------- group --- */
@@ -104,8 +113,9 @@ typedef struct coppice_group coppice_group_t;
  * ranks: the group is then formed with that rank as a failed member. */
 typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t bytes, void* all);
 
-/* A rank has failed. Called once per failed rank from within any library call (or the progress thread), at
- * every survivor, in no particular order. It may call coppice_group_failed and nothing else of the
+/* A rank has failed. Called once per failed rank from within a library call of the application on this context (or by the
+ * progress thread, where it was asked to: coppice_context_options_t.progress_thread 1), at every survivor, in no
+ * particular order. It may call coppice_group_failed and nothing else of the
  * library. */
 typedef void (*coppice_failure_fn)(void* argument, coppice_group_t* group, uint32_t rank);
 
@@ -201,6 +211,10 @@ typedef struct coppice_group_counts {
     uint64_t busy_polls; /* polls that found something */
     uint64_t copies;     /* payloads copied because they were not in memory that the device knows */
     uint64_t registrations; /* memory registered with the device */
+    /* Of all groups of the context: */
+    uint64_t takeovers;     /* times that the progress thread found no caller and took over */
+    uint64_t thread_rounds; /* of progress that it made then */
+    uint64_t thread_events; /* things that happened in these rounds */
 } coppice_group_counts_t;
 
 COPPICE_API coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group_counts_t* counts);
@@ -224,8 +238,10 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  * payload larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is
  * untouched. 0 bytes (buffer may be NULL) up to coppice_group_info_t.max_payload.
  *
- * Returns COPPICE_OK when the payload is here and this rank has done its part for the others; the promise of
- * the group's correction says who gets it. COPPICE_ERR_TIMEOUT after `timeout_ns` (COPPICE_NO_TIMEOUT:
+ * Returns COPPICE_OK when the payload is here and this rank has done its part for the others: its messages have been
+ * accepted by a transport. What is left (connections that are being made, full queues, whoever needs the payload again
+ * after a death) is the progress thread's business; without one it is done in later calls, coppice_progress among
+ * them. The promise of the group's correction says who gets it. COPPICE_ERR_TIMEOUT after `timeout_ns` (COPPICE_NO_TIMEOUT:
  * never), naming the ranks waited for: the broadcast is given up at this rank (it counts as done here, its
  * buffer is not touched any more, the others are still served). COPPICE_ERR_BUSY when the window was still full by then,
  * naming the rank that holds it up: nothing was started, make the same call again. COPPICE_ERR_ROOT_FAILED when
@@ -301,8 +317,9 @@ typedef enum coppice_type {
 /* into = into o from; both are `bytes` long and aligned to 8. It must be idempotent (x o x = x), commutative and
  * associative, and the same function at every rank: what is not idempotent gives a value that depends on who died when,
  * though still the same at all survivors, and one that is not associative and commutative may give different ranks'
- * values in different orders. Neither can be checked. It may be called from within any call of the library (and from the progress
- * thread) until the agreement has ended, and may call nothing of the library. */
+ * values in different orders. Neither can be checked. It may be called from within any call of the library until the agreement has ended
+ * (by the progress thread only where that was asked for), and may call nothing of the library. While a rank that has begun
+ * such an agreement is outside of the library, others whose values it has to combine wait until its next call. */
 typedef void (*coppice_combine_fn)(void* argument, void* into, const void* from, size_t bytes);
 
 typedef struct coppice_agree_options {
@@ -329,8 +346,7 @@ typedef struct coppice_agree_options {
  * agreement goes on without this caller. COPPICE_ERR_BUSY when no more agreements could be under way until then: this one was not
  * begun, make the same call again. COPPICE_ERR_FENCED when the others take this rank for dead.
  * A rank that is merely slow, or stopped, is waited for, unless COPPICE_DETECTION_BOUND says for how long. Ranks that have
- * returned answer the others' late questions in any later call on a group or its requests (but coppice_group_count, which only counts), in
- * coppice_progress, or by the progress thread. Source: SC'15 (ERA), and docs/architecture.md for what is done where ranks share a host. */
+ * returned answer the others' late questions by the progress thread, or in later calls. Source: SC'15 (ERA), and docs/architecture.md for what is done where ranks share a host. */
 COPPICE_API coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes,
                                            const coppice_agree_options_t* options, uint64_t timeout_ns);
 
@@ -364,7 +380,7 @@ COPPICE_API coppice_status_t coppice_group_ack_failed(coppice_group_t* group, co
  *
  * Reliable: it reaches every live member while those who know of it stay in the group, whoever dies, the caller included once
  * one other rank has heard of it; on one host at once when the call has returned. A rank learns of it in any call of the
- * library, or by its progress thread.
+ * library; its progress thread passes it on.
  *
  * An agreement that is revoked may have ended well at another rank: who must know agrees in the shrunk group. What is left of
  * a revoked group: it can be asked (query, failed, agreed), shrunk, and destroyed, which waits for nobody's calls; only for

@@ -125,7 +125,7 @@ enum class ThreadMode { kSingle = COPPICE_THREAD_SINGLE, kMultiple = COPPICE_THR
 // What is left empty or false takes the value of its environment variable, else the default.
 struct ContextOptions {
     ThreadMode thread_mode = ThreadMode::kSingle;
-    bool progress_thread = false;
+    int progress_thread = 0;      // as in coppice.h: 0 default, 1 with callbacks, -1 none
     std::string transports = {};  // "shm,ucx"
 };
 
@@ -149,7 +149,7 @@ class Context {
     static Status try_create(const ContextOptions& options, Context& context) noexcept {
         coppice_context_options_t plain = COPPICE_CONTEXT_OPTIONS_INIT;
         plain.thread_mode = static_cast<coppice_thread_mode_t>(options.thread_mode);
-        plain.progress_thread = options.progress_thread ? 1 : 0;
+        plain.progress_thread = options.progress_thread;
         plain.transports = detail::or_null(options.transports);
         Context made;
         const Status status = detail::from_c(coppice_context_create(&plain, &made.handle_));

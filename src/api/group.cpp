@@ -138,6 +138,10 @@ coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group
         all.busy_polls = now.busy_polls;
         all.copies = now.copies;
         all.registrations = now.registrations;
+        const engine::Context::Duty& duty = group->context->duty();
+        all.takeovers = duty.takeovers;
+        all.thread_rounds = duty.rounds;
+        all.thread_events = duty.events;
         return api::given(api::give_answer(all, counts, COPPICE_SIZE_THROUGH(coppice_group_counts_t, registrations),
                                            "coppice_group_count", "coppice_group_counts_t"));
     });

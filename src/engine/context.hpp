@@ -135,7 +135,7 @@ class Context final : private Attended {
     static constexpr std::uint32_t kRoundsPerClock = 8;
     // How long the progress thread sleeps at most: where every event wakes it (this is for what nobody has thought of), where
     // some don't, and where something waits for room.
-    static constexpr std::uint64_t kLongestSleepNs = 500'000'000;
+    static constexpr std::uint64_t kLongestSleepNs = 1'000'000'000;
     static constexpr std::uint64_t kLongestNapNs = 20'000'000;
     static constexpr std::uint64_t kLongestPauseNs = 1'000'000;
 

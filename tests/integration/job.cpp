@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxRanks = 64;
 constexpr std::size_t kMaxPiece = 32768;
-constexpr std::size_t kMaxRounds = 16;
+constexpr std::size_t kMaxRounds = 64;
 
 }  // namespace
 

@@ -28,6 +28,7 @@ void BiasedLock::order_against_callers() const {
 
 bool BiasedLock::try_claim() {
     if (is_inside(entries())) return false;
+    wanted_.store(false, std::memory_order_relaxed);
     claimed_.store(true, std::memory_order_relaxed);
     order_against_callers();
     if (!is_inside(entries())) return true;
@@ -36,7 +37,6 @@ bool BiasedLock::try_claim() {
 }
 
 void BiasedLock::release() {
-    wanted_.store(false, std::memory_order_relaxed);
     claimed_.store(false, std::memory_order_release);
     claimed_.notify_all();
 }

@@ -62,7 +62,7 @@ Result<void> ProgressThread::start() {
     Result<void> result;
     try {
         thread_ = std::thread([this] { run(); });
-        pthread_setname_np(thread_.native_handle(), "coppice-progress");
+        pthread_setname_np(thread_.native_handle(), "coppice-progr");
     } catch (const std::system_error& error) {
         close(std::exchange(bell_, -1));
         result = fail(COPPICE_ERR_NO_RESOURCES,

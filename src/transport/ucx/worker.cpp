@@ -27,9 +27,12 @@ struct Setting {
 };
 
 constexpr std::array kSettings = {
-    // A silent peer becomes known in seconds, not in half a minute.
-    Setting{"KEEPALIVE_INTERVAL", "UCX_KEEPALIVE_INTERVAL", "500ms"},
-    Setting{"KEEPALIVE_NUM_EPS", "UCX_KEEPALIVE_NUM_EPS", "inf"},
+    // Off. Over TCP it is data, which the kernel sends again for many minutes when a cable is cut, and asks no more whether the
+    // peer lives. Over RDMA UCX asks by another lane than RC, UD's, which then carries the set-up of connections too; if
+    // the peer dies during that, an assertion of UCX 1.13 ends this process (ucp_request_send_state_ff). Without a lane
+    // of its own UD only helps RC to connect, and UCX gives up such a connection in order.
+    Setting{"KEEPALIVE_INTERVAL", "UCX_KEEPALIVE_INTERVAL", "inf"},
+    // The kernel's: a silent peer becomes known in seconds, not in half a minute.
     Setting{"KEEPIDLE", "UCX_TCP_KEEPIDLE", "1s"},
     Setting{"KEEPINTVL", "UCX_TCP_KEEPINTVL", "1s"},
     Setting{"KEEPCNT", "UCX_TCP_KEEPCNT", "3"},
@@ -101,7 +104,7 @@ Result<void> modify(ucp_config_t* config, const char* name, const char* value) {
     return fail(COPPICE_ERR_CONFIG, "ucx: '{}' is no value for UCX_{}: {}", value, name, ucs_status_string(status));
 }
 
-Result<Config> configure(const WorkerOptions& options, bool keepalive) {
+Result<Config> configure(const WorkerOptions& options) {
     ucp_config_t* raw = nullptr;
     if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
         return fail(COPPICE_ERR_CONFIG, "ucx: a UCX_* variable of the environment does not parse: {}",
@@ -111,10 +114,6 @@ Result<Config> configure(const WorkerOptions& options, bool keepalive) {
         // A release that does not know one of them works without it.
         if (!set_by_user(setting)) (void)ucp_config_modify(raw, setting.name, setting.value);
     }
-    // UCX asks after silent peers over another lane than RC, UD's, which then carries the set-up of connections too; if
-    // the peer dies during that, an assertion of UCX 1.13 ends this process (ucp_request_send_state_ff). Without a lane
-    // of its own UD only helps RC to connect, and UCX gives up such a connection in order.
-    if (!keepalive && !set_by_user("UCX_KEEPALIVE_INTERVAL")) (void)ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "inf");
     std::string devices = options.net_devices;
     if (devices.empty() && options.loopback_only && !options.put && !set_by_user("UCX_NET_DEVICES") &&
         options.tls.empty() && !set_by_user("UCX_TLS"))
@@ -202,16 +201,12 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
     Hush::take();
     if (auto enough = check_descriptors(options.expected_connections); !enough) return tl::unexpected(enough.error());
     Worker made;
-    if (auto done = made.initialize(options, true); !done) return tl::unexpected(done.error());
+    if (auto done = made.initialize(options); !done) return tl::unexpected(done.error());
     const Wires wires = wires_of(made.context_);
     if (wires.datagrams && !wires.reliable && !wires.tcp)
         return no_transport(options, "UD alone does not let this process survive a peer's death: allow rc too");
     if (options.put && (wires.tcp || !wires.reliable)) return no_native_puts(wires.tcp);
-    if (wires.datagrams || wires.reliable) {
-        made.over_rdma_ = true;
-        ucp_cleanup(std::exchange(made.context_, nullptr));
-        if (auto done = made.initialize(options, false); !done) return tl::unexpected(done.error());
-    }
+    made.over_rdma_ = wires.datagrams || wires.reliable;
     ucp_worker_params_t worker_params{};
     worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // the caller's thread, and the progress thread
@@ -227,8 +222,8 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
     return made;
 }
 
-Result<void> Worker::initialize(const WorkerOptions& options, bool keepalive) {
-    auto config = configure(options, keepalive);
+Result<void> Worker::initialize(const WorkerOptions& options) {
+    auto config = configure(options);
     if (!config) return tl::unexpected(config.error());
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;

@@ -37,8 +37,8 @@ class Worker {
 
     ucp_worker_h handle() const { return worker_; }
     ucp_context_h context() const { return context_; }
-    // Whether RDMA devices are among what UCX may use here. Then UCX's own keepalive is off (see worker.cpp), and whoever
-    // wants to know of a silent peer's death has to send to it now and then: the device tells.
+    // Whether RDMA devices are among what UCX may use here. Then whoever wants to know of a silent peer's death has to send to
+    // it now and then: the device tells. (Over TCP the kernel asks silent peers.)
     bool over_rdma() const { return over_rdma_; }
     unsigned progress() { return ucp_worker_progress(worker_); }
     // A descriptor that becomes readable when there is something to progress; −1 while there is, or where UCX has none.
@@ -47,7 +47,7 @@ class Worker {
 
   private:
     Worker() = default;
-    Result<void> initialize(const WorkerOptions& options, bool keepalive);
+    Result<void> initialize(const WorkerOptions& options);
 
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
