@@ -45,6 +45,10 @@ coppice_status_t coppice_context_create(const coppice_context_options_t* options
 coppice_status_t coppice_context_destroy(coppice_context_t* context) {
     if (context == nullptr) return COPPICE_OK;
     return api::guarded([&] {
+        if (engine::Context::is_progress_thread()) {
+            return api::remember(COPPICE_ERR_BUSY,
+                                 "coppice_context_destroy: a callback on the progress thread may destroy no context");
+        }
         {
             const engine::Context::Guard guard(*context->engine);
             if (context->engine->has_groups()) {

@@ -6,12 +6,14 @@
 namespace coppice::engine {
 namespace {
 
-// The progress thread holds the biased lock of a context, and may be asked something by a callback that it runs.
+// The progress thread holds the biased lock of this context, and may be asked something by a callback that it runs.
 thread_local const Context* entered_by_thread = nullptr;
 
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multiple) {
+    if (is_progress_thread())
+        return fail(COPPICE_ERR_INVALID_ARGUMENT, "a callback on the progress thread may create no context");
     auto settings = parse(texts);
     if (!settings) return tl::unexpected(std::move(settings.error()));
     const ProgressMode mode = settings->progress_thread;
@@ -28,15 +30,25 @@ Context::~Context() {
     if (thread_ != nullptr) thread_->forsake(*this);
 }
 
-void Context::lock_mutex() {
-    if (entered_by_thread == this || mutex_.try_lock()) return;
-    callers_waiting_.fetch_add(1, std::memory_order_relaxed);
-    mutex_.lock();
-    callers_waiting_.fetch_sub(1, std::memory_order_relaxed);
+bool Context::is_progress_thread() {
+    return entered_by_thread != nullptr;
 }
 
-void Context::unlock_mutex() {
-    if (entered_by_thread != this) mutex_.unlock();
+void Context::enter_multiple() {
+    if (entered_by_thread == this) return;
+    if (!mutex_.try_lock()) {
+        callers_waiting_.fetch_add(1, std::memory_order_relaxed);
+        mutex_.lock();
+        callers_waiting_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    lock_.enter();
+}
+
+void Context::leave_multiple() {
+    if (entered_by_thread == this) return;
+    const bool outermost = lock_.leave();
+    mutex_.unlock();
+    if (outermost && thread_ != nullptr) thread_->caller_left();
 }
 
 void Context::attach(Group& group) {

@@ -44,6 +44,8 @@ class Context final : private Attended {
     // has asked for that. Under the guard.
     bool may_call_back() const { return !on_thread_ || settings_.progress_thread == ProgressMode::with_callbacks; }
 
+    // Whether the calling thread is the progress thread, in a callback.
+    static bool is_progress_thread();
     // What the progress thread did for this context. Under the guard.
     struct Duty {
         std::uint64_t takeovers = 0;  // times that it found no caller and took over
@@ -142,16 +144,15 @@ class Context final : private Attended {
     Context(SettingTexts texts, Settings settings, bool multiple)
         : texts_(std::move(texts)), settings_(std::move(settings)), multiple_(multiple) {}
     void enter() {
-        if (multiple_) lock_mutex();
+        if (multiple_) return enter_multiple();
         lock_.enter();
     }
     void leave() {
-        const bool outermost = lock_.leave();
-        if (multiple_) unlock_mutex();
-        if (outermost && thread_ != nullptr) thread_->caller_left();
+        if (multiple_) return leave_multiple();
+        if (lock_.leave() && thread_ != nullptr) thread_->caller_left();
     }
-    void lock_mutex();
-    void unlock_mutex();
+    void enter_multiple();
+    void leave_multiple();
     void drop_retired();
 
     // Attended
