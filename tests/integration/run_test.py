@@ -174,6 +174,11 @@ class Arguments(LauncherTest):
         self.refused("-n", "4", "--hosts", "2", "--kill-host", "2@3s", "true", says="host 2 is outside of 0…1")
         self.refused("-n", "2", "--stop", "7@3s", "true", says="outside of 0…1")
         self.refused("-n", "2", "--stop", "1@3s+x", "true", says="is no duration")
+        self.refused("-n", "2", "--hosts", "2", "--cut", "1", "true", says="HOST@TIME")
+        self.refused("-n", "2", "--hosts", "2", "--cut", "1@3s+x", "true", says="is no duration")
+        self.refused("-n", "3", "--hosts", "2", "--cut", "2@3s", "true", says="host 2 is outside of 0…1")
+        self.refused("-n", "3", "--cut", "0@3s", "true", says="no cables without simulated hosts")
+        self.refused("-n", "2", "--devices", "a,b", "--cut", "0@3s", "true", says="RDMA devices have no cables")
         self.refused("-n", "2", "--timeout", "soon", "true", says="--timeout")
         self.refused("-n", "2", "--timeout", "0", "true", says="--timeout")
         self.refused("-n", "2", "--bind", "socket", "true", says="socket")
@@ -544,6 +549,48 @@ class Hosts(LauncherTest):
         result = self.run_hosts([], "-n", "5", "--hosts", "2", "sh", "-c", script)
         self.assertEqual(sorted(result.stdout.splitlines()),
                          ["0 host0 0/3", "1 host0 1/3", "2 host0 2/3", "3 host1 0/2", "4 host1 1/2"], result.stderr)
+
+    # Rank 1 on host 1 looks whether there is something at the other end of its cable.
+    CABLE = ("[ $COPPICE_RANK = 1 ] || exit 0; plugged() { [ $(cat /sys/class/net/veth1/carrier) = 1 ]; }; "
+             "while plugged; do sleep 0.01; done; ")
+
+    def test_a_cut_cable_is_mended(self):
+        for user in self.users():
+            with self.subTest(user):
+                result = self.run_hosts(user, "-n", "2", "--hosts", "2", "--cut", "1@start+100ms+200ms", "sh", "-c",
+                                        self.CABLE + "until plugged; do sleep 0.01; done")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(result.stderr, "coppice-run: cut host 1 off at 100 ms\n"
+                                                "coppice-run: mended the cable of host 1\n")
+
+    def test_cuts_of_one_host_add_up(self):
+        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+100ms+400ms", "--cut",
+                                "1@start+200ms+10ms", "--cut", "0@start+1ms+1ms", "sh", "-c",
+                                self.CABLE + "until plugged; do sleep 0.01; done")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("cut host 1 off"), 2)
+        self.assertEqual(result.stderr.count("mended the cable of host 1"), 1)
+        self.assertEqual(result.stderr.count("mended the cable of host 0"), 1)
+
+    def test_how_a_rank_ends_that_is_cut_off_is_told_and_no_failure(self):
+        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms", "sh", "-c", self.CABLE + "exit 7")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"rank 1 \(pid \d+\), cut off from the others, exited with code 7")
+        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms", "sh", "-c",
+                                self.CABLE + "kill -SEGV $$")
+        self.assertEqual(result.returncode, 128 + signal.SIGSEGV, result.stderr)
+
+    def test_who_is_cut_off_for_good_is_not_waited_for_forever(self):
+        running = self.start("-n", "3", "--hosts", "3", "--cut", "1@start+50ms", "--cut", "2@start+50ms", "sh", "-c",
+                             "[ $COPPICE_RANK = 0 ] || exec sleep 1000; sleep 0.2")
+        self.assertEqual(running.wait(), 0, running.stderr)
+        self.assertIn("ending 2 ranks of hosts that are cut off, as all others have ended", running.stderr)
+        running.assert_nothing_left()
+
+    def test_a_cut_that_comes_too_late_is_warned_of(self):
+        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@1h", "true")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("warning: all ranks had ended before host 1 could be cut off at 3600 s", result.stderr)
 
     def test_ids_stay_what_they_are(self):
         for user in self.users():

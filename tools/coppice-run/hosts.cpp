@@ -132,6 +132,9 @@ Hosts::~Hosts() {
 Placement Hosts::place(std::uint32_t rank) const {
     return place_in_blocks(rank, ranks_, hosts_);
 }
+std::string Hosts::port_name(std::uint32_t host) {
+    return fmt::format("port{}", host);
+}
 std::string Hosts::interface_name(std::uint32_t host) const {
     return fmt::format("veth{}", host);
 }
@@ -189,9 +192,9 @@ Result<void> Hosts::cable() {
     std::string commands =
         fmt::format("link add coppice type bridge forward_delay 0\nlink set coppice up mtu {}\n", kMtu);
     for (std::uint32_t host = 0; host < hosts_; ++host) {
-        commands += fmt::format("link add port{0} mtu {1} type veth peer name {2} mtu {1} netns /proc/self/fd/{3}\n",
-                                host, kMtu, interface_name(host), descriptors_[host]);
-        commands += fmt::format("link set port{} master coppice up\n", host);
+        commands += fmt::format("link add {0} mtu {1} type veth peer name {2} mtu {1} netns /proc/self/fd/{3}\n",
+                                port_name(host), kMtu, interface_name(host), descriptors_[host]);
+        commands += fmt::format("link set {} master coppice up\n", port_name(host));
     }
     if (auto ok = run_ip(ip, bridge_, commands, user_namespace_, descriptors_); !ok) return ok;
     for (std::uint32_t host = 0; host < hosts_; ++host) {

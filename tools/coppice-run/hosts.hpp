@@ -33,7 +33,9 @@ class Hosts {
     Hosts& operator=(const Hosts&) = delete;
 
     Placement place(std::uint32_t rank) const;
-    // The host's cable, and its address, "10.99.0.1" and so on.
+    // The bridge's end of a host's cable.
+    static std::string port_name(std::uint32_t host);
+    // The host's end, and its address, "10.99.0.1" and so on.
     std::string interface_name(std::uint32_t host) const;
     std::string address(std::uint32_t host) const;
 

@@ -25,13 +25,6 @@
 namespace coppice::run {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
-// --kill and --stop count from the first complete exchange. A program of which no rank has called by then is
-// taken for one that never will; one that has called but does not get done is given longer.
-constexpr std::uint64_t kFirstCall = 2 * kSecond;
-constexpr std::uint64_t kFirstExchange = 10 * kSecond;
-// Between SIGTERM and SIGKILL.
-constexpr std::uint64_t kGrace = 2 * kSecond;
 // How often it is looked who has ended. A signal would wake this process at every death, on a core that the survivors may
 // want just then to agree on it.
 constexpr std::uint64_t kReapEvery = kSecond / 50;
@@ -78,6 +71,14 @@ std::optional<int> Job::prepare() {
         hosts_ = std::move(*hosts);
         // A user namespace may have taken the guard's signal back.
         rearm_guard_signal();
+    }
+    if (std::ranges::any_of(faults_, [](const auto& one) { return one.fault.kind == Fault::Kind::cut; })) {
+        auto cables = Cables::create(options_.hosts);
+        if (!cables) {
+            say("--cut: {}", cables.error().message);
+            return 1;
+        }
+        cables_ = std::move(*cables);
     }
     auto server = bootstrap::Server::open(options_.ranks);
     if (!server) {
@@ -233,6 +234,7 @@ void Job::reap() {
         rank_ended(static_cast<std::uint32_t>(found - ranks_.begin()), status);
     }
     if (running_ == 0) return;
+    find_stranded();
     // Those that were stopped for good would never end: the others have.
     const bool only_stopped = std::ranges::all_of(
         ranks_, [](const RankState& one) { return one.ended || (one.stopped && !one.continue_at_ns); });
@@ -255,6 +257,8 @@ void Job::rank_ended(std::uint32_t rank, int status) {
         say("rank {} (pid {}) was killed by signal {} ({})", rank, state.pid, WTERMSIG(status),
             strsignal(WTERMSIG(status)));
         fail_with(128 + WTERMSIG(status));
+    } else if (is_cut_off(rank)) {
+        say("rank {} (pid {}), cut off from the others, exited with code {}", rank, state.pid, WEXITSTATUS(status));
     } else {
         say("rank {} (pid {}) exited with code {}", rank, state.pid, WEXITSTATUS(status));
         fail_with(WEXITSTATUS(status));
@@ -263,103 +267,6 @@ void Job::rank_ended(std::uint32_t rank, int status) {
 
 void Job::fail_with(int exit_code) {
     if (!exit_code_) exit_code_ = exit_code;
-}
-
-void Job::find_zero(std::uint64_t now) {
-    if (!joined_ns_ && server_->gathered()) joined_ns_ = now;
-    if (zero_ns_) return;
-    if (joined_ns_) {
-        zero_ns_ = joined_ns_;
-    } else if (now >= start_ns_ + (server_->contacted() ? kFirstExchange : kFirstCall)) {
-        zero_ns_ = start_ns_;
-    }
-}
-
-std::uint64_t Job::due(const Fault& fault) const {
-    if (fault.origin == Fault::Origin::start) return start_ns_ + fault.at_ns;
-    if (fault.origin == Fault::Origin::joined) return joined_ns_ ? *joined_ns_ + fault.at_ns : UINT64_MAX;
-    return zero_ns_ ? *zero_ns_ + fault.at_ns : UINT64_MAX;
-}
-
-// Everything whose time has come.
-void Job::act(std::uint64_t now) {
-    find_zero(now);
-    for (auto& pending : faults_) {
-        if (!pending.done && due(pending.fault) <= now) inject(pending, now);
-    }
-    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-        const RankState& state = ranks_[rank];
-        if (state.stopped && state.continue_at_ns && *state.continue_at_ns <= now) continue_rank(rank, "");
-    }
-    if (options_.timeout_ns && !end_kill_ns_ && now >= start_ns_ + *options_.timeout_ns) {
-        reap();
-        if (running_ == 0) return;
-        std::string names;
-        for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-            if (!ranks_[rank].ended) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
-        }
-        say("timeout after {}; still running: rank{} {}", format_duration(*options_.timeout_ns),
-            running_ > 1 ? "s" : "", names);
-        begin_end(124);
-    }
-    if (end_kill_ns_ && now >= *end_kill_ns_) {
-        for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-            if (!ranks_[rank].ended) signal_rank(rank, SIGKILL);
-        }
-        end_kill_ns_ = now + kGrace;
-    }
-}
-
-void Job::inject(PendingFault& pending, std::uint64_t now) {
-    pending.done = true;
-    const Fault& fault = pending.fault;
-    RankState& state = ranks_[fault.rank];
-    const bool kill = fault.kind == Fault::Kind::kill;
-    const std::string when = format_duration(fault.at_ns);
-    siginfo_t info{};
-    const bool over =
-        state.ended || (::waitid(P_PID, static_cast<id_t>(state.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                        info.si_pid == state.pid);
-    if (over) {
-        say("warning: rank {} had ended before it could be {} at {}", fault.rank, kill ? "killed" : "stopped", when);
-        return;
-    }
-    signal_rank(fault.rank, kill ? SIGKILL : SIGSTOP);
-    if (kill) {
-        state.killed = true;
-        say("killed rank {} (pid {}) at {}", fault.rank, state.pid, when);
-        return;
-    }
-    state.stopped = true;
-    if (fault.duration_ns) state.continue_at_ns = now + *fault.duration_ns;
-    say("stopped rank {} (pid {}) at {}", fault.rank, state.pid, when);
-    reap();  // it may be the last one that was not stopped
-}
-
-void Job::continue_rank(std::uint32_t rank, const char* why) {
-    RankState& state = ranks_[rank];
-    state.stopped = false;
-    state.continue_at_ns.reset();
-    if (state.ended) return;
-    signal_rank(rank, SIGCONT);
-    say("continued rank {} (pid {}){}", rank, state.pid, why);
-}
-
-std::uint64_t Job::next_wake(std::uint64_t now) const {
-    std::uint64_t wake = reap_at_ns_;
-    const bool waiting = std::ranges::any_of(faults_, [](const PendingFault& one) { return !one.done; });
-    for (const auto& pending : faults_) {
-        if (!pending.done) wake = std::min(wake, due(pending.fault));
-    }
-    if (waiting && !zero_ns_) {
-        wake = std::min(wake, start_ns_ + (server_->contacted() ? kFirstExchange : kFirstCall));
-    }
-    for (const auto& state : ranks_) {
-        if (state.stopped && state.continue_at_ns) wake = std::min(wake, *state.continue_at_ns);
-    }
-    if (options_.timeout_ns && !end_kill_ns_) wake = std::min(wake, start_ns_ + *options_.timeout_ns);
-    if (end_kill_ns_) wake = std::min(wake, *end_kill_ns_);
-    return std::max(wake, now + 1);
 }
 
 void Job::set_timer(std::uint64_t at_ns) {
@@ -376,9 +283,7 @@ int Job::finish() {
     for (auto& stream : streams_)
         stream.finish();
     for (const auto& pending : faults_) {
-        if (pending.done) continue;
-        say("warning: rank {} had ended before it could be {} at {}", pending.fault.rank,
-            pending.fault.kind == Fault::Kind::kill ? "killed" : "stopped", format_duration(pending.fault.at_ns));
+        if (!pending.done) say("warning: {}", describe_too_late(pending.fault));
     }
     const auto& counters = server_->counters();
     if (counters.garbage > 0)

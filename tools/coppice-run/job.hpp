@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bootstrap/server.hpp"
+#include "cables.hpp"
 #include "guard.hpp"
 #include "hosts.hpp"
 #include "options.hpp"
@@ -14,6 +15,10 @@
 #include "ranks.hpp"
 
 namespace coppice::run {
+
+inline constexpr std::uint64_t kSecond = 1'000'000'000;
+// Between SIGTERM and SIGKILL.
+inline constexpr std::uint64_t kGrace = 2 * kSecond;
 
 class Job {
   public:
@@ -49,6 +54,10 @@ class Job {
     void find_zero(std::uint64_t now);
     void act(std::uint64_t now);
     void inject(PendingFault& pending, std::uint64_t now);
+    void cut_host(const Fault& fault, std::uint64_t now);
+    void mend_cables(std::uint64_t now);
+    bool is_cut_off(std::uint32_t rank) const;
+    void find_stranded();
     void continue_rank(std::uint32_t rank, const char* why);
     void begin_end(int exit_code);
     std::uint64_t next_wake(std::uint64_t now) const;
@@ -62,6 +71,7 @@ class Job {
     const SignalState& signals_;
     std::unique_ptr<bootstrap::Server> server_;
     std::unique_ptr<Hosts> hosts_;
+    std::unique_ptr<Cables> cables_;  // with --cut
     std::vector<RankState> ranks_;
     std::vector<PendingFault> faults_;
     std::vector<TaggedStream> streams_;
@@ -73,6 +83,7 @@ class Job {
     std::optional<std::uint64_t> joined_ns_;  // when the first exchange was complete
     std::optional<std::uint64_t> zero_ns_;    // from when --kill and --stop count
     std::uint64_t reap_at_ns_ = 0;
+    std::optional<std::uint64_t> strand_ns_;    // only ranks that are cut off for good are left: when they are ended
     std::optional<std::uint64_t> end_kill_ns_;  // the run is being ended: when SIGTERM becomes SIGKILL
     bool timed_out_ = false;
     std::optional<int> exit_code_;  // of the first failure

@@ -26,13 +26,14 @@ constexpr const char* kDescription =
     "  coppice-run -n N [options] PROGRAM [ARGS...]\n";
 
 constexpr const char* kFooter =
-    R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill, --kill-host and --stop count from the moment when
+    R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill, --kill-host, --stop and --cut count from the moment when
 all ranks have found each other (their first exchange is done), or from the start when no rank has called for
 an exchange within 2 s. "start+TIME" counts from the start in any case, "joined+TIME" from the first exchange
 however late it is.
 
 Exit code: 0 when every rank that was not killed on purpose exited with 0; else that of the first rank that
-failed (128 + signal if a signal ended it). 2: bad options. 124: --timeout. 126, 127: PROGRAM cannot be run.
+failed (128 + signal if a signal ended it). What a rank exits with while its host is cut off does not count.
+2: bad options. 124: --timeout. 126, 127: PROGRAM cannot be run.
 
 Examples:
   coppice-run -n 8 ./program --its-own options
@@ -40,6 +41,7 @@ Examples:
   coppice-run -n 4 --stop 2@1s+500ms --timeout 60 --tag-output ./program
   coppice-run -n 8 --hosts 4 ./program
   coppice-run -n 8 --hosts 4 --kill-host 2@500ms ./program
+  coppice-run -n 8 --hosts 4 --cut 2@1s --cut 3@2s+500ms ./program
   coppice-run -n 8 --devices mlx5_0,mlx5_1 ./program
 )";
 
@@ -50,9 +52,11 @@ std::optional<std::uint64_t> parse_duration(std::string_view text, std::string_v
 }
 
 std::string parse_fault(const std::string& text, Fault::Kind kind, Fault& fault) {
-    const char* option = kind == Fault::Kind::kill ? "--kill" : "--stop";
-    const std::string form = kind == Fault::Kind::kill ? "RANK@TIME, as in --kill 3@300ms"
-                                                       : "RANK@TIME or RANK@TIME+DURATION, as in --stop 3@300ms+1s";
+    const bool kill = kind == Fault::Kind::kill;
+    const char* option = kill ? "--kill" : kind == Fault::Kind::stop ? "--stop" : "--cut";
+    const char* form = kill                        ? "RANK@TIME, as in --kill 3@300ms"
+                       : kind == Fault::Kind::stop ? "RANK@TIME or RANK@TIME+DURATION, as in --stop 3@300ms+1s"
+                                                   : "HOST@TIME or HOST@TIME+DURATION, as in --cut 2@1s+500ms";
     fault.kind = kind;
     const auto at = text.find('@');
     const char* rank_end = text.data() + (at == std::string::npos ? 0 : at);
@@ -68,7 +72,7 @@ std::string parse_fault(const std::string& text, Fault::Kind kind, Fault& fault)
         fault.origin = Fault::Origin::joined;
         when.remove_prefix(7);
     }
-    if (const auto plus = when.find('+'); plus != std::string_view::npos && kind == Fault::Kind::stop) {
+    if (const auto plus = when.find('+'); plus != std::string_view::npos && !kill) {
         fault.duration_ns = parse_duration(when.substr(plus + 1));
         if (!fault.duration_ns)
             return fmt::format("{} {}: '{}' is no duration; expected {}", option, text, when.substr(plus + 1), form);
@@ -135,9 +139,18 @@ std::string add_host_kills(const std::vector<std::string>& texts, Options& optio
     return {};
 }
 
+std::string check_cut(const Fault& fault, const Options& options) {
+    if (options.hosts == 0) return "--cut: there are no cables without simulated hosts (--hosts)";
+    if (!options.devices.empty()) return "--cut: hosts that are RDMA devices have no cables of the launcher's";
+    if (fault.rank < options.hosts) return {};
+    return fmt::format("--cut: host {} is outside of 0…{}", fault.rank, options.hosts - 1);
+}
+
 std::string check(const Options& options) {
     for (const Fault& fault : options.faults) {
-        if (fault.rank >= options.ranks) {
+        if (fault.kind == Fault::Kind::cut) {
+            if (auto reason = check_cut(fault, options); !reason.empty()) return reason;
+        } else if (fault.rank >= options.ranks) {
             return fmt::format("{} rank {} is outside of 0…{}",
                                fault.kind == Fault::Kind::kill ? "--kill:" : "--stop:", fault.rank, options.ranks - 1);
         }
@@ -149,6 +162,15 @@ std::string check(const Options& options) {
 }
 
 }  // namespace
+
+std::string describe_too_late(const Fault& fault) {
+    const std::string when = format_duration(fault.at_ns);
+    if (fault.kind == Fault::Kind::cut) {
+        return fmt::format("all ranks had ended before host {} could be cut off at {}", fault.rank, when);
+    }
+    return fmt::format("rank {} had ended before it could be {} at {}", fault.rank,
+                       fault.kind == Fault::Kind::kill ? "killed" : "stopped", when);
+}
 
 std::string format_duration(std::uint64_t duration_ns) {
     const auto microseconds = static_cast<double>(duration_ns / 1000);
@@ -168,6 +190,7 @@ ParseResult parse_options(int argc, char** argv) {
     std::vector<std::string> kills;
     std::vector<std::string> host_kills;
     std::vector<std::string> stops;
+    std::vector<std::string> cuts;
     std::string devices;
     std::string timeout;
     std::string bind = "core";
@@ -185,6 +208,11 @@ ParseResult parse_options(int argc, char** argv) {
                    "SIGSTOP that rank, and continue it after the duration, or when all others have ended")
         ->allow_extra_args(false)
         ->type_name("RANK@TIME[+DURATION]");
+    app.add_option("--cut", cuts,
+                   "cut that simulated host off the network, and mend its cable after the duration, or never (may be "
+                   "repeated)")
+        ->allow_extra_args(false)
+        ->type_name("HOST@TIME[+DURATION]");
     app.add_option("--hosts", options.hosts, "spread the ranks, in blocks, over H simulated hosts (network namespaces)")
         ->check(CLI::Range(1U, kMaxHosts))
         ->type_name("H");
@@ -214,7 +242,8 @@ ParseResult parse_options(int argc, char** argv) {
     if (const auto reason = take_command(app.remaining(), options.command); !reason.empty()) return bad(reason);
     options.bind_to_cores = bind == "core";
     if (const auto reason = choose_devices(devices, options); !reason.empty()) return bad(reason);
-    for (const auto& [texts, kind] : {std::pair{&kills, Fault::Kind::kill}, std::pair{&stops, Fault::Kind::stop}}) {
+    for (const auto& [texts, kind] : {std::pair{&kills, Fault::Kind::kill}, std::pair{&stops, Fault::Kind::stop},
+                                      std::pair{&cuts, Fault::Kind::cut}}) {
         for (const auto& text : *texts) {
             Fault fault;
             if (const auto reason = parse_fault(text, kind, fault); !reason.empty()) return bad(reason);

@@ -9,11 +9,11 @@
 
 namespace coppice::run {
 
-// Something done to a rank on purpose.
+// Something done to a rank, or to a host's cable, on purpose.
 struct Fault {
-    enum class Kind : std::uint8_t { kill, stop };
+    enum class Kind : std::uint8_t { kill, stop, cut };
     Kind kind = Kind::kill;
-    std::uint32_t rank = 0;
+    std::uint32_t rank = 0;  // of a cut: the host
     std::uint64_t at_ns = 0;
     enum class Origin : std::uint8_t {
         automatic,  // "3@5ms": from the first complete exchange, or from the start if there seems to be none
@@ -21,7 +21,7 @@ struct Fault {
         joined,     // "3@joined+5ms": from the first complete exchange, however late it is
     };
     Origin origin = Origin::automatic;
-    std::optional<std::uint64_t> duration_ns;  // of a stop; without, until all other ranks have ended
+    std::optional<std::uint64_t> duration_ns;  // of a stop; without, until all other ranks have ended. Of a cut
 };
 
 struct Options {
@@ -34,6 +34,9 @@ struct Options {
     bool bind_to_cores = true;
     std::vector<std::string> command;
 };
+
+// "rank 3 had ended before it could be killed at 300 ms".
+std::string describe_too_late(const Fault& fault);
 
 // "300 ms", "1.5 s": for messages, to the microsecond.
 std::string format_duration(std::uint64_t duration_ns);

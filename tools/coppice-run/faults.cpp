@@ -1,0 +1,165 @@
+// What Job does on purpose, and when: kills, stops, cut cables, and the end of a run whose time is over.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/clock.hpp"
+#include "job.hpp"
+#include "message.hpp"
+
+namespace coppice::run {
+namespace {
+
+// --kill and --stop count from the first complete exchange. A program of which no rank has called by then is
+// taken for one that never will; one that has called but does not get done is given longer.
+constexpr std::uint64_t kFirstCall = 2 * kSecond;
+constexpr std::uint64_t kFirstExchange = 10 * kSecond;
+// Ranks that are cut off for good are given so long after the end of all others.
+constexpr std::uint64_t kStrandGrace = 10 * kSecond;
+
+}  // namespace
+
+void Job::find_zero(std::uint64_t now) {
+    if (!joined_ns_ && server_->gathered()) joined_ns_ = now;
+    if (zero_ns_) return;
+    if (joined_ns_) {
+        zero_ns_ = joined_ns_;
+    } else if (now >= start_ns_ + (server_->contacted() ? kFirstExchange : kFirstCall)) {
+        zero_ns_ = start_ns_;
+    }
+}
+
+std::uint64_t Job::due(const Fault& fault) const {
+    if (fault.origin == Fault::Origin::start) return start_ns_ + fault.at_ns;
+    if (fault.origin == Fault::Origin::joined) return joined_ns_ ? *joined_ns_ + fault.at_ns : UINT64_MAX;
+    return zero_ns_ ? *zero_ns_ + fault.at_ns : UINT64_MAX;
+}
+
+// Everything whose time has come.
+void Job::act(std::uint64_t now) {
+    find_zero(now);
+    for (auto& pending : faults_) {
+        if (!pending.done && due(pending.fault) <= now) inject(pending, now);
+    }
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        const RankState& state = ranks_[rank];
+        if (state.stopped && state.continue_at_ns && *state.continue_at_ns <= now) continue_rank(rank, "");
+    }
+    mend_cables(now);
+    if (strand_ns_ && !end_kill_ns_ && now >= *strand_ns_) {
+        say("ending {} rank{} of hosts that are cut off, as all others have ended", running_, running_ > 1 ? "s" : "");
+        begin_end(exit_code_.value_or(0));
+    }
+    if (options_.timeout_ns && !end_kill_ns_ && now >= start_ns_ + *options_.timeout_ns) {
+        reap();
+        if (running_ == 0) return;
+        std::string names;
+        for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+            if (!ranks_[rank].ended) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+        }
+        say("timeout after {}; still running: rank{} {}", format_duration(*options_.timeout_ns),
+            running_ > 1 ? "s" : "", names);
+        begin_end(124);
+    }
+    if (end_kill_ns_ && now >= *end_kill_ns_) {
+        for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+            if (!ranks_[rank].ended) signal_rank(rank, SIGKILL);
+        }
+        end_kill_ns_ = now + kGrace;
+    }
+}
+
+void Job::inject(PendingFault& pending, std::uint64_t now) {
+    pending.done = true;
+    const Fault& fault = pending.fault;
+    if (fault.kind == Fault::Kind::cut) return cut_host(fault, now);
+    RankState& state = ranks_[fault.rank];
+    const bool kill = fault.kind == Fault::Kind::kill;
+    const std::string when = format_duration(fault.at_ns);
+    siginfo_t info{};
+    const bool over =
+        state.ended || (::waitid(P_PID, static_cast<id_t>(state.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                        info.si_pid == state.pid);
+    if (over) {
+        say("warning: {}", describe_too_late(fault));
+        return;
+    }
+    signal_rank(fault.rank, kill ? SIGKILL : SIGSTOP);
+    if (kill) {
+        state.killed = true;
+        say("killed rank {} (pid {}) at {}", fault.rank, state.pid, when);
+        return;
+    }
+    state.stopped = true;
+    if (fault.duration_ns) state.continue_at_ns = now + *fault.duration_ns;
+    say("stopped rank {} (pid {}) at {}", fault.rank, state.pid, when);
+    reap();  // it may be the last one that was not stopped
+}
+
+void Job::cut_host(const Fault& fault, std::uint64_t now) {
+    std::optional<std::uint64_t> until;
+    if (fault.duration_ns) until = now + *fault.duration_ns;
+    if (auto ok = cables_->cut(fault.rank, until); !ok) {
+        say("{}", ok.error().message);
+        return fail_with(1);
+    }
+    say("cut host {} off at {}", fault.rank, format_duration(fault.at_ns));
+}
+
+void Job::mend_cables(std::uint64_t now) {
+    if (!cables_ || cables_->next_mend() > now) return;
+    const auto mended = cables_->mend(now);
+    if (!mended) {
+        say("{}", mended.error().message);
+        return fail_with(1);
+    }
+    for (const std::uint32_t host : *mended)
+        say("mended the cable of host {}", host);
+}
+
+bool Job::is_cut_off(std::uint32_t rank) const {
+    return cables_ && cables_->is_cut(hosts_->place(rank).host);
+}
+
+// Ranks that are cut off for good may not find out, or wait for something of their own: they are not waited for forever.
+void Job::find_stranded() {
+    if (!cables_ || strand_ns_) return;
+    bool others = false;
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        if (cables_->is_cut_for_good(hosts_->place(rank).host)) continue;
+        if (!ranks_[rank].ended) return;
+        others = true;
+    }
+    if (others) strand_ns_ = now_ns() + kStrandGrace;
+}
+
+void Job::continue_rank(std::uint32_t rank, const char* why) {
+    RankState& state = ranks_[rank];
+    state.stopped = false;
+    state.continue_at_ns.reset();
+    if (state.ended) return;
+    signal_rank(rank, SIGCONT);
+    say("continued rank {} (pid {}){}", rank, state.pid, why);
+}
+
+std::uint64_t Job::next_wake(std::uint64_t now) const {
+    std::uint64_t wake = reap_at_ns_;
+    const bool waiting = std::ranges::any_of(faults_, [](const PendingFault& one) { return !one.done; });
+    for (const auto& pending : faults_) {
+        if (!pending.done) wake = std::min(wake, due(pending.fault));
+    }
+    if (waiting && !zero_ns_) {
+        wake = std::min(wake, start_ns_ + (server_->contacted() ? kFirstExchange : kFirstCall));
+    }
+    if (cables_) wake = std::min(wake, cables_->next_mend());
+    if (strand_ns_ && !end_kill_ns_) wake = std::min(wake, *strand_ns_);
+    for (const auto& state : ranks_) {
+        if (state.stopped && state.continue_at_ns) wake = std::min(wake, *state.continue_at_ns);
+    }
+    if (options_.timeout_ns && !end_kill_ns_) wake = std::min(wake, start_ns_ + *options_.timeout_ns);
+    if (end_kill_ns_) wake = std::min(wake, *end_kill_ns_);
+    return std::max(wake, now + 1);
+}
+
+}  // namespace coppice::run
