@@ -73,7 +73,8 @@ class AgreeRun {
     Session& session_;
     const GroupSettings& group_;
     const AgreeSettings& settings_;
-    std::uint64_t all_;
+    std::uint64_t all_;           // with those before the measured ones
+    std::uint64_t measured_ = 0;  // how many there were
     std::vector<unsigned char> value_;
     std::vector<std::uint32_t> failed_;
     nlohmann::json json_;
@@ -171,7 +172,10 @@ std::optional<Failure> AgreeRun::one_agreement(std::uint64_t number, measure_sta
     stamp.start = measure_now();
     own.last_sign = stamp.start;
     if (number == settings_.warmup + settings_.at && is_victim(session_.rank())) {
-        if (settings_.silent) keep_quiet(number);
+        if (settings_.silent) {
+            session_.fall_silent();
+            keep_quiet(number);
+        }
         while (true)
             kill(getpid(), SIGKILL);
     }
@@ -197,6 +201,12 @@ std::optional<Failure> AgreeRun::execute() {
     const Rounds rounds{
         .warmup = settings_.warmup,
         .count = all_,
+        .for_s = settings_.for_s,
+        .done =
+            [this](std::uint64_t count) {
+                all_ = count;
+                measured_ = count - settings_.warmup;
+            },
         .once = [this](std::uint64_t number, measure_stamp_t& stamp) { return one_agreement(number, stamp); },
         .has_ended =
             [this](std::uint32_t rank) { return Own::of(session_.area(), rank).outcomes()[all_ - 1].ended != 0; },
@@ -215,9 +225,9 @@ std::optional<Failure> AgreeRun::execute() {
 // An agreement detects a failure when its failed set is larger than the one before; the next one stabilizes.
 std::vector<Phase> AgreeRun::phases(std::uint32_t witness) const {
     const Outcome* outcomes = Own::of(session_.area(), witness).outcomes();
-    std::vector<Phase> all(settings_.iterations, Phase::failure_free);
+    std::vector<Phase> all(measured_, Phase::failure_free);
     std::uint32_t known = settings_.warmup == 0 ? 0 : outcomes[settings_.warmup - 1].failed;
-    for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+    for (std::uint64_t i = 0; i < measured_; ++i) {
         const std::uint32_t failed = outcomes[settings_.warmup + i].failed;
         if (failed > known) {
             all[i] = Phase::detecting;
@@ -235,7 +245,7 @@ void AgreeRun::show_figures(const std::vector<Phase>& phases) {
     fmt::print("{}\n", MEASURE_HEADINGS);
     for (const Phase phase : {Phase::failure_free, Phase::detecting, Phase::stabilizing, Phase::post_failure}) {
         std::vector<std::uint64_t> which;
-        for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+        for (std::uint64_t i = 0; i < measured_; ++i) {
             if (phases[i] == phase) which.push_back(i);
         }
         auto figures =
@@ -247,24 +257,37 @@ void AgreeRun::show_figures(const std::vector<Phase>& phases) {
 // A victim of a launcher can't say when it was killed: its last sign of life is a lower bound, and the delay printed an upper
 // one. A victim of --victims has noted the moment.
 void AgreeRun::show_deaths(const std::vector<Phase>& phases) {
-    for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+    const Outcome* mine = Own::of(session_.area(), session_.rank()).outcomes() + settings_.warmup;
+    for (std::uint64_t i = 0; i < measured_; ++i) {
         if (phases[i] != Phase::detecting) continue;
         std::uint64_t end = 0, sign = 0;
         std::string names;
+        bool cut_off = false;
         for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
             if (!session_.is_dead(rank)) end = std::max(end, measure_row(session_.area(), rank)[i].end);
         }
         for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+            if (!session_.is_dead(rank)) continue;
+            if (session_.is_cut_off(rank)) {
+                // It has gone on by itself: this was the first agreement that told it something else.
+                const Outcome* others = Own::of(session_.area(), rank).outcomes() + settings_.warmup;
+                if (others[i].digest == mine[i].digest || (i > 0 && others[i - 1].digest != mine[i - 1].digest))
+                    continue;
+                sign = std::max(sign, i > 0 ? measure_row(session_.area(), rank)[i - 1].end : 0);
+                names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+                cut_off = true;
+                continue;
+            }
             // Who died here has taken part in everything up to now, and in nothing after.
             const Outcome* outcomes = Own::of(session_.area(), rank).outcomes() + settings_.warmup;
-            if (!session_.is_dead(rank) || outcomes[i].ended != 0 || (i > 1 && outcomes[i - 2].ended == 0)) continue;
+            if (outcomes[i].ended != 0 || (i > 1 && outcomes[i - 2].ended == 0)) continue;
             sign = std::max(sign, Own::of(session_.area(), rank).last_sign);
             names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
         }
         if (sign == 0) continue;
         const double delay = end > sign ? static_cast<double>(end - sign) / 1e3 : 0;
-        fmt::print("agreement {}: {} of {} died; {:.0f} us from {} to the return of the last survivor\n", i, names,
-                   session_.ranks(), delay,
+        fmt::print("agreement {}: {} of {} {}; {:.0f} us from {} to the return of the last survivor\n", i, names,
+                   session_.ranks(), cut_off ? "cut off" : "died", delay,
                    settings_.victims.empty() ? "the last sign of life"
                    : settings_.silent        ? "the last that was heard"
                                              : "the death");
@@ -291,7 +314,7 @@ void AgreeRun::count_disagreements() {
         ++survivors;
         wrong += Own::of(session_.area(), rank).wrong_values;
     }
-    fmt::print("{} of {} ranks died\n", session_.ranks() - survivors, session_.ranks());
+    fmt::print("{}\n", session_.losses([](std::uint32_t) { return true; }));
     fmt::print("{} agreements at {} survivors, value, failed set and status of each compared\n", all_, survivors);
     fmt::print("disagreed {} wrong {} lost {}\n", disagreed, wrong, lost);
     clean_ = disagreed == 0 && wrong == 0 && lost == 0;

@@ -125,18 +125,28 @@ std::optional<Failure> Run::one_size(std::uint64_t bytes) {
     measure_stamp_t* row = measure_row(session_.area(), session_.rank());
     if (auto failure = session_.barrier()) return failure;
     std::uint64_t begun_ns = measure_now();
-    for (std::uint64_t i = 0; i < all; ++i) {
+    std::uint64_t i = 0;
+    session_.limit(0);
+    // A root may be a window ahead of the others.
+    for (; i < all && !session_.over(sequence_, session_.info().window); ++i) {
         measure_stamp_t stamp{};
         if (i == settings_.warmup) {
             if (auto failure = start_counting()) return failure;
             begun_ns = measure_now();
+            session_.limit(settings_.for_s);
         }
         if (auto failure = one_broadcast(bytes, stamp)) return failure;
+        if (auto failure = session_.parted()) return failure;
         if (i >= settings_.warmup) row[i - settings_.warmup] = stamp;
         if (i % 256 == 255) show_progress(i, all);
     }
     const std::uint64_t elapsed_ns = measure_now() - begun_ns;
-    if (auto failure = session_.barrier([&] { report_->size_done(bytes, first, elapsed_ns); })) return failure;
+    const std::uint64_t measured = i - settings_.warmup;
+    const auto show = [&] {
+        report_->size_done(bytes, first, measured, elapsed_ns);
+        session_.forget_limit();
+    };
+    if (auto failure = session_.barrier(show)) return failure;
     if (!settings_.count) return std::nullopt;
     if (auto failure = stop_counting()) return failure;
     return session_.barrier([&] { report_->counts_done(); });

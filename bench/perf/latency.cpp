@@ -23,16 +23,19 @@ namespace transport = coppice::transport;
 
 constexpr std::uint64_t kToken = 0x70657266'6c617431U;
 constexpr std::size_t kHeader = 40;  // as the engine's
+constexpr std::byte kLast{1};        // its first byte: no round trip comes after this one
 
 class Counter final : public transport::Receiver {
   public:
-    bool message(Rank, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
+    bool message(Rank, std::span<const std::byte> header, std::span<const std::byte>, transport::Buffer) override {
         ++messages;
+        last = !header.empty() && header[0] == kLast;
         return false;
     }
     void peer_failed(Rank, transport::FailureCause) override { failed = true; }
 
     std::uint64_t messages = 0;
+    bool last = false;
     bool failed = false;
 };
 
@@ -80,10 +83,17 @@ class PingPong {
 
     // False: the other rank died, or the deadline passed.
     bool run(std::vector<double>& halves_us) {
-        for (std::uint64_t i = 0; i < settings_.warmup + settings_.iterations; ++i) {
+        const std::uint64_t all = settings_.warmup + settings_.iterations;
+        std::uint64_t end = UINT64_MAX;
+        for (std::uint64_t i = 0; i < all && !counter_.last; ++i) {
             const std::uint64_t start = measure_now();
+            if (i == settings_.warmup && settings_.for_s > 0)
+                end = start + static_cast<std::uint64_t>(settings_.for_s * 1e9);
+            // Rank 0 says that time is over, and rank 1 says it back.
+            if (self_ == Rank(0) && start >= end) header_[0] = kLast;
             if (self_ == Rank(0) && !send()) return false;
             if (!receive(i + 1)) return false;
+            if (self_ == Rank(1) && counter_.last) header_[0] = kLast;
             if (self_ == Rank(1) && !send()) return false;
             if (i >= settings_.warmup) halves_us.push_back(static_cast<double>(measure_now() - start) / 2e3);
         }
@@ -134,7 +144,7 @@ int complain(const std::string& message, int code) {
 int run_latency(const LatencySettings& settings, double timeout_s) {
     const auto parsed = coppice::engine::parse(coppice::engine::SettingTexts());
     if (!parsed) return complain(parsed.error().message, kExitUsage);
-    const std::uint64_t deadline = measure_now() + static_cast<std::uint64_t>(timeout_s * 1e9);
+    const std::uint64_t deadline = measure_now() + static_cast<std::uint64_t>((timeout_s + settings.for_s) * 1e9);
     auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, deadline);
     if (!exchange) return complain(exchange.error().message, kExitFailed);
     if ((*exchange)->size() != 2) return complain("a ping-pong needs two ranks: coppice-run -n 2", kExitUsage);

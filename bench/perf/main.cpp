@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <map>
+#include <string>
 
 #include "coppice/coppice.h"
 #include "perf/agree.hpp"
@@ -24,13 +26,32 @@ void add_group_options(CLI::App& app, perf::GroupSettings& group) {
         ->capture_default_str();
 }
 
+// -n, and --for, which may end it before.
+template <class Settings>
+void add_length(CLI::App& command, Settings& settings, const char* what, std::uint64_t most) {
+    auto* iterations = command.add_option("-n,--iters", settings.iterations, what)
+                           ->check(CLI::Range(std::uint64_t{1}, most))
+                           ->capture_default_str();
+    command
+        .add_option(
+            "--for", settings.for_s,
+            fmt::format("measure for so long, as 15s, 500ms or 2m, then stop at all ranks alike (at most {}, unless "
+                        "-n says how many)",
+                        perf::kMostByTime))
+        ->transform(CLI::AsNumberWithUnit(
+            std::map<std::string, double>{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}}))
+        ->check(CLI::Range(1e-6, 1e6))
+        ->type_name("TIME");
+    command.callback([&settings, iterations] {
+        if (settings.for_s > 0 && iterations->count() == 0) settings.iterations = perf::kMostByTime;
+    });
+}
+
 CLI::App* add_broadcast(CLI::App& app, perf::BroadcastSettings& settings) {
     CLI::App* command = app.add_subcommand("broadcast", "broadcasts, one after the other");
     auto* size = command->add_option("-s,--size", settings.bytes, "payload in bytes")->capture_default_str();
     command->add_flag("-a,--all", settings.all_sizes, "all sizes: 1, 2, 4 ... the largest payload")->excludes(size);
-    command->add_option("-n,--iters", settings.iterations, "broadcasts measured per size")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
-        ->capture_default_str();
+    add_length(*command, settings, "broadcasts measured per size", std::uint64_t{1} << 32);
     command->add_option("-w,--warmup", settings.warmup, "broadcasts before that, per size")
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))
         ->capture_default_str();
@@ -56,9 +77,7 @@ CLI::App* add_latency(CLI::App& app, const char* name, const char* what, perf::L
     command->add_option("-s,--size", settings.bytes, "payload in bytes")
         ->check(CLI::Range(0, 8192))
         ->capture_default_str();
-    command->add_option("-n,--iters", settings.iterations, "round trips measured")
-        ->check(CLI::Range(1, 10'000'000))
-        ->capture_default_str();
+    add_length(*command, settings, "round trips measured", 10'000'000);
     command->add_option("-w,--warmup", settings.warmup, "round trips before that")
         ->check(CLI::Range(0, 10'000'000))
         ->capture_default_str();
@@ -73,9 +92,7 @@ CLI::App* add_agree(CLI::App& app, perf::GroupSettings& group, perf::AgreeSettin
     command->add_option("--tree", group.agreement_tree,
                         "along which contributions travel; not given: on one host they are published");
     command->add_option("-s,--size", settings.bytes, "the value's bytes")->capture_default_str();
-    command->add_option("-n,--iters", settings.iterations, "agreements measured")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
-        ->capture_default_str();
+    add_length(*command, settings, "agreements measured", std::uint64_t{1} << 32);
     command->add_option("-w,--warmup", settings.warmup, "agreements before that")
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))
         ->capture_default_str();
@@ -97,9 +114,7 @@ CLI::App* add_agree(CLI::App& app, perf::GroupSettings& group, perf::AgreeSettin
 
 CLI::App* add_shrink(CLI::App& app, perf::ShrinkSettings& settings) {
     CLI::App* command = app.add_subcommand("shrink", "groups of the survivors, each made of the one before");
-    command->add_option("-n,--iters", settings.iterations, "shrinks measured")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
-        ->capture_default_str();
+    add_length(*command, settings, "shrinks measured", std::uint64_t{1} << 32);
     command->add_option("-w,--warmup", settings.warmup, "shrinks before that")
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))
         ->capture_default_str();

@@ -11,6 +11,10 @@ namespace perf {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // the run failed, or something was lost, corrupt or duplicate
 inline constexpr int kExitUsage = 2;   // an option or setting is wrong; it is named
+inline constexpr int kExitCutOff = 3;  // this rank lives, and the others go on without it
+
+// Operations measured with --for and without -n, at most.
+inline constexpr std::uint64_t kMostByTime = 1'000'000;
 
 // Of every group, whatever is measured. Empty or 0: the environment's value, else the library's default.
 struct GroupSettings {
@@ -28,6 +32,7 @@ struct BroadcastSettings {
     bool all_sizes = false;
     std::uint64_t iterations = 1000;
     std::uint64_t warmup = 100;
+    double for_s = 0;        // measure no longer than that, per size; 0: all iterations
     std::string root = "0";  // a rank, or "rotate"
     std::string metric = "both";
     std::vector<std::uint32_t> dead;
@@ -45,6 +50,7 @@ struct LatencySettings {
     std::uint64_t bytes = 8;
     std::uint64_t iterations = 1000;
     std::uint64_t warmup = 100;
+    double for_s = 0;  // as above
     bool one_sided = false;
 };
 
@@ -52,6 +58,7 @@ struct AgreeSettings {
     std::uint64_t bytes = 8;
     std::uint64_t iterations = 1000;
     std::uint64_t warmup = 100;
+    double for_s = 0;
     std::uint64_t resident = 0;  // bytes of private memory that each rank touches
     std::vector<std::uint32_t> victims;
     std::uint64_t at = 0;  // the measured agreement before which the victims die
@@ -63,6 +70,7 @@ struct AgreeSettings {
 struct ShrinkSettings {
     std::uint64_t iterations = 100;
     std::uint64_t warmup = 10;
+    double for_s = 0;
     std::vector<std::uint32_t> victims;
     std::uint64_t at = 0;  // the measured shrink before which the victims die
     std::string json_file;

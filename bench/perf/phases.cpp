@@ -36,11 +36,16 @@ nlohmann::json show_phase(Session& session, const std::string& phase, const char
 std::optional<Failure> measure_rounds(Session& session, const Rounds& rounds) {
     measure_stamp_t* row = measure_row(session.area(), session.rank());
     if (auto failure = session.barrier()) return failure;
-    for (std::uint64_t number = 0; number < rounds.count; ++number) {
+    std::uint64_t number = 0;
+    // Nobody returns from one before everybody has called it.
+    for (; number < rounds.count && !session.over(number, 1); ++number) {
+        if (number == rounds.warmup) session.limit(rounds.for_s);
         measure_stamp_t stamp{};
         if (auto failure = rounds.once(number, stamp)) return failure;
+        if (auto failure = session.parted()) return failure;
         if (number >= rounds.warmup) row[number - rounds.warmup] = stamp;
     }
+    rounds.done(number);
     if (auto failure = session.barrier()) return failure;
     const auto dead_are_known = [&] {
         for (std::uint32_t rank = 0; rank < session.ranks(); ++rank)

@@ -25,6 +25,8 @@ nlohmann::json show_phase(Session& session, const std::string& phase, const char
 struct Rounds {
     std::uint64_t warmup = 0;
     std::uint64_t count = 0;
+    double for_s = 0;                         // or as many of them as fit into this time
+    std::function<void(std::uint64_t)> done;  // is told how many there were, before the report
     std::function<std::optional<Failure>(std::uint64_t number, measure_stamp_t& stamp)> once;
     std::function<bool(std::uint32_t rank)> has_ended;
     std::function<nlohmann::json()> report;

@@ -71,11 +71,12 @@ void Report::headings() const {
     std::fflush(stdout);
 }
 
-void Report::size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t elapsed_ns) {
+void Report::size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t measured, std::uint64_t elapsed_ns) {
+    measured_ = measured;
     std::vector<double> done, osu;
-    done.reserve(settings_.iterations);
-    osu.reserve(settings_.iterations);
-    for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+    done.reserve(measured);
+    osu.reserve(measured);
+    for (std::uint64_t i = 0; i < measured; ++i) {
         double one_done = 0, one_osu = 0;
         if (!measure_evaluate(session_.area(), i, schedule_.root_of(first + i), &one_done, &one_osu)) continue;
         done.push_back(one_done);
@@ -90,7 +91,7 @@ void Report::size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t e
     if (settings_.metric != "osu") line["done"] = to_json(done_stats);
     if (settings_.metric != "done") line["osu"] = to_json(osu_stats);
     if (settings_.back_to_back && elapsed_ns > 0) {
-        const double rate = static_cast<double>(settings_.iterations) * 1e9 / static_cast<double>(elapsed_ns);
+        const double rate = static_cast<double>(measured) * 1e9 / static_cast<double>(elapsed_ns);
         fmt::print("# {:.0f} broadcasts per second\n", rate);
         line["broadcasts_per_second"] = rate;
     }
@@ -125,8 +126,7 @@ void Report::counts_done() {
         nlohmann::json entry = {{"rank", rank}};
         fmt::print("\n  {:<4} ", rank);
         for (const Column& column : kColumns) {
-            fmt::print(" {:>13.3f}",
-                       static_cast<double>(counts.*column.value) / static_cast<double>(settings_.iterations));
+            fmt::print(" {:>13.3f}", static_cast<double>(counts.*column.value) / static_cast<double>(measured_));
             entry[column.name] = counts.*column.value;
         }
         ranks.push_back(std::move(entry));
@@ -142,15 +142,13 @@ bool Report::dead_before_run(std::uint32_t rank) const {
 
 // A victim can't say when it was killed; its last time stamp is a lower bound, so the delay printed is an upper bound.
 void Report::deaths(std::uint64_t start_ns) {
-    std::uint32_t died = 0, survivors = 0;
-    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
-        if (!session_.is_dead(rank)) ++survivors;
-        if (session_.is_dead(rank) && !dead_before_run(rank)) ++died;
-    }
+    std::uint32_t survivors = 0;
+    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank)
+        survivors += session_.is_dead(rank) ? 0 : 1;
     if (!settings_.dead.empty()) {
         fmt::print("{} of {} ranks dead before the run\n", settings_.dead.size(), session_.ranks());
     }
-    fmt::print("{} of {} ranks died\n", died, session_.ranks());
+    fmt::print("{}\n", session_.losses([this](std::uint32_t rank) { return !dead_before_run(rank); }));
     for (std::uint32_t victim = 0; victim < session_.ranks(); ++victim) {
         if (!session_.is_dead(victim) || dead_before_run(victim)) continue;
         const std::uint64_t last_sign = Record(session_.area(), victim).tally().last_sign;
@@ -168,8 +166,11 @@ void Report::deaths(std::uint64_t start_ns) {
         const auto to_object = [](const Spread& s) {
             return nlohmann::json{{"min", s.min}, {"median", s.median}, {"max", s.max}};
         };
-        nlohmann::json entry = {
-            {"rank", victim}, {"noticed_by", witnesses}, {"ms_after_start", to_object(start)}, {"noticed_ms", by_rank}};
+        nlohmann::json entry = {{"rank", victim},
+                                {"cut_off", session_.is_cut_off(victim)},
+                                {"noticed_by", witnesses},
+                                {"ms_after_start", to_object(start)},
+                                {"noticed_ms", by_rank}};
         fmt::print("rank {}: noticed by {} of {} survivors, ms after the start: min {:.3f} median {:.3f} max {:.3f}; ",
                    victim, witnesses, survivors, start.min, start.median, start.max);
         if (last_sign == 0) {

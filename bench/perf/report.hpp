@@ -40,9 +40,9 @@ class Report {
   public:
     Report(Session& session, const GroupSettings& group, const BroadcastSettings& settings, const Schedule& schedule);
 
-    // The figures of one size; `first` is the sequence number of the first one measured. For the leader only.
+    // The figures of one size; `first` is the sequence number of the first one measured, of so many. For the leader only.
     void headings() const;
-    void size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t elapsed_ns);
+    void size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t measured, std::uint64_t elapsed_ns);
     // What each rank's transports did for the broadcasts of one size. For the leader only.
     void counts_done();
     // Deaths since `start_ns` and the totals over all survivors. For the leader only.
@@ -59,6 +59,7 @@ class Report {
     const BroadcastSettings& settings_;
     Schedule schedule_;
     nlohmann::json json_;
+    std::uint64_t measured_ = 0;  // of the last size
     bool clean_ = true;
 };
 

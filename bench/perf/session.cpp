@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 
 namespace perf {
@@ -11,6 +16,8 @@ namespace perf {
 namespace {
 
 constexpr std::uint64_t kNoticeLimit = 5'000'000'000;  // ns that a report waits for late notices of deaths
+// ns after which a side that lives, but never holds this one for dead, is gone on without.
+constexpr std::uint64_t kDoubtLimit = 10'000'000'000;
 
 struct Ticket {
     char path[MEASURE_PATH] = {};
@@ -29,12 +36,37 @@ coppice_group_options_t group_options(const GroupSettings& settings) {
     return options;
 }
 
+// Neither gone nor a zombie.
+bool is_running(std::uint64_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/stat", pid));
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    const std::size_t name_end = text.rfind(')');
+    if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
+    const char state = text[name_end + 2];
+    return state != 'Z' && state != 'X';
+}
+
 }  // namespace
+
+// What each rank tells the others beside its time stamps; of its own, behind the caller's part.
+struct Session::Standing {
+    std::uint64_t pid = 0;
+    std::uint64_t silent = 0;                               // it will not hold anybody for dead any more
+    std::uint64_t done = 0;                                 // it has come to its end
+    std::uint64_t holds_dead[MEASURE_MAX_RANKS / 64] = {};  // a bit for each rank
+    std::uint64_t stop_at = 0;  // at rank 0's: the first operation that is not done any more; 0: not known yet
+};
+
+Session::Standing& Session::standing(std::uint32_t rank) const {
+    return *reinterpret_cast<Standing*>(static_cast<char*>(measure_own(area(), rank)) + standing_at_);
+}
 
 Failure library_failure(const std::string& what, coppice_status_t status) {
     const bool usage =
         status == COPPICE_ERR_CONFIG || status == COPPICE_ERR_INVALID_ARGUMENT || status == COPPICE_ERR_OUT_OF_RANGE;
-    return {usage ? kExitUsage : kExitFailed,
+    return {usage                          ? kExitUsage
+            : status == COPPICE_ERR_FENCED ? kExitCutOff
+                                           : kExitFailed,
             fmt::format("{}: {}: {}", what, coppice_status_string(status), coppice_last_error())};
 }
 
@@ -86,6 +118,8 @@ void Session::learn_failures() {
 std::optional<Failure> Session::share(std::uint64_t iterations, std::uint64_t own_bytes) {
     Ticket ticket;
     measure_area_t* area = nullptr;
+    standing_at_ = (own_bytes + alignof(Standing) - 1) / alignof(Standing) * alignof(Standing);
+    own_bytes = standing_at_ + sizeof(Standing);
     if (rank() == 0) {
         area = measure_create(ranks(), iterations, own_bytes, ticket.path);
         if (area != nullptr) ticket.nonce = area->nonce;
@@ -105,13 +139,15 @@ std::optional<Failure> Session::share(std::uint64_t iterations, std::uint64_t ow
     }
     measure_clear_row(area, rank());
     crew_ = measure_join(area, rank());
-    crew_.dead = dead_.data();
+    standing(rank()).pid = static_cast<std::uint64_t>(getpid());
+    crew_.dead = gone_.data();
     crew_.idle = idle;
     crew_.idle_argument = this;
     return barrier();
 }
 
 std::optional<Failure> Session::close() {
+    if (area() != nullptr) __atomic_store_n(&standing(rank()).done, 1, __ATOMIC_RELEASE);
     coppice_status_t status = coppice_group_destroy(group_, timeout_ns_);
     group_ = nullptr;
     if (status != COPPICE_OK) return library_failure("leaving the group", status);
@@ -122,10 +158,15 @@ std::optional<Failure> Session::close() {
 }
 
 std::optional<Failure> Session::barrier(const std::function<void()>& action) {
+    if (auto failure = parted()) return failure;
     wait_deadline_ns_ = measure_now() + timeout_ns_;
     const auto run = [](void* argument) { (*static_cast<const std::function<void()>*>(argument))(); };
     void* argument = const_cast<void*>(static_cast<const void*>(&action));
-    if (measure_barrier(&crew_, action ? +run : nullptr, argument) == 0) return std::nullopt;
+    if (measure_barrier(&crew_, action ? +run : nullptr, argument) == 0) {
+        together_ns_ = measure_now();
+        return std::nullopt;
+    }
+    if (auto failure = parted()) return failure;
     if (progress_status_ != COPPICE_OK) return library_failure("progress", progress_status_);
     return Failure{kExitFailed, fmt::format("nothing moved for {:.0f} s while waiting for {}",
                                             static_cast<double>(timeout_ns_) / 1e9, missing())};
@@ -135,6 +176,7 @@ std::optional<Failure> Session::wait_until(const char* what, const std::function
     wait_deadline_ns_ = measure_now() + timeout_ns_;
     while (!condition()) {
         if (idle(this) != 0) {
+            if (auto failure = parted()) return failure;
             return Failure{kExitFailed,
                            fmt::format("waited {:.0f} s in vain for {}", static_cast<double>(timeout_ns_) / 1e9, what)};
         }
@@ -152,6 +194,7 @@ void Session::mark_dead(std::uint32_t rank) {
     if (rank >= MEASURE_MAX_RANKS || is_dead(rank)) return;
     __atomic_store_n(&noticed_[rank], measure_now(), __ATOMIC_RELEASE);
     __atomic_store_n(&dead_[rank], std::uint8_t{1}, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&deaths_, 1, __ATOMIC_RELEASE);
 }
 
 void Session::on_failure(void* session, coppice_group_t*, std::uint32_t rank) {
@@ -161,7 +204,117 @@ void Session::on_failure(void* session, coppice_group_t*, std::uint32_t rank) {
 int Session::idle(void* session) {
     auto& self = *static_cast<Session*>(session);
     self.progress_status_ = coppice_progress(self.context_);
-    return self.progress_status_ != COPPICE_OK || measure_now() > self.wait_deadline_ns_;
+    self.judge();
+    return self.parted_ || self.progress_status_ != COPPICE_OK || measure_now() > self.wait_deadline_ns_;
+}
+
+bool Session::holds_dead(std::uint32_t witness, std::uint32_t rank) const {
+    return (__atomic_load_n(&standing(witness).holds_dead[rank / 64], __ATOMIC_ACQUIRE) >> (rank % 64) & 1) != 0;
+}
+
+// Of those that are dead to us, or to whom we are dead, who lives, or has come to its end.
+bool Session::is_other_side(std::uint32_t rank) const {
+    if (!is_dead(rank) && !holds_dead(rank, this->rank())) return false;
+    const Standing& other = standing(rank);
+    if (__atomic_load_n(&other.done, __ATOMIC_ACQUIRE) != 0) return true;
+    return __atomic_load_n(&other.silent, __ATOMIC_ACQUIRE) == 0 && is_running(other.pid);
+}
+
+// Goes on without those that it was told are dead, unless that is for them to do.
+void Session::judge() {
+    if (parted_ || area() == nullptr) return;
+    const std::uint32_t deaths = __atomic_load_n(&deaths_, __ATOMIC_ACQUIRE);
+    bool news = deaths != judged_;
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        if (is_dead(rank)) {
+            __atomic_fetch_or(&standing(this->rank()).holds_dead[rank / 64], std::uint64_t{1} << (rank % 64),
+                              __ATOMIC_RELEASE);
+        }
+        news = news || holds_dead(rank, this->rank());
+    }
+    if (!news) return;
+    std::vector<std::uint32_t> ours, others;
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        if (is_other_side(rank)) {
+            others.push_back(rank);
+        } else if (!is_dead(rank)) {
+            ours.push_back(rank);
+        }
+    }
+    const std::uint64_t now = measure_now();
+    if (doubt_ns_ == 0) doubt_ns_ = now;
+    const auto all = [](const std::vector<std::uint32_t>& ranks, const auto& holds) {
+        return std::all_of(ranks.begin(), ranks.end(), holds);
+    };
+    // Notices come one by one: our side is only known when all of it see the same others.
+    const bool clear = all(ours, [&](std::uint32_t rank) {
+        return all(others, [&](std::uint32_t other) { return rank == this->rank() || holds_dead(rank, other); });
+    });
+    if (!others.empty() && (ours.size() < others.size() || (ours.size() == others.size() && ours[0] > others[0]))) {
+        parted_ = std::any_of(others.begin(), others.end(),
+                              [this](std::uint32_t other) { return holds_dead(other, this->rank()); });
+        if (parted_ || now < doubt_ns_ + kDoubtLimit) return;
+    }
+    if (!clear && now < doubt_ns_ + kDoubtLimit) return;
+    if (deaths == judged_) return;
+    doubt_ns_ = 0;
+    judged_ = deaths;
+    for (const std::uint32_t rank : others)
+        cut_off_[rank] = 1;
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank)
+        __atomic_store_n(&gone_[rank], static_cast<std::uint8_t>(is_dead(rank)), __ATOMIC_RELEASE);
+}
+
+std::optional<Failure> Session::parted() {
+    judge();
+    if (!parted_) return std::nullopt;
+    __atomic_store_n(&standing(rank()).done, 1, __ATOMIC_RELEASE);
+    std::string names;
+    std::uint64_t noticed_ns = UINT64_MAX;
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        if (is_dead(rank)) noticed_ns = std::min(noticed_ns, noticed(rank));
+        if (is_other_side(rank)) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+    }
+    if (noticed_ns == UINT64_MAX) noticed_ns = measure_now();
+    const double since = noticed_ns > together_ns_ ? static_cast<double>(noticed_ns - together_ns_) / 1e9 : 0;
+    return Failure{kExitCutOff,
+                   fmt::format("cut off from rank {}, whose side goes on without this one; noticed {:.1f} s "
+                               "after the last barrier",
+                               names, since)};
+}
+
+void Session::fall_silent() {
+    __atomic_store_n(&standing(rank()).silent, 1, __ATOMIC_RELEASE);
+}
+
+std::string Session::losses(const std::function<bool(std::uint32_t)>& died_in_run) const {
+    std::uint32_t died = 0, cut_off = 0;
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        if (!is_dead(rank) || !died_in_run(rank)) continue;
+        ++(is_cut_off(rank) ? cut_off : died);
+    }
+    if (cut_off == 0) return fmt::format("{} of {} ranks died", died, ranks());
+    return fmt::format("{} of {} ranks died, {} lost: cut off, and still alive", died, ranks(), cut_off);
+}
+
+void Session::limit(double seconds) {
+    end_ns_ = seconds > 0 ? measure_now() + static_cast<std::uint64_t>(seconds * 1e9) : 0;
+}
+
+bool Session::over(std::uint64_t number, std::uint64_t ahead) {
+    if (end_ns_ == 0) return false;
+    // Whoever finds first that time is over names an operation that nobody can have begun yet.
+    std::uint64_t& stop_at = standing(0).stop_at;
+    std::uint64_t stop = __atomic_load_n(&stop_at, __ATOMIC_ACQUIRE);
+    if (stop == 0 && measure_now() >= end_ns_) {
+        const std::uint64_t wish = number + ahead + 1;
+        if (__atomic_compare_exchange_n(&stop_at, &stop, wish, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) stop = wish;
+    }
+    return stop != 0 && number >= stop;
+}
+
+void Session::forget_limit() {
+    __atomic_store_n(&standing(0).stop_at, 0, __ATOMIC_RELEASE);
 }
 
 std::string Session::missing() const {

@@ -1,5 +1,10 @@
 // What every measurement needs: a context and a group of the library, the memory that all ranks share for
 // time stamps, and a start barrier that goes on when ranks die.
+//
+// A network that parts in two leaves two sides that hold each other for dead, and one memory that both can write. The larger
+// side goes on (of two that are equal, the one with the lowest rank); a rank of the other one ends, with kExitCutOff. It finds
+// out before it acts on what it was told in the barrier: processes that it was told are dead, but that live and
+// hold it for dead, are the other side.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +64,23 @@ class Session {
     // Marks whomever the library holds dead, also those of whose death no callback has told yet.
     void learn_failures();
 
+    // Of the ranks that are dead, those whose processes lived when the others went on without them.
+    bool is_cut_off(std::uint32_t rank) const { return cut_off_[rank] != 0; }
+    // This rank will say nothing more, and die: it is no side.
+    void fall_silent();
+    // "2 of 8 ranks died", with those that were cut off, if there are any.
+    std::string losses(const std::function<bool(std::uint32_t)>& died_in_run) const;
+
+    // Ends the operations that come after so many seconds from now; 0: does not.
+    void limit(double seconds);
+    // Whether operation `number` is not done any more; the same at all ranks. No rank is ever more than `ahead` operations
+    // ahead of another. To be asked before each one.
+    bool over(std::uint64_t number, std::uint64_t ahead);
+    // For the next limit. To be called by one rank while all are in a barrier.
+    void forget_limit();
+    // Whether this rank goes on alone, without the others that live.
+    std::optional<Failure> parted();
+
     // Waits for all live ranks and makes progress meanwhile. The lowest live rank runs `action` when all are there.
     std::optional<Failure> barrier(const std::function<void()>& action = nullptr);
     // Waits, making progress, until `condition` holds.
@@ -71,12 +93,26 @@ class Session {
     static void on_failure(void* session, coppice_group_t* group, std::uint32_t rank);
     static int idle(void* session);
     std::string missing() const;
+    struct Standing;
+    Standing& standing(std::uint32_t rank) const;
+    void judge();
+    bool holds_dead(std::uint32_t witness, std::uint32_t rank) const;
+    bool is_other_side(std::uint32_t rank) const;
 
     coppice_context_t* context_ = nullptr;
     coppice_group_t* group_ = nullptr;
     coppice_group_info_t info_{};
     measure_crew_t crew_{};
     std::vector<std::uint8_t> dead_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);
+    std::uint32_t deaths_ = 0;  // how many are marked in dead_
+    std::uint32_t judged_ = 0;  // of those, how many the barrier goes on without
+    std::vector<std::uint8_t> gone_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);     // those
+    std::vector<std::uint8_t> cut_off_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);  // of those, who lived
+    bool parted_ = false;
+    std::uint64_t doubt_ns_ = 0;     // since when it is not clear which side goes on
+    std::uint64_t together_ns_ = 0;  // when the last barrier was passed
+    std::uint64_t end_ns_ = 0;       // of limit(); 0: none
+    std::uint64_t standing_at_ = 0;
     std::vector<std::uint64_t> noticed_ = std::vector<std::uint64_t>(MEASURE_MAX_RANKS);
     std::uint64_t timeout_ns_ = 0;
     std::uint64_t wait_deadline_ns_ = 0;

@@ -50,7 +50,8 @@ class ShrinkRun {
 
     Session& session_;
     const ShrinkSettings& settings_;
-    std::uint64_t all_;
+    std::uint64_t all_;                 // with those before the measured ones
+    std::uint64_t measured_ = 0;        // how many there were
     coppice_group_t* group_ = nullptr;  // the newest; null: the session's
     nlohmann::json json_;
     bool clean_ = true;
@@ -109,6 +110,12 @@ std::optional<Failure> ShrinkRun::execute() {
     const Rounds rounds{
         .warmup = settings_.warmup,
         .count = all_,
+        .for_s = settings_.for_s,
+        .done =
+            [this](std::uint64_t count) {
+                all_ = count;
+                measured_ = count - settings_.warmup;
+            },
         .once = [this](std::uint64_t number, measure_stamp_t& stamp) { return one_shrink(number, stamp); },
         .has_ended = [this](std::uint32_t rank) { return made_by(session_.area(), rank)[all_ - 1].size != 0; },
         .report =
@@ -131,7 +138,7 @@ void ShrinkRun::show_figures() {
     constexpr const char* kNames[] = {"failure-free", "after-death", "post-failure"};
     std::vector<std::uint64_t> which[3];
     std::uint32_t size = settings_.warmup == 0 ? session_.ranks() : made[settings_.warmup - 1].size;
-    for (std::uint64_t i = 0; i < settings_.iterations; ++i) {
+    for (std::uint64_t i = 0; i < measured_; ++i) {
         const std::uint32_t now = made[settings_.warmup + i].size;
         const Phase phase = now < size ? after_death : now < session_.ranks() ? post_failure : failure_free;
         which[phase].push_back(i);
@@ -161,7 +168,7 @@ void ShrinkRun::compare() {
         }
         disagreed += !same;
     }
-    fmt::print("{} of {} ranks died\n", session_.ranks() - survivors, session_.ranks());
+    fmt::print("{}\n", session_.losses([](std::uint32_t) { return true; }));
     fmt::print("{} shrinks at {} survivors, size and order of each group compared\n", all_, survivors);
     fmt::print("disagreed {}\n", disagreed);
     clean_ = disagreed == 0;

@@ -101,6 +101,10 @@ TEST(CoppicePerf, WrongValuesAreNamedAndExitWith2) {
              {"agree --silent", "--victims"},
              {"agree --resident much", "--resident"},
              {"shrink -n 0", "--iters"},
+             {"agree --for never", "--for"},
+             {"shrink --for 0s", "--for"},
+             {"broadcast --for 3x", "--for"},
+             {"send_lat --for -1s", "--for"},
              {"shrink --at 3", "--victims"},
              {"whatever", "whatever"},
          }) {
@@ -246,6 +250,40 @@ TEST(CoppicePerf, ShrinksLeaveTheVictimsOut) {
         EXPECT_EQ(figures.at("phases")[1].at("shrinks"), 1U);
         EXPECT_EQ(figures.at("phases")[2].at("shrinks"), 12U);
     }
+}
+
+// Whoever stops at another operation than the others waits for them in vain.
+TEST(CoppicePerf, StopsAfterATimeAtAllRanksAlike) {
+    for (const char* arguments :
+         {"agree --for 200ms", "agree --for 200ms --back-to-back", "shrink --for 200ms",
+          "broadcast --for 200ms --verify", "broadcast --for 200ms --root rotate --back-to-back --verify",
+          "broadcast -a --for 20ms --verify", "--hierarchy flat broadcast --for 200ms --back-to-back --verify"}) {
+        const Outcome outcome = ranks(4, arguments);
+        EXPECT_EQ(outcome.code, 0) << arguments << ": " << outcome.text;
+        EXPECT_TRUE(contains(outcome, "0 of 4 ranks died")) << arguments << ": " << outcome.text;
+    }
+    for (const char* arguments : {"send_lat --transport shm --for 100ms", "put_lat --transport ucx --for 100ms"}) {
+        const Outcome outcome = ranks(2, arguments);
+        EXPECT_EQ(outcome.code, 0) << arguments << ": " << outcome.text;
+        EXPECT_TRUE(contains(outcome, "half of a round trip")) << arguments << ": " << outcome.text;
+    }
+    const Outcome bounded = ranks(3, "agree -n 20 --for 100s");
+    EXPECT_TRUE(contains(bounded, "120 agreements at 3 survivors")) << bounded.text;
+}
+
+TEST(CoppicePerf, GoesOnWithoutAHostThatIsCutOff) {
+    const std::string cut =
+        program("COPPICE_TEST_RUN") + " -n 3 --hosts 3 --cut 2@200ms --timeout 240 " + program("COPPICE_TEST_PERF");
+    setenv("COPPICE_DETECTION_BOUND", "5s", 1);  // longer than a living rank is ever kept from its core
+    const Outcome agree = shell(cut + " agree --for 12s");
+    const Outcome broadcast = shell(cut + " broadcast --for 12s --verify");
+    unsetenv("COPPICE_DETECTION_BOUND");
+    for (const Outcome& outcome : {agree, broadcast}) {
+        EXPECT_EQ(outcome.code, 0) << outcome.text;
+        EXPECT_TRUE(contains(outcome, "0 of 3 ranks died, 1 lost: cut off, and still alive")) << outcome.text;
+    }
+    EXPECT_TRUE(contains(agree, "disagreed 0 wrong 0 lost 0")) << agree.text;
+    EXPECT_TRUE(contains(broadcast, "lost 0 corrupt 0 duplicate 0")) << broadcast.text;
 }
 
 TEST(CoppicePerf, AFileThatCannotBeWrittenIsNamed) {

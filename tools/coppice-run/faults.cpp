@@ -119,7 +119,13 @@ void Job::mend_cables(std::uint64_t now) {
 }
 
 bool Job::is_cut_off(std::uint32_t rank) const {
-    return cables_ && cables_->is_cut(hosts_->place(rank).host);
+    if (!cables_) return false;
+    // Whoever has lost all others is as lost as if its own cable were out.
+    std::uint32_t reached = 0;
+    const std::uint32_t host = hosts_->place(rank).host;
+    for (std::uint32_t other = 0; other < options_.hosts; ++other)
+        reached += other != host && !cables_->is_cut(other);
+    return cables_->is_cut(host) || (options_.hosts > 1 && reached == 0);
 }
 
 // Ranks that are cut off for good may not find out, or wait for something of their own: they are not waited for forever.
