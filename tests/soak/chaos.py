@@ -1,0 +1,239 @@
+"""The driver of the chaos soak: draws jobs from a seed, runs them, and compares what their ranks say."""
+
+import argparse
+import collections
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import chaos_check
+import chaos_plan
+
+FOUND = chaos_check.KINDS
+HERE = pathlib.Path(__file__).resolve().parent
+
+DESCRIPTION = """\
+Programs drawn from a seed, one job after the other: broadcasts, agreements, shrinks and revocations in groups that come and go,
+by ranks that are killed, stopped and cut off at drawn moments. Each rank checks what it is given; afterwards what all of them
+were given is compared. Found are
+  lost      a live rank did not get what another live rank of a live root got; a call failed with a status that coppice.h does
+            not allow there, or crashed; a live rank was taken for dead
+  corrupt   a payload or a value was not what its ranks gave
+  diverged  two ranks were told different results of one agreement or shrink
+  hung      a call did not end within its deadline, or a job within its own; with backtraces of all ranks, where there is gdb
+  leaked    descriptors, or processes that were left behind
+"""
+
+
+def parse():
+    parser = argparse.ArgumentParser("chaos.sh", description=DESCRIPTION,
+                                     epilog="Exit code: 0 nothing was found, 1 something was, 2 the options make no sense.",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--minutes", type=float, help="how long (default 5)")
+    length.add_argument("--seconds", type=float, help="the same for short runs")
+    length.add_argument("--jobs", type=int, help="so many jobs instead")
+    length.add_argument("--job", metavar="JOB", help="this one alone, as it was, with its output")
+    parser.add_argument("--seed", type=int, help="of everything that is drawn (default: from the clock; it is printed)")
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build", help="where Coppice was built")
+    parser.add_argument("--patience", type=float, default=60, help="seconds after which a call counts as hung (default 60)")
+    parser.add_argument("--keep", type=pathlib.Path,
+                        help="where logs, output and backtraces of jobs that went wrong are kept (default: a new directory)")
+    parser.add_argument("--only", default="", help="jobs with these words in their description alone, as \"cut ucx\"")
+    parser.add_argument("--verbose", action="store_true", help="a line for each job, not only for those that went wrong")
+    options = parser.parse_args()
+    if options.job and ":" in options.job:
+        seed, options.job = options.job.split(":", 1)
+        options.seed = int(seed)
+    if options.job and not options.job.isdigit():
+        parser.error(f"--job {options.job}: a number, or SEED:NUMBER, is wanted")
+    if options.job and options.seed is None:
+        parser.error("--job: of which --seed?")
+    options.seconds = options.seconds or 60 * (options.minutes or 5)
+    if options.seed is None:
+        options.seed = int(time.time())
+    options.launcher = options.build / "tools/coppice-run"
+    options.rank = options.build / "tests/soak/chaos_rank"
+    for file in (options.launcher, options.rank):
+        if not os.access(file, os.X_OK):
+            parser.error(f"{file} is missing: build first, or name the build directory with --build")
+    return options
+
+
+def processes_of(directory):
+    """Living ranks of that job, and what they have started."""
+    mark = f"CHAOS_DIRECTORY={directory}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                if mark not in file.read().split(b"\0"):
+                    continue
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] not in "ZX":
+                    found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
+def look_at(directory):
+    """Backtraces of all ranks of a job that hangs."""
+    debugger = shutil.which("gdb")
+    text = ""
+    for pid in processes_of(directory):
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+            if file.read() != "chaos_rank\n":
+                continue
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            rank = next((v for v in file.read().decode(errors="replace").split("\0") if v.startswith("COPPICE_RANK=")), "")
+        text += f"---- process {pid}, {rank}\n"
+        if debugger:
+            try:
+                text += subprocess.run([debugger, "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all bt 30"],
+                                       capture_output=True, text=True, timeout=60, check=False).stdout
+            except subprocess.TimeoutExpired:
+                text += "gdb took too long\n"
+    return text
+
+
+def wait_for(condition, seconds):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def has_hung(directory):
+    return any(" hung " in line for log in directory.glob("log-*") for line in log.read_text(errors="replace").splitlines()
+               if line.startswith("x "))
+
+
+class Outcome:
+    def __init__(self, plan):
+        self.plan = plan
+        self.found = collections.Counter()
+        self.notes = []
+        self.operations = 0
+        self.deaths = 0
+        self.output = ""
+        self.backtraces = ""
+        self.kept = None
+
+    def note(self, kind, text):
+        self.found[kind] += 1
+        self.notes.append(f"{kind}: {text}")
+
+
+def run(plan, options, show=False):
+    """Runs one job and judges it."""
+    outcome = Outcome(plan)
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="coppice-chaos-"))
+    try:
+        command = plan.command(options.launcher, options.rank, directory, options.patience)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
+        environment |= plan.environment | {"CHAOS_DIRECTORY": str(directory)}
+        with open(directory / "output", "w", encoding="utf-8") as output:
+            job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+            # Every call of a rank has a deadline of its own; all calls together have this one.
+            deadline = time.monotonic() + 3 * options.patience + 60
+            looked = False
+            pause = 0.01
+            while job.poll() is None:
+                late = time.monotonic() > deadline
+                if (late or (pause > 0.1 and has_hung(directory))) and not looked:
+                    outcome.backtraces = look_at(directory)
+                    (directory / "looked").touch()
+                    looked = True
+                if late:
+                    outcome.note("hung", "the job did not end by itself")
+                    job.terminate()
+                    deadline = time.monotonic() + 30
+                time.sleep(pause)
+                pause = min(0.25, pause * 1.2)
+        outcome.output = (directory / "output").read_text(errors="replace")
+        if not wait_for(lambda: not processes_of(directory), 15):
+            outcome.note("leaked", f"processes {processes_of(directory)} are left")
+        chaos_check.judge(outcome, directory, plan, job.returncode)
+        if outcome.found:
+            options.keep = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="coppice-chaos-found-"))
+            kept = outcome.kept = options.keep / f"{plan.seed}-{plan.number}"
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(directory, kept)
+            (kept / "backtraces").write_text(outcome.backtraces)
+            (kept / "found").write_text("\n".join(outcome.notes) + "\n" + plan.describe() + "\n")
+        if show:
+            for log in sorted(directory.glob("log-*"), key=lambda path: int(path.name[4:])):
+                print(f"==== {log.name}\n{log.read_text(errors='replace')}", end="")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return outcome
+
+
+def tell(outcome, options):
+    plan = outcome.plan
+    print(f"job {plan.number}, {plan.describe()}: {outcome.operations} operations, {outcome.deaths} killed: "
+          f"{', '.join(sorted(outcome.found)) or 'all well'}")
+    if not outcome.found:
+        return
+    for note in outcome.notes[:12]:
+        print(f"  {note}")
+    for line in outcome.output.splitlines()[-20:]:
+        print(f"  | {line}")
+    print(f"  logs, output{' and backtraces' if outcome.backtraces else ''}: {outcome.kept}")
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(plan.environment.items()))
+    print(f"  {settings} {shlex.join(map(str, plan.command(options.launcher, options.rank, 'DIRECTORY', options.patience)))}")
+    print(f"  again: tests/soak/chaos.sh --seed {plan.seed} --job {plan.number}", flush=True)
+
+
+def main():
+    options = parse()
+    abilities = chaos_plan.Abilities(options.build)
+    print(f"chaos.sh: seed {options.seed}, {options.jobs or options.job or f'{options.seconds:.0f} s'}", flush=True)
+    if options.job:
+        plan = chaos_plan.Plan(options.seed, int(options.job), abilities)
+        outcome = run(plan, options, show=True)
+        print(outcome.output, end="")
+        tell(outcome, options)
+        outcomes = [outcome]
+    else:
+        outcomes = soak(options, abilities)
+    total = collections.Counter()
+    for outcome in outcomes:
+        total += outcome.found
+    jobs = len(outcomes)
+    print(f"{jobs} jobs: {sum(o.operations for o in outcomes)} operations, {sum(o.deaths for o in outcomes)} ranks killed, "
+          f"{sum(len(o.plan.stops) for o in outcomes)} stopped, {sum(len(o.plan.cuts) for o in outcomes)} cables cut")
+    print(" ".join(f"{kind} {total[kind]}" for kind in FOUND))
+    return 1 if any(total.values()) else 0
+
+
+def soak(options, abilities):
+    outcomes = []
+    began = time.monotonic()
+    number = 0
+    while len(outcomes) < options.jobs if options.jobs else time.monotonic() - began < options.seconds or not outcomes:
+        number += 1
+        plan = chaos_plan.Plan(options.seed, number, abilities)
+        if not all(word in plan.describe() for word in options.only.split()):
+            continue
+        outcome = run(plan, options)
+        outcomes.append(outcome)
+        if outcome.found or options.verbose:
+            tell(outcome, options)
+            sys.stdout.flush()
+    return outcomes
+
+
+if __name__ == "__main__":
+    sys.exit(main())

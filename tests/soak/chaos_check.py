@@ -1,0 +1,132 @@
+"""Compares what the ranks of a job have logged (chaos_rank.cpp, chaos_team.hpp: what the lines are)."""
+
+import collections
+import re
+
+KINDS = ("lost", "corrupt", "diverged", "hung", "leaked")
+OK, ROOT_FAILED, PEER_FAILED, REVOKED = 0, -6, -7, -9
+
+
+class Rank:
+    def __init__(self, number, text):
+        self.number = number
+        self.teams = {}       # members, as processes
+        self.broadcasts = {}  # (team, number): (root, status)
+        self.agreements = {}  # (team, number): (status, contributors, failed)
+        self.left = set()     # teams
+        self.ended = self.fenced = self.armed = False
+        self.wrong = []       # (kind, text)
+        for line in text.split("\n")[:-1]:  # what was cut short by a death does not count
+            self.read(line)
+
+    def read(self, line):
+        kind, *words = line.split(" ")
+        if kind == "g":
+            self.teams[words[0]] = tuple(map(int, words[2].split(",")))
+        elif kind == "b":
+            self.broadcasts[words[0], int(words[1])] = int(words[2]), int(words[3])
+        elif kind == "a":
+            self.agreements[words[0], int(words[1])] = int(words[2]), words[3], words[4]
+        elif kind == "d":
+            self.left.add(words[0])
+        elif kind == "x":
+            self.wrong.append((words[0], " ".join(words[1:])))
+        elif kind in "efk":
+            self.ended |= kind == "e"
+            self.fenced |= kind == "f"
+            self.armed |= kind == "k"
+
+
+def judge(outcome, directory, plan, code):
+    ranks = []
+    for number in range(plan.ranks):
+        log = directory / f"log-{number}"
+        ranks.append(Rank(number, log.read_text(errors="replace") if log.exists() else ""))
+    outcome.operations = sum(len(rank.broadcasts) + len(rank.agreements) + len(rank.teams) for rank in ranks)
+    killed = ends(outcome, ranks, plan, code)
+    outcome.deaths = len(killed)
+    doomed = plan.doomed()
+    bound = "COPPICE_DETECTION_BOUND" in plan.environment
+    suspected = {member for rank in ranks if rank.ended and rank.number not in doomed for member in failed_of(rank)}
+    for number in sorted(suspected):
+        rank = ranks[number]
+        if rank.ended and number not in doomed and not bound:
+            outcome.note("lost", f"rank {number} lives and was taken for dead")
+    survivors = [rank for rank in ranks if rank.ended and rank.number not in doomed and rank.number not in suspected]
+    if outcome.found["hung"]:
+        return  # what they did not come to is missing everywhere
+    broadcasts(outcome, survivors, plan, killed | doomed | {rank.number for rank in ranks if rank.fenced})
+    agreements(outcome, [rank for rank in ranks if rank.number not in doomed and not rank.fenced
+                         and not (bound and rank.number in suspected)])
+
+
+def failed_of(rank):
+    found = set()
+    for (team, _), (status, _, failed) in rank.agreements.items():
+        if status in (OK, PEER_FAILED) and failed != "-":
+            found |= {rank.teams[team][place] for place in map(int, failed.split(","))}
+    return found
+
+
+def ends(outcome, ranks, plan, code):
+    """How each rank ended; those that were killed."""
+    by_launcher = set(map(int, re.findall(r"^coppice-run: killed rank (\d+) ", outcome.output, re.M)))
+    signals = dict(re.findall(r"^coppice-run: rank (\d+) \(pid \d+\) was killed by signal (\d+)", outcome.output, re.M))
+    killed = set()
+    for rank in ranks:
+        for kind, text in rank.wrong:
+            outcome.note(kind if kind in KINDS else "lost", f"rank {rank.number}: {text}")
+        signal = signals.get(str(rank.number))
+        if signal and not (signal == "9" and rank.armed):
+            outcome.note("lost", f"rank {rank.number} was ended by signal {signal}")
+        elif rank.ended or rank.fenced or rank.wrong:
+            continue
+        elif rank.number in by_launcher or (signal == "9" and rank.armed):
+            killed.add(rank.number)
+        elif rank.number in plan.doomed() and "ranks of hosts that are cut off" in outcome.output:
+            killed.add(rank.number)
+        elif not outcome.found["hung"]:
+            outcome.note("lost", f"rank {rank.number} did not come to its end (the launcher's exit code: {code})")
+    return killed
+
+
+def broadcasts(outcome, survivors, plan, dead):
+    results = collections.defaultdict(dict)
+    for rank in survivors:
+        for key, (root, status) in rank.broadcasts.items():
+            results[key][rank.number] = root, status
+    revoked = {team for (team, _), by_rank in results.items() if any(s == REVOKED for _, s in by_rank.values())}
+    may_miss = "--may-miss" in plan.options
+    for (team, number), by_rank in results.items():
+        what = f"broadcast {number} of team {team}"
+        statuses = {status for _, status in by_rank.values()}
+        root = next(iter(by_rank.values()))[0]
+        if ROOT_FAILED in statuses and root not in dead:
+            outcome.note("lost", f"{what}: root {root} lives, and is said to have failed")
+        if team in revoked or may_miss:
+            continue
+        missing = [rank.number for rank in survivors if team in rank.teams and rank.number not in by_rank]
+        if missing:
+            outcome.note("lost", f"{what}: not called at {missing}, but at {sorted(by_rank)}")
+        if len(statuses) > 1:
+            outcome.note("lost", f"{what}, root {root}: "
+                         f"{', '.join(f'rank {n}: {s}' for n, (_, s) in sorted(by_rank.items()))}")
+
+
+def agreements(outcome, ranks):
+    """Whoever was told a result, the killed included: all were told the same."""
+    first = {}
+    for rank in ranks:
+        for key, result in rank.agreements.items():
+            if result[0] not in (OK, PEER_FAILED):
+                continue
+            witness, expected = first.setdefault(key, (rank.number, result))
+            if result != expected:
+                outcome.note("diverged", f"agreement {key[1]} of team {key[0]}: rank {witness}: {expected}, "
+                             f"rank {rank.number}: {result}")
+    made = {}
+    for rank in ranks:
+        for team, members in rank.teams.items():
+            witness, expected = made.setdefault(team, (rank.number, members))
+            if members != expected:
+                outcome.note("diverged", f"team {team}: rank {witness}: {expected}, rank {rank.number}: {members}")

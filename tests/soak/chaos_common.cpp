@@ -1,0 +1,49 @@
+#include "chaos_common.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace chaos {
+
+namespace {
+
+int log_file = -1;
+std::string log_path;
+
+}  // namespace
+
+void open_log(const std::string& path) {
+    log_path = path;
+    log_file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (log_file >= 0) return;
+    std::perror(path.c_str());
+    std::exit(2);
+}
+
+void log_line(const std::string& line) {
+    const std::string text = line + "\n";
+    [[maybe_unused]] const auto written = ::write(log_file, text.data(), text.size());
+}
+
+std::string describe(const std::string& what, coppice_status_t status) {
+    return fmt::format("{}: {}: {}", what, coppice_status_string(status), coppice_last_error());
+}
+
+void wrong(const char* kind, const std::string& what) {
+    log_line(fmt::format("x {} {}", kind, what));
+    // Whoever runs this looks at all ranks first: nothing is to be seen of a hang once its ranks have gone.
+    const std::string looked = log_path.substr(0, log_path.rfind('/')) + "/looked";
+    for (int i = 0; i < 600 && std::string_view(kind) == "hung" && ::access(looked.c_str(), F_OK) != 0; ++i)
+        ::usleep(100'000);
+    ::_exit(1);
+}
+
+void leave_fenced() {
+    log_line("f");
+    ::_exit(0);
+}
+
+}  // namespace chaos

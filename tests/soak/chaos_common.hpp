@@ -1,0 +1,65 @@
+// What every part of a rank of the chaos soak needs: numbers that follow from the seed, a log that survives SIGKILL, and the way
+// to end when something is wrong.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "coppice/coppice.h"
+
+namespace chaos {
+
+using Clock = std::chrono::steady_clock;
+
+inline std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
+    hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93U;
+    return hash ^ (hash >> 29);
+}
+
+// Numbers of one place in the program; the same wherever the same place is reached.
+class Draw {
+  public:
+    explicit Draw(std::uint64_t seed) : state_(seed) {}
+    std::uint64_t operator()() { return state_ = mix(state_, 0x51ed270b7a6d8c39U); }
+    std::uint64_t below(std::uint64_t bound) { return (*this)() % bound; }
+    bool one_in(std::uint64_t chances) { return below(chances) == 0; }
+
+  private:
+    std::uint64_t state_;
+};
+
+struct Options {
+    std::string directory;  // of logs and exchanges
+    std::uint64_t seed = 1;
+    std::uint64_t steps = 20;    // of a life's main thread
+    std::uint64_t lives = 1;     // contexts, one after the other
+    std::uint64_t threads = 0;   // beside the main one, each with groups of its own
+    double patience = 60;        // seconds after which a call counts as hung
+    bool multiple = false;       // COPPICE_THREAD_MULTIPLE without further threads
+    bool polls = false;          // nobody but this program moves the library: no progress thread
+    bool poller = false;         // a thread of this program does that
+    bool no_create = false;      // no groups but the first one and what is shrunk
+    bool may_be_fenced = false;  // silence is evidence in this job, or a cable is cut for long
+    bool may_miss = false;       // the correction promises nothing after a death
+    // "LIFE:STEP:MICROSECONDS": this rank dies so long after it has begun that step.
+    std::string die;
+};
+
+// Ends this process: something that coppice.h promises did not hold. `kind` is lost, corrupt, hung or leaked.
+[[noreturn]] void wrong(const char* kind, const std::string& what);
+// This rank was taken for dead, which the job allows.
+[[noreturn]] void leave_fenced();
+
+// One line of this rank's log, by one system call. Any thread.
+void open_log(const std::string& path);
+void log_line(const std::string& line);
+
+// "what: status: last error".
+std::string describe(const std::string& what, coppice_status_t status);
+
+}  // namespace chaos

@@ -1,0 +1,116 @@
+// One group as this rank sees it: what is called on it, what each call may return, and what is found when something was
+// delivered. What everybody has to do alike comes as arguments; what each does by itself is drawn from `own`.
+//
+// Everything that ends is logged, for the survivors to be compared:
+//   g TEAM PLACE MEMBERS         this group is here; processes, in the order of ranks
+//   b TEAM NUMBER ROOT STATUS    a broadcast has ended
+//   a TEAM NUMBER STATUS CONTRIBUTORS FAILED     an agreement has
+//   s TEAM NUMBER STATUS         a shrink has
+//   d TEAM                       the group was left
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "chaos_common.hpp"
+
+namespace chaos {
+
+// Whose failure was told of, for a group that was created and all that are shrunk from it, which have its callback: once each.
+class Told {
+  public:
+    static void on_failure(void* told, coppice_group_t* group, std::uint32_t rank);
+    void forget(coppice_group_t* group);
+
+  private:
+    std::mutex mutex_;
+    std::set<std::pair<coppice_group_t*, std::uint32_t>> ranks_;
+};
+
+class Team {
+  public:
+    using Members = std::vector<std::uint32_t>;
+
+    Team(const Options& options, std::uint64_t id, coppice_context_t* context, Draw& own)
+        : options_(options), id_(id), context_(context), own_(own) {}
+    ~Team() = default;
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+
+    // Collective over the members. `name` is of the exchange's files; empty: the launcher's exchange.
+    void create(const std::string& name, const Members& members, std::uint32_t self);
+    // Whether there is nothing to do any more but to destroy it, which it says with every call's end.
+    bool revoked() const { return revoked_; }
+    const Members& members() const { return members_; }
+    std::uint64_t id() const { return id_; }
+    bool has_failed() const { return !agreed_.empty(); }
+
+    // Blocking ones; `number` of them, drawn from `common`.
+    void broadcasts(Draw& common, std::uint64_t number);
+    // Several under way at once, of both kinds.
+    void flights(Draw& common, std::uint64_t number);
+    void agreements(Draw& common, std::uint64_t number);
+    void revoke();
+    // The survivors; their group has the number `id`.
+    std::unique_ptr<Team> shrink(std::uint64_t id, bool blocking);
+    void acknowledge();
+    void destroy();
+
+  private:
+    struct Flight {
+        bool broadcast = true;
+        bool view = false;
+        std::uint64_t number = 0;
+        std::uint32_t root = 0;
+        std::size_t bytes = 0;
+        std::vector<std::uint64_t> memory;  // aligned to 8
+        coppice_operation_t operation = COPPICE_OR;
+        std::uint64_t acknowledged = 0;  // when it began
+        coppice_request_t* request = nullptr;
+    };
+
+    static void combine(void* argument, void* into, const void* from, std::size_t bytes);
+    void adopt(coppice_group_t* group);
+    bool ends_here(coppice_status_t status, const std::string& what);
+
+    Flight draw_broadcast(Draw& common);
+    Flight draw_agreement(Draw& common);
+    void start(Flight& flight);
+    void finish(Flight& flight);
+    void ended(Flight& flight, coppice_status_t status, std::size_t received);
+    void broadcast_ended(Flight& flight, coppice_status_t status, std::size_t received);
+    void agreement_ended(Flight& flight, coppice_status_t status, const Members& failed);
+    std::uint64_t contributors(const Flight& flight) const;
+    void check(const Flight& flight, const void* payload, std::size_t bytes, const char* when) const;
+    void let_go(std::size_t most_behind);
+    std::size_t longest_held() const { return info_.window / 2 - 1; }
+
+    std::uint64_t patience_ns() const { return static_cast<std::uint64_t>(options_.patience * 1e9); }
+    std::size_t room() const { return static_cast<std::size_t>(info_.max_payload); }
+    template <class Ask>
+    Members listed(Ask&& ask) const;
+    std::string name(const Flight& flight) const;
+
+    const Options& options_;
+    std::uint64_t id_;
+    coppice_context_t* context_;
+    Draw& own_;
+    coppice_group_t* group_ = nullptr;
+    coppice_group_info_t info_{};
+    Members members_;
+    std::uint64_t sequence_ = 0;
+    std::uint64_t number_ = 0;  // of the next agreement
+    std::uint64_t shrinks_ = 0;
+    std::deque<Flight> held_;         // views that have been delivered
+    Members agreed_;                  // failed, by the last agreement
+    std::uint64_t acknowledged_ = 0;  // ranks, as bits
+    std::shared_ptr<Told> told_;
+    bool revoked_ = false;
+};
+
+}  // namespace chaos
