@@ -18,6 +18,9 @@ namespace {
 constexpr std::uint64_t kNoticeLimit = 5'000'000'000;  // ns that a report waits for late notices of deaths
 // ns after which a side that lives, but never holds this one for dead, is gone on without.
 constexpr std::uint64_t kDoubtLimit = 10'000'000'000;
+// ns between two calls while waiting, and between two looks at other processes.
+constexpr std::uint64_t kAskEvery = 100'000'000;
+constexpr std::uint64_t kLookEvery = 100'000;
 
 struct Ticket {
     char path[MEASURE_PATH] = {};
@@ -201,11 +204,25 @@ void Session::on_failure(void* session, coppice_group_t*, std::uint32_t rank) {
     static_cast<Session*>(session)->mark_dead(rank);
 }
 
+// A rank that waits for the others makes no progress for the library, as little as a program that waits elsewhere does. It
+// calls to hear of deaths: when a process has ended, and now and then, as a network may have parted.
 int Session::idle(void* session) {
     auto& self = *static_cast<Session*>(session);
-    self.progress_status_ = coppice_progress(self.context_);
+    const std::uint64_t now = measure_now();
+    if (now - self.asked_ns_ >= kAskEvery || self.somebody_has_ended(now)) {
+        self.asked_ns_ = now;
+        self.progress_status_ = coppice_progress(self.context_);
+    }
     self.judge();
     return self.parted_ || self.progress_status_ != COPPICE_OK || measure_now() > self.wait_deadline_ns_;
+}
+
+// One rank after the other is looked at.
+bool Session::somebody_has_ended(std::uint64_t now) {
+    if (area() == nullptr || now - looked_ns_ < kLookEvery) return false;
+    looked_ns_ = now;
+    looked_at_ = (looked_at_ + 1) % ranks();
+    return !is_dead(looked_at_) && standing(looked_at_).pid != 0 && !is_running(standing(looked_at_).pid);
 }
 
 bool Session::holds_dead(std::uint32_t witness, std::uint32_t rank) const {

@@ -83,7 +83,7 @@ class Session {
 
     // Waits for all live ranks and makes progress meanwhile. The lowest live rank runs `action` when all are there.
     std::optional<Failure> barrier(const std::function<void()>& action = nullptr);
-    // Waits, making progress, until `condition` holds.
+    // Waits until `condition` holds.
     std::optional<Failure> wait_until(const char* what, const std::function<bool()>& condition);
     // Waits for late notices of deaths, until `known` holds or some seconds have passed.
     std::optional<Failure> wait_for_notices(const std::function<bool()>& known);
@@ -92,6 +92,7 @@ class Session {
     void mark_dead(std::uint32_t rank);
     static void on_failure(void* session, coppice_group_t* group, std::uint32_t rank);
     static int idle(void* session);
+    bool somebody_has_ended(std::uint64_t now);
     std::string missing() const;
     struct Standing;
     Standing& standing(std::uint32_t rank) const;
@@ -117,6 +118,9 @@ class Session {
     std::uint64_t timeout_ns_ = 0;
     std::uint64_t wait_deadline_ns_ = 0;
     coppice_status_t progress_status_ = COPPICE_OK;
+    std::uint64_t asked_ns_ = 0;   // the last call while waiting
+    std::uint64_t looked_ns_ = 0;  // at a process
+    std::uint32_t looked_at_ = 0;
 };
 
 // A whole measurement: opens the session, makes a run of it, checks, executes and closes. Run has check(), execute() and
