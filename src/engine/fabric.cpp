@@ -20,6 +20,7 @@ std::optional<std::uint32_t> token_of(std::span<const std::byte> header) {
 
 std::uint8_t Fabric::add(std::unique_ptr<transport::Transport> wire) {
     wires_.push_back(std::move(wire));
+    sleep_on_.push_back(-1);
     return static_cast<std::uint8_t>(wires_.size() - 1);
 }
 
@@ -69,7 +70,6 @@ Fabric::~Fabric() {
 Fabric::Armed Fabric::arm() {
     Armed armed{.descriptor = -1, .complete = true};
     bool all = true;
-    sleep_on_.resize(wires_.size(), -1);
     for (std::size_t i = 0; i < wires_.size(); ++i) {
         const int descriptor = wires_[i]->arm();
         all = all && descriptor >= 0;

@@ -50,6 +50,7 @@ class ProgressThread {
     static constexpr std::uint32_t kInsideLooks = 3;  // in a row that found the same caller inside, before it sleeps
     // On duty: rounds in a row that bring nothing, the core given away between them, before it sleeps.
     static constexpr std::uint32_t kFruitlessRounds = 16;
+    static constexpr std::size_t kDescriptors = 256;  // it allocates nothing up to so many to sleep on
 
     // The process's. Never destroyed.
     static ProgressThread& instance();
@@ -80,7 +81,7 @@ class ProgressThread {
         std::uint64_t until_ns = UINT64_MAX;
     };
 
-    ProgressThread() = default;
+    ProgressThread() { descriptors_.reserve(kDescriptors); }
     Result<void> start();
     void stop();
     void wake();
@@ -94,8 +95,8 @@ class ProgressThread {
 
     std::mutex mutex_;  // of charges_; held during a pass
     std::vector<Charge> charges_;
-    std::vector<pollfd> descriptors_;
-    std::mutex starting_;  // one start or end at a time
+    std::vector<pollfd> descriptors_;  // the thread's own
+    std::mutex starting_;              // one start or end at a time
     std::thread thread_;
     int bell_ = -1;  // eventfd
     std::atomic<bool> stop_{false};
