@@ -1,8 +1,9 @@
 // How long somebody waits whom deaths cut off from a broadcast that nobody has noticed: from the death to the payload.
-// A rank of bench/unnoticed.sh. Usage: unnoticed VICTIM,VICTIM,…
+// A rank of bench/unnoticed.sh and of tests/integration/unnoticed_test.py. Usage: unnoticed VICTIM,VICTIM,… [OTHERS]
 //
-// The root stops the victims, so that they are as silent as the dead, broadcasts, lets everybody have it who can, and kills
-// them. Every rank prints when it had the payload, in microseconds of one clock; the root when it killed.
+// The root stops the victims, so that they are as silent as the dead, broadcasts, lets everybody have it who can, waits until so
+// many OTHERS have it (0 by default) and a tenth of a second more, and kills the victims. Every rank prints when it had the payload,
+// in microseconds of one clock; the root when it killed.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +45,12 @@ std::vector<std::uint32_t> parse(std::string text) {
 
 int main(int argc, char** argv) try {
     using namespace std::chrono_literals;
+    // By which others tell the root that they have it.
+    sigset_t told;
+    sigemptyset(&told);
+    sigaddset(&told, SIGRTMIN);
+    sigprocmask(SIG_BLOCK, &told, nullptr);
+    unsigned long others = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 0;
     const std::vector<std::uint32_t> victims = parse(argc > 1 ? argv[1] : "");
     auto context = coppice::Context::create();
     auto group = coppice::Group::create(context);
@@ -66,10 +73,13 @@ int main(int argc, char** argv) try {
     group.broadcast(std::as_writable_bytes(std::span(&payload, 1)), 0, 60s);
     std::printf("rank %u %.0f\n", group.rank(), now_us());
     std::fflush(stdout);
-    if (group.rank() == 0) {
-        for (int turn = 0; turn < 100; ++turn) {
+    if (group.rank() != 0) {
+        kill(pids[0], SIGRTMIN);
+    } else {
+        for (int turn = 0; turn < 100 || others > 0; ++turn) {
             context.progress();
-            usleep(1000);
+            const timespec millisecond{0, 1'000'000};
+            if (sigtimedwait(&told, nullptr, &millisecond) > 0 && others > 0) --others;
         }
         std::printf("killed - %.0f\n", now_us());
         std::fflush(stdout);
