@@ -100,7 +100,7 @@ class Context final : private Attended {
     // Within a Visit: makes progress until `done()` (called in a Turn) or the deadline; says whether it was done.
     template <class Done>
     bool wait(Group& group, Deadline& deadline, Done&& done) {
-        transport::Idle idle(group.oversubscribed());
+        transport::Idle idle(group.oversubscribed(), settings_.spin_ns);
         for (std::uint32_t round = 1;; ++round) {
             {
                 const Turn turn(*this);

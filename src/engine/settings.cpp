@@ -52,6 +52,10 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_PROGRESS_THREAD", "auto",
                 "auto: a thread makes progress while the program is elsewhere; 1: it calls the program's functions, "
                 "too; 0: none"},
+    SettingInfo{
+        "COPPICE_SPIN", "auto",
+        "how long a wait polls before it gives its core away: a time such as 20us, 0 for at once; auto: 20us, and "
+        "not at all where others share the core"},
     SettingInfo{"COPPICE_HOST", "", "a name that stands for this host, for simulated hosts; empty: found out"},
     SettingInfo{"COPPICE_UCX_NET_DEVICES", "", "network devices for UCX, as UCX_NET_DEVICES; empty: UCX decides"},
     SettingInfo{"COPPICE_UCX_TLS", "", "transports for UCX, as UCX_TLS; empty: UCX decides"},
@@ -352,6 +356,11 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.progress_thread = thread == "auto" ? ProgressMode::automatic
                                : thread == "1"  ? ProgressMode::with_callbacks
                                                 : ProgressMode::none;
+
+    if (texts.text("COPPICE_SPIN") != "auto") {
+        settings.spin_ns = duration_ns(texts, "COPPICE_SPIN");
+        if (!settings.spin_ns) return bad_value(texts, "COPPICE_SPIN", "auto, 0, or a time such as 20us");
+    }
 
     settings.host = texts.text("COPPICE_HOST");
     if (settings.host.size() > 64) return bad_value(texts, "COPPICE_HOST", "a name of at most 64 characters");

@@ -80,6 +80,7 @@ struct Settings {
     Nanoseconds process_look{0};      // how often one process of the host is looked at; 0: never
     std::optional<bool> keeper;       // none: where a host has more ranks than cores
     ProgressMode progress_thread = ProgressMode::automatic;
+    std::optional<std::uint64_t> spin_ns;  // of a wait, before it yields; none: found out
     std::string host;
     std::string ucx_net_devices;
     std::string ucx_tls;

@@ -1,20 +1,20 @@
 // How a waiting loop waits: spin, then give the core away, then sleep a little.
 //
-// The order is what measurements ask for. A short spin catches what is already on its way. With more ranks than cores
-// the one waited for may need this very core, so then there is no spinning, and sched_yield is the whole wait (all
-// ranks must be in one session: autogroup scheduling keeps yields inside a session). Only after milliseconds of
-// fruitless yielding does it sleep, at most kLongestSleepNs at a time, so that sixteen ranks waiting for something slow do
-// not eat two cores, and nothing waits noticeably for a sleeper.
+// The order is what measurements ask for. A short spin catches what is already on its way; it is bounded by time, because a poll
+// costs nanoseconds over shared memory and a system call over UCX. Where others want the core there is no spinning, as the
+// one waited for may need this very core: which of these it is, CoreSharing finds out for each thread. (All ranks must be in
+// one session: autogroup scheduling keeps yields inside a session.) Only after milliseconds of fruitless yielding does it
+// sleep, at most kLongestSleepNs at a time, so that sixteen ranks waiting for something slow do not eat two cores, and nothing
+// waits noticeably for a sleeper.
+//
+// A wait that ends within kFreePolls reads no clock and makes no system call. One wait is one thread's.
 #pragma once
-
-#include <poll.h>
-#include <sched.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
-#include "base/clock.hpp"
+#include "transport/core_sharing.hpp"
 
 namespace coppice::transport {
 
@@ -26,65 +26,143 @@ inline void relax_cpu() {
 #endif
 }
 
-class Idle {
-  public:
-    static constexpr std::uint32_t kSpins = 2000;
-    static constexpr std::uint32_t kYieldsPerLook = 64;  // yields between two looks at the clock
+// What a wait needs of the machine, for the calling thread. Tests have another.
+struct ThisThread {
+    static CoreSharing& sharing();
+    static std::uint64_t now_ns();
+    static std::uint64_t switches();  // involuntary ones
+    static void yield();
+    // Until then, or until `descriptor` is readable; −1: none.
+    static void sleep(int descriptor, std::uint64_t at_most_ns);
+    static void relax() { relax_cpu(); }
+};
+
+struct IdleTimes {
+    static constexpr std::uint32_t kFreePolls = 16;  // before the first look at the clock
+    static constexpr std::uint32_t kPollsPerLook = 8;
+    static constexpr std::uint64_t kSpinNs = 20'000;
     static constexpr std::uint64_t kYieldForNs = 5'000'000;
     static constexpr std::uint64_t kShortestSleepNs = 50'000;
     static constexpr std::uint64_t kLongestSleepNs = 500'000;
     // Where whatever is waited for ends the sleep, but for rare things.
     static constexpr std::uint64_t kLongestWatchedSleepNs = 4'000'000;
+};
 
-    // `oversubscribed`: more ranks on this host than cores for them.
-    explicit Idle(bool oversubscribed) : spins_(oversubscribed ? 0 : kSpins) {}
+template <class Machine>
+class BasicIdle : public IdleTimes {
+  public:
+    // `oversubscribed`: more ranks of a group on this host than cores for them; where to begin. `spin_ns`: spin for so
+    // long, then yield, whoever else wants the core.
+    explicit BasicIdle(bool oversubscribed, std::optional<std::uint64_t> spin_ns = std::nullopt)
+        : spin_ns_(spin_ns), oversubscribed_(oversubscribed) {}
 
     // Something happened: the next wait begins from the start.
-    void reset() { count_ = 0; }
+    void reset() {
+        polls_ = 0;
+        phase_ = Phase::fresh;
+    }
 
     // The next pause() sleeps: now is the time to have a descriptor to wake up by.
-    bool sleeps_next() const { return count_ > spins_ && sleep_ns_ != 0; }
+    bool sleeps_next() const { return phase_ == Phase::sleeping; }
 
     // Nothing happened: waits a little, the longer the more often it was called since reset(). A sleep ends early when
     // `descriptor` becomes readable, and may then be longer: `longest_ns`.
     void pause(int descriptor = -1, std::uint64_t longest_ns = kLongestSleepNs) {
-        if (count_ < spins_) {
-            ++count_;
-            relax_cpu();
+        if (polls_ > 0) {
+            --polls_;
+            Machine::relax();
             return;
         }
-        give_way(descriptor, longest_ns);
+        go_on(descriptor, longest_ns);
     }
 
   private:
-    void give_way(int descriptor, std::uint64_t longest_ns) {
-        if (count_ == spins_) {
-            yielding_since_ns_ = 0;
-            sleep_ns_ = 0;
+    enum class Phase : std::uint8_t { fresh, free, spinning, yielding, sleeping };
+
+    [[gnu::noinline]] void go_on(int descriptor, std::uint64_t longest_ns) {
+        switch (phase_) {
+            case Phase::fresh:
+                begin();
+                return;
+            case Phase::free:
+                since_ns_ = Machine::now_ns();
+                phase_ = Phase::spinning;
+                polls_ = kPollsPerLook - 1;
+                Machine::relax();
+                return;
+            case Phase::spinning:
+                spin();
+                return;
+            case Phase::yielding:
+                yield();
+                return;
+            case Phase::sleeping:
+                Machine::sleep(descriptor, sleep_ns_);
+                sleep_ns_ = std::min(2 * sleep_ns_, longest_ns);
+                return;
         }
-        // Far from wrapping: at a sleep or a yield each, 2^32 of them take an hour, and then the wait only starts over.
-        ++count_;
-        if (sleep_ns_ == 0) {
-            sched_yield();
-            if ((count_ - spins_) % kYieldsPerLook != 0) return;
-            const std::uint64_t now = now_ns();
-            if (yielding_since_ns_ == 0) yielding_since_ns_ = now;
-            if (now - yielding_since_ns_ >= kYieldForNs) sleep_ns_ = kShortestSleepNs;
-            return;
-        }
-        const timespec nap{0, static_cast<long>(sleep_ns_)};
-        pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0};
-        if (descriptor >= 0)
-            ppoll(&readable, 1, &nap, nullptr);
-        else
-            nanosleep(&nap, nullptr);
-        sleep_ns_ = std::min(2 * sleep_ns_, longest_ns);
     }
 
-    std::uint32_t spins_;
-    std::uint32_t count_ = 0;
-    std::uint64_t yielding_since_ns_ = 0;
+    void begin() {
+        Machine::sharing().begin(oversubscribed_);
+        if (spin_ns_ ? *spin_ns_ > 0 : Machine::sharing().spins()) {
+            phase_ = Phase::free;
+            polls_ = kFreePolls - 1;
+            Machine::relax();
+        } else {
+            start_yielding();
+            yield();
+        }
+    }
+
+    void spin() {
+        if (Machine::now_ns() - since_ns_ < spin_ns_.value_or(kSpinNs)) {
+            polls_ = kPollsPerLook - 1;
+            Machine::relax();
+            return;
+        }
+        if (spin_ns_ || Machine::sharing().yields()) {
+            start_yielding();
+            yield();
+        } else {
+            Machine::sharing().slept();
+            start_sleeping();
+        }
+    }
+
+    void start_yielding() {
+        phase_ = Phase::yielding;
+        since_ns_ = 0;
+    }
+    void start_sleeping() {
+        phase_ = Phase::sleeping;
+        sleep_ns_ = kShortestSleepNs;
+    }
+
+    void yield() {
+        const std::uint64_t before = Machine::now_ns();
+        if (since_ns_ == 0) since_ns_ = before;
+        Machine::yield();
+        const std::uint64_t after = Machine::now_ns();
+        if (!spin_ns_) {
+            CoreSharing& sharing = Machine::sharing();
+            if (sharing.yielded(after - before)) sharing.counted(Machine::switches());
+            if (!sharing.yields()) {
+                start_sleeping();
+                return;
+            }
+        }
+        if (after - since_ns_ >= kYieldForNs) start_sleeping();
+    }
+
+    std::optional<std::uint64_t> spin_ns_;
+    bool oversubscribed_;
+    Phase phase_ = Phase::fresh;
+    std::uint32_t polls_ = 0;     // before the next step
+    std::uint64_t since_ns_ = 0;  // of spinning, or of yielding
     std::uint64_t sleep_ns_ = 0;
 };
+
+using Idle = BasicIdle<ThisThread>;
 
 }  // namespace coppice::transport

@@ -58,31 +58,19 @@ TEST(Settings, HeartbeatsFitIntoTheBoundOfSilenceFiveTimesUnlessSaidOtherwise) {
 
 TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
     const std::map<std::string, std::string> bad{
-        {"COPPICE_TRANSPORT", "shm,smoke"},
-        {"COPPICE_TREE", "oak"},
-        {"COPPICE_CORRECTION", "red pen"},
-        {"COPPICE_HIERARCHY", "feudal"},
-        {"COPPICE_AGREEMENT_TREE", "bin/oak"},
-        {"COPPICE_WINDOW", "33"},
-        {"COPPICE_AGREEMENT_WINDOW", "32"},
-        {"COPPICE_START_TIMEOUT", "soon"},
-        {"COPPICE_CORRECTION_GAP", "-1us"},
-        {"COPPICE_DETECTION_BOUND", "19ms"},
-        {"COPPICE_HEARTBEAT", "never"},
-        {"COPPICE_PROCESS_LOOK", "now and then"},
-        {"COPPICE_PROGRESS_THREAD", "yes"},
-        {"COPPICE_VERBS_GID_INDEX", "-1"},
-        {"COPPICE_VERBS_MTU", "100"},
-        {"COPPICE_VERBS_PORT", "65536"},
-        {"COPPICE_VERBS_TIMEOUT", "0"},
-        {"COPPICE_VERBS_RETRIES", "8"},
-        {"COPPICE_VERBS_SERVICE_LEVEL", "16"},
-        {"COPPICE_VERBS_TRAFFIC_CLASS", "26x"},
-        {"COPPICE_VERBS_MEMORY_WINDOWS", "on"},
-        {"COPPICE_UCX_PUT", "maybe"},
-        {"COPPICE_KEEPER", "sometimes"},
-        {"COPPICE_VERBS_PROBE", "often"},
-        {"COPPICE_VERBS_CONNECT_TIMEOUT", "-1s"},
+        {"COPPICE_TRANSPORT", "shm,smoke"},     {"COPPICE_TREE", "oak"},
+        {"COPPICE_CORRECTION", "red pen"},      {"COPPICE_HIERARCHY", "feudal"},
+        {"COPPICE_AGREEMENT_TREE", "bin/oak"},  {"COPPICE_WINDOW", "33"},
+        {"COPPICE_AGREEMENT_WINDOW", "32"},     {"COPPICE_START_TIMEOUT", "soon"},
+        {"COPPICE_CORRECTION_GAP", "-1us"},     {"COPPICE_DETECTION_BOUND", "19ms"},
+        {"COPPICE_HEARTBEAT", "never"},         {"COPPICE_PROCESS_LOOK", "now and then"},
+        {"COPPICE_PROGRESS_THREAD", "yes"},     {"COPPICE_VERBS_GID_INDEX", "-1"},
+        {"COPPICE_VERBS_MTU", "100"},           {"COPPICE_VERBS_PORT", "65536"},
+        {"COPPICE_VERBS_TIMEOUT", "0"},         {"COPPICE_VERBS_RETRIES", "8"},
+        {"COPPICE_VERBS_SERVICE_LEVEL", "16"},  {"COPPICE_VERBS_TRAFFIC_CLASS", "26x"},
+        {"COPPICE_VERBS_MEMORY_WINDOWS", "on"}, {"COPPICE_UCX_PUT", "maybe"},
+        {"COPPICE_KEEPER", "sometimes"},        {"COPPICE_SPIN", "dizzy"},
+        {"COPPICE_VERBS_PROBE", "often"},       {"COPPICE_VERBS_CONNECT_TIMEOUT", "-1s"},
     };
     for (const auto& [variable, value] : bad) {
         const auto settings = parse(texts_of({{variable, value}}));
@@ -91,6 +79,13 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         EXPECT_THAT(settings.error().message, HasSubstr(variable));
         EXPECT_THAT(settings.error().message, HasSubstr(value));
     }
+}
+
+TEST(Settings, SpinningIsFoundOutOrATime) {
+    EXPECT_EQ(parse(texts_of({}))->spin_ns, std::nullopt);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_SPIN", "auto"}}))->spin_ns, std::nullopt);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_SPIN", "0"}}))->spin_ns, 0U);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_SPIN", "20us"}}))->spin_ns, 20'000U);
 }
 
 TEST(Settings, WindowsOutsideOfTheirRangeAreRefused) {

@@ -189,19 +189,4 @@ TEST(Faults, KillsAtExactlyTheMessageThatItWasTold) {
     }
 }
 
-TEST(Idle, GoesOnWaitingAsOftenAsItIsAsked) {
-    for (const bool oversubscribed : {false, true}) {
-        Idle idle(oversubscribed);
-        const std::uint64_t end = now_ns() + 30'000'000;
-        std::uint64_t pauses = 0;
-        while (now_ns() < end) {
-            idle.pause();
-            ++pauses;
-        }
-        EXPECT_GT(pauses, 0U);
-        idle.reset();
-        idle.pause();
-    }
-}
-
 }  // namespace coppice::testing
