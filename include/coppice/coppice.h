@@ -17,6 +17,10 @@
  *  - Threads: with COPPICE_THREAD_SINGLE one thread at a time may be inside the library for a context. With
  *    COPPICE_THREAD_MULTIPLE any thread may call anything at any time, except that an object must not be
  *    destroyed while another thread uses it. coppice_last_error() is per thread.
+ *  - Processes: in a child that was forked while its process had a context, and in its own children, every call fails with
+ *    COPPICE_ERR_FORKED, destroying included, which does nothing; so the child may end by exit(), or run on. Programs that are
+ *    executed (fork or vfork and exec, posix_spawn, system) are not concerned, and get no descriptors of the library's.
+ *    docs/processes.md says more.
  *  - Every operation on a group is collective: all its ranks call the same operations in the same order.
  */
 #ifndef COPPICE_H
@@ -52,7 +56,8 @@ typedef enum coppice_status {
     COPPICE_ERR_BOOTSTRAP = -14,    /* the exchange of addresses failed or somebody did not show up */
     COPPICE_ERR_BUSY = -15,         /* the object is in use, or the window is full */
     COPPICE_ERR_CONFIG = -16,       /* a setting of the environment or the options does not parse */
-    COPPICE_ERR_INTERNAL = -17
+    COPPICE_ERR_INTERNAL = -17,
+    COPPICE_ERR_FORKED = -18 /* this process was forked from one that has a context */
 } coppice_status_t;
 
 /* A static English sentence for a status; never NULL, also for numbers that are none. Any thread. */
@@ -115,8 +120,8 @@ typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t byte
 
 /* A rank has failed. Called once per failed rank from within a library call of the application on this context (or by the
  * progress thread, where it was asked to: coppice_context_options_t.progress_thread 1), at every survivor, in no
- * particular order. It may call coppice_group_failed and nothing else of the
- * library. */
+ * particular order. It may call coppice_group_failed and nothing else of the library: other calls from within it, of
+ * whatever group, do nothing and return COPPICE_ERR_BUSY. */
 typedef void (*coppice_failure_fn)(void* argument, coppice_group_t* group, uint32_t rank);
 
 typedef struct coppice_group_options {
@@ -273,7 +278,9 @@ COPPICE_API coppice_status_t coppice_request_wait(coppice_request_t* request, si
 /* The payload of a view request that ended with COPPICE_OK. */
 COPPICE_API coppice_status_t coppice_request_view(const coppice_request_t* request, const void** payload,
                                                   size_t* bytes);
-/* Releases the request and its view. One still under way is given up as by a timeout. NULL is allowed. */
+/* Releases the request and its view. One still under way is given up as by a timeout. NULL is allowed. A request that has been
+ * freed already is told from others, in every call (COPPICE_ERR_INVALID_ARGUMENT), as long as its group is there and no more than
+ * 63 others have been in its place: it is a mistake all the same. */
 COPPICE_API coppice_status_t coppice_request_free(coppice_request_t* request);
 
 /* ---------------------------------------------------------------------------------- registered memory --- */

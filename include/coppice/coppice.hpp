@@ -63,6 +63,7 @@ enum class [[nodiscard]] Status : int{
     kBusy = COPPICE_ERR_BUSY,
     kConfig = COPPICE_ERR_CONFIG,
     kInternal = COPPICE_ERR_INTERNAL,
+    kForked = COPPICE_ERR_FORKED,
 };
 
 // A static sentence for any number. Any thread.

@@ -172,7 +172,9 @@ coppice_status_t coppice_request_agreed(const coppice_request_t* request, uint32
     if (count == nullptr) return api::null_argument("coppice_request_agreed", "count");
     if (ranks == nullptr && capacity > 0) return api::null_argument("coppice_request_agreed", "ranks");
     return api::guarded([&] {
-        const engine::Request& inner = api::request_of(request);
+        const engine::Request* const known = api::request_of(request);
+        if (known == nullptr) return api::no_request("coppice_request_agreed", request);
+        const engine::Request& inner = *known;
         const engine::Context::Guard guard(inner.group->context());
         if (inner.kind == engine::RequestKind::broadcast || inner.state != engine::RequestState::done ||
             !inner.agreed) {

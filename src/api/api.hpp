@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "coppice/coppice.h"
 #include "engine/context.hpp"
 #include "engine/group.hpp"
@@ -46,14 +47,19 @@ inline bool is_group(const coppice_group* group) {
 }
 // Every call on a group moves things. Under the guard; nothing when a failure callback asks.
 inline void move_on(const coppice_group* group) {
-    if (!group->engine->telling()) group->context->progress();
+    if (!process::in_callback()) group->context->progress();
 }
 coppice_status_t no_group(const char* call, const coppice_group* group) noexcept;
 void bury(coppice_group* group);
 
-// Runs a call's body so that no exception crosses the C border.
+// Who may make a call.
+enum class Callers : std::uint8_t { kAll, kNoCallbacks };
+// Why this process or this thread may not: it was forked from one that uses Coppice, or is within a failure callback.
+coppice_status_t refuse(Callers callers) noexcept;
+
+// Runs a body so that no exception crosses the C border.
 template <class Body>
-coppice_status_t guarded(Body&& body) noexcept {
+coppice_status_t caught(Body&& body) noexcept {
     try {
         return body();
     } catch (const std::bad_alloc&) {
@@ -63,19 +69,34 @@ coppice_status_t guarded(Body&& body) noexcept {
     }
 }
 
-inline engine::Request& request_of(coppice_request_t* request) {
-    return *reinterpret_cast<engine::Request*>(request);
+// Runs a call's body, if the call may be made at all.
+template <Callers callers = Callers::kNoCallbacks, class Body>
+coppice_status_t guarded(Body&& body) noexcept {
+    if (process::is_unusual()) [[unlikely]] {
+        if (const coppice_status_t refused = refuse(callers); refused != COPPICE_OK) return refused;
+    }
+    return caught(std::forward<Body>(body));
 }
-inline const engine::Request& request_of(const coppice_request_t* request) {
-    return *reinterpret_cast<const engine::Request*>(request);
-}
+
+// A request as its caller knows it: its address, and in the bits that are free there which use of that place it is.
 inline coppice_request_t* handle_of(engine::Request* request) {
-    return reinterpret_cast<coppice_request_t*>(request);
+    return reinterpret_cast<coppice_request_t*>(reinterpret_cast<std::uintptr_t>(request) | request->use);
 }
+// NULL: it was freed. (A place is used again; every 64th use looks alike. After the end of its group nothing can be told.)
+inline engine::Request* request_of(const coppice_request_t* handle) {
+    constexpr std::uintptr_t kUse = engine::Request::kUses - 1;
+    const auto number = reinterpret_cast<std::uintptr_t>(handle);
+    auto* const request = reinterpret_cast<engine::Request*>(number & ~kUse);
+    return request->use == (number & kUse) ? request : nullptr;
+}
+coppice_status_t no_request(const char* call, const coppice_request_t* request) noexcept;
 
 inline engine::Group::FailureCallback callback_of(coppice_group* handle) {
     if (handle->on_failure == nullptr) return nullptr;
-    return [handle](Rank rank) { handle->on_failure(handle->on_failure_argument, handle, rank.value); };
+    return [handle](Rank rank) {
+        const process::InCallback within;
+        handle->on_failure(handle->on_failure_argument, handle, rank.value);
+    };
 }
 
 // A shrink has ended well: the caller gets the new group, once.

@@ -80,7 +80,9 @@ coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, const void* p
 coppice_status_t coppice_request_test(coppice_request_t* request, size_t* received) {
     if (request == nullptr) return api::null_argument("coppice_request_test", "request");
     return api::guarded([&] {
-        engine::Request& inner = api::request_of(request);
+        engine::Request* const known = api::request_of(request);
+        if (known == nullptr) return api::no_request("coppice_request_test", request);
+        engine::Request& inner = *known;
         const engine::Context::Guard guard(inner.group->context());
         if (inner.state == engine::RequestState::waiting && !inner.group->peek(inner)) inner.group->progress();
         if (inner.state == engine::RequestState::waiting) return COPPICE_IN_PROGRESS;
@@ -91,7 +93,9 @@ coppice_status_t coppice_request_test(coppice_request_t* request, size_t* receiv
 coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* received, uint64_t timeout_ns) {
     if (request == nullptr) return api::null_argument("coppice_request_wait", "request");
     return api::guarded([&] {
-        engine::Request& inner = api::request_of(request);
+        engine::Request* const known = api::request_of(request);
+        if (known == nullptr) return api::no_request("coppice_request_wait", request);
+        engine::Request& inner = *known;
         engine::Group& group = *inner.group;
         engine::Context& context = group.context();
         const engine::Context::Visit visit(context);
@@ -111,7 +115,9 @@ coppice_status_t coppice_request_view(const coppice_request_t* request, const vo
     if (payload == nullptr) return api::null_argument("coppice_request_view", "payload");
     if (bytes == nullptr) return api::null_argument("coppice_request_view", "bytes");
     return api::guarded([&] {
-        const engine::Request& inner = api::request_of(request);
+        const engine::Request* const known = api::request_of(request);
+        if (known == nullptr) return api::no_request("coppice_request_view", request);
+        const engine::Request& inner = *known;
         const engine::Context::Guard guard(inner.group->context());
         if (!inner.view) {
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
@@ -131,7 +137,9 @@ coppice_status_t coppice_request_view(const coppice_request_t* request, const vo
 coppice_status_t coppice_request_free(coppice_request_t* request) {
     if (request == nullptr) return COPPICE_OK;
     return api::guarded([&] {
-        engine::Request& inner = api::request_of(request);
+        engine::Request* const known = api::request_of(request);
+        if (known == nullptr) return api::no_request("coppice_request_free", request);
+        engine::Request& inner = *known;
         const engine::Context::Guard guard(inner.group->context());
         inner.group->finish(inner);
         return COPPICE_OK;

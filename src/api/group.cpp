@@ -151,7 +151,7 @@ coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ra
     if (!api::is_group(group)) return api::no_group("coppice_group_failed", group);
     if (count == nullptr) return api::null_argument("coppice_group_failed", "count");
     if (ranks == nullptr && capacity > 0) return api::null_argument("coppice_group_failed", "ranks");
-    return api::guarded([&] {
+    return api::guarded<api::Callers::kAll>([&] {
         const engine::Context::Guard guard(*group->context);
         api::move_on(group);
         const auto failed = group->engine->members().failed_ranks();

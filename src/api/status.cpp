@@ -32,14 +32,40 @@ coppice_status_t remember_unacknowledged(const engine::Request& agreement) noexc
 }
 
 coppice_status_t null_argument(const char* call, const char* argument) noexcept {
-    return guarded(
+    return caught(
         [&] { return remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: {} is NULL", call, argument)); });
 }
 
 coppice_status_t no_group(const char* call, const coppice_group* group) noexcept {
     if (group == nullptr) return null_argument(call, "group");
-    return guarded(
+    return caught(
         [&] { return remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: this group has been destroyed", call)); });
+}
+
+coppice_status_t no_request(const char* call, const coppice_request_t* request) noexcept {
+    if (request == nullptr) return null_argument(call, "request");
+    return caught(
+        [&] { return remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: this request has been freed", call)); });
+}
+
+coppice_status_t refuse(Callers callers) noexcept {
+    if (process::in_forked_child()) {
+        return caught([] {
+            return remember(
+                COPPICE_ERR_FORKED,
+                fmt::format("this process was forked from process {}, to which the contexts and groups belong: "
+                            "nothing of Coppice can be used here; fork before coppice_context_create, or execute "
+                            "another program",
+                            process::forked_from()));
+        });
+    }
+    if (callers == Callers::kNoCallbacks && process::in_callback()) {
+        return caught([] {
+            return remember(COPPICE_ERR_BUSY,
+                            "a failure callback may call coppice_group_failed and nothing else of the library");
+        });
+    }
+    return COPPICE_OK;
 }
 
 void bury(coppice_group* group) {
@@ -59,7 +85,7 @@ extern "C" {
 
 const char* coppice_last_error(void) {
     if (last_error.failed) {
-        (void)coppice::api::guarded([] {
+        (void)coppice::api::caught([] {
             const auto failed = std::exchange(last_error.failed, nullptr);
             last_error.sentence = coppice::engine::not_acknowledged(last_error.agreement, *failed);
             return COPPICE_OK;
@@ -112,6 +138,8 @@ const char* coppice_status_string(coppice_status_t status) {
             return "a setting does not parse";
         case COPPICE_ERR_INTERNAL:
             return "internal error";
+        case COPPICE_ERR_FORKED:
+            return "this process is a forked child";
     }
     return "not a status of Coppice";
 }

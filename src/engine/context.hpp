@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "engine/group.hpp"
 #include "engine/progress/biased_lock.hpp"
 #include "engine/progress/progress_thread.hpp"
@@ -162,6 +163,7 @@ class Context final : private Attended {
     std::uint64_t arm(std::vector<pollfd>& descriptors) override;
     void note_duty() override { ++duty_.takeovers; }
 
+    process::Use use_;
     SettingTexts texts_;
     Settings settings_;
     bool multiple_;

@@ -138,6 +138,7 @@ void Group::finish(Request& request) {
     request.state = RequestState::free;
     request.message.clear();
     if (&request >= pool_.get() && &request < pool_.get() + settings_.requests()) {
+        request.use = static_cast<std::uint8_t>((request.use + 1) % Request::kUses);
         free_requests_.push_back(&request);
         --requests_in_use_;
     }
@@ -259,13 +260,6 @@ std::size_t Group::progress(Care care) {
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
 void Group::tell_failures() {
     if (!context_->may_call_back()) return;
-    struct Telling {
-        explicit Telling(bool& flag) : now(flag), before(std::exchange(flag, true)) {}
-        ~Telling() { now = before; }
-        bool& now;
-        bool before;
-    };
-    const Telling telling(telling_);
     while (claimed_ && !untold_.empty()) {
         const Rank rank = untold_.front();
         untold_.erase(untold_.begin());

@@ -144,8 +144,6 @@ class Group final : private transport::Receiver {
     std::uint32_t requests_in_use() const { return requests_in_use_; }
     // More ranks than cores for them: waiting loops must yield at once.
     bool oversubscribed() const { return oversubscribed_.load(std::memory_order_relaxed); }
-    // The failure callback is being called.
-    bool telling() const { return telling_; }
 
     // group_duty.cpp. For a thread that wants to sleep: what on, as Fabric::arm(), to be followed by progress; the time of the
     // next timer (now_ns(), UINT64_MAX: none); and whether something waits that no descriptor tells of.
@@ -344,8 +342,7 @@ class Group final : private transport::Receiver {
     std::vector<Rank> unaware_;  // have been told of the revocation, and have not answered
     std::uint64_t leave_revoked_until_ns_ = 0;
     bool outside_knows_ = false;  // of the revocation, as far as this rank has to tell it there
-    bool telling_ = false;
-    bool fenced_ = false;  // the others take this rank for dead
+    bool fenced_ = false;         // the others take this rank for dead
     bool departed_ = false;
     bool departs_later_ = false;
     bool farewell_said_ = false;

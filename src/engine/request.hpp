@@ -17,7 +17,10 @@ class Group;
 enum class RequestKind : std::uint8_t { broadcast, agreement, shrink };
 enum class RequestState : std::uint8_t { free, waiting, done };
 
-struct Request {
+struct alignas(64) Request {
+    // How often this place was given back, modulo as many values as fit into the low bits of its address.
+    static constexpr std::uint8_t kUses = 64;
+
     Group* group = nullptr;
     Sequence sequence;
     Rank root;
@@ -26,6 +29,7 @@ struct Request {
     bool view = false;
     RequestKind kind = RequestKind::broadcast;
     RequestState state = RequestState::free;
+    std::uint8_t use = 0;
     coppice_status_t status = COPPICE_IN_PROGRESS;
     const std::byte* payload = nullptr;  // view delivery: where it landed
     std::size_t received = 0;
@@ -35,5 +39,7 @@ struct Request {
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and
     coppice_group_t** shrunk = nullptr;  // where the new one goes
 };
+
+static_assert(alignof(Request) >= Request::kUses);
 
 }  // namespace coppice::engine

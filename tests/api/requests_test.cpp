@@ -147,5 +147,47 @@ TEST_P(Requests, SeveralEndInAnyOrderTheyAreWaitedFor) {
     }
 }
 
+TEST_P(Requests, OneThatHasBeenFreedIsKnownAsSuch) {
+    char byte = 0;
+    coppice_request_t* first = nullptr;
+    ASSERT_EQ(coppice_broadcast_nb(group(1), &byte, 1, 0, &first), COPPICE_OK);
+    char value = 9;
+    ASSERT_EQ(coppice_broadcast(group(0), &value, 1, 0, nullptr, kDeadlineNs), COPPICE_OK);
+    ASSERT_EQ(coppice_request_wait(first, nullptr, kDeadlineNs), COPPICE_OK);
+    ASSERT_EQ(coppice_request_free(first), COPPICE_OK);
+    const auto check = [&] {
+        const void* payload = nullptr;
+        std::size_t size = 0;
+        expect_error(coppice_request_free(first), COPPICE_ERR_INVALID_ARGUMENT, {"coppice_request_free", "freed"});
+        expect_error(coppice_request_test(first, nullptr), COPPICE_ERR_INVALID_ARGUMENT, {"freed"});
+        expect_error(coppice_request_wait(first, nullptr, kDeadlineNs), COPPICE_ERR_INVALID_ARGUMENT, {"freed"});
+        expect_error(coppice_request_view(first, &payload, &size), COPPICE_ERR_INVALID_ARGUMENT, {"freed"});
+        expect_error(coppice_request_agreed(first, nullptr, 0, &size), COPPICE_ERR_INVALID_ARGUMENT, {"freed"});
+    };
+    check();
+
+    // All requests of the group, so one of them has the place of the first: two never have one place.
+    std::vector<coppice_request_t*> all;
+    std::vector<char> bytes(64, 0);
+    while (true) {
+        coppice_request_t* request = nullptr;
+        const coppice_status_t status = coppice_broadcast_nb(group(1), &bytes[all.size()], 1, 0, &request);
+        if (status == COPPICE_ERR_BUSY) break;
+        ASSERT_EQ(status, COPPICE_OK) << coppice_last_error();
+        all.push_back(request);
+    }
+    std::ranges::sort(all);
+    EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+    check();
+    for (std::size_t i = 0; i < all.size(); ++i)
+        ASSERT_EQ(coppice_broadcast(group(0), &value, 1, 0, nullptr, kDeadlineNs), COPPICE_OK) << coppice_last_error();
+    for (coppice_request_t* request : all) {
+        EXPECT_EQ(coppice_request_wait(request, nullptr, kDeadlineNs), COPPICE_OK);
+        EXPECT_EQ(coppice_request_free(request), COPPICE_OK);
+        expect_error(coppice_request_free(request), COPPICE_ERR_INVALID_ARGUMENT, {"freed"});
+    }
+    broadcast_both(4);
+}
+
 }  // namespace
 }  // namespace coppice::testing

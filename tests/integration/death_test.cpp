@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "bootstrap/process_tree.hpp"
 #include "integration/job.hpp"
@@ -391,6 +393,68 @@ TEST(Death, NoKeeperStandsByRanksThatHaveACoreEach) {
     expect_keepers("auto", {{one, false}, {other, false}});  // each bound to its own
     expect_keepers("auto", {{one, true}, {other, false}, {one, true}});
     expect_keepers("on", {{two, true}, {two, true}});
+}
+
+// What a callback tried, and how it ended.
+struct Tried {
+    coppice_context_t* context = nullptr;
+    std::vector<coppice_status_t> refused;
+    std::atomic<coppice_status_t> asked = COPPICE_ERR_INTERNAL;  // last
+    std::uint32_t dead = UINT32_MAX;
+};
+
+void try_everything(void* argument, coppice_group_t* group, std::uint32_t /*rank*/) {
+    Tried& tried = *static_cast<Tried*>(argument);
+    coppice_request_t* request = nullptr;
+    coppice_group_t* shrunk = nullptr;
+    char byte = 0;
+    tried.refused = {coppice_progress(tried.context),
+                     coppice_broadcast(group, &byte, 1, 0, nullptr, 1'000'000),
+                     coppice_broadcast_nb(group, &byte, 1, 0, &request),
+                     coppice_agree(group, &byte, 1, nullptr, 1'000'000),
+                     coppice_group_ack_failed(group, nullptr, 0),
+                     coppice_group_revoke(group),
+                     coppice_group_shrink(group, &shrunk, 1'000'000),
+                     coppice_group_destroy(group, 1'000'000),
+                     coppice_group_destroy(group, 0),
+                     coppice_context_destroy(tried.context)};
+    std::size_t count = 0;
+    tried.asked = coppice_group_failed(group, &tried.dead, 1, &count);
+}
+
+TEST(FailureCallback, MayAskWhoHasFailedAndNothingElse) {
+    for (const char* thread : {"0", "1"}) {
+        for (const std::uint32_t hosts : {1U, 2U}) {
+            JobOptions options{.ranks = 4, .hosts = hosts};
+            options.environment["COPPICE_PROGRESS_THREAD"] = thread;
+            Job job(options, [](Member& member) {
+                Tried tried;
+                coppice_group_options_t group_options = COPPICE_GROUP_OPTIONS_INIT;
+                group_options.on_failure = try_everything;
+                group_options.on_failure_argument = &tried;
+                COPPICE_CHECK(member.join(group_options) == COPPICE_OK);
+                tried.context = member.context;
+                member.notes[0].fetch_add(1);
+                if (member.rank == 3) {
+                    while (true)
+                        member.await("being killed", [] { return false; });
+                }
+                member.await_failed(1);
+                std::uint32_t bits = 7;
+                COPPICE_CHECK(coppice_agree(member.group, &bits, sizeof bits, nullptr, kTimeout) ==
+                              COPPICE_ERR_PEER_FAILED);
+                member.await("the callback", [&] { return tried.asked == COPPICE_OK; });
+                for (const coppice_status_t status : tried.refused)
+                    COPPICE_CHECK(status == COPPICE_ERR_BUSY);
+                COPPICE_CHECK(tried.refused.size() == 10 && tried.dead == 3);
+                member.leave();
+            });
+            ASSERT_TRUE(job.await_note(0, 4));
+            job.kill(3, true);
+            EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 3; }), "")
+                << hosts << " hosts, progress thread " << thread;
+        }
+    }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "base/process.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/obituary.hpp"
 
@@ -71,13 +72,16 @@ Mapping::~Mapping() {
 }
 
 OwnSegment::Descriptor::~Descriptor() {
-    if (number >= 0) close(number);
+    if (number < 0) return;
+    process::forget_descriptor(number);
+    close(number);
 }
 
 Result<OwnSegment> OwnSegment::make(Rank self, const Layout& layout) {
     if (auto fits = check_file_size(self, layout.size); !fits) return tl::unexpected(fits.error());
     Descriptor fd(memfd_create("coppice", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd.number < 0) return no_descriptor(self, errno);
+    process::close_in_children(fd.number);
     OwnSegment segment(layout, std::move(fd));
     segment.close_reserve();
     if (segment.reserve_.number < 0) return no_descriptor(self, errno);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "transport/ucx/log.hpp"
@@ -134,11 +135,13 @@ bool UcxTransport::connect(Peer& peer) {
         return false;
     }
     peer.owes_slots = put_;
+    connections_changed_ = true;
     queue(peer);  // to greet it
     return true;
 }
 
 void UcxTransport::on_opened(Peer& peer) {
+    peer.owner.connections_changed_ = true;
     peer.owner.queue(peer);
 }
 
@@ -309,6 +312,7 @@ ucs_status_t UcxTransport::on_message(void* argument, const void* header, size_t
 void UcxTransport::note(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key) {
     if (!peer.heard) {
         peer.heard = true;
+        connections_changed_ = true;
         queue(peer);
     }
     const auto count = ucx::parse_count(what);
@@ -423,6 +427,7 @@ void UcxTransport::queue(Peer& peer) {
 }
 
 void UcxTransport::attend(Receiver& receiver) {
+    if (std::exchange(connections_changed_, false)) worker_.close_connections_on_exec();
     attending_.swap(attention_);
     for (Peer* peer : attending_) {
         peer->queued = false;

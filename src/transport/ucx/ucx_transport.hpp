@@ -135,7 +135,8 @@ class UcxTransport final : public Transport {
     Capabilities capabilities_;
     Counters counters_;
     Receiver* receiver_ = nullptr;  // while poll() is on the stack
-    bool progressing_ = false;      // UCX is on the stack: no send, no new endpoint now
+    bool connections_changed_ = false;
+    bool progressing_ = false;  // UCX is on the stack: no send, no new endpoint now
     std::size_t delivered_ = 0;
     std::vector<Peer*> attention_;  // peers with something to do after progress
     std::vector<Peer*> attending_;

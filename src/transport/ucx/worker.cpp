@@ -200,6 +200,7 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
     const Hush hush;
     Hush::take();
     if (auto enough = check_descriptors(options.expected_connections); !enough) return tl::unexpected(enough.error());
+    const std::vector<int> before = Descriptors::open();
     Worker made;
     if (auto done = made.initialize(options); !done) return tl::unexpected(done.error());
     const Wires wires = wires_of(made.context_);
@@ -215,6 +216,7 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
                     "ucx: no worker could be made: {}; check UCX_NET_DEVICES, UCX_TLS and the limits (ulimit -n, -l)",
                     ucs_status_string(status));
     if (ucp_worker_get_efd(made.worker_, &made.wake_up_) != UCS_OK) made.wake_up_ = -1;
+    made.descriptors_.take_new(before);
     auto address = made.address();
     if (!address) return tl::unexpected(address.error());
     if (address->size() <= kAddressOfNothing)
@@ -243,6 +245,7 @@ int Worker::arm() {
 
 Worker::~Worker() {
     const Hush hush;
+    descriptors_.forget();
     if (worker_ != nullptr) ucp_worker_destroy(worker_);
     if (context_ != nullptr) ucp_cleanup(context_);
 }

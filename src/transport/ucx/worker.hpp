@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "transport/ucx/descriptors.hpp"
 
 namespace coppice::transport::ucx {
 
@@ -31,6 +32,7 @@ class Worker {
         : context_(std::exchange(other.context_, nullptr)),
           worker_(std::exchange(other.worker_, nullptr)),
           wake_up_(other.wake_up_),
+          descriptors_(std::move(other.descriptors_)),
           over_rdma_(other.over_rdma_) {}
     Worker& operator=(Worker&&) = delete;
     ~Worker();  // endpoints must be closed before
@@ -40,6 +42,8 @@ class Worker {
     // Whether RDMA devices are among what UCX may use here. Then whoever wants to know of a silent peer's death has to send to
     // it now and then: the device tells. (Over TCP the kernel asks silent peers.)
     bool over_rdma() const { return over_rdma_; }
+    // After connections were made or taken: what this process executes must not have them.
+    void close_connections_on_exec() const { descriptors_.close_connections_on_exec(); }
     unsigned progress() { return ucp_worker_progress(worker_); }
     // A descriptor that becomes readable when there is something to progress; −1 while there is, or where UCX has none.
     int arm();
@@ -52,6 +56,7 @@ class Worker {
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
     int wake_up_ = -1;  // UCX's own
+    Descriptors descriptors_;
     bool over_rdma_ = false;
 };
 

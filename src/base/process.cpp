@@ -1,0 +1,160 @@
+#include "base/process.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
+#include <span>
+
+namespace coppice::process {
+
+namespace detail {
+std::atomic<std::uint32_t> unusual{0};
+}
+
+namespace {
+
+std::atomic<std::uint32_t> uses{0};
+std::atomic<pid_t> parent{0};
+thread_local std::uint32_t callbacks = 0;
+
+// Descriptors by number. Static memory of which nothing is touched that nobody uses.
+class DescriptorSet {
+  public:
+    void insert(int descriptor) {
+        const auto number = static_cast<std::size_t>(descriptor);
+        if (descriptor < 0 || number >= kMost) return;
+        words_[number / 64].fetch_or(std::uint64_t{1} << number % 64);
+        std::size_t end = end_.load();
+        while (end < number / 64 + 1 && !end_.compare_exchange_weak(end, number / 64 + 1))
+            continue;
+    }
+    void erase(int descriptor) {
+        const auto number = static_cast<std::size_t>(descriptor);
+        if (descriptor < 0 || number >= kMost) return;
+        words_[number / 64].fetch_and(~(std::uint64_t{1} << number % 64));
+    }
+    bool contains(int descriptor) const {
+        const auto number = static_cast<std::size_t>(descriptor);
+        return number < kMost && (words_[number / 64].load() >> number % 64 & 1) != 0;
+    }
+    template <class Body>
+    void for_each(Body&& body) const {
+        for (std::size_t at = 0; at < end_.load(); ++at) {
+            for (std::uint64_t word = words_[at].load(); word != 0; word &= word - 1)
+                body(static_cast<int>(at * 64 + static_cast<std::size_t>(__builtin_ctzll(word))));
+        }
+    }
+
+  private:
+    static constexpr std::size_t kMost = 1U << 20;
+    std::array<std::atomic<std::uint64_t>, kMost / 64> words_{};
+    std::atomic<std::size_t> end_{0};
+};
+
+constinit DescriptorSet descriptors;
+constinit DescriptorSet sets;  // of those, epoll sets
+
+// In a child whose parent may have had many threads: nothing here but system calls. Without /proc the members stay open. A set
+// that is a member of another one is needed until its own members are closed.
+void close_members(int set) {
+    for_each_member(set, [](int member) {
+        if (!descriptors.contains(member)) close(member);
+    });
+}
+
+void in_child() {
+    if (uses.load() == 0) return;
+    detail::unusual.store(detail::kForked);
+    callbacks = 0;
+    parent.store(getppid());
+    sets.for_each(close_members);
+    descriptors.for_each([](int descriptor) { close(descriptor); });
+}
+
+// Before main(), or when the library is loaded: so the library's handler runs before those of the program in a child.
+[[gnu::constructor]] void watch_forks() {
+    pthread_atfork(nullptr, nullptr, in_child);
+}
+
+}  // namespace
+
+pid_t forked_from() {
+    return parent.load();
+}
+
+Use::Use() {
+    uses.fetch_add(1);
+}
+Use::~Use() {
+    uses.fetch_sub(1);
+}
+
+InCallback::InCallback() {
+    detail::unusual.fetch_add(1);
+    ++callbacks;
+}
+InCallback::~InCallback() {
+    if (in_forked_child()) return;
+    --callbacks;
+    detail::unusual.fetch_sub(1);
+}
+bool in_callback() {
+    return callbacks != 0;
+}
+
+void close_in_children(int descriptor, Closes what) {
+    descriptors.insert(descriptor);
+    if (what == Closes::kMembers) sets.insert(descriptor);
+}
+
+void forget_descriptor(int descriptor) {
+    sets.erase(descriptor);
+    descriptors.erase(descriptor);
+}
+
+void for_each_member(int set, void (*tell)(int member)) {
+    // "/proc/self/fdinfo/8"; its lines are "tfd:        6 events: …", in any order.
+    char path[32] = "/proc/self/fdinfo/";
+    char* end = path + std::size("/proc/self/fdinfo/") - 1;
+    char digits[12];
+    int count = 0;
+    for (int rest = set; rest > 0 || count == 0; rest /= 10)
+        digits[count++] = static_cast<char>('0' + rest % 10);
+    while (count > 0)
+        *end++ = digits[--count];
+    *end = '\0';
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return;
+
+    constexpr char kMark[] = "tfd:";
+    constexpr std::size_t kMarkSize = sizeof kMark - 1;
+    std::size_t matched = 0;  // of the mark, at the beginning of a line; kMarkSize: in the number
+    int number = -1;
+    char buffer[4096];
+    while (true) {
+        const ssize_t got = read(file, buffer, sizeof buffer);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        for (const char c : std::span(buffer, static_cast<std::size_t>(got))) {
+            if (c == '\n') {
+                matched = 0;
+            } else if (matched == kMarkSize && c >= '0' && c <= '9') {
+                number = (number < 0 ? 0 : number) * 10 + (c - '0');
+            } else if (matched == kMarkSize && number >= 0) {
+                if (number != file) tell(number);
+                number = -1;
+                matched = kMarkSize + 1;
+            } else if (matched < kMarkSize) {
+                matched = c == kMark[matched] ? matched + 1 : kMarkSize + 2;
+            }
+        }
+    }
+    close(file);
+}
+
+}  // namespace coppice::process

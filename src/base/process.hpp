@@ -1,0 +1,65 @@
+// What this process may do with Coppice: everything, unless it was forked from a process that used it.
+//
+// A forked child has copies of its parent's objects and descriptors, but none of its threads: whatever it does with them, its
+// parent's peers take for the parent's. So a handler of pthread_atfork(3) marks a child of a process that has a context, and closes
+// the library's descriptors in it: otherwise connections would outlive the parent, and its peers would not see its death.
+// vfork, posix_spawn, system and popen call no such handlers; their children have the parent's memory or none of it, and what
+// they execute gets no descriptors of the library's.
+//
+// Nothing here allocates or locks, so it may be used by any thread and in a child whose other threads are gone.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace coppice::process {
+
+namespace detail {
+inline constexpr std::uint32_t kForked = 1U << 31;
+// 0 in the ordinary case: the one word that each call looks at. kForked, and how many callbacks are running.
+extern std::atomic<std::uint32_t> unusual;
+}  // namespace detail
+
+// False: this process was not forked from one that used Coppice, and no thread of it is within a callback. One load.
+inline bool is_unusual() {
+    return detail::unusual.load(std::memory_order_relaxed) != 0;
+}
+
+// For good, in a child of fork(2) whose parent had a context (a Use) then.
+inline bool in_forked_child() {
+    return (detail::unusual.load(std::memory_order_relaxed) & detail::kForked) != 0;
+}
+// The parent of such a child.
+pid_t forked_from();
+
+// While one lives this process uses Coppice.
+class Use {
+  public:
+    Use();
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+};
+
+// While one lives its thread is within a callback of the caller's, which may not call the library.
+class InCallback {
+  public:
+    InCallback();
+    ~InCallback();
+    InCallback(const InCallback&) = delete;
+    InCallback& operator=(const InCallback&) = delete;
+};
+bool in_callback();  // this thread
+
+// A descriptor of the library's: forked children close it from now on, until it is forgotten, which must be before it is closed.
+// With kMembers it is an epoll set, whose members they close too. Numbers above a million are left open.
+enum class Closes : std::uint8_t { it, kMembers };
+void close_in_children(int descriptor, Closes what = Closes::it);
+void forget_descriptor(int descriptor);
+
+// Calls `tell` for each descriptor that is a member of this process's epoll set `set`. Nothing where there is no /proc.
+void for_each_member(int set, void (*tell)(int member));
+
+}  // namespace coppice::process

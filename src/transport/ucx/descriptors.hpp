@@ -1,0 +1,34 @@
+// The descriptors that UCX opens, which it leaves open for whatever this process forks or executes.
+//
+// A connection ends when the last process that has its socket is gone. So a child with a copy of it, even one that executes some
+// other program, would make a dead rank look alive to ranks on other hosts. UCX has no setting for that and does not tell its
+// descriptors. Those of a worker are what is open after it was made and was not before; connections are members of its epoll sets.
+#pragma once
+
+#include <vector>
+
+namespace coppice::transport::ucx {
+
+class Descriptors {
+  public:
+    Descriptors() = default;
+    Descriptors(Descriptors&&) noexcept = default;
+    Descriptors& operator=(Descriptors&&) = delete;
+    ~Descriptors() { forget(); }
+    // Before they are closed: their numbers may be others' then.
+    void forget();
+
+    // What is open now.
+    static std::vector<int> open();
+    // What was opened since `before` is UCX's: programs that are executed don't get it, and forked children close it. (So they do
+    // with what another thread of the program has opened meanwhile.)
+    void take_new(const std::vector<int>& before);
+    // Connections have been made since: programs that are executed don't get them either.
+    void close_connections_on_exec() const;
+
+  private:
+    std::vector<int> all_;
+    std::vector<int> sets_;  // the epoll sets of them
+};
+
+}  // namespace coppice::transport::ucx

@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# A program that loads and unloads the library again and again works, and is told nothing. reload.sh PROGRAM LIBRARY
+set -euo pipefail
+output=$("$1" "$2" 2>&1) || { echo "$output"; exit 1; }
+[ -z "$output" ] || { echo "it prints: $output"; exit 1; }
