@@ -115,7 +115,7 @@ typedef struct coppice_group coppice_group_t;
 /* The user's own exchange: an allgather of `bytes` bytes a rank, `mine` in, size·bytes `all` out in rank
  * order. Called from within coppice_group_create only, by its thread. Returns 0, or anything else when the
  * exchange failed. An exchange that knows that a rank has died fills that rank's place with zeros, the same at all
- * ranks: the group is then formed with that rank as a failed member. */
+ * ranks, from whichever call on: the group is then formed with that rank as a failed member. */
 typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t bytes, void* all);
 
 /* A rank has failed. Called once per failed rank from within a library call of the application on this context (or by the

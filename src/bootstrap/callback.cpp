@@ -106,8 +106,11 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
                         code);
         }
         for (std::uint32_t r = 0; r < size_; ++r) {
-            const auto* piece = all.data() + longest * r;
-            result[r].assign(piece, piece + headers[r].bytes);
+            const std::span<const std::byte> piece(all.data() + longest * r, headers[r].bytes);
+            // Or of a death between the two: it left the place of a rank empty that had said how much it would give.
+            const bool is_empty =
+                r != rank_.value && std::ranges::all_of(piece, [](std::byte byte) { return byte == std::byte{0}; });
+            if (!is_empty) result[r].assign(piece.begin(), piece.end());
         }
         return result;
     } catch (const std::bad_alloc&) {

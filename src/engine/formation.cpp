@@ -349,6 +349,9 @@ class Formation {
         const std::byte ready{1};
         auto all = bootstrap_.allgather(std::span(&ready, 1), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
+        for (std::uint32_t r = 0; r < size_; ++r) {
+            if ((*all)[r].empty() && !dead(Rank(r))) bury(Rank(r));
+        }
         return {};
     }
 

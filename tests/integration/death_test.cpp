@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -393,6 +394,53 @@ TEST(Death, NoKeeperStandsByRanksThatHaveACoreEach) {
     expect_keepers("auto", {{one, false}, {other, false}});  // each bound to its own
     expect_keepers("auto", {{one, true}, {other, false}, {one, true}});
     expect_keepers("on", {{two, true}, {two, true}});
+}
+
+// An exchange of the user's that knows of a death fills the dead rank's place with zeros, in whichever of its calls that is.
+TEST(StartUp, ARankThatDiesBeforeAnyCallOfTheExchangeIsAFailedMember) {
+    constexpr std::uint32_t kVictim = 2;
+    struct Case {
+        const char* name;
+        std::uint32_t hosts;
+        int calls;
+        std::map<std::string, std::string> environment;
+    };
+    const std::vector<Case> cases{{"one host", 1, 6, {}},
+                                  {"two hosts", 2, 6, {}},
+                                  {"flat", 1, 4, {{"COPPICE_HIERARCHY", "flat"}}},
+                                  {"ucx", 1, 4, {{"COPPICE_TRANSPORT", "ucx"}}}};
+    for (const Case& one : cases) {
+        for (int last = 1; last <= one.calls; ++last) {
+            SCOPED_TRACE(std::string(one.name) + ", dies before call " + std::to_string(last));
+            JobOptions options{.ranks = 4, .hosts = one.hosts, .environment = one.environment};
+            int calls = 0;  // in each rank's own memory
+            options.tamper = [&calls, last](std::uint32_t rank, std::vector<char>& /*piece*/) {
+                if (++calls == last && rank == kVictim) raise(SIGKILL);
+            };
+            Job job(options, [&](Member& member) {
+                const coppice_status_t joined = member.join();
+                if (joined != COPPICE_OK) throw CheckFailed(coppice_last_error());
+                COPPICE_CHECK(calls == one.calls);
+                member.await_failed(1);
+                COPPICE_CHECK(member.failed() == std::vector<std::uint32_t>{kVictim});
+                for (std::uint64_t number = 0; number < 40; ++number) {
+                    const std::uint32_t root = number % 3 == 2 ? 3 : static_cast<std::uint32_t>(number % 3);
+                    std::uint64_t value = member.rank == root ? number + 1 : 0;
+                    COPPICE_CHECK(coppice_broadcast(member.group, &value, sizeof value, root, nullptr, kTimeout) ==
+                                  COPPICE_OK);
+                    COPPICE_CHECK(value == number + 1);
+                }
+                std::uint32_t bits = ~(1U << member.rank);
+                COPPICE_CHECK(coppice_agree(member.group, &bits, sizeof bits, nullptr, kTimeout) ==
+                              COPPICE_ERR_PEER_FAILED);
+                COPPICE_CHECK((~bits & 0b1011U) == 0b1011U);
+                member.leave();
+            });
+            ASSERT_TRUE(job.processes().await_zombie(kVictim));
+            job.kill(kVictim, true);
+            EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == kVictim; }), "");
+        }
+    }
 }
 
 // What a callback tried, and how it ended.
