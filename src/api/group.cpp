@@ -85,7 +85,7 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
             context.wait(inner, deadline, [&] { return inner.depart(); });
         } else {
             const engine::Context::Turn turn(context);
-            holder = inner.window_holder();
+            holder = inner.leaving_waits_for();
             inner.abandon();
         }
         {

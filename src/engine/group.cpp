@@ -26,7 +26,9 @@ bool Group::may_start(Rank root) {
     if (single_site() && root != members_.self()) return next_.value < consumed_.value + settings_.window;
     if (next_.value < stable_ + settings_.window) return true;
     update_stability();
-    return next_.value < stable_ + settings_.window;
+    if (next_.value < stable_ + settings_.window) return true;
+    ask_for_room(stable_ + 1);
+    return false;
 }
 
 bool Group::has_room(Rank root) {
@@ -300,13 +302,15 @@ std::string Group::waiting_for(const Request& request) const {
 std::string Group::window_holder() const {
     Rank slowest;
     const std::uint64_t least = local_consumed(slowest);
-    const auto leader = members_.leader(members_.own_site());
-    if (!single_site() && leader == members_.self()) slowest = stability_.slowest();
-    if (!single_site() && leader && leader != members_.self() && least > stable_) {
-        return fmt::format("some rank behind rank {}, which speaks for this host, has not consumed broadcast {} yet",
-                           leader->value, stable_);
-    }
-    return fmt::format("rank {} has not consumed broadcast {} yet", slowest.value, single_site() ? least : stable_);
+    const auto not_consumed = [](Rank rank, std::uint64_t sequence) {
+        return fmt::format("rank {} has not consumed broadcast {} yet", rank.value, sequence);
+    };
+    if (single_site() || least <= stable_) return not_consumed(slowest, least);
+    const auto rank = holder();
+    if (!rank || *rank == members_.self())
+        return fmt::format(
+            "some rank of another host has not consumed broadcast {} yet; the ranks have been asked which", stable_);
+    return not_consumed(*rank, stable_);
 }
 
 std::uint64_t Group::garbage() const {

@@ -130,6 +130,8 @@ class Group final : private transport::Receiver {
 
     std::string waiting_for(const Request& request) const;
     std::string window_holder() const;
+    // Whom drained() is waiting for.
+    std::string leaving_waits_for() const;
 
     Context& context() const { return *context_; }
     const Members& members() const { return members_; }
@@ -270,6 +272,11 @@ class Group final : private transport::Receiver {
     void wake_leader();
     void wake_mates();
     void send_stability();
+    void ask_for_room(std::uint64_t wanted);
+    void stability_asked(Rank from, const WireHeader& header);
+    void stability_heard(const WireHeader& header);
+    void tell_holder();
+    std::optional<Rank> holder() const;
     std::uint64_t local_consumed(Rank& slowest) const;
 
     struct Control {
@@ -326,6 +333,12 @@ class Group final : private transport::Receiver {
     Sequence highest_;                    // one past the highest sequence heard of
 
     Stability stability_;
+    std::uint64_t held_up_at_ = UINT64_MAX;  // what was stable when this rank was held up last, since
+    std::uint64_t held_up_since_ns_ = 0;
+    std::uint64_t asked_for_ = 0;  // and what it has asked for then, of
+    std::optional<Rank> asked_;
+    std::vector<Rank> askers_;  // ranks of this host that wait for a name, and the one that they were told
+    std::optional<Rank> holder_told_;
     protocol::Detector detector_;
     std::uint64_t looked_ns_ = 0;           // when the wires were polled; kept up where there is a bound of silence
     std::vector<Control> controls_;         // had no room, or were made while polling

@@ -1,9 +1,16 @@
 // Deaths: learning of them, telling others, standing in; and how far everybody has consumed.
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "engine/group.hpp"
 
 namespace coppice::engine {
+namespace {
+
+// So long a rank finds no room before it asks who holds it up.
+constexpr std::uint64_t kHeldUpNs = 1'000'000;
+
+}  // namespace
 
 void Group::peer_failed(Rank there, transport::FailureCause /*cause*/) {
     if (const auto rank = router_.own_rank(there)) learn_failure(*rank);
@@ -234,15 +241,78 @@ void Group::send_stability() {
     while (const auto send = stability_.next_send()) {
         const auto leader = members_.leader(send->site);
         if (!leader) continue;
-        if (send->up) {
+        if (send->question) {
+            send_control(*leader, WireKind::stability_ask, send->count, 0);
+        } else if (send->up) {
             send_control(*leader, WireKind::stability_up, send->count, send->slowest.value);
         } else {
-            send_control(*leader, WireKind::stability_down, send->count, 0);
+            send_control(*leader, WireKind::stability_down, send->count, send->slowest.value);
         }
     }
     // The header of each carries this rank's stable count, so the answer must be known before they leave.
     stable_ = std::max(stable_, stability_.stable());
+    if (!askers_.empty()) tell_holder();
     if (!controls_.empty()) flush_controls();
+}
+
+// Somebody finds no room, or waits to leave. In a steady run that is over in no time, so nobody is asked at once.
+void Group::ask_for_room(std::uint64_t wanted) {
+    if (single_site() || revoked_) return;
+    const std::uint64_t now = now_ns();
+    if (held_up_at_ != stable_) {
+        held_up_at_ = stable_;
+        held_up_since_ns_ = now;
+        asked_.reset();
+        if (!members_.is_leader()) stability_.learn_stable(stable_);  // and forget who held that up
+    }
+    const auto leader = members_.leader(members_.own_site());
+    if (!leader || now - held_up_since_ns_ < kHeldUpNs || (asked_ == leader && asked_for_ >= wanted)) return;
+    asked_ = leader;
+    asked_for_ = wanted;
+    if (leader == members_.self()) {
+        stability_.want(wanted);
+        send_stability();
+    } else {
+        send_control(*leader, WireKind::stability_ask, wanted, 0);
+        flush_controls();
+    }
+}
+
+void Group::stability_asked(Rank from, const WireHeader& header) {
+    if (single_site() || header.sequence > stable_ + settings_.window) {
+        ++garbage_;
+        return;
+    }
+    const std::uint32_t site = members_.site_of(from);
+    if (site == members_.own_site()) {
+        if (std::ranges::find(askers_, from) == askers_.end()) askers_.push_back(from);
+        holder_told_.reset();  // it may have been told of what was stable before
+    }
+    stability_.want(header.sequence, site);
+}
+
+// The news is in `stable`, and who holds it up.
+void Group::stability_heard(const WireHeader& header) {
+    if (header.detail >= members_.ranks()) {
+        ++garbage_;
+    } else if (header.stable == stable_) {
+        stability_.learn_holder(Rank(header.detail));
+    }
+}
+
+// Ranks of this host that have asked read what is stable on the board, but not who holds it up.
+void Group::tell_holder() {
+    const auto rank = holder();
+    if (!rank || rank == holder_told_) return;
+    holder_told_ = rank;
+    for (const Rank asker : askers_)
+        send_control(asker, WireKind::stability_down, stable_, rank->value);
+}
+
+// Whom the whole group waits for, as far as this rank has been told.
+std::optional<Rank> Group::holder() const {
+    const auto rank = members_.is_leader() ? stability_.holder() : stability_.told();
+    return rank && members_.failed(*rank) ? members_.leader(members_.site_of(*rank)) : rank;
 }
 
 }  // namespace coppice::engine

@@ -13,6 +13,13 @@ constexpr std::size_t kControls = 64;
 // Ranks of a host of which each is connected with their leader from the start: some 8 KiB a pair.
 constexpr std::size_t kMostToMeet = 64;
 
+std::vector<Rank> speakers(const Members& members) {
+    std::vector<Rank> ranks;
+    for (std::uint32_t site = 0; site < members.sites(); ++site)
+        ranks.push_back(members.leader(site).value_or(Rank(0)));
+    return ranks;
+}
+
 }  // namespace
 
 Group::Group(Parts parts)
@@ -36,7 +43,8 @@ Group::Group(Parts parts)
       sharing_cores_(parts.sharing_cores),
       slots_(settings_.window),
       pool_(std::make_unique<Request[]>(settings_.requests())),
-      stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites()),
+      stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites(),
+                 speakers(members_)),
       detector_(
           {.sites = &members_.sites_table(), .period = settings_.heartbeat_period, .bound = settings_.most_silence()},
           members_.self()) {
@@ -129,7 +137,19 @@ bool Group::drained() {
     if (consumed_ != next_) return false;
     // A rank that has left in peace knew that all have everything, so that is settled although its message may be lost.
     const bool settled = std::ranges::any_of(departed_peers_, [this](Rank peer) { return !members_.failed(peer); });
+    if (!settled && stable_ < next_.value) ask_for_room(next_.value);
     return settled || (agreed && stable_ >= next_.value && controls_.empty());
+}
+
+std::string Group::leaving_waits_for() const {
+    if (succession_ && succession_->under_way()) return succession_->waiting_for();
+    if (revoked_) {
+        if (unaware_.empty()) return "this rank's news of the revocation have not left yet";
+        return fmt::format("rank {} has not answered yet that it knows of the revocation", unaware_.front().value);
+    }
+    if (consumed_ != next_ || stable_ < next_.value) return window_holder();
+    if (agreements_.ended_below() < agreements_.started()) return agreements_.window_holder();
+    return "this rank's last messages have not left yet";
 }
 
 void Group::abandon() {

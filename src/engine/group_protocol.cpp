@@ -84,7 +84,11 @@ void Group::control_message(Rank from, const WireHeader& header) {
             stability_.report(members_.site_of(from), header.sequence, Rank(header.detail), header.stable);
             return;
         case WireKind::stability_down:
-            return;  // its news was in `stable`
+            stability_heard(header);
+            return;
+        case WireKind::stability_ask:
+            stability_asked(from, header);
+            return;
         case WireKind::revocation:
             revocation_message(from, header);
             return;

@@ -5,13 +5,15 @@
 namespace coppice::engine {
 
 Stability::Stability(std::uint32_t own_site, std::uint32_t sites, std::uint64_t step,
-                     const protocol::FailedSet& failed_sites)
+                     const protocol::FailedSet& failed_sites, const std::vector<Rank>& speakers)
     : tree_(*topology::Tree::make({.shape = topology::TreeShape::binomial}, sites)),
       failed_sites_(failed_sites),
       own_site_(own_site),
       sites_(sites),
       step_(step),
       reports_(sites) {
+    for (std::uint32_t site = 0; site < speakers.size(); ++site)
+        reports_[site].slowest = speakers[site];
     find_relatives();
 }
 
@@ -68,6 +70,34 @@ void Stability::report(std::uint32_t site, std::uint64_t count, Rank slowest, st
 void Stability::learn_stable(std::uint64_t count) {
     if (count <= stable_) return;
     stable_ = count;
+    told_.reset();
+    downs_ = children_;
+}
+
+void Stability::ask_all_but(std::uint32_t site) {
+    asks_ = children_;
+    if (!is_top()) asks_.push_back(parent_);
+    std::erase(asks_, site);
+}
+
+void Stability::want(std::uint64_t count, std::uint32_t site) {
+    if (site >= sites_) return;
+    if (count <= stable_) {  // it has not heard of that yet
+        if (std::ranges::find(children_, site) != children_.end() && std::ranges::find(downs_, site) == downs_.end())
+            downs_.push_back(site);
+        return;
+    }
+    if (count <= wanted_) return;
+    wanted_ = count;
+    ask_all_but(site);
+    report_again_ = !is_top();  // also for the name
+    settle();
+    if (is_top() && somebody_is_held_up()) downs_ = children_;
+}
+
+void Stability::learn_holder(Rank holder) {
+    if (told_ == holder) return;
+    told_ = holder;
     downs_ = children_;
 }
 
@@ -75,6 +105,7 @@ void Stability::site_changed() {
     find_relatives();
     report_again_ = !is_top();
     if (stable_ > 0) downs_ = children_;
+    if (somebody_is_held_up()) ask_all_but(own_site_);
     settle();
 }
 
@@ -83,11 +114,17 @@ void Stability::settle() {
     for (const std::uint32_t child : children_) {
         if (reports_[child].count < least.count) least = reports_[child];
     }
+    const bool another = least.slowest != slowest_;
     slowest_ = least.slowest;
+    const std::uint64_t step = somebody_is_held_up() ? 1 : step_;
     if (is_top()) {
-        if (least.count / step_ > stable_ / step_) learn_stable(least.count);
+        if (least.count / step > stable_ / step) {
+            learn_stable(least.count);
+        } else if (another && somebody_is_held_up()) {
+            downs_ = children_;
+        }
     } else {
-        if (least.count / step_ > reported_ / step_) report_again_ = true;
+        if (least.count / step > reported_ / step || (another && somebody_is_held_up())) report_again_ = true;
         least_ = least.count;
     }
 }
@@ -96,12 +133,19 @@ std::optional<Stability::Send> Stability::next_send() {
     while (!downs_.empty()) {
         const std::uint32_t site = downs_.back();
         downs_.pop_back();
-        if (!failed_sites_.contains(site)) return Send{site, false, stable_, slowest_};
+        if (!failed_sites_.contains(site))
+            return Send{.site = site, .count = stable_, .slowest = holder().value_or(slowest_)};
+    }
+    while (!asks_.empty()) {
+        const std::uint32_t site = asks_.back();
+        asks_.pop_back();
+        if (somebody_is_held_up() && !failed_sites_.contains(site))
+            return Send{.site = site, .count = wanted_, .question = true};
     }
     if (report_again_) {
         report_again_ = false;
         reported_ = std::max(reported_, least_);
-        return Send{parent_, true, reported_, slowest_};
+        return Send{.site = parent_, .up = true, .count = reported_, .slowest = slowest_};
     }
     return std::nullopt;
 }

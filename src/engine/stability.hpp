@@ -5,6 +5,11 @@
 // (each count is the minimum over a subtree) and the root's answer rides down. Nobody starts an operation W or more
 // ahead of the answer: that bounds every buffer of the group, and costs no message of its own per broadcast.
 //
+// Counts between two multiples are not told unless somebody asks: a rank that is held up (a view is not released, a caller stays away)
+// says how far it must be stable for it to go on. That goes to all sites along the tree, and until it is stable everybody reports
+// every advance, and who holds it up. So the window reaches W beyond the slowest rank whatever that one's count is, and as long as
+// nobody is held up no message is sent for it.
+//
 // A pure machine like those of protocol/, but about ranks' memory and not part of any paper. Counts are monotone, so a
 // late, repeated or reordered message is harmless. When a site dies its children report to its nearest live ancestor;
 // where there is none, to the lowest live site, which is then the top.
@@ -25,13 +30,16 @@ class Stability {
     struct Send {
         std::uint32_t site = 0;
         bool up = false;
-        std::uint64_t count = 0;  // up: the subtree's minimum; down: the stable count
-        Rank slowest;             // up: who holds it back
+        std::uint64_t count = 0;  // up: the subtree's minimum; down: the stable count; a question: what is wanted
+        Rank slowest{};           // up, down: who holds it back
+        bool question = false;
     };
 
     // `step`: counts are reported when they pass a multiple of it. (Multiples, not growth: sites whose speakers began at
     // different times would else each lag by up to a step, and the lags would add up to more than the window.)
-    Stability(std::uint32_t own_site, std::uint32_t sites, std::uint64_t step, const protocol::FailedSet& failed_sites);
+    // `speakers`, by site: who is named as the slowest of a site that has said nothing yet; none: rank 0.
+    Stability(std::uint32_t own_site, std::uint32_t sites, std::uint64_t step, const protocol::FailedSet& failed_sites,
+              const std::vector<Rank>& speakers = {});
 
     // Every live rank of this site has consumed everything before `count`; `slowest` is one that has consumed no more.
     void set_local(std::uint64_t count, Rank slowest);
@@ -39,6 +47,11 @@ class Stability {
     // not be known here. `child_stable` is what the child knows to be stable.
     void report(std::uint32_t site, std::uint64_t count, Rank slowest, std::uint64_t child_stable);
     void learn_stable(std::uint64_t count);
+    // Somebody of this site, or of the neighbouring `site`, can go on only when everything before `count` is stable.
+    void want(std::uint64_t count) { want(count, own_site_); }
+    void want(std::uint64_t count, std::uint32_t site);
+    // The parent says who holds all up.
+    void learn_holder(Rank holder);
     // A site has failed, or another rank speaks for it now: what was sent to it may be lost.
     void site_changed();
     // From now on every advance is reported at once (a group is about to end).
@@ -48,8 +61,12 @@ class Stability {
     }
 
     std::uint64_t stable() const { return stable_; }
-    // Whom the whole group waits for, as far as is known here: the slowest of this subtree.
+    // The slowest of this subtree.
     Rank slowest() const { return slowest_; }
+    // Whom the whole group waits for, if that is known here; somebody may have to ask first (want()).
+    std::optional<Rank> holder() const { return is_top() ? slowest_ : told_; }
+    // The same as far as the parent, or whoever speaks for this site, has told it.
+    std::optional<Rank> told() const { return told_; }
     std::uint32_t parent() const { return parent_; }
 
     // The next message to send, if any. A message that could not be sent is asked for again with `site_changed`.
@@ -62,6 +79,8 @@ class Stability {
     };
     void find_relatives();
     void settle();
+    bool somebody_is_held_up() const { return wanted_ > stable_; }
+    void ask_all_but(std::uint32_t site);
     bool is_top() const { return parent_ == own_site_; }
     std::uint32_t live_parent(std::uint32_t site) const;
 
@@ -73,13 +92,16 @@ class Stability {
     std::uint32_t parent_ = 0;
     std::vector<std::uint32_t> children_;
     std::vector<std::uint32_t> downs_;  // children that have to be told
+    std::vector<std::uint32_t> asks_;   // neighbours that have to be asked
     std::vector<Report> reports_;       // by site
     Report local_;
     std::uint64_t least_ = 0;  // of this subtree
     std::uint64_t reported_ = 0;
     bool report_again_ = false;
     std::uint64_t stable_ = 0;
+    std::uint64_t wanted_ = 0;
     Rank slowest_;
+    std::optional<Rank> told_;  // since the last advance of what is stable
 };
 
 }  // namespace coppice::engine

@@ -16,24 +16,25 @@
 
 namespace coppice::engine {
 
-inline constexpr std::uint16_t kWireVersion = 2;
+inline constexpr std::uint16_t kWireVersion = 3;
 
 // The engine's own kinds stand between those of the machines (machine.hpp).
 enum class WireKind : std::uint8_t {
     first_control = 16,
     failure_notice = 16,  // rank `detail` has failed
     stability_up = 17,    // every live rank below me has consumed everything before `sequence`; `detail` is the slowest
-    stability_down = 18,  // `stable` is the news
+    stability_down = 18,  // `stable` is the news; `detail` is the slowest of all
     revocation = 19,      // rank `detail` has revoked the group; `sequence` 1: an answer, that this is known
     left = 20,            // the sender has left this group in peace
     heartbeat = 21,       // says nothing but that its sender lives
+    stability_ask = 22,   // somebody can go on only when everything before `sequence` is stable
     // The agreement machine's kinds follow, with its message as the payload, or a part of it; `sequence` is the agreement,
     // `detail` how many bytes of the message follow in other parts (assembly.hpp).
     first_agreement = 32,
     // The same of agreements on who goes on in a group that is shrunk from this one.
     first_succession = 40,
 };
-inline constexpr std::uint8_t kLastWireKind = 21;
+inline constexpr std::uint8_t kLastWireKind = 22;
 inline constexpr std::uint8_t kFirstAgreementKind = static_cast<std::uint8_t>(WireKind::first_agreement);
 inline constexpr std::uint8_t kFirstSuccessionKind = static_cast<std::uint8_t>(WireKind::first_succession);
 

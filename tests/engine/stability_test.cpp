@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <random>
 
 namespace coppice::engine {
@@ -29,6 +30,10 @@ class Cluster {
         }
         return least;
     }
+    std::uint64_t messages() const { return messages_; }
+    std::optional<Rank> holder(std::uint32_t site) const { return machines_[site]->holder(); }
+    // A rank of this site is held up: it needs one more than what is stable.
+    void hold_up(std::uint32_t site) { machines_[site]->want(machines_[site]->stable() + 1); }
     void flush() {
         for (auto& machine : machines_)
             machine->flush();
@@ -116,7 +121,14 @@ class Cluster {
         const std::uint32_t to = packet.send.site;
         if (!alive_[to] || failed_[to].contains(packet.from)) return;
         machines_[to]->learn_stable(packet.stable);
-        if (packet.send.up) machines_[to]->report(packet.from, packet.send.count, packet.send.slowest, packet.stable);
+        ++messages_;
+        if (packet.send.question) {
+            machines_[to]->want(packet.send.count, packet.from);
+        } else if (!packet.send.up) {
+            if (packet.stable == machines_[to]->stable()) machines_[to]->learn_holder(packet.send.slowest);
+        } else {
+            machines_[to]->report(packet.from, packet.send.count, packet.send.slowest, packet.stable);
+        }
     }
 
     std::vector<protocol::FailedSet> failed_;
@@ -127,6 +139,7 @@ class Cluster {
     std::vector<Packet> under_way_;
     std::vector<News> news_;
     std::mt19937 random_;
+    std::uint64_t messages_ = 0;
 };
 
 void run_to_rest(Cluster& cluster) {
@@ -174,6 +187,7 @@ TEST(Stability, NothingIsStableThatALiveSiteHasNotConsumedWhoeverDiesAndWhen) {
                 count[site] += random() % 5;
                 cluster.consume(site, count[site]);
             }
+            if (seed % 2 == 0 && random() % 8 == 0) cluster.hold_up(site);
             for (int i = 0; i < 4; ++i)
                 cluster.step();
             for (std::uint32_t s = 0; s < sites; ++s) {
@@ -214,6 +228,55 @@ TEST(Stability, AWindowOpensAgainThoughSpeakersAreReplacedAtAnyPoint) {
             ASSERT_GT(stable + 2 * kStep, front) << "seed " << seed << ": nobody may start anything any more";
             front = stable + 2 * kStep;
         }
+    }
+}
+
+// coppice.h: a view that is held for W further broadcasts holds them up, and not before.
+TEST(Stability, WhoeverIsHeldUpGetsAWholeWindowBeyondTheSlowestAndItsName) {
+    for (const std::uint64_t window : {2U, 4U, 32U, 64U}) {
+        for (std::uint64_t held = 0; held <= 2 * window; ++held) {
+            for (const std::uint32_t sites : {2U, 3U, 8U, 13U}) {
+                const auto slow = static_cast<std::uint32_t>(held * 7 + sites / 2) % sites;
+                Cluster cluster(sites, window / 2, static_cast<std::uint32_t>(held + sites));
+                for (std::uint64_t count = 1; count < held + window; ++count) {
+                    // Nobody goes on unless there is room, and who finds none asks.
+                    for (std::uint32_t s = 0; s < sites; ++s) {
+                        if (count > cluster.stable(s) + window) cluster.hold_up(s);
+                    }
+                    run_to_rest(cluster);
+                    for (std::uint32_t s = 0; s < sites; ++s) {
+                        ASSERT_LE(count, cluster.stable(s) + window) << held << " of " << window << ", " << sites;
+                        cluster.consume(s, s == slow ? std::min(count, held) : count);
+                    }
+                }
+                run_to_rest(cluster);
+                for (std::uint32_t s = 0; s < sites; ++s)
+                    cluster.hold_up(s);
+                run_to_rest(cluster);
+                for (std::uint32_t s = 0; s < sites; ++s) {
+                    ASSERT_EQ(cluster.stable(s), held) << held << " of " << window << ", " << sites;
+                    ASSERT_EQ(cluster.holder(s), Rank(slow)) << held << " of " << window << ", site " << s;
+                }
+                cluster.consume(slow, held + window - 1);  // the view is released
+                run_to_rest(cluster);
+                for (std::uint32_t s = 0; s < sites; ++s)
+                    ASSERT_GT(cluster.stable(s), held);
+            }
+        }
+    }
+}
+
+TEST(Stability, ASteadyRunCostsOneReportAndOneAnswerASiteForEachHalfWindow) {
+    constexpr std::uint64_t kStep = 16;
+    constexpr std::uint64_t kSteps = 100;
+    for (const std::uint32_t sites : {2U, 3U, 8U, 13U}) {
+        Cluster cluster(sites, kStep, sites);
+        for (std::uint64_t count = 1; count <= kStep * kSteps; ++count) {
+            for (std::uint32_t s = 0; s < sites; ++s)
+                cluster.consume(s, count);
+            run_to_rest(cluster);
+        }
+        EXPECT_EQ(cluster.messages(), 2 * (sites - 1) * kSteps) << sites << " sites";
     }
 }
 

@@ -1,10 +1,13 @@
 // Broadcasts among real processes, nobody dying: what a user of the C API sees.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <barrier>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "integration/job.hpp"
@@ -468,6 +471,122 @@ TEST(Broadcast, WhoIsTakenForDeadIsToldSoAndTheOthersGoOn) {
         coppice_context_destroy(member.context);
     });
     EXPECT_EQ(job.finish(), "");
+}
+
+// One rank holds the view of broadcast number `held`. All go on for as many as coppice.h promises, and are then told who it is.
+void hold_a_view(Member& member, std::uint32_t hosts, std::uint64_t held, std::uint64_t window, std::uint32_t holder) {
+    struct Open {
+        coppice_request_t* request;
+        std::unique_ptr<std::uint64_t> value;
+        std::uint64_t number;
+    };
+    std::vector<Open> open;
+    coppice_request_t* view = nullptr;
+    const auto free_ended = [&] {
+        std::erase_if(open, [](Open& one) {
+            const coppice_status_t status = coppice_request_test(one.request, nullptr);
+            if (status == COPPICE_IN_PROGRESS) return false;
+            COPPICE_CHECK(status == COPPICE_OK && *one.value == one.number);
+            COPPICE_CHECK(coppice_request_free(one.request) == COPPICE_OK);
+            return true;
+        });
+    };
+    const auto start = [&](std::uint64_t number) {
+        if (member.rank == holder && number == held) {
+            return coppice_broadcast_view_nb(member.group, nullptr, 0, 0, &view);
+        }
+        Open one{nullptr, std::make_unique<std::uint64_t>(member.rank == 0 ? number : 0), number};
+        const coppice_status_t status =
+            coppice_broadcast_nb(member.group, one.value.get(), sizeof number, 0, &one.request);
+        if (status == COPPICE_OK) open.push_back(std::move(one));
+        return status;
+    };
+    const auto start_all = [&](std::uint64_t from, std::uint64_t to) {
+        for (std::uint64_t number = from; number < to; ++number) {
+            const std::string what = "room for broadcast " + std::to_string(number);
+            member.await(what.c_str(), [&] {
+                free_ended();
+                const coppice_status_t status = start(number);
+                COPPICE_CHECK(status == COPPICE_OK || status == COPPICE_ERR_BUSY);
+                return status == COPPICE_OK;
+            });
+        }
+    };
+    start_all(0, held + window);
+    const std::string name = "rank " + std::to_string(holder) + " has not consumed broadcast " + std::to_string(held);
+    // On one host whoever only receives may be a window beyond its own broadcasts.
+    const bool waits = hosts > 1 || member.rank == 0 || member.rank == holder;
+    member.await("the name of the rank that holds all up", [&] {
+        free_ended();
+        if (!waits) return true;
+        COPPICE_CHECK(start(held + window) == COPPICE_ERR_BUSY);
+        return std::string(coppice_last_error()).find(name) != std::string::npos;
+    });
+    member.notes[0].fetch_add(1);
+    member.await_note(0, member.ranks);
+    if (view != nullptr) {
+        COPPICE_CHECK(coppice_request_wait(view, nullptr, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_request_free(view) == COPPICE_OK);
+    }
+    start_all(held + window, held + 3 * window);
+    member.await("all to end", [&] {
+        free_ended();
+        return open.empty();
+    });
+    member.leave();
+}
+
+TEST(Window, AHeldViewHoldsUpNobodyBeforeAWholeWindowAndIsNamed) {
+    for (const auto& [ranks, hosts] : {std::pair{2U, 2U}, {3U, 3U}, {5U, 2U}, {4U, 1U}}) {
+        for (const auto& [window, helds] :
+             {std::pair<std::uint64_t, std::vector<std::uint64_t>>{32, {0, 1, 3, 15, 16, 17, 31, 33}},
+              {2, {0, 1, 3}}}) {
+            for (const std::uint64_t held : helds) {
+                SCOPED_TRACE(std::to_string(ranks) + " ranks on " + std::to_string(hosts) + " hosts, view " +
+                             std::to_string(held) + ", window " + std::to_string(window));
+                JobOptions options{.ranks = ranks, .hosts = hosts};
+                options.environment["COPPICE_WINDOW"] = std::to_string(window);
+                Job job(options, [&, hosts = hosts, window = window](Member& member) {
+                    COPPICE_CHECK(member.join() == COPPICE_OK);
+                    hold_a_view(member, hosts, held, window, member.ranks - 1);
+                });
+                EXPECT_EQ(job.finish(), "");
+            }
+        }
+    }
+}
+
+// Who leaves while others stay away is told for whom it has waited.
+TEST(Window, ADestroyThatTimesOutNamesTheRankThatItHasWaitedFor) {
+    for (const auto& [ranks, hosts] : {std::pair{2U, 2U}, {3U, 3U}}) {
+        for (const bool agrees : {false}) {  // agreements: their wait is not named at all ranks yet
+            SCOPED_TRACE(std::to_string(ranks) + " ranks on " + std::to_string(hosts) + " hosts" +
+                         (agrees ? ", which have agreed" : ""));
+            Job job({.ranks = ranks, .hosts = hosts}, [&](Member& member) {
+                COPPICE_CHECK(member.join() == COPPICE_OK);
+                const std::uint32_t absent = member.ranks - 1;
+                if (agrees) {
+                    COPPICE_CHECK(coppice_agree(member.group, nullptr, 0, nullptr, kTimeout) == COPPICE_OK);
+                }
+                if (member.rank == absent) {
+                    while (member.notes[0].load() < absent)
+                        usleep(1000);  // outside of the library
+                    COPPICE_CHECK(coppice_group_destroy(member.group, 0) == COPPICE_OK);
+                    return;
+                }
+                for (int i = 0; i < 3 && !agrees; ++i) {
+                    char byte = 0;
+                    COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout) == COPPICE_OK);
+                }
+                const std::string expected = "rank " + std::to_string(absent);
+                COPPICE_CHECK(coppice_group_destroy(member.group, 1'500'000'000) == COPPICE_ERR_TIMEOUT);
+                if (std::string(coppice_last_error()).find(expected) == std::string::npos)
+                    throw CheckFailed(coppice_last_error());
+                member.notes[0].fetch_add(1);
+            });
+            EXPECT_EQ(job.finish(), "");
+        }
+    }
 }
 
 }  // namespace
