@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +17,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+
+#include "base/clock.hpp"
 
 namespace coppice::run {
 namespace {
@@ -36,6 +41,17 @@ bool write_file(const char* path, const std::string& text) {
     const bool done = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     ::close(file);
     return done;
+}
+
+// Of the calling process's network.
+bool is_running(const std::string& interface) {
+    const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) return false;
+    ifreq request{};
+    interface.copy(request.ifr_name, IFNAMSIZ - 1);
+    const bool running = ::ioctl(socket, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+    ::close(socket);
+    return running;
 }
 
 int open_own_network() {
@@ -202,7 +218,27 @@ Result<void> Hosts::cable() {
                                interface_name(host), interface_name(host));
         if (auto ok = run_ip(ip, descriptors_[host], commands, user_namespace_, {}); !ok) return ok;
     }
-    return {};
+    return wait_for_links();
+}
+
+// The kernel says that a link is up before it says that it runs, on a busy machine long before; what is started here looks.
+Result<void> Hosts::wait_for_links() {
+    constexpr std::uint64_t kPatience = 20'000'000'000;
+    const std::uint64_t deadline = now_ns() + kPatience;
+    for (std::uint32_t host = 0; host < hosts_; ++host) {
+        if (::setns(descriptors_[host], CLONE_NEWNET) != 0) {
+            return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the namespace of host {}: {}", host,
+                        std::strerror(errno));
+        }
+        while (!is_running(interface_name(host))) {
+            if (now_ns() > deadline) {
+                return fail(COPPICE_ERR_NO_RESOURCES, "the link of host {} does not come up", host);
+            }
+            ::usleep(1000);
+        }
+    }
+    if (::setns(bridge_, CLONE_NEWNET) == 0) return {};
+    return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the bridge's namespace: {}", std::strerror(errno));
 }
 
 int Hosts::join(std::uint32_t rank) const {

@@ -49,6 +49,7 @@ class Hosts {
     Hosts(std::uint32_t hosts, std::uint32_t ranks) : hosts_(hosts), ranks_(ranks) {}
     Result<void> make_namespaces();
     Result<void> cable();
+    Result<void> wait_for_links();
 
     std::uint32_t hosts_;
     std::uint32_t ranks_;
