@@ -348,7 +348,8 @@ class Group final : private transport::Receiver {
     std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable
     std::uint32_t rounds_ = 0;
     std::uint32_t starts_ = 0;
-    std::vector<Rank> untold_;  // failures that the caller's callback has yet to hear of
+    std::vector<Rank> lost_roots_;  // of broadcasts that ended without a payload: not learned of yet
+    std::vector<Rank> untold_;      // failures that the caller's callback has yet to hear of
     bool flushing_ = false;
     bool revoked_ = false;
     Rank revoker_;

@@ -97,6 +97,8 @@ bool Group::look_at_failed_mates(Slot& slot, transport::PublishedLine& line) con
 
 void Group::complete_without_payload(Slot& slot, LineKind why) {
     if (why == LineKind::root_failed) {
+        // The verdict may be here before the notice is. Whoever is told of it by a call finds the root among the failed.
+        if (!members_.failed(slot.root)) lost_roots_.push_back(slot.root);
         complete(slot, COPPICE_ERR_ROOT_FAILED,
                  fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload",
                              slot.sequence.value, slot.root.value));

@@ -94,6 +94,9 @@ void sing(Member& member, std::uint64_t count, const std::function<std::uint32_t
             COPPICE_CHECK(buffer == expected);
         } else if (status != COPPICE_ERR_ROOT_FAILED) {
             throw CheckFailed(coppice_last_error());
+        } else {
+            // Whoever is told so knows who has failed.
+            COPPICE_CHECK(std::ranges::count(member.failed(), root) == 1);
         }
         member.notes[member.rank * count + number] = status == COPPICE_OK ? 1 : 2;
     }
