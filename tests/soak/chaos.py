@@ -85,16 +85,23 @@ def processes_of(directory):
     return found
 
 
+def read(path):
+    """Of a process, which may be gone by now."""
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def look_at(directory):
     """Backtraces of all ranks of a job that hangs."""
     debugger = shutil.which("gdb")
     text = ""
     for pid in processes_of(directory):
-        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
-            if file.read() != "chaos_rank\n":
-                continue
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            rank = next((v for v in file.read().decode(errors="replace").split("\0") if v.startswith("COPPICE_RANK=")), "")
+        process = pathlib.Path(f"/proc/{pid}")
+        if read(process / "comm") != "chaos_rank\n":
+            continue
+        rank = next((v for v in read(process / "environ").split("\0") if v.startswith("COPPICE_RANK=")), "")
         text += f"---- process {pid}, {rank}\n"
         if debugger:
             try:

@@ -14,7 +14,7 @@ class Rank:
         self.broadcasts = {}  # (team, number): (root, status)
         self.agreements = {}  # (team, number): (status, contributors, failed)
         self.left = set()     # teams
-        self.ended = self.fenced = self.armed = False
+        self.ended = self.fenced = self.armed = self.uncreated = False
         self.wrong = []       # (kind, text)
         for line in text.split("\n")[:-1]:  # what was cut short by a death does not count
             self.read(line)
@@ -31,7 +31,8 @@ class Rank:
             self.left.add(words[0])
         elif kind == "x":
             self.wrong.append((words[0], " ".join(words[1:])))
-        elif kind in "efk":
+        elif kind in "efkc":
+            self.uncreated |= kind == "c"
             self.ended |= kind == "e"
             self.fenced |= kind == "f"
             self.armed |= kind == "k"
@@ -53,7 +54,7 @@ def judge(outcome, directory, plan, code):
         if rank.ended and number not in doomed and not bound:
             outcome.note("lost", f"rank {number} lives and was taken for dead")
     survivors = [rank for rank in ranks if rank.ended and rank.number not in doomed and rank.number not in suspected]
-    if outcome.found["hung"]:
+    if outcome.found["hung"] or any(rank.uncreated for rank in ranks):
         return  # what they did not come to is missing everywhere
     broadcasts(outcome, survivors, plan, killed | doomed | {rank.number for rank in ranks if rank.fenced})
     agreements(outcome, [rank for rank in ranks if rank.number not in doomed and not rank.fenced
@@ -79,7 +80,7 @@ def ends(outcome, ranks, plan, code):
         signal = signals.get(str(rank.number))
         if signal and not (signal == "9" and rank.armed):
             outcome.note("lost", f"rank {rank.number} was ended by signal {signal}")
-        elif rank.ended or rank.fenced or rank.wrong:
+        elif rank.ended or rank.fenced or rank.uncreated or rank.wrong:
             continue
         elif rank.number in by_launcher or (signal == "9" and rank.armed):
             killed.add(rank.number)
@@ -95,7 +96,8 @@ def broadcasts(outcome, survivors, plan, dead):
     for rank in survivors:
         for key, (root, status) in rank.broadcasts.items():
             results[key][rank.number] = root, status
-    revoked = {team for (team, _), by_rank in results.items() if any(s == REVOKED for _, s in by_rank.values())}
+    revoked = {team for rank in survivors for calls in (rank.broadcasts, rank.agreements)
+               for (team, _), result in calls.items() if REVOKED in result[:2]}
     may_miss = "--may-miss" in plan.options
     for (team, number), by_rank in results.items():
         what = f"broadcast {number} of team {team}"

@@ -41,8 +41,8 @@ void wrong(const char* kind, const std::string& what) {
     ::_exit(1);
 }
 
-void leave_fenced() {
-    log_line("f");
+void leave(const std::string& line) {
+    log_line(line);
     ::_exit(0);
 }
 

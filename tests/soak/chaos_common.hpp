@@ -36,24 +36,25 @@ class Draw {
 struct Options {
     std::string directory;  // of logs and exchanges
     std::uint64_t seed = 1;
-    std::uint64_t steps = 20;    // of a life's main thread
-    std::uint64_t lives = 1;     // contexts, one after the other
-    std::uint64_t threads = 0;   // beside the main one, each with groups of its own
-    double patience = 60;        // seconds after which a call counts as hung
-    bool multiple = false;       // COPPICE_THREAD_MULTIPLE without further threads
-    bool polls = false;          // nobody but this program moves the library: no progress thread
-    bool poller = false;         // a thread of this program does that
-    bool no_create = false;      // no groups but the first one and what is shrunk
-    bool may_be_fenced = false;  // silence is evidence in this job, or a cable is cut for long
-    bool may_miss = false;       // the correction promises nothing after a death
+    std::uint64_t steps = 20;     // of a life's main thread
+    std::uint64_t lives = 1;      // contexts, one after the other
+    std::uint64_t threads = 0;    // beside the main one, each with groups of its own
+    double patience = 60;         // seconds after which a call counts as hung
+    bool multiple = false;        // COPPICE_THREAD_MULTIPLE without further threads
+    bool polls = false;           // nobody but this program moves the library: no progress thread
+    bool poller = false;          // a thread of this program does that
+    bool no_create = false;       // no groups but the first one and what is shrunk
+    bool may_be_fenced = false;   // silence is evidence in this job, or a cable is cut for long
+    bool may_not_create = false;  // a cable may be cut while a transport is made that needs it
+    bool may_miss = false;        // the correction promises nothing after a death
     // "LIFE:STEP:MICROSECONDS": this rank dies so long after it has begun that step.
     std::string die;
 };
 
 // Ends this process: something that coppice.h promises did not hold. `kind` is lost, corrupt, hung or leaked.
 [[noreturn]] void wrong(const char* kind, const std::string& what);
-// This rank was taken for dead, which the job allows.
-[[noreturn]] void leave_fenced();
+// The same where the job allows it; `line` says what.
+[[noreturn]] void leave(const std::string& line);
 
 // One line of this rank's log, by one system call. Any thread.
 void open_log(const std::string& path);

@@ -41,7 +41,11 @@ std::string FileExchange::path(const std::string& what) const {
 
 bool FileExchange::is_dead(std::uint32_t member) const {
     const std::string pid = read_file(fmt::format("{}/pid-{}", directory_, member));
-    if (pid.empty()) return false;  // not there yet
+    if (pid.empty()) {
+        // It has not come that far yet, or never will.
+        const std::string told = read_file(directory_ + "/output");
+        return told.find(fmt::format("coppice-run: killed rank {} (pid", member)) != std::string::npos;
+    }
     const std::string stat = read_file(fmt::format("/proc/{}/stat", pid));
     const std::size_t name_end = stat.rfind(')');
     return name_end == std::string::npos || name_end + 2 >= stat.size() || stat[name_end + 2] == 'Z' ||

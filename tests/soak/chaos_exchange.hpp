@@ -11,7 +11,7 @@ namespace chaos {
 class FileExchange {
   public:
     // `name` is the same at all ranks of the exchange and no other's. `members` are numbers of processes, of which
-    // `self` is this one's place. The directory has a file "pid-MEMBER" of each.
+    // `self` is this one's place. The directory has a file "pid-MEMBER" of each, and "output", what the launcher says.
     FileExchange(std::string directory, std::string name, std::vector<std::uint32_t> members, std::uint32_t self,
                  double patience)
         : directory_(std::move(directory)),

@@ -131,6 +131,8 @@ class Plan:
         long = self.chance(0.25)
         self.cuts.append((draw.randrange(self.hosts), f"joined+{self.moment(self.length)}us",
                           draw.choice([None, 8000]) if long else draw.choice([1, 20, 200, 1000])))
+        if not self.finds_cuts:
+            self.options.append("--may-not-create")  # UCX takes no interface without a carrier
         if not long:
             return
         self.words.append("long")

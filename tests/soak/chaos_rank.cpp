@@ -7,6 +7,7 @@
 //   k MICROSECONDS        it will be killed, by its own timer
 //   x KIND TEXT           something is wrong: lost, corrupt, diverged, hung or leaked
 //   f                     it was taken for dead, where the job allows that
+//   c TEXT                no group could be made, where the job allows that
 //   e                     it has come to its end, and all was well
 // Exit code 0, or 1 after an x.
 #include <unistd.h>
@@ -78,6 +79,7 @@ int main(int argc, char** argv) {
     app.add_flag("--poller", options.poller, "there is no progress thread: a thread of this program polls");
     app.add_flag("--no-create", options.no_create, "no groups but the first one and what is shrunk from it");
     app.add_flag("--may-be-fenced", options.may_be_fenced, "a rank may be taken for dead");
+    app.add_flag("--may-not-create", options.may_not_create, "a transport may find its network without a carrier");
     app.add_flag("--may-miss", options.may_miss, "the correction promises nothing after a death");
     std::vector<std::string> deaths;
     app.add_option("--die", deaths, "RANK:LIFE:STEP:MICROSECONDS: it is killed so long after that step has begun");

@@ -79,8 +79,12 @@ void Team::create(const std::string& name, const Members& members, std::uint32_t
     options.on_failure_argument = told_.get();
     const coppice_status_t status = coppice_group_create(context_, &options, &group_);
     const std::string what = describe(fmt::format("creating team {:x} {}", id_, name), status);
+    if (options_.may_not_create &&
+        (status == COPPICE_ERR_BOOTSTRAP || status == COPPICE_ERR_NO_TRANSPORT || status == COPPICE_ERR_NO_RESOURCES)) {
+        leave("c " + what);
+    }
     if (status == COPPICE_ERR_TIMEOUT || status == COPPICE_ERR_BOOTSTRAP) wrong("hung", what);
-    if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave_fenced();
+    if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
     if (status != COPPICE_OK) wrong("lost", what);
     adopt(group_);
     if (info_.rank != self || info_.size != members.size())
@@ -102,7 +106,7 @@ bool Team::ends_here(coppice_status_t status, const std::string& what) {
         revoked_ = true;
         return true;
     }
-    if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave_fenced();
+    if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
     if (status == COPPICE_ERR_TIMEOUT || status == COPPICE_ERR_BUSY) wrong("hung", describe(what, status));
     return false;
 }
@@ -420,7 +424,7 @@ std::unique_ptr<Team> Team::shrink(std::uint64_t id, bool blocking) {
     }
     log_line(fmt::format("s {:x} {} {}", id_, number, std::to_string(status)));
     const std::string what = describe(fmt::format("shrink {} of team {:x}", number, id_), status);
-    if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave_fenced();
+    if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
     if (status == COPPICE_ERR_TIMEOUT) wrong("hung", what);
     if (status != COPPICE_OK) wrong("lost", what);
     const Members failed = listed([&](std::uint32_t* ranks, std::size_t capacity, std::size_t* count) {
@@ -441,7 +445,7 @@ void Team::destroy() {
     group_ = nullptr;
     log_line(fmt::format("d {:x}", id_));
     const std::string what = describe(fmt::format("leaving team {:x}", id_), status);
-    if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave_fenced();
+    if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
     if (status == COPPICE_ERR_TIMEOUT) wrong("hung", what);
     if (status != COPPICE_OK) wrong("lost", what);
 }
