@@ -4,7 +4,6 @@ import argparse
 import collections
 import os
 import pathlib
-import random
 import shlex
 import shutil
 import subprocess

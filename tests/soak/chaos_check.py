@@ -84,7 +84,7 @@ def ends(outcome, ranks, plan, code):
             continue
         elif rank.number in by_launcher or (signal == "9" and rank.armed):
             killed.add(rank.number)
-        elif rank.number in plan.doomed() and "ranks of hosts that are cut off" in outcome.output:
+        elif rank.number in plan.doomed() and "of hosts that are cut off" in outcome.output:
             killed.add(rank.number)
         elif not outcome.found["hung"]:
             outcome.note("lost", f"rank {rank.number} did not come to its end (the launcher's exit code: {code})")
