@@ -3,12 +3,10 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
-#include <cstring>
 #include <random>
 
 #include "engine/context.hpp"
+#include "engine/greeting.hpp"
 #include "transport/faults.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/shm_transport.hpp"
@@ -32,36 +30,6 @@ std::string shown(std::string_view text) {
         result += c >= ' ' && c <= '~' ? c : '?';
     return text.size() > kLongest ? result + "..." : result;
 }
-
-// What a rank says of itself in the first exchange: lines of text, so that any version can read any other's first line.
-struct Hello {
-    std::string protocol;  // "coppice 2 64-bit little-endian"
-    std::string library;   // version, for people
-    std::string agreement;
-    std::string transports;
-    std::string host;
-    std::string nonce;
-
-    static std::string protocol_name() {
-        return fmt::format("coppice {} {}-bit {}", kWireVersion, 8 * sizeof(void*),
-                           std::endian::native == std::endian::little ? "little-endian" : "big-endian");
-    }
-    std::string text() const {
-        return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce);
-    }
-    static std::optional<Hello> parse(std::span<const std::byte> blob) {
-        std::string_view rest(reinterpret_cast<const char*>(blob.data()), blob.size());
-        Hello hello;
-        for (std::string* field :
-             {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host, &hello.nonce}) {
-            const std::size_t end = rest.find('\n');
-            if (end == std::string_view::npos) return field == &hello.library ? std::optional(hello) : std::nullopt;
-            *field = rest.substr(0, end);
-            rest.remove_prefix(end + 1);
-        }
-        return hello;
-    }
-};
 
 std::string transport_names(const Settings& settings) {
     std::string names;
@@ -267,37 +235,12 @@ class Formation {
         return {};
     }
 
-    // Addresses of all transports of a rank, one after the other: name, newline, length as 4 bytes, bytes.
     std::vector<std::byte> own_addresses() const {
         std::vector<std::byte> all;
-        for (const auto& wire : fabric_->wires()) {
-            const std::vector<std::byte> address = wire->address();
-            const auto length = static_cast<std::uint32_t>(address.size());
-            const auto name = bytes_of(wire->capabilities().name);
-            all.insert(all.end(), name.begin(), name.end());
-            all.push_back(std::byte{'\n'});
-            const auto* raw = reinterpret_cast<const std::byte*>(&length);
-            all.insert(all.end(), raw, raw + sizeof length);
-            all.insert(all.end(), address.begin(), address.end());
-        }
+        for (const auto& wire : fabric_->wires())
+            append_address(all, wire->capabilities().name, wire->address());
         if (all.empty()) all.push_back(std::byte{'\n'});  // alone: nothing to reach, but here
         return all;
-    }
-
-    static std::optional<std::span<const std::byte>> find_address(std::span<const std::byte> all,
-                                                                  std::string_view name) {
-        while (true) {
-            const auto newline = std::ranges::find(all, std::byte{'\n'});
-            const auto name_length = static_cast<std::size_t>(newline - all.begin());
-            std::uint32_t length = 0;
-            if (all.size() < name_length + 1 + sizeof length) return std::nullopt;
-            const std::string_view here(reinterpret_cast<const char*>(all.data()), name_length);
-            std::memcpy(&length, all.data() + name_length + 1, sizeof length);
-            all = all.subspan(name_length + 1 + sizeof length);
-            if (length > all.size()) return std::nullopt;
-            if (here == name) return all.first(length);
-            all = all.subspan(length);
-        }
     }
 
     Result<void> exchange_addresses() {

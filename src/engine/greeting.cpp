@@ -1,0 +1,61 @@
+#include "engine/greeting.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/wire.hpp"
+
+namespace coppice::engine {
+
+std::string Hello::protocol_name() {
+    return fmt::format("coppice {} {}-bit {}", kWireVersion, 8 * sizeof(void*),
+                       std::endian::native == std::endian::little ? "little-endian" : "big-endian");
+}
+
+std::string Hello::text() const {
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce);
+}
+
+std::optional<Hello> Hello::parse(std::span<const std::byte> blob) {
+    std::string_view rest(reinterpret_cast<const char*>(blob.data()), blob.size());
+    Hello hello;
+    for (std::string* field :
+         {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host, &hello.nonce}) {
+        const std::size_t end = rest.find('\n');
+        if (end == std::string_view::npos) return field == &hello.library ? std::optional(hello) : std::nullopt;
+        *field = rest.substr(0, end);
+        rest.remove_prefix(end + 1);
+    }
+    return hello;
+}
+
+void append_address(std::vector<std::byte>& all, std::string_view name, std::span<const std::byte> address) {
+    const auto text = std::as_bytes(std::span(name));
+    const auto length = static_cast<std::uint32_t>(address.size());
+    const auto raw = std::as_bytes(std::span(&length, 1));
+    all.insert(all.end(), text.begin(), text.end());
+    all.push_back(std::byte{'\n'});
+    all.insert(all.end(), raw.begin(), raw.end());
+    all.insert(all.end(), address.begin(), address.end());
+}
+
+std::optional<std::span<const std::byte>> find_address(std::span<const std::byte> all, std::string_view name) {
+    while (true) {
+        const auto newline = std::ranges::find(all, std::byte{'\n'});
+        const auto name_length = static_cast<std::size_t>(newline - all.begin());
+        std::uint32_t length = 0;
+        if (all.size() < name_length + 1 + sizeof length) return std::nullopt;
+        const std::string_view here(reinterpret_cast<const char*>(all.data()), name_length);
+        std::memcpy(&length, all.data() + name_length + 1, sizeof length);
+        all = all.subspan(name_length + 1 + sizeof length);
+        if (length > all.size()) return std::nullopt;
+        if (here == name) return all.first(length);
+        all = all.subspan(length);
+    }
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,37 @@
+// What ranks tell each other while a group is formed: the greeting of the first exchange, and the addresses of the second.
+//
+// Nothing that is read here is trusted: both parsers look only at bytes that are there. What a greeting says is text of the
+// peer's own: whoever shows it to people makes it fit for that.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace coppice::engine {
+
+// Lines of text, so that any version can read any other's first line.
+struct Hello {
+    std::string protocol;  // "coppice 2 64-bit little-endian"
+    std::string library;   // version, for people
+    std::string agreement;
+    std::string transports;
+    std::string host;
+    std::string nonce;
+
+    static std::string protocol_name();
+    std::string text() const;
+    // None when the bytes are no greeting of any version. One that ends behind its first line is another version's.
+    static std::optional<Hello> parse(std::span<const std::byte> blob);
+};
+
+// Addresses of all transports of a rank, one after the other: name, newline, length as 4 bytes, bytes.
+void append_address(std::vector<std::byte>& all, std::string_view name, std::span<const std::byte> address);
+
+// The first address of that name; none when there is none, or the list is cut short before it.
+std::optional<std::span<const std::byte>> find_address(std::span<const std::byte> all, std::string_view name);
+
+}  // namespace coppice::engine
