@@ -102,12 +102,17 @@ class Formation {
   private:
     Result<void> meet() {
         std::random_device random;
+        if (settings_.ucx_admits_all)
+            own_addresses_.everybody = true;
+        else if (settings_.allow_ucx)
+            own_addresses_ = transport::HostAddresses::own();
         const Hello mine{.protocol = Hello::protocol_name(),
                          .library = COPPICE_VERSION,
                          .agreement = settings_.agreement(),
                          .transports = transport_names(settings_),
                          .host = transport::host_identity(settings_.host),
-                         .nonce = fmt::format("{:08x}{:08x}", random(), random())};
+                         .nonce = fmt::format("{:08x}{:08x}", random(), random()),
+                         .addresses = own_addresses_.text()};
         auto all = bootstrap_.allgather(bytes_of(mine.text()), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         std::vector<std::string> nonces;
@@ -122,6 +127,13 @@ class Formation {
             if (auto agreed = compare(Rank(r), hello, mine); !agreed) return agreed;
             hosts_.push_back(hello->host);
             nonces.push_back(hello->nonce);
+            if (Rank(r) == self_) continue;
+            auto addresses = transport::HostAddresses::parse(hello->addresses);
+            if (!addresses)
+                return fail(COPPICE_ERR_MISMATCH,
+                            "rank {} greets with something that is no list of its host's addresses: \"{}\"", r,
+                            shown(hello->addresses));
+            their_addresses_.push_back(std::move(*addresses));
         }
         settle_the_dead(*all);
         token_ = hash_of(nonces);
@@ -197,13 +209,15 @@ class Formation {
             if (auto made = make_verbs(); !made) return made;
         }
         if (settings_.allow_ucx && needs_wire) {
-            auto ucx = transport::UcxTransport::create({.self = self_,
-                                                        .group_size = size_,
-                                                        .group_token = token_,
-                                                        .net_devices = settings_.ucx_net_devices,
-                                                        .tls = settings_.ucx_tls,
-                                                        .loopback_only = !far_,
-                                                        .put = settings_.ucx_put});
+            auto ucx = transport::UcxTransport::create(
+                {.self = self_,
+                 .group_size = size_,
+                 .group_token = token_,
+                 .net_devices = settings_.ucx_net_devices,
+                 .tls = settings_.ucx_tls,
+                 .loopback_only = !far_,
+                 .put = settings_.ucx_put,
+                 .admitted = transport::Admission::of(own_addresses_, their_addresses_)});
             if (!ucx) return tl::unexpected(std::move(ucx.error()));
             if (auto added = add(std::move(*ucx)); !added) return added;
         }
@@ -235,7 +249,7 @@ class Formation {
         return {};
     }
 
-    std::vector<std::byte> own_addresses() const {
+    std::vector<std::byte> transport_addresses() const {
         std::vector<std::byte> all;
         for (const auto& wire : fabric_->wires())
             append_address(all, wire->capabilities().name, wire->address());
@@ -244,7 +258,7 @@ class Formation {
     }
 
     Result<void> exchange_addresses() {
-        auto all = bootstrap_.allgather(own_addresses(), deadline_ns_);
+        auto all = bootstrap_.allgather(transport_addresses(), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         for (std::uint32_t r = 0; r < size_; ++r) {
             const Rank rank(r);
@@ -339,6 +353,8 @@ class Formation {
     std::unique_ptr<transport::Board> board_wrapper_;
     std::shared_ptr<transport::MessageCount> fault_count_;
     std::vector<std::string> hosts_;  // by rank
+    transport::HostAddresses own_addresses_;
+    std::vector<transport::HostAddresses> their_addresses_;  // of the other ranks' hosts
     std::vector<Rank> dead_;
     std::size_t dead_at_meeting_ = 0;
     std::vector<bool> is_dead_;  // by rank

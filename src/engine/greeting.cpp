@@ -17,14 +17,15 @@ std::string Hello::protocol_name() {
 }
 
 std::string Hello::text() const {
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce);
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce,
+                       addresses);
 }
 
 std::optional<Hello> Hello::parse(std::span<const std::byte> blob) {
     std::string_view rest(reinterpret_cast<const char*>(blob.data()), blob.size());
     Hello hello;
-    for (std::string* field :
-         {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host, &hello.nonce}) {
+    for (std::string* field : {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host,
+                               &hello.nonce, &hello.addresses}) {
         const std::size_t end = rest.find('\n');
         if (end == std::string_view::npos) return field == &hello.library ? std::optional(hello) : std::nullopt;
         *field = rest.substr(0, end);

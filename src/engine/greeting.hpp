@@ -21,6 +21,7 @@ struct Hello {
     std::string transports;
     std::string host;
     std::string nonce;
+    std::string addresses{};  // transport::HostAddresses
 
     static std::string protocol_name();
     std::string text() const;

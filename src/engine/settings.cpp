@@ -61,6 +61,8 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_UCX_TLS", "", "transports for UCX, as UCX_TLS; empty: UCX decides"},
     SettingInfo{"COPPICE_UCX_PUT", "off",
                 "on: one-sided writes by UCX, over RC alone, for networks that can be trusted; alike for all ranks"},
+    SettingInfo{"COPPICE_UCX_ADMIT", "job",
+                "job: UCX's TCP listener hears the job's hosts alone; all: anybody, where addresses are translated"},
     SettingInfo{"COPPICE_VERBS_DEVICE", "",
                 "RDMA device for verbs, NAME or NAME:PORT; empty: the first that can be used"},
     SettingInfo{"COPPICE_VERBS_GID_INDEX", "auto",
@@ -369,6 +371,9 @@ Result<Settings> parse(const SettingTexts& texts) {
     const std::string& put = texts.text("COPPICE_UCX_PUT");
     if (put != "on" && put != "off") return bad_value(texts, "COPPICE_UCX_PUT", "on or off");
     settings.ucx_put = put == "on";
+    const std::string& admit = texts.text("COPPICE_UCX_ADMIT");
+    if (admit != "job" && admit != "all") return bad_value(texts, "COPPICE_UCX_ADMIT", "job or all");
+    settings.ucx_admits_all = admit == "all";
     if (auto verbs = parse_verbs(texts, settings.verbs); !verbs) return tl::unexpected(verbs.error());
     settings.faults = texts.text("COPPICE_FAULTS");
     if (const auto plan = transport::parse_faults(settings.faults, Rank(0)); !plan) {

@@ -85,6 +85,7 @@ struct Settings {
     std::string ucx_net_devices;
     std::string ucx_tls;
     bool ucx_put = false;
+    bool ucx_admits_all = false;
     transport::VerbsTuning verbs;
     std::string faults;
 

@@ -69,7 +69,8 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         {"COPPICE_VERBS_TIMEOUT", "0"},         {"COPPICE_VERBS_RETRIES", "8"},
         {"COPPICE_VERBS_SERVICE_LEVEL", "16"},  {"COPPICE_VERBS_TRAFFIC_CLASS", "26x"},
         {"COPPICE_VERBS_MEMORY_WINDOWS", "on"}, {"COPPICE_UCX_PUT", "maybe"},
-        {"COPPICE_KEEPER", "sometimes"},        {"COPPICE_SPIN", "dizzy"},
+        {"COPPICE_UCX_ADMIT", "some"},          {"COPPICE_SPIN", "dizzy"},
+        {"COPPICE_KEEPER", "sometimes"},
         {"COPPICE_VERBS_PROBE", "often"},       {"COPPICE_VERBS_CONNECT_TIMEOUT", "-1s"},
     };
     for (const auto& [variable, value] : bad) {

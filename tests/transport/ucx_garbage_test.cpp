@@ -1,17 +1,13 @@
 // What strangers may do to the UCX transport: everything they send is dropped, and the group goes on.
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <random>
-#include <set>
-#include <sstream>
-#include <string>
 
+#include "support/ucx_listener.hpp"
 #include "transport/ucx/wire.hpp"
 #include "transport/ucx_support.hpp"
 
@@ -104,33 +100,6 @@ TEST(UcxGarbage, AMessageOfAnUnknownNumberIsDropped) {
 }
 
 // ------------------------------------------------------------------------------------- bytes that are no UCX at all ---
-
-// The ports on which this process listens, from the kernel's table and this process's descriptors.
-std::set<std::uint16_t> listening_ports() {
-    std::set<std::string> inodes;
-    if (DIR* directory = opendir("/proc/self/fd")) {
-        while (const dirent* entry = readdir(directory)) {
-            char target[64] = {};
-            const std::string path = std::string("/proc/self/fd/") + entry->d_name;
-            if (readlink(path.c_str(), target, sizeof target - 1) <= 0) continue;
-            const std::string text = target;
-            if (text.starts_with("socket:[")) inodes.insert(text.substr(8, text.size() - 9));
-        }
-        closedir(directory);
-    }
-    std::set<std::uint16_t> ports;
-    std::ifstream table("/proc/net/tcp");
-    std::string line;
-    std::getline(table, line);
-    while (std::getline(table, line)) {
-        std::istringstream fields(line);
-        std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
-        fields >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >> inode;
-        if (state != "0A" || !inodes.contains(inode)) continue;
-        ports.insert(static_cast<std::uint16_t>(std::stoul(local.substr(local.find(':') + 1), nullptr, 16)));
-    }
-    return ports;
-}
 
 int connected(std::uint16_t port) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -135,9 +136,13 @@ class UcxFactory : public Factory {
 
 // Several ranks of one group in this process, each with its own transport: for what needs no death.
 struct Group {
-    explicit Group(std::uint32_t size) : recorders(size) {
-        for (std::uint32_t rank = 0; rank < size; ++rank)
-            wires.push_back(make_ucx(ucx_options(Rank(rank), size)));
+    explicit Group(std::uint32_t size, const std::optional<transport::Admission>& admitted = std::nullopt)
+        : recorders(size) {
+        for (std::uint32_t rank = 0; rank < size; ++rank) {
+            transport::UcxOptions options = ucx_options(Rank(rank), size);
+            options.admitted = admitted;
+            wires.push_back(make_ucx(options));
+        }
         for (auto& wire : wires)
             for (std::uint32_t rank = 0; rank < size; ++rank)
                 if (auto added = wire->add_peer(Rank(rank), wires[rank]->address()); !added)

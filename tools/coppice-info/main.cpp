@@ -96,6 +96,23 @@ ordered_json describe_verbs(const engine::Settings& settings) {
     return line;
 }
 
+ordered_json describe_ucx(const engine::Settings& settings) {
+    const auto made = transport::UcxTransport::create(
+        {.self = Rank(0),
+         .group_size = 2,
+         .group_token = 1,
+         .net_devices = settings.ucx_net_devices,
+         .tls = settings.ucx_tls,
+         .put = settings.ucx_put,
+         .admitted = transport::Admission{.everybody = settings.ucx_admits_all, .hosts = {}}});
+    ordered_json line = describe_transport("ucx", settings.allow_ucx, made);
+    line["publishes"] = false;
+    if (!made) return line;
+    line["tcp_listeners"] = (*made)->listeners();
+    line["open_to_strangers"] = (*made)->open_to_strangers();
+    return line;
+}
+
 ordered_json describe_transports(const engine::Settings& settings) {
     ordered_json all = ordered_json::array();
     all.push_back(describe_transport(
@@ -104,14 +121,7 @@ ordered_json describe_transports(const engine::Settings& settings) {
             {.self = Rank(0), .group_size = 2, .window = settings.window, .host = settings.host, .max_local = 2})));
     all.back()["publishes"] = settings.hierarchy == engine::Hierarchy::host;
     all.push_back(describe_verbs(settings));
-    all.push_back(describe_transport("ucx", settings.allow_ucx,
-                                     transport::UcxTransport::create({.self = Rank(0),
-                                                                      .group_size = 2,
-                                                                      .group_token = 1,
-                                                                      .net_devices = settings.ucx_net_devices,
-                                                                      .tls = settings.ucx_tls,
-                                                                      .put = settings.ucx_put})));
-    all.back()["publishes"] = false;
+    all.push_back(describe_ucx(settings));
     return all;
 }
 
@@ -187,6 +197,12 @@ void print_fields(const char* title, const ordered_json& fields) {
         fmt::print("  {:<18} {}\n", name, text_of(value));
 }
 
+std::string describe_listeners(const ordered_json& wire) {
+    if (wire["tcp_listeners"].get<unsigned>() == 0) return "none";
+    const auto open = wire["open_to_strangers"].get<std::string>();
+    return open.empty() ? "closed to hosts that are not of the job" : "open to strangers: " + open;
+}
+
 void print_text(const ordered_json& info) {
     print_fields("Coppice", info["build"]);
     fmt::print("  {:<18} {}\n", "host", info["host"].get<std::string>());
@@ -201,6 +217,7 @@ void print_text(const ordered_json& info) {
         fmt::print("        one-sided writes: {}, inline: {} B, eager: {} B, publishes within a host: {}\n",
                    wire["one_sided_writes"].get<bool>() ? "yes" : "no", wire["inline_bytes"].get<std::size_t>(),
                    wire["eager_bytes"].get<std::size_t>(), wire["publishes"].get<bool>() ? "yes" : "no");
+        if (wire.contains("tcp_listeners")) fmt::print("        TCP listeners: {}\n", describe_listeners(wire));
         if (wire.contains("device"))
             fmt::print("        device: {}, GID index: {}, path MTU: {} B, memory windows: {}\n",
                        wire["device"].get<std::string>(), wire["gid_index"].get<int>(),

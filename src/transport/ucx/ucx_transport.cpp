@@ -43,6 +43,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(const UcxOptions& opt
                                        .tls = options.tls,
                                        .loopback_only = options.loopback_only,
                                        .put = options.put,
+                                       .admitted = options.admitted,
                                        .expected_connections = expected_connections(options.group_size)});
     if (!worker) return tl::unexpected(worker.error());
     std::unique_ptr<UcxTransport> made(new UcxTransport(options, std::move(*worker)));
@@ -62,6 +63,8 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
                     .eager_size = kMaxPayload,
                     .arm_is_complete = !options.put && !worker.over_rdma()},
       worker_(std::move(worker)) {
+    if (options.admitted && !options.admitted->everybody && !open_to_strangers().empty())
+        last_error_ = fmt::format("ucx: hosts that are not of the job can reach its listener: {}", open_to_strangers());
     for (std::uint16_t i = 0; i < kMaxKept; ++i)
         kept_free_[i] = i;
 }

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct UcxOptions {
     std::string tls;                // as UCX_TLS, likewise
     bool loopback_only = false;     // all ranks of the group are on this host: one device less to poll
     bool put = false;               // write() is one-sided; refused where UCX has more than RC
+    // Who may connect to UCX's TCP listeners, which trust whoever connects; none: anybody. Where they cannot be closed to
+    // others, open_to_strangers() says why.
+    std::optional<Admission> admitted{};
     // Over RDMA: a peer that has not answered the first word for so long is taken for dead. One that computes answers all
     // the same (a thread of UCX does), one that is stopped does not.
     Nanoseconds connect_patience{30'000'000'000};
@@ -86,6 +90,10 @@ class UcxTransport final : public Transport {
 
     // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
     bool connected(Rank peer) const;
+
+    // Why somebody who is not of the job may reach a TCP listener of UCX's; empty: nobody may.
+    const std::string& open_to_strangers() const { return worker_.open_to_strangers(); }
+    unsigned listeners() const { return worker_.listeners(); }
 
     std::string_view last_error() const override { return last_error_; }
 

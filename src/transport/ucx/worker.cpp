@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "transport/ucx/listeners.hpp"
 #include "transport/ucx/log.hpp"
 
 namespace coppice::transport::ucx {
@@ -208,20 +209,36 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
         return no_transport(options, "UD alone does not let this process survive a peer's death: allow rc too");
     if (options.put && (wires.tcp || !wires.reliable)) return no_native_puts(wires.tcp);
     made.over_rdma_ = wires.datagrams || wires.reliable;
-    ucp_worker_params_t worker_params{};
-    worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // the caller's thread, and the progress thread
-    if (const ucs_status_t status = ucp_worker_create(made.context_, &worker_params, &made.worker_); status != UCS_OK)
-        return fail(status == UCS_ERR_NO_MEMORY ? COPPICE_ERR_NO_MEMORY : COPPICE_ERR_NO_RESOURCES,
-                    "ucx: no worker could be made: {}; check UCX_NET_DEVICES, UCX_TLS and the limits (ulimit -n, -l)",
-                    ucs_status_string(status));
-    if (ucp_worker_get_efd(made.worker_, &made.wake_up_) != UCS_OK) made.wake_up_ = -1;
+    if (auto done = made.make_worker(options.admitted); !done) return tl::unexpected(done.error());
     made.descriptors_.take_new(before);
     auto address = made.address();
     if (!address) return tl::unexpected(address.error());
     if (address->size() <= kAddressOfNothing)
         return no_transport(options, "there is none for a network, and others do not tell of a peer's death");
     return made;
+}
+
+Result<void> Worker::make_worker(const std::optional<Admission>& admitted) {
+    std::optional<Listeners> listeners;
+    if (admitted) listeners.emplace();
+    ucp_worker_params_t params{};
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // the caller's thread, and the progress thread
+    if (const ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK)
+        return fail(status == UCS_ERR_NO_MEMORY ? COPPICE_ERR_NO_MEMORY : COPPICE_ERR_NO_RESOURCES,
+                    "ucx: no worker could be made: {}; check UCX_NET_DEVICES, UCX_TLS and the limits (ulimit -n, -l)",
+                    ucs_status_string(status));
+    if (ucp_worker_get_efd(worker_, &wake_up_) != UCS_OK) wake_up_ = -1;
+    if (!listeners) {
+        open_ = "everybody is admitted";
+        return {};
+    }
+    auto own = address();
+    if (!own) return tl::unexpected(own.error());
+    auto closed = listeners->close_to_strangers(*own, *admitted);
+    listeners_ = closed.listeners;
+    open_ = std::move(closed.open);
+    return {};
 }
 
 Result<void> Worker::initialize(const WorkerOptions& options) {

@@ -8,11 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "transport/ip_addresses.hpp"
 #include "transport/ucx/descriptors.hpp"
 
 namespace coppice::transport::ucx {
@@ -22,6 +24,7 @@ struct WorkerOptions {
     std::string tls;             // as UCX_TLS, likewise
     bool loopback_only = false;  // all ranks are on this host: use `lo` alone unless the two above or UCX_* say else
     bool put = false;            // one-sided writes: needs transports that all have them (RC)
+    std::optional<Admission> admitted{};     // who may connect to its TCP listeners; none: anybody
     std::uint32_t expected_connections = 1;  // to check the limit of file descriptors against
 };
 
@@ -33,7 +36,9 @@ class Worker {
           worker_(std::exchange(other.worker_, nullptr)),
           wake_up_(other.wake_up_),
           descriptors_(std::move(other.descriptors_)),
-          over_rdma_(other.over_rdma_) {}
+          over_rdma_(other.over_rdma_),
+          listeners_(other.listeners_),
+          open_(std::move(other.open_)) {}
     Worker& operator=(Worker&&) = delete;
     ~Worker();  // endpoints must be closed before
 
@@ -44,6 +49,9 @@ class Worker {
     bool over_rdma() const { return over_rdma_; }
     // After connections were made or taken: what this process executes must not have them.
     void close_connections_on_exec() const { descriptors_.close_connections_on_exec(); }
+    // How many TCP listeners it has, and why strangers can reach one of them; empty: they cannot.
+    unsigned listeners() const { return listeners_; }
+    const std::string& open_to_strangers() const { return open_; }
     unsigned progress() { return ucp_worker_progress(worker_); }
     // A descriptor that becomes readable when there is something to progress; −1 while there is, or where UCX has none.
     int arm();
@@ -52,12 +60,15 @@ class Worker {
   private:
     Worker() = default;
     Result<void> initialize(const WorkerOptions& options);
+    Result<void> make_worker(const std::optional<Admission>& admitted);
 
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
     int wake_up_ = -1;  // UCX's own
     Descriptors descriptors_;
     bool over_rdma_ = false;
+    unsigned listeners_ = 0;
+    std::string open_;
 };
 
 }  // namespace coppice::transport::ucx

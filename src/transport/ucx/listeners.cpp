@@ -1,0 +1,136 @@
+#include "transport/ucx/listeners.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "transport/source_filter.hpp"
+
+namespace coppice::transport::ucx {
+namespace {
+
+struct Socket {
+    int descriptor = -1;
+    ino_t inode = 0;
+};
+
+// This process's sockets; none when /proc is not there.
+std::optional<std::vector<Socket>> sockets() {
+    DIR* const directory = opendir("/proc/self/fd");
+    if (directory == nullptr) return std::nullopt;
+    std::vector<Socket> found;
+    while (const dirent* entry = readdir(directory)) {
+        char* end = nullptr;
+        const long number = std::strtol(entry->d_name, &end, 10);
+        struct stat status {};
+        if (*end != '\0' || fstat(static_cast<int>(number), &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
+        found.push_back({static_cast<int>(number), status.st_ino});
+    }
+    closedir(directory);
+    return found;
+}
+
+int option(int socket, int name) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    return getsockopt(socket, SOL_SOCKET, name, &value, &length) == 0 ? value : 0;
+}
+
+// As on the wire; none when this is no TCP socket.
+std::optional<in_port_t> local_port(int socket) {
+    const int domain = option(socket, SO_DOMAIN);
+    if (option(socket, SO_TYPE) != SOCK_STREAM || (domain != AF_INET && domain != AF_INET6)) return std::nullopt;
+    sockaddr_storage name{};
+    socklen_t length = sizeof name;
+    if (getsockname(socket, reinterpret_cast<sockaddr*>(&name), &length) != 0) return std::nullopt;
+    // In the same place for both.
+    return reinterpret_cast<const sockaddr_in*>(&name)->sin_port;
+}
+
+bool contains(std::span<const std::byte> address, in_port_t port) {
+    const auto bytes = std::as_bytes(std::span(&port, 1));
+    return !std::ranges::search(address, bytes).empty();
+}
+
+bool attach(int socket, std::span<const sock_filter> program) {
+    sock_fprog filter{};
+    filter.len = static_cast<unsigned short>(program.size());
+    filter.filter = const_cast<sock_filter*>(program.data());
+    return setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
+}
+
+// Connections that wait to be accepted: whoever made them came before the filter.
+void turn_away(int listener) {
+    if ((fcntl(listener, F_GETFL) & O_NONBLOCK) == 0) return;
+    for (int stranger = 0; (stranger = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;)
+        close(stranger);
+}
+
+// UCX accepts on a thread of its own, so it may hold such a connection already; it reads from it when it is polled, that is
+// not before this is over. What has arrived is taken away, and what still comes is refused by the kernel: UCX finds the end.
+void end(int connection) {
+    shutdown(connection, SHUT_RDWR);
+    std::array<std::byte, 4096> rest{};
+    while (recv(connection, rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
+    }
+}
+
+}  // namespace
+
+Listeners::Listeners() {
+    const auto all = sockets();
+    known_ = all.has_value();
+    if (!all) return;
+    for (const Socket& one : *all)
+        before_.insert(one.inode);
+}
+
+std::vector<int> Listeners::new_sockets() const {
+    std::vector<int> result;
+    for (const Socket& one : sockets().value_or(std::vector<Socket>{}))
+        if (!before_.contains(one.inode)) result.push_back(one.descriptor);
+    return result;
+}
+
+Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worker_address,
+                                                const Admission& admitted) const {
+    Closed result;
+    if (!known_) return {0, "its sockets cannot be found without /proc"};
+    std::vector<in_port_t> ports;
+    const auto program = source_filter(admitted);
+    for (const int socket : new_sockets()) {
+        if (option(socket, SO_ACCEPTCONN) == 0) continue;
+        const auto port = local_port(socket);
+        if (!port || !contains(worker_address, *port)) continue;
+        ++result.listeners;
+        if (!program) {
+            result.open =
+                admitted.everybody ? "everybody is admitted" : "the job has too many IPv6 addresses to tell apart";
+        } else if (!attach(socket, *program)) {
+            result.open = fmt::format("a filter could not be attached to its socket: {}", std::strerror(errno));
+        } else {
+            turn_away(socket);
+            ports.push_back(*port);
+        }
+    }
+    for (const int socket : new_sockets()) {
+        const auto port = local_port(socket);
+        if (port && option(socket, SO_ACCEPTCONN) == 0 && std::ranges::count(ports, *port) > 0) end(socket);
+    }
+    return result;
+}
+
+}  // namespace coppice::transport::ucx

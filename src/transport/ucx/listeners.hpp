@@ -1,0 +1,41 @@
+// Closes the TCP listeners of a UCX worker to everybody but the job's hosts.
+//
+// UCX 1.13 reads a public magic from whoever connects and then trusts the lengths that follow: one that is too large ends
+// the process by an assertion. It does not show its sockets, so they are found: those that came into being while the
+// worker was made, listen, and whose port stands in the worker's address. A filter (source_filter.hpp) then drops what
+// comes from elsewhere, and connections that were made before it was in place are ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/ip_addresses.hpp"
+
+namespace coppice::transport::ucx {
+
+class Listeners {
+  public:
+    // Before the worker is made: notes the sockets that there are.
+    Listeners();
+
+    // After it, and before anybody is told its address. How many listeners there are; `open` says why not all of them are
+    // closed to strangers, and is empty otherwise.
+    struct Closed {
+        unsigned listeners = 0;
+        std::string open;
+    };
+    Closed close_to_strangers(std::span<const std::byte> worker_address, const Admission& admitted) const;
+
+  private:
+    std::vector<int> new_sockets() const;
+
+    bool known_ = false;
+    std::set<ino_t> before_;
+};
+
+}  // namespace coppice::transport::ucx

@@ -1,0 +1,143 @@
+// Somebody who is not of the job and reaches the listener of a rank's UCX.
+#include <atomic>
+#include <thread>
+
+#include "support/ucx_listener.hpp"
+#include "transport/ucx/listeners.hpp"
+#include "transport/ucx_support.hpp"
+
+namespace coppice::testing {
+namespace {
+
+using transport::Admission;
+using transport::IpAddress;
+
+IpAddress loopback(std::uint8_t last) {
+    return {.version = 4, .bytes = {127, 0, 0, last}};
+}
+
+int socket_from(std::uint8_t last) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(0x7F000000U + last);
+    COPPICE_CHECK(bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof from) == 0);
+    return fd;
+}
+
+int listener_on_loopback() {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    COPPICE_CHECK(bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 && listen(fd, 8) == 0);
+    return fd;
+}
+
+// Calls 127.0.0.1 from 127.0.0.`last`.
+bool strike(std::uint16_t port, std::uint8_t last) {
+    const int fd = socket_from(last);
+    const bool reached = strike_listener(
+        fd, {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}});
+    close(fd);
+    return reached;
+}
+
+void exchange_messages(Group& group) {
+    for (std::uint32_t i = 0; i < 20; ++i)
+        group.send(i % 2, 1 - i % 2, pattern(i, 100));
+    group.poll_until([&] { return group.recorders[0].messages.size() + group.recorders[1].messages.size() >= 20; });
+    for (const auto& recorder : group.recorders)
+        COPPICE_CHECK(recorder.messages.size() == 10 && recorder.failures.empty());
+}
+
+TEST(UcxStrangers, ThirteenBytesFromAHostThatIsNotOfTheJobDoNotArrive) {
+    in_child([] {
+        Group group(2, Admission{.hosts = {loopback(1)}});
+        for (const auto& wire : group.wires) {
+            COPPICE_CHECK(wire->listeners() > 0);
+            COPPICE_CHECK(wire->open_to_strangers().empty());
+        }
+        for (const std::uint16_t port : listening_ports()) {
+            COPPICE_CHECK(!strike(port, 66));
+            for (int round = 0; round < 100; ++round)
+                for (std::size_t rank = 0; rank < group.wires.size(); ++rank)
+                    group.wires[rank]->poll(group.recorders[rank]);
+        }
+        exchange_messages(group);
+    });
+}
+
+// The application's own server hears everybody, whenever it was opened.
+TEST(UcxStrangers, OtherListenersOfTheProcessStayOpen) {
+    in_child([] {
+        const int before = listener_on_loopback();
+        std::atomic<bool> stop = false;
+        std::vector<int> meanwhile;
+        std::thread application([&] {
+            while (!stop && meanwhile.size() < 200)
+                meanwhile.push_back(listener_on_loopback());
+        });
+        Group group(2, Admission{.hosts = {}});
+        stop = true;
+        application.join();
+        meanwhile.push_back(before);
+        for (const int listener : meanwhile) {
+            const int fd = socket_from(66);
+            sockaddr_in to{};
+            socklen_t length = sizeof to;
+            COPPICE_CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&to), &length) == 0);
+            COPPICE_CHECK(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 || errno == EINPROGRESS);
+            const int accepted = accept(listener, nullptr, nullptr);
+            COPPICE_CHECK(accepted >= 0);
+            close(accepted);
+            close(fd);
+            close(listener);
+        }
+    });
+}
+
+// Who was quicker than the filter: waiting to be accepted, or accepted already.
+TEST(UcxStrangers, ConnectionsFromBeforeTheFilterAreEnded) {
+    in_child([] {
+        const transport::ucx::Listeners listeners;
+        const int listener = listener_on_loopback();
+        COPPICE_CHECK(fcntl(listener, F_SETFL, O_NONBLOCK) == 0);
+        sockaddr_in to{};
+        socklen_t length = sizeof to;
+        COPPICE_CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&to), &length) == 0);
+        std::array<int, 2> strangers{};
+        for (int& stranger : strangers) {
+            stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            COPPICE_CHECK(connect(stranger, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+            COPPICE_CHECK(send(stranger, "death", 5, MSG_NOSIGNAL) == 5);
+        }
+        const int accepted = accept(listener, nullptr, nullptr);
+        const Bytes address(reinterpret_cast<const std::byte*>(&to.sin_port),
+                            reinterpret_cast<const std::byte*>(&to.sin_port) + sizeof to.sin_port);
+        const auto closed = listeners.close_to_strangers(address, {.hosts = {}});
+        COPPICE_CHECK(closed.listeners == 1 && closed.open.empty());
+        char byte = 0;
+        COPPICE_CHECK(recv(accepted, &byte, 1, 0) == 0);  // what it had sent is gone
+        COPPICE_CHECK(accept(listener, nullptr, nullptr) < 0 && errno == EAGAIN);
+        for (const int stranger : strangers)
+            COPPICE_CHECK(recv(stranger, &byte, 1, 0) <= 0);
+    });
+}
+
+TEST(UcxStrangers, ItIsSaidThatEverybodyMayCome) {
+    in_child([] {
+        transport::UcxOptions options = ucx_options(Rank(0), 2);
+        options.admitted = Admission{.everybody = true, .hosts = {}};
+        COPPICE_CHECK(make_ucx(options)->open_to_strangers() == "everybody is admitted");
+        for (std::uint8_t i = 0; i < 50; ++i)
+            options.admitted->hosts.push_back({.version = 6, .bytes = {0xfd, i}});
+        options.admitted->everybody = false;
+        const auto wire = make_ucx(options);
+        COPPICE_CHECK(wire->open_to_strangers() == "the job has too many IPv6 addresses to tell apart");
+        COPPICE_CHECK(wire->last_error().find("can reach its listener") != std::string_view::npos);
+    });
+}
+
+}  // namespace
+}  // namespace coppice::testing
