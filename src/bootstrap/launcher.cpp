@@ -52,6 +52,14 @@ bool wait_ready(int descriptor, short events, std::uint64_t deadline_ns) {
     }
 }
 
+// Whoever answers at the path must be of this process's own user: else somebody else has taken the launcher's place, who
+// would learn and could change what ranks tell each other.
+bool is_of_this_user(int descriptor) {
+    ucred server{};
+    socklen_t length = sizeof server;
+    return ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &server, &length) == 0 && server.uid == ::geteuid();
+}
+
 Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -66,7 +74,15 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
                     std::strerror(errno));
     }
     for (;;) {
-        if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return descriptor;
+        if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+            if (is_of_this_user(descriptor)) return descriptor;
+            ::close(descriptor);
+            return fail(
+                COPPICE_ERR_BOOTSTRAP,
+                "whoever listens at COPPICE_LAUNCHER={} is another user's process: run coppice-run and the ranks "
+                "as one user",
+                path);
+        }
         const int reason = errno;
         // EAGAIN: the launcher's backlog is full, it has yet to accept the others.
         if (reason == EAGAIN && now_ns() < deadline_ns) {

@@ -28,8 +28,10 @@ constexpr std::uint64_t process_tag(std::uint64_t id) {
     return id * 2 + 1;
 }
 
-// Open connections beyond four per rank: who opens more is turned away, so that nobody uses up the descriptors.
-constexpr std::size_t kSpareConnections = 256;
+// Open connections of one rank and its descendants: who opens more is turned away, so that nobody uses up the descriptors.
+constexpr std::uint32_t kMostConnections = 256;
+// Answers that a rank has not read. An honest one asks once, at its deadline.
+constexpr std::size_t kMostUnread = 16;
 constexpr std::uint32_t kMaxGenerations = 1U << 20;
 
 int open_pidfd(pid_t pid) {
@@ -43,7 +45,8 @@ bool process_is_over(int pidfd) {
 
 }  // namespace
 
-Server::Server(std::uint32_t size) : size_(size), pids_(size, -1), ended_(size, false), hellos_(size, 0) {}
+Server::Server(std::uint32_t size)
+    : size_(size), open_sockets_(std::size_t{size} + 1, 0), pids_(size, -1), ended_(size, false), hellos_(size, 0) {}
 
 Server::~Server() {
     for (auto& [id, connection] : connections_) {
@@ -160,17 +163,25 @@ void Server::accept_all() {
         ucred caller{};
         socklen_t length = sizeof caller;
         const bool known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &caller, &length) == 0;
-        if (!known || caller.uid != ::geteuid() || open_sockets_ > std::size_t{4} * size_ + kSpareConnections) {
+        if (!known || caller.uid != ::geteuid()) {
             ++counters_.strangers;
             ::close(socket);
             continue;
         }
         const std::uint64_t id = next_id_++;
-        Connection connection;
+        const auto origin = origin_of(caller.pid);
+        Connection& connection = connections_[id];
         connection.socket = socket;
         connection.pid = caller.pid;
-        connections_.emplace(id, std::move(connection));
-        ++open_sockets_;
+        connection.origin = origin.value_or(size_);
+        ++open_sockets_[connection.origin];
+        if (!origin || open_sockets_[connection.origin] > kMostConnections) {
+            ++counters_.strangers;
+            refuse(id, connection,
+                   origin ? "it has too many connections open"
+                          : fmt::format("process {} was not started by this launcher", caller.pid));
+            continue;
+        }
         watch(socket, socket_tag(id), EPOLLIN);
     }
 }
@@ -227,7 +238,7 @@ bool Server::handle(std::uint64_t id, Connection& connection, FrameKind kind, st
             review(connection.generation);
             return connections_.contains(id) && connections_.at(id).socket >= 0;
         }
-        if (kind == FrameKind::query && body.size() == 4) {
+        if (kind == FrameKind::query && body.size() == 4 && connection.output.size() < kMostUnread) {
             tell_missing(connection);
             return connection.socket >= 0;
         }
@@ -250,16 +261,19 @@ std::string Server::why_not(const Connection& connection, const HelloBody& hello
                            size_);
     }
     if (hello.rank >= size_) return fmt::format("rank {} is outside of 0…{}", hello.rank, size_ - 1);
-    for (pid_t pid = connection.pid; pid > 1; pid = parent_of(pid)) {
-        if (const auto found = rank_of_pid_.find(pid); found != rank_of_pid_.end()) {
-            if (found->second == hello.rank) return {};
-            return fmt::format("its process {} belongs to rank {}, not {}: was COPPICE_RANK changed?", connection.pid,
-                               found->second, hello.rank);
-        }
+    if (connection.origin == hello.rank || connection.origin == size_) return {};
+    return fmt::format("its process {} belongs to rank {}, not {}: was COPPICE_RANK changed?", connection.pid,
+                       connection.origin, hello.rank);
+}
+
+// None for a process that does not descend from this one.
+std::optional<std::uint32_t> Server::origin_of(pid_t pid) const {
+    for (; pid > 1; pid = parent_of(pid)) {
+        if (const auto found = rank_of_pid_.find(pid); found != rank_of_pid_.end()) return found->second;
         // An orphan of one of the ranks, adopted by the launcher: whose, cannot be told any more.
-        if (pid == ::getpid()) return {};
+        if (pid == ::getpid()) return size_;
     }
-    return fmt::format("process {} was not started by this launcher", connection.pid);
+    return std::nullopt;
 }
 
 bool Server::hello(std::uint64_t id, Connection& connection, std::span<const std::byte> body) {
@@ -418,7 +432,7 @@ void Server::close_socket(std::uint64_t id, State state) {
     Connection& connection = connections_.at(id);
     if (connection.socket >= 0) {
         ::close(connection.socket);
-        --open_sockets_;
+        --open_sockets_[connection.origin];
     }
     connection.socket = -1;
     connection.output.clear();

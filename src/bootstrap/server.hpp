@@ -6,8 +6,9 @@
 // starts, and ranks connect through /proc/<launcher>/fd/<n>.
 //
 // Only processes of the launcher's own user that descend from it are let in (SO_PEERCRED), each as the rank
-// from which it descends. Everything received is bounded and checked; a connection that speaks garbage is
-// dropped and counted.
+// from which it descends; nothing is read of others, and they hold no connection. Everything received is bounded and
+// checked, and so is what one rank can make the server keep; a connection that speaks garbage is dropped and counted.
+// So what is exchanged needs no secret: the kernel vouches for both ends. docs/security.md says who can do what.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -65,7 +67,8 @@ class Server {
         int socket = -1;
         int process = -1;  // pidfd of the caller, from hello on
         pid_t pid = -1;
-        std::uint32_t rank = 0;
+        std::uint32_t origin = 0;  // the rank from which the caller descends, size_ when that cannot be told
+        std::uint32_t rank = 0;    // as it says
         std::uint32_t generation = 0;
         std::uint32_t round = 0;  // the next to contribute to, or the one waited for
         bool waiting = false;     // has contributed to `round` and has no answer yet
@@ -96,6 +99,7 @@ class Server {
     bool parse(std::uint64_t id, Connection& connection);
     bool handle(std::uint64_t id, Connection& connection, FrameKind kind, std::span<const std::byte> body);
     bool hello(std::uint64_t id, Connection& connection, std::span<const std::byte> body);
+    std::optional<std::uint32_t> origin_of(pid_t pid) const;
     std::string why_not(const Connection& connection, const HelloBody& hello) const;
     bool contribute(Connection& connection, std::span<const std::byte> body);
     void tell_missing(Connection& connection);
@@ -119,7 +123,7 @@ class Server {
     int handle_ = -1;  // O_PATH descriptor of the unlinked socket file
     std::uint64_t next_id_ = 1;
     std::uint32_t ended_count_ = 0;
-    std::size_t open_sockets_ = 0;
+    std::vector<std::uint32_t> open_sockets_;  // by origin
     bool contacted_ = false;
     bool gathered_ = false;
     Counters counters_;

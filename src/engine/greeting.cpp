@@ -27,7 +27,8 @@ std::optional<Hello> Hello::parse(std::span<const std::byte> blob) {
     for (std::string* field : {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host,
                                &hello.nonce, &hello.addresses}) {
         const std::size_t end = rest.find('\n');
-        if (end == std::string_view::npos) return field == &hello.library ? std::optional(hello) : std::nullopt;
+        const bool others = field != &hello.protocol && hello.protocol != protocol_name();
+        if (end == std::string_view::npos) return others ? std::optional(hello) : std::nullopt;
         *field = rest.substr(0, end);
         rest.remove_prefix(end + 1);
     }

@@ -15,7 +15,7 @@ namespace coppice::engine {
 
 // Lines of text, so that any version can read any other's first line.
 struct Hello {
-    std::string protocol;  // "coppice 2 64-bit little-endian"
+    std::string protocol;  // "coppice 3 64-bit little-endian"
     std::string library;   // version, for people
     std::string agreement;
     std::string transports;
@@ -25,7 +25,7 @@ struct Hello {
 
     static std::string protocol_name();
     std::string text() const;
-    // None when the bytes are no greeting of any version. One that ends behind its first line is another version's.
+    // None when the bytes are no greeting of any version. Of another protocol's only the first two lines are known.
     static std::optional<Hello> parse(std::span<const std::byte> blob);
 };
 

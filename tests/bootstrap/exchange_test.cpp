@@ -471,6 +471,115 @@ TEST_F(exchange, refuses_another_user) {
     EXPECT_EQ(server_->counters().strangers, 1U);
 }
 
+// The launcher's user may run other things as well: they can neither fill the server nor keep it from the ranks.
+TEST_F(exchange, processes_that_are_no_ranks_hold_no_connection) {
+    begin(1);
+    int ready[2];
+    int stay[2];  // as long as the test holds its end
+    ASSERT_TRUE(::pipe(ready) == 0 && ::pipe(stay) == 0);
+    const std::string path = server_->path();
+    // The grandchild's parent ends, so that somebody else adopts it.
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const pid_t parent = ::getpid();
+        if (::fork() != 0) ::_exit(0);
+        while (::getppid() == parent)
+            ::poll(nullptr, 0, 1);
+        for (int i = 0; i < 400; ++i) {
+            if (raw_connection(path) < 0) ::_exit(1);
+        }
+        ::close(stay[1]);
+        [[maybe_unused]] const auto told = ::write(ready[1], "x", 1);
+        char end = 0;
+        [[maybe_unused]] const auto stayed = ::read(stay[0], &end, 1);
+        ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    ::close(ready[1]);
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+    serve_until([this] { return server_->counters().strangers == 400; });
+    start(0, [](const LauncherEnvironment& environment) {
+        const auto bootstrap = connect(environment);
+        return bootstrap && round_holds(*bootstrap, 0);
+    });
+    serve_until_all_ended();
+    ::close(stay[1]);
+}
+
+TEST_F(exchange, a_rank_that_opens_too_many_connections_harms_itself_alone) {
+    begin(2);
+    start(0, [this](const LauncherEnvironment& environment) {
+        std::string answer;
+        for (int i = 0; i < 300; ++i) {
+            const int socket = raw_connection(environment.socket_path);
+            if (i == 299) answer = read_to_end(socket);
+        }
+        ++*finished_;
+        return contains(answer, "too many connections");
+    });
+    start(1, [this](const LauncherEnvironment& environment) {
+        while (*finished_ == 0)
+            ::poll(nullptr, 0, 1);
+        const auto bootstrap = connect(environment);
+        return bootstrap && round_holds(*bootstrap, 0, {0});
+    });
+    serve_until_all_ended();
+}
+
+TEST_F(exchange, drops_a_rank_that_asks_and_does_not_listen) {
+    begin(2);
+    start(1, [](const LauncherEnvironment&) { return ::pause() != 0; });
+    start(0, [](const LauncherEnvironment& environment) {
+        const int socket = raw_connection(environment.socket_path);
+        write_all(socket, hello_frame(0, 2));
+        std::vector<std::byte> body;
+        append(body, std::uint32_t{0});
+        const auto query = make_frame(FrameKind::query, body);
+        for (;;) {
+            if (::send(socket, query.data(), query.size(), MSG_NOSIGNAL) < 0) return true;
+        }
+    });
+    serve_until([this] { return pids_[0] < 0; });
+    EXPECT_EQ(server_->counters().garbage, 1U);
+}
+
+TEST_F(exchange, a_rank_does_not_talk_to_another_users_server) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+    begin(1);
+    start(0, [](const LauncherEnvironment& environment) {
+        int listening[2];
+        if (::pipe(listening) != 0) return false;
+        char directory[] = "/tmp/coppice-test-XXXXXX";
+        CHECK(::mkdtemp(directory) != nullptr && ::chmod(directory, 0777) == 0);
+        const std::string path = std::string(directory) + "/s";
+        const pid_t impostor = ::fork();
+        if (impostor == 0) {
+            if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+            sockaddr_un address{};
+            address.sun_family = AF_UNIX;
+            path.copy(address.sun_path, sizeof address.sun_path - 1);
+            if (::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) ::_exit(1);
+            if (::listen(socket, 8) != 0) ::_exit(1);
+            [[maybe_unused]] const auto told = ::write(listening[1], "x", 1);
+            ::pause();
+        }
+        char byte = 0;
+        CHECK(::read(listening[0], &byte, 1) == 1);
+        LauncherEnvironment wrong = environment;
+        wrong.socket_path = path;
+        const auto refused = LauncherBootstrap::create(wrong, generous());
+        ::kill(impostor, SIGKILL);
+        ::waitpid(impostor, nullptr, 0);
+        ::unlink(path.c_str());
+        ::rmdir(directory);
+        return !refused && contains(refused.error().message, "another user's process");
+    });
+    serve_until_all_ended();
+}
+
 TEST_F(exchange, counts_garbage_and_serves_the_others) {
     begin(3);
     const auto make_garbage = [](const LauncherEnvironment& environment, std::uint32_t rank) {
