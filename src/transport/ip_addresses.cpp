@@ -44,8 +44,7 @@ std::optional<IpAddress> parse_address(std::string_view text) {
 
 void sort_out(std::vector<IpAddress>& addresses) {
     std::ranges::sort(addresses);
-    const auto [first, last] = std::ranges::unique(addresses);
-    addresses.erase(first, last);
+    addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
 }
 
 }  // namespace

@@ -283,6 +283,18 @@ TEST_F(ShmTransportTest, RefusesPeersWithOtherSettings) {
     });
 }
 
+TEST_F(ShmTransportTest, AnotherUserCannotMapASegment) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+    const auto owner = made(0, 2);
+    const Bytes address = owner->address();  // a secret to nobody
+    in_a_child([&] {
+        COPPICE_CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+        const auto other = made(1, 2);
+        const auto added = other->add_peer(Rank(0), address);
+        COPPICE_CHECK(!added && says(added.error(), "it belongs to another user"));
+    });
+}
+
 TEST_F(ShmTransportTest, AClaimThatAStrangerMadeIsGarbage) {
     in_a_child([] {
         const auto mine = made(0, 3);

@@ -62,7 +62,7 @@ std::optional<in_port_t> local_port(int socket) {
 
 bool contains(std::span<const std::byte> address, in_port_t port) {
     const auto bytes = std::as_bytes(std::span(&port, 1));
-    return !std::ranges::search(address, bytes).empty();
+    return std::search(address.begin(), address.end(), bytes.begin(), bytes.end()) != address.end();
 }
 
 bool attach(int socket, std::span<const sock_filter> program) {

@@ -1,0 +1,23 @@
+// The header in front of every message between two ranks of a group.
+#include "engine/wire.hpp"
+
+#include "fuzz.hpp"
+
+using namespace coppice;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    fuzz::Input input(data, size);
+    const auto payload_length = input.number<std::uint16_t>();
+    const std::vector<std::byte> bytes = fuzz::exact(input.rest());
+    engine::WireHeader raw;
+    std::memcpy(&raw, bytes.data(), std::min(bytes.size(), sizeof raw));
+    // Of the group that it names itself, else no input would be of the group.
+    const engine::GroupId group{raw.token, Epoch(raw.epoch)};
+    const auto header = engine::decode(bytes, payload_length, group);
+    if (!header) return 0;
+    FUZZ_CHECK(header->length == payload_length);
+    const engine::Encoded again = engine::encode(*header);
+    FUZZ_CHECK(fuzz::same(again, bytes));
+    FUZZ_CHECK(!engine::decode(bytes, payload_length, {raw.token + 1, group.epoch}));
+    return 0;
+}
