@@ -25,6 +25,10 @@ std::optional<IpAddress> address_of(const sockaddr* address) {
     return found;
 }
 
+bool is_of_one_link(const IpAddress& address) {
+    return address.version == 6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0U) == 0x80;
+}
+
 std::string text_of(const IpAddress& address) {
     std::array<char, INET6_ADDRSTRLEN> text{};
     ::inet_ntop(address.version == 4 ? AF_INET : AF_INET6, address.bytes.data(), text.data(), text.size());
@@ -60,7 +64,7 @@ HostAddresses HostAddresses::own() {
     if (::getifaddrs(&interfaces) != 0) return {.everybody = true, .list = {}};
     for (const ifaddrs* one = interfaces; one != nullptr; one = one->ifa_next) {
         const auto address = address_of(one->ifa_addr);
-        if (address && !address->is_loopback()) result.list.push_back(*address);
+        if (address && !address->is_loopback() && !is_of_one_link(*address)) result.list.push_back(*address);
     }
     ::freeifaddrs(interfaces);
     sort_out(result.list);

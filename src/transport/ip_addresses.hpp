@@ -23,7 +23,8 @@ struct IpAddress {
 // A host that has more of them is one from which anybody may come (see HostAddresses::everybody).
 inline constexpr std::size_t kMostAddresses = 256;
 
-// Addresses from which a host's packets may come: of all its interfaces, but without loopback.
+// Addresses from which a host's packets may come: of all its interfaces, but without loopback, and without those of IPv6 that
+// are good on one link only, as every interface has one and nobody is reached by them.
 struct HostAddresses {
     bool everybody = false;       // it could not be found out, or there are too many: written as "*"
     std::vector<IpAddress> list;  // sorted

@@ -1,4 +1,9 @@
 // Somebody who is not of the job and reaches the listener of a rank's UCX.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 #include <atomic>
 #include <thread>
 
@@ -130,12 +135,44 @@ TEST(UcxStrangers, ItIsSaidThatEverybodyMayCome) {
         transport::UcxOptions options = ucx_options(Rank(0), 2);
         options.admitted = Admission{.everybody = true, .hosts = {}};
         COPPICE_CHECK(make_ucx(options)->open_to_strangers() == "everybody is admitted");
+    });
+}
+
+// More IPv6 addresses than a filter can tell apart are no reason to leave a listener open that is reached by IPv4.
+TEST(UcxStrangers, AListenerOfIpv4IsClosedWhateverIpv6AddressesTheHostsHave) {
+    in_child([] {
+        Admission admitted{.hosts = {loopback(1)}};
         for (std::uint8_t i = 0; i < 50; ++i)
-            options.admitted->hosts.push_back({.version = 6, .bytes = {0xfd, i}});
-        options.admitted->everybody = false;
-        const auto wire = make_ucx(options);
-        COPPICE_CHECK(wire->open_to_strangers() == "the job has too many IPv6 addresses to tell apart");
-        COPPICE_CHECK(wire->last_error().find("can reach its listener") != std::string_view::npos);
+            admitted.hosts.push_back({.version = 6, .bytes = {0xfd, i}});
+        Group group(2, admitted);
+        COPPICE_CHECK(group.wires[0]->open_to_strangers().empty());
+        exchange_messages(group);
+    });
+}
+
+// As a container may be set up: this process can attach no filter to a socket.
+void refuse_filters() {
+    constexpr std::uint32_t kOption = offsetof(seccomp_data, args) + 2 * sizeof(std::uint64_t);
+    std::array<sock_filter, 6> program{{
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kOption),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SO_ATTACH_FILTER, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    }};
+    const sock_fprog filter{program.size(), program.data()};
+    COPPICE_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    COPPICE_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+}
+
+TEST(UcxStrangers, WhereTheListenerCannotBeClosedThatIsSaidAndItServes) {
+    in_child([] {
+        refuse_filters();
+        Group group(2, Admission{.hosts = {loopback(1)}});
+        COPPICE_CHECK(group.wires[0]->open_to_strangers().starts_with("a filter could not be attached"));
+        COPPICE_CHECK(group.wires[0]->last_error().find("can reach its listener") != std::string_view::npos);
+        exchange_messages(group);
     });
 }
 

@@ -110,12 +110,16 @@ Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worke
     Closed result;
     if (!known_) return {0, "its sockets cannot be found without /proc"};
     std::vector<in_port_t> ports;
-    const auto program = source_filter(admitted);
+    Admission admitted_by_ipv4 = admitted;  // whoever is called by IPv4 calls by IPv4
+    std::erase_if(admitted_by_ipv4.hosts, [](const IpAddress& one) { return one.version != 4; });
+    const auto ipv4 = source_filter(admitted_by_ipv4);
+    const auto both = source_filter(admitted);
     for (const int socket : new_sockets()) {
         if (option(socket, SO_ACCEPTCONN) == 0) continue;
         const auto port = local_port(socket);
         if (!port || !contains(worker_address, *port)) continue;
         ++result.listeners;
+        const auto& program = option(socket, SO_DOMAIN) == AF_INET ? ipv4 : both;
         if (!program) {
             result.open =
                 admitted.everybody ? "everybody is admitted" : "the job has too many IPv6 addresses to tell apart";
