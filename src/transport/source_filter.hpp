@@ -2,7 +2,7 @@
 // them. Whoever sends them gets no answer, as if nobody were there.
 //
 // No privilege is needed, and the connections that come of the socket keep the program: it also looks at their packets,
-// which costs some tens of nanoseconds each. What a packet says of its source is all that is known: on a network where
+// which costs about a tenth of a microsecond each. What a packet says of its source is all that is known: on a network where
 // others can send with the address of a host of the job, and see the answers, this keeps nobody out.
 #pragma once
 

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto payload_length = input.number<std::uint16_t>();
     const std::vector<std::byte> bytes = fuzz::exact(input.rest());
     engine::WireHeader raw;
-    std::memcpy(&raw, bytes.data(), std::min(bytes.size(), sizeof raw));
+    if (!bytes.empty()) std::memcpy(&raw, bytes.data(), std::min(bytes.size(), sizeof raw));
     // Of the group that it names itself, else no input would be of the group.
     const engine::GroupId group{raw.token, Epoch(raw.epoch)};
     const auto header = engine::decode(bytes, payload_length, group);

@@ -70,7 +70,7 @@ for name in "${names[@]}"; do
   mkdir -p "$corpus" "$work/$name"
   if ! $merge_only; then
     status=0
-    "$build/tests/fuzz/fuzz_$name" -max_total_time=$((minutes * 60)) -timeout=60 -rss_limit_mb=2048 -max_len=65536 \
+    "$build/tests/fuzz/fuzz_$name" -max_total_time=$((minutes * 60)) -timeout=60 -report_slow_units=60 -rss_limit_mb=2048 -max_len=65536 \
       -print_final_stats=1 -artifact_prefix="$corpus/found-" "$work/$name" "$corpus" >"$work/$name.log" 2>&1 || status=$?
     inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$name.log")
     echo "$name: $minutes min, ${inputs:-?} inputs, $([ $status -eq 0 ] && echo no finding || echo "A FINDING, see tests/fuzz/corpus/$name")"

@@ -120,7 +120,8 @@ Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::by
                     "ucx: rank {} has COPPICE_UCX_PUT {}, this rank {}: set it alike for all ranks of the group",
                     rank.value, envelope.put != 0 ? "on" : "off", put ? "on" : "off");
     const auto worker_address = address.subspan(sizeof envelope);
-    if (envelope.size != worker_address.size() || envelope.checksum != checksum_of(worker_address))
+    if (worker_address.empty() || envelope.size != worker_address.size() ||
+        envelope.checksum != checksum_of(worker_address))
         return fail(COPPICE_ERR_MISMATCH, "ucx: the address of rank {} was damaged on its way through the bootstrap",
                     rank.value);
     return std::vector<std::byte>(worker_address.begin(), worker_address.end());
