@@ -58,7 +58,7 @@ minimise() {
   local name=$1 corpus=$here/corpus/$1
   mkdir -p "$corpus" "$work/$name" "$work/$name.small"
   find "$corpus" -name 'found-*' -exec cp {} "$work/$name.small/" \;
-  "$build/tests/fuzz/fuzz_$name" -merge=1 "$work/$name.small" "$corpus" "$work/$name" >"$work/$name.log" 2>&1 ||
+  "$build/tests/fuzz/fuzz_$name" -merge=1 -use_counters=0 "$work/$name.small" "$corpus" "$work/$name" >"$work/$name.log" 2>&1 ||
     { cat "$work/$name.log" >&2; return 1; }
   rm -rf "$corpus"
   cp -r "$work/$name.small" "$corpus"
