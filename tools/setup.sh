@@ -7,7 +7,7 @@
 set -euo pipefail
 
 # The one list of packages. docs/dependencies.md says why each is there.
-build=(g++ meson ninja-build pkg-config libucx-dev libibverbs-dev librdmacm-dev libhwloc-dev libfmt-dev
+build=(g++ meson ninja-build pkg-config libucx-dev libibverbs-dev librdmacm-dev libhwloc-dev libfmt-dev libsodium-dev
   libcli11-dev nlohmann-json3-dev libexpected-dev libgtest-dev libgmock-dev libbenchmark-dev)
 run=(iproute2 python3)
 test=(qemu-system-x86 ibverbs-providers procps libopenmpi-dev openmpi-bin)

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "bootstrap/choose.hpp"
+#include "engine/group_secret.hpp"
 #include "engine/settings.hpp"
 #include "measure.h"
 #include "transport/shm/shm_transport.hpp"
+#include "transport/tcp/tcp_transport.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 #include "transport/verbs/verbs_transport.hpp"
 
@@ -46,7 +48,8 @@ Result<std::unique_ptr<transport::Transport>> plain(Made made) {
 }
 
 Result<std::unique_ptr<transport::Transport>> make_transport(const std::string& name,
-                                                             const coppice::engine::Settings& settings, Rank self) {
+                                                             const coppice::engine::Settings& settings, Rank self,
+                                                             const transport::GroupSecret& secret) {
     if (name == "shm") {
         transport::ShmOptions options;
         options.self = self;
@@ -61,6 +64,16 @@ Result<std::unique_ptr<transport::Transport>> make_transport(const std::string& 
         options.net_devices = settings.ucx_net_devices;
         options.tls = settings.ucx_tls;
         return plain(transport::UcxTransport::create(options));
+    }
+    if (name == "tcp") {
+        transport::TcpOptions options;
+        options.self = self;
+        options.group_size = 2;
+        options.group_token = kToken;
+        options.secret = secret;
+        options.interfaces = settings.tcp_interface;
+        options.port = settings.tcp_port;
+        return plain(transport::TcpTransport::create(options));
     }
     transport::VerbsOptions options;
     static_cast<transport::VerbsTuning&>(options) = settings.verbs;
@@ -150,7 +163,14 @@ int run_latency(const LatencySettings& settings, double timeout_s) {
     if ((*exchange)->size() != 2) return complain("a ping-pong needs two ranks: coppice-run -n 2", kExitUsage);
     const Rank self = (*exchange)->rank();
     const Rank other(1 - self.value);
-    auto wire = make_transport(settings.transport, *parsed, self);
+    const auto nonce = coppice::engine::draw_nonce();
+    if (!nonce) return complain(nonce.error().message, kExitFailed);
+    const auto nonces = (*exchange)->allgather(std::as_bytes(std::span(*nonce)), deadline);
+    if (!nonces) return complain(nonces.error().message, kExitFailed);
+    std::vector<std::string> words;
+    for (const auto& bytes : *nonces)
+        words.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    auto wire = make_transport(settings.transport, *parsed, self, coppice::engine::derive_secret(words));
     if (!wire) return complain(wire.error().message, kExitFailed);
     const auto addresses = (*exchange)->allgather((*wire)->address(), deadline);
     if (!addresses) return complain(addresses.error().message, kExitFailed);

@@ -81,8 +81,8 @@ CLI::App* add_latency(CLI::App& app, const char* name, const char* what, perf::L
     command->add_option("-w,--warmup", settings.warmup, "round trips before that")
         ->check(CLI::Range(0, 10'000'000))
         ->capture_default_str();
-    command->add_option("--transport", settings.transport, "shm, verbs or ucx")
-        ->check(CLI::IsMember({"shm", "verbs", "ucx"}))
+    command->add_option("--transport", settings.transport, "shm, verbs, ucx or tcp")
+        ->check(CLI::IsMember({"shm", "verbs", "ucx", "tcp"}))
         ->capture_default_str();
     return command;
 }

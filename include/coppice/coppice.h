@@ -90,7 +90,7 @@ typedef struct coppice_context_options {
      *     also while it waits elsewhere, and knows that coppice_group_create makes progress in no other group. */
     int progress_thread;
 
-    /* "shm,ucx": which may be used, per peer the first that reaches it. Also COPPICE_TRANSPORT. */
+    /* "shm,tcp": which may be used, per peer the first that reaches it. Also COPPICE_TRANSPORT. */
     const char* transports;
 } coppice_context_options_t;
 #define COPPICE_CONTEXT_OPTIONS_INIT \

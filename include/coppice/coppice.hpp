@@ -127,7 +127,7 @@ enum class ThreadMode { kSingle = COPPICE_THREAD_SINGLE, kMultiple = COPPICE_THR
 struct ContextOptions {
     ThreadMode thread_mode = ThreadMode::kSingle;
     int progress_thread = 0;      // as in coppice.h: 0 default, 1 with callbacks, -1 none
-    std::string transports = {};  // "shm,ucx"
+    std::string transports = {};  // "shm,tcp"
 };
 
 class Context {

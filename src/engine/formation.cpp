@@ -3,13 +3,14 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <random>
 
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
+#include "engine/group_secret.hpp"
 #include "transport/faults.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/shm_transport.hpp"
+#include "transport/tcp/tcp_transport.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 #include "transport/verbs/verbs_transport.hpp"
 
@@ -32,6 +33,7 @@ std::string shown(std::string_view text) {
 }
 
 std::string transport_names(const Settings& settings) {
+    if (settings.chosen_by_hardware) return "auto";
     std::string names;
     const auto add = [&](bool allowed, const char* name) {
         if (!allowed) return;
@@ -41,6 +43,7 @@ std::string transport_names(const Settings& settings) {
     add(settings.allow_shm, "shm");
     add(settings.allow_verbs, "verbs");
     add(settings.allow_ucx, "ucx");
+    add(settings.allow_tcp, "tcp");
     return names;
 }
 
@@ -101,7 +104,8 @@ class Formation {
 
   private:
     Result<void> meet() {
-        std::random_device random;
+        auto nonce = draw_nonce();
+        if (!nonce) return tl::unexpected(std::move(nonce.error()));
         if (settings_.ucx_admits_all)
             own_addresses_.everybody = true;
         else if (settings_.allow_ucx)
@@ -111,11 +115,12 @@ class Formation {
                          .agreement = settings_.agreement(),
                          .transports = transport_names(settings_),
                          .host = transport::host_identity(settings_.host),
-                         .nonce = fmt::format("{:08x}{:08x}", random(), random()),
-                         .addresses = own_addresses_.text()};
+                         .nonce = std::move(*nonce),
+                         .addresses = own_addresses_.text(),
+                         .wire = transport::has_rdma_devices() ? "ucx" : "tcp"};
         auto all = bootstrap_.allgather(bytes_of(mine.text()), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
-        std::vector<std::string> nonces;
+        std::vector<std::string> nonces(size_);
         for (std::uint32_t r = 0; r < size_; ++r) {
             const auto& blob = (*all)[r];
             if (blob.empty()) {
@@ -126,7 +131,8 @@ class Formation {
             const auto hello = Hello::parse(blob);
             if (auto agreed = compare(Rank(r), hello, mine); !agreed) return agreed;
             hosts_.push_back(hello->host);
-            nonces.push_back(hello->nonce);
+            nonces[r] = hello->nonce;
+            rdma_everywhere_ = rdma_everywhere_ && hello->wire == "ucx";
             if (Rank(r) == self_) continue;
             auto addresses = transport::HostAddresses::parse(hello->addresses);
             if (!addresses)
@@ -137,6 +143,8 @@ class Formation {
         }
         settle_the_dead(*all);
         token_ = hash_of(nonces);
+        secret_ = derive_secret(nonces);
+        rdma_here_ = mine.wire == "ucx";
         has_mates_ = std::ranges::count(hosts_, mine.host) > 1;
         local_ranks_ = 0;
         for (std::uint32_t r = 0; r < size_; ++r)
@@ -208,7 +216,7 @@ class Formation {
         if (settings_.allow_verbs && needs_wire) {
             if (auto made = make_verbs(); !made) return made;
         }
-        if (settings_.allow_ucx && needs_wire) {
+        if (wants_ucx() && needs_wire) {
             auto ucx = transport::UcxTransport::create(
                 {.self = self_,
                  .group_size = size_,
@@ -221,10 +229,26 @@ class Formation {
             if (!ucx) return tl::unexpected(std::move(ucx.error()));
             if (auto added = add(std::move(*ucx)); !added) return added;
         }
+        if (wants_tcp() && needs_wire) {
+            auto tcp = transport::TcpTransport::create({.self = self_,
+                                                        .group_size = size_,
+                                                        .group_token = token_,
+                                                        .secret = secret_,
+                                                        .interfaces = settings_.tcp_interface,
+                                                        .port = settings_.tcp_port,
+                                                        .loopback_only = !far_});
+            if (!tcp) return tl::unexpected(std::move(tcp.error()));
+            if (auto added = add(std::move(*tcp)); !added) return added;
+        }
         return {};
     }
 
-    // Where it can't be had but ucx is allowed too, this rank does without: others then find no address of its kind.
+    // Where the hardware decides, a rank has what it needs for all others: with RDMA devices somewhere but not everywhere, those
+    // that have some need both.
+    bool wants_ucx() const { return settings_.allow_ucx && (!settings_.chosen_by_hardware || rdma_here_); }
+    bool wants_tcp() const { return settings_.allow_tcp && (!settings_.chosen_by_hardware || !rdma_everywhere_); }
+
+    // Where it can't be had but another one is allowed too, this rank does without: others then find no address of its kind.
     Result<void> make_verbs() {
         transport::VerbsOptions options;
         static_cast<transport::VerbsTuning&>(options) = settings_.verbs;
@@ -234,7 +258,7 @@ class Formation {
         options.window = settings_.window;
         auto verbs = transport::VerbsTransport::create(options);
         if (verbs) return add(std::move(*verbs));
-        if (settings_.allow_ucx && verbs.error().status == COPPICE_ERR_NO_TRANSPORT) return {};
+        if ((settings_.allow_ucx || settings_.allow_tcp) && verbs.error().status == COPPICE_ERR_NO_TRANSPORT) return {};
         return tl::unexpected(std::move(verbs.error()));
     }
 
@@ -327,18 +351,17 @@ class Formation {
             fabric_->route(rank, static_cast<std::uint8_t>(i));
             return {};
         }
-        if (settings_.allow_ucx || settings_.allow_verbs || same_host(rank)) {
+        if (settings_.allow_ucx || settings_.allow_verbs || settings_.allow_tcp || same_host(rank)) {
             return fail(
                 COPPICE_ERR_MISMATCH,
                 "rank {} gave no address for any of the transports ({}) that both ranks have: it was damaged on its "
                 "way; check the exchange of addresses",
                 rank.value, transport_names(settings_));
         }
-        return fail(
-            COPPICE_ERR_NO_TRANSPORT,
-            "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow ucx or "
-            "verbs in COPPICE_TRANSPORT",
-            rank.value, shown(hosts_[rank.value]), transport_names(settings_));
+        return fail(COPPICE_ERR_NO_TRANSPORT,
+                    "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow tcp, "
+                    "ucx or verbs in COPPICE_TRANSPORT",
+                    rank.value, shown(hosts_[rank.value]), transport_names(settings_));
     }
 
     Context& context_;
@@ -359,6 +382,9 @@ class Formation {
     std::size_t dead_at_meeting_ = 0;
     std::vector<bool> is_dead_;  // by rank
     std::uint64_t token_ = 0;
+    transport::GroupSecret secret_;
+    bool rdma_here_ = false;
+    bool rdma_everywhere_ = true;
     bool has_mates_ = false;         // on this host, dead or alive
     std::uint32_t local_ranks_ = 1;  // alive
     std::uint32_t cores_ = 1;        // of this rank

@@ -17,15 +17,15 @@ std::string Hello::protocol_name() {
 }
 
 std::string Hello::text() const {
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce,
-                       addresses);
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce,
+                       addresses, wire);
 }
 
 std::optional<Hello> Hello::parse(std::span<const std::byte> blob) {
     std::string_view rest(reinterpret_cast<const char*>(blob.data()), blob.size());
     Hello hello;
     for (std::string* field : {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host,
-                               &hello.nonce, &hello.addresses}) {
+                               &hello.nonce, &hello.addresses, &hello.wire}) {
         const std::size_t end = rest.find('\n');
         const bool others = field != &hello.protocol && hello.protocol != protocol_name();
         if (end == std::string_view::npos) return others ? std::optional(hello) : std::nullopt;

@@ -20,8 +20,9 @@ struct Hello {
     std::string agreement;
     std::string transports;
     std::string host;
-    std::string nonce;
+    std::string nonce;        // 32 random bytes: groups differ by them, and have their secret from them
     std::string addresses{};  // transport::HostAddresses
+    std::string wire{};       // what its hardware is for, where that decides: "ucx" or "tcp"
 
     static std::string protocol_name();
     std::string text() const;

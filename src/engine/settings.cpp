@@ -15,8 +15,9 @@ namespace coppice::engine {
 namespace {
 
 constexpr std::array kSettings{
-    SettingInfo{"COPPICE_TRANSPORT", "shm,ucx",
-                "transports that may be used: shm, verbs, ucx; per peer the first of these that reaches it"},
+    SettingInfo{"COPPICE_TRANSPORT", "auto",
+                "transports that may be used: shm, verbs, ucx, tcp; per peer the first of these that reaches it; auto: "
+                "shm, and between hosts ucx where both have RDMA devices, else tcp"},
     SettingInfo{"COPPICE_ALGORITHM", "tree",
                 "tree; to compare ocg, ccg or fcg:F: gossip with a correction of its own, :R:rounds for its length; "
                 "gos: gossip alone, may leave ranks out; bfb: a tree begun anew around the dead; big: the binomial "
@@ -63,6 +64,9 @@ constexpr std::array kSettings{
                 "on: one-sided writes by UCX, over RC alone, for networks that can be trusted; alike for all ranks"},
     SettingInfo{"COPPICE_UCX_ADMIT", "job",
                 "job: UCX's TCP listener hears the job's hosts alone; all: anybody, where addresses are translated"},
+    SettingInfo{"COPPICE_TCP_INTERFACE", "",
+                "network interfaces for tcp, names separated by commas; empty: all that are up, but loopback"},
+    SettingInfo{"COPPICE_TCP_PORT", "0", "for tcp rank r listens at this port plus r, for firewalls; 0: anywhere"},
     SettingInfo{"COPPICE_VERBS_DEVICE", "",
                 "RDMA device for verbs, NAME or NAME:PORT; empty: the first that can be used"},
     SettingInfo{"COPPICE_VERBS_GID_INDEX", "auto",
@@ -94,7 +98,9 @@ tl::unexpected<Error> bad_value(const SettingTexts& texts, std::string_view vari
 
 Result<void> parse_transports(const SettingTexts& texts, Settings& settings) {
     std::string_view rest = texts.text("COPPICE_TRANSPORT");
-    settings.allow_shm = settings.allow_verbs = settings.allow_ucx = false;
+    if (rest == "auto") return {};
+    settings.allow_shm = settings.allow_verbs = settings.allow_ucx = settings.allow_tcp = false;
+    settings.chosen_by_hardware = false;
     while (true) {
         const std::size_t comma = rest.find(',');
         const std::string_view name = rest.substr(0, comma);
@@ -104,8 +110,10 @@ Result<void> parse_transports(const SettingTexts& texts, Settings& settings) {
             settings.allow_verbs = true;
         } else if (name == "ucx") {
             settings.allow_ucx = true;
+        } else if (name == "tcp") {
+            settings.allow_tcp = true;
         } else {
-            return bad_value(texts, "COPPICE_TRANSPORT", "a list of shm, verbs, ucx");
+            return bad_value(texts, "COPPICE_TRANSPORT", "auto, or a list of shm, verbs, ucx, tcp");
         }
         if (comma == std::string_view::npos) return {};
         rest.remove_prefix(comma + 1);
@@ -374,6 +382,9 @@ Result<Settings> parse(const SettingTexts& texts) {
     const std::string& admit = texts.text("COPPICE_UCX_ADMIT");
     if (admit != "job" && admit != "all") return bad_value(texts, "COPPICE_UCX_ADMIT", "job or all");
     settings.ucx_admits_all = admit == "all";
+    settings.tcp_interface = texts.text("COPPICE_TCP_INTERFACE");
+    if (auto port = parse_number(texts, "COPPICE_TCP_PORT", 0, 65535, settings.tcp_port); !port)
+        return tl::unexpected(port.error());
     if (auto verbs = parse_verbs(texts, settings.verbs); !verbs) return tl::unexpected(verbs.error());
     settings.faults = texts.text("COPPICE_FAULTS");
     if (const auto plan = transport::parse_faults(settings.faults, Rank(0)); !plan) {

@@ -65,6 +65,8 @@ struct Settings {
     bool allow_shm = true;
     bool allow_verbs = false;
     bool allow_ucx = true;
+    bool allow_tcp = true;
+    bool chosen_by_hardware = true;  // between hosts ucx where both have RDMA devices, else tcp
     AlgorithmSpec algorithm;
     std::optional<topology::TreeSpec> tree;  // none: chosen by the number of positions
     protocol::CorrectionSpec correction;
@@ -86,6 +88,8 @@ struct Settings {
     std::string ucx_tls;
     bool ucx_put = false;
     bool ucx_admits_all = false;
+    std::string tcp_interface;
+    std::uint16_t tcp_port = 0;
     transport::VerbsTuning verbs;
     std::string faults;
 

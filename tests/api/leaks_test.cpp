@@ -86,9 +86,14 @@ TEST(Leaks, UcxLeavesNothing) {
     expect_nothing_left(30, make_and_destroy_pair);
 }
 
+TEST(Leaks, TcpLeavesNothing) {
+    const Variable variable("COPPICE_TRANSPORT", "tcp");
+    expect_nothing_left(100, make_and_destroy_pair);
+}
+
 TEST(Leaks, CreationsThatFailHalfWayLeaveNothing) {
     // Greetings and addresses take two exchanges each, and so does the sharing of boards.
-    for (const auto& [transport, enough] : {std::pair{"shm", 6}, std::pair{"ucx", 4}}) {
+    for (const auto& [transport, enough] : {std::pair{"shm", 6}, std::pair{"ucx", 4}, std::pair{"tcp", 4}}) {
         const Variable variable("COPPICE_TRANSPORT", transport);
         for (int exchanges = 0; exchanges < enough; ++exchanges) {
             SCOPED_TRACE(std::string(transport) + " fails after " + std::to_string(exchanges) + " exchanges");

@@ -168,7 +168,7 @@ JobOptions with_addresses(const char* transport, std::size_t from, const std::st
 }
 
 TEST(Addresses, OfGarbageAreNamedWithTheirRank) {
-    for (const char* transport : {"shm", "ucx"}) {
+    for (const char* transport : {"shm", "ucx", "tcp"}) {
         // All of it; all but the name; all but name and length; all but the transport's own first words.
         for (const std::size_t from : {0U, 4U, 8U, 16U, 40U}) {
             for (const std::string& garbage :
@@ -353,7 +353,7 @@ TEST(Limits, TooFewDescriptorsAreAnErrorThatNamesTheLimit) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "sanitizers need descriptors of their own to look at objects";
 #endif
-    for (const char* transport : {"shm", "ucx"}) {
+    for (const char* transport : {"shm", "ucx", "tcp"}) {
         int joined = 0;
         for (const rlim_t more : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 8U, 12U, 16U, 20U, 24U, 28U, 32U, 40U, 64U, 100U}) {
             joined = join_with_descriptors(transport, more);

@@ -69,6 +69,7 @@ const std::vector<Layout>& layouts() {
          1,
          {{"COPPICE_TREE", "binomial"}, {"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_CORRECTION", "failure-proof:1"}}},
         {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"tcp", 4, 1, {{"COPPICE_TRANSPORT", "tcp"}}},
         {"ucx_checked",
          4,
          1,

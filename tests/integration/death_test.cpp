@@ -41,6 +41,7 @@ const std::vector<Layout>& layouts() {
          1,
          {{"COPPICE_TREE", "binomial"}, {"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "checked"}}},
         {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"tcp", 4, 1, {{"COPPICE_TRANSPORT", "tcp"}}},
         {"ucx_checked",
          4,
          1,

@@ -24,6 +24,7 @@ const std::vector<Layout>& layouts() {
         {"one_host", 4, 1, {}},
         {"flat", 4, 1, {{"COPPICE_HIERARCHY", "flat"}}},
         {"ucx", 3, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"tcp", 3, 1, {{"COPPICE_TRANSPORT", "tcp"}}},
         {"two_hosts", 5, 2, {}},
     };
     return all;

@@ -28,7 +28,8 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"flat_optimized", 5, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "optimized:2"}}},
         Layout{"flat_ack", 4, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "ack"}}},
         Layout{"flat_small_window", 4, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_WINDOW", "2"}}},
-        Layout{"ucx", 3, 1, {{"COPPICE_TRANSPORT", "ucx"}}}, Layout{"two_hosts", 4, 2, {}}),
+        Layout{"ucx", 3, 1, {{"COPPICE_TRANSPORT", "ucx"}}}, Layout{"tcp", 3, 1, {{"COPPICE_TRANSPORT", "tcp"}}},
+        Layout{"two_hosts", 4, 2, {}}),
     [](const auto& layout) { return std::string(layout.param.name); });
 
 void broadcast(Member& member, std::uint64_t number, unsigned char* buffer) {
@@ -70,7 +71,8 @@ TEST_P(HotPath, AllocatesNothing) {
 
 TEST_P(HotPath, AgreementsAllocateNothing) {
     const bool ucx = GetParam().uses_ucx();
-    Job job(GetParam().job(), [ucx](Member& member) {
+    const bool network = GetParam().uses_network();
+    Job job(GetParam().job(), [ucx, network](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
         options.operation = COPPICE_MAX;
@@ -85,7 +87,7 @@ TEST_P(HotPath, AgreementsAllocateNothing) {
             agree(number);
         const Allocations before = allocations_so_far();
         // Between hosts each costs several turns of waiting processes, on a machine that may be busy with others.
-        for (const std::uint64_t end = number + (ucx ? kBroadcasts / 5 : kBroadcasts); number < end; ++number)
+        for (const std::uint64_t end = number + (network ? kBroadcasts / 5 : kBroadcasts); number < end; ++number)
             agree(number);
         const Allocations after = allocations_so_far();
         COPPICE_CHECK(after.objects == before.objects);

@@ -205,6 +205,7 @@ std::vector<Layout> ways_to_be_connected(std::uint32_t ranks_on_two_hosts) {
         {"one_host", 5, 1, {}},
         {"flat", 6, 1, {{"COPPICE_HIERARCHY", "flat"}}},
         {"ucx", 4, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"tcp", 4, 1, {{"COPPICE_TRANSPORT", "tcp"}}},
         {"two_hosts", ranks_on_two_hosts, 2, {}},
         {"hosts_of_one_and_two", 5, 3, {}},
     };

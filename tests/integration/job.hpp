@@ -19,7 +19,7 @@ namespace coppice::testing {
 // How a job's ranks are set up. Environment per rank: `environment` for all, `of_rank` on top.
 struct JobOptions {
     std::uint32_t ranks = 4;
-    std::uint32_t hosts = 1;  // simulated: ranks in blocks, shared memory inside, UCX over loopback between
+    std::uint32_t hosts = 1;  // simulated: ranks in blocks, shared memory inside, tcp between
     std::map<std::string, std::string> environment{};
     std::map<std::uint32_t, std::map<std::string, std::string>> of_rank{};
     // Changes what a rank contributes to the exchange (another version's greeting, garbage).
@@ -45,10 +45,8 @@ struct Layout {
         const auto setting = environment.find(variable);
         return setting != environment.end() && setting->second == value;
     }
-    bool uses_ucx() const {
-        const auto transport = environment.find("COPPICE_TRANSPORT");
-        return hosts > 1 || (transport != environment.end() && transport->second == "ucx");
-    }
+    bool uses_ucx() const { return uses("COPPICE_TRANSPORT", "ucx"); }
+    bool uses_network() const { return hosts > 1 || environment.contains("COPPICE_TRANSPORT"); }
     friend void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 };
 

@@ -180,13 +180,13 @@ void kill_at_every_message(const Layout& layout, const std::vector<std::uint32_t
 }
 
 TEST_P(EveryLayout, TheRootOfTheAgreementMayDieAtEveryMessage) {
-    kill_at_every_message(GetParam(), {0}, GetParam().uses_ucx() ? 3 : 1);
+    kill_at_every_message(GetParam(), {0}, GetParam().uses_network() ? 3 : 1);
 }
 TEST_P(EveryLayout, AnotherMayDieAtEveryMessage) {
-    kill_at_every_message(GetParam(), {GetParam().ranks - 1}, GetParam().uses_ucx() ? 3 : 1);
+    kill_at_every_message(GetParam(), {GetParam().ranks - 1}, GetParam().uses_network() ? 3 : 1);
 }
 TEST_P(EveryLayout, TwoMayDieAtTheSameMessages) {
-    kill_at_every_message(GetParam(), {0, 1}, GetParam().uses_ucx() ? 4 : 2);
+    kill_at_every_message(GetParam(), {0, 1}, GetParam().uses_network() ? 4 : 2);
 }
 
 TEST_P(EveryLayout, WhatIsUnderWayInTheOldGroupNeverReachesTheNewOne) {

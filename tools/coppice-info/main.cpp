@@ -20,6 +20,7 @@
 #include "engine/formation.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/shm_transport.hpp"
+#include "transport/tcp/tcp_transport.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 #include "transport/verbs/verbs_transport.hpp"
 
@@ -113,6 +114,22 @@ ordered_json describe_ucx(const engine::Settings& settings) {
     return line;
 }
 
+ordered_json describe_tcp(const engine::Settings& settings) {
+    const auto made = transport::TcpTransport::create({.self = Rank(0),
+                                                       .group_size = 2,
+                                                       .group_token = 1,
+                                                       .interfaces = settings.tcp_interface,
+                                                       .port = settings.tcp_port});
+    ordered_json line = describe_transport("tcp", settings.allow_tcp, made);
+    line["publishes"] = false;
+    if (!made) return line;
+    std::vector<std::string> addresses;
+    for (const transport::tcp::Endpoint& endpoint : (*made)->endpoints())
+        addresses.push_back(transport::tcp::to_string(endpoint, false));
+    line["addresses"] = addresses;
+    return line;
+}
+
 ordered_json describe_transports(const engine::Settings& settings) {
     ordered_json all = ordered_json::array();
     all.push_back(describe_transport(
@@ -122,6 +139,7 @@ ordered_json describe_transports(const engine::Settings& settings) {
     all.back()["publishes"] = settings.hierarchy == engine::Hierarchy::host;
     all.push_back(describe_verbs(settings));
     all.push_back(describe_ucx(settings));
+    all.push_back(describe_tcp(settings));
     return all;
 }
 
@@ -222,6 +240,7 @@ void print_text(const ordered_json& info) {
             fmt::print("        device: {}, GID index: {}, path MTU: {} B, memory windows: {}\n",
                        wire["device"].get<std::string>(), wire["gid_index"].get<int>(),
                        wire["path_mtu_bytes"].get<unsigned>(), wire["memory_windows"].get<bool>() ? "yes" : "no");
+        if (wire.contains("addresses")) fmt::print("        addresses: {}\n", wire["addresses"].dump());
     }
     fmt::print("Settings (value, where it came from, meaning)\n");
     std::size_t longest = 0;

@@ -1,0 +1,119 @@
+#include "transport/tcp/attempt.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/tcp/socket.hpp"
+
+namespace coppice::transport::tcp {
+
+Attempt::Attempt(const Identity& identity, Rank peer, std::vector<Endpoint> endpoints)
+    : identity_(identity), peer_(peer), endpoints_(std::move(endpoints)) {}
+
+// One address is waited for as long as there is hope; of several each gets its turn meanwhile.
+std::uint64_t Attempt::patience_ns() const {
+    return endpoints_.size() == 1 ? kPatienceNs : std::max(kPatienceNs / endpoints_.size(), kPatienceNs / 4);
+}
+
+Attempt::Outcome Attempt::start(std::uint64_t now_ns) {
+    return try_next(now_ns);
+}
+
+Attempt::Outcome Attempt::try_next(std::uint64_t now_ns) {
+    ++tries_;
+    began_ns_ = now_ns;
+    connected_ = false;
+    got_ = 0;
+    handshake_.reset();
+    socket_ = start_connecting(endpoint());
+    if (!socket_) return miss(errno == ECONNREFUSED ? Miss::refused : Miss::unreachable, errno, now_ns);
+    wake_ns_ = now_ns + patience_ns();
+    return Outcome::waits;
+}
+
+Attempt::Outcome Attempt::miss(Miss how, int error, std::uint64_t now_ns) {
+    missed_ = how;
+    error_ = error;
+    refused_ = how == Miss::refused ? refused_ + 1 : 0;
+    if (how == Miss::turned_away) ++turned_away_;
+    if (how == Miss::unreachable && unreachable_since_ns_ == 0) unreachable_since_ns_ = began_ns_;
+    const bool lost = how == Miss::unreachable && now_ns - unreachable_since_ns_ >= kPatienceNs;
+    socket_.close();
+    if (lost || refused_ >= endpoints_.size() || turned_away_ > kMostRefusals) return Outcome::hopeless;
+    at_ = (at_ + 1) % endpoints_.size();
+    wake_ns_ = now_ns + pause_ns_;
+    pause_ns_ = std::min(2 * pause_ns_, kLongestPauseNs);
+    return Outcome::waits;
+}
+
+Attempt::Outcome Attempt::on_time(std::uint64_t now_ns) {
+    if (now_ns < wake_ns_) return Outcome::waits;
+    if (!socket_) return try_next(now_ns);
+    if (!connected_) return miss(Miss::unreachable, ETIMEDOUT, now_ns);
+    wake_ns_ = UINT64_MAX;
+    // Perhaps somebody else has that address, and says nothing to us. After its proof the peer may hold this to stand.
+    if (endpoints_.size() > 1 && !committed()) return miss(Miss::slow, 0, now_ns);
+    return Outcome::waits;
+}
+
+Attempt::Outcome Attempt::on_ready(std::uint64_t now_ns) {
+    if (!socket_) return Outcome::waits;
+    if (connected_) return shake_hands(now_ns);
+    if (const int error = connect_error(socket_.get()); error != 0)
+        return miss(error == ECONNREFUSED ? Miss::refused : Miss::unreachable, error, now_ns);
+    SocketAddress address;
+    address.length = sizeof address.storage;
+    if (getpeername(socket_.get(), address.get(), &address.length) != 0) return Outcome::waits;
+    connected_ = true;
+    unreachable_since_ns_ = 0;
+    wake_ns_ = endpoints_.size() > 1 ? now_ns + patience_ns() : UINT64_MAX;
+    handshake_ = Handshake::initiate(identity_, peer_, draw_nonce());
+    const auto opening = handshake_->opening();
+    if (send_some(socket_.get(), opening) != static_cast<std::ptrdiff_t>(opening.size()))
+        return miss(Miss::turned_away, errno, now_ns);
+    return shake_hands(now_ns);
+}
+
+Attempt::Outcome Attempt::shake_hands(std::uint64_t now_ns) {
+    while (true) {
+        const std::size_t wanted = handshake_->wanted();
+        const auto got = ::recv(socket_.get(), bytes_.data() + got_, wanted - got_, MSG_DONTWAIT);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Outcome::waits;
+        if (got <= 0) {
+            const bool lost = got < 0 && (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH);
+            // It had been silent for the most of our patience when the kernel said so.
+            if (lost) began_ns_ = now_ns - kPatienceNs;
+            return miss(lost ? Miss::unreachable : Miss::turned_away, got < 0 ? errno : 0, now_ns);
+        }
+        got_ += static_cast<std::size_t>(got);
+        if (got_ < wanted) continue;
+        got_ = 0;
+        const auto answer = handshake_->take(std::span(bytes_).first(wanted));
+        if (handshake_->state() == Handshake::State::refused) return miss(Miss::turned_away, EPROTO, now_ns);
+        if (handshake_->state() == Handshake::State::done) return Outcome::open;
+        if (send_some(socket_.get(), answer) != static_cast<std::ptrdiff_t>(answer.size()))
+            return miss(Miss::turned_away, errno, now_ns);
+    }
+}
+
+std::string Attempt::why() const {
+    const std::string reason = error_ != 0 ? std::strerror(error_) : "it ended the connection";
+    const std::string where = to_string(endpoint());
+    switch (missed_) {
+        case Miss::refused:
+            return fmt::format("nobody listens at {} any more ({})", where, reason);
+        case Miss::turned_away:
+            return fmt::format("{} does not take this rank for one of its group ({}, {} times): is it another job's?",
+                               where, reason, turned_away_);
+        case Miss::unreachable:
+        case Miss::slow:
+            break;
+    }
+    return fmt::format("{} can't be reached ({}); check that no firewall stands between, and COPPICE_TCP_INTERFACE",
+                       where, reason);
+}
+
+}  // namespace coppice::transport::tcp

@@ -1,0 +1,77 @@
+// This side's attempt to connect to a peer: through all of its addresses, until one leads to that rank.
+//
+// What is a death, and what is not:
+// - Refused at every address: nobody listens, so the process is gone.
+// - No answer from a kernel, or no way to it, for kPatienceNs (socket.hpp): the host is lost.
+// - A kernel that answers, and a process that does not: it computes, or is stopped. Waited for.
+// - Closed before the welcome: the peer had no place for us, or took too long to come to it. Tried again, kMostRefusals times.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/descriptor.hpp"
+#include "transport/tcp/handshake.hpp"
+
+namespace coppice::transport::tcp {
+
+class Attempt {
+  public:
+    static constexpr std::uint32_t kMostRefusals = 100;
+    static constexpr std::uint64_t kLongestPauseNs = 200'000'000;
+
+    Attempt(const Identity& identity, Rank peer, std::vector<Endpoint> endpoints);
+
+    enum class Outcome : std::uint8_t {
+        waits,  // for its socket, or for wake_ns()
+        open,   // take_socket()
+        hopeless,
+    };
+    Outcome start(std::uint64_t now_ns);
+    Outcome on_ready(std::uint64_t now_ns);  // something happened at the socket
+    Outcome on_time(std::uint64_t now_ns);   // wake_ns() is over
+
+    std::uint64_t wake_ns() const { return wake_ns_; }
+    int socket() const { return socket_.get(); }      // −1: between two tries
+    std::uint32_t tries() const { return tries_; }    // each has a socket of its own
+    bool wants_write() const { return !connected_; }  // else it waits to read
+    bool committed() const { return handshake_ && handshake_->committed(); }
+    Descriptor take_socket() { return std::move(socket_); }
+    std::uint32_t room() const { return handshake_->room(); }
+    // Why it is hopeless: with the peer's address.
+    std::string why() const;
+
+  private:
+    enum class Miss : std::uint8_t { refused, unreachable, turned_away, slow };
+
+    Outcome try_next(std::uint64_t now_ns);
+    Outcome miss(Miss how, int error, std::uint64_t now_ns);
+    Outcome shake_hands(std::uint64_t now_ns);
+    const Endpoint& endpoint() const { return endpoints_[at_]; }
+    std::uint64_t patience_ns() const;
+
+    const Identity& identity_;
+    Rank peer_;
+    std::vector<Endpoint> endpoints_;
+    std::size_t at_ = 0;
+    Descriptor socket_;
+    std::optional<Handshake> handshake_;
+    std::array<std::byte, kLongestStep> bytes_{};
+    std::size_t got_ = 0;
+    bool connected_ = false;
+    std::uint32_t tries_ = 0;
+    std::uint32_t refused_ = 0;      // in a row
+    std::uint32_t turned_away_ = 0;  // in all
+    std::uint64_t began_ns_ = 0;     // the try that is under way
+    std::uint64_t unreachable_since_ns_ = 0;
+    std::uint64_t pause_ns_ = 1'000'000;
+    std::uint64_t wake_ns_ = UINT64_MAX;
+    int error_ = 0;
+    Miss missed_ = Miss::slow;
+};
+
+}  // namespace coppice::transport::tcp

@@ -1,0 +1,133 @@
+#include "transport/tcp/connection.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/tcp/socket.hpp"
+
+namespace coppice::transport::tcp {
+namespace {
+
+bool is_for_later(int error) {
+    return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM;
+}
+
+iovec part(std::span<const std::byte> bytes) {
+    return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+// Not initialized: pages that are never used are never there.
+Connection::Connection() : in_(new std::byte[kIn]), out_(new std::byte[kOut]) {}
+
+void Connection::open(Descriptor socket, std::uint32_t room, std::uint32_t own_room) {
+    socket_ = std::move(socket);
+    room_ = room;
+    own_room_ = own_room;
+}
+
+std::ptrdiff_t Connection::send_now(std::span<const std::byte> head, std::span<const std::byte> header,
+                                    std::span<const std::byte> payload) const {
+    std::array<iovec, 3> parts{part(head), part(header), part(payload)};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = payload.empty() ? 2 : 3;
+    return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+Connection::Sent Connection::send(Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload) {
+    const FrameHead head{.payload_size = static_cast<std::uint16_t>(payload.size()),
+                         .header_size = static_cast<std::uint8_t>(header.size()),
+                         .kind = kind,
+                         .consumed = consumed_};
+    const std::size_t length = sizeof head + header.size() + payload.size();
+    const std::uint32_t cost = costs(kind) ? cost_of(length) : 0;
+    if (cost != 0 && !has_credit(cost)) return Sent::again;
+    const auto head_bytes = std::as_bytes(std::span(&head, 1));
+    std::size_t gone = 0;
+    if (socket_ && !has_waiting()) [[likely]] {
+        const std::ptrdiff_t taken = send_now(head_bytes, header, payload);
+        if (taken < 0 && !is_for_later(errno)) return Sent::broken;
+        if (taken > 0) gone = static_cast<std::size_t>(taken);
+    }
+    if (gone < length) {
+        if (gone == 0 && !fits(length, cost != 0)) return Sent::again;
+        for (const auto& bytes : {head_bytes, header, payload}) {
+            const std::size_t skipped = std::min(gone, bytes.size());
+            append(bytes.subspan(skipped));
+            gone -= skipped;
+        }
+    }
+    sent_ += cost;
+    told_ = consumed_;
+    return Sent::sent;
+}
+
+bool Connection::fits(std::size_t length, bool costing) {
+    const std::size_t most = costing ? kOut - kReserve : kOut;
+    return out_end_ - out_begin_ + length <= most;
+}
+
+void Connection::append(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
+    if (out_begin_ == out_end_) out_begin_ = out_end_ = 0;
+    if (out_end_ + bytes.size() > kOut) {
+        std::memmove(out_.get(), out_.get() + out_begin_, out_end_ - out_begin_);
+        out_end_ -= out_begin_;
+        out_begin_ = 0;
+    }
+    std::memcpy(out_.get() + out_end_, bytes.data(), bytes.size());
+    out_end_ += bytes.size();
+}
+
+bool Connection::flush() {
+    while (has_waiting()) {
+        const std::ptrdiff_t taken = send_some(socket_.get(), {out_.get() + out_begin_, out_end_ - out_begin_});
+        if (taken < 0) return is_for_later(errno);
+        out_begin_ += static_cast<std::size_t>(taken);
+    }
+    return true;
+}
+
+Connection::Read Connection::read() {
+    if (in_begin_ == in_end_) {
+        in_begin_ = in_end_ = 0;
+    } else if (kIn - in_begin_ < kMaxFrame) {
+        std::memmove(in_.get(), in_.get() + in_begin_, in_end_ - in_begin_);
+        in_end_ -= in_begin_;
+        in_begin_ = 0;
+    }
+    const std::size_t space = kIn - in_end_;
+    const std::ptrdiff_t got = ::recv(socket_.get(), in_.get() + in_end_, space, MSG_DONTWAIT);
+    if (got < 0) return is_for_later(errno) ? Read::nothing : Read::broken;
+    if (got == 0) return Read::ended;
+    in_end_ += static_cast<std::size_t>(got);
+    return static_cast<std::size_t>(got) == space ? Read::full : Read::some;
+}
+
+Parsed Connection::next(Frame& frame) {
+    const Parsed parsed = parse_frame({in_.get() + in_begin_, in_end_ - in_begin_}, frame);
+    if (parsed != Parsed::frame) return parsed;
+    // It can't have consumed what was not sent.
+    if (frame.head.consumed - acknowledged_ > sent_ - acknowledged_) return Parsed::garbage;
+    acknowledged_ = frame.head.consumed;
+    in_begin_ += frame.length;
+    if (costs(frame.head.kind)) consumed_ += cost_of(frame.length);
+    return Parsed::frame;
+}
+
+void Connection::close() {
+    if (!socket_) return;
+    // What is unread when a socket is closed makes a reset of the end, and may take with it what the peer has not read yet.
+    for (int rounds = 0; rounds < 64; ++rounds)
+        if (::recv(socket_.get(), in_.get(), kIn, MSG_DONTWAIT) <= 0) break;
+    ::shutdown(socket_.get(), SHUT_RDWR);  // also where a forked child has a copy
+    socket_.close();
+}
+
+}  // namespace coppice::transport::tcp

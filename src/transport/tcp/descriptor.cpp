@@ -1,0 +1,64 @@
+#include "transport/tcp/descriptor.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <vector>
+
+namespace coppice::transport::tcp {
+namespace {
+
+struct Table {
+    std::mutex mutex;
+    std::vector<bool> ours;  // by number
+    std::uint64_t forks = 0;
+};
+
+// Never destroyed: handlers of fork may run as late as static destructors do.
+Table& table() {
+    static Table* const the_table = [] {
+        auto* const made = new Table;
+        pthread_atfork([] { table().mutex.lock(); }, [] { table().mutex.unlock(); },
+                       [] {
+                           Table& copy = table();
+                           for (std::size_t number = 0; number < copy.ours.size(); ++number)
+                               if (copy.ours[number]) ::close(static_cast<int>(number));
+                           copy.ours.assign(copy.ours.size(), false);
+                           ++copy.forks;
+                           copy.mutex.unlock();
+                       });
+        return made;
+    }();
+    return *the_table;
+}
+
+}  // namespace
+
+Descriptor::Descriptor(int number) : number_(number) {
+    if (number < 0) return;
+    Table& all = table();
+    const std::scoped_lock lock(all.mutex);
+    if (all.ours.size() <= static_cast<std::size_t>(number)) all.ours.resize(static_cast<std::size_t>(number) + 64);
+    all.ours[static_cast<std::size_t>(number)] = true;
+    forks_ = all.forks;
+}
+
+void Descriptor::close() {
+    if (number_ < 0) return;
+    Table& all = table();
+    const std::scoped_lock lock(all.mutex);
+    if (forks_ == all.forks) {  // else it is closed already, and the number may be another file's
+        ::close(number_);
+        all.ours[static_cast<std::size_t>(number_)] = false;
+    }
+    number_ = -1;
+}
+
+std::uint64_t forks_so_far() {
+    Table& all = table();
+    const std::scoped_lock lock(all.mutex);
+    return all.forks;
+}
+
+}  // namespace coppice::transport::tcp

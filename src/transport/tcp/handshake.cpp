@@ -1,0 +1,127 @@
+#include "transport/tcp/handshake.hpp"
+
+#include <sodium.h>
+
+#include <cstring>
+
+#include "transport/tcp/wire.hpp"
+
+namespace coppice::transport::tcp {
+
+Nonce draw_nonce() {
+    Nonce nonce;
+    randombytes_buf(nonce.data(), nonce.size());
+    return nonce;
+}
+
+Handshake Handshake::initiate(const Identity& identity, Rank peer, const Nonce& nonce) {
+    Handshake made(identity, true);
+    made.peer_ = peer;
+    made.hello_.from = identity.self.value;
+    made.hello_.to = peer.value;
+    made.hello_.room = identity.room;
+    made.hello_.nonce = nonce;
+    made.step_ = Step::challenge;
+    return made;
+}
+
+Handshake Handshake::accept(const Identity& identity, const Nonce& nonce) {
+    Handshake made(identity, false);
+    made.challenge_.room = identity.room;
+    made.challenge_.nonce = nonce;
+    return made;
+}
+
+std::size_t Handshake::wanted() const {
+    if (state_ != State::under_way) return 0;
+    switch (step_) {
+        case Step::hello:
+            return sizeof(Hello);
+        case Step::challenge:
+            return sizeof(Challenge);
+        case Step::proof:
+        case Step::welcome:
+            return sizeof(Proof);
+        case Step::over:
+            break;
+    }
+    return 0;
+}
+
+std::span<const std::byte> Handshake::take(std::span<const std::byte> bytes) {
+    if (bytes.size() != wanted() || bytes.empty()) {
+        state_ = State::refused;
+        return {};
+    }
+    switch (step_) {
+        case Step::hello:
+            take_hello(bytes);
+            if (state_ == State::refused) return {};
+            step_ = Step::proof;
+            return std::as_bytes(std::span(&challenge_, 1));
+        case Step::challenge:
+            std::memcpy(&challenge_, bytes.data(), sizeof challenge_);
+            room_ = challenge_.room;
+            if (room_ < kLeastRoom) {
+                state_ = State::refused;
+                return {};
+            }
+            proof_ = prove(true);
+            step_ = Step::welcome;
+            return std::as_bytes(std::span(proof_));
+        case Step::proof:
+            state_ = is_proof(bytes, true) ? State::proven : State::refused;
+            step_ = Step::over;
+            return {};
+        case Step::welcome:
+            state_ = is_proof(bytes, false) ? State::done : State::refused;
+            step_ = Step::over;
+            return {};
+        case Step::over:
+            break;
+    }
+    return {};
+}
+
+void Handshake::take_hello(std::span<const std::byte> bytes) {
+    const Hello expected;
+    std::memcpy(&hello_, bytes.data(), sizeof hello_);
+    const bool ours = hello_.magic == expected.magic && hello_.version == kWireVersion;
+    const bool to_us = hello_.to == identity_->self.value && hello_.from < identity_->group_size &&
+                       hello_.from != identity_->self.value;
+    if (!ours || !to_us || hello_.room < kLeastRoom) {
+        state_ = State::refused;
+        return;
+    }
+    peer_ = Rank(hello_.from);
+    room_ = hello_.room;
+}
+
+std::span<const std::byte> Handshake::welcome() {
+    proof_ = prove(false);
+    state_ = State::done;
+    return std::as_bytes(std::span(proof_));
+}
+
+Proof Handshake::prove(bool initiator) const {
+    struct {
+        char purpose[16] = "coppice tcp";
+        std::uint64_t token;
+        std::uint32_t side;
+        std::uint32_t reserved = 0;
+        Hello hello;
+        Challenge challenge;
+    } said{.token = identity_->token, .side = initiator ? 1U : 2U, .hello = hello_, .challenge = challenge_};
+    static_assert(sizeof said == 96, "no padding: all of it is hashed");
+    Proof proof;
+    crypto_generichash(proof.data(), proof.size(), reinterpret_cast<const unsigned char*>(&said), sizeof said,
+                       identity_->secret.bytes.data(), identity_->secret.bytes.size());
+    return proof;
+}
+
+bool Handshake::is_proof(std::span<const std::byte> bytes, bool initiator) const {
+    const Proof expected = prove(initiator);
+    return sodium_memcmp(expected.data(), bytes.data(), expected.size()) == 0;
+}
+
+}  // namespace coppice::transport::tcp

@@ -1,0 +1,117 @@
+// The handshake: two ranks prove to each other that they know the group's secret, before anything else is parsed.
+//
+// A pure machine: bytes go in, bytes come out; the owner has the socket, the clock and the source of chance. It takes exactly
+// as many bytes as it says that it wants, 72 from a stranger at most, and allocates nothing.
+//
+//     initiator                                        acceptor
+//        ---- Hello: who, to whom, room, a nonce --------->
+//        <--- Challenge: room, a nonce -------------------
+//        ---- Proof: hash of all that, keyed, initiator -->     the acceptor knows who it is
+//        <--- Welcome: hash of all that, keyed, acceptor -      the acceptor takes it; the initiator knows it
+//
+// - Both nonces are in both hashes: what was recorded proves nothing to a rank that draws another nonce.
+// - Ranks, group token and the side are in them, too: a proof is good for one pair, one group and one direction.
+// - The connection stands for the initiator with the welcome, never before: what ends earlier may be tried again.
+// - It authenticates the other end of a connection when that begins. What follows is neither secret nor protected against
+//   somebody who can change packets on their way.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "topology/words.hpp"
+#include "transport/secret.hpp"
+
+namespace coppice::transport::tcp {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+
+using Nonce = std::array<std::byte, 16>;
+Nonce draw_nonce();  // of cryptographic quality
+
+// What this rank is; the same for all of its handshakes.
+struct Identity {
+    std::uint64_t token = 0;
+    Rank self;
+    std::uint32_t group_size = 0;
+    std::uint32_t room = 0;  // what peers may have under way to this rank, see wire.hpp
+    GroupSecret secret;
+};
+
+struct Hello {
+    std::array<char, 4> magic{'C', 'P', 'T', 'C'};
+    std::uint8_t version = kWireVersion;
+    std::uint8_t reserved[3] = {};
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::uint32_t room = 0;
+    std::uint32_t reserved_too = 0;
+    Nonce nonce{};
+};
+static_assert(sizeof(Hello) == 40);
+
+struct Challenge {
+    std::uint32_t room = 0;
+    std::uint32_t reserved = 0;
+    Nonce nonce{};
+};
+static_assert(sizeof(Challenge) == 24);
+
+using Proof = std::array<unsigned char, 32>;
+
+class Handshake {
+  public:
+    // `identity` stays where it is for as long as this lives.
+    static Handshake initiate(const Identity& identity, Rank peer, const Nonce& nonce);
+    static Handshake accept(const Identity& identity, const Nonce& nonce);
+
+    enum class State : std::uint8_t {
+        under_way,
+        proven,   // acceptor: the peer has proved who it is; welcome() is to be sent, or the connection closed
+        done,     // the connection stands
+        refused,  // what came was not what a rank of the group says
+    };
+    State state() const { return state_; }
+
+    // The initiator's first word.
+    std::span<const std::byte> opening() const { return std::as_bytes(std::span(&hello_, 1)); }
+    // So many bytes are taken next; 0 when none are.
+    std::size_t wanted() const;
+    // Takes exactly wanted() bytes; returns what is to be sent now.
+    std::span<const std::byte> take(std::span<const std::byte> bytes);
+    // The acceptor's last word. Only when proven.
+    std::span<const std::byte> welcome();
+
+    // Of the other side, once known (peer: from the hello on, and only believed when proven).
+    Rank peer() const { return peer_; }
+    std::uint32_t room() const { return room_; }
+    // The initiator has shown its proof, so that the acceptor may hold the connection to stand; the acceptor has heard a hello
+    // that a rank might have said.
+    bool committed() const { return step_ >= Step::welcome; }
+    bool has_hello() const { return !initiator_ && step_ != Step::hello; }
+
+  private:
+    enum class Step : std::uint8_t { hello, challenge, proof, welcome, over };  // what comes in next
+
+    Handshake(const Identity& identity, bool initiator) : identity_(&identity), initiator_(initiator) {}
+    void take_hello(std::span<const std::byte> bytes);
+    Proof prove(bool initiator) const;
+    bool is_proof(std::span<const std::byte> bytes, bool initiator) const;
+
+    const Identity* identity_;
+    bool initiator_;
+    State state_ = State::under_way;
+    Step step_ = Step::hello;
+    Rank peer_{};
+    std::uint32_t room_ = 0;
+    Hello hello_;
+    Challenge challenge_;
+    Proof proof_{};  // what this side says
+};
+
+// The longest that wanted() ever is.
+inline constexpr std::size_t kLongestStep = sizeof(Hello);
+
+}  // namespace coppice::transport::tcp

@@ -1,0 +1,36 @@
+// Sockets as this transport wants them: never blocking, closed on exec, without Nagle's delay, and with a bound on how long a
+// peer's kernel may stay silent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/error.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/descriptor.hpp"
+
+namespace coppice::transport::tcp {
+
+// A peer's kernel that acknowledges nothing for so long is lost. Less than the 4 s that are promised, as keepalive looks
+// once in a second; more than the 1.4 s after which what was lost in an interruption of a second is sent again.
+inline constexpr int kUserTimeoutMs = 2800;
+inline constexpr std::uint64_t kPatienceNs = 4'000'000'000;
+
+// A listener at that address; a port of 0 is filled in.
+Result<Descriptor> listen_at(Endpoint& endpoint);
+// A socket that connects, or −1 with errno. Connecting goes on after this call.
+Descriptor start_connecting(const Endpoint& endpoint);
+// The next connection at a listener; none with EAGAIN in errno. It has the listener's options.
+Descriptor accept_from(int listener);
+
+// What peers may have under way to a socket made here, in units of cost_of(): as much as its kernel is sure to hold.
+std::uint32_t room_of(int socket);
+
+// The error that a connecting socket came to; 0: it is connected.
+int connect_error(int socket);
+
+// What a single call could send; −1 with errno.
+std::ptrdiff_t send_some(int socket, std::span<const std::byte> bytes);
+
+}  // namespace coppice::transport::tcp

@@ -1,0 +1,173 @@
+// How connections of the TCP transport come to be: attempts of this side, strangers that prove to be ranks, and which of the
+// two stands when both sides began.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/clock.hpp"
+#include "transport/tcp/socket.hpp"
+#include "transport/tcp/tcp_transport.hpp"
+
+namespace coppice::transport {
+
+using tcp::Attempt;
+using tcp::Link;
+
+namespace {
+constexpr int kAcceptsAtAVisit = 16;
+}
+
+// ------------------------------------------------------------------------------------------------- this side's own ---
+
+// Begins to connect. False: there is no way to that peer.
+bool TcpTransport::connect(Peer& peer) {
+    if (!peer.known || peer.fenced || leave_until_ns_ != 0) return false;
+    ++counters_.connections;
+    peer.connection = std::make_unique<tcp::Connection>();
+    peer.link = Link::connecting;
+    peer.attempt.emplace(identity_, peer.rank, peer.endpoints);
+    connecting_.push_back(&peer);
+    settle(peer, peer.attempt->start(now_ns()));
+    return peer.link != Link::closed;
+}
+
+void TcpTransport::settle(Peer& peer, Attempt::Outcome outcome) {
+    switch (outcome) {
+        case Attempt::Outcome::waits:
+            watch_attempt(peer);
+            return set_timer(peer.attempt->wake_ns());
+        case Attempt::Outcome::open: {
+            Descriptor socket = peer.attempt->take_socket();
+            const std::uint32_t room = peer.attempt->room();
+            give_up_attempt(peer);
+            peer.held.reset();
+            return open(peer, std::move(socket), room);
+        }
+        case Attempt::Outcome::hopeless:
+            break;
+    }
+    last_error_ = fmt::format("tcp: no connection to rank {}: {}", peer.rank.value, peer.attempt->why());
+    give_up_attempt(peer);
+    if (peer.held) {  // it reaches us, if not the other way round
+        tcp::Strangers::Proven proven = std::move(*peer.held);
+        peer.held.reset();
+        return welcome(peer, std::move(proven));
+    }
+    peer.link = Link::closed;
+    peer.failed = true;
+    queue(peer);
+}
+
+void TcpTransport::watch_attempt(Peer& peer) {
+    const Attempt& attempt = *peer.attempt;
+    if (attempt.socket() < 0) return;
+    const bool is_new = peer.seen_tries != attempt.tries();
+    if (!is_new && peer.seen_writing == attempt.wants_write()) return;
+    peer.seen_tries = attempt.tries();
+    peer.seen_writing = attempt.wants_write();
+    add_to_epoll(attempt.socket(), Tag::attempt, peer.rank.value, attempt.wants_write() ? EPOLLOUT : EPOLLIN, !is_new);
+}
+
+void TcpTransport::give_up_attempt(Peer& peer) {
+    peer.attempt.reset();
+    peer.seen_tries = 0;
+    std::erase(connecting_, &peer);
+}
+
+// ---------------------------------------------------------------------------------------------------- the others' ---
+
+void TcpTransport::accept(std::size_t listener) {
+    const std::uint64_t now = now_ns();
+    for (int count = 0; count < kAcceptsAtAVisit; ++count) {
+        Descriptor socket = tcp::accept_from(listeners_[listener].get());
+        if (!socket) {
+            if (errno == ECONNABORTED || errno == EINTR) continue;
+            break;
+        }
+        const std::size_t place = strangers_.add(std::move(socket), now);
+        add_to_epoll(strangers_.socket(place), Tag::stranger, place, EPOLLIN);
+        meet(place);
+    }
+    set_timer(strangers_.next_deadline_ns());
+}
+
+void TcpTransport::meet(std::size_t place) {
+    if (strangers_.move(place) == tcp::Strangers::Outcome::proven) admit(strangers_.take(place));
+}
+
+// A rank of the group has connected. Where both began, the lower rank's attempt is the one that stands, so ours goes on if
+// that is what it is.
+void TcpTransport::admit(tcp::Strangers::Proven proven) {
+    Peer& peer = obtain(proven.handshake.peer());
+    if (peer.link == Link::open || (peer.link == Link::closed && !peer.fenced)) return;
+    if (peer.attempt && identity_.self < peer.rank) {
+        add_to_epoll(proven.socket.get(), Tag::held, peer.rank.value, EPOLLIN, true);
+        peer.held.emplace(std::move(proven));
+        return;
+    }
+    if (peer.attempt) give_up_attempt(peer);
+    welcome(peer, std::move(proven));
+}
+
+void TcpTransport::welcome(Peer& peer, tcp::Strangers::Proven proven) {
+    const auto word = proven.handshake.welcome();
+    const bool said = tcp::send_some(proven.socket.get(), word) == static_cast<std::ptrdiff_t>(word.size());
+    open(peer, std::move(proven.socket), proven.handshake.room());
+    peer.owes_fenced = peer.fenced;
+    if (said) return;
+    peer.broken = true;
+    queue(peer);
+}
+
+// It has nothing to say until it is welcome, but may end: the other rank has taken another connection.
+void TcpTransport::look_at_held(Peer& peer) {
+    std::byte word;
+    if (peer.held && (::recv(peer.held->socket.get(), &word, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN))
+        peer.held.reset();
+}
+
+// ---------------------------------------------------------------------------------------------------------- both ---
+
+// The socket is in the epoll set, under another name.
+void TcpTransport::open(Peer& peer, Descriptor socket, std::uint32_t room) {
+    if (!peer.connection) peer.connection = std::make_unique<tcp::Connection>();
+    peer.remote = tcp::peer_of(socket.get());
+    add_to_epoll(socket.get(), Tag::connection, peer.rank.value, EPOLLIN, true);
+    peer.connection->open(std::move(socket), room, identity_.room);
+    peer.link = Link::open;
+    peer.watches_write = false;
+    peer.owes_goodbye = leave_until_ns_ != 0 && !peer.fenced;
+    queue(peer);
+    flush(peer);
+}
+
+void TcpTransport::look_at_clock() {
+    std::uint64_t expirations = 0;
+    if (::read(timer_.get(), &expirations, sizeof expirations) < 0) return;
+    timer_ns_ = UINT64_MAX;
+    const std::uint64_t now = now_ns();
+    strangers_.drop_overdue(now);
+    for (std::size_t i = 0; i < connecting_.size();) {
+        Peer& peer = *connecting_[i];
+        settle(peer, peer.attempt->on_time(now));
+        if (i < connecting_.size() && connecting_[i] == &peer) ++i;
+    }
+    set_timer(strangers_.next_deadline_ns());
+    for (const Peer* const peer : connecting_)
+        set_timer(peer->attempt->wake_ns());
+}
+
+void TcpTransport::set_timer(std::uint64_t at_ns) {
+    if (at_ns >= timer_ns_) return;
+    timer_ns_ = at_ns;
+    itimerspec time{};
+    time.it_value.tv_sec = static_cast<time_t>(at_ns / 1'000'000'000);
+    time.it_value.tv_nsec = static_cast<long>(at_ns % 1'000'000'000);
+    timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &time, nullptr);
+}
+
+}  // namespace coppice::transport
