@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Coppice's broadcast beside Open MPI's and beside the floor, all in one run.
 #
-#   bench/compare_mpi.sh [--transport ucx | --dead] [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "2 4 …"]
+#   bench/compare_mpi.sh [--transport tcp|ucx | --dead] [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "2 4 …"]
 #
 # Rounds of all candidates alternate, because a machine's speed drifts; each candidate gives one median a round, and the
 # figure is the median of those with their least and greatest. Every candidate is measured by the same code (measure.h):
 # µs from the root's call until the last rank has returned from its own.
 #
 #   (nothing)         one host: floor, Open MPI over shared memory (its better setting), Coppice opportunistic:1, checked
-#   --transport ucx   Coppice over UCX/TCP on loopback for every pair, beside Open MPI over TCP, the better of ob1 and UCX
+#   --transport tcp   Coppice over tcp on loopback for every pair, beside Open MPI over TCP, the better of ob1 and UCX
+#   --transport ucx   the same over UCX/TCP
 #   --dead            3 of 16 ranks dead before the run, beside the same without
 #
 # Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
@@ -18,10 +19,10 @@ set -euo pipefail
 . "$(dirname "$0")/comparison.sh"
 mode=shm
 
-usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
     case $1 in
-        --transport) value "$@"; [ "$2" = ucx ] || complain "--transport $2: only ucx is known"; mode=ucx taken=2 ;;
+        --transport) value "$@"; case $2 in ucx | tcp) ;; *) complain "--transport $2: ucx and tcp are known" ;; esac; mode=$2 taken=2 ;;
         --dead) mode=dead taken=1 ;;
         *) common_option "$@" ;;
     esac
@@ -52,14 +53,14 @@ case $mode in
             coppice coppice-opportunistic:1 "$1" "$2" --correction opportunistic:1
             coppice coppice-checked "$1" "$2" --correction checked
         } ;;
-    ucx)
+    ucx | tcp)
         candidates="openmpi-tcp openmpi-ucx-tcp coppice-opportunistic:1 coppice-checked" sizes="8"
         : "${ranks:=2 4 8 16}"
         one() {
             mpi openmpi-tcp "$1" "$2" --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo
             mpi_ucx tcp,self openmpi-ucx-tcp "$1" "$2"
-            COPPICE_TRANSPORT=ucx coppice coppice-opportunistic:1 "$1" "$2" --correction opportunistic:1
-            COPPICE_TRANSPORT=ucx coppice coppice-checked "$1" "$2" --correction checked
+            COPPICE_TRANSPORT=$mode coppice coppice-opportunistic:1 "$1" "$2" --correction opportunistic:1
+            COPPICE_TRANSPORT=$mode coppice coppice-checked "$1" "$2" --correction checked
         } ;;
     dead)
         candidates="opportunistic:1 opportunistic:1-3-dead checked checked-3-dead flat-checked flat-checked-3-dead"

@@ -1,4 +1,4 @@
-// The seam to the wire between the ranks of one group: everything that the engine asks of shm, ucx or verbs.
+// The seam to the wire between the ranks of one group: everything that the engine asks of shm, verbs, ucx or tcp.
 //
 // A receiver may call send(), write(), watch() and fence() too, but a transport may put them off: `again` is then the answer.
 // One transport object serves one group at one rank. All calls come from one thread at a time (the engine serializes).
@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxPayload = 8192;
 inline constexpr std::size_t kMaxHeader = 48;
 
 struct Capabilities {
-    std::string_view name;         // "shm", "ucx", "verbs"
+    std::string_view name;         // "shm", "verbs", "ucx", "tcp"
     bool native_write = false;     // write() is one-sided on this wire: no receiver CPU
     std::size_t inline_size = 0;   // payloads up to here ride in the descriptor or header line itself
     std::size_t eager_size = 0;    // payloads up to here can be sent at all; ≥ kMaxPayload
@@ -135,7 +135,7 @@ class Transport {
     virtual void probe(Rank /*peer*/) {}
 
     // From now on nothing of this peer is delivered and its rights to write end where the wire allows that.
-    // Its sends in flight complete. No peer_failed is reported for it. The peer is told (Receiver::fenced) by shm and ucx.
+    // Its sends in flight complete. No peer_failed is reported for it. The peer is told (Receiver::fenced) by all but verbs.
     virtual void fence(Rank peer) = 0;
 
     // Tells peers with open connections that this rank leaves in peace, so that they do not report a failure, and

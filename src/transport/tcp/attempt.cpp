@@ -28,7 +28,7 @@ Attempt::Outcome Attempt::try_next(std::uint64_t now_ns) {
     connected_ = false;
     got_ = 0;
     handshake_.reset();
-    socket_ = start_connecting(endpoint());
+    socket_ = start_connecting(endpoint(), identity_.buffer);
     if (!socket_) return miss(errno == ECONNREFUSED ? Miss::refused : Miss::unreachable, errno, now_ns);
     wake_ns_ = now_ns + patience_ns();
     return Outcome::waits;

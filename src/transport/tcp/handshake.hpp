@@ -36,8 +36,9 @@ struct Identity {
     std::uint64_t token = 0;
     Rank self;
     std::uint32_t group_size = 0;
-    std::uint32_t room = 0;  // what peers may have under way to this rank, see wire.hpp
-    GroupSecret secret;
+    std::uint32_t room = 0;    // what peers may have under way to this rank, see wire.hpp
+    std::uint32_t buffer = 0;  // what is asked of the kernel for a socket
+    GroupSecret secret{};
 };
 
 struct Hello {

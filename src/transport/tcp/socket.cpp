@@ -1,6 +1,8 @@
 #include "transport/tcp/socket.hpp"
 
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,8 +14,6 @@
 namespace coppice::transport::tcp {
 namespace {
 
-// As much as is granted (net.core.rmem_max, wmem_max).
-constexpr int kBuffer = 2 * 1024 * 1024;
 constexpr int kBacklog = 4096;
 
 bool set(int socket, int level, int option, int value) {
@@ -21,9 +21,9 @@ bool set(int socket, int level, int option, int value) {
 }
 
 // Before listen() and connect(): the buffer decides how large a window can be spoken of.
-void prepare(int socket) {
-    set(socket, SOL_SOCKET, SO_RCVBUF, kBuffer);
-    set(socket, SOL_SOCKET, SO_SNDBUF, kBuffer);
+void prepare(int socket, std::uint32_t buffer) {
+    set(socket, SOL_SOCKET, SO_RCVBUF, static_cast<int>(buffer));
+    set(socket, SOL_SOCKET, SO_SNDBUF, static_cast<int>(buffer));
     set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
     // An idle connection: asked after from a second of silence on. A busy one: TCP_USER_TIMEOUT, which bounds both.
     set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -33,16 +33,16 @@ void prepare(int socket) {
     set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
 }
 
-Descriptor open_socket(const Endpoint& endpoint) {
+Descriptor open_socket(const Endpoint& endpoint, std::uint32_t buffer) {
     Descriptor made(::socket(endpoint.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (made) prepare(made.get());
+    if (made) prepare(made.get(), buffer);
     return made;
 }
 
 }  // namespace
 
-Result<Descriptor> listen_at(Endpoint& endpoint) {
-    Descriptor made = open_socket(endpoint);
+Result<Descriptor> listen_at(Endpoint& endpoint, std::uint32_t buffer) {
+    Descriptor made = open_socket(endpoint, buffer);
     if (!made) return fail(COPPICE_ERR_NO_RESOURCES, "tcp: no socket: {} (see 'ulimit -n')", std::strerror(errno));
     if (endpoint.family == 6) set(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
     if (endpoint.port != 0) set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
@@ -56,8 +56,8 @@ Result<Descriptor> listen_at(Endpoint& endpoint) {
     return made;
 }
 
-Descriptor start_connecting(const Endpoint& endpoint) {
-    Descriptor made = open_socket(endpoint);
+Descriptor start_connecting(const Endpoint& endpoint, std::uint32_t buffer) {
+    Descriptor made = open_socket(endpoint, buffer);
     if (!made) return made;
     SocketAddress address = to_socket(endpoint);
     if (::connect(made.get(), address.get(), address.length) == 0 || errno == EINPROGRESS) return made;
@@ -83,6 +83,20 @@ int connect_error(int socket) {
     int error = 0;
     socklen_t length = sizeof error;
     return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+Health health_of(int socket) {
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
+    int queued = 0;
+    if (ioctl(socket, SIOCOUTQ, &queued) != 0) queued = 0;
+    return {.silence_ms = info.tcpi_last_ack_recv, .outstanding = queued > 0};
+}
+
+void reset_at_close(int socket) {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
 std::ptrdiff_t send_some(int socket, std::span<const std::byte> bytes) {

@@ -16,11 +16,16 @@ namespace coppice::transport::tcp {
 // once in a second; more than the 1.4 s after which what was lost in an interruption of a second is sent again.
 inline constexpr int kUserTimeoutMs = 2800;
 inline constexpr std::uint64_t kPatienceNs = 4'000'000'000;
+// The same, looked at by the library while it sends: it ends the connection with a reset, which the kernel does not. Where only
+// what the peer sends is lost, the peer learns by that, and not by its own silence, which our repetitions would prolong.
+inline constexpr std::uint64_t kMostSilenceNs = 2'500'000'000;
+inline constexpr std::uint64_t kLookNs = 500'000'000;
 
-// A listener at that address; a port of 0 is filled in.
-Result<Descriptor> listen_at(Endpoint& endpoint);
-// A socket that connects, or −1 with errno. Connecting goes on after this call.
-Descriptor start_connecting(const Endpoint& endpoint);
+// A listener at that address; a port of 0 is filled in. `buffer`: what is asked of the kernel for each direction, of which it
+// grants as much as it may (net.core.rmem_max, wmem_max).
+Result<Descriptor> listen_at(Endpoint& endpoint, std::uint32_t buffer);
+// A socket that connects, or none with errno. Connecting goes on after this call.
+Descriptor start_connecting(const Endpoint& endpoint, std::uint32_t buffer);
 // The next connection at a listener; none with EAGAIN in errno. It has the listener's options.
 Descriptor accept_from(int listener);
 
@@ -29,6 +34,15 @@ std::uint32_t room_of(int socket);
 
 // The error that a connecting socket came to; 0: it is connected.
 int connect_error(int socket);
+
+struct Health {
+    std::uint32_t silence_ms =
+        0;                     // for so long the peer's kernel has answered neither data nor a question of keepalive
+    bool outstanding = false;  // there is data that it has yet to acknowledge
+};
+Health health_of(int socket);
+// Closing it resets the connection.
+void reset_at_close(int socket);
 
 // What a single call could send; −1 with errno.
 std::ptrdiff_t send_some(int socket, std::span<const std::byte> bytes);

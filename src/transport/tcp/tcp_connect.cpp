@@ -139,6 +139,7 @@ void TcpTransport::open(Peer& peer, Descriptor socket, std::uint32_t room) {
     add_to_epoll(socket.get(), Tag::connection, peer.rank.value, EPOLLIN, true);
     peer.connection->open(std::move(socket), room, identity_.room);
     peer.link = Link::open;
+    open_.push_back(&peer);
     peer.watches_write = false;
     peer.owes_goodbye = leave_until_ns_ != 0 && !peer.fenced;
     queue(peer);
@@ -156,9 +157,40 @@ void TcpTransport::look_at_clock() {
         settle(peer, peer.attempt->on_time(now));
         if (i < connecting_.size() && connecting_[i] == &peer) ++i;
     }
+    if (now >= next_look_ns_) look_for_silence(now);
+    set_timer(next_look_ns_);
     set_timer(strangers_.next_deadline_ns());
     for (const Peer* const peer : connecting_)
         set_timer(peer->attempt->wake_ns());
+}
+
+void TcpTransport::begin_to_talk() {
+    talks_ = true;
+    if (next_look_ns_ != UINT64_MAX) return;
+    next_look_ns_ = now_ns() + tcp::kLookNs;
+    set_timer(next_look_ns_);
+}
+
+// Goes on while there is talk, or something to be acknowledged. An idle connection is the kernel's business: it asks by itself,
+// and ends what does not answer with a reset.
+void TcpTransport::look_for_silence(std::uint64_t now_ns) {
+    bool go_on = talks_;
+    for (std::size_t i = 0; i < open_.size();) {
+        Peer& peer = *open_[i];
+        const tcp::Health health = tcp::health_of(peer.connection->socket());
+        go_on = go_on || health.outstanding;
+        // An answer between two looks ends the doubt.
+        const std::uint64_t doubted_ms = (now_ns - peer.doubted_since_ns) / 1'000'000;
+        if (!health.outstanding || health.silence_ms < doubted_ms) peer.doubted_since_ns = now_ns;
+        if (now_ns - peer.doubted_since_ns < tcp::kMostSilenceNs) {
+            ++i;
+            continue;
+        }
+        tcp::reset_at_close(peer.connection->socket());
+        break_link(peer, fmt::format("nothing was heard of its host for {} ms", health.silence_ms));
+    }
+    talks_ = false;
+    next_look_ns_ = go_on ? now_ns + tcp::kLookNs : UINT64_MAX;
 }
 
 void TcpTransport::set_timer(std::uint64_t at_ns) {

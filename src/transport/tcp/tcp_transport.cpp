@@ -27,6 +27,7 @@ using tcp::Parsed;
 namespace {
 
 constexpr int kEvents = 32;
+constexpr std::uint32_t kBuffer = 2 * 1024 * 1024;
 // Messages of one peer in a row before the others are looked at.
 constexpr std::uint32_t kHotInARow = 8;
 // Polls that find nothing at the peer that spoke last, before it is no longer asked first.
@@ -70,6 +71,7 @@ TcpTransport::TcpTransport(const TcpOptions& options)
     : identity_{.token = options.group_token,
                 .self = options.self,
                 .group_size = options.group_size,
+                .buffer = options.buffer != 0 ? options.buffer : kBuffer,
                 .secret = options.secret},
       forks_(tcp::forks_so_far()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
@@ -88,7 +90,7 @@ Result<void> TcpTransport::listen(const TcpOptions& options) {
             return fail(COPPICE_ERR_CONFIG, "COPPICE_TCP_PORT = {} leaves no port for rank {}", options.port,
                         options.self.value);
         endpoint.port = static_cast<std::uint16_t>(port);
-        auto listener = tcp::listen_at(endpoint);
+        auto listener = tcp::listen_at(endpoint, identity_.buffer);
         if (!listener) return tl::unexpected(listener.error());
         identity_.room = tcp::room_of(listener->get());
         add_to_epoll(listener->get(), Tag::listener, listeners_.size(), EPOLLIN);
@@ -171,6 +173,8 @@ SendStatus TcpTransport::post(Rank to, Kind kind, std::span<const std::byte> hea
     }
     if (peer->fenced || peer->departed || peer->broken || !peer->known) [[unlikely]]
         return SendStatus::failed;
+    if (!talks_) [[unlikely]]
+        begin_to_talk();
     switch (peer->connection->send(kind, header, payload)) {
         case Connection::Sent::again:
             return SendStatus::again;
@@ -392,6 +396,7 @@ void TcpTransport::break_link(Peer& peer, std::string_view why) {
 
 void TcpTransport::close(Peer& peer) {
     if (hot_ == &peer) hot_ = nullptr;
+    std::erase(open_, &peer);
     remove_from_epoll(peer.connection->socket());
     peer.connection->close();
     peer.link = Link::closed;

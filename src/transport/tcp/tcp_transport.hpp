@@ -32,6 +32,7 @@ struct TcpOptions {
     GroupSecret secret{};           // likewise, and known to nobody else
     std::string interfaces{};       // names, separated by commas; empty: all that are up, but loopback
     std::uint16_t port = 0;         // rank r listens at this plus r; 0: anywhere
+    std::uint32_t buffer = 0;       // asked of the kernel for each connection and direction; 0: 2 MiB
     bool loopback_only = false;     // all ranks of the group are on this host
 };
 
@@ -93,6 +94,8 @@ class TcpTransport final : public Transport {
     void give_up_attempt(Peer& peer);
     void look_at_held(Peer& peer);
     void look_at_clock();
+    void begin_to_talk();
+    void look_for_silence(std::uint64_t now_ns);
     void set_timer(std::uint64_t at_ns);
     void watch_attempt(Peer& peer);
 
@@ -115,7 +118,11 @@ class TcpTransport final : public Transport {
     void remove_from_epoll(int socket);
 
     tcp::Identity identity_;
-    Capabilities capabilities_{.name = "tcp", .native_write = false, .inline_size = 0, .eager_size = kMaxPayload};
+    Capabilities capabilities_{.name = "tcp",
+                               .native_write = false,
+                               .inline_size = 0,
+                               .eager_size = kMaxPayload,
+                               .arm_is_complete = true};
     Counters counters_;
     std::uint64_t forks_;
     Descriptor epoll_;
@@ -126,6 +133,9 @@ class TcpTransport final : public Transport {
     tcp::Strangers strangers_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
     std::vector<Peer*> connecting_;
+    std::vector<Peer*> open_;
+    std::uint64_t next_look_ns_ = UINT64_MAX;  // for silence; never while nothing is sent
+    bool talks_ = false;                       // something was to be sent since the last look
     std::vector<Peer*> attention_;
     std::vector<Peer*> attending_;
     Peer* hot_ = nullptr;  // whose message came last: looked at first

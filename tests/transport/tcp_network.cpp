@@ -1,0 +1,82 @@
+#include "transport/tcp_network.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "support/processes.hpp"
+
+namespace coppice::testing {
+namespace {
+
+int open_own() {
+    return ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+}
+
+}  // namespace
+
+std::string TestNetwork::missing() {
+    if (::access("/usr/sbin/tc", X_OK) != 0 && ::access("/sbin/tc", X_OK) != 0) return "there is no tc (iproute2)";
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(::unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status == 0 ? "" : "network namespaces need root here";
+}
+
+TestNetwork::TestNetwork(std::uint32_t hosts) {
+    const int own = open_own();
+    for (std::uint32_t host = 0; host <= hosts; ++host) {
+        COPPICE_CHECK(::unshare(CLONE_NEWNET) == 0);
+        namespaces_.push_back(open_own());
+    }
+    COPPICE_CHECK(::setns(own, CLONE_NEWNET) == 0);
+    ::close(own);
+    run(0, "ip link add bridge type bridge forward_delay 0 && ip link set bridge up");
+    for (std::uint32_t host = 1; host <= hosts; ++host) {
+        const std::string number = std::to_string(host);
+        // The pair is made where the bridge is; its other end moves.
+        run(0, "ip link add port" + number + " type veth peer name veth" + number + " netns /proc/" +
+                   std::to_string(::getpid()) + "/fd/" + std::to_string(namespaces_[host]) + " && ip link set port" +
+                   number + " master bridge up");
+        run(host, "ip link set lo up && ip addr add 10.98.0." + number + "/24 dev veth" + number +
+                      " && ip addr add fd98::" + number + "/64 dev veth" + number + " nodad && ip link set veth" +
+                      number + " up");
+    }
+}
+
+TestNetwork::~TestNetwork() {
+    for (const int one : namespaces_)
+        ::close(one);
+}
+
+void TestNetwork::join(std::uint32_t host) const {
+    COPPICE_CHECK(::setns(namespaces_[host + 1], CLONE_NEWNET) == 0);
+}
+
+void TestNetwork::run(std::uint32_t host, const std::string& commands) const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        if (::setns(namespaces_[host], CLONE_NEWNET) != 0) ::_exit(1);
+        ::execl("/bin/sh", "sh", "-c", ("PATH=$PATH:/usr/sbin:/sbin; " + commands).c_str(), nullptr);
+        ::_exit(127);
+    }
+    int status = 0;
+    COPPICE_CHECK(::waitpid(child, &status, 0) == child && status == 0);
+}
+
+void TestNetwork::cut(std::uint32_t host) const {
+    run(host + 1, "ip link set veth" + std::to_string(host + 1) + " down");
+}
+void TestNetwork::mend(std::uint32_t host) const {
+    run(host + 1, "ip link set veth" + std::to_string(host + 1) + " up");
+}
+void TestNetwork::cut_outgoing(std::uint32_t host) const {
+    run(host + 1, "tc qdisc add dev veth" + std::to_string(host + 1) + " root blackhole");
+}
+
+}  // namespace coppice::testing

@@ -1,0 +1,35 @@
+// Hosts of a network of their own for a test: namespaces with a veth each on a bridge, whose cables can be cut.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace coppice::testing {
+
+class TestNetwork {
+  public:
+    // Empty: it stands. Else why there can't be one here (no rights, no `ip`).
+    static std::string missing();
+
+    explicit TestNetwork(std::uint32_t hosts);
+    TestNetwork(const TestNetwork&) = delete;
+    TestNetwork& operator=(const TestNetwork&) = delete;
+    ~TestNetwork();
+
+    // This process is on that host from now on.
+    void join(std::uint32_t host) const;
+
+    // The host's cable, at its own end.
+    void cut(std::uint32_t host) const;
+    void mend(std::uint32_t host) const;
+    // What the host sends is lost; it still gets what others send.
+    void cut_outgoing(std::uint32_t host) const;
+
+  private:
+    void run(std::uint32_t host, const std::string& commands) const;
+
+    std::vector<int> namespaces_;  // the bridge's first
+};
+
+}  // namespace coppice::testing

@@ -1,0 +1,248 @@
+// Cables that are cut, and ranks that are stopped, on hosts of a network of their own.
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "protocol/chance.hpp"
+#include "transport/tcp_network.hpp"
+#include "transport/tcp_support.hpp"
+
+namespace coppice::testing {
+
+// The suite comes along with what these tests borrow from it, but runs elsewhere.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
+
+namespace {
+
+using transport::SendStatus;
+
+// Words of the stage.
+constexpr std::size_t kReady = 0;
+constexpr std::size_t kOver = 1;
+constexpr std::size_t kCutAt = 2;
+constexpr std::size_t kSeenAfter = 3;  // and the following: by rank, ns
+constexpr std::size_t kRounds = 20;    // and the following: by rank, what arrived there
+
+// Each rank is a host.
+class HostFactory final : public TcpFactory {
+  public:
+    Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override {
+        network->join(self.value);
+        auto options = tcp_options(self, size);
+        options.loopback_only = false;
+        options.buffer = buffer;
+        auto made = transport::TcpTransport::create(options);
+        if (!made) return tl::unexpected(made.error());
+        return std::unique_ptr<Transport>(std::move(*made));
+    }
+    const TestNetwork* network = nullptr;
+    std::uint32_t buffer = 0;
+};
+
+class TcpNetwork : public ::testing::Test, protected Ranks {
+  protected:
+    void SetUp() override {
+        if (const std::string missing = TestNetwork::missing(); !missing.empty()) GTEST_SKIP() << missing;
+    }
+    Factory& factory() override { return factory_; }
+    void wire(std::uint32_t hosts) {
+        network_ = std::make_unique<TestNetwork>(hosts);
+        factory_.network = network_.get();
+    }
+    // Cuts with `how`, and expects that all ranks end well. Prints after what time each noticed.
+    void cut_and_expect(void (TestNetwork::*how)(std::uint32_t) const, const char* what) {
+        await_word(kReady, 2);
+        stage().words[kCutAt] = now_ns();
+        (network_.get()->*how)(1);
+        expect_all_well();
+        for (std::size_t rank = 0; rank < 2; ++rank)
+            std::printf("%s: rank %zu noticed after %.2f s\n", what, rank,
+                        static_cast<double>(stage().words[kSeenAfter + rank].load()) / 1e9);
+    }
+
+    std::unique_ptr<TestNetwork> network_;
+    HostFactory factory_;
+};
+
+void greet(Member& member) {
+    for (std::uint32_t peer = 0; peer < member.size(); ++peer)
+        if (peer != member.self().value) member.send(Rank(peer), header_of(0), {});
+    member.poll_until([&] { return member.recorder.messages.size() == member.size() - 1; }, "everybody's first word");
+    member.barrier();
+    ++member.stage().words[kReady];
+}
+
+void note_death(Member& member) {
+    member.stage().words[kSeenAfter + member.self().value] = now_ns() - member.stage().words[kCutAt];
+    COPPICE_CHECK(member.recorder.failures.size() == 1);
+    COPPICE_CHECK(member.wire().last_error().find("10.98.0.") != std::string_view::npos);
+}
+
+// Asleep on the descriptor: it has to show the death.
+void notice_asleep(Member& member) {
+    greet(member);
+    const std::uint64_t deadline = now_ns() + kDeadlineNs;
+    while (member.recorder.failures.empty()) {
+        pollfd readable{.fd = member.wire().arm(), .events = POLLIN, .revents = 0};
+        COPPICE_CHECK(::poll(&readable, 1, static_cast<int>(kDeadlineNs / 1'000'000)) == 1);
+        member.poll();
+        COPPICE_CHECK(now_ns() < deadline);
+    }
+    note_death(member);
+}
+
+void notice_busy(Member& member, bool talks) {
+    greet(member);
+    const Rank other(1 - member.self().value);
+    const Bytes payload = pattern(1, 500);
+    std::uint32_t in_flight = 0;
+    member.recorder.on_message = [](const Recorder::Received&) {};
+    member.poll_until(
+        [&] {
+            if (talks) member.wire().send(other, header_of(1), payload, &in_flight);
+            return !member.recorder.failures.empty();
+        },
+        "the loss");
+    note_death(member);
+}
+
+TEST_F(TcpNetwork, ACutCableIsNoticedAtBothEndsOfAnIdleConnection) {
+    wire(2);
+    start(2, [](Member& member) { notice_asleep(member); });
+    cut_and_expect(&TestNetwork::cut, "idle");
+}
+
+TEST_F(TcpNetwork, ACutCableIsNoticedAtBothEndsOfABusyConnection) {
+    wire(2);
+    start(2, [](Member& member) { notice_busy(member, true); });
+    cut_and_expect(&TestNetwork::cut, "busy");
+}
+
+TEST_F(TcpNetwork, OneDirectionAloneIsNoticedAtBothEnds) {
+    for (const int talkers : {0, 1, 2, 3}) {  // as bits, by rank
+        begin_again();
+        wire(2);
+        start(2, [talkers](Member& member) {
+            if (talkers == 0) return notice_asleep(member);
+            notice_busy(member, (talkers >> member.self().value & 1) != 0);
+        });
+        const std::string what = "one direction, talkers " + std::to_string(talkers);
+        cut_and_expect(&TestNetwork::cut_outgoing, what.c_str());
+    }
+}
+
+TEST_F(TcpNetwork, ACutOfASecondHarmsNobody) {
+    for (const bool busy : {true, false}) {
+        begin_again();
+        wire(2);
+        start(2, [busy](Member& member) {
+            greet(member);
+            const Rank other(1 - member.self().value);
+            std::uint64_t sent = 0, next = 0;
+            std::uint32_t in_flight = 0;
+            const Bytes payload = pattern(1, 500);
+            member.recorder.on_message = [&](const Recorder::Received& message) {
+                COPPICE_CHECK(header_word(message.header, 0) == next++);
+            };
+            member.poll_until(
+                [&] {
+                    const bool over = member.stage().words[kOver] == 1;
+                    if (busy || over)
+                        sent += member.wire().send(other, header_of(sent), payload, &in_flight) == SendStatus::sent;
+                    return over && sent > 100;
+                },
+                "the cable's mending");
+            member.stage().words[kRounds + member.self().value] = sent;
+            member.barrier();
+            member.poll_until([&] { return next == member.stage().words[kRounds + other.value]; }, "what was sent");
+            COPPICE_CHECK(member.recorder.failures.empty());
+            member.leave();
+        });
+        await_word(kReady, 2);
+        network_->cut(1);
+        usleep(1'000'000);
+        network_->mend(1);
+        stage().words[kOver] = 1;
+        expect_all_well();
+    }
+}
+
+// Kernel buffers as a Debian without settings grants them, and larger ones; frames of every size, and small ones alone, each
+// of which is a packet of its own.
+TEST_F(TcpNetwork, ARankThatIsStoppedForHalfAMinuteUnderFullLoadIsNotDead) {
+    struct Load {
+        std::uint32_t buffer;
+        std::size_t most;
+    };
+    // All four at once: waiting takes as long for all.
+    constexpr Load kLoads[] = {{212'992, 40}, {212'992, 8192}, {4 << 20, 40}, {4 << 20, 8192}};
+    wire(4);
+    struct Case final : Ranks {
+        explicit Case(Factory& its) : factory_(its) {}
+        Factory& factory() override { return factory_; }
+        using Ranks::await_word;
+        using Ranks::expect_all_well;
+        using Ranks::processes_;
+        using Ranks::stage;
+        using Ranks::start;
+        Factory& factory_;
+    };
+    std::vector<std::unique_ptr<HostFactory>> factories;
+    std::vector<std::unique_ptr<Case>> cases;
+    for (const Load& load : kLoads) {
+        auto& factory = *factories.emplace_back(std::make_unique<HostFactory>());
+        factory.network = network_.get();
+        factory.buffer = load.buffer;
+        auto& one = *cases.emplace_back(std::make_unique<Case>(factory));
+        one.start(3, [most = load.most](Member& member) {
+            greet(member);
+            std::vector<std::uint64_t> sent(3, 0), next(3, 0);
+            std::uint32_t in_flight = 0;
+            const Bytes bytes = pattern(1, 8192);
+            member.recorder.on_message = [&](const Recorder::Received& message) {
+                COPPICE_CHECK(header_word(message.header, 0) == next[message.from.value]++);
+                ++member.stage().words[kRounds + member.self().value];
+            };
+            member.poll_until(
+                [&] {
+                    for (std::uint32_t to = 0; to < 3; ++to) {
+                        if (to == member.self().value) continue;
+                        const std::size_t size = protocol::mix(sent[to]) % (most + 1);
+                        const auto status =
+                            member.wire().send(Rank(to), header_of(sent[to]), std::span(bytes).first(size), &in_flight);
+                        COPPICE_CHECK(status != SendStatus::failed);
+                        sent[to] += status == SendStatus::sent;
+                    }
+                    return member.stage().words[kOver] == 1;
+                },
+                "the end");
+            for (std::uint32_t to = 0; to < 3; ++to)
+                member.stage().words[40 + 3 * member.self().value + to] = sent[to];
+            member.barrier();
+            for (std::uint32_t from = 0; from < 3; ++from)
+                if (from != member.self().value)
+                    member.poll_until(
+                        [&] { return next[from] == member.stage().words[40 + 3 * from + member.self().value]; },
+                        "all of it");
+            COPPICE_CHECK(member.recorder.failures.empty());
+            member.leave();
+        });
+    }
+    for (auto& one : cases) {
+        one->await_word(kReady, 3);
+        one->processes_.signal(1, SIGSTOP);
+    }
+    usleep(30'000'000);
+    for (auto& one : cases) {
+        one->processes_.signal(1, SIGCONT);
+        const std::uint64_t before = one->stage().words[kRounds + 1];
+        one->await_word(kRounds + 1, before + 1000);
+        one->stage().words[kOver] = 1;
+        one->expect_all_well();
+    }
+}
+
+}  // namespace
+}  // namespace coppice::testing
