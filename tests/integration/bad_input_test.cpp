@@ -152,6 +152,25 @@ TEST(Peers, WithOtherSettingsAreNamedWithBoth) {
     }
 }
 
+// Hardware that differs is no difference of settings: each pair has a transport that both have.
+TEST(Peers, WithOtherHardwareMakeAGroupAllTheSame) {
+    JobOptions options{.ranks = 4, .hosts = 4};
+    options.tamper = [](std::uint32_t rank, std::vector<char>& piece) {
+        const std::string_view plain = "\ntcp\n";
+        const auto found = std::search(piece.begin(), piece.end(), plain.begin(), plain.end());
+        if (rank == 2 && found != piece.end() && found != piece.begin()) std::copy_n("\nucx\n", 5, found);
+    };
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t value = member.rank;
+        std::size_t received = 0;
+        COPPICE_CHECK(coppice_broadcast(member.group, &value, sizeof value, 2, &received, kDeadlineNs) == COPPICE_OK);
+        COPPICE_CHECK(value == 2);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 // ------------------------------------------------------------------------------------------- addresses that are none ---
 
 // Overwrites what every rank says of how it is reached, from `from` bytes behind the transport's name on.

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +12,8 @@
 
 namespace coppice::transport::tcp {
 namespace {
+
+constexpr std::size_t kShort = 512;
 
 bool is_for_later(int error) {
     return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM;
@@ -33,6 +36,14 @@ void Connection::open(Descriptor socket, std::uint32_t room, std::uint32_t own_r
 
 std::ptrdiff_t Connection::send_now(std::span<const std::byte> head, std::span<const std::byte> header,
                                     std::span<const std::byte> payload) const {
+    // A short copy costs less than a list of parts.
+    if (const std::size_t length = head.size() + header.size() + payload.size(); length <= kShort) {
+        std::array<std::byte, kShort> whole;
+        auto end = std::ranges::copy(head, whole.begin()).out;
+        end = std::ranges::copy(header, end).out;
+        std::ranges::copy(payload, end);
+        return send_some(socket_.get(), std::span(whole).first(length));
+    }
     std::array<iovec, 3> parts{part(head), part(header), part(payload)};
     msghdr message{};
     message.msg_iov = parts.data();

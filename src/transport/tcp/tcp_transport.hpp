@@ -140,6 +140,8 @@ class TcpTransport final : public Transport {
     std::vector<Peer*> attending_;
     Peer* hot_ = nullptr;  // whose message came last: looked at first
     std::uint32_t fruitless_ = 0;
+    std::uint32_t in_a_row_ = 0;
+    bool asks_hot_ = false;
     Receiver* receiver_ = nullptr;  // while poll() is on the stack
     std::size_t delivered_ = 0;
     std::uint64_t leave_until_ns_ = 0;  // 0: not leaving
