@@ -22,7 +22,7 @@ TEST(Settings, DefaultsParse) {
     const auto settings = parse(texts_of({}));
     ASSERT_TRUE(settings) << settings.error().message;
     EXPECT_TRUE(settings->allow_shm);
-    EXPECT_TRUE(settings->allow_ucx);
+    EXPECT_TRUE(settings->allow_ucx && settings->allow_tcp && settings->chosen_by_hardware);
     EXPECT_EQ(settings->window, 32U);
     EXPECT_EQ(settings->start_timeout_ns, 60'000'000'000U);
     EXPECT_EQ(settings->hierarchy, Hierarchy::host);

@@ -24,7 +24,7 @@ def facts(**variables):
 class Facts(unittest.TestCase):
     def test_every_transport_is_told_of_with_why_it_cannot_be_used(self):
         transports = {one["name"]: one for one in facts()["transports"]}
-        self.assertEqual(set(transports), {"shm", "verbs", "ucx"})
+        self.assertEqual(set(transports), {"shm", "verbs", "ucx", "tcp"})
         self.assertTrue(transports["shm"]["usable"])
         self.assertGreaterEqual(transports["shm"]["eager_bytes"], 8192)
         for one in transports.values():
