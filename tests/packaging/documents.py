@@ -64,7 +64,7 @@ def promises(source):
 
 def settings_and_page(source):
     table = (source / "src/engine/settings.cpp").read_text(encoding="utf-8")
-    known = dict(re.findall(r'SettingInfo\{"(COPPICE_\w+)",\s*"([^"]*)"', table))
+    known = dict(re.findall(r'SettingInfo\{\s*"(COPPICE_\w+)",\s*"([^"]*)"', table))
     page = (source / "docs/man/coppice.7").read_text(encoding="utf-8")
     environment = page.split(".SH ENVIRONMENT")[1].split(".PP\n.BR coppice-run")[0]
     headings = re.findall(r"\.TP\n\.B ([^\n]*)\n(.*?)(?=\.TP|\Z)", environment, re.S)
