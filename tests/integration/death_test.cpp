@@ -323,7 +323,7 @@ TEST_P(EveryLayout, TheFailureCallbackHearsOfEachDeathOnce) {
                 while (true)
                     pause();
             }
-            member.await_note(kHeard + member.rank, 1);
+            member.await_call("the callback", [&] { return member.notes[kHeard + member.rank] == 1; });
             sing(
                 member, 20, [](std::uint64_t) { return 0U; }, 8);
             COPPICE_CHECK(member.notes[kHeard + member.rank] == 1);
@@ -495,7 +495,7 @@ TEST(FailureCallback, MayAskWhoHasFailedAndNothingElse) {
                 std::uint32_t bits = 7;
                 COPPICE_CHECK(coppice_agree(member.group, &bits, sizeof bits, nullptr, kTimeout) ==
                               COPPICE_ERR_PEER_FAILED);
-                member.await("the callback", [&] { return tried.asked == COPPICE_OK; });
+                member.await_call("the callback", [&] { return tried.asked == COPPICE_OK; });
                 for (const coppice_status_t status : tried.refused)
                     COPPICE_CHECK(status == COPPICE_ERR_BUSY);
                 COPPICE_CHECK(tried.refused.size() == 10 && tried.dead == 3);

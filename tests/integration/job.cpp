@@ -137,6 +137,13 @@ void Member::await(const char* what, const std::function<bool()>& condition) con
     throw CheckFailed(text);
 }
 
+void Member::await_call(const char* what, const std::function<bool()>& condition) const {
+    await(what, [&] {
+        COPPICE_CHECK(coppice_progress(context) == COPPICE_OK);
+        return condition();
+    });
+}
+
 void Member::await_note(std::size_t index, std::uint64_t value) const {
     const std::string what = "note " + std::to_string(index) + " to be " + std::to_string(value);
     await(what.c_str(), [&] { return notes[index].load() >= value; });

@@ -69,6 +69,8 @@ class Member {
     std::atomic<std::uint64_t>* notes = nullptr;
     // Wait outside of the library until it is so; a rank that waited in vain ends with what it knows.
     void await(const char* what, const std::function<bool()>& condition) const;
+    // The same, calling now and then: for what the library says in a call only.
+    void await_call(const char* what, const std::function<bool()>& condition) const;
     void await_note(std::size_t index, std::uint64_t value) const;  // reaches at least `value`
     void await_failed(std::size_t count) const;                     // so many ranks, or more
     std::vector<std::uint32_t> failed() const;

@@ -39,7 +39,7 @@ TEST(Shrink, TheFailureCallbackGoesWithTheGroup) {
         coppice_status_t status = COPPICE_OK;
         while (status == COPPICE_OK)
             status = coppice_agree(lineage.group, &value, sizeof value, nullptr, kTimeout);
-        member.await("to be told of a death", [&] { return !seen.deaths.empty(); });
+        member.await_call("to be told of a death", [&] { return !seen.deaths.empty(); });
         COPPICE_CHECK(seen.deaths.size() == 1 && seen.deaths[0].first == lineage.group && seen.deaths[0].second == 2);
         leave(member, lineage);
     });

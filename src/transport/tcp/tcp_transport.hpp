@@ -118,11 +118,8 @@ class TcpTransport final : public Transport {
     void remove_from_epoll(int socket);
 
     tcp::Identity identity_;
-    Capabilities capabilities_{.name = "tcp",
-                               .native_write = false,
-                               .inline_size = 0,
-                               .eager_size = kMaxPayload,
-                               .arm_is_complete = true};
+    Capabilities capabilities_{
+        .name = "tcp", .native_write = false, .inline_size = 0, .eager_size = kMaxPayload, .arm_is_complete = true};
     Counters counters_;
     std::uint64_t forks_;
     Descriptor epoll_;
