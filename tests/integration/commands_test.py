@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The commands that documents and help texts give, as a user types them: they work, whoever dies in them.
 
-Usage: commands_test.py COPPICE_RUN COPPICE_PERF CG COPPICE_SIM"""
+Usage: commands_test.py COPPICE_RUN COPPICE_PERF CG COPPICE_SIM ROOT_LEAVES"""
 
 import os
 import re
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-RUN, PERF, CG, SIM = (os.path.abspath(path) for path in sys.argv[1:5])
+RUN, PERF, CG, SIM, ROOT_LEAVES = (os.path.abspath(path) for path in sys.argv[1:6])
 DEADLINE = 300
 
 
@@ -35,6 +35,24 @@ class Commands(unittest.TestCase):
 
     def test_agreement_that_loses_a_host(self):
         self.agree("-n 16 --hosts 4 --kill-host 2@500ms", 5000)
+
+    def test_root_that_computes_after_each_broadcast(self):
+        done = run([RUN, "-n", "4", "--hosts", "4", ROOT_LEAVES, "20", "300"])
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        longest = re.search(r"^longest wait of any other rank: (\S+) ms$", done.stdout, re.M)
+        self.assertTrue(longest, done.stdout)
+        # Nobody waited until the root was back.
+        self.assertLess(float(longest.group(1)), 300)
+
+    def test_network_that_parts(self):
+        done = run([RUN, "-n", "3", "--hosts", "3", "--cut", "2@1s", PERF, "agree", "-n", "2000000", "--for", "15s"])
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("disagreed 0", done.stdout, done.stderr)
+        self.assertIn("1 lost: cut off", done.stdout, done.stderr)
 
     def test_solver_that_loses_a_rank(self):
         done = run([RUN, "-n", "8", "--kill", "5@2s", CG, "--grid", "96"])
