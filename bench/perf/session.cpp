@@ -92,7 +92,9 @@ Session::~Session() {
 
 std::optional<Failure> Session::open(const GroupSettings& settings) {
     timeout_ns_ = static_cast<std::uint64_t>(settings.timeout_s * 1e9);
-    coppice_status_t status = coppice_context_create(nullptr, &context_);
+    coppice_context_options_t context_options = COPPICE_CONTEXT_OPTIONS_INIT;
+    if (settings.without_thread) context_options.progress_thread = -1;
+    coppice_status_t status = coppice_context_create(&context_options, &context_);
     if (status != COPPICE_OK) return library_failure("context", status);
     coppice_group_options_t options = group_options(settings);
     options.on_failure = on_failure;
