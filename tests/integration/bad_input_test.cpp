@@ -105,8 +105,7 @@ TEST(Peers, OfAnotherWordSizeAreSeenInTheFirstWordsOfTheExchangeToo) {
 }
 
 TEST(Peers, ThatSendGarbageForAGreetingAreNamedToAll) {
-    const std::vector<std::string> garbages{std::string(1, '\0'), "x",       "\n",
-                                            "\xff\xfe\n\n",       "coppice", "\r\n\t %s%n{}\x1b[2J"};
+    const std::vector<std::string> garbages{"x", "\n", "\xff\xfe\n\n", "coppice", "\r\n\t %s%n{}\x1b[2J"};
     for (const std::string& garbage : garbages) {
         JobOptions options{.ranks = 3};
         options.tamper = [&](std::uint32_t rank, std::vector<char>& piece) {
@@ -192,6 +191,7 @@ TEST(Addresses, OfGarbageAreNamedWithTheirRank) {
         for (const std::size_t from : {0U, 4U, 8U, 16U, 40U}) {
             for (const std::string& garbage :
                  {std::string(1, '\0'), std::string("\xff"), std::string("\n"), std::string("xyz")}) {
+                if (from == 0 && garbage[0] == '\0') continue;  // how an exchange tells of a death
                 Job job(with_addresses(transport, from, garbage), [](Member& member) {
                     check_refused(member, COPPICE_ERR_MISMATCH, {"rank " + std::to_string(1 - member.rank)});
                 });

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,8 +48,13 @@ void ProgressThread::forsake(Attended& what) {
 Result<void> ProgressThread::start() {
     bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell_ < 0) {
-        return fail(COPPICE_ERR_NO_RESOURCES, "no descriptor for the progress thread: {}; raise ulimit -n",
-                    std::strerror(errno));
+        const int error = errno;
+        rlimit limit{};
+        getrlimit(RLIMIT_NOFILE, &limit);
+        return fail(COPPICE_ERR_NO_RESOURCES,
+                    "no file descriptor for the progress thread: {}; the limit (RLIMIT_NOFILE) is {}, raise it with "
+                    "ulimit -n",
+                    std::strerror(error), limit.rlim_cur);
     }
     // Before the library's own dependencies end: it may be in the middle of one of their calls.
     static const int registered = std::atexit(&ProgressThread::stop_at_exit);
