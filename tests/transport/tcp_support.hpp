@@ -1,9 +1,11 @@
 // What the tests of the TCP transport share.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "support/processes.hpp"
 #include "transport/conformance.hpp"
@@ -29,6 +31,46 @@ inline std::unique_ptr<transport::TcpTransport> make_tcp(const transport::TcpOpt
     if (!made) throw CheckFailed(made.error().message);
     return std::move(*made);
 }
+
+// Several ranks of one group in this process: for what needs no death.
+struct TcpGroup {
+    explicit TcpGroup(std::uint32_t size, const std::function<void(transport::TcpOptions&)>& change = nullptr)
+        : recorders(size) {
+        for (std::uint32_t rank = 0; rank < size; ++rank) {
+            auto options = tcp_options(Rank(rank), size);
+            if (change) change(options);
+            wires.push_back(make_tcp(options));
+        }
+        for (auto& wire : wires)
+            for (std::uint32_t rank = 0; rank < size; ++rank)
+                COPPICE_CHECK(wire->add_peer(Rank(rank), wires[rank]->address()).has_value());
+    }
+    void poll() {
+        for (std::size_t rank = 0; rank < wires.size(); ++rank)
+            if (wires[rank]) wires[rank]->poll(recorders[rank]);
+    }
+    void poll_until(const std::function<bool()>& condition) {
+        const std::uint64_t deadline = now_ns() + kDeadlineNs;
+        while (!condition()) {
+            if (now_ns() > deadline) throw CheckFailed("the deadline passed");
+            poll();
+        }
+    }
+    transport::SendStatus try_send(std::uint32_t from, std::uint32_t to, std::uint64_t number, const Bytes& payload) {
+        std::uint32_t in_flight = 0;
+        const transport::SendStatus status = wires[from]->send(Rank(to), header_of(number), payload, &in_flight);
+        COPPICE_CHECK(in_flight == 0);
+        return status;
+    }
+    void send(std::uint32_t from, std::uint32_t to, std::uint64_t number, const Bytes& payload) {
+        poll_until([&] { return try_send(from, to, number, payload) == transport::SendStatus::sent; });
+    }
+    bool nobody_failed() const {
+        return std::ranges::all_of(recorders, [](const Recorder& one) { return one.failures.empty(); });
+    }
+    std::vector<std::unique_ptr<transport::TcpTransport>> wires;
+    std::vector<Recorder> recorders;
+};
 
 class TcpFactory : public Factory {
   public:

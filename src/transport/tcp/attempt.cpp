@@ -9,6 +9,15 @@
 #include "transport/tcp/socket.hpp"
 
 namespace coppice::transport::tcp {
+namespace {
+
+// Of a single try, and of a pause. This process may have been away for longer, while nobody tried.
+constexpr std::uint64_t kMostOfATryNs = 3'000'000'000;
+constexpr std::uint64_t kMostOfAPauseNs = 2 * Attempt::kLongestPauseNs;
+// Where it is unlikely that somebody listens (tcpmux).
+constexpr std::uint16_t kProbePort = 1;
+
+}  // namespace
 
 Attempt::Attempt(const Identity& identity, Rank peer, std::vector<Endpoint> endpoints)
     : identity_(identity), peer_(peer), endpoints_(std::move(endpoints)) {}
@@ -24,14 +33,30 @@ Attempt::Outcome Attempt::start(std::uint64_t now_ns) {
 
 Attempt::Outcome Attempt::try_next(std::uint64_t now_ns) {
     ++tries_;
+    if (unheard_ns_ > 0) {
+        unheard_ns_ += std::min(now_ns - ended_ns_, kMostOfAPauseNs);
+        Endpoint silent = endpoint();
+        silent.port = kProbePort;
+        probe_ = start_connecting(silent, identity_.buffer);
+        if (!probe_ && errno == ECONNREFUSED) unheard_ns_ = 0;
+    }
     began_ns_ = now_ns;
     connected_ = false;
     got_ = 0;
     handshake_.reset();
     socket_ = start_connecting(endpoint(), identity_.buffer);
     if (!socket_) return miss(errno == ECONNREFUSED ? Miss::refused : Miss::unreachable, errno, now_ns);
-    wake_ns_ = now_ns + patience_ns();
+    // Not so short that an answer has no time to come.
+    const std::uint64_t left = kPatienceNs - std::min(unheard_ns_, kPatienceNs - kPatienceNs / 4);
+    wake_ns_ = now_ns + std::min(patience_ns(), left);
     return Outcome::waits;
+}
+
+// What it answers at a port where nobody listens, is sure to be its kernel's word.
+bool Attempt::host_answers() const {
+    if (!probe_) return false;
+    const int error = connect_error(probe_.get());
+    return error == ECONNREFUSED || (error == 0 && is_connected(probe_.get()));
 }
 
 Attempt::Outcome Attempt::miss(Miss how, int error, std::uint64_t now_ns) {
@@ -39,9 +64,14 @@ Attempt::Outcome Attempt::miss(Miss how, int error, std::uint64_t now_ns) {
     error_ = error;
     refused_ = how == Miss::refused ? refused_ + 1 : 0;
     if (how == Miss::turned_away) ++turned_away_;
-    if (how == Miss::unreachable && unreachable_since_ns_ == 0) unreachable_since_ns_ = began_ns_;
-    const bool lost = how == Miss::unreachable && now_ns - unreachable_since_ns_ >= kPatienceNs;
+    if (how != Miss::unreachable || host_answers())
+        unheard_ns_ = 0;
+    else
+        unheard_ns_ += std::clamp(now_ns - began_ns_, std::uint64_t{1}, kMostOfATryNs);
+    const bool lost = unheard_ns_ >= kPatienceNs;
+    ended_ns_ = now_ns;
     socket_.close();
+    probe_.close();
     if (lost || refused_ >= endpoints_.size() || turned_away_ > kMostRefusals) return Outcome::hopeless;
     at_ = (at_ + 1) % endpoints_.size();
     wake_ns_ = now_ns + pause_ns_;
@@ -52,6 +82,11 @@ Attempt::Outcome Attempt::miss(Miss how, int error, std::uint64_t now_ns) {
 Attempt::Outcome Attempt::on_time(std::uint64_t now_ns) {
     if (now_ns < wake_ns_) return Outcome::waits;
     if (!socket_) return try_next(now_ns);
+    // It may have connected, and more, while this process did not run.
+    const bool was_connected = connected_;
+    const std::uint32_t tries = tries_;
+    if (const Outcome seen = on_ready(now_ns); seen != Outcome::waits || !socket_ || tries_ != tries) return seen;
+    if (connected_ != was_connected) return Outcome::waits;
     if (!connected_) return miss(Miss::unreachable, ETIMEDOUT, now_ns);
     wake_ns_ = UINT64_MAX;
     // Perhaps somebody else has that address, and says nothing to us. After its proof the peer may hold this to stand.
@@ -64,11 +99,9 @@ Attempt::Outcome Attempt::on_ready(std::uint64_t now_ns) {
     if (connected_) return shake_hands(now_ns);
     if (const int error = connect_error(socket_.get()); error != 0)
         return miss(error == ECONNREFUSED ? Miss::refused : Miss::unreachable, error, now_ns);
-    SocketAddress address;
-    address.length = sizeof address.storage;
-    if (getpeername(socket_.get(), address.get(), &address.length) != 0) return Outcome::waits;
+    if (!is_connected(socket_.get())) return Outcome::waits;
     connected_ = true;
-    unreachable_since_ns_ = 0;
+    unheard_ns_ = 0;
     wake_ns_ = endpoints_.size() > 1 ? now_ns + patience_ns() : UINT64_MAX;
     handshake_ = Handshake::initiate(identity_, peer_, draw_nonce());
     const auto opening = handshake_->opening();
@@ -83,15 +116,16 @@ Attempt::Outcome Attempt::shake_hands(std::uint64_t now_ns) {
         const auto got = ::recv(socket_.get(), bytes_.data() + got_, wanted - got_, MSG_DONTWAIT);
         if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Outcome::waits;
         if (got <= 0) {
-            const bool lost = got < 0 && (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH);
-            // It had been silent for the most of our patience when the kernel said so.
-            if (lost) began_ns_ = now_ns - kPatienceNs;
-            return miss(lost ? Miss::unreachable : Miss::turned_away, got < 0 ? errno : 0, now_ns);
+            const bool silent = got < 0 && (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH);
+            // The kernel had tried for so long when it said so. No proof: a full queue of a listener looks the same.
+            if (silent) began_ns_ = now_ns - kMostOfATryNs;
+            return miss(silent ? Miss::unreachable : Miss::turned_away, got < 0 ? errno : 0, now_ns);
         }
         got_ += static_cast<std::size_t>(got);
         if (got_ < wanted) continue;
         got_ = 0;
         const auto answer = handshake_->take(std::span(bytes_).first(wanted));
+        if (handshake_->state() == Handshake::State::busy) return miss(Miss::busy, EBUSY, now_ns);
         if (handshake_->state() == Handshake::State::refused) return miss(Miss::turned_away, EPROTO, now_ns);
         if (handshake_->state() == Handshake::State::done) return Outcome::open;
         if (send_some(socket_.get(), answer) != static_cast<std::ptrdiff_t>(answer.size()))
@@ -110,6 +144,7 @@ std::string Attempt::why() const {
                                where, reason, turned_away_);
         case Miss::unreachable:
         case Miss::slow:
+        case Miss::busy:
             break;
     }
     return fmt::format("{} can't be reached ({}); check that no firewall stands between, and COPPICE_TCP_INTERFACE",

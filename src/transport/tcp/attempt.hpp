@@ -2,9 +2,14 @@
 //
 // What is a death, and what is not:
 // - Refused at every address: nobody listens, so the process is gone.
-// - No answer from a kernel, or no way to it, for kPatienceNs (socket.hpp): the host is lost.
+// - No answer from a kernel, or no way to it, for kPatienceNs (socket.hpp): the host is lost. One try alone never proves it:
+//   a kernel drops what is for a listener whose process is stopped or starved and has a full queue. So from the second try on a
+//   port is tried, too, at which nobody listens: a host that lives refuses that, and is waited for.
 // - A kernel that answers, and a process that does not: it computes, or is stopped. Waited for.
-// - Closed before the welcome: the peer had no place for us, or took too long to come to it. Tried again, kMostRefusals times.
+// - The peer says that it is busy: it had no place for us, or was starved. Tried again, for as long as it says so.
+// - Closed before the welcome without a word: somebody who does not take our proof. Tried again, kMostRefusals times.
+//
+// Time counts while the kernel tries, never while this process did not run: before a try is given up its socket is looked at.
 #pragma once
 
 #include <array>
@@ -46,10 +51,11 @@ class Attempt {
     std::string why() const;
 
   private:
-    enum class Miss : std::uint8_t { refused, unreachable, turned_away, slow };
+    enum class Miss : std::uint8_t { refused, unreachable, turned_away, slow, busy };
 
     Outcome try_next(std::uint64_t now_ns);
     Outcome miss(Miss how, int error, std::uint64_t now_ns);
+    bool host_answers() const;
     Outcome shake_hands(std::uint64_t now_ns);
     const Endpoint& endpoint() const { return endpoints_[at_]; }
     std::uint64_t patience_ns() const;
@@ -59,6 +65,7 @@ class Attempt {
     std::vector<Endpoint> endpoints_;
     std::size_t at_ = 0;
     Descriptor socket_;
+    Descriptor probe_;  // to a port where nobody listens, beside it: whether the host lives
     std::optional<Handshake> handshake_;
     std::array<std::byte, kLongestStep> bytes_{};
     std::size_t got_ = 0;
@@ -67,7 +74,8 @@ class Attempt {
     std::uint32_t refused_ = 0;      // in a row
     std::uint32_t turned_away_ = 0;  // in all
     std::uint64_t began_ns_ = 0;     // the try that is under way
-    std::uint64_t unreachable_since_ns_ = 0;
+    std::uint64_t ended_ns_ = 0;     // the one before
+    std::uint64_t unheard_ns_ = 0;   // for so long it was tried, and nothing heard
     std::uint64_t pause_ns_ = 1'000'000;
     std::uint64_t wake_ns_ = UINT64_MAX;
     int error_ = 0;

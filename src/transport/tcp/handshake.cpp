@@ -2,6 +2,7 @@
 
 #include <sodium.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "transport/tcp/wire.hpp"
@@ -53,6 +54,10 @@ std::span<const std::byte> Handshake::take(std::span<const std::byte> bytes) {
         state_ = State::refused;
         return {};
     }
+    if (initiator_ && std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) {
+        state_ = State::busy;
+        return {};
+    }
     switch (step_) {
         case Step::hello:
             take_hello(bytes);
@@ -101,6 +106,12 @@ std::span<const std::byte> Handshake::welcome() {
     proof_ = prove(false);
     state_ = State::done;
     return std::as_bytes(std::span(proof_));
+}
+
+std::span<const std::byte> Handshake::busy() const {
+    static constexpr Proof kZeros{};
+    const auto zeros = std::as_bytes(std::span(kZeros));
+    return step_ == Step::hello ? zeros.first(sizeof(Challenge)) : zeros;
 }
 
 Proof Handshake::prove(bool initiator) const {

@@ -12,6 +12,7 @@
 // - Both nonces are in both hashes: what was recorded proves nothing to a rank that draws another nonce.
 // - Ranks, group token and the side are in them, too: a proof is good for one pair, one group and one direction.
 // - The connection stands for the initiator with the welcome, never before: what ends earlier may be tried again.
+// - In place of its challenge or its welcome the acceptor may say `busy`, as many zeros: try again. Nobody has to prove that.
 // - It authenticates the other end of a connection when that begins. What follows is neither secret nor protected against
 //   somebody who can change packets on their way.
 #pragma once
@@ -72,6 +73,7 @@ class Handshake {
         under_way,
         proven,   // acceptor: the peer has proved who it is; welcome() is to be sent, or the connection closed
         done,     // the connection stands
+        busy,     // initiator: the acceptor has no place or no time at present
         refused,  // what came was not what a rank of the group says
     };
     State state() const { return state_; }
@@ -84,6 +86,8 @@ class Handshake {
     std::span<const std::byte> take(std::span<const std::byte> bytes);
     // The acceptor's last word. Only when proven.
     std::span<const std::byte> welcome();
+    // In its place, or in that of the challenge.
+    std::span<const std::byte> busy() const;
 
     // Of the other side, once known (peer: from the hello on, and only believed when proven).
     Rank peer() const { return peer_; }

@@ -8,6 +8,7 @@
 #include "transport/tcp/address.hpp"
 #include "transport/tcp/attempt.hpp"
 #include "transport/tcp/connection.hpp"
+#include "transport/tcp/socket.hpp"
 #include "transport/tcp/strangers.hpp"
 
 namespace coppice::transport::tcp {
@@ -34,11 +35,11 @@ struct Peer {
     bool owes_goodbye = false;  // that this rank leaves
     bool owes_ack = false;      // that its goodbye was read
     bool goodbye_acked = false;
-    bool queued = false;                 // in the transport's list of peers to attend to
-    bool watches_write = false;          // the epoll set waits for room
-    std::uint64_t doubted_since_ns = 0;  // it has answered nothing since, as far as was looked
-    std::uint32_t seen_tries = 0;        // the try whose socket is in the epoll set
-    bool seen_writing = false;           // and what for
+    bool queued = false;           // in the transport's list of peers to attend to
+    bool watches_write = false;    // the epoll set waits for room
+    Silence silence;               // of its kernel
+    std::uint32_t seen_tries = 0;  // the try whose socket is in the epoll set
+    bool seen_writing = false;     // and what for
     std::vector<Endpoint> endpoints;
     Endpoint remote;  // of the connection that stands
     std::optional<Attempt> attempt;

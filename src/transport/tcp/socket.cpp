@@ -14,7 +14,8 @@
 namespace coppice::transport::tcp {
 namespace {
 
-constexpr int kBacklog = 4096;
+constexpr int kBacklog = 65535;  // the kernel takes less: net.core.somaxconn
+constexpr int kRtoMaxMs = 44;    // TCP_RTO_MAX_MS
 
 bool set(int socket, int level, int option, int value) {
     return setsockopt(socket, level, option, &value, sizeof value) == 0;
@@ -31,6 +32,9 @@ void prepare(int socket, std::uint32_t buffer) {
     set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
     set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
     set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+    // Where the kernel knows of it (Linux 6.15): what was lost is sent again once in a second at least, so that an interruption
+    // may last a second longer before it looks like a loss.
+    set(socket, IPPROTO_TCP, kRtoMaxMs, 1000);
 }
 
 Descriptor open_socket(const Endpoint& endpoint, std::uint32_t buffer) {
@@ -85,13 +89,29 @@ int connect_error(int socket) {
     return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
+bool is_connected(int socket) {
+    SocketAddress address;
+    address.length = sizeof address.storage;
+    return getpeername(socket, address.get(), &address.length) == 0;
+}
+
 Health health_of(int socket) {
     tcp_info info{};
     socklen_t length = sizeof info;
     if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
     int queued = 0;
     if (ioctl(socket, SIOCOUTQ, &queued) != 0) queued = 0;
-    return {.silence_ms = info.tcpi_last_ack_recv, .outstanding = queued > 0};
+    return {.silence_ms = info.tcpi_last_ack_recv,
+            .outstanding = queued > 0,
+            .repetitions = std::uint32_t{info.tcpi_retransmits} + info.tcpi_probes};
+}
+
+bool Silence::lasts(const Health& health, std::uint64_t now_ns) {
+    const std::uint64_t passed = looked_ns_ == 0 ? 0 : now_ns - looked_ns_;
+    looked_ns_ = now_ns;
+    const bool heard = std::uint64_t{health.silence_ms} * 1'000'000 < passed + kTickNs;
+    doubted_ns_ = heard || !health.outstanding ? 0 : doubted_ns_ + std::min(passed, 2 * kLookNs);
+    return doubted_ns_ >= kMostSilenceNs && health.repetitions >= kLeastRepetitions;
 }
 
 void reset_at_close(int socket) {

@@ -32,15 +32,32 @@ Descriptor accept_from(int listener);
 // What peers may have under way to a socket made here, in units of cost_of(): as much as its kernel is sure to hold.
 std::uint32_t room_of(int socket);
 
-// The error that a connecting socket came to; 0: it is connected.
+// The error that a connecting socket came to; 0: it is connected, or still connects.
 int connect_error(int socket);
+bool is_connected(int socket);
 
 struct Health {
     std::uint32_t silence_ms =
         0;                     // for so long the peer's kernel has answered neither data nor a question of keepalive
     bool outstanding = false;  // there is data that it has yet to acknowledge
+    std::uint32_t repetitions = 0;  // in a row, of that data or of questions for a window, that nothing came of
 };
 Health health_of(int socket);
+
+// Whether a peer's kernel is silent for too long: by what our kernel says alone, and never because this process, or the peer's,
+// did not run. Between two looks no more than 2 * kLookNs count, so several looks find that nothing is acknowledged, and that
+// our kernel has sent it again in vain.
+class Silence {
+  public:
+    // A look. True: it is.
+    bool lasts(const Health& health, std::uint64_t now_ns);
+
+  private:
+    static constexpr std::uint64_t kTickNs = 20'000'000;  // as exact as the kernel's clock is, at least
+    static constexpr std::uint32_t kLeastRepetitions = 2;
+    std::uint64_t looked_ns_ = 0;
+    std::uint64_t doubted_ns_ = 0;
+};
 // Closing it resets the connection.
 void reset_at_close(int socket);
 

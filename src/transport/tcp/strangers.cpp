@@ -9,16 +9,24 @@
 
 namespace coppice::transport::tcp {
 
-std::size_t Strangers::add(Descriptor socket, std::uint64_t now_ns) {
+std::size_t Strangers::next_place() const {
     const auto age = [](const auto& place) { return place ? place->since_ns : 0; };  // a free place before all others
     const auto oldest = std::ranges::min_element(places_, {}, age);
-    const auto place = static_cast<std::size_t>(oldest - places_.begin());
-    if (*oldest) drop(place, true);
+    return static_cast<std::size_t>(oldest - places_.begin());
+}
+
+void Strangers::add(std::size_t place, Descriptor socket, std::uint64_t now_ns) {
+    if (next_look_ns() == UINT64_MAX) looked_ns_ = now_ns;
+    if (places_[place]) send_away(place);
     places_[place].emplace(Stranger{.socket = std::move(socket),
                                     .handshake = Handshake::accept(identity_, draw_nonce()),
                                     .since_ns = now_ns,
                                     .bytes = {}});
-    return place;
+}
+
+void Strangers::send_away(std::size_t place) {
+    send_some(places_[place]->socket.get(), places_[place]->handshake.busy());
+    drop(place, true);
 }
 
 Strangers::Outcome Strangers::drop(std::size_t place, bool is_garbage) {
@@ -43,6 +51,7 @@ Strangers::Outcome Strangers::move(std::size_t place) {
         stranger.got += static_cast<std::size_t>(got);
         if (stranger.got < wanted) continue;
         stranger.got = 0;
+        stranger.age_ns = 0;
         const auto answer = stranger.handshake.take(std::span(stranger.bytes).first(wanted));
         if (stranger.handshake.state() == Handshake::State::refused) return drop(place, true);
         if (stranger.handshake.state() == Handshake::State::proven) return Outcome::proven;
@@ -58,16 +67,20 @@ Strangers::Proven Strangers::take(std::size_t place) {
     return proven;
 }
 
-void Strangers::drop_overdue(std::uint64_t now_ns) {
-    for (std::size_t place = 0; place < kMost; ++place)
-        if (places_[place] && now_ns - places_[place]->since_ns >= kPatienceNs) drop(place, true);
+void Strangers::look(std::uint64_t now_ns) {
+    const std::uint64_t passed = std::min(now_ns - looked_ns_, kLookNs);
+    looked_ns_ = now_ns;
+    for (auto& place : places_)
+        if (place) place->age_ns += passed;
 }
 
-std::uint64_t Strangers::next_deadline_ns() const {
-    std::uint64_t next = UINT64_MAX;
-    for (const auto& place : places_)
-        if (place) next = std::min(next, place->since_ns + kPatienceNs);
-    return next;
+void Strangers::drop_overdue(std::size_t place) {
+    if (overdue(place)) send_away(place);
+}
+
+std::uint64_t Strangers::next_look_ns() const {
+    const bool nobody = std::ranges::none_of(places_, [](const auto& place) { return place.has_value(); });
+    return nobody ? UINT64_MAX : looked_ns_ + kLookNs;
 }
 
 }  // namespace coppice::transport::tcp

@@ -19,7 +19,13 @@ using tcp::Link;
 
 namespace {
 constexpr int kAcceptsAtAVisit = 16;
+
+// Of a connection on which the other side has nothing to say.
+bool has_ended(int socket) {
+    std::byte word;
+    return ::recv(socket, &word, 1, MSG_DONTWAIT | MSG_PEEK) >= 0 || errno != EAGAIN;
 }
+}  // namespace
 
 // ------------------------------------------------------------------------------------------------- this side's own ---
 
@@ -88,11 +94,24 @@ void TcpTransport::accept(std::size_t listener) {
             if (errno == ECONNABORTED || errno == EINTR) continue;
             break;
         }
-        const std::size_t place = strangers_.add(std::move(socket), now);
+        const std::size_t place = strangers_.next_place();
+        meet(place);  // whoever has to make room is heard first
+        strangers_.add(place, std::move(socket), now);
         add_to_epoll(strangers_.socket(place), Tag::stranger, place, EPOLLIN);
         meet(place);
     }
-    set_timer(strangers_.next_deadline_ns());
+    set_timer(strangers_.next_look_ns());
+}
+
+// In time, or what waits in its socket is heard at least.
+void TcpTransport::look_at_strangers(std::uint64_t now_ns) {
+    if (now_ns < strangers_.next_look_ns()) return;
+    strangers_.look(now_ns);
+    for (std::size_t place = 0; place < tcp::Strangers::kMost; ++place) {
+        if (!strangers_.overdue(place)) continue;
+        meet(place);
+        strangers_.drop_overdue(place);
+    }
 }
 
 void TcpTransport::meet(std::size_t place) {
@@ -102,6 +121,7 @@ void TcpTransport::meet(std::size_t place) {
 // A rank of the group has connected. Where both began, the lower rank's attempt is the one that stands, so ours goes on if
 // that is what it is.
 void TcpTransport::admit(tcp::Strangers::Proven proven) {
+    if (has_ended(proven.socket.get())) return;  // it tries again, or we do
     Peer& peer = obtain(proven.handshake.peer());
     if (peer.link == Link::open || (peer.link == Link::closed && !peer.fenced)) return;
     if (peer.attempt && identity_.self < peer.rank) {
@@ -125,16 +145,15 @@ void TcpTransport::welcome(Peer& peer, tcp::Strangers::Proven proven) {
 
 // It has nothing to say until it is welcome, but may end: the other rank has taken another connection.
 void TcpTransport::look_at_held(Peer& peer) {
-    std::byte word;
-    if (peer.held && (::recv(peer.held->socket.get(), &word, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN))
-        peer.held.reset();
+    if (peer.held && has_ended(peer.held->socket.get())) peer.held.reset();
 }
 
 // ---------------------------------------------------------------------------------------------------------- both ---
 
 // The socket is in the epoll set, under another name.
 void TcpTransport::open(Peer& peer, Descriptor socket, std::uint32_t room) {
-    if (!peer.connection) peer.connection = std::make_unique<tcp::Connection>();
+    // What was counted on an earlier one is nothing to this one.
+    if (!peer.connection || peer.link == Link::closed) peer.connection = std::make_unique<tcp::Connection>();
     peer.remote = tcp::peer_of(socket.get());
     add_to_epoll(socket.get(), Tag::connection, peer.rank.value, EPOLLIN, true);
     peer.connection->open(std::move(socket), room, identity_.room);
@@ -151,7 +170,7 @@ void TcpTransport::look_at_clock() {
     if (::read(timer_.get(), &expirations, sizeof expirations) < 0) return;
     timer_ns_ = UINT64_MAX;
     const std::uint64_t now = now_ns();
-    strangers_.drop_overdue(now);
+    look_at_strangers(now);
     for (std::size_t i = 0; i < connecting_.size();) {
         Peer& peer = *connecting_[i];
         settle(peer, peer.attempt->on_time(now));
@@ -159,7 +178,7 @@ void TcpTransport::look_at_clock() {
     }
     if (now >= next_look_ns_) look_for_silence(now);
     set_timer(next_look_ns_);
-    set_timer(strangers_.next_deadline_ns());
+    set_timer(strangers_.next_look_ns());
     for (const Peer* const peer : connecting_)
         set_timer(peer->attempt->wake_ns());
 }
@@ -179,10 +198,7 @@ void TcpTransport::look_for_silence(std::uint64_t now_ns) {
         Peer& peer = *open_[i];
         const tcp::Health health = tcp::health_of(peer.connection->socket());
         go_on = go_on || health.outstanding;
-        // An answer between two looks ends the doubt.
-        const std::uint64_t doubted_ms = (now_ns - peer.doubted_since_ns) / 1'000'000;
-        if (!health.outstanding || health.silence_ms < doubted_ms) peer.doubted_since_ns = now_ns;
-        if (now_ns - peer.doubted_since_ns < tcp::kMostSilenceNs) {
+        if (!peer.silence.lasts(health, now_ns)) {
             ++i;
             continue;
         }

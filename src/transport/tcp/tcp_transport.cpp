@@ -154,7 +154,9 @@ void TcpTransport::fence(Rank rank) {
     peer.owes_fenced = peer.owes_fenced || (!peer.fenced && peer.link == Link::open);
     peer.fenced = true;
     peer.held.reset();
-    if (peer.link == Link::connecting) {
+    // Where the peer may hold the connection to stand, its end would look like a death of ours: it is told instead.
+    if (peer.attempt && peer.attempt->committed()) peer.owes_fenced = true;
+    if (peer.link == Link::connecting && !peer.owes_fenced) {
         give_up_attempt(peer);
         peer.link = Link::closed;
     }

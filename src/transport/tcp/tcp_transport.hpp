@@ -94,6 +94,7 @@ class TcpTransport final : public Transport {
     void give_up_attempt(Peer& peer);
     void look_at_held(Peer& peer);
     void look_at_clock();
+    void look_at_strangers(std::uint64_t now_ns);
     void begin_to_talk();
     void look_for_silence(std::uint64_t now_ns);
     void set_timer(std::uint64_t at_ns);
