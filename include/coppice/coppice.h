@@ -184,7 +184,8 @@ COPPICE_API coppice_status_t coppice_group_create(coppice_context_t* context, co
  * or with COPPICE_ERR_TIMEOUT at `timeout_ns` from now, naming the rank it waits for; the group is gone
  * either way. timeout_ns 0 leaves at once: the others may then see this rank as failed. Open requests end
  * with COPPICE_ERR_BUSY (free them first); views must have been released. A call on a group that has been destroyed says
- * so (COPPICE_ERR_INVALID_ARGUMENT), as long as no more than 256 others have been since: it is a mistake all the same. */
+ * so (COPPICE_ERR_INVALID_ARGUMENT), as long as no more than 256 others have been since: it is a mistake all the same.
+ * COPPICE_ERR_MISMATCH when several ranks of this host were root of one broadcast (coppice_broadcast); the group is gone. */
 COPPICE_API coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_ns);
 
 typedef struct coppice_group_info {
@@ -250,8 +251,13 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  * never), naming the ranks waited for: the broadcast is given up at this rank (it counts as done here, its
  * buffer is not touched any more, the others are still served). COPPICE_ERR_BUSY when the window was still full by then,
  * naming the rank that holds it up: nothing was started, make the same call again. COPPICE_ERR_ROOT_FAILED when
- * nobody can have the payload any more. Source: PPoPP'19 §3; what holds when ranks die in mid-operation:
- * docs/corrections.md. */
+ * nobody can have the payload any more. COPPICE_ERR_MISMATCH where others name another root. On a host several ranks
+ * that name themselves root may all return COPPICE_OK, and so may others, with the payload of one of them. The group is then
+ * revoked as soon as that is seen, and every rank of the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the
+ * broadcast: the last of these roots by one of its next 16 calls of a broadcast or agreement, or by a coppice_group_destroy that
+ * waits; the others by the same, or sooner where they wait for a rank that has been told. Ranks of other hosts are told
+ * COPPICE_ERR_MISMATCH of the broadcast or COPPICE_ERR_REVOKED.
+ * Source: PPoPP'19 §3; what holds when ranks die in mid-operation: docs/corrections.md. */
 COPPICE_API coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
                                                size_t* received, uint64_t timeout_ns);
 

@@ -88,11 +88,14 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
             holder = inner.leaving_waits_for();
             inner.abandon();
         }
+        std::optional<Error> mismatch;
         {
             const engine::Context::Turn turn(context);
+            mismatch = inner.several_roots();
             context.retire(std::move(group->engine));
         }
         api::bury(group);
+        if (mismatch) return api::remember(std::move(*mismatch));
         if (drained || timeout_ns == 0) return COPPICE_OK;
         return api::remember(COPPICE_ERR_TIMEOUT,
                              fmt::format("coppice_group_destroy: left without the others: {}", holder));

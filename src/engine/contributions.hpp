@@ -2,7 +2,7 @@
 //
 //   recoveries | log of acknowledged failures, a word for each rank | a ring of lines, one for each agreement | …
 //
-// The last kPageTail bytes are not theirs: the group's own word is there (group_revocation.cpp).
+// The last kPageTail bytes are not theirs: the group's own words are there (group_revocation.cpp, group_roots.cpp).
 // Every word has one writer. A line's stamp is stored last; whoever sees it sees the line.
 #pragma once
 
@@ -15,8 +15,10 @@
 
 namespace coppice::engine {
 
-// At the end of each rank's page: who has revoked the group, as far as its owner knows (group_revocation.cpp).
-inline constexpr std::size_t kPageTail = 128;
+// At the end of each rank's page: who has revoked the group, as far as its owner knows (group_revocation.cpp), and of which
+// broadcasts the owner was root (group_roots.cpp).
+inline constexpr std::size_t kRootWords = 64;
+inline constexpr std::size_t kPageTail = 128 + 128 + kRootWords * sizeof(std::uint64_t);
 
 class Contributions final : public protocol::ContributionBoard {
   public:

@@ -47,6 +47,7 @@ Result<void> Group::look_before_start() {
         progress();
         read_failure_logs();
         read_revocations();
+        if (publishing_ && !revoked_) look_for_several_roots(roots_looked_at_);
     }
     if (revoked_) return tl::unexpected(revocation());
     look_whether_fenced();
@@ -98,6 +99,7 @@ Result<void> Group::start(const Call& call, Request& request) {
         return {};
     }
     if (is_root) {
+        if (publishing_) note_root(request.sequence);
         take_root_payload(*slot, call);
     } else if (!single_site() && (members_.is_acting(call.root) || slot->machine)) {
         ensure_machine(*slot);
@@ -251,7 +253,11 @@ std::size_t Group::progress(Care care) {
         read_departures();
         read_revocations();
         progress_detector();
-        if (publishing_ && rounds_ % kDoubtRounds == 0) look_for_other_roots();
+        if (publishing_ && rounds_ % kDoubtRounds == 0) {
+            look_for_other_roots();
+            look_for_several_roots(roots_looked_at_);
+            if (revoked_) return events;
+        }
         if (!departed_peers_.empty()) do_without_the_departed();
         update_stability();
         if (!controls_.empty()) flush_controls();

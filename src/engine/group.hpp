@@ -97,6 +97,10 @@ class Group final : private transport::Receiver {
     void revoke();
     bool revoked() const { return revoked_; }
 
+    // group_roots.cpp. Set once several ranks of this host are known to have been root of one broadcast: an error that names
+    // them. The group has been revoked then.
+    std::optional<Error> several_roots() const;
+
     // group_succession.cpp. Joins the others in making a group of the survivors, or goes on with what an earlier call has left.
     // COPPICE_ERR_BUSY while another request does. The request ends when the new group is there to be taken.
     Result<void> start_shrink(Request& request);
@@ -240,6 +244,11 @@ class Group final : private transport::Receiver {
     void progress_revoked(bool thoroughly);
     Error revocation() const;
 
+    // group_roots.cpp: who was root of what
+    void note_root(Sequence sequence);
+    void look_for_several_roots(Sequence from);
+    void read_several_roots();
+
     // group_detector.cpp: evidence of deaths, told and heard; being fenced
     std::size_t poll_wires();
     void look_whether_fenced();
@@ -353,7 +362,15 @@ class Group final : private transport::Receiver {
     bool flushing_ = false;
     bool revoked_ = false;
     Rank revoker_;
-    std::vector<Rank> unaware_;  // have been told of the revocation, and have not answered
+    struct SeveralRoots {
+        std::uint64_t broadcast;
+        Rank first;
+        Rank second;
+    };
+    std::optional<SeveralRoots> several_roots_;
+    std::uint64_t root_word_ = 0;  // the last of this rank's root words
+    Sequence roots_looked_at_;     // the first broadcast whose roots have not been compared
+    std::vector<Rank> unaware_;    // have been told of the revocation, and have not answered
     std::uint64_t leave_revoked_until_ns_ = 0;
     bool outside_knows_ = false;  // of the revocation, as far as this rank has to tell it there
     bool fenced_ = false;         // the others take this rank for dead

@@ -138,7 +138,9 @@ bool Group::drained() {
     // A rank that has left in peace knew that all have everything, so that is settled although its message may be lost.
     const bool settled = std::ranges::any_of(departed_peers_, [this](Rank peer) { return !members_.failed(peer); });
     if (!settled && stable_ < next_.value) ask_for_room(next_.value);
-    return settled || (agreed && stable_ >= next_.value && controls_.empty());
+    if (!settled && !(agreed && stable_ >= next_.value && controls_.empty())) return false;
+    if (publishing_) look_for_several_roots(Sequence(0));
+    return !revoked_;  // else the others are to be told of it first
 }
 
 std::string Group::leaving_waits_for() const {

@@ -47,7 +47,12 @@ void Group::learn_revocation(Rank revoker, Source source) {
     revoked_ = true;
     revoker_ = revoker;
     if (publishing_) say_on_page(std::uint64_t{revoker.value} + 1);
-    end_all(COPPICE_ERR_REVOKED, fmt::format("rank {} has revoked the group", revoker.value));
+    if (publishing_) read_several_roots();
+    if (const auto mismatch = several_roots()) {
+        end_all(mismatch->status, mismatch->message);
+    } else {
+        end_all(COPPICE_ERR_REVOKED, fmt::format("rank {} has revoked the group", revoker.value));
+    }
     stash_.clear();
     if (source == Source::message || members_.is_leader()) spread_revocation();
 }
@@ -128,6 +133,7 @@ void Group::progress_revoked(bool thoroughly) {
 }
 
 Error Group::revocation() const {
+    if (auto mismatch = several_roots()) return std::move(*mismatch);
     return {COPPICE_ERR_REVOKED,
             fmt::format("rank {} has revoked the group: it can be shrunk or destroyed, no more", revoker_.value)};
 }

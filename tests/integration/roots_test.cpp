@@ -1,0 +1,112 @@
+// Programs whose ranks do not agree upon the root of a broadcast.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "integration/job.hpp"
+
+namespace coppice::testing {
+namespace {
+
+const std::uint64_t kTimeout = kDeadlineNs;
+
+// One broadcast of 8 bytes: how it ended.
+coppice_status_t broadcast(Member& member, std::uint64_t value, std::uint32_t root) {
+    return coppice_broadcast(member.group, &value, sizeof value, root, nullptr, kTimeout);
+}
+
+void expect_named(const std::string& broadcast) {
+    const std::string said = coppice_last_error();
+    for (const std::string& part : {"broadcast " + broadcast + ":", std::string("ranks 1 and 2")})
+        if (said.find(part) == std::string::npos) throw CheckFailed("not said: " + part + ", but: " + said);
+}
+
+JobOptions on_one_host(const char* window) {
+    JobOptions options;
+    options.ranks = 4;
+    options.environment = {{"COPPICE_WINDOW", window}};
+    return options;
+}
+
+class SeveralRoots : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Windows, SeveralRoots, ::testing::Values("2", "32", "1024"),
+                         [](const auto& window) { return std::string("window_") + window.param; });
+
+// Broadcast 5 of ranks 1 and 2, who both have returned before anybody could know: every rank is told by destroying the group.
+TEST_P(SeveralRoots, AreToldOfByDestroy) {
+    Job job(on_one_host(GetParam()), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (std::uint64_t number = 0; number < 5; ++number)
+            COPPICE_CHECK(broadcast(member, number, 0) == COPPICE_OK);
+        const std::uint32_t root = member.rank == 2 ? 2 : 1;
+        const coppice_status_t status = broadcast(member, member.rank, root);
+        COPPICE_CHECK(status == COPPICE_OK || status == COPPICE_ERR_MISMATCH);
+        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_ERR_MISMATCH);
+        expect_named("5");
+        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// The same, and the program goes on: no rank gets further than 16 broadcasts beyond what the window lets it be ahead.
+TEST_P(SeveralRoots, AreToldOfByTheNextCalls) {
+    const std::uint64_t most = std::stoul(GetParam()) + 16;
+    Job job(on_one_host(GetParam()), [most](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (std::uint64_t number = 0; number < 37; ++number)
+            COPPICE_CHECK(broadcast(member, number, number % 4) == COPPICE_OK);
+        (void)broadcast(member, member.rank, member.rank == 2 ? 2 : 1);
+        std::uint64_t more = 0;
+        coppice_status_t status = COPPICE_OK;
+        while (status == COPPICE_OK && more <= most)
+            status = broadcast(member, more++, 0);
+        COPPICE_CHECK(status == COPPICE_ERR_MISMATCH);
+        expect_named("37");
+        std::uint64_t value = 0;
+        COPPICE_CHECK(coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout) == COPPICE_ERR_MISMATCH);
+        expect_named("37");
+        // Whoever can put that right goes on in a group of its own.
+        coppice_group_t* again = nullptr;
+        COPPICE_CHECK(coppice_group_shrink(member.group, &again, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_ERR_MISMATCH);
+        member.group = again;
+        COPPICE_CHECK(broadcast(member, 7, 3) == COPPICE_OK);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// Who was root of what is compared for hours without a finding.
+TEST_P(SeveralRoots, AreNotSeenWhereThereIsOne) {
+    Job job(on_one_host(GetParam()), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (std::uint64_t number = 0; number < 9000; ++number)
+            COPPICE_CHECK(broadcast(member, number, number / 100 % 4) == COPPICE_OK);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// Two ranks of one host, and another host, whose ranks may be told first.
+TEST(SeveralRootsOnOneOfTwoHosts, AreTold) {
+    JobOptions options;
+    options.ranks = 5;
+    options.hosts = 2;
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const coppice_status_t first = broadcast(member, member.rank, member.rank == 2 ? 2 : 1);
+        const coppice_status_t status = coppice_group_destroy(member.group, kTimeout);
+        if (member.rank < 3) {
+            COPPICE_CHECK(status == COPPICE_ERR_MISMATCH);
+            expect_named("0");
+        } else {
+            COPPICE_CHECK(first == COPPICE_OK || first == COPPICE_ERR_MISMATCH || first == COPPICE_ERR_REVOKED);
+            COPPICE_CHECK(status == COPPICE_OK);
+        }
+        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+}  // namespace
+}  // namespace coppice::testing
