@@ -46,7 +46,7 @@ Report::Report(Session& session, const GroupSettings& group, const BroadcastSett
              {"algorithm", chosen(group.algorithm, "COPPICE_ALGORITHM")},
              {"correction", chosen(group.correction, "COPPICE_CORRECTION")},
              {"hierarchy", chosen(group.hierarchy, "COPPICE_HIERARCHY")},
-             {"transport", chosen("", "COPPICE_TRANSPORT")},
+             {"transport", session.info().transports},
              {"root", settings.root},
              {"warmup", settings.warmup},
              {"verify", settings.verify},

@@ -199,6 +199,9 @@ typedef struct coppice_group_info {
     uint32_t epoch;       /* of its membership: 0, and one more with every coppice_group_shrink since */
     uint64_t garbage;     /* messages dropped because they made no sense */
     uint64_t refused;     /* messages dropped: their sender had failed, or their group or epoch was over */
+    /* What carries messages to the other ranks, for people: "shm within hosts, verbs (rxe0) between them"; "none" where there
+     * are no others. Cut off where it is longer. */
+    char transports[96];
 } coppice_group_info_t;
 
 COPPICE_API coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info);

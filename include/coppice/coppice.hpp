@@ -419,6 +419,8 @@ class Group {
     }
     std::uint32_t rank() const { return info().rank; }
     std::uint32_t size() const { return info().size; }
+    // What carries messages to the other ranks, for people.
+    std::string transports() const { return info().transports; }
 
     // The ranks that this rank knows to have failed, ascending. May be called from on_failure.
     std::vector<std::uint32_t> failed() const {

@@ -118,6 +118,8 @@ coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group
         all.garbage = inner.garbage();
         all.refused = inner.refused();
         all.epoch = inner.epoch().value;
+        const std::string transports = inner.transports();
+        transports.copy(all.transports, sizeof all.transports - 1);
         api::move_on(group);
         return api::given(api::give_answer(all, info, COPPICE_SIZE_THROUGH(coppice_group_info_t, refused),
                                            "coppice_group_query", "coppice_group_info_t"));

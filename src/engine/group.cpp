@@ -13,8 +13,6 @@ namespace {
 
 // How often a polling rank looks at what changes rarely: failure logs, others' counters.
 constexpr std::uint32_t kHousekeepingRounds = 32;
-// Calls that begin a broadcast between two in which things move whether the caller has to wait or not.
-constexpr std::uint32_t kStartsPerProgress = 16;
 // How often it looks whether its own call may be the wrong one.
 constexpr std::uint32_t kDoubtRounds = 256;
 
@@ -43,7 +41,7 @@ bool Group::has_room(Rank root) {
 Result<void> Group::look_before_start() {
     if (!to_meet_.empty()) meet_next();
     // Whoever finds everything there already never waits, and would not learn of anything.
-    if (++starts_ % kStartsPerProgress == 0) {
+    if ((++starts_ & starts_mask_) == 0) {
         progress();
         read_failure_logs();
         read_revocations();
@@ -336,6 +334,26 @@ std::uint64_t Group::refused() const {
 
 std::uint32_t Group::connections() const {
     return static_cast<std::uint32_t>(counters().connections);
+}
+
+std::string Group::transports() const {
+    std::string within, between;
+    const auto add = [](std::string& to, const std::string& what) {
+        if (to.find(what) != std::string::npos) return;
+        if (!to.empty()) to.append(" and ");
+        to.append(what);
+    };
+    for (std::uint32_t peer = 0; peer < members_.ranks(); ++peer) {
+        const Link link = router_.to(Rank(peer));
+        if (!link || Rank(peer) == members_.self()) continue;
+        const bool same_host = link.name() == "shm" || members_.site_of(Rank(peer)) == members_.own_site();
+        add(same_host ? within : between, link.description());
+    }
+    if (within.empty() && between.empty()) return "none";
+    if (within.empty()) return between;
+    if (between.empty()) return within.append(" within hosts");
+    if (within == between) return within;
+    return fmt::format("{} within hosts, {} between them", within, between);
 }
 
 transport::Counters Group::counters() const {

@@ -145,6 +145,8 @@ class Group final : private transport::Receiver {
     std::uint64_t refused() const;
     Epoch epoch() const { return id_.epoch; }
     std::uint32_t connections() const;
+    // What carries messages to the other ranks, for people: "shm within hosts, tcp between them".
+    std::string transports() const;
     // What its transports counted, added up.
     transport::Counters counters() const;
     std::uint32_t requests_in_use() const { return requests_in_use_; }
@@ -245,8 +247,12 @@ class Group final : private transport::Receiver {
     Error revocation() const;
 
     // group_roots.cpp: who was root of what
-    void note_root(Sequence sequence);
+    void find_root_words();
+    void note_root(Sequence sequence) { root_bits_ |= std::uint64_t{1} << (sequence.value & 63); }
+    void publish_root_words();
     void look_for_several_roots(Sequence from);
+    void look_for_last_roots();
+    void tell_of_several_roots(std::uint64_t broadcast, Rank first, Rank second);
     void read_several_roots();
 
     // group_detector.cpp: evidence of deaths, told and heard; being fenced
@@ -357,6 +363,8 @@ class Group final : private transport::Receiver {
     std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable
     std::uint32_t rounds_ = 0;
     std::uint32_t starts_ = 0;
+    std::uint32_t starts_mask_ =
+        0;  // with so many calls between them, + 1, things move whether the caller has to wait or not
     std::vector<Rank> lost_roots_;  // of broadcasts that ended without a payload: not learned of yet
     std::vector<Rank> untold_;      // failures that the caller's callback has yet to hear of
     bool flushing_ = false;
@@ -368,9 +376,17 @@ class Group final : private transport::Receiver {
         Rank second;
     };
     std::optional<SeveralRoots> several_roots_;
-    std::uint64_t root_word_ = 0;  // the last of this rank's root words
+    std::uint64_t root_bits_ =
+        0;  // of which of the last broadcasts, modulo 64, this rank was root: not on its page yet
+    std::uint64_t root_word_ = 0;  // the last word on its page
     Sequence roots_looked_at_;     // the first broadcast whose roots have not been compared
-    std::vector<Rank> unaware_;    // have been told of the revocation, and have not answered
+    std::atomic<std::uint64_t>* root_words_ = nullptr;
+    struct RootWords {
+        Rank rank;
+        const std::atomic<std::uint64_t>* words;
+    };
+    std::vector<RootWords> mates_root_words_;  // this rank's among them
+    std::vector<Rank> unaware_;                // have been told of the revocation, and have not answered
     std::uint64_t leave_revoked_until_ns_ = 0;
     bool outside_knows_ = false;  // of the revocation, as far as this rank has to tell it there
     bool fenced_ = false;         // the others take this rank for dead

@@ -12,6 +12,9 @@ namespace {
 constexpr std::size_t kControls = 64;
 // Ranks of a host of which each is connected with their leader from the start: some 8 KiB a pair.
 constexpr std::size_t kMostToMeet = 64;
+// Calls that begin a broadcast between two in which things move whether the caller has to wait or not; half the window if that is
+// less (group_roots.cpp).
+constexpr std::uint32_t kStartsPerProgress = 16;
 
 std::vector<Rank> speakers(const Members& members) {
     std::vector<Rank> ranks;
@@ -55,6 +58,8 @@ Group::Group(Parts parts)
     free_requests_.reserve(settings_.requests());
     for (std::size_t i = settings_.requests(); i > 0; --i)
         free_requests_.push_back(&pool_[i - 1]);
+    starts_mask_ = std::min(kStartsPerProgress, settings_.window / 2) - 1;
+    if (publishing_) find_root_words();
     register_lines();
     router_.fabric()->attach(id_.token, *this);
     if (established_) meet_leaders();
@@ -139,7 +144,7 @@ bool Group::drained() {
     const bool settled = std::ranges::any_of(departed_peers_, [this](Rank peer) { return !members_.failed(peer); });
     if (!settled && stable_ < next_.value) ask_for_room(next_.value);
     if (!settled && !(agreed && stable_ >= next_.value && controls_.empty())) return false;
-    if (publishing_) look_for_several_roots(Sequence(0));
+    if (publishing_) look_for_last_roots();
     return !revoked_;  // else the others are to be told of it first
 }
 

@@ -6,14 +6,15 @@
 //
 //   kRootWords words, broadcast / 32 modulo kRootWords: what is above 32 bits of the block's number | a bit for each broadcast
 //
-// Nothing is missed. Whoever is the later root of a broadcast finds the other's bit when it compares next: a word is written
-// over kRootWords · 32 broadcasts later, and nobody is further ahead of that rank than the window. And whoever leaves
-// knows that all have consumed what it has, so their bits are there.
+// Each writes what it has noted to its page when it compares, and before it does. So of two roots of a broadcast the one that
+// compares later finds the other's bit: a word is written over kRootWords · 32 broadcasts later, and nobody is further ahead of
+// that rank than the window and the starts between two looks.
 //
 // The payloads that the ranks of the host have been given differ then, and calls have returned. So the group is revoked; what
 // was found stands on the page of whoever did, before its revocation, and is the error that ranks of this host are told.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 
@@ -37,57 +38,81 @@ std::size_t tail_at(const transport::Board& board) {
     return board.page_bytes() - kPageTail;
 }
 
-std::size_t word_at(const transport::Board& board, std::uint64_t block) {
-    return tail_at(board) + kWordsAt + static_cast<std::size_t>(block & (kRootWords - 1)) * sizeof(std::uint64_t);
-}
-
 }  // namespace
 
-void Group::note_root(Sequence sequence) {
-    const std::uint64_t block = sequence.value >> kBlockBits;
-    if (root_word_ >> 32 != static_cast<std::uint32_t>(block)) root_word_ = block << 32;
-    root_word_ |= std::uint64_t{1} << (sequence.value & ((1U << kBlockBits) - 1));
-    reinterpret_cast<std::atomic<std::uint64_t>*>(board_->own_page() + word_at(*board_, block))
-        ->store(root_word_, std::memory_order_release);
+void Group::find_root_words() {
+    const std::size_t at = tail_at(*board_) + kWordsAt;
+    root_words_ = reinterpret_cast<std::atomic<std::uint64_t>*>(board_->own_page() + at);
+    for (const Rank mate : members_.ranks_of(members_.own_site())) {
+        if (const std::byte* const page = board_->page(mate))
+            mates_root_words_.push_back({mate, reinterpret_cast<const std::atomic<std::uint64_t>*>(page + at)});
+    }
+}
+
+// What was noted since the last time, of half a window of broadcasts at most: their lines are there until then.
+void Group::publish_root_words() {
+    const std::uint64_t last = (next_.value - 1) >> kBlockBits;
+    for (std::uint64_t block = roots_looked_at_.value >> kBlockBits; block <= last; ++block) {
+        if (root_word_ >> 32 != static_cast<std::uint32_t>(block)) root_word_ = block << 32;
+        root_word_ |= static_cast<std::uint32_t>(root_bits_ >> ((block & 1) << kBlockBits));
+        root_words_[block & (kRootWords - 1)].store(root_word_, std::memory_order_release);
+    }
+    root_bits_ = 0;
 }
 
 // Of the broadcasts from `from` on, as far as they are on the pages.
 void Group::look_for_several_roots(Sequence from) {
     if (revoked_ || next_.value == 0) return;
+    if (root_bits_ != 0) publish_root_words();
     const std::uint64_t last = (next_.value - 1) >> kBlockBits;
     std::uint64_t block = from.value >> kBlockBits;
     if (last >= kRootWords && block <= last - kRootWords) block = last - kRootWords + 1;
     roots_looked_at_ = next_;
-    const auto bits_of = [&](Rank mate) {
-        const std::byte* const page = board_->page(mate);
-        if (page == nullptr) return 0U;
-        const std::uint64_t word = reinterpret_cast<const std::atomic<std::uint64_t>*>(page + word_at(*board_, block))
-                                       ->load(std::memory_order_acquire);
-        return word >> 32 == static_cast<std::uint32_t>(block) ? static_cast<std::uint32_t>(word) : 0U;
-    };
-    const auto mates = members_.ranks_of(members_.own_site());
     for (; block <= last; ++block) {
         std::uint32_t seen = 0;
-        for (const Rank second : mates) {
-            const std::uint32_t bits = bits_of(second);
-            const std::uint32_t both = seen & bits;
-            seen |= bits;
-            if (both == 0) continue;
-            const auto bit = static_cast<std::uint32_t>(std::countr_zero(both));
-            Rank first = second;
-            for (const Rank mate : mates) {
-                if ((bits_of(mate) >> bit & 1) == 0) continue;
-                first = mate;
-                break;
+        for (const RootWords& mate : mates_root_words_) {
+            const std::uint64_t word = mate.words[block & (kRootWords - 1)].load(std::memory_order_acquire);
+            if (word >> 32 != static_cast<std::uint32_t>(block)) continue;
+            const auto bits = static_cast<std::uint32_t>(word);
+            if ((seen & bits) != 0) {
+                const auto bit = static_cast<std::uint32_t>(std::countr_zero(seen & bits));
+                const auto first = std::ranges::find_if(mates_root_words_, [block, bit](const RootWords& other) {
+                    const std::uint64_t its = other.words[block & (kRootWords - 1)].load(std::memory_order_acquire);
+                    return its >> 32 == static_cast<std::uint32_t>(block) && (its >> bit & 1) != 0;
+                });
+                tell_of_several_roots((block << kBlockBits) + bit, first->rank, mate.rank);
+                return;
             }
-            several_roots_ = {(block << kBlockBits) + bit, first, second};
-            auto& found = *reinterpret_cast<Found*>(board_->own_page() + tail_at(*board_) + kFoundAt);
-            found.ranks.store(std::uint64_t{first.value} << 32 | second.value, std::memory_order_relaxed);
-            board_->publish_word(found.broadcast, several_roots_->broadcast + 1);
-            learn_revocation(members_.self(), Source::message);
-            return;
+            seen |= bits;
         }
     }
+}
+
+// All have consumed all broadcasts, and may not have written to their pages yet of which of the last they were root; but
+// the lines are there.
+void Group::look_for_last_roots() {
+    look_for_several_roots(Sequence(0));
+    for (std::uint64_t number = next_.value - std::min<std::uint64_t>(next_.value, settings_.window);
+         number < next_.value && !revoked_; ++number) {
+        std::optional<Rank> first;
+        for (const RootWords& mate : mates_root_words_) {
+            transport::PublishedLine line;
+            if (!board_->look(mate.rank, Sequence(number), line) || line.root != mate.rank.value) continue;
+            if (first) {
+                tell_of_several_roots(number, *first, mate.rank);
+                break;
+            }
+            first = mate.rank;
+        }
+    }
+}
+
+void Group::tell_of_several_roots(std::uint64_t broadcast, Rank first, Rank second) {
+    several_roots_ = {broadcast, first, second};
+    auto& found = *reinterpret_cast<Found*>(board_->own_page() + tail_at(*board_) + kFoundAt);
+    found.ranks.store(std::uint64_t{first.value} << 32 | second.value, std::memory_order_relaxed);
+    board_->publish_word(found.broadcast, several_roots_->broadcast + 1);
+    learn_revocation(members_.self(), Source::message);
 }
 
 // What others of this host have found.

@@ -34,6 +34,7 @@ class Link {
     void probe() const { wire_->probe(there_); }
     void release(transport::Buffer buffer) const { wire_->release(buffer); }
     std::string_view name() const { return wire_->capabilities().name; }
+    std::string description() const { return wire_->description(); }
 
   private:
     transport::Transport* wire_;

@@ -77,6 +77,7 @@ class FaultyTransport final : public Transport {
     void let_go(Rank peer);
 
     const Capabilities& capabilities() const override { return inner_->capabilities(); }
+    std::string description() const override { return inner_->description(); }
     Counters counters() const override { return inner_->counters(); }
     std::string_view last_error() const override { return inner_->last_error(); }
     std::vector<std::byte> address() const override { return inner_->address(); }

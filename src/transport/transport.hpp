@@ -90,6 +90,8 @@ class Transport {
     virtual ~Transport() = default;
 
     virtual const Capabilities& capabilities() const = 0;
+    // Its name for people, with the device where there is one: "verbs (rxe0)".
+    virtual std::string description() const { return std::string(capabilities().name); }
     virtual Counters counters() const = 0;
     // Why a connection could not be opened or broke, the last time; "" if none did.
     virtual std::string_view last_error() const { return {}; }

@@ -59,6 +59,17 @@ TEST(CoppicePerf, AnUnknownTreeListsTheKnownOnesAndExitsWith2) {
     }
 }
 
+TEST(CoppicePerf, TheHeadingSaysWhatCarriesTheMessages) {
+    for (const auto& [options, carries] : {std::pair{"-n 2", "transport shm within hosts, "},
+                                           {"-n 4 --hosts 2", "transport shm within hosts, tcp between them, "},
+                                           {"-n 2 --hosts 2", "transport tcp, "}}) {
+        const Outcome outcome = shell(program("COPPICE_TEST_RUN") + " " + options + " --timeout 240 " +
+                                      program("COPPICE_TEST_PERF") + " broadcast -s 8 -n 10 -w 1");
+        EXPECT_EQ(outcome.code, 0) << outcome.text;
+        EXPECT_TRUE(contains(outcome, carries)) << carries << " in: " << outcome.text;
+    }
+}
+
 TEST(CoppicePerf, AnUnknownCorrectionListsTheKnownOnesAndExitsWith2) {
     const Outcome outcome = perf("--correction foo");
     EXPECT_EQ(outcome.code, 2) << outcome.text;
