@@ -18,6 +18,8 @@ namespace {
 constexpr std::uint64_t kNoticeLimit = 5'000'000'000;  // ns that a report waits for late notices of deaths
 // ns after which a side that lives, but never holds this one for dead, is gone on without.
 constexpr std::uint64_t kDoubtLimit = 10'000'000'000;
+// ns for which a process whose death was noticed may still look alive.
+constexpr std::uint64_t kDying = 500'000'000;
 // ns between two calls while waiting, and between two looks at other processes.
 constexpr std::uint64_t kAskEvery = 100'000'000;
 constexpr std::uint64_t kLookEvery = 100'000;
@@ -275,7 +277,12 @@ void Session::judge() {
         if (parted_ || now < doubt_ns_ + kDoubtLimit) return;
     }
     if (!clear && now < doubt_ns_ + kDoubtLimit) return;
-    if (deaths == judged_) return;
+    // A process that dies is known to be dead a moment before it stops running.
+    const bool may_be_dying = std::any_of(others.begin(), others.end(), [&](std::uint32_t other) {
+        return is_dead(other) && __atomic_load_n(&standing(other).done, __ATOMIC_ACQUIRE) == 0 &&
+               now < noticed(other) + kDying;
+    });
+    if (may_be_dying || deaths == judged_) return;
     doubt_ns_ = 0;
     judged_ = deaths;
     for (const std::uint32_t rank : others)

@@ -211,7 +211,9 @@ TEST(Sizes, StructsThatAreTooSmallAreRefusedAndLargerOnesAreNot) {
     ASSERT_EQ(coppice_group_create(context, &group_options, &group), COPPICE_OK);
 
     coppice_group_info_t info{};
-    for (const std::size_t size : {std::size_t{0}, sizeof info - 1}) {
+    // Shorter than in the first version; later fields may be missing.
+    const std::size_t first = offsetof(coppice_group_info_t, refused) + sizeof info.refused;
+    for (const std::size_t size : {std::size_t{0}, first - 1}) {
         info.struct_size = size;
         info.size = 99;
         expect_error(coppice_group_query(group, &info), COPPICE_ERR_INVALID_ARGUMENT, {"struct_size"});
