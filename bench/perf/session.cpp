@@ -5,10 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
 namespace perf {
@@ -41,10 +40,13 @@ coppice_group_options_t group_options(const GroupSettings& settings) {
     return options;
 }
 
-// Neither gone nor a zombie.
+// Neither gone nor a zombie. (A process may go between opening and reading, which a stream's buffer would throw about.)
 bool is_running(std::uint64_t pid) {
-    std::ifstream file(fmt::format("/proc/{}/stat", pid));
-    const std::string text(std::istreambuf_iterator<char>(file), {});
+    std::FILE* const file = std::fopen(fmt::format("/proc/{}/stat", pid).c_str(), "re");
+    if (file == nullptr) return false;
+    std::string text(1024, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
     const std::size_t name_end = text.rfind(')');
     if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
     const char state = text[name_end + 2];
