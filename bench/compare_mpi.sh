@@ -32,7 +32,7 @@ settle_options
 
 floor=$build/bench/floor
 prepare "$floor"
-[ $mode = dead ] || prepare_mpi
+[ "$mode" = dead ] || prepare_mpi
 
 # coppice CANDIDATE RANKS BYTES OPTIONS…
 coppice() {
@@ -85,7 +85,7 @@ done
 
 medians >"$scratch/medians"
 
-awk -v mode=$mode -v candidates="$candidates" -v sizes="$sizes" -v ranks="$ranks" '
+awk -v mode="$mode" -v candidates="$candidates" -v sizes="$sizes" -v ranks="$ranks" '
     { median[$1, $2, $3] = $4; least[$1, $2, $3] = $5; greatest[$1, $2, $3] = $6 }
     # The better of the rivals; the failure-free run is the rival of the one with dead ranks.
     function rival(name, r, b,    best, other, i, n, list) {
@@ -118,4 +118,4 @@ awk -v mode=$mode -v candidates="$candidates" -v sizes="$sizes" -v ranks="$ranks
         }
     }' "$scratch/medians"
 
-[ -z "$json" ] || write_json $mode "$json" "$scratch/medians"
+[ -z "$json" ] || write_json "$mode" "$json" "$scratch/medians"
