@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 
 #include "integration/job.hpp"
@@ -228,6 +229,12 @@ TEST_P(EveryLayout, CountsOfWhatIsConsumedTravelWhileLeadersAreOutside) {
 
 // ----------------------------------------------------------------------------------- groups in the making, silence ---
 
+int exchange_of_member(void* argument, const void* mine, std::size_t bytes, void* all) {
+    const auto& member = *static_cast<const Member*>(argument);
+    const std::span<const std::byte> piece(static_cast<const std::byte*>(mine), bytes);
+    return member.exchange(piece, {static_cast<std::byte*>(all), bytes * member.ranks}) ? 0 : 1;
+}
+
 // Two of three ranks wait inside create for the third, longer than their first group's bound of silence.
 TEST(Create, OtherGroupsGoOnMeanwhile) {
     JobOptions options;
@@ -243,14 +250,20 @@ TEST(Create, OtherGroupsGoOnMeanwhile) {
         } else {
             member.notes[0].fetch_add(1);
         }
-        COPPICE_CHECK(member.join() == COPPICE_OK);
+        coppice_group_options_t group_options = COPPICE_GROUP_OPTIONS_INIT;
+        group_options.exchange = exchange_of_member;
+        group_options.exchange_argument = &member;
+        group_options.rank = member.rank;
+        group_options.size = member.ranks;
+        coppice_group_t* second = nullptr;
+        COPPICE_CHECK(coppice_group_create(member.context, &group_options, &second) == COPPICE_OK);
         char byte = 0;
         if (coppice_broadcast(first, &byte, 1, 0, nullptr, kTimeout) != COPPICE_OK)
             throw CheckFailed(coppice_last_error());
         std::size_t failed = 0;
         COPPICE_CHECK(coppice_group_failed(first, nullptr, 0, &failed) == COPPICE_OK && failed == 0);
-        COPPICE_CHECK(coppice_group_destroy(first, kTimeout) == COPPICE_OK);
-        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_group_destroy(second, kTimeout) == COPPICE_OK);
+        member.leave();
     });
     EXPECT_EQ(job.finish(), "");
 }
