@@ -5,17 +5,26 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 namespace chaos {
 
 namespace {
 
+// Empty when it cannot be read: a process may go after its file was opened, and a stream's buffer would throw then.
 std::string read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    std::string text;
+    std::FILE* const file = std::fopen(path.c_str(), "rbe");
+    if (file == nullptr) return text;
+    char piece[4096];
+    for (std::size_t got = 1; got > 0;) {
+        got = std::fread(piece, 1, sizeof piece, file);
+        text.append(piece, got);
+    }
+    std::fclose(file);
+    return text;
 }
 
 // Whole or not at all.
