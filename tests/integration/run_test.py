@@ -557,7 +557,7 @@ class Hosts(LauncherTest):
     def test_a_cut_cable_is_mended(self):
         for user in self.users():
             with self.subTest(user):
-                result = self.run_hosts(user, "-n", "2", "--hosts", "2", "--cut", "1@start+100ms+200ms", "sh", "-c",
+                result = self.run_hosts(user, "-n", "2", "--hosts", "2", "--cut", "1@start+100ms+2s", "sh", "-c",
                                         self.CABLE + "until plugged; do sleep 0.01; done")
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(result.stderr, "coppice-run: cut host 1 off at 100 ms\n"
@@ -581,11 +581,16 @@ class Hosts(LauncherTest):
         self.assertEqual(result.returncode, 128 + signal.SIGSEGV, result.stderr)
 
     def test_who_is_cut_off_for_good_is_not_waited_for_forever(self):
-        running = self.start("-n", "3", "--hosts", "3", "--cut", "1@start+50ms", "--cut", "2@start+50ms", "sh", "-c",
-                             "[ $COPPICE_RANK = 0 ] || exec sleep 1000; sleep 0.2")
-        self.assertEqual(running.wait(), 0, running.stderr)
-        self.assertIn("ending 2 ranks of hosts that are cut off, as all others have ended", running.stderr)
-        running.assert_nothing_left()
+        with tempfile.TemporaryDirectory() as noted:
+            # Rank 0 ends when both others have seen that they are cut off.
+            running = self.start("-n", "3", "--hosts", "3", "--cut", "1@start+50ms", "--cut", "2@start+50ms", "sh", "-c",
+                                 f"if [ $COPPICE_RANK = 0 ]; then until [ -e {noted}/1 ] && [ -e {noted}/2 ]; "
+                                 f"do sleep 0.01; done; else while [ $(cat /sys/class/net/veth$COPPICE_RANK/carrier) = 1 ]; "
+                                 f"do sleep 0.01; done; "
+                                 f": >{noted}/$COPPICE_RANK; exec sleep 1000; fi")
+            self.assertEqual(running.wait(), 0, running.stderr)
+            self.assertIn("ending 2 ranks of hosts that are cut off, as all others have ended", running.stderr)
+            running.assert_nothing_left()
 
     def test_a_cut_that_comes_too_late_is_warned_of(self):
         result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@1h", "true")
