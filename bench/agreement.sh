@@ -84,7 +84,7 @@ one_post_failure() {
     for count in $ranks; do
         coppice fresh "$count" 1
         # The last rank dies, so that the others have the cores that the ranks of a fresh group have.
-        deadly mended $((count + 1)) 1 "$count" $((2 * iterations))
+        deadly repaired $((count + 1)) 1 "$count" $((2 * iterations))
     done
 }
 one_deaths() {
@@ -181,8 +181,8 @@ for part in $parts; do
             # shellcheck disable=SC2016
             show "post-failure, one host: ranks left, after a death, fresh, ratio" '
                 END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]
-                    printf "%-4s %s  %s %s\n", r, figure("mended/post-failure", r + 1), figure("fresh", r),
-                           told(ratio("mended/post-failure", r + 1, "fresh", r)) } }' ;;
+                    printf "%-4s %s  %s %s\n", r, figure("repaired/post-failure", r + 1), figure("fresh", r),
+                           told(ratio("repaired/post-failure", r + 1, "fresh", r)) } }' ;;
         shrink)
             # shellcheck disable=SC2016
             show "shrink, one host: ranks, without a death, after one" '

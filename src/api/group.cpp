@@ -111,7 +111,7 @@ coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group
         coppice_group_info_t all{};
         all.rank = inner.members().self().value;
         all.size = inner.members().ranks();
-        all.hosts = inner.members().sites();
+        all.hosts = inner.members().nodes();
         all.window = inner.settings().window;
         all.max_payload = transport::kMaxPayload;
         all.connections = inner.connections();

@@ -140,7 +140,7 @@ Result<std::unique_ptr<LauncherBootstrap>> LauncherBootstrap::create(const Launc
     auto descriptor = connect_to(environment.socket_path, deadline_ns);
     if (!descriptor) return tl::unexpected(descriptor.error());
     std::unique_ptr<LauncherBootstrap> made(new LauncherBootstrap(environment, *descriptor));
-    if (auto greeted = made->say_hello(deadline_ns); !greeted) return tl::unexpected(greeted.error());
+    if (auto greeted = made->shake_hands(deadline_ns); !greeted) return tl::unexpected(greeted.error());
     return made;
 }
 
@@ -152,10 +152,10 @@ LauncherBootstrap::~LauncherBootstrap() {
     ::close(descriptor_);
 }
 
-Result<void> LauncherBootstrap::say_hello(std::uint64_t deadline_ns) {
+Result<void> LauncherBootstrap::shake_hands(std::uint64_t deadline_ns) {
     std::vector<std::byte> body;
-    append(body, HelloBody{environment_.rank.value, environment_.size});
-    if (auto sent = send_all(make_frame(FrameKind::hello, body), deadline_ns); !sent) return sent;
+    append(body, HandshakeBody{environment_.rank.value, environment_.size});
+    if (auto sent = send_all(make_frame(FrameKind::handshake, body), deadline_ns); !sent) return sent;
     auto answer = receive_frame(deadline_ns);
     if (!answer) return tl::unexpected(answer.error());
     if (!*answer) {

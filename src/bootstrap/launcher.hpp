@@ -29,7 +29,7 @@ Result<std::optional<LauncherEnvironment>> read_launcher_environment();
 // COPPICE_ERR_BOOTSTRAP.
 class LauncherBootstrap final : public Bootstrap {
   public:
-    // Connects and says hello. COPPICE_ERR_BOOTSTRAP when the launcher is gone or refuses,
+    // Connects and shakes hands. COPPICE_ERR_BOOTSTRAP when the launcher is gone or refuses,
     // COPPICE_ERR_MISMATCH when it is of another version or word size. Blocks until `deadline_ns`
     // (CLOCK_MONOTONIC) at most.
     static Result<std::unique_ptr<LauncherBootstrap>> create(const LauncherEnvironment& environment,
@@ -51,7 +51,7 @@ class LauncherBootstrap final : public Bootstrap {
     };
     LauncherBootstrap(LauncherEnvironment environment, int descriptor)
         : environment_(std::move(environment)), descriptor_(descriptor) {}
-    Result<void> say_hello(std::uint64_t deadline_ns);
+    Result<void> shake_hands(std::uint64_t deadline_ns);
     Result<void> send_all(std::span<const std::byte> bytes, std::uint64_t deadline_ns);
     // The next whole frame, or nullopt at the deadline; what has arrived of it by then is kept in input_.
     Result<std::optional<Frame>> receive_frame(std::uint64_t deadline_ns);

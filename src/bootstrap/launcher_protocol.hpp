@@ -5,7 +5,7 @@
 // changes between versions, so that two versions can at least name each other.
 //
 //   rank → launcher                       launcher → rank
-//   hello       HelloBody                 welcome   u32 generation      refused   text, then the connection
+//   handshake       HandshakeBody                 welcome   u32 generation      refused   text, then the connection
 //   ends contribute  u32 round, blob           gathered  u32 round, per rank u32 length and bytes (0: dead)
 //                                         left      u32 round, u32 rank  somebody who lives will never
 //                                         contribute
@@ -33,7 +33,7 @@ inline constexpr std::uint32_t kMaxLauncherRanks = 16384;
 inline constexpr std::size_t kMaxRefusal = 1024;
 
 enum class FrameKind : std::uint16_t {
-    hello = 1,
+    handshake = 1,
     welcome = 2,
     refused = 3,
     contribute = 4,
@@ -52,13 +52,13 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 12);
 
-struct HelloBody {
+struct HandshakeBody {
     std::uint32_t rank = 0;
     std::uint32_t size = 0;
     std::uint32_t word_size = sizeof(void*);
     std::uint32_t byte_order = kByteOrderProbe;
 };
-static_assert(sizeof(HelloBody) == 16);
+static_assert(sizeof(HandshakeBody) == 16);
 
 // Why a rank has not contributed.
 enum class MissingState : std::uint32_t {

@@ -46,7 +46,11 @@ bool process_is_over(int pidfd) {
 }  // namespace
 
 Server::Server(std::uint32_t size)
-    : size_(size), open_sockets_(std::size_t{size} + 1, 0), pids_(size, -1), ended_(size, false), hellos_(size, 0) {}
+    : size_(size),
+      open_sockets_(std::size_t{size} + 1, 0),
+      pids_(size, -1),
+      ended_(size, false),
+      handshakes_(size, 0) {}
 
 Server::~Server() {
     for (auto& [id, connection] : connections_) {
@@ -232,7 +236,7 @@ bool Server::parse(std::uint64_t id, Connection& connection) {
 }
 
 bool Server::handle(std::uint64_t id, Connection& connection, FrameKind kind, std::span<const std::byte> body) {
-    if (kind == FrameKind::hello && connection.state == State::fresh) return hello(id, connection, body);
+    if (kind == FrameKind::handshake && connection.state == State::fresh) return handshake(id, connection, body);
     if (connection.state == State::greeted) {
         if (kind == FrameKind::contribute && contribute(connection, body)) {
             review(connection.generation);
@@ -251,19 +255,19 @@ bool Server::handle(std::uint64_t id, Connection& connection, FrameKind kind, st
     return false;
 }
 
-std::string Server::why_not(const Connection& connection, const HelloBody& hello) const {
-    if (hello.byte_order != kByteOrderProbe || hello.word_size != sizeof(void*)) {
+std::string Server::why_not(const Connection& connection, const HandshakeBody& handshake) const {
+    if (handshake.byte_order != kByteOrderProbe || handshake.word_size != sizeof(void*)) {
         return fmt::format("its word size or byte order is another version's than the launcher's ({} against {} bytes)",
-                           hello.word_size, sizeof(void*));
+                           handshake.word_size, sizeof(void*));
     }
-    if (hello.size != size_) {
-        return fmt::format("it believes in a job of {} ranks, this one has {}: was COPPICE_SIZE changed?", hello.size,
-                           size_);
+    if (handshake.size != size_) {
+        return fmt::format("it believes in a job of {} ranks, this one has {}: was COPPICE_SIZE changed?",
+                           handshake.size, size_);
     }
-    if (hello.rank >= size_) return fmt::format("rank {} is outside of 0…{}", hello.rank, size_ - 1);
-    if (connection.origin == hello.rank || connection.origin == size_) return {};
+    if (handshake.rank >= size_) return fmt::format("rank {} is outside of 0…{}", handshake.rank, size_ - 1);
+    if (connection.origin == handshake.rank || connection.origin == size_) return {};
     return fmt::format("its process {} belongs to rank {}, not {}: was COPPICE_RANK changed?", connection.pid,
-                       connection.origin, hello.rank);
+                       connection.origin, handshake.rank);
 }
 
 // None for a process that does not descend from this one.
@@ -276,14 +280,14 @@ std::optional<std::uint32_t> Server::origin_of(pid_t pid) const {
     return std::nullopt;
 }
 
-bool Server::hello(std::uint64_t id, Connection& connection, std::span<const std::byte> body) {
-    HelloBody hello;
-    if (!take(body, hello) || !body.empty()) {
+bool Server::handshake(std::uint64_t id, Connection& connection, std::span<const std::byte> body) {
+    HandshakeBody handshake;
+    if (!take(body, handshake) || !body.empty()) {
         drop_garbage(id, "this is no greeting");
         return false;
     }
-    std::string objection = why_not(connection, hello);
-    if (objection.empty() && hellos_[hello.rank] >= kMaxGenerations) objection = "it has connected too often";
+    std::string objection = why_not(connection, handshake);
+    if (objection.empty() && handshakes_[handshake.rank] >= kMaxGenerations) objection = "it has connected too often";
     if (objection.empty()) {
         connection.process = open_pidfd(connection.pid);
         if (connection.process < 0 && errno != ESRCH) {
@@ -297,10 +301,10 @@ bool Server::hello(std::uint64_t id, Connection& connection, std::span<const std
         return false;
     }
     connection.state = State::greeted;
-    connection.rank = hello.rank;
-    connection.generation = hellos_[hello.rank]++;
+    connection.rank = handshake.rank;
+    connection.generation = handshakes_[handshake.rank]++;
     contacted_ = true;
-    generations_[connection.generation].members[hello.rank] = id;
+    generations_[connection.generation].members[handshake.rank] = id;
     std::vector<std::byte> welcome;
     append(welcome, connection.generation);
     queue(connection, std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::welcome, welcome)));

@@ -65,7 +65,7 @@ class Server {
     struct Connection {
         State state = State::fresh;
         int socket = -1;
-        int process = -1;  // pidfd of the caller, from hello on
+        int process = -1;  // pidfd of the caller, from handshake on
         pid_t pid = -1;
         std::uint32_t origin = 0;  // the rank from which the caller descends, size_ when that cannot be told
         std::uint32_t rank = 0;    // as it says
@@ -98,9 +98,9 @@ class Server {
     void read_from(std::uint64_t id);
     bool parse(std::uint64_t id, Connection& connection);
     bool handle(std::uint64_t id, Connection& connection, FrameKind kind, std::span<const std::byte> body);
-    bool hello(std::uint64_t id, Connection& connection, std::span<const std::byte> body);
+    bool handshake(std::uint64_t id, Connection& connection, std::span<const std::byte> body);
     std::optional<std::uint32_t> origin_of(pid_t pid) const;
-    std::string why_not(const Connection& connection, const HelloBody& hello) const;
+    std::string why_not(const Connection& connection, const HandshakeBody& handshake) const;
     bool contribute(Connection& connection, std::span<const std::byte> body);
     void tell_missing(Connection& connection);
     void process_ended(std::uint64_t id);
@@ -129,7 +129,7 @@ class Server {
     Counters counters_;
     std::vector<pid_t> pids_;
     std::vector<bool> ended_;
-    std::vector<std::uint32_t> hellos_;  // per rank: generations begun
+    std::vector<std::uint32_t> handshakes_;  // per rank: generations begun
     std::unordered_map<pid_t, std::uint32_t> rank_of_pid_;
     std::unordered_map<std::uint64_t, Connection> connections_;
     std::map<std::uint32_t, Generation> generations_;

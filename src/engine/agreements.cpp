@@ -18,13 +18,13 @@ constexpr std::size_t kOutgoing = 8;
 
 protocol::AgreementTreeSpec best_tree(const Members& members, bool publishing) {
     std::uint32_t widest = 0;
-    for (std::uint32_t site = 0; site < members.sites(); ++site)
-        widest = std::max(widest, static_cast<std::uint32_t>(members.ranks_of(site).size()));
+    for (std::uint32_t node = 0; node < members.nodes(); ++node)
+        widest = std::max(widest, static_cast<std::uint32_t>(members.ranks_of(node).size()));
     const char* within = widest <= kWideStar ? "star" : "bin";
     std::string text = "bin";
-    if (publishing || members.sites() == 1) {
+    if (publishing || members.nodes() == 1) {
         text = within;
-    } else if (members.sites() < members.ranks()) {
+    } else if (members.nodes() < members.ranks()) {
         text = fmt::format("bin/{}", within);
     }
     return *protocol::parse_agreement_tree(text);
@@ -32,8 +32,8 @@ protocol::AgreementTreeSpec best_tree(const Members& members, bool publishing) {
 
 protocol::AgreementPlan make_plan(const Members& members, const protocol::AgreementTreeSpec& spec,
                                   std::uint32_t window) {
-    auto tree = protocol::AgreementTree::make(spec, members.ranks(), &members.sites_table(), {});
-    return {.tree = std::move(*tree), .hosts = &members.sites_table(), .window = window};
+    auto tree = protocol::AgreementTree::make(spec, members.ranks(), &members.nodes_table(), {});
+    return {.tree = std::move(*tree), .hosts = &members.nodes_table(), .window = window};
 }
 
 bool publishes(const transport::Board* board, std::uint32_t ranks, std::uint32_t window) {

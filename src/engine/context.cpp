@@ -129,7 +129,7 @@ std::uint64_t Context::arm(std::vector<pollfd>& descriptors) {
     const std::uint64_t now = now_ns();
     std::uint64_t until = now + kLongestSleepNs;
     for (Group* const group : groups_) {
-        const Fabric::Armed armed = group->arm();
+        const TransportSet::Armed armed = group->arm();
         const auto has = [&armed](const pollfd& entry) { return entry.fd == armed.descriptor; };
         if (armed.descriptor >= 0 && std::ranges::none_of(descriptors, has))
             descriptors.push_back({.fd = armed.descriptor, .events = POLLIN, .revents = 0});

@@ -66,7 +66,7 @@ class Formation {
           deadline_ns_(deadline_ns),
           self_(bootstrap.rank()),
           size_(bootstrap.size()),
-          fabric_(std::make_shared<Fabric>(bootstrap.size())),
+          transport_set_(std::make_shared<TransportSet>(bootstrap.size())),
           is_dead_(bootstrap.size(), false) {}
 
     Result<std::unique_ptr<Group>> run(Group::FailureCallback on_failure) {
@@ -79,16 +79,16 @@ class Formation {
         if (auto shared = share_boards(); !shared) return tl::unexpected(std::move(shared.error()));
         look_at_cores();
 
-        topology::Sites sites =
-            by_host() ? topology::Sites::by_host(std::span<const std::string>(hosts_)) : topology::Sites::flat(size_);
-        auto plan = settings_.plan_for(sites.count());
+        topology::Nodes nodes =
+            by_host() ? topology::Nodes::by_host(std::span<const std::string>(hosts_)) : topology::Nodes::flat(size_);
+        auto plan = settings_.plan_for(nodes.count());
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
-        Members members(self_, std::move(sites));
+        Members members(self_, std::move(nodes));
         auto group =
             std::make_unique<Group>(Group::Parts{.context = &context_,
                                                  .settings = settings_,
                                                  .members = std::move(members),
-                                                 .router = Router(fabric_),
+                                                 .router = Router(transport_set_),
                                                  .board = board_,
                                                  .board_wrapper = std::move(board_wrapper_),
                                                  .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
@@ -110,14 +110,14 @@ class Formation {
             own_addresses_.everybody = true;
         else if (settings_.allow_ucx)
             own_addresses_ = transport::HostAddresses::own();
-        const Hello mine{.protocol = Hello::protocol_name(),
-                         .library = COPPICE_VERSION,
-                         .agreement = settings_.agreement(),
-                         .transports = transport_names(settings_),
-                         .host = transport::host_identity(settings_.host),
-                         .nonce = std::move(*nonce),
-                         .addresses = own_addresses_.text(),
-                         .wire = transport::has_rdma_devices() ? "ucx" : "tcp"};
+        const Greeting mine{.protocol = Greeting::protocol_name(),
+                            .library = COPPICE_VERSION,
+                            .agreement = settings_.agreement(),
+                            .transports = transport_names(settings_),
+                            .host = transport::host_identity(settings_.host),
+                            .nonce = std::move(*nonce),
+                            .addresses = own_addresses_.text(),
+                            .wire = transport::has_rdma_devices() ? "ucx" : "tcp"};
         auto all = bootstrap_.allgather(bytes_of(mine.text()), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         std::vector<std::string> nonces(size_);
@@ -128,24 +128,24 @@ class Formation {
                 hosts_.emplace_back();
                 continue;
             }
-            const auto hello = Hello::parse(blob);
-            if (auto agreed = compare(Rank(r), hello, mine); !agreed) return agreed;
-            hosts_.push_back(hello->host);
-            nonces[r] = hello->nonce;
-            rdma_everywhere_ = rdma_everywhere_ && hello->wire == "ucx";
+            const auto greeting = Greeting::parse(blob);
+            if (auto agreed = compare(Rank(r), greeting, mine); !agreed) return agreed;
+            hosts_.push_back(greeting->host);
+            nonces[r] = greeting->nonce;
+            rdma_everywhere_ = rdma_everywhere_ && greeting->wire == "ucx";
             if (Rank(r) == self_) continue;
-            auto addresses = transport::HostAddresses::parse(hello->addresses);
+            auto addresses = transport::HostAddresses::parse(greeting->addresses);
             if (!addresses)
                 return fail(COPPICE_ERR_MISMATCH,
                             "rank {} greets with something that is no list of its host's addresses: \"{}\"", r,
-                            shown(hello->addresses));
+                            shown(greeting->addresses));
             their_addresses_.push_back(std::move(*addresses));
         }
         settle_the_dead(*all);
         token_ = hash_of(nonces);
         secret_ = derive_secret(nonces);
         rdma_here_ = mine.wire == "ucx";
-        has_mates_ = std::ranges::count(hosts_, mine.host) > 1;
+        has_local_peers_ = std::ranges::count(hosts_, mine.host) > 1;
         local_ranks_ = 0;
         for (std::uint32_t r = 0; r < size_; ++r)
             local_ranks_ += !dead(Rank(r)) && hosts_[r] == mine.host;
@@ -168,22 +168,23 @@ class Formation {
         dead_at_meeting_ = dead_.size();
     }
 
-    Result<void> compare(Rank rank, const std::optional<Hello>& hello, const Hello& mine) const {
-        if (!hello) {
+    Result<void> compare(Rank rank, const std::optional<Greeting>& greeting, const Greeting& mine) const {
+        if (!greeting) {
             return fail(COPPICE_ERR_MISMATCH, "rank {} sent something that is no greeting of Coppice", rank.value);
         }
-        if (hello->protocol != mine.protocol) {
+        if (greeting->protocol != mine.protocol) {
             return fail(
                 COPPICE_ERR_MISMATCH,
                 "rank {} speaks \"{}\" (library {}), this rank {} speaks \"{}\" (library {}): install one version",
-                rank.value, shown(hello->protocol), shown(hello->library), self_.value, mine.protocol, mine.library);
+                rank.value, shown(greeting->protocol), shown(greeting->library), self_.value, mine.protocol,
+                mine.library);
         }
-        if (hello->agreement != mine.agreement || hello->transports != mine.transports) {
+        if (greeting->agreement != mine.agreement || greeting->transports != mine.transports) {
             return fail(
                 COPPICE_ERR_MISMATCH,
                 "rank {} has {}, transport {}; this rank {} has {}, transport {}: give all ranks the same options "
                 "and environment",
-                rank.value, shown(hello->agreement), shown(hello->transports), self_.value, mine.agreement,
+                rank.value, shown(greeting->agreement), shown(greeting->transports), self_.value, mine.agreement,
                 mine.transports);
         }
         return {};
@@ -201,7 +202,7 @@ class Formation {
         for (std::uint32_t r = 0; r < size_; ++r)
             far_ = far_ || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
         const bool alone = size_ == dead_.size() + 1;
-        if (settings_.allow_shm && has_mates_) {
+        if (settings_.allow_shm && has_local_peers_) {
             auto shm = transport::ShmTransport::create({.self = self_,
                                                         .group_size = size_,
                                                         .window = settings_.window,
@@ -269,13 +270,13 @@ class Formation {
             if (!fault_count_) fault_count_ = std::make_shared<transport::MessageCount>(*plan);
             wire = std::make_unique<transport::FaultyTransport>(std::move(wire), *plan, fault_count_);
         }
-        fabric_->add(std::move(wire));
+        transport_set_->add(std::move(wire));
         return {};
     }
 
     std::vector<std::byte> transport_addresses() const {
         std::vector<std::byte> all;
-        for (const auto& wire : fabric_->wires())
+        for (const auto& wire : transport_set_->wires())
             append_address(all, wire->capabilities().name, wire->address());
         if (all.empty()) all.push_back(std::byte{'\n'});  // alone: nothing to reach, but here
         return all;
@@ -301,11 +302,11 @@ class Formation {
         cores_ = transport::own_cores();
         sharing_ = local_ranks_;
         if (shm_ == nullptr) return;
-        std::vector<Rank> mates;
+        std::vector<Rank> local_peers;
         for (std::uint32_t r = 0; r < size_; ++r)
-            if (same_host(Rank(r))) mates.emplace_back(r);  // the dead are counted out as they become known
+            if (same_host(Rank(r))) local_peers.emplace_back(r);  // the dead are counted out as they become known
         shm_->look_at_cores();
-        sharing_ = shm_->sharing_cores(mates);
+        sharing_ = shm_->sharing_cores(local_peers);
         const bool by_default = sharing_ > cores_ && !(far_ && transport::has_rdma_devices());
         if (settings_.keeper.value_or(by_default)) shm_->keep_memory();
     }
@@ -315,13 +316,13 @@ class Formation {
     Result<void> share_boards() {
         if (!by_host()) return {};
         if (shm_ != nullptr) {
-            std::vector<Rank> mates;
+            std::vector<Rank> local_peers;
             for (std::uint32_t r = 0; r < size_; ++r) {
-                if (!dead(Rank(r)) && same_host(Rank(r))) mates.emplace_back(r);
+                if (!dead(Rank(r)) && same_host(Rank(r))) local_peers.emplace_back(r);
             }
-            if (auto sealed = shm_->seal_board(std::move(mates)); !sealed) return sealed;
+            if (auto sealed = shm_->seal_board(std::move(local_peers)); !sealed) return sealed;
             board_ = &shm_->board();
-            fabric_->share_boards(shm_, fault_count_);
+            transport_set_->share_boards(shm_, fault_count_);
             if (fault_count_) {
                 board_wrapper_ = std::make_unique<transport::FaultyBoard>(*board_, fault_count_);
                 board_ = board_wrapper_.get();
@@ -337,7 +338,7 @@ class Formation {
     }
 
     Result<void> route(Rank rank, std::span<const std::byte> addresses) {
-        const auto wires = fabric_->wires();
+        const auto wires = transport_set_->wires();
         for (std::size_t i = 0; i < wires.size(); ++i) {
             const std::string_view name = wires[i]->capabilities().name;
             if (name == "shm" && !same_host(rank)) continue;
@@ -348,7 +349,7 @@ class Formation {
                 bury(rank);
                 return {};
             }
-            fabric_->route(rank, static_cast<std::uint8_t>(i));
+            transport_set_->route(rank, static_cast<std::uint8_t>(i));
             return {};
         }
         if (settings_.allow_ucx || settings_.allow_verbs || settings_.allow_tcp || same_host(rank)) {
@@ -370,7 +371,7 @@ class Formation {
     std::uint64_t deadline_ns_;
     Rank self_;
     std::uint32_t size_;
-    std::shared_ptr<Fabric> fabric_;
+    std::shared_ptr<TransportSet> transport_set_;
     transport::ShmTransport* shm_ = nullptr;
     transport::Board* board_ = nullptr;
     std::unique_ptr<transport::Board> board_wrapper_;
@@ -385,7 +386,7 @@ class Formation {
     transport::GroupSecret secret_;
     bool rdma_here_ = false;
     bool rdma_everywhere_ = true;
-    bool has_mates_ = false;         // on this host, dead or alive
+    bool has_local_peers_ = false;   // on this host, dead or alive
     std::uint32_t local_ranks_ = 1;  // alive
     std::uint32_t cores_ = 1;        // of this rank
     std::uint32_t sharing_ = 1;      // ranks that have no others

@@ -11,28 +11,28 @@
 
 namespace coppice::engine {
 
-std::string Hello::protocol_name() {
+std::string Greeting::protocol_name() {
     return fmt::format("coppice {} {}-bit {}", kWireVersion, 8 * sizeof(void*),
                        std::endian::native == std::endian::little ? "little-endian" : "big-endian");
 }
 
-std::string Hello::text() const {
+std::string Greeting::text() const {
     return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce,
                        addresses, wire);
 }
 
-std::optional<Hello> Hello::parse(std::span<const std::byte> blob) {
+std::optional<Greeting> Greeting::parse(std::span<const std::byte> blob) {
     std::string_view rest(reinterpret_cast<const char*>(blob.data()), blob.size());
-    Hello hello;
-    for (std::string* field : {&hello.protocol, &hello.library, &hello.agreement, &hello.transports, &hello.host,
-                               &hello.nonce, &hello.addresses, &hello.wire}) {
+    Greeting greeting;
+    for (std::string* field : {&greeting.protocol, &greeting.library, &greeting.agreement, &greeting.transports,
+                               &greeting.host, &greeting.nonce, &greeting.addresses, &greeting.wire}) {
         const std::size_t end = rest.find('\n');
-        const bool others = field != &hello.protocol && hello.protocol != protocol_name();
-        if (end == std::string_view::npos) return others ? std::optional(hello) : std::nullopt;
+        const bool others = field != &greeting.protocol && greeting.protocol != protocol_name();
+        if (end == std::string_view::npos) return others ? std::optional(greeting) : std::nullopt;
         *field = rest.substr(0, end);
         rest.remove_prefix(end + 1);
     }
-    return hello;
+    return greeting;
 }
 
 void append_address(std::vector<std::byte>& all, std::string_view name, std::span<const std::byte> address) {

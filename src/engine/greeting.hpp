@@ -14,7 +14,7 @@
 namespace coppice::engine {
 
 // Lines of text, so that any version can read any other's first line.
-struct Hello {
+struct Greeting {
     std::string protocol;  // "coppice 3 64-bit little-endian"
     std::string library;   // version, for people
     std::string agreement;
@@ -27,7 +27,7 @@ struct Hello {
     static std::string protocol_name();
     std::string text() const;
     // None when the bytes are no greeting of any version. Of another protocol's only the first two lines are known.
-    static std::optional<Hello> parse(std::span<const std::byte> blob);
+    static std::optional<Greeting> parse(std::span<const std::byte> blob);
 };
 
 // Addresses of all transports of a rank, one after the other: name, newline, length as 4 bytes, bytes.

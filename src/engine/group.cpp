@@ -21,7 +21,7 @@ constexpr std::uint32_t kDoubtRounds = 256;
 // ---------------------------------------------------------------------------------------------------- starting ---
 
 bool Group::may_start(Rank root) {
-    if (single_site() && root != members_.self()) return next_.value < consumed_.value + settings_.window;
+    if (single_node() && root != members_.self()) return next_.value < consumed_.value + settings_.window;
     if (next_.value < stable_ + settings_.window) return true;
     update_stability();
     if (next_.value < stable_ + settings_.window) return true;
@@ -99,7 +99,7 @@ Result<void> Group::start(const Call& call, Request& request) {
     if (is_root) {
         if (publishing_) note_root(request.sequence);
         take_root_payload(*slot, call);
-    } else if (!single_site() && (members_.is_acting(call.root) || slot->machine)) {
+    } else if (!single_node() && (members_.is_leader_for(call.root) || slot->machine)) {
         ensure_machine(*slot);
         pump(*slot);
         settle(*slot);
@@ -151,7 +151,7 @@ Slot* Group::engage(Sequence sequence, Rank root) {
     Slot& slot = slot_of(sequence);
     if (slot.engaged) {
         if (slot.sequence == sequence) return &slot;
-        const bool over = single_site() ? slot.consumed : slot.sequence.value < stable_ && slot.consumed;
+        const bool over = single_node() ? slot.consumed : slot.sequence.value < stable_ && slot.consumed;
         if (slot.sequence > sequence || !over || slot.in_flight > 0) return nullptr;
         recycle(slot);
     }
@@ -209,7 +209,7 @@ void Group::take_root_payload(Slot& slot, const Call& call) {
     } else {
         stage(slot, call.buffer, call.bytes);
     }
-    if (!single_site()) {
+    if (!single_node()) {
         ensure_machine(slot);
         pump(slot);
         settle(slot);
@@ -238,8 +238,8 @@ std::size_t Group::progress(Care care) {
         return events;
     }
     if (publishing_) look_for_lines();
-    if (!single_site()) {
-        if (!stash_.empty()) take_stash();
+    if (!single_node()) {
+        if (!pending_.empty()) take_pending();
         if (!active_.empty()) pump_active();
     }
     if (!lost_roots_.empty()) learn_failures(std::exchange(lost_roots_, {}));
@@ -278,24 +278,24 @@ std::string Group::waiting_for(const Request& request) const {
     if (request.kind == RequestKind::agreement) return agreements_.waiting_for(request);
     if (request.kind == RequestKind::shrink) return succession_->waiting_for();
     const Slot& slot = slot_of(request.sequence);
-    const auto acting = members_.acting(members_.own_site(), request.root);
+    const auto leader = members_.leader_for(members_.own_node(), request.root);
     std::string text =
         fmt::format("broadcast {}: waiting for the payload of rank {}", request.sequence.value, request.root.value);
     if (request.root == members_.self()) {
         text = fmt::format("broadcast {}: waiting until its messages have left", request.sequence.value);
         if (slot.unsent) {
-            const auto to = members_.acting(members_.site_at(slot.unsent->to, slot.root), slot.root);
+            const auto to = members_.leader_for(members_.node_at(slot.unsent->to, slot.root), slot.root);
             if (to && router_.to(*to)) {
                 text += fmt::format("; rank {} takes none over {}", to->value, router_.to(*to).name());
             }
         }
-    } else if (acting && *acting != members_.self() && *acting != request.root) {
-        text += fmt::format(" from rank {}, which speaks for this host (shm)", acting->value);
+    } else if (leader && *leader != members_.self() && *leader != request.root) {
+        text += fmt::format(" from rank {}, which speaks for this host (shm)", leader->value);
     } else if (const Link link = router_.to(request.root)) {
         text += fmt::format(" ({})", link.name());
         if (slot.machine && slot.machine.colored()) text += "; it is here, its correction is still under way";
     }
-    const bool waits = request.root != members_.self() && !slot.has_payload && !single_site();
+    const bool waits = request.root != members_.self() && !slot.has_payload && !single_node();
     if (const std::string doubt = plan_.doubt(); waits && !doubt.empty()) text += "; " + doubt;
     for (const auto& wire : router_.wires()) {
         if (wire->last_error().empty()) continue;
@@ -310,7 +310,7 @@ std::string Group::window_holder() const {
     const auto not_consumed = [](Rank rank, std::uint64_t sequence) {
         return fmt::format("rank {} has not consumed broadcast {} yet", rank.value, sequence);
     };
-    if (single_site() || least <= stable_) return not_consumed(slowest, least);
+    if (single_node() || least <= stable_) return not_consumed(slowest, least);
     const auto rank = holder();
     if (!rank || *rank == members_.self())
         return fmt::format(
@@ -346,7 +346,7 @@ std::string Group::transports() const {
     for (std::uint32_t peer = 0; peer < members_.ranks(); ++peer) {
         const Link link = router_.to(Rank(peer));
         if (!link || Rank(peer) == members_.self()) continue;
-        const bool same_host = link.name() == "shm" || members_.site_of(Rank(peer)) == members_.own_site();
+        const bool same_host = link.name() == "shm" || members_.node_of(Rank(peer)) == members_.own_node();
         add(same_host ? within : between, link.description());
     }
     if (within.empty() && between.empty()) return "none";

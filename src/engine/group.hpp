@@ -4,8 +4,8 @@
 //   arrive → store and publish the payload → machine.receive → machine.next_send → transport
 //
 // Rules that everything else rests on:
-//  - Publish first. Where ranks share a host the acting rank publishes a payload before it sends anything outside, and
-//    what is published outlives it. So whatever a site has ever said stays true while one of its ranks lives.
+//  - Publish first. Where ranks share a host the leader publishes a payload before it sends anything outside, and
+//    what is published outlives it. So whatever a node has ever said stays true while one of its ranks lives.
 //  - Nothing is started W or more ahead of what is stable (consumed by every live rank): slot = sequence mod W is free
 //    at every rank when a message for it arrives.
 //  - A dead rank's messages are refused from the moment its death is known.
@@ -54,7 +54,7 @@ class Group final : private transport::Receiver {
         transport::Board* board = nullptr;  // owned by one of the router's transports; null where nobody shares a host
         std::unique_ptr<transport::Board> board_wrapper = nullptr;  // around that one, when faults are injected
         GroupId id;
-        Plan plan;                        // over sites
+        Plan plan;                        // over nodes
         std::uint32_t cores = 1;          // that this process may run on
         std::uint32_t sharing_cores = 1;  // ranks of this group on this host that may run only there
         FailureCallback on_failure;
@@ -153,9 +153,9 @@ class Group final : private transport::Receiver {
     // More ranks than cores for them: waiting loops must yield at once.
     bool oversubscribed() const { return oversubscribed_.load(std::memory_order_relaxed); }
 
-    // group_duty.cpp. For a thread that wants to sleep: what on, as Fabric::arm(), to be followed by progress; the time of the
+    // group_duty.cpp. For a thread that wants to sleep: what on, as TransportSet::arm(), to be followed by progress; the time of the
     // next timer (now_ns(), UINT64_MAX: none); and whether something waits that no descriptor tells of.
-    Fabric::Armed arm();
+    TransportSet::Armed arm();
     std::uint64_t next_timer_ns() const;
     bool waits_for_room() const;
     // Ranks of a host publish without waking anybody.
@@ -173,7 +173,7 @@ class Group final : private transport::Receiver {
     // group.cpp: starting, progress, delivery
     Slot& slot_of(Sequence sequence) { return slots_[sequence.value & (settings_.window - 1)]; }
     const Slot& slot_of(Sequence sequence) const { return slots_[sequence.value & (settings_.window - 1)]; }
-    bool single_site() const { return members_.sites() == 1; }
+    bool single_node() const { return members_.nodes() == 1; }
     bool may_start(Rank root);
     Slot* engage(Sequence sequence, Rank root);
     void recycle(Slot& slot);
@@ -188,7 +188,7 @@ class Group final : private transport::Receiver {
     void complete_without_payload(Slot& slot, LineKind why);
     Result<void> look_before_start();
     void stage_what_is_in_place(Slot& slot);
-    bool look_at_failed_mates(Slot& slot, transport::PublishedLine& line) const;
+    bool look_at_failed_local_peers(Slot& slot, transport::PublishedLine& line) const;
     void tell_failures();
     void end_all(coppice_status_t status, const std::string& why);
     void look_for_other_roots();
@@ -217,7 +217,7 @@ class Group final : private transport::Receiver {
     void pump_active();
     void send_control(Rank to, WireKind kind, std::uint64_t sequence, std::uint32_t detail);
     void flush_controls();
-    void take_stash();
+    void take_pending();
 
     // group_agreement.cpp
     void agreement_message(Rank from, const WireHeader& header, std::span<const std::byte> body);
@@ -235,14 +235,14 @@ class Group final : private transport::Receiver {
     void drop_successor();
 
     // group_revocation.cpp
-    enum class Source : std::uint8_t { message, mate };  // of the news
+    enum class Source : std::uint8_t { message, local_peer };  // of the news
     void learn_revocation(Rank revoker, Source source);
     void spread_revocation();
     void read_revocations();
     void revocation_message(Rank from, const WireHeader& header);
     bool revocation_is_known();
     void say_on_page(std::uint64_t word);
-    std::uint64_t said_on_page(Rank mate) const;
+    std::uint64_t said_on_page(Rank local_peer) const;
     void progress_revoked(bool thoroughly);
     Error revocation() const;
 
@@ -268,7 +268,7 @@ class Group final : private transport::Receiver {
     void be_fenced();
 
     // group_failure.cpp: deaths and stability
-    // Ranks of the fabric, as in message().
+    // Ranks of the transport set, as in message().
     void peer_failed(Rank there, transport::FailureCause cause) override;
     void peer_left(Rank there) override;
     void member_left(Rank rank);
@@ -277,15 +277,15 @@ class Group final : private transport::Receiver {
     void learn_failures(std::span<const Rank> ranks);
     void take_failure(Rank rank);
     void count_out_of_cores(Rank dead);
-    void own_site_lost(Rank rank, bool was_leader);
+    void own_node_lost(Rank rank, bool was_leader);
     void engage_published();
-    void other_site_lost(Rank rank, std::uint32_t site, bool was_leader);
-    void for_neighbours(const std::function<void(Rank speaker, std::uint32_t site)>& tell) const;
+    void other_node_lost(Rank rank, std::uint32_t node, bool was_leader);
+    void for_neighbours(const std::function<void(Rank leader, std::uint32_t node)>& tell) const;
     void read_failure_logs();
     void do_without_the_departed();
     void update_stability();
     void wake_leader();
-    void wake_mates();
+    void wake_local_peers();
     void send_stability();
     void ask_for_room(std::uint64_t wanted);
     void stability_asked(Rank from, const WireHeader& header);
@@ -298,7 +298,7 @@ class Group final : private transport::Receiver {
         Rank to;
         WireHeader header;
     };
-    struct Stashed {
+    struct PendingMessage {
         Rank from;
         WireHeader header;
         std::vector<std::byte> payload;
@@ -316,7 +316,7 @@ class Group final : private transport::Receiver {
     std::unique_ptr<transport::Board> board_wrapper_;
     Plan plan_;
     GroupId id_;
-    bool publishing_;                   // this rank shares its site with others
+    bool publishing_;                   // this rank shares its node with others
     std::atomic<bool> oversubscribed_;  // read without the guard, too
     FailureCallback on_failure_;
 
@@ -357,8 +357,8 @@ class Group final : private transport::Receiver {
     protocol::Detector detector_;
     std::uint64_t looked_ns_ = 0;           // when the wires were polled; kept up where there is a bound of silence
     std::vector<Control> controls_;         // had no room, or were made while polling
-    std::deque<Stashed> stash_;             // arrived for a slot whose memory is still on its way out
-    std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this site's ranks seen so far
+    std::deque<PendingMessage> pending_;    // arrived for a slot whose memory is still on its way out
+    std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
     std::vector<Rank> to_meet_;             // of this host, to be connected with by and by
     std::vector<Rank> departed_peers_;      // left in peace: everything they took part in is stable
     std::uint32_t rounds_ = 0;
@@ -385,7 +385,7 @@ class Group final : private transport::Receiver {
         Rank rank;
         const std::atomic<std::uint64_t>* words;
     };
-    std::vector<RootWords> mates_root_words_;  // this rank's among them
+    std::vector<RootWords> local_root_words_;  // this rank's among them
     std::vector<Rank> unaware_;                // have been told of the revocation, and have not answered
     std::uint64_t leave_revoked_until_ns_ = 0;
     bool outside_knows_ = false;  // of the revocation, as far as this rank has to tell it there

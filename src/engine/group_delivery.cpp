@@ -59,18 +59,18 @@ void Group::mark_consumed(Slot& slot) {
 bool Group::look_for_line(Slot& slot) {
     if (!publishing_ || slot.request == nullptr) return slot.request == nullptr;
     transport::PublishedLine line;
-    const bool root_is_here = members_.site_of(slot.root) == members_.own_site();
+    const bool root_is_here = members_.node_of(slot.root) == members_.own_node();
     const bool root_is_dead = root_is_here && members_.failed(slot.root);
     bool found = root_is_here && board_->look(slot.root, slot.sequence, line);
     if (!found && !(root_is_here && !root_is_dead)) {
-        const auto leader = members_.leader(members_.own_site());
+        const auto leader = members_.leader(members_.own_node());
         found = leader && *leader != members_.self() && board_->look(*leader, slot.sequence, line);
     }
     // What is published outlives its writer, and the writer may have been the one that spoke for this host until now.
-    if (!found && !members_.failed_ranks().empty()) found = look_at_failed_mates(slot, line);
+    if (!found && !members_.failed_ranks().empty()) found = look_at_failed_local_peers(slot, line);
     if (!found) {
         // One host, and the root's line is not there although the root is dead: nobody has it.
-        if (root_is_dead && single_site()) complete_without_payload(slot, LineKind::root_failed);
+        if (root_is_dead && single_node()) complete_without_payload(slot, LineKind::root_failed);
         return slot.request == nullptr;
     }
     if (line.root != slot.root.value) {
@@ -88,9 +88,9 @@ bool Group::look_for_line(Slot& slot) {
     return true;
 }
 
-bool Group::look_at_failed_mates(Slot& slot, transport::PublishedLine& line) const {
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        if (members_.failed(mate) && board_->look(mate, slot.sequence, line)) return true;
+bool Group::look_at_failed_local_peers(Slot& slot, transport::PublishedLine& line) const {
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (members_.failed(local_peer) && board_->look(local_peer, slot.sequence, line)) return true;
     }
     return false;
 }
@@ -129,9 +129,9 @@ void Group::look_for_other_roots() {
     for (Sequence sequence = consumed_; sequence < next_; sequence.value += 1) {
         Slot& slot = slot_of(sequence);
         if (slot.sequence != sequence) continue;
-        for (const Rank mate : members_.ranks_of(members_.own_site())) {
+        for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
             transport::PublishedLine line;
-            if (slot.request == nullptr || !board_->look(mate, sequence, line) || line.root == slot.root.value)
+            if (slot.request == nullptr || !board_->look(local_peer, sequence, line) || line.root == slot.root.value)
                 continue;
             complete_for_other_root(slot, line.root);
         }

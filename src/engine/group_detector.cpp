@@ -74,7 +74,7 @@ void Group::heed_detector() {
 
 // Ranks that share a board see each other's obituaries without a connection.
 void Group::watch(Rank rank) {
-    if (publishing_ && members_.site_of(rank) == members_.own_site()) return;
+    if (publishing_ && members_.node_of(rank) == members_.own_node()) return;
     if (const Link link = router_.to(rank)) link.watch();
 }
 
@@ -105,7 +105,7 @@ void Group::be_fenced() {
     end_all(COPPICE_ERR_FENCED, why);
     if (succession_ && succession_->under_way()) {
         succession_->give_up(COPPICE_ERR_FENCED, why);
-        router_.fabric()->expect_no_more();
+        router_.transport_set()->expect_no_more();
         end_shrink(COPPICE_ERR_FENCED, "shrinking: " + why);
     }
 }

@@ -9,9 +9,9 @@
 
 namespace coppice::engine {
 
-Fabric::Armed Group::arm() {
+TransportSet::Armed Group::arm() {
     if (consumed_.value > leader_woken_for_) wake_leader();
-    return router_.fabric()->arm();
+    return router_.transport_set()->arm();
 }
 
 std::uint64_t Group::next_timer_ns() const {
@@ -32,16 +32,16 @@ bool Group::waits_for_room() const {
 }
 
 void Group::wake_leader() {
-    if (!publishing_ || single_site()) return;
-    const auto leader = members_.leader(members_.own_site());
+    if (!publishing_ || single_node()) return;
+    const auto leader = members_.leader(members_.own_node());
     leader_woken_for_ = consumed_.value;
     if (leader && *leader != members_.self()) board_->wake(*leader);
 }
 
-void Group::wake_mates() {
+void Group::wake_local_peers() {
     if (!publishing_) return;
-    for (const Rank mate : members_.ranks_of(members_.own_site()))
-        if (mate != members_.self() && !members_.failed(mate)) board_->wake(mate);
+    for (const Rank local_peer : members_.ranks_of(members_.own_node()))
+        if (local_peer != members_.self() && !members_.failed(local_peer)) board_->wake(local_peer);
 }
 
 }  // namespace coppice::engine

@@ -43,25 +43,25 @@ void Group::learn_failures(std::span<const Rank> ranks) {
 }
 
 void Group::take_failure(Rank rank) {
-    const std::uint32_t site = members_.site_of(rank);
-    const auto leader_before = members_.leader(site);
+    const std::uint32_t node = members_.node_of(rank);
+    const auto leader_before = members_.leader(node);
     if (!members_.fail(rank)) return;
     detector_.peer_failed(rank);
     router_.fence(rank);
     if (board_ != nullptr) {
         board_->log_failure(rank);
-        wake_mates();
+        wake_local_peers();
     }
     if (!revoked_) agreements_.peer_failed(rank);
     if (succession_) succession_->peer_failed(rank);
 
-    if (site == members_.own_site()) {
+    if (node == members_.own_node()) {
         count_out_of_cores(rank);
-        own_site_lost(rank, leader_before == rank);
+        own_node_lost(rank, leader_before == rank);
     } else if (!revoked_) {
-        other_site_lost(rank, site, leader_before == rank);
+        other_node_lost(rank, node, leader_before == rank);
     }
-    if (leader_before == rank) stability_.site_changed();
+    if (leader_before == rank) stability_.node_changed();
     if (revoked_ && (!publishing_ || members_.is_leader())) spread_revocation();  // the dead may have been on the way
     // At a group's end a rank that has left already can't be told from a dead one, and nobody is interested any more.
     if ((on_failure_ || !claimed_) && !flushing_) untold_.push_back(rank);
@@ -76,18 +76,18 @@ void Group::end_all(coppice_status_t status, const std::string& why) {
 
 // Where the living have a core each now, they need not give theirs away when they wait.
 void Group::count_out_of_cores(Rank dead) {
-    const transport::ShmTransport* const boards = router_.fabric()->boards();
+    const transport::ShmTransport* const boards = router_.transport_set()->boards();
     if (!oversubscribed() || boards == nullptr) return;
-    const Rank there = router_.fabric_rank(dead);
+    const Rank there = router_.set_rank(dead);
     sharing_cores_ -= boards->sharing_cores({&there, 1});
     oversubscribed_ = sharing_cores_ > cores_;
 }
 
-// A rank of this site died: whoever speaks in its place takes up what it may have left undone, from what is published.
-void Group::own_site_lost(Rank rank, bool was_leader) {
-    if (single_site()) return;
+// A rank of this node died: whoever speaks in its place takes up what it may have left undone, from what is published.
+void Group::own_node_lost(Rank rank, bool was_leader) {
+    if (single_node()) return;
     if (was_leader && members_.is_leader()) {
-        // What the dead speaker had told others outlives it: its failures too, for it may have refused the dead's messages.
+        // What the dead leader had told others outlives it: its failures too, for it may have refused the dead's messages.
         // (What it may not have passed on the detector tells again.)
         read_failure_logs();
         stable_ = std::max(stable_, std::min(board_->stable(rank).value, consumed_.value));
@@ -96,7 +96,7 @@ void Group::own_site_lost(Rank rank, bool was_leader) {
     if (members_.is_leader()) engage_published();
     for (Slot& slot : slots_) {
         if (!slot.engaged || slot.sequence.value < stable_ || slot.root == members_.self()) continue;
-        if (!members_.is_acting(slot.root)) continue;
+        if (!members_.is_leader_for(slot.root)) continue;
         wake(slot);
         if (!slot.machine) {
             ensure_machine(slot);
@@ -112,20 +112,20 @@ void Group::engage_published() {
         const Sequence sequence(number);
         if (const Slot& slot = slot_of(sequence); slot.engaged && slot.sequence == sequence) continue;
         transport::PublishedLine line;
-        for (const Rank mate : members_.ranks_of(members_.own_site())) {
-            if (mate == members_.self() || !board_->look(mate, sequence, line)) continue;
+        for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+            if (local_peer == members_.self() || !board_->look(local_peer, sequence, line)) continue;
             if (line.root < members_.ranks()) engage(sequence, Rank(line.root));
             break;
         }
     }
 }
 
-void Group::other_site_lost(Rank rank, std::uint32_t site, bool was_leader) {
-    const bool all_dead = members_.failed_sites().contains(site);
+void Group::other_node_lost(Rank rank, std::uint32_t node, bool was_leader) {
+    const bool all_dead = members_.failed_nodes().contains(node);
     for (Slot& slot : slots_) {
         if (!slot.engaged || !slot.machine) continue;
         wake(slot);
-        const Position position = members_.position_of(site, slot.root);
+        const Position position = members_.position_of(node, slot.root);
         if (all_dead) {
             slot.machine.peer_failed(position);
         } else if (was_leader || slot.root == rank) {
@@ -134,22 +134,22 @@ void Group::other_site_lost(Rank rank, std::uint32_t site, bool was_leader) {
     }
 }
 
-// Calls `tell` for the speakers of the sites at distances ±1, ±2, ±4 …, or of the next live site where that one is dead: what
+// Calls `tell` for the leaders of the nodes at distances ±1, ±2, ±4 …, or of the next live node where that one is dead: what
 // everybody to whom it is news passes on to them is everywhere after O(log P) steps.
-void Group::for_neighbours(const std::function<void(Rank speaker, std::uint32_t site)>& tell) const {
-    const std::uint32_t sites = members_.sites();
+void Group::for_neighbours(const std::function<void(Rank leader, std::uint32_t node)>& tell) const {
+    const std::uint32_t nodes = members_.nodes();
     const auto tell_next_from = [&](std::uint32_t distance, bool to_right) {
-        for (; distance < sites; ++distance) {
-            const std::uint32_t site = (members_.own_site() + (to_right ? distance : sites - distance)) % sites;
-            const auto leader = members_.leader(site);
+        for (; distance < nodes; ++distance) {
+            const std::uint32_t node = (members_.own_node() + (to_right ? distance : nodes - distance)) % nodes;
+            const auto leader = members_.leader(node);
             if (!leader) continue;
-            tell(*leader, site);
+            tell(*leader, node);
             return;
         }
     };
-    for (std::uint32_t distance = 1; distance < sites; distance *= 2) {
+    for (std::uint32_t distance = 1; distance < nodes; distance *= 2) {
         tell_next_from(distance, true);
-        if (2 * distance != sites) tell_next_from(distance, false);
+        if (2 * distance != nodes) tell_next_from(distance, false);
     }
 }
 
@@ -157,12 +157,12 @@ void Group::for_neighbours(const std::function<void(Rank speaker, std::uint32_t 
 // deaths that way, and the leader of what a root has seen. Only the leader passes it on.
 void Group::read_failure_logs() {
     if (!publishing_) return;
-    const auto mates = members_.ranks_of(members_.own_site());
-    for (std::size_t i = 0; i < mates.size(); ++i) {
-        if (mates[i] == members_.self()) continue;
-        const std::uint32_t length = std::min(board_->log_length(mates[i]), members_.ranks());
+    const auto local_peers = members_.ranks_of(members_.own_node());
+    for (std::size_t i = 0; i < local_peers.size(); ++i) {
+        if (local_peers[i] == members_.self()) continue;
+        const std::uint32_t length = std::min(board_->log_length(local_peers[i]), members_.ranks());
         while (logs_read_[i] < length) {
-            const Rank dead = board_->logged(mates[i], logs_read_[i]++);
+            const Rank dead = board_->logged(local_peers[i], logs_read_[i]++);
             if (dead.value < members_.ranks()) learn_failure(dead);
         }
     }
@@ -174,9 +174,10 @@ void Group::peer_left(Rank there) {
 
 // Whose process stays in touch for other groups says on its page, or by a message, that it has left this one.
 void Group::read_departures() {
-    if (!publishing_ || !router_.fabric()->is_shared()) return;
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        if (mate != members_.self() && !members_.failed(mate) && board_->departed(mate)) member_left(mate);
+    if (!publishing_ || !router_.transport_set()->is_shared()) return;
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (local_peer != members_.self() && !members_.failed(local_peer) && board_->departed(local_peer))
+            member_left(local_peer);
     }
 }
 
@@ -204,17 +205,17 @@ void Group::do_without_the_departed() {
 
 // --------------------------------------------------------------------------------------------------- stability ---
 
-// The least that a live rank of this site has consumed, and who that is.
+// The least that a live rank of this node has consumed, and who that is.
 std::uint64_t Group::local_consumed(Rank& slowest) const {
     slowest = members_.self();
     std::uint64_t least = consumed_.value;
     if (!publishing_) return least;
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        if (mate == members_.self() || members_.failed(mate) || board_->departed(mate)) continue;
-        const std::uint64_t count = board_->consumed(mate).value;
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (local_peer == members_.self() || members_.failed(local_peer) || board_->departed(local_peer)) continue;
+        const std::uint64_t count = board_->consumed(local_peer).value;
         if (count < least) {
             least = count;
-            slowest = mate;
+            slowest = local_peer;
         }
     }
     return least;
@@ -222,7 +223,7 @@ std::uint64_t Group::local_consumed(Rank& slowest) const {
 
 void Group::update_stability() {
     Rank slowest;
-    if (single_site()) {
+    if (single_node()) {
         stable_ = std::max(stable_, local_consumed(slowest));
     } else if (members_.is_leader()) {
         stability_.learn_stable(stable_);
@@ -231,7 +232,7 @@ void Group::update_stability() {
         send_stability();
         stable_ = std::max(stable_, stability_.stable());
         if (publishing_) board_->set_stable(Sequence(stable_));
-    } else if (const auto leader = members_.leader(members_.own_site())) {
+    } else if (const auto leader = members_.leader(members_.own_node())) {
         stable_ = std::max(stable_, std::min(board_->stable(*leader).value, consumed_.value));
         if (consumed_.value >= stable_ + settings_.window / 2) wake_leader();
     }
@@ -239,7 +240,7 @@ void Group::update_stability() {
 
 void Group::send_stability() {
     while (const auto send = stability_.next_send()) {
-        const auto leader = members_.leader(send->site);
+        const auto leader = members_.leader(send->node);
         if (!leader) continue;
         if (send->question) {
             send_control(*leader, WireKind::stability_ask, send->count, 0);
@@ -257,7 +258,7 @@ void Group::send_stability() {
 
 // Somebody finds no room, or waits to leave. In a steady run that is over in no time, so nobody is asked at once.
 void Group::ask_for_room(std::uint64_t wanted) {
-    if (single_site() || revoked_) return;
+    if (single_node() || revoked_) return;
     const std::uint64_t now = now_ns();
     if (held_up_at_ != stable_) {
         held_up_at_ = stable_;
@@ -265,7 +266,7 @@ void Group::ask_for_room(std::uint64_t wanted) {
         asked_.reset();
         if (!members_.is_leader()) stability_.learn_stable(stable_);  // and forget who held that up
     }
-    const auto leader = members_.leader(members_.own_site());
+    const auto leader = members_.leader(members_.own_node());
     if (!leader || now - held_up_since_ns_ < kHeldUpNs || (asked_ == leader && asked_for_ >= wanted)) return;
     asked_ = leader;
     asked_for_ = wanted;
@@ -279,16 +280,16 @@ void Group::ask_for_room(std::uint64_t wanted) {
 }
 
 void Group::stability_asked(Rank from, const WireHeader& header) {
-    if (single_site() || header.sequence > stable_ + settings_.window) {
+    if (single_node() || header.sequence > stable_ + settings_.window) {
         ++garbage_;
         return;
     }
-    const std::uint32_t site = members_.site_of(from);
-    if (site == members_.own_site()) {
+    const std::uint32_t node = members_.node_of(from);
+    if (node == members_.own_node()) {
         if (std::ranges::find(askers_, from) == askers_.end()) askers_.push_back(from);
         holder_told_.reset();  // it may have been told of what was stable before
     }
-    stability_.want(header.sequence, site);
+    stability_.want(header.sequence, node);
 }
 
 // The news is in `stable`, and who holds it up.
@@ -312,7 +313,7 @@ void Group::tell_holder() {
 // Whom the whole group waits for, as far as this rank has been told.
 std::optional<Rank> Group::holder() const {
     const auto rank = members_.is_leader() ? stability_.holder() : stability_.told();
-    return rank && members_.failed(*rank) ? members_.leader(members_.site_of(*rank)) : rank;
+    return rank && members_.failed(*rank) ? members_.leader(members_.node_of(*rank)) : rank;
 }
 
 }  // namespace coppice::engine

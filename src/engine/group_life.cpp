@@ -8,7 +8,7 @@
 namespace coppice::engine {
 namespace {
 
-// Room for the control messages of a time without deaths: those of stability, a few sites at a time.
+// Room for the control messages of a time without deaths: those of stability, a few nodes at a time.
 constexpr std::size_t kControls = 64;
 // Ranks of a host of which each is connected with their leader from the start: some 8 KiB a pair.
 constexpr std::size_t kMostToMeet = 64;
@@ -16,10 +16,10 @@ constexpr std::size_t kMostToMeet = 64;
 // less (group_roots.cpp).
 constexpr std::uint32_t kStartsPerProgress = 16;
 
-std::vector<Rank> speakers(const Members& members) {
+std::vector<Rank> leaders(const Members& members) {
     std::vector<Rank> ranks;
-    for (std::uint32_t site = 0; site < members.sites(); ++site)
-        ranks.push_back(members.leader(site).value_or(Rank(0)));
+    for (std::uint32_t node = 0; node < members.nodes(); ++node)
+        ranks.push_back(members.leader(node).value_or(Rank(0)));
     return ranks;
 }
 
@@ -34,10 +34,10 @@ Group::Group(Parts parts)
       board_wrapper_(std::move(parts.board_wrapper)),
       plan_(std::move(parts.plan)),
       id_(parts.id),
-      publishing_(board_ != nullptr && members_.ranks_of(members_.own_site()).size() > 1),
+      publishing_(board_ != nullptr && members_.ranks_of(members_.own_node()).size() > 1),
       oversubscribed_(parts.sharing_cores > parts.cores),
       on_failure_(std::move(parts.on_failure)),
-      agreements_(members_, router_, single_site() && publishing_ ? board_ : nullptr, id_,
+      agreements_(members_, router_, single_node() && publishing_ ? board_ : nullptr, id_,
                   {.window = settings_.agreement_window, .tree = settings_.agreement_tree}),
       established_(std::move(parts.established)),
       claimed_(established_ == nullptr),
@@ -46,14 +46,14 @@ Group::Group(Parts parts)
       sharing_cores_(parts.sharing_cores),
       slots_(settings_.window),
       pool_(std::make_unique<Request[]>(settings_.requests())),
-      stability_(members_.own_site(), members_.sites(), settings_.window / 2, members_.failed_sites(),
-                 speakers(members_)),
+      stability_(members_.own_node(), members_.nodes(), settings_.window / 2, members_.failed_nodes(),
+                 leaders(members_)),
       detector_(
-          {.sites = &members_.sites_table(), .period = settings_.heartbeat_period, .bound = settings_.most_silence()},
+          {.nodes = &members_.nodes_table(), .period = settings_.heartbeat_period, .bound = settings_.most_silence()},
           members_.self()) {
     active_.reserve(settings_.window);
     controls_.reserve(kControls);
-    logs_read_.resize(members_.ranks_of(members_.own_site()).size(), 0);
+    logs_read_.resize(members_.ranks_of(members_.own_node()).size(), 0);
     if (!publishing_) private_lines_.resize(settings_.window * transport::kMaxPayload);
     free_requests_.reserve(settings_.requests());
     for (std::size_t i = settings_.requests(); i > 0; --i)
@@ -61,7 +61,7 @@ Group::Group(Parts parts)
     starts_mask_ = std::min(kStartsPerProgress, settings_.window / 2) - 1;
     if (publishing_) find_root_words();
     register_lines();
-    router_.fabric()->attach(id_.token, *this);
+    router_.transport_set()->attach(id_.token, *this);
     if (established_) meet_leaders();
 }
 
@@ -70,14 +70,14 @@ Group::Group(Parts parts)
 // with each call.
 void Group::meet_leaders() {
     if (!publishing_) return;
-    std::vector<Rank> mates;
-    for (const Rank rank : members_.ranks_of(members_.own_site()))
-        if (!members_.failed(rank)) mates.push_back(rank);
-    if (mates.size() < 2 || mates.size() > kMostToMeet) return;
+    std::vector<Rank> local_peers;
+    for (const Rank rank : members_.ranks_of(members_.own_node()))
+        if (!members_.failed(rank)) local_peers.push_back(rank);
+    if (local_peers.size() < 2 || local_peers.size() > kMostToMeet) return;
     const Rank self = members_.self();
-    const Rank leader = mates[0];
-    const Rank next = mates[1];
-    for (const Rank rank : mates) {
+    const Rank leader = local_peers[0];
+    const Rank next = local_peers[1];
+    for (const Rank rank : local_peers) {
         if (rank == self) continue;
         if (self == leader || rank == leader) {
             meet(rank);
@@ -113,19 +113,19 @@ void Group::start_with_failed(std::span<const Rank> known_to_all, std::span<cons
 Group::~Group() {
     for (Slot& slot : slots_)
         recycle(slot);
-    Fabric& fabric = *router_.fabric();
-    fabric.detach(*this);
+    TransportSet& transport_set = *router_.transport_set();
+    transport_set.detach(*this);
     if (established_) *established_ = true;
     if (departs_later_ && board_ != nullptr) board_->depart();
-    if (fabric.users() == 0) return;  // the transports end too
+    if (transport_set.users() == 0) return;  // the transports end too
     for (const auto& wire : router_.wires()) {
         wire->deregister_memory(own_lines().data());
         for (const Range& range : registered_)
             wire->deregister_memory(range.address);
     }
-    if (board_ == nullptr || fabric.boards() == nullptr) return;
-    fabric.boards()->close_board(panel_);
-    fabric.boards()->make_panel_ready();  // for the next one that is shrunk, which is in more of a hurry
+    if (board_ == nullptr || transport_set.boards() == nullptr) return;
+    transport_set.boards()->close_board(panel_);
+    transport_set.boards()->make_panel_ready();  // for the next one that is shrunk, which is in more of a hurry
 }
 
 // ----------------------------------------------------------------------------------------------------- leaving ---
@@ -164,11 +164,11 @@ void Group::abandon() {
     if (departed_) return;
     departed_ = true;
     // Where the transports end with this group, the obituary of the segment says it on this host.
-    if (board_ != nullptr && router_.fabric()->users() > 1) {
+    if (board_ != nullptr && router_.transport_set()->users() > 1) {
         board_->log_failure(members_.self());
-        wake_mates();
+        wake_local_peers();
     }
-    if (!single_site()) {
+    if (!single_node()) {
         detector_.give_up();
         progress_detector();
         flush_controls();
@@ -177,19 +177,18 @@ void Group::abandon() {
 }
 
 bool Group::depart() {
-    if (router_.fabric()->users() > 1 && !is_settled()) {
+    if (router_.transport_set()->users() > 1 && !is_settled()) {
         departs_later_ = true;  // whoever is said to have left is not asked any more
         return true;
     }
     if (!departed_ && board_ != nullptr) {
         board_->depart();
-        wake_mates();
+        wake_local_peers();
     }
     departed_ = true;
-    if (router_.fabric()->users() > 1) {  // the transports stay
-        if (!std::exchange(farewell_said_, true) && !single_site()) {
-            for_neighbours(
-                [this](Rank speaker, std::uint32_t /*site*/) { send_control(speaker, WireKind::left, 0, 0); });
+    if (router_.transport_set()->users() > 1) {  // the transports stay
+        if (!std::exchange(farewell_said_, true) && !single_node()) {
+            for_neighbours([this](Rank leader, std::uint32_t /*node*/) { send_control(leader, WireKind::left, 0, 0); });
         }
         flush_controls();
         return controls_.empty();

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kKeepFrom = 512;
 
 // Messages that wait for their slot's memory; more than W per peer can't come from ranks that keep to the window.
-constexpr std::size_t kStashLimit = 65536;
+constexpr std::size_t kMostPending = 65536;
 
 // For each broadcast of each group.
 constexpr std::uint64_t seed_of(std::uint64_t token, std::uint64_t sequence) {
@@ -81,7 +81,7 @@ void Group::control_message(Rank from, const WireHeader& header) {
                 ++garbage_;
                 return;
             }
-            stability_.report(members_.site_of(from), header.sequence, Rank(header.detail), header.stable);
+            stability_.report(members_.node_of(from), header.sequence, Rank(header.detail), header.stable);
             return;
         case WireKind::stability_down:
             stability_heard(header);
@@ -104,16 +104,16 @@ void Group::control_message(Rank from, const WireHeader& header) {
 bool Group::protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                              transport::Buffer buffer) {
     if (header.sequence < stable_) return false;  // everybody has it: a late repetition
-    if (header.sequence >= stable_ + settings_.window || single_site()) {
+    if (header.sequence >= stable_ + settings_.window || single_node()) {
         ++garbage_;
         return false;
     }
     Slot* slot = engage(Sequence(header.sequence), Rank(header.root));
     if (slot == nullptr) {
-        if (stash_.size() >= kStashLimit) {
+        if (pending_.size() >= kMostPending) {
             ++garbage_;
         } else {
-            stash_.push_back({from, header, {payload.begin(), payload.end()}});
+            pending_.push_back({from, header, {payload.begin(), payload.end()}});
         }
         return false;
     }
@@ -137,8 +137,8 @@ bool Group::protocol_message(Rank from, const WireHeader& header, std::span<cons
     slot->confirmed = true;
     ensure_machine(*slot);
     const Envelope envelope{.kind = header.kind,
-                            .from = members_.position_of(members_.site_of(from), slot->root),
-                            .to = members_.position_of(members_.own_site(), slot->root),
+                            .from = members_.position_of(members_.node_of(from), slot->root),
+                            .to = members_.position_of(members_.own_node(), slot->root),
                             .detail = header.detail,
                             .more = header.more};
     if (!slot->machine.receive(plan_, envelope)) {
@@ -161,12 +161,12 @@ bool Group::protocol_message(Rank from, const WireHeader& header, std::span<cons
     return keep;
 }
 
-void Group::take_stash() {
-    for (std::size_t i = stash_.size(); i > 0; --i) {
-        const Stashed stashed = std::move(stash_.front());
-        stash_.pop_front();
-        if (members_.failed(stashed.from)) continue;
-        protocol_message(stashed.from, stashed.header, stashed.payload, 0);
+void Group::take_pending() {
+    for (std::size_t i = pending_.size(); i > 0; --i) {
+        const PendingMessage pending = std::move(pending_.front());
+        pending_.pop_front();
+        if (members_.failed(pending.from)) continue;
+        protocol_message(pending.from, pending.header, pending.payload, 0);
     }
 }
 
@@ -177,12 +177,12 @@ void Group::take_stash() {
 void Group::ensure_machine(Slot& slot) {
     if (slot.machine) return;
     const bool has_payload = slot.has_payload || adopt_line(slot);
-    slot.machine.emplace(plan_, members_.position_of(members_.own_site(), slot.root), members_.site_of(slot.root),
-                         members_.failed_sites(), has_payload, seed_of(id_.token, slot.sequence.value));
+    slot.machine.emplace(plan_, members_.position_of(members_.own_node(), slot.root), members_.node_of(slot.root),
+                         members_.failed_nodes(), has_payload, seed_of(id_.token, slot.sequence.value));
     if (plan_.is_timed) slot.began_ns = now_ns();
     wake(slot);
     // Publish first: a root of this host that left no line has not told anybody outside either.
-    if (!has_payload && members_.site_of(slot.root) == members_.own_site() && members_.failed(slot.root)) {
+    if (!has_payload && members_.node_of(slot.root) == members_.own_node() && members_.failed(slot.root)) {
         slot.machine.origin_lost();
     }
 }
@@ -190,8 +190,8 @@ void Group::ensure_machine(Slot& slot) {
 bool Group::adopt_line(Slot& slot) {
     if (!publishing_) return false;
     transport::PublishedLine line;
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        if (mate == members_.self() || !board_->look(mate, slot.sequence, line)) continue;
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (local_peer == members_.self() || !board_->look(local_peer, slot.sequence, line)) continue;
         if (line.detail != static_cast<std::uint32_t>(LineKind::payload) || line.root != slot.root.value) continue;
         stage(slot, line.payload, line.length);
         return true;
@@ -223,7 +223,7 @@ void Group::pump(Slot& slot) {
 
 // False when the transport has no room: try the same message again later.
 bool Group::send(Slot& slot, const Envelope& message) {
-    const auto to = members_.acting(members_.site_at(message.to, slot.root), slot.root);
+    const auto to = members_.leader_for(members_.node_at(message.to, slot.root), slot.root);
     if (!to) return true;
     const Link link = router_.to(*to);
     if (!link) return true;

@@ -1,14 +1,14 @@
 // Revocation: everything of a group ends, at every member, because one of them has said so.
 //
 // Whoever learns of it says so on its own page of the host's board, which outlives it, and ends what waits. So on a host one
-// store reaches all, also from a revoker that dies behind it. Between sites it goes the way of failure notices: whoever has
-// heard of it by message, or speaks for its host, tells the speakers of the sites at distances ±1, ±2, ±4 …; and again
+// store reaches all, also from a revoker that dies behind it. Between nodes it goes the way of failure notices: whoever has
+// heard of it by message, or speaks for its host, tells the leaders of the nodes at distances ±1, ±2, ±4 …; and again
 // after every death that it learns of, because the dead may have been the one to pass it on. A live member whose next
 // live neighbour knows is told by it, so that in the end all living know.
 //
 // Who leaves passes nothing on any more, and others may take it for dead before they have read what it said. So whoever is told
 // answers; who speaks for a host says on its page when all have; and a rank leaves a revoked group when those that it has told
-// have answered and its speaker says so, or after kLeavePatience.
+// have answered and its leader says so, or after kLeavePatience.
 //
 // Revoked, a group takes part in nothing any more: nobody waits for anything else of it, at any rank.
 #include <fmt/format.h>
@@ -53,16 +53,16 @@ void Group::learn_revocation(Rank revoker, Source source) {
     } else {
         end_all(COPPICE_ERR_REVOKED, fmt::format("rank {} has revoked the group", revoker.value));
     }
-    stash_.clear();
+    pending_.clear();
     if (source == Source::message || members_.is_leader()) spread_revocation();
 }
 
 void Group::spread_revocation() {
-    if (single_site()) return;
+    if (single_node()) return;
     outside_knows_ = false;
-    for_neighbours([this](Rank speaker, std::uint32_t /*site*/) {
-        send_control(speaker, WireKind::revocation, 0, revoker_.value);
-        if (std::ranges::find(unaware_, speaker) == unaware_.end()) unaware_.push_back(speaker);
+    for_neighbours([this](Rank leader, std::uint32_t /*node*/) {
+        send_control(leader, WireKind::revocation, 0, revoker_.value);
+        if (std::ranges::find(unaware_, leader) == unaware_.end()) unaware_.push_back(leader);
     });
 }
 
@@ -81,10 +81,10 @@ bool Group::revocation_is_known() {
     const std::uint64_t now = now_ns();
     if (leave_revoked_until_ns_ == 0) leave_revoked_until_ns_ = now + kLeavePatienceNs;
     if (!controls_.empty()) return false;
-    if (now > leave_revoked_until_ns_ || single_site()) return true;
+    if (now > leave_revoked_until_ns_ || single_node()) return true;
     if (publishing_ && !members_.is_leader()) {
-        const auto speaker = members_.leader(members_.own_site());
-        return unaware_.empty() && (said_on_page(*speaker) & kOutsideKnows) != 0;
+        const auto leader = members_.leader(members_.own_node());
+        return unaware_.empty() && (said_on_page(*leader) & kOutsideKnows) != 0;
     }
     return outside_knows_;
 }
@@ -92,10 +92,10 @@ bool Group::revocation_is_known() {
 // What the ranks of this host, dead or alive, have on their pages.
 void Group::read_revocations() {
     if (!publishing_ || revoked_) return;
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        const auto revoker = static_cast<std::uint32_t>(said_on_page(mate));
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        const auto revoker = static_cast<std::uint32_t>(said_on_page(local_peer));
         if (revoker == 0 || revoker > members_.ranks()) continue;
-        learn_revocation(Rank(revoker - 1), Source::mate);
+        learn_revocation(Rank(revoker - 1), Source::local_peer);
         return;
     }
 }
@@ -103,11 +103,11 @@ void Group::read_revocations() {
 void Group::say_on_page(std::uint64_t word) {
     auto& place = *reinterpret_cast<std::atomic<std::uint64_t>*>(board_->own_page() + word_at(*board_));
     board_->publish_word(place, word);
-    wake_mates();
+    wake_local_peers();
 }
 
-std::uint64_t Group::said_on_page(Rank mate) const {
-    const std::byte* const page = board_->page(mate);
+std::uint64_t Group::said_on_page(Rank local_peer) const {
+    const std::byte* const page = board_->page(local_peer);
     if (page == nullptr) return 0;
     return reinterpret_cast<const std::atomic<std::uint64_t>*>(page + word_at(*board_))
         ->load(std::memory_order_acquire);

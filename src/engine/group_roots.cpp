@@ -43,9 +43,9 @@ std::size_t tail_at(const transport::Board& board) {
 void Group::find_root_words() {
     const std::size_t at = tail_at(*board_) + kWordsAt;
     root_words_ = reinterpret_cast<std::atomic<std::uint64_t>*>(board_->own_page() + at);
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        if (const std::byte* const page = board_->page(mate))
-            mates_root_words_.push_back({mate, reinterpret_cast<const std::atomic<std::uint64_t>*>(page + at)});
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (const std::byte* const page = board_->page(local_peer))
+            local_root_words_.push_back({local_peer, reinterpret_cast<const std::atomic<std::uint64_t>*>(page + at)});
     }
 }
 
@@ -70,17 +70,17 @@ void Group::look_for_several_roots(Sequence from) {
     roots_looked_at_ = next_;
     for (; block <= last; ++block) {
         std::uint32_t seen = 0;
-        for (const RootWords& mate : mates_root_words_) {
-            const std::uint64_t word = mate.words[block & (kRootWords - 1)].load(std::memory_order_acquire);
+        for (const RootWords& local_peer : local_root_words_) {
+            const std::uint64_t word = local_peer.words[block & (kRootWords - 1)].load(std::memory_order_acquire);
             if (word >> 32 != static_cast<std::uint32_t>(block)) continue;
             const auto bits = static_cast<std::uint32_t>(word);
             if ((seen & bits) != 0) {
                 const auto bit = static_cast<std::uint32_t>(std::countr_zero(seen & bits));
-                const auto first = std::ranges::find_if(mates_root_words_, [block, bit](const RootWords& other) {
+                const auto first = std::ranges::find_if(local_root_words_, [block, bit](const RootWords& other) {
                     const std::uint64_t its = other.words[block & (kRootWords - 1)].load(std::memory_order_acquire);
                     return its >> 32 == static_cast<std::uint32_t>(block) && (its >> bit & 1) != 0;
                 });
-                tell_of_several_roots((block << kBlockBits) + bit, first->rank, mate.rank);
+                tell_of_several_roots((block << kBlockBits) + bit, first->rank, local_peer.rank);
                 return;
             }
             seen |= bits;
@@ -95,14 +95,14 @@ void Group::look_for_last_roots() {
     for (std::uint64_t number = next_.value - std::min<std::uint64_t>(next_.value, settings_.window);
          number < next_.value && !revoked_; ++number) {
         std::optional<Rank> first;
-        for (const RootWords& mate : mates_root_words_) {
+        for (const RootWords& local_peer : local_root_words_) {
             transport::PublishedLine line;
-            if (!board_->look(mate.rank, Sequence(number), line) || line.root != mate.rank.value) continue;
+            if (!board_->look(local_peer.rank, Sequence(number), line) || line.root != local_peer.rank.value) continue;
             if (first) {
-                tell_of_several_roots(number, *first, mate.rank);
+                tell_of_several_roots(number, *first, local_peer.rank);
                 break;
             }
-            first = mate.rank;
+            first = local_peer.rank;
         }
     }
 }
@@ -117,8 +117,8 @@ void Group::tell_of_several_roots(std::uint64_t broadcast, Rank first, Rank seco
 
 // What others of this host have found.
 void Group::read_several_roots() {
-    for (const Rank mate : members_.ranks_of(members_.own_site())) {
-        const std::byte* const page = board_->page(mate);
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        const std::byte* const page = board_->page(local_peer);
         if (several_roots_ || page == nullptr) continue;
         const auto& found = *reinterpret_cast<const Found*>(page + tail_at(*board_) + kFoundAt);
         const std::uint64_t broadcast = found.broadcast.load(std::memory_order_acquire);

@@ -1,11 +1,11 @@
 // Shrinking: the group of the survivors, made from what they have agreed upon (succession.hpp) and from what is there.
 //
-// The new group has the old one's transports, connections and segments (fabric.hpp), numbers of its own, a panel of its own in
+// The new group has the old one's transports, connections and segments (transport_set.hpp), numbers of its own, a panel of its own in
 // the segments, a token of its own, and the old one's settings. Nothing is exchanged beyond the agreement: no launcher and no
 // callback of the caller is asked.
 //
 // A member may be done earlier than others, send messages of the new group, and leave the old one. So the others keep what
-// comes too early (Fabric), and the old group is retired rather than destroyed, to answer late questions about the
+// comes too early (TransportSet), and the old group is retired rather than destroyed, to answer late questions about the
 // succession, until the new one has agreed on anything, or is gone.
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ Result<void> Group::start_shrink(Request& request) {
         end_shrink(COPPICE_OK);
     } else if (!succession().under_way()) {
         read_failure_logs();
-        router_.fabric()->expect_group();
+        router_.transport_set()->expect_group();
         succession().begin();
     }
     progress_succession(true);
@@ -94,10 +94,10 @@ void Group::make_successor(const Heritage& heritage) {
     if (shrinking_ != nullptr) shrinking_->agreed = heritage.excluded;
     const std::vector<Rank> survivors = heirs(members_.ranks(), *heritage.excluded);
     const auto self = std::ranges::lower_bound(survivors, members_.self());
-    const std::shared_ptr<Fabric>& fabric = router_.fabric();
-    const bool has_board = fabric->boards() != nullptr;
+    const std::shared_ptr<TransportSet>& transport_set = router_.transport_set();
+    const bool has_board = transport_set->boards() != nullptr;
     const auto refuse = [&](coppice_status_t status, const std::string& why) {
-        fabric->expect_no_more();
+        transport_set->expect_no_more();
         end_shrink(status, "shrinking: " + why);
     };
     if (self == survivors.end() || *self != members_.self()) {
@@ -110,21 +110,21 @@ void Group::make_successor(const Heritage& heritage) {
                                   transport::ShmTransport::kPanels));
     }
     std::vector<Rank> there;
-    std::vector<std::uint64_t> sites;
+    std::vector<std::uint64_t> nodes;
     there.reserve(survivors.size());
-    sites.reserve(survivors.size());
+    nodes.reserve(survivors.size());
     for (const Rank rank : survivors) {
-        there.push_back(router_.fabric_rank(rank));
-        sites.push_back(members_.site_of(rank));
+        there.push_back(router_.set_rank(rank));
+        nodes.push_back(members_.node_of(rank));
     }
-    Members members(Rank(static_cast<std::uint32_t>(self - survivors.begin())), topology::Sites::by_host(sites));
-    auto plan = settings_.plan_for(members.sites());
+    Members members(Rank(static_cast<std::uint32_t>(self - survivors.begin())), topology::Nodes::by_host(nodes));
+    auto plan = settings_.plan_for(members.nodes());
     if (!plan) return refuse(COPPICE_ERR_CONFIG, plan.error());
 
     Parts parts{.context = context_,
                 .settings = settings_,
                 .members = std::move(members),
-                .router = Router(fabric, std::move(there)),
+                .router = Router(transport_set, std::move(there)),
                 .id = id_after(id_, heritage),
                 .plan = std::move(*plan),
                 .cores = cores_,
@@ -133,23 +133,23 @@ void Group::make_successor(const Heritage& heritage) {
                 .panel = heritage.panel.value_or(0),
                 .established = std::make_shared<bool>(false)};
     if (has_board) {
-        std::vector<transport::ShmTransport::BoardMember> mates;
+        std::vector<transport::ShmTransport::BoardMember> local_peers;
         std::vector<Rank> known_as;
-        for (const Rank mate : parts.members.ranks_of(parts.members.own_site())) {
-            known_as.push_back(parts.router.fabric_rank(mate));
-            mates.push_back({mate, known_as.back()});
+        for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
+            known_as.push_back(parts.router.set_rank(local_peer));
+            local_peers.push_back({local_peer, known_as.back()});
         }
-        parts.sharing_cores = fabric->boards()->sharing_cores(known_as);
-        parts.board = &fabric->boards()->open_board(parts.panel, mates);
-        if (fabric->faults()) {
-            parts.board_wrapper = std::make_unique<transport::FaultyBoard>(*parts.board, fabric->faults());
+        parts.sharing_cores = transport_set->boards()->sharing_cores(known_as);
+        parts.board = &transport_set->boards()->open_board(parts.panel, local_peers);
+        if (transport_set->faults()) {
+            parts.board_wrapper = std::make_unique<transport::FaultyBoard>(*parts.board, transport_set->faults());
             parts.board = parts.board_wrapper.get();
         }
     }
     // Those who have died since, as far as it is known here.
     std::vector<Rank> dead;
     for (const Rank rank : members_.failed_ranks()) {
-        if (const auto heir = parts.router.own_rank(router_.fabric_rank(rank))) dead.push_back(*heir);
+        if (const auto heir = parts.router.own_rank(router_.set_rank(rank))) dead.push_back(*heir);
     }
     successors_established_.push_back(parts.established);
     successor_ = std::make_unique<Group>(std::move(parts));
@@ -188,7 +188,7 @@ void Group::retire() {
     drop_successor();
     on_failure_ = nullptr;
     untold_.clear();
-    router_.fabric()->retire();
+    router_.transport_set()->retire();
 }
 
 // No successor's member could ask any more who is in it.
@@ -197,7 +197,7 @@ bool Group::is_settled() const {
 }
 
 bool Group::may_go() const {
-    if (router_.fabric()->users() == 0) return true;
+    if (router_.transport_set()->users() == 0) return true;
     const bool still = std::ranges::all_of(slots_, [](const Slot& slot) { return slot.in_flight == 0; });
     return is_settled() && still && agreements_.quiet() && (!succession_ || succession_->quiet());
 }

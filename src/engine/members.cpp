@@ -4,11 +4,11 @@
 
 namespace coppice::engine {
 
-Members::Members(Rank self, topology::Sites sites)
-    : self_(self), sites_(std::move(sites)), own_site_(sites_.site_of(self)), failed_(sites_.ranks(), false) {
-    leaders_.reserve(sites_.count());
-    for (std::uint32_t site = 0; site < sites_.count(); ++site)
-        leaders_.push_back(sites_.members(site).front());
+Members::Members(Rank self, topology::Nodes nodes)
+    : self_(self), nodes_(std::move(nodes)), own_node_(nodes_.node_of(self)), failed_(nodes_.ranks(), false) {
+    leaders_.reserve(nodes_.count());
+    for (std::uint32_t node = 0; node < nodes_.count(); ++node)
+        leaders_.push_back(nodes_.members(node).front());
 }
 
 bool Members::fail(Rank rank) {
@@ -16,13 +16,13 @@ bool Members::fail(Rank rank) {
     failed_[rank.value] = true;
     failed_ranks_.insert(std::ranges::lower_bound(failed_ranks_, rank), rank);
 
-    const std::uint32_t site = sites_.site_of(rank);
-    const auto mates = sites_.members(site);
-    if (leaders_[site] != rank) return true;
-    const auto alive = std::ranges::find_if(std::ranges::upper_bound(mates, rank), mates.end(),
-                                            [this](Rank mate) { return !failed_[mate.value]; });
-    leaders_[site] = alive == mates.end() ? std::nullopt : std::optional(*alive);
-    if (!leaders_[site]) failed_sites_.insert(site);
+    const std::uint32_t node = nodes_.node_of(rank);
+    const auto local_peers = nodes_.members(node);
+    if (leaders_[node] != rank) return true;
+    const auto alive = std::ranges::find_if(std::ranges::upper_bound(local_peers, rank), local_peers.end(),
+                                            [this](Rank local_peer) { return !failed_[local_peer.value]; });
+    leaders_[node] = alive == local_peers.end() ? std::nullopt : std::optional(*alive);
+    if (!leaders_[node]) failed_nodes_.insert(node);
     return true;
 }
 

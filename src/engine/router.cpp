@@ -4,8 +4,8 @@
 
 namespace coppice::engine {
 
-Router::Router(std::shared_ptr<Fabric> fabric, std::vector<Rank> there)
-    : fabric_(std::move(fabric)), there_(std::move(there)) {}
+Router::Router(std::shared_ptr<TransportSet> transport_set, std::vector<Rank> there)
+    : transport_set_(std::move(transport_set)), there_(std::move(there)) {}
 
 std::optional<Rank> Router::own_rank(Rank there) const {
     if (there_.empty()) return there;

@@ -1,6 +1,6 @@
 // The transports as one group sees them: which one reaches whom, by the group's own numbers.
 //
-// The first group of a fabric has the fabric's numbers. One that was shrunk has its own, dense, in the same order.
+// The first group of a transport set has the numbers of that set. One that was shrunk has its own, dense, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/fabric.hpp"
+#include "engine/transport_set.hpp"
 #include "topology/words.hpp"
 #include "transport/transport.hpp"
 
@@ -43,25 +43,25 @@ class Link {
 
 class Router {
   public:
-    explicit Router(std::shared_ptr<Fabric> fabric) : fabric_(std::move(fabric)) {}
-    // For a group of some of the fabric's ranks: there[r] is the fabric's number of the group's rank r, ascending.
-    Router(std::shared_ptr<Fabric> fabric, std::vector<Rank> there);
+    explicit Router(std::shared_ptr<TransportSet> transport_set) : transport_set_(std::move(transport_set)) {}
+    // For a group of some ranks of the set: there[r] is the set's number of the group's rank r, ascending.
+    Router(std::shared_ptr<TransportSet> transport_set, std::vector<Rank> there);
 
     Link to(Rank peer) const {
-        const Rank there = fabric_rank(peer);
-        return {fabric_->to(there), there};
+        const Rank there = set_rank(peer);
+        return {transport_set_->to(there), there};
     }
-    Rank fabric_rank(Rank here) const { return there_.empty() ? here : there_[here.value]; }
+    Rank set_rank(Rank here) const { return there_.empty() ? here : there_[here.value]; }
     // None for ranks that are no members.
     std::optional<Rank> own_rank(Rank there) const;
 
-    std::span<const std::unique_ptr<transport::Transport>> wires() const { return fabric_->wires(); }
-    std::size_t poll() const { return fabric_->poll(); }
-    void fence(Rank peer) const { fabric_->fence(fabric_rank(peer)); }
-    const std::shared_ptr<Fabric>& fabric() const { return fabric_; }
+    std::span<const std::unique_ptr<transport::Transport>> wires() const { return transport_set_->wires(); }
+    std::size_t poll() const { return transport_set_->poll(); }
+    void fence(Rank peer) const { transport_set_->fence(set_rank(peer)); }
+    const std::shared_ptr<TransportSet>& transport_set() const { return transport_set_; }
 
   private:
-    std::shared_ptr<Fabric> fabric_;
+    std::shared_ptr<TransportSet> transport_set_;
     std::vector<Rank> there_;  // empty: the same numbers
 };
 

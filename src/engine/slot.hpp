@@ -33,7 +33,7 @@ struct Slot {
     std::uint32_t in_flight = 0;
     Request* request = nullptr;  // waiting for this broadcast
 
-    // The protocol, where this rank speaks for its site (or somebody took it for the one that does).
+    // The protocol, where this rank speaks for its node (or somebody took it for the one that does).
     Machine machine;
     std::optional<Envelope> unsent;  // pulled, but the transport had no room
     std::uint64_t began_ns = 0;      // timed algorithms: when the machine was made

@@ -4,54 +4,54 @@
 
 namespace coppice::engine {
 
-Stability::Stability(std::uint32_t own_site, std::uint32_t sites, std::uint64_t step,
-                     const protocol::FailedSet& failed_sites, const std::vector<Rank>& speakers)
-    : tree_(*topology::Tree::make({.shape = topology::TreeShape::binomial}, sites)),
-      failed_sites_(failed_sites),
-      own_site_(own_site),
-      sites_(sites),
+Stability::Stability(std::uint32_t own_node, std::uint32_t nodes, std::uint64_t step,
+                     const protocol::FailedSet& failed_nodes, const std::vector<Rank>& leaders)
+    : tree_(*topology::Tree::make({.shape = topology::TreeShape::binomial}, nodes)),
+      failed_nodes_(failed_nodes),
+      own_node_(own_node),
+      nodes_(nodes),
       step_(step),
-      reports_(sites) {
-    for (std::uint32_t site = 0; site < speakers.size(); ++site)
-        reports_[site].slowest = speakers[site];
+      reports_(nodes) {
+    for (std::uint32_t node = 0; node < leaders.size(); ++node)
+        reports_[node].slowest = leaders[node];
     find_relatives();
 }
 
-std::uint32_t Stability::live_parent(std::uint32_t site) const {
-    for (auto ancestor = tree_.parent(Position(site)); ancestor; ancestor = tree_.parent(*ancestor)) {
-        if (!failed_sites_.contains(ancestor->value)) return ancestor->value;
+std::uint32_t Stability::live_parent(std::uint32_t node) const {
+    for (auto ancestor = tree_.parent(Position(node)); ancestor; ancestor = tree_.parent(*ancestor)) {
+        if (!failed_nodes_.contains(ancestor->value)) return ancestor->value;
     }
     std::uint32_t top = 0;
-    while (top < site && failed_sites_.contains(top))
+    while (top < node && failed_nodes_.contains(top))
         ++top;
     return top;
 }
 
 void Stability::find_relatives() {
-    parent_ = live_parent(own_site_);
+    parent_ = live_parent(own_node_);
     children_.clear();
     // Own children, and instead of a dead one its children; the top adopts everybody without a live ancestor.
-    std::vector<std::uint32_t> open{own_site_};
+    std::vector<std::uint32_t> open{own_node_};
     if (is_top()) {
-        for (std::uint32_t site = 0; site < own_site_; ++site)
-            open.push_back(site);
+        for (std::uint32_t node = 0; node < own_node_; ++node)
+            open.push_back(node);
     }
     while (!open.empty()) {
-        const Position site{open.back()};
+        const Position node{open.back()};
         open.pop_back();
-        for (std::uint32_t i = 0; i < tree_.child_count(site); ++i) {
-            const std::uint32_t child = tree_.child(site, i).value;
-            if (failed_sites_.contains(child)) {
+        for (std::uint32_t i = 0; i < tree_.child_count(node); ++i) {
+            const std::uint32_t child = tree_.child(node, i).value;
+            if (failed_nodes_.contains(child)) {
                 open.push_back(child);
-            } else if (child != own_site_) {
+            } else if (child != own_node_) {
                 children_.push_back(child);
             }
         }
     }
     std::ranges::sort(children_);
     children_.erase(std::unique(children_.begin(), children_.end()), children_.end());
-    // Each of them takes exactly this site for its parent: otherwise two would wait for the same report.
-    std::erase_if(children_, [this](std::uint32_t child) { return live_parent(child) != own_site_; });
+    // Each of them takes exactly this node for its parent: otherwise two would wait for the same report.
+    std::erase_if(children_, [this](std::uint32_t child) { return live_parent(child) != own_node_; });
 }
 
 void Stability::set_local(std::uint64_t count, Rank slowest) {
@@ -60,10 +60,10 @@ void Stability::set_local(std::uint64_t count, Rank slowest) {
     settle();
 }
 
-void Stability::report(std::uint32_t site, std::uint64_t count, Rank slowest, std::uint64_t child_stable) {
-    if (site >= sites_ || site == own_site_) return;
-    if (count >= reports_[site].count) reports_[site] = {count, slowest};
-    if (child_stable < stable_ && std::ranges::find(downs_, site) == downs_.end()) downs_.push_back(site);
+void Stability::report(std::uint32_t node, std::uint64_t count, Rank slowest, std::uint64_t child_stable) {
+    if (node >= nodes_ || node == own_node_) return;
+    if (count >= reports_[node].count) reports_[node] = {count, slowest};
+    if (child_stable < stable_ && std::ranges::find(downs_, node) == downs_.end()) downs_.push_back(node);
     settle();
 }
 
@@ -74,22 +74,22 @@ void Stability::learn_stable(std::uint64_t count) {
     downs_ = children_;
 }
 
-void Stability::ask_all_but(std::uint32_t site) {
+void Stability::ask_all_but(std::uint32_t node) {
     asks_ = children_;
     if (!is_top()) asks_.push_back(parent_);
-    std::erase(asks_, site);
+    std::erase(asks_, node);
 }
 
-void Stability::want(std::uint64_t count, std::uint32_t site) {
-    if (site >= sites_) return;
+void Stability::want(std::uint64_t count, std::uint32_t node) {
+    if (node >= nodes_) return;
     if (count <= stable_) {  // it has not heard of that yet
-        if (std::ranges::find(children_, site) != children_.end() && std::ranges::find(downs_, site) == downs_.end())
-            downs_.push_back(site);
+        if (std::ranges::find(children_, node) != children_.end() && std::ranges::find(downs_, node) == downs_.end())
+            downs_.push_back(node);
         return;
     }
     if (count <= wanted_) return;
     wanted_ = count;
-    ask_all_but(site);
+    ask_all_but(node);
     report_again_ = !is_top();  // also for the name
     settle();
     if (is_top() && somebody_is_held_up()) downs_ = children_;
@@ -101,11 +101,11 @@ void Stability::learn_holder(Rank holder) {
     downs_ = children_;
 }
 
-void Stability::site_changed() {
+void Stability::node_changed() {
     find_relatives();
     report_again_ = !is_top();
     if (stable_ > 0) downs_ = children_;
-    if (somebody_is_held_up()) ask_all_but(own_site_);
+    if (somebody_is_held_up()) ask_all_but(own_node_);
     settle();
 }
 
@@ -131,21 +131,21 @@ void Stability::settle() {
 
 std::optional<Stability::Send> Stability::next_send() {
     while (!downs_.empty()) {
-        const std::uint32_t site = downs_.back();
+        const std::uint32_t node = downs_.back();
         downs_.pop_back();
-        if (!failed_sites_.contains(site))
-            return Send{.site = site, .count = stable_, .slowest = holder().value_or(slowest_)};
+        if (!failed_nodes_.contains(node))
+            return Send{.node = node, .count = stable_, .slowest = holder().value_or(slowest_)};
     }
     while (!asks_.empty()) {
-        const std::uint32_t site = asks_.back();
+        const std::uint32_t node = asks_.back();
         asks_.pop_back();
-        if (somebody_is_held_up() && !failed_sites_.contains(site))
-            return Send{.site = site, .count = wanted_, .question = true};
+        if (somebody_is_held_up() && !failed_nodes_.contains(node))
+            return Send{.node = node, .count = wanted_, .question = true};
     }
     if (report_again_) {
         report_again_ = false;
         reported_ = std::max(reported_, least_);
-        return Send{.site = parent_, .up = true, .count = reported_, .slowest = slowest_};
+        return Send{.node = parent_, .up = true, .count = reported_, .slowest = slowest_};
     }
     return std::nullopt;
 }

@@ -58,7 +58,7 @@ void Succession::begin() {
 }
 
 void Succession::contribute() {
-    transport::ShmTransport* const boards = router_.fabric()->boards();
+    transport::ShmTransport* const boards = router_.transport_set()->boards();
     if (boards != nullptr) {
         if (all_panels_) {
             boards->make_all_panels_ready();
@@ -92,7 +92,7 @@ std::optional<Heritage> Succession::progress(bool thoroughly) {
             contribute();
             continue;
         }
-        if (transport::ShmTransport* const boards = router_.fabric()->boards()) {
+        if (transport::ShmTransport* const boards = router_.transport_set()->boards()) {
             boards->clear_panels(static_cast<std::uint32_t>(value_[3] & kAllPanels));
         }
         under_way_ = false;

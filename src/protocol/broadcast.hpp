@@ -15,7 +15,7 @@
 //  - Refuse every message from a member in its FailedSet from then on. The root-failure verdict stands on it.
 //  - `query` and `denial` carry their sender's FailedSet; merge it into your own (insert + peer_failed) before
 //    receive().
-//  - What a member says outlives its acting process: before a message leaves, the payload (if it is colored) and its
+//  - What a member says outlives its leader: before a message leaves, the payload (if it is colored) and its
 //    FailedSet (if it is a denial) are where a process that stands in for it finds them, and whoever stands in starts
 //    from both.
 //  - Give the payload along with every message for which carries_payload() holds, and store it before the receive()
@@ -42,7 +42,7 @@ enum class CorrectionKind : std::uint8_t {
     acknowledged,             // the tree, acknowledged up the tree: the classical baseline
     opportunistic,            // d neighbours on each side (or on the right only) but those known to have it
     opportunistic_paper,      // all d neighbours on each side, whoever was heard from; to compare
-    optimized_opportunistic,  // the same, skipping what a neighbour surely covers: our mended rule (docs/corrections.md)
+    optimized_opportunistic,  // the same, skipping what a neighbour surely covers: our repaired rule (docs/corrections.md)
     optimized_paper,          // the rule as printed in PPoPP'19 §3.3, which is not live for three messages a side; to
                               // compare
     checked,                  // outward in both directions until somebody was heard from there
@@ -171,7 +171,7 @@ class Broadcast {
     void peer_failed(Position position);
 
     // The process that acted for member `position` died and another stands in. What was sent to the dead one may be
-    // lost: it is sent again. What it said still holds, because members say only what outlives their acting process.
+    // lost: it is sent again. What it said still holds, because members say only what outlives their leader.
     void peer_restarted(Position position);
 
     // This member is position 0 and the root process died before its payload outlived it: nobody has it.

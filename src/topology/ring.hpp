@@ -1,5 +1,5 @@
 // The ring that correction runs on: all positions in a circle, with wrap-around; and the rotation between a
-// group's members (ranks, or sites where hosts act as one) and positions, which puts the root at position 0.
+// group's members (ranks, or nodes where hosts act as one) and positions, which puts the root at position 0.
 //
 // Pure arithmetic on 1 ≤ P ≤ kMaxProcesses. Positions, members and roots are below P; offsets may be any
 // number.

@@ -181,10 +181,10 @@ void write_all(int socket, const std::vector<std::byte>& bytes) {
     [[maybe_unused]] const auto sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
-std::vector<std::byte> hello_frame(std::uint32_t rank, std::uint32_t size) {
+std::vector<std::byte> handshake_frame(std::uint32_t rank, std::uint32_t size) {
     std::vector<std::byte> body;
-    append(body, HelloBody{rank, size});
-    return make_frame(FrameKind::hello, body);
+    append(body, HandshakeBody{rank, size});
+    return make_frame(FrameKind::handshake, body);
 }
 
 TEST_F(exchange, gives_sixteen_ranks_everything_round_after_round) {
@@ -272,7 +272,7 @@ TEST_F(exchange, keeps_what_a_rank_contributed_before_it_died) {
     begin(3);
     start(2, [](const LauncherEnvironment& environment) {
         const int socket = raw_connection(environment.socket_path);
-        write_all(socket, hello_frame(2, 3));
+        write_all(socket, handshake_frame(2, 3));
         std::array<char, 16> welcome{};
         CHECK(::read(socket, welcome.data(), welcome.size()) == 16);
         std::vector<std::byte> body;
@@ -394,7 +394,7 @@ TEST_F(exchange, refuses_another_version_by_name) {
     begin(1);
     start(0, [](const LauncherEnvironment& environment) {
         const int socket = raw_connection(environment.socket_path);
-        auto frame = hello_frame(0, 1);
+        auto frame = handshake_frame(0, 1);
         const std::uint16_t version = 99;
         std::memcpy(frame.data() + 4, &version, sizeof version);
         write_all(socket, frame);
@@ -418,8 +418,8 @@ TEST_F(exchange, refuses_another_word_size_job_size_or_rank) {
 
         const int socket = raw_connection(environment.socket_path);
         std::vector<std::byte> body;
-        append(body, HelloBody{0, 2, 4});
-        write_all(socket, make_frame(FrameKind::hello, body));
+        append(body, HandshakeBody{0, 2, 4});
+        write_all(socket, make_frame(FrameKind::handshake, body));
         CHECK(contains(read_to_end(socket), "word size"));
         return true;
     });
@@ -464,7 +464,7 @@ TEST_F(exchange, refuses_another_user) {
         CHECK(raw_connection(environment.socket_path) < 0);
         const int socket = raw_connection("/proc/self/fd/" + std::to_string(handle));
         CHECK(socket >= 0);
-        write_all(socket, hello_frame(0, 1));
+        write_all(socket, handshake_frame(0, 1));
         return read_to_end(socket).empty();
     });
     serve_until_all_ended();
@@ -532,7 +532,7 @@ TEST_F(exchange, drops_a_rank_that_asks_and_does_not_listen) {
     start(1, [](const LauncherEnvironment&) { return ::pause() != 0; });
     start(0, [](const LauncherEnvironment& environment) {
         const int socket = raw_connection(environment.socket_path);
-        write_all(socket, hello_frame(0, 2));
+        write_all(socket, handshake_frame(0, 2));
         std::vector<std::byte> body;
         append(body, std::uint32_t{0});
         const auto query = make_frame(FrameKind::query, body);
@@ -586,11 +586,11 @@ TEST_F(exchange, counts_garbage_and_serves_the_others) {
         std::vector<std::vector<std::byte>> pieces;
         pieces.emplace_back(100, std::byte{0xff});  // no frame at all
         std::vector<std::byte> long_frame;
-        append(long_frame, FrameHeader{kFrameMagic, kProtocolVersion, FrameKind::hello, UINT32_MAX});
-        pieces.push_back(long_frame);                                             // a length beyond the bound
-        pieces.push_back(make_frame(FrameKind::hello, std::string_view("xx")));   // a greeting cut short
-        pieces.push_back(make_frame(FrameKind::gathered, std::string_view{}));    // the server's own word
-        pieces.push_back(make_frame(FrameKind::contribute, std::string_view{}));  // before any greeting
+        append(long_frame, FrameHeader{kFrameMagic, kProtocolVersion, FrameKind::handshake, UINT32_MAX});
+        pieces.push_back(long_frame);                                                // a length beyond the bound
+        pieces.push_back(make_frame(FrameKind::handshake, std::string_view("xx")));  // a greeting cut short
+        pieces.push_back(make_frame(FrameKind::gathered, std::string_view{}));       // the server's own word
+        pieces.push_back(make_frame(FrameKind::contribute, std::string_view{}));     // before any greeting
         pieces.push_back(make_frame(static_cast<FrameKind>(77), std::string_view{}));
         for (const auto& piece : pieces) {
             const int socket = raw_connection(environment.socket_path);
@@ -619,7 +619,7 @@ TEST_F(exchange, drops_a_rank_that_contributes_twice_or_to_another_round) {
         start(1, [](const LauncherEnvironment&) { return ::pause() != 0; });
         start(0, [second_round](const LauncherEnvironment& environment) {
             const int socket = raw_connection(environment.socket_path);
-            write_all(socket, hello_frame(0, 2));
+            write_all(socket, handshake_frame(0, 2));
             for (const std::uint32_t round : {0U, second_round}) {
                 std::vector<std::byte> body;
                 append(body, round);

@@ -64,20 +64,20 @@ class Mailbox final : public transport::Transport {
 
 // One rank's agreements, and what they send.
 struct Member {
-    std::shared_ptr<Fabric> fabric = std::make_shared<Fabric>(kRanks);
+    std::shared_ptr<TransportSet> transport_set = std::make_shared<TransportSet>(kRanks);
     Mailbox* mailbox = nullptr;
     Members members;
-    Router router{fabric};
+    Router router{transport_set};
     std::unique_ptr<Agreements> agreements;
     std::uint64_t value = 0;
     Request request;
 
-    explicit Member(std::uint32_t rank) : members(Rank(rank), topology::Sites::flat(kRanks)) {
+    explicit Member(std::uint32_t rank) : members(Rank(rank), topology::Nodes::flat(kRanks)) {
         auto mine = std::make_unique<Mailbox>();
         mailbox = mine.get();
-        const std::uint8_t index = fabric->add(std::move(mine));
+        const std::uint8_t index = transport_set->add(std::move(mine));
         for (std::uint32_t peer = 0; peer < kRanks; ++peer)
-            fabric->route(Rank(peer), index);
+            transport_set->route(Rank(peer), index);
         agreements = std::make_unique<Agreements>(members, router, nullptr, kGroup, Agreements::Shape{});
     }
     Rank self() const { return members.self(); }

@@ -12,34 +12,34 @@ using ::testing::ElementsAre;
 // Hosts a: 0, 1, 4; b: 2, 3; c: 5.
 Members six_ranks_on_three_hosts(std::uint32_t self) {
     const std::array<std::string, 6> hosts{"a", "a", "b", "b", "a", "c"};
-    return Members(Rank(self), topology::Sites::by_host(std::span<const std::string>(hosts)));
+    return Members(Rank(self), topology::Nodes::by_host(std::span<const std::string>(hosts)));
 }
 
 TEST(Members, ARootSpeaksForItsOwnHostAndTheLowestRankForTheOthers) {
     const Members members = six_ranks_on_three_hosts(1);
-    EXPECT_EQ(members.acting(0, Rank(4)), Rank(4));
-    EXPECT_EQ(members.acting(1, Rank(4)), Rank(2));
-    EXPECT_EQ(members.acting(0, Rank(5)), Rank(0));
-    EXPECT_FALSE(members.is_acting(Rank(4)));
-    EXPECT_TRUE(members.is_acting(Rank(1)));
+    EXPECT_EQ(members.leader_for(0, Rank(4)), Rank(4));
+    EXPECT_EQ(members.leader_for(1, Rank(4)), Rank(2));
+    EXPECT_EQ(members.leader_for(0, Rank(5)), Rank(0));
+    EXPECT_FALSE(members.is_leader_for(Rank(4)));
+    EXPECT_TRUE(members.is_leader_for(Rank(1)));
 }
 
-TEST(Members, TheNextLiveRankStandsInForADeadSpeaker) {
+TEST(Members, TheNextLiveRankStandsInForADeadLeader) {
     Members members = six_ranks_on_three_hosts(1);
     EXPECT_FALSE(members.is_leader());
     EXPECT_TRUE(members.fail(Rank(0)));
     EXPECT_TRUE(members.is_leader());
-    EXPECT_EQ(members.acting(0, Rank(5)), Rank(1));
+    EXPECT_EQ(members.leader_for(0, Rank(5)), Rank(1));
     EXPECT_TRUE(members.fail(Rank(4)));
-    EXPECT_EQ(members.acting(0, Rank(4)), Rank(1)) << "a dead root speaks no more";
+    EXPECT_EQ(members.leader_for(0, Rank(4)), Rank(1)) << "a dead root speaks no more";
 }
 
 TEST(Members, AHostHasFailedOnceAllItsRanksHave) {
     Members members = six_ranks_on_three_hosts(0);
     EXPECT_TRUE(members.fail(Rank(2)));
-    EXPECT_FALSE(members.failed_sites().contains(1));
+    EXPECT_FALSE(members.failed_nodes().contains(1));
     EXPECT_TRUE(members.fail(Rank(3)));
-    EXPECT_TRUE(members.failed_sites().contains(1));
+    EXPECT_TRUE(members.failed_nodes().contains(1));
     EXPECT_EQ(members.leader(1), std::nullopt);
 }
 
@@ -54,9 +54,9 @@ TEST(Members, ADeathCountsOnce) {
 TEST(Members, PositionsRotateToTheRootsHostAndBack) {
     const Members members = six_ranks_on_three_hosts(0);
     for (std::uint32_t root = 0; root < members.ranks(); ++root) {
-        EXPECT_EQ(members.position_of(members.site_of(Rank(root)), Rank(root)), Position(0));
-        for (std::uint32_t site = 0; site < members.sites(); ++site) {
-            EXPECT_EQ(members.site_at(members.position_of(site, Rank(root)), Rank(root)), site);
+        EXPECT_EQ(members.position_of(members.node_of(Rank(root)), Rank(root)), Position(0));
+        for (std::uint32_t node = 0; node < members.nodes(); ++node) {
+            EXPECT_EQ(members.node_at(members.position_of(node, Rank(root)), Rank(root)), node);
         }
     }
 }

@@ -10,57 +10,57 @@
 namespace coppice::engine {
 namespace {
 
-// Sites that exchange the machine's messages over in-order links, in random order among links; sites die, and the others
+// Nodes that exchange the machine's messages over in-order links, in random order among links; nodes die, and the others
 // learn of it one by one, late.
 class Cluster {
   public:
-    Cluster(std::uint32_t sites, std::uint64_t step, std::uint32_t seed)
-        : failed_(sites), alive_(sites, true), consumed_(sites, 0), step_(step), random_(seed) {
-        for (std::uint32_t s = 0; s < sites; ++s)
-            machines_.push_back(std::make_unique<Stability>(s, sites, step, failed_[s]));
+    Cluster(std::uint32_t nodes, std::uint64_t step, std::uint32_t seed)
+        : failed_(nodes), alive_(nodes, true), consumed_(nodes, 0), step_(step), random_(seed) {
+        for (std::uint32_t s = 0; s < nodes; ++s)
+            machines_.push_back(std::make_unique<Stability>(s, nodes, step, failed_[s]));
     }
 
-    std::uint32_t sites() const { return static_cast<std::uint32_t>(alive_.size()); }
-    bool alive(std::uint32_t site) const { return alive_[site]; }
-    std::uint64_t stable(std::uint32_t site) const { return machines_[site]->stable(); }
+    std::uint32_t nodes() const { return static_cast<std::uint32_t>(alive_.size()); }
+    bool alive(std::uint32_t node) const { return alive_[node]; }
+    std::uint64_t stable(std::uint32_t node) const { return machines_[node]->stable(); }
     std::uint64_t least_consumed() const {
         std::uint64_t least = UINT64_MAX;
-        for (std::uint32_t s = 0; s < sites(); ++s) {
+        for (std::uint32_t s = 0; s < nodes(); ++s) {
             if (alive_[s]) least = std::min(least, consumed_[s]);
         }
         return least;
     }
     std::uint64_t messages() const { return messages_; }
-    std::optional<Rank> holder(std::uint32_t site) const { return machines_[site]->holder(); }
-    // A rank of this site is held up: it needs one more than what is stable.
-    void hold_up(std::uint32_t site) { machines_[site]->want(machines_[site]->stable() + 1); }
+    std::optional<Rank> holder(std::uint32_t node) const { return machines_[node]->holder(); }
+    // A rank of this node is held up: it needs one more than what is stable.
+    void hold_up(std::uint32_t node) { machines_[node]->want(machines_[node]->stable() + 1); }
     void flush() {
         for (auto& machine : machines_)
             machine->flush();
     }
 
-    void consume(std::uint32_t site, std::uint64_t count) {
-        consumed_[site] = count;
-        machines_[site]->set_local(count, Rank(site));
+    void consume(std::uint32_t node, std::uint64_t count) {
+        consumed_[node] = count;
+        machines_[node]->set_local(count, Rank(node));
     }
-    void kill(std::uint32_t site) {
-        alive_[site] = false;
-        for (std::uint32_t s = 0; s < sites(); ++s) {
-            if (alive_[s]) news_.push_back({s, site});
+    void kill(std::uint32_t node) {
+        alive_[node] = false;
+        for (std::uint32_t s = 0; s < nodes(); ++s) {
+            if (alive_[s]) news_.push_back({s, node});
         }
         std::erase_if(under_way_, [&](const Packet& packet) {  // some of what it had sent is lost
-            return packet.from == site && random_() % 2 == 0;
+            return packet.from == node && random_() % 2 == 0;
         });
     }
-    // Another rank speaks for the site: it knows nothing of what its predecessor reported, and the others know of the change.
-    void replace(std::uint32_t site) {
-        machines_[site] = std::make_unique<Stability>(site, sites(), step_, failed_[site]);
-        machines_[site]->set_local(consumed_[site], Rank(site));
-        for (std::uint32_t s = 0; s < sites(); ++s) {
-            if (alive_[s] && s != site) machines_[s]->site_changed();
+    // Another rank speaks for the node: it knows nothing of what its predecessor reported, and the others know of the change.
+    void replace(std::uint32_t node) {
+        machines_[node] = std::make_unique<Stability>(node, nodes(), step_, failed_[node]);
+        machines_[node]->set_local(consumed_[node], Rank(node));
+        for (std::uint32_t s = 0; s < nodes(); ++s) {
+            if (alive_[s] && s != node) machines_[s]->node_changed();
         }
     }
-    // One event: a message delivered, news of a death, or a site that sends. False when nothing is left to happen.
+    // One event: a message delivered, news of a death, or a node that sends. False when nothing is left to happen.
     bool step() {
         for (int attempt = 0; attempt < 8; ++attempt) {
             if (happen(static_cast<std::uint32_t>(random_() % 3))) return true;
@@ -81,9 +81,9 @@ class Cluster {
 
     bool happen(std::uint32_t what) {
         if (what == 0) {
-            const std::uint32_t start = static_cast<std::uint32_t>(random_() % sites());
-            for (std::uint32_t i = 0; i < sites(); ++i) {
-                const std::uint32_t s = (start + i) % sites();
+            const std::uint32_t start = static_cast<std::uint32_t>(random_() % nodes());
+            for (std::uint32_t i = 0; i < nodes(); ++i) {
+                const std::uint32_t s = (start + i) % nodes();
                 if (!alive_[s]) continue;
                 if (const auto send = machines_[s]->next_send()) {
                     under_way_.push_back({s, *send, machines_[s]->stable()});
@@ -97,7 +97,7 @@ class Cluster {
             std::size_t pick = random_() % under_way_.size();
             for (std::size_t i = 0; i < pick; ++i) {  // links are in order
                 if (under_way_[i].from == under_way_[pick].from &&
-                    under_way_[i].send.site == under_way_[pick].send.site) {
+                    under_way_[i].send.node == under_way_[pick].send.node) {
                     pick = i;
                 }
             }
@@ -112,13 +112,13 @@ class Cluster {
         news_.erase(news_.begin() + static_cast<std::ptrdiff_t>(pick));
         if (alive_[news.to]) {
             failed_[news.to].insert(news.dead);
-            machines_[news.to]->site_changed();
+            machines_[news.to]->node_changed();
         }
         return true;
     }
 
     void deliver(const Packet& packet) {
-        const std::uint32_t to = packet.send.site;
+        const std::uint32_t to = packet.send.node;
         if (!alive_[to] || failed_[to].contains(packet.from)) return;
         machines_[to]->learn_stable(packet.stable);
         ++messages_;
@@ -149,13 +149,13 @@ void run_to_rest(Cluster& cluster) {
 }
 
 TEST(Stability, EverybodyLearnsHowFarAllAre) {
-    for (const std::uint32_t sites : {1U, 2U, 3U, 8U, 33U}) {
-        Cluster cluster(sites, 4, sites);
-        for (std::uint32_t s = 0; s < sites; ++s)
+    for (const std::uint32_t nodes : {1U, 2U, 3U, 8U, 33U}) {
+        Cluster cluster(nodes, 4, nodes);
+        for (std::uint32_t s = 0; s < nodes; ++s)
             cluster.consume(s, 10 + s);
         run_to_rest(cluster);
-        for (std::uint32_t s = 0; s < sites; ++s)
-            EXPECT_EQ(cluster.stable(s), 10U) << sites << " sites, site " << s;
+        for (std::uint32_t s = 0; s < nodes; ++s)
+            EXPECT_EQ(cluster.stable(s), 10U) << nodes << " nodes, node " << s;
     }
 }
 
@@ -170,56 +170,56 @@ TEST(Stability, AdvancesBelowTheStepAreNotReportedUntilAFlush) {
     EXPECT_EQ(cluster.stable(3), 7U);
 }
 
-TEST(Stability, NothingIsStableThatALiveSiteHasNotConsumedWhoeverDiesAndWhen) {
+TEST(Stability, NothingIsStableThatALiveNodeHasNotConsumedWhoeverDiesAndWhen) {
     for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
         std::mt19937 random(seed);
-        const std::uint32_t sites = 2 + static_cast<std::uint32_t>(random() % 12);
-        Cluster cluster(sites, 1 + random() % 4, seed);
-        std::vector<std::uint64_t> count(sites, 0);
-        std::uint32_t alive = sites;
+        const std::uint32_t nodes = 2 + static_cast<std::uint32_t>(random() % 12);
+        Cluster cluster(nodes, 1 + random() % 4, seed);
+        std::vector<std::uint64_t> count(nodes, 0);
+        std::uint32_t alive = nodes;
         for (int round = 0; round < 200; ++round) {
-            const std::uint32_t site = static_cast<std::uint32_t>(random() % sites);
-            if (!cluster.alive(site)) continue;
+            const std::uint32_t node = static_cast<std::uint32_t>(random() % nodes);
+            if (!cluster.alive(node)) continue;
             if (random() % 40 == 0 && alive > 1) {
-                cluster.kill(site);
+                cluster.kill(node);
                 --alive;
             } else {
-                count[site] += random() % 5;
-                cluster.consume(site, count[site]);
+                count[node] += random() % 5;
+                cluster.consume(node, count[node]);
             }
-            if (seed % 2 == 0 && random() % 8 == 0) cluster.hold_up(site);
+            if (seed % 2 == 0 && random() % 8 == 0) cluster.hold_up(node);
             for (int i = 0; i < 4; ++i)
                 cluster.step();
-            for (std::uint32_t s = 0; s < sites; ++s) {
+            for (std::uint32_t s = 0; s < nodes; ++s) {
                 if (!cluster.alive(s)) continue;
                 ASSERT_LE(cluster.stable(s), cluster.least_consumed()) << "seed " << seed;
             }
         }
         cluster.flush();
-        for (std::uint32_t s = 0; s < sites; ++s) {
+        for (std::uint32_t s = 0; s < nodes; ++s) {
             if (cluster.alive(s)) cluster.consume(s, 5000);
         }
         run_to_rest(cluster);
-        for (std::uint32_t s = 0; s < sites; ++s) {
+        for (std::uint32_t s = 0; s < nodes; ++s) {
             if (!cluster.alive(s)) continue;
-            ASSERT_EQ(cluster.stable(s), 5000U) << "seed " << seed << ", site " << s;
+            ASSERT_EQ(cluster.stable(s), 5000U) << "seed " << seed << ", node " << s;
         }
     }
 }
 
 // A root stops a window (two steps) ahead of what is stable; once all have consumed that, it must be told of more.
-TEST(Stability, AWindowOpensAgainThoughSpeakersAreReplacedAtAnyPoint) {
+TEST(Stability, AWindowOpensAgainThoughLeadersAreReplacedAtAnyPoint) {
     constexpr std::uint64_t kStep = 16;
     for (std::uint32_t seed = 1; seed <= 500; ++seed) {
         std::mt19937 random(seed);
-        const std::uint32_t sites = 4 + static_cast<std::uint32_t>(random() % 9);
-        Cluster cluster(sites, kStep, seed);
+        const std::uint32_t nodes = 4 + static_cast<std::uint32_t>(random() % 9);
+        Cluster cluster(nodes, kStep, seed);
         std::uint64_t front = 2 * kStep;
         for (int window = 0; window < 8; ++window) {
             for (std::uint64_t count = front - 2 * kStep; count <= front; ++count) {
-                for (std::uint32_t s = 0; s < sites; ++s)
+                for (std::uint32_t s = 0; s < nodes; ++s)
                     cluster.consume(s, count);
-                if (random() % 8 == 0) cluster.replace(static_cast<std::uint32_t>(random() % sites));
+                if (random() % 8 == 0) cluster.replace(static_cast<std::uint32_t>(random() % nodes));
                 for (std::uint64_t i = random() % 6; i > 0; --i)
                     cluster.step();
             }
@@ -235,48 +235,48 @@ TEST(Stability, AWindowOpensAgainThoughSpeakersAreReplacedAtAnyPoint) {
 TEST(Stability, WhoeverIsHeldUpGetsAWholeWindowBeyondTheSlowestAndItsName) {
     for (const std::uint64_t window : {2U, 4U, 32U, 64U}) {
         for (std::uint64_t held = 0; held <= 2 * window; ++held) {
-            for (const std::uint32_t sites : {2U, 3U, 8U, 13U}) {
-                const auto slow = static_cast<std::uint32_t>(held * 7 + sites / 2) % sites;
-                Cluster cluster(sites, window / 2, static_cast<std::uint32_t>(held + sites));
+            for (const std::uint32_t nodes : {2U, 3U, 8U, 13U}) {
+                const auto slow = static_cast<std::uint32_t>(held * 7 + nodes / 2) % nodes;
+                Cluster cluster(nodes, window / 2, static_cast<std::uint32_t>(held + nodes));
                 for (std::uint64_t count = 1; count < held + window; ++count) {
                     // Nobody goes on unless there is room, and who finds none asks.
-                    for (std::uint32_t s = 0; s < sites; ++s) {
+                    for (std::uint32_t s = 0; s < nodes; ++s) {
                         if (count > cluster.stable(s) + window) cluster.hold_up(s);
                     }
                     run_to_rest(cluster);
-                    for (std::uint32_t s = 0; s < sites; ++s) {
-                        ASSERT_LE(count, cluster.stable(s) + window) << held << " of " << window << ", " << sites;
+                    for (std::uint32_t s = 0; s < nodes; ++s) {
+                        ASSERT_LE(count, cluster.stable(s) + window) << held << " of " << window << ", " << nodes;
                         cluster.consume(s, s == slow ? std::min(count, held) : count);
                     }
                 }
                 run_to_rest(cluster);
-                for (std::uint32_t s = 0; s < sites; ++s)
+                for (std::uint32_t s = 0; s < nodes; ++s)
                     cluster.hold_up(s);
                 run_to_rest(cluster);
-                for (std::uint32_t s = 0; s < sites; ++s) {
-                    ASSERT_EQ(cluster.stable(s), held) << held << " of " << window << ", " << sites;
-                    ASSERT_EQ(cluster.holder(s), Rank(slow)) << held << " of " << window << ", site " << s;
+                for (std::uint32_t s = 0; s < nodes; ++s) {
+                    ASSERT_EQ(cluster.stable(s), held) << held << " of " << window << ", " << nodes;
+                    ASSERT_EQ(cluster.holder(s), Rank(slow)) << held << " of " << window << ", node " << s;
                 }
                 cluster.consume(slow, held + window - 1);  // the view is released
                 run_to_rest(cluster);
-                for (std::uint32_t s = 0; s < sites; ++s)
+                for (std::uint32_t s = 0; s < nodes; ++s)
                     ASSERT_GT(cluster.stable(s), held);
             }
         }
     }
 }
 
-TEST(Stability, ASteadyRunCostsOneReportAndOneAnswerASiteForEachHalfWindow) {
+TEST(Stability, ASteadyRunCostsOneReportAndOneAnswerANodeForEachHalfWindow) {
     constexpr std::uint64_t kStep = 16;
     constexpr std::uint64_t kSteps = 100;
-    for (const std::uint32_t sites : {2U, 3U, 8U, 13U}) {
-        Cluster cluster(sites, kStep, sites);
+    for (const std::uint32_t nodes : {2U, 3U, 8U, 13U}) {
+        Cluster cluster(nodes, kStep, nodes);
         for (std::uint64_t count = 1; count <= kStep * kSteps; ++count) {
-            for (std::uint32_t s = 0; s < sites; ++s)
+            for (std::uint32_t s = 0; s < nodes; ++s)
                 cluster.consume(s, count);
             run_to_rest(cluster);
         }
-        EXPECT_EQ(cluster.messages(), 2 * (sites - 1) * kSteps) << sites << " sites";
+        EXPECT_EQ(cluster.messages(), 2 * (nodes - 1) * kSteps) << nodes << " nodes";
     }
 }
 

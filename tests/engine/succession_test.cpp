@@ -48,20 +48,20 @@ TEST(Succession, EpochsCountAndTokensDifferFromTheirAncestorsAndAmongSuccessors)
 }
 
 TEST(Succession, NumbersAreTranslatedBothWaysThroughGenerations) {
-    const auto fabric = std::make_shared<Fabric>(8);
-    const Router first(fabric);
-    EXPECT_EQ(first.fabric_rank(Rank(5)), Rank(5));
+    const auto transport_set = std::make_shared<TransportSet>(8);
+    const Router first(transport_set);
+    EXPECT_EQ(first.set_rank(Rank(5)), Rank(5));
     EXPECT_EQ(first.own_rank(Rank(5)), Rank(5));
-    const Router second(fabric, heirs(8, set_of({0, 5})));  // 1 2 3 4 6 7
-    EXPECT_EQ(second.fabric_rank(Rank(0)), Rank(1));
-    EXPECT_EQ(second.fabric_rank(Rank(4)), Rank(6));
+    const Router second(transport_set, heirs(8, set_of({0, 5})));  // 1 2 3 4 6 7
+    EXPECT_EQ(second.set_rank(Rank(0)), Rank(1));
+    EXPECT_EQ(second.set_rank(Rank(4)), Rank(6));
     EXPECT_EQ(second.own_rank(Rank(6)), Rank(4));
     EXPECT_FALSE(second.own_rank(Rank(0)).has_value());
     EXPECT_FALSE(second.own_rank(Rank(5)).has_value());
     std::vector<Rank> there;
     for (const Rank rank : heirs(6, set_of({1, 5})))
-        there.push_back(second.fabric_rank(rank));
-    const Router third(fabric, there);  // 1 3 4 6
+        there.push_back(second.set_rank(rank));
+    const Router third(transport_set, there);  // 1 3 4 6
     EXPECT_EQ(numbers(there), (std::vector<std::uint32_t>{1, 3, 4, 6}));
     EXPECT_EQ(third.own_rank(Rank(6)), Rank(3));
     EXPECT_FALSE(third.own_rank(Rank(2)).has_value());

@@ -24,7 +24,7 @@ int connected_to(const std::string& path) {
 
 }  // namespace
 
-// Commands: which connection (4 of them), what to do (say a piece, say a whole frame of a kind, say hello, hear, hang up).
+// Commands: which connection (4 of them), what to do (say a piece, say a whole frame of a kind, shake hands, hear, hang up).
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     constexpr std::uint32_t kRanks = 3;
     fuzz::Input input(data, size);
@@ -49,8 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             }
             case 2: {
                 std::vector<std::byte> body;
-                append(body, HelloBody{input.number<std::uint8_t>(), kRanks});
-                say(socket, make_frame(FrameKind::hello, body));
+                append(body, HandshakeBody{input.number<std::uint8_t>(), kRanks});
+                say(socket, make_frame(FrameKind::handshake, body));
                 break;
             }
             case 3: {

@@ -253,8 +253,8 @@ TEST_P(EveryLayout, ARankMayDieWhileTheOthersLeave) {
 }
 
 // Ranks 3, 4 and 5 share a host, 3 speaks for it. It publishes, 4 reads, 3 dies; 5 comes only then, to a host whose new
-// speaker has had the payload for long and from a line that is not its own.
-TEST(Death, ALateRankFindsWhatADeadSpeakerHasPublished) {
+// leader has had the payload for long and from a line that is not its own.
+TEST(Death, ALateRankFindsWhatADeadLeaderHasPublished) {
     constexpr std::size_t kRead = 0;
     constexpr std::size_t kDead = 1;
     Job job({.ranks = 6, .hosts = 2}, [](Member& member) {
@@ -283,8 +283,8 @@ TEST(Death, ALateRankFindsWhatADeadSpeakerHasPublished) {
 }
 
 // The root is not the one that speaks for its host. It publishes and dies having told one other host at most, while the
-// speaker moves things without taking part yet: the third host gets the payload all the same.
-TEST(Death, ASpeakerServesWhatADeadRootHasPublishedBeforeItTakesPartItself) {
+// leader moves things without taking part yet: the third host gets the payload all the same.
+TEST(Death, ALeaderServesWhatADeadRootHasPublishedBeforeItTakesPartItself) {
     constexpr std::size_t kDone = 0;
     for (const char* fault : {"kill-after:1@1", "kill-after:2@1"}) {
         Job job({.ranks = 6, .hosts = 3, .environment = {{"COPPICE_FAULTS", fault}}}, [](Member& member) {

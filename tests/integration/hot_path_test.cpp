@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kBroadcasts = 10'000;
 constexpr std::size_t kBytes = 1024;
 // Over UCX a message may arrive before it is known that the slot's last payload has left: it is put aside.
-constexpr std::uint64_t kStashed = kBroadcasts / 1000;
+constexpr std::uint64_t kPending = kBroadcasts / 1000;
 
 class HotPath : public ::testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -60,7 +60,7 @@ TEST_P(HotPath, AllocatesNothing) {
         const Allocations after = allocations_so_far();
         const std::uint64_t new_objects = after.objects - before.objects;
         const std::uint64_t new_blocks = after.blocks - before.blocks;
-        if (new_objects > (ucx ? kStashed : 0) || (!ucx && new_blocks != 0)) {
+        if (new_objects > (ucx ? kPending : 0) || (!ucx && new_blocks != 0)) {
             throw CheckFailed("rank " + std::to_string(member.rank) + ": " + std::to_string(new_objects) +
                               " objects and " + std::to_string(new_blocks) + " blocks were allocated");
         }

@@ -86,7 +86,7 @@ void go_on_without(const Layout& layout, const std::vector<std::uint32_t>& victi
 TEST_P(EveryLayout, SurvivorsOfOneGoOn) {
     go_on_without(GetParam(), {1}, true, true);
 }
-TEST_P(EveryLayout, SurvivorsOfTheirSpeakerGoOn) {
+TEST_P(EveryLayout, SurvivorsOfTheirLeaderGoOn) {
     go_on_without(GetParam(), {0}, false, false);
 }
 TEST_P(EveryLayout, SurvivorsOfHalfOfThemGoOn) {

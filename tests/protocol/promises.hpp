@@ -25,7 +25,7 @@ void maybe_crash(World& world, std::mt19937& random, std::uint32_t one_in, bool 
 // Each runs thousands of broadcasts, and fails at the first that breaks the promise, named with its seed.
 void expect_every_live_member_is_reached_whoever_else_dies_and_whenever(const Draw& draw);
 void expect_all_are_colored_or_all_are_told_when_the_root_dies(const Draw& draw);
-// A host's acting process dies and another stands in, with the payload if it was there.
+// A host's leader dies and another stands in, with the payload if it was there.
 void expect_what_may_be_lost_to_be_sent_again(const Draw& draw);
 
 }  // namespace coppice::protocol::testing

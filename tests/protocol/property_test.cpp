@@ -150,7 +150,7 @@ TEST(Undetected, OneDirectionalReachesOverGapsOfItsDistanceOnly) {
 }
 
 // Checked correction promises nothing undetected when members die in the midst of it: the two at the ends of a gap may have
-// stopped their outer neighbours and then not have served the gap. The notice mends that.
+// stopped their outer neighbours and then not have served the gap. The notice repairs that.
 TEST(Undetected, DeathsInMidCorrectionMayLeaveAGapThatTheNoticeCloses) {
     std::uint32_t left_open = 0;
     for (std::uint32_t seed = 1; seed <= 3000; ++seed) {

@@ -50,7 +50,7 @@ class BasicWorld {
     void learn_all(std::uint32_t position);
     void learn(std::uint32_t position, std::uint32_t dead);
     bool knows(std::uint32_t position, std::uint32_t dead) const;
-    // The acting process of a member dies and another one stands in: what was under way to it is lost, and it has the
+    // The leader of a member dies and another one stands in: what was under way to it is lost, and it has the
     // payload if its predecessor had. Everybody is told.
     void restart(std::uint32_t position);
 

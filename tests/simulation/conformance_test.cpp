@@ -90,7 +90,7 @@ Outcome run(const char* tree, std::uint32_t processes, const protocol::Correctio
 }
 
 // 4-ary tree, P = 48, four messages a side, 3, 8, 9, 10 dead, L = 2, o = 1.
-TEST(OptimizedRule, AsPrintedLeaves25UnreachedWherePlainAndMendedReachIt) {
+TEST(OptimizedRule, AsPrintedLeaves25UnreachedWherePlainAndRepairedReachIt) {
     const Faults faults{.dead = {Position{3}, Position{8}, Position{9}, Position{10}}};
     const auto unreached = [&](const char* correction) {
         return run("kary:4", 48, *protocol::parse_correction(correction), faults).unreached;
@@ -101,8 +101,8 @@ TEST(OptimizedRule, AsPrintedLeaves25UnreachedWherePlainAndMendedReachIt) {
     EXPECT_TRUE(unreached("opportunistic-paper:4").empty());
 }
 
-// Fault-free, the mended rule saves what the printed one saves, or nearly.
-TEST(OptimizedRule, MendedSavesMostOfWhatThePrintedOneSaves) {
+// Fault-free, the repaired rule saves what the printed one saves, or nearly.
+TEST(OptimizedRule, RepairedSavesMostOfWhatThePrintedOneSaves) {
     for (const char* tree : {"binomial", "kary:4", "lame:2", "optimal:1,2"}) {
         for (const std::uint32_t distance : {2U, 4U, 8U}) {
             SCOPED_TRACE(std::string(tree).append(" ").append(std::to_string(distance)));

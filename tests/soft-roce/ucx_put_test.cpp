@@ -46,12 +46,12 @@ class Visitor {
         const auto there = ucx::unpack_address(Rank(0), host.address(), true);
         COPPICE_CHECK(there.has_value());
         endpoint_ = connect(worker_, *there);
-        const Bytes hello = bytes_of({.token = kToken, .from = 1, .kind = ucx::Kind::hello});
+        const Bytes handshake = bytes_of({.token = kToken, .from = 1, .kind = ucx::Kind::handshake});
         ucp_request_param_t param{};
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
         param.flags = UCP_AM_SEND_FLAG_EAGER;
         ucs_status_ptr_t request =
-            ucp_am_send_nbx(endpoint_, ucx::kMessageId, hello.data(), hello.size(), nullptr, 0, &param);
+            ucp_am_send_nbx(endpoint_, ucx::kMessageId, handshake.data(), handshake.size(), nullptr, 0, &param);
         COPPICE_CHECK(!UCS_PTR_IS_ERR(request));
         poll_until(host, receiver, [&] {
             worker_.progress();

@@ -19,9 +19,9 @@ using transport::tcp::draw_nonce;
 using transport::tcp::Frame;
 using transport::tcp::FrameHead;
 using transport::tcp::Handshake;
-using transport::tcp::Hello;
 using transport::tcp::Identity;
 using transport::tcp::Kind;
+using transport::tcp::Opening;
 using transport::tcp::parse_frame;
 using transport::tcp::Parsed;
 using State = Handshake::State;
@@ -38,13 +38,13 @@ Bytes copy(std::span<const std::byte> bytes) {
 
 // What passed between two machines.
 struct Transcript {
-    Bytes hello, challenge, proof, welcome;
+    Bytes opening, challenge, proof, welcome;
 };
 
 Transcript shake(Handshake& initiator, Handshake& acceptor) {
     Transcript said;
-    said.hello = copy(initiator.opening());
-    said.challenge = copy(acceptor.take(said.hello));
+    said.opening = copy(initiator.opening());
+    said.challenge = copy(acceptor.take(said.opening));
     if (acceptor.state() != State::under_way) return said;
     said.proof = copy(initiator.take(said.challenge));
     acceptor.take(said.proof);
@@ -66,7 +66,7 @@ TEST(TcpHandshake, TwoRanksOfOneGroupFindEachOther) {
     EXPECT_EQ(acceptor.peer(), Rank(2));
     EXPECT_EQ(initiator.room(), 100'000U);
     EXPECT_EQ(acceptor.room(), 100'000U);
-    EXPECT_EQ(said.hello.size() + said.proof.size(), 72U);  // all that a stranger may say
+    EXPECT_EQ(said.opening.size() + said.proof.size(), 72U);  // all that a stranger may say
 }
 
 TEST(TcpHandshake, AnotherSecretGroupOrRankIsRefused) {
@@ -110,7 +110,7 @@ TEST(TcpHandshake, RecordingsAndReflectionsProveNothing) {
     const Transcript said = shake(initiator, acceptor);
 
     auto again = Handshake::accept(five, draw_nonce());
-    again.take(said.hello);
+    again.take(said.opening);
     again.take(said.proof);
     EXPECT_EQ(again.state(), State::refused);
 
@@ -136,12 +136,12 @@ TEST(TcpHandshake, EveryChangedBitOfEitherSideIsFoundOut) {
         acceptor.take(proof);
         EXPECT_EQ(acceptor.state(), State::refused) << bit;
     }
-    for (std::size_t bit = 0; bit < 8 * sizeof(Hello); ++bit) {
+    for (std::size_t bit = 0; bit < 8 * sizeof(Opening); ++bit) {
         auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());
         auto acceptor = Handshake::accept(five, draw_nonce());
-        Bytes hello = copy(initiator.opening());
-        hello[bit / 8] ^= std::byte{1} << (bit % 8);
-        const Bytes challenge = copy(acceptor.take(hello));
+        Bytes opening = copy(initiator.opening());
+        opening[bit / 8] ^= std::byte{1} << (bit % 8);
+        const Bytes challenge = copy(acceptor.take(opening));
         if (acceptor.state() == State::under_way) acceptor.take(initiator.take(challenge));
         EXPECT_EQ(acceptor.state(), State::refused) << bit;
     }
@@ -151,7 +151,7 @@ TEST(TcpHandshake, NonsenseAndWrongLengthsAreRefused) {
     const Identity five = identity(5);
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
         auto acceptor = Handshake::accept(five, draw_nonce());
-        acceptor.take(pattern(seed, seed % 2 == 0 ? sizeof(Hello) : seed % 64));
+        acceptor.take(pattern(seed, seed % 2 == 0 ? sizeof(Opening) : seed % 64));
         EXPECT_EQ(acceptor.state(), State::refused);
         EXPECT_EQ(acceptor.wanted(), 0U);
         EXPECT_TRUE(acceptor.take({}).empty());

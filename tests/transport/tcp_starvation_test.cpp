@@ -81,7 +81,7 @@ Attempt::Outcome drive(Attempt& attempt) {
     return attempt.on_time(now_ns());
 }
 
-// The kernel of a stopped process drops what its listener has no room for: it answers neither a SYN, nor a hello.
+// The kernel of a stopped process drops what its listener has no room for: it answers neither a SYN, nor an opening.
 TEST(TcpStarvation, AListenerWhoseQueueIsFullIsNotDead) {
     for (const bool full_at_once : {true, false}) {
         Listener listener(0);

@@ -105,15 +105,15 @@ TEST_F(TcpStrangers, AWrongSecretIsRefusedAtTheProof) {
 TEST_F(TcpStrangers, ARecordedHandshakeIsRefused) {
     auto handshake = Handshake::initiate(second_, Rank(0), transport::tcp::draw_nonce());
     Bytes proof;
-    const Bytes hello(handshake.opening().begin(), handshake.opening().end());
+    const Bytes opening(handshake.opening().begin(), handshake.opening().end());
     {
         const RawPeer recorded(*wires_[0]);
-        recorded.send(hello);
+        recorded.send(opening);
         const auto said = handshake.take(await(recorded, handshake.wanted()));
         proof.assign(said.begin(), said.end());
     }  // ended before it was used
     const RawPeer stranger(*wires_[0]);
-    stranger.send(hello);
+    stranger.send(opening);
     await(stranger, 24);
     stranger.send(proof);
     expect_refused(stranger);

@@ -192,11 +192,11 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
         const engine::Link link = (*group)->router().to(Rank(r));
         const char* self_or_dead = Rank(r) == self ? "self" : "none (dead)";
         peers.push_back(
-            {{"rank", r}, {"position", members.site_of(Rank(r))}, {"transport", link ? link.name() : self_or_dead}});
+            {{"rank", r}, {"position", members.node_of(Rank(r))}, {"transport", link ? link.name() : self_or_dead}});
     }
     ordered_json described{{"rank", self.value},
                            {"ranks", members.ranks()},
-                           {"positions", members.sites()},
+                           {"positions", members.nodes()},
                            {"agreement", settings.agreement()},
                            {"peers", peers}};
     coppice::Deadline patience(settings.start_timeout_ns);

@@ -169,12 +169,12 @@ int run_agree(int argc, char** argv) {
     }
     const auto spec = protocol::parse_agreement_tree(options.tree);
     if (!spec) return refuse(spec.error());
-    std::optional<topology::Sites> hosts;
+    std::optional<topology::Nodes> hosts;
     if (spec->within) {
         std::vector<std::uint64_t> host_of(options.ranks);
         for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
             host_of[rank] = rank / options.ranks_per_host;
-        hosts = topology::Sites::by_host(host_of);
+        hosts = topology::Nodes::by_host(host_of);
     }
     auto tree = AgreementTree::make(*spec, options.ranks, hosts ? &*hosts : nullptr, {});
     if (!tree) return refuse(tree.error());

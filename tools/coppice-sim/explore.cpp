@@ -129,7 +129,7 @@ int explore_tree(const Options& options, const std::string& name, std::uint8_t p
     std::vector<std::uint64_t> host_of;
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
         host_of.push_back(rank % options.hosts);
-    const topology::Sites hosts = topology::Sites::by_host(host_of);
+    const topology::Nodes hosts = topology::Nodes::by_host(host_of);
     auto tree = AgreementTree::make(*spec, options.ranks, &hosts, {});
     if (!tree) return refuse(tree.error());
     AgreementScenario scenario{AgreementPlan{std::move(*tree), &hosts}};

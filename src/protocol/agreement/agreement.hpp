@@ -64,7 +64,7 @@ enum PrintedRule : std::uint8_t {
 // What all ranks of a group have in common. Immutable; outlives its machines.
 struct AgreementPlan {
     AgreementTree tree;                      // nobody excluded
-    const topology::Sites* hosts = nullptr;  // for trees of two levels
+    const topology::Nodes* hosts = nullptr;  // for trees of two levels
     // How many agreements may be under way at once at one rank: 1, 2, 4, 8 or 16.
     std::uint32_t window = 4;
     std::uint32_t max_value = 256;  // bytes; at most kMaxValue
@@ -180,9 +180,9 @@ class Agreement {
         std::shared_ptr<const AgreementTree> own;  // null: the plan's
         std::uint32_t children = 0;                // in the tree as made
         std::uint32_t live = 0;                    // of those, not failed
-        std::uint32_t parent = kNobody;            // in the mended tree
+        std::uint32_t parent = kNobody;            // in the repaired tree
         std::vector<std::uint32_t> dead;           // indices of children that failed
-        std::vector<std::uint32_t> adopted;        // other children in the mended tree, ascending
+        std::vector<std::uint32_t> adopted;        // other children in the repaired tree, ascending
         std::vector<std::uint32_t> fresh;          // of those, who were not before the last failure
     };
 
@@ -251,11 +251,11 @@ class Agreement {
     Reception receive_request(const AgreementMessage& message, const FailedSet& failed);
     bool is_about_us(const FailedSet& failed, Rank from, Reception& verdict);
 
-    // mending.cpp: children, parents and failures
+    // repair.cpp: children, parents and failures
     void learn(const FailedSet& failed);
     void learn_silently(const FailedSet& failed);  // kMarksEldersSilently
     void refresh(View& view);
-    void mend(Slot& slot);
+    void repair(Slot& slot);
     void become_root(Slot& slot);
     void note_contributor(Slot& slot, std::uint32_t rank);
     bool has_contributed(const Slot& slot, std::uint32_t rank) const;

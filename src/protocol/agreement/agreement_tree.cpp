@@ -57,7 +57,7 @@ std::string to_string(const AgreementTreeSpec& spec) {
 }
 
 tl::expected<AgreementTree, std::string> AgreementTree::make(const AgreementTreeSpec& spec, std::uint32_t ranks,
-                                                             const topology::Sites* hosts, const FailedSet& excluded) {
+                                                             const topology::Nodes* hosts, const FailedSet& excluded) {
     if (!excluded.empty() && excluded.intervals().back().last >= ranks) {
         return tl::unexpected(std::string("an excluded rank is not in the group"));
     }
@@ -85,21 +85,21 @@ tl::expected<AgreementTree, std::string> AgreementTree::make(const AgreementTree
     return tree;
 }
 
-tl::expected<void, std::string> AgreementTree::make_levels(const topology::Sites& hosts) {
+tl::expected<void, std::string> AgreementTree::make_levels(const topology::Nodes& hosts) {
     if (excluded_.empty()) {
         hosts_ = &hosts;
     } else {
         std::vector<std::uint64_t> host_of(standing_);
         for (std::uint32_t index = 0; index < standing_; ++index)
-            host_of[index] = hosts.site_of(Rank{to_rank(index)});
-        own_hosts_ = topology::Sites::by_host(host_of);
+            host_of[index] = hosts.node_of(Rank{to_rank(index)});
+        own_hosts_ = topology::Nodes::by_host(host_of);
     }
-    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
-    auto across = topology::Tree::make(spec_.across, sites.count());
+    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
+    auto across = topology::Tree::make(spec_.across, nodes.count());
     if (!across) return tl::unexpected(across.error());
     std::vector<std::uint32_t> sizes;
-    for (std::uint32_t host = 0; host < sites.count(); ++host)
-        sizes.push_back(static_cast<std::uint32_t>(sites.members(host).size()));
+    for (std::uint32_t host = 0; host < nodes.count(); ++host)
+        sizes.push_back(static_cast<std::uint32_t>(nodes.members(host).size()));
     std::sort(sizes.begin(), sizes.end());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     for (const std::uint32_t size : sizes) {
@@ -141,8 +141,8 @@ std::uint32_t AgreementTree::to_rank(std::uint32_t index) const {
 }
 
 const topology::Tree& AgreementTree::within(std::uint32_t host) const {
-    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
-    const std::size_t size = sites.members(host).size();
+    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
+    const std::size_t size = nodes.members(host).size();
     return *std::lower_bound(within_.begin(), within_.end(), size,
                              [](const topology::Tree& tree, std::size_t s) { return tree.processes() < s; });
 }
@@ -157,18 +157,18 @@ std::uint32_t AgreementTree::parent_index(std::uint32_t index) const {
         const std::optional<Position> parent = across_.front().parent(Position{index});
         return parent ? parent->value : kNobody;
     }
-    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
-    const std::uint32_t host = sites.site_of(Rank{index});
+    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
+    const std::uint32_t host = nodes.node_of(Rank{index});
     const std::uint32_t place = place_on_host(host, index);
-    if (place > 0) return sites.members(host)[within(host).parent(Position{place})->value].value;
+    if (place > 0) return nodes.members(host)[within(host).parent(Position{place})->value].value;
     const std::optional<Position> parent = across_.front().parent(Position{host});
-    return parent ? sites.members(parent->value).front().value : kNobody;
+    return parent ? nodes.members(parent->value).front().value : kNobody;
 }
 
 std::uint32_t AgreementTree::children_of_index(std::uint32_t index) const {
     if (!spec_.within) return across_.front().child_count(Position{index});
-    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
-    const std::uint32_t host = sites.site_of(Rank{index});
+    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
+    const std::uint32_t host = nodes.node_of(Rank{index});
     const std::uint32_t place = place_on_host(host, index);
     return within(host).child_count(Position{place}) + (place == 0 ? across_.front().child_count(Position{host}) : 0);
 }
@@ -176,12 +176,12 @@ std::uint32_t AgreementTree::children_of_index(std::uint32_t index) const {
 // A host's lowest rank sends to other hosts first: those messages travel farther.
 std::uint32_t AgreementTree::child_of_index(std::uint32_t index, std::uint32_t which) const {
     if (!spec_.within) return across_.front().child(Position{index}, which).value;
-    const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
-    const std::uint32_t host = sites.site_of(Rank{index});
+    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
+    const std::uint32_t host = nodes.node_of(Rank{index});
     const std::uint32_t place = place_on_host(host, index);
     const std::uint32_t hosts_below = place == 0 ? across_.front().child_count(Position{host}) : 0;
-    if (which < hosts_below) return sites.members(across_.front().child(Position{host}, which).value).front().value;
-    return sites.members(host)[within(host).child(Position{place}, which - hosts_below).value].value;
+    if (which < hosts_below) return nodes.members(across_.front().child(Position{host}, which).value).front().value;
+    return nodes.members(host)[within(host).child(Position{place}, which - hosts_below).value].value;
 }
 
 std::uint32_t AgreementTree::parent(std::uint32_t rank) const {
@@ -205,8 +205,8 @@ std::optional<std::uint32_t> AgreementTree::child_index(std::uint32_t rank, std:
     const std::uint32_t count = children_of_index(self);
     std::uint32_t across = 0;  // the two levels ascend each for itself
     if (spec_.within) {
-        const topology::Sites& sites = own_hosts_ ? *own_hosts_ : *hosts_;
-        const std::uint32_t host = sites.site_of(Rank{self});
+        const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
+        const std::uint32_t host = nodes.node_of(Rank{self});
         if (place_on_host(host, self) == 0) across = across_.front().child_count(Position{host});
         const auto found = find_child(across, wanted, [&](std::uint32_t i) { return child_of_index(self, i); });
         if (found) return found;
@@ -217,7 +217,7 @@ std::optional<std::uint32_t> AgreementTree::child_index(std::uint32_t rank, std:
     return across + *found;
 }
 
-std::uint32_t AgreementTree::mended_parent(const FailedSet& failed, std::uint32_t rank) const {
+std::uint32_t AgreementTree::repaired_parent(const FailedSet& failed, std::uint32_t rank) const {
     std::uint32_t at = parent(rank);
     while (at != kNobody && failed.contains(at))
         at = parent(at);
@@ -281,7 +281,7 @@ bool AgreementTree::is_degenerated(const FailedSet& failed) const {
             for (std::uint32_t i = 0; i < count; ++i) {
                 const std::uint32_t below = child(rank, i);
                 if (failed.contains(below)) continue;
-                if (const std::uint32_t heir = mended_parent(failed, below); heir != kNobody)
+                if (const std::uint32_t heir = repaired_parent(failed, below); heir != kNobody)
                     changes.push_back({heir, 1});
             }
         }

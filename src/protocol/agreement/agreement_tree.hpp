@@ -1,7 +1,7 @@
 // The tree that agreements run on: any of topology's trees over the ranks, or two levels of them over hosts and the
-// ranks of each host; and how it is mended around the dead (Herault et al., SC'15, §2, Parent and Children).
+// ranks of each host; and how it is repaired around the dead (Herault et al., SC'15, §2, Parent and Children).
 //
-// A parent's rank is always below its children's. So the root is the lowest rank, of the mended tree the lowest live
+// A parent's rank is always below its children's. So the root is the lowest rank, of the repaired tree the lowest live
 // one, whatever the shape, and the elders of the paper are the lower ranks.
 //
 // A tree stands over the ranks that were not `excluded` when it was made. Rebalancing is to make a new one.
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "protocol/failed_set.hpp"
-#include "topology/sites.hpp"
+#include "topology/nodes.hpp"
 #include "topology/tree.hpp"
 #include "topology/words.hpp"
 
@@ -43,7 +43,7 @@ class AgreementTree {
     // not looked at otherwise. Refuses no ranks, everybody excluded, and what topology refuses. Linear in the number of
     // ranks for two levels, else in the intervals of `excluded`.
     static tl::expected<AgreementTree, std::string> make(const AgreementTreeSpec& spec, std::uint32_t ranks,
-                                                         const topology::Sites* hosts, const FailedSet& excluded);
+                                                         const topology::Nodes* hosts, const FailedSet& excluded);
 
     const AgreementTreeSpec& spec() const { return spec_; }
     std::uint32_t ranks() const { return ranks_; }        // the excluded ones counted
@@ -61,20 +61,20 @@ class AgreementTree {
 
     // Parent(S, p): the nearest ancestor that is not in `failed`, else the lowest rank that is not, else (p itself is
     // that one) kNobody. `failed` holds all excluded. One step for each dead ancestor.
-    std::uint32_t mended_parent(const FailedSet& failed, std::uint32_t rank) const;
+    std::uint32_t repaired_parent(const FailedSet& failed, std::uint32_t rank) const;
 
     // What Children(S, p) has beyond the live ones among p's own children: the nearest live descendants of its dead
-    // children and, if p is the mended tree's root, everybody without a live ancestor. Ascending. Steps: the dead that
+    // children and, if p is the repaired tree's root, everybody without a live ancestor. Ascending. Steps: the dead that
     // are passed, times the degree.
     void adopted(const FailedSet& failed, std::uint32_t rank, std::vector<std::uint32_t>& out) const;
 
-    // Whether the mended tree has become a bad one: half of those standing have failed, or somebody has more than twice
+    // Whether the repaired tree has become a bad one: half of those standing have failed, or somebody has more than twice
     // max_degree() children. A pure function of the arguments: all ranks come to the same answer. Steps: as adopted().
     bool is_degenerated(const FailedSet& failed) const;
 
   private:
     AgreementTree() = default;
-    tl::expected<void, std::string> make_levels(const topology::Sites& hosts);
+    tl::expected<void, std::string> make_levels(const topology::Nodes& hosts);
     // Ranks that are not excluded, numbered without holes, and back.
     std::uint32_t to_index(std::uint32_t rank) const;
     std::uint32_t to_rank(std::uint32_t index) const;
@@ -93,8 +93,8 @@ class AgreementTree {
     std::vector<std::uint32_t> holes_;          // holes_[i]: excluded ranks in the intervals before the i-th
     std::vector<topology::Tree> across_;        // one; over hosts, or over ranks
     std::vector<topology::Tree> within_;        // one for each size of host, ascending
-    const topology::Sites* hosts_ = nullptr;    // two levels, nobody excluded
-    std::optional<topology::Sites> own_hosts_;  // two levels, over those that are left
+    const topology::Nodes* hosts_ = nullptr;    // two levels, nobody excluded
+    std::optional<topology::Nodes> own_hosts_;  // two levels, over those that are left
 };
 
 }  // namespace coppice::protocol

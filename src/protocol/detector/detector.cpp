@@ -21,22 +21,22 @@ std::string_view to_string(DetectorKind kind) {
 }
 
 Detector::Detector(const DetectorPlan& plan, Rank self)
-    : sites_(plan.sites),
+    : nodes_(plan.nodes),
       period_(plan.period),
       bound_(plan.bound),
       self_(self.value),
-      own_site_(plan.sites->site_of(self)),
+      own_node_(plan.nodes->node_of(self)),
       row_(0),
       rows_(0) {
     assert(bound_.value == 0 || (period_.value > 0 && period_.value <= bound_.value / 2));
-    for (std::uint32_t site = 0; site < sites_->count(); ++site)
-        rows_ = std::max(rows_, static_cast<std::uint32_t>(sites_->members(site).size()));
-    const auto mates = sites_->members(own_site_);
-    row_ = static_cast<std::uint32_t>(std::ranges::lower_bound(mates, self) - mates.begin());
-    const std::uint32_t sites = sites_->count();
-    for (std::uint32_t distance = 1; distance < sites; distance *= 2) {
+    for (std::uint32_t node = 0; node < nodes_->count(); ++node)
+        rows_ = std::max(rows_, static_cast<std::uint32_t>(nodes_->members(node).size()));
+    const auto local_peers = nodes_->members(own_node_);
+    row_ = static_cast<std::uint32_t>(std::ranges::lower_bound(local_peers, self) - local_peers.begin());
+    const std::uint32_t nodes = nodes_->count();
+    for (std::uint32_t distance = 1; distance < nodes; distance *= 2) {
         targets_.push_back({.distance = distance, .to_right = true});
-        if (2 * distance != sites) targets_.push_back({.distance = distance, .to_right = false});
+        if (2 * distance != nodes) targets_.push_back({.distance = distance, .to_right = false});
     }
     choose_targets();
     choose_observed();
@@ -44,23 +44,23 @@ Detector::Detector(const DetectorPlan& plan, Rank self)
 
 // ------------------------------------------------------------------------------------------------------ the rings ---
 
-// The rank before or behind `rank` on the observers' ring: through the sites row by row.
+// The rank before or behind `rank` on the observers' ring: through the nodes row by row.
 std::uint32_t Detector::step(std::uint32_t rank, bool forward) const {
-    std::uint32_t site = sites_->site_of(Rank(rank));
-    auto mates = sites_->members(site);
-    auto row = static_cast<std::uint32_t>(std::ranges::lower_bound(mates, Rank(rank)) - mates.begin());
-    const std::uint32_t sites = sites_->count();
+    std::uint32_t node = nodes_->node_of(Rank(rank));
+    auto local_peers = nodes_->members(node);
+    auto row = static_cast<std::uint32_t>(std::ranges::lower_bound(local_peers, Rank(rank)) - local_peers.begin());
+    const std::uint32_t nodes = nodes_->count();
     do {
         if (forward) {
-            if (++site == sites) row = row + 1 == rows_ ? 0 : row + 1;
-            site = site == sites ? 0 : site;
+            if (++node == nodes) row = row + 1 == rows_ ? 0 : row + 1;
+            node = node == nodes ? 0 : node;
         } else {
-            if (site == 0) row = row == 0 ? rows_ - 1 : row - 1;
-            site = site == 0 ? sites - 1 : site - 1;
+            if (node == 0) row = row == 0 ? rows_ - 1 : row - 1;
+            node = node == 0 ? nodes - 1 : node - 1;
         }
-        mates = sites_->members(site);
-    } while (row >= mates.size());
-    return mates[row].value;
+        local_peers = nodes_->members(node);
+    } while (row >= local_peers.size());
+    return local_peers[row].value;
 }
 
 std::uint32_t Detector::neighbour(bool forward) const {
@@ -82,30 +82,30 @@ void Detector::choose_observed() {
     silence_ = -static_cast<std::int64_t>(bound_.value);
 }
 
-std::optional<Rank> Detector::speaker(std::uint32_t site) const {
-    for (const Rank rank : sites_->members(site)) {
+std::optional<Rank> Detector::leader(std::uint32_t node) const {
+    for (const Rank rank : nodes_->members(node)) {
         if (!absent(rank.value)) return rank;
     }
     return std::nullopt;
 }
 
-std::uint32_t Detector::speaker_from(const Target& target) const {
-    const std::uint32_t sites = sites_->count();
-    for (std::uint32_t distance = target.distance; distance < sites; ++distance) {
-        const std::uint32_t site = (own_site_ + (target.to_right ? distance : sites - distance)) % sites;
-        if (const auto found = speaker(site)) return found->value;
+std::uint32_t Detector::leader_from(const Target& target) const {
+    const std::uint32_t nodes = nodes_->count();
+    for (std::uint32_t distance = target.distance; distance < nodes; ++distance) {
+        const std::uint32_t node = (own_node_ + (target.to_right ? distance : nodes - distance)) % nodes;
+        if (const auto found = leader(node)) return found->value;
     }
     return kNobody;
 }
 
 void Detector::choose_targets() {
-    speaks_ = speaker(own_site_) == Rank(self_);
+    is_leader_ = leader(own_node_) == Rank(self_);
     for (Target& target : targets_) {
-        const std::uint32_t now = speaker_from(target);
-        // Whoever is new there has not heard of anything. (Nor has anybody from one that begins to speak for its site: it has
+        const std::uint32_t now = leader_from(target);
+        // Whoever is new there has not heard of anything. (Nor has anybody from one that begins to speak for its node: it has
         // told nothing so far, and its predecessor may have taken what it knew to the grave.)
-        if (now != target.speaker) target.told = 0;
-        target.speaker = now;
+        if (now != target.leader) target.told = 0;
+        target.leader = now;
     }
 }
 
@@ -151,12 +151,12 @@ void Detector::peer_left(Rank rank) {
 void Detector::give_up() {
     if (!failed_.insert(self_)) return;
     news_.emplace_back(self_);
-    speaks_ = true;
+    is_leader_ = true;
 }
 
 bool Detector::receive(const DetectorMessage& message) {
-    if (message.from.value >= sites_->ranks() || message.from.value == self_ || !is_message(message.kind) ||
-        message.about.value >= sites_->ranks()) {
+    if (message.from.value >= nodes_->ranks() || message.from.value == self_ || !is_message(message.kind) ||
+        message.about.value >= nodes_->ranks()) {
         return false;
     }
     heard(message.from);
@@ -201,14 +201,14 @@ void Detector::listen(Nanoseconds now) {
 }
 
 std::optional<DetectorMessage> Detector::next_notice() {
-    if (!speaks_) return std::nullopt;
+    if (!is_leader_) return std::nullopt;
     for (auto target = targets_.begin(); target != targets_.end(); ++target) {
-        if (target->speaker == kNobody) continue;
-        // Where many are dead several places lead to the same site.
-        const auto same = [&](const Target& other) { return other.speaker == target->speaker; };
+        if (target->leader == kNobody) continue;
+        // Where many are dead several places lead to the same node.
+        const auto same = [&](const Target& other) { return other.leader == target->leader; };
         if (std::find_if(targets_.begin(), target, same) != target) continue;
         if (target->told < news_.size()) {
-            return message(DetectorKind::notice, target->speaker, news_[target->told++].value);
+            return message(DetectorKind::notice, target->leader, news_[target->told++].value);
         }
     }
     return std::nullopt;

@@ -6,13 +6,13 @@
 //
 // After Bosilca, Bouteiller, Guermouche, Herault, Robert, Sens, Dongarra: "Failure detection and propagation in HPC
 // systems", SC'16. Each rank observes the next live one on a ring; when that fails, the one behind it is adopted, so the
-// ring mends itself. News goes over a circulant graph, ±1, ±2, ±4 … places, which is O(log P) messages a member and O(log P)
+// ring repairs itself. News goes over a circulant graph, ±1, ±2, ±4 … places, which is O(log P) messages a member and O(log P)
 // steps to everybody. Departures from the paper:
 //
-//  - Two rings. Ranks of a host share what they know (obituaries and logs on the board), so news travels between *sites*,
-//    and the lowest live rank of each, its speaker, passes it on. Observation runs between *ranks*, row after row: the first
-//    rank of every site, then the second of every site, and so on. Neighbours there hardly ever share a host, so a host that is
-//    lost is as many gaps of one, found side by side, and not one long gap that has to be mended death by death.
+//  - Two rings. Ranks of a host share what they know (obituaries and logs on the board), so news travels between *nodes*,
+//    and the lowest live rank of each, its leader, passes it on. Observation runs between *ranks*, row after row: the first
+//    rank of every node, then the second of every node, and so on. Neighbours there hardly ever share a host, so a host that is
+//    lost is as many gaps of one, found side by side, and not one long gap that has to be repaired death by death.
 //  - An observed rank beats to its observer without having been asked: both compute who that is from the deaths they know of.
 //    Whoever adopts a rank tells it of the deaths between them, so that it computes the same (the paper's NewObserver).
 //  - Silence is evidence only where a bound is set, and then only as time that the *observer* was there to listen: the gap
@@ -20,14 +20,14 @@
 //    own absence against others. Anything heard of the observed rank counts, its beats, its other messages, and that its
 //    memory could be read (probes, where the transport has them: those a rank answers without taking part).
 //  - A connection of a circulant edge lasts as long as its two ends: when a neighbour fails, the next live one behind it
-//    takes its place and is told everything, as is the next speaker of a site. So whatever dies in between, the living
+//    takes its place and is told everything, as is the next leader of a node. So whatever dies in between, the living
 //    always form a ring on which all that one of them knows goes round.
 //
 // What holds, and is checked by exploring every order of events in small groups (tests/protocol/detector):
 //  - No rank is suspected that lives and beats, as long as a beat takes less than bound − period from one rank's call to
 //    the other's next look.
 //  - Every death that its observer, or anybody else who lives, has evidence of becomes known to every survivor.
-//  - A member tells of each death no more than 2⌈log2 S⌉ others (S sites), and again only those who take the place of others.
+//  - A member tells of each death no more than 2⌈log2 S⌉ others (S nodes), and again only those who take the place of others.
 // What does not: a network that parts in two. Each side then takes the other for dead.
 //
 // A pure machine like the others (machine.hpp), between ranks: time is an argument, and is looked at only where a bound is set.
@@ -40,7 +40,7 @@
 #include <vector>
 
 #include "protocol/failed_set.hpp"
-#include "topology/sites.hpp"
+#include "topology/nodes.hpp"
 #include "topology/words.hpp"
 
 namespace coppice::protocol {
@@ -70,7 +70,7 @@ struct DetectorMessage {
 };
 
 struct DetectorPlan {
-    const topology::Sites* sites = nullptr;  // outlives the machine; the same at all ranks
+    const topology::Nodes* nodes = nullptr;  // outlives the machine; the same at all ranks
     Nanoseconds period{0};                   // between two beats; more than 0 and at most half of the bound
     Nanoseconds bound{0};                    // of silence; 0: it means nothing, and nobody beats
 };
@@ -115,8 +115,8 @@ class Detector {
     bool fenced() const { return fenced_; }
     std::optional<Rank> observed() const;
     std::optional<Rank> observer() const;
-    // The lowest rank of a site that is here, as far as is known.
-    std::optional<Rank> speaker(std::uint32_t site) const;
+    // The lowest rank of a node that is here, as far as is known.
+    std::optional<Rank> leader(std::uint32_t node) const;
     // Everything that decides what it does next, in a group where no bound is set: equal words, equal futures.
     void append_state(std::vector<std::uint32_t>& words) const;
 
@@ -127,8 +127,8 @@ class Detector {
     struct Target {
         std::uint32_t distance = 0;
         bool to_right = true;
-        std::uint32_t speaker = kNobody;  // who is told; of the first site from there outward that has one
-        std::uint32_t told = 0;           // of news_, from the front
+        std::uint32_t leader = kNobody;  // who is told; of the first node from there outward that has one
+        std::uint32_t told = 0;          // of news_, from the front
     };
 
     bool absent(std::uint32_t rank) const { return failed_.contains(rank) || left_.contains(rank); }
@@ -138,7 +138,7 @@ class Detector {
     std::uint32_t neighbour(bool forward) const;
     void choose_observed();
     void choose_targets();
-    std::uint32_t speaker_from(const Target& target) const;
+    std::uint32_t leader_from(const Target& target) const;
     std::optional<DetectorMessage> next_notice();
     std::optional<DetectorMessage> next_adoption();
     void listen(Nanoseconds now);
@@ -146,13 +146,13 @@ class Detector {
         return {.kind = kind, .from = Rank(self_), .to = Rank(to), .about = Rank(about)};
     }
 
-    const topology::Sites* sites_;
+    const topology::Nodes* nodes_;
     Nanoseconds period_;
     Nanoseconds bound_;
     std::uint32_t self_;
-    std::uint32_t own_site_;
-    std::uint32_t row_;   // this rank's place among those of its site, dead or alive
-    std::uint32_t rows_;  // of the largest site
+    std::uint32_t own_node_;
+    std::uint32_t row_;   // this rank's place among those of its node, dead or alive
+    std::uint32_t rows_;  // of the largest node
 
     FailedSet failed_;
     FailedSet left_;
@@ -166,7 +166,7 @@ class Detector {
     std::uint32_t adopting_ =
         kNobody;  // the next rank between here and the observed one of which that may have to hear
     bool must_watch_ = false;
-    bool speaks_ = false;
+    bool is_leader_ = false;
     bool fenced_ = false;
 
     bool heard_ = false;

@@ -28,7 +28,7 @@ class Fuzz {
         std::vector<std::uint64_t> host_of;
         for (std::uint32_t rank = 0; rank < ranks; ++rank)
             host_of.push_back(dice_.below(hosts));
-        hosts_ = topology::Sites::by_host(host_of);
+        hosts_ = topology::Nodes::by_host(host_of);
         const std::string tree = kTrees[dice_.below(kTrees.size())];
         AgreementPlan plan{*AgreementTree::make(*protocol::parse_agreement_tree(tree), ranks, &*hosts_, {}), &*hosts_};
         plan.window = 1U << dice_.below(3);
@@ -210,7 +210,7 @@ class Fuzz {
 
     Random dice_;
     const std::function<void(const std::string&)>& tell_;
-    std::optional<topology::Sites> hosts_;
+    std::optional<topology::Nodes> hosts_;
     std::optional<Group> group_;
     std::uint32_t agreements_ = 1;
     bool flush_ = false;

@@ -18,10 +18,10 @@ Nonce draw_nonce() {
 Handshake Handshake::initiate(const Identity& identity, Rank peer, const Nonce& nonce) {
     Handshake made(identity, true);
     made.peer_ = peer;
-    made.hello_.from = identity.self.value;
-    made.hello_.to = peer.value;
-    made.hello_.room = identity.room;
-    made.hello_.nonce = nonce;
+    made.opening_.from = identity.self.value;
+    made.opening_.to = peer.value;
+    made.opening_.room = identity.room;
+    made.opening_.nonce = nonce;
     made.step_ = Step::challenge;
     return made;
 }
@@ -36,8 +36,8 @@ Handshake Handshake::accept(const Identity& identity, const Nonce& nonce) {
 std::size_t Handshake::wanted() const {
     if (state_ != State::under_way) return 0;
     switch (step_) {
-        case Step::hello:
-            return sizeof(Hello);
+        case Step::opening:
+            return sizeof(Opening);
         case Step::challenge:
             return sizeof(Challenge);
         case Step::proof:
@@ -59,8 +59,8 @@ std::span<const std::byte> Handshake::take(std::span<const std::byte> bytes) {
         return {};
     }
     switch (step_) {
-        case Step::hello:
-            take_hello(bytes);
+        case Step::opening:
+            take_opening(bytes);
             if (state_ == State::refused) return {};
             step_ = Step::proof;
             return std::as_bytes(std::span(&challenge_, 1));
@@ -88,18 +88,18 @@ std::span<const std::byte> Handshake::take(std::span<const std::byte> bytes) {
     return {};
 }
 
-void Handshake::take_hello(std::span<const std::byte> bytes) {
-    const Hello expected;
-    std::memcpy(&hello_, bytes.data(), sizeof hello_);
-    const bool ours = hello_.magic == expected.magic && hello_.version == kWireVersion;
-    const bool to_us = hello_.to == identity_->self.value && hello_.from < identity_->group_size &&
-                       hello_.from != identity_->self.value;
-    if (!ours || !to_us || hello_.room < kLeastRoom) {
+void Handshake::take_opening(std::span<const std::byte> bytes) {
+    const Opening expected;
+    std::memcpy(&opening_, bytes.data(), sizeof opening_);
+    const bool ours = opening_.magic == expected.magic && opening_.version == kWireVersion;
+    const bool to_us = opening_.to == identity_->self.value && opening_.from < identity_->group_size &&
+                       opening_.from != identity_->self.value;
+    if (!ours || !to_us || opening_.room < kLeastRoom) {
         state_ = State::refused;
         return;
     }
-    peer_ = Rank(hello_.from);
-    room_ = hello_.room;
+    peer_ = Rank(opening_.from);
+    room_ = opening_.room;
 }
 
 std::span<const std::byte> Handshake::welcome() {
@@ -111,7 +111,7 @@ std::span<const std::byte> Handshake::welcome() {
 std::span<const std::byte> Handshake::busy() const {
     static constexpr Proof kZeros{};
     const auto zeros = std::as_bytes(std::span(kZeros));
-    return step_ == Step::hello ? zeros.first(sizeof(Challenge)) : zeros;
+    return step_ == Step::opening ? zeros.first(sizeof(Challenge)) : zeros;
 }
 
 Proof Handshake::prove(bool initiator) const {
@@ -120,9 +120,9 @@ Proof Handshake::prove(bool initiator) const {
         std::uint64_t token;
         std::uint32_t side;
         std::uint32_t reserved = 0;
-        Hello hello;
+        Opening opening;
         Challenge challenge;
-    } said{.token = identity_->token, .side = initiator ? 1U : 2U, .hello = hello_, .challenge = challenge_};
+    } said{.token = identity_->token, .side = initiator ? 1U : 2U, .opening = opening_, .challenge = challenge_};
     static_assert(sizeof said == 96, "no padding: all of it is hashed");
     Proof proof;
     crypto_generichash(proof.data(), proof.size(), reinterpret_cast<const unsigned char*>(&said), sizeof said,

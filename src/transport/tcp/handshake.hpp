@@ -4,7 +4,7 @@
 // as many bytes as it says that it wants, 72 from a stranger at most, and allocates nothing.
 //
 //     initiator                                        acceptor
-//        ---- Hello: who, to whom, room, a nonce --------->
+//        ---- Opening: who, to whom, room, a nonce --------->
 //        <--- Challenge: room, a nonce -------------------
 //        ---- Proof: hash of all that, keyed, initiator -->     the acceptor knows who it is
 //        <--- Welcome: hash of all that, keyed, acceptor -      the acceptor takes it; the initiator knows it
@@ -42,7 +42,7 @@ struct Identity {
     GroupSecret secret{};
 };
 
-struct Hello {
+struct Opening {
     std::array<char, 4> magic{'C', 'P', 'T', 'C'};
     std::uint8_t version = kWireVersion;
     std::uint8_t reserved[3] = {};
@@ -52,7 +52,7 @@ struct Hello {
     std::uint32_t reserved_too = 0;
     Nonce nonce{};
 };
-static_assert(sizeof(Hello) == 40);
+static_assert(sizeof(Opening) == 40);
 
 struct Challenge {
     std::uint32_t room = 0;
@@ -79,7 +79,7 @@ class Handshake {
     State state() const { return state_; }
 
     // The initiator's first word.
-    std::span<const std::byte> opening() const { return std::as_bytes(std::span(&hello_, 1)); }
+    std::span<const std::byte> opening() const { return std::as_bytes(std::span(&opening_, 1)); }
     // So many bytes are taken next; 0 when none are.
     std::size_t wanted() const;
     // Takes exactly wanted() bytes; returns what is to be sent now.
@@ -89,34 +89,34 @@ class Handshake {
     // In its place, or in that of the challenge.
     std::span<const std::byte> busy() const;
 
-    // Of the other side, once known (peer: from the hello on, and only believed when proven).
+    // Of the other side, once known (peer: from the opening on, and only believed when proven).
     Rank peer() const { return peer_; }
     std::uint32_t room() const { return room_; }
-    // The initiator has shown its proof, so that the acceptor may hold the connection to stand; the acceptor has heard a hello
+    // The initiator has shown its proof, so that the acceptor may hold the connection to stand; the acceptor has heard an opening
     // that a rank might have said.
     bool committed() const { return step_ >= Step::welcome; }
-    bool has_hello() const { return !initiator_ && step_ != Step::hello; }
+    bool has_opening() const { return !initiator_ && step_ != Step::opening; }
 
   private:
-    enum class Step : std::uint8_t { hello, challenge, proof, welcome, over };  // what comes in next
+    enum class Step : std::uint8_t { opening, challenge, proof, welcome, over };  // what comes in next
 
     Handshake(const Identity& identity, bool initiator) : identity_(&identity), initiator_(initiator) {}
-    void take_hello(std::span<const std::byte> bytes);
+    void take_opening(std::span<const std::byte> bytes);
     Proof prove(bool initiator) const;
     bool is_proof(std::span<const std::byte> bytes, bool initiator) const;
 
     const Identity* identity_;
     bool initiator_;
     State state_ = State::under_way;
-    Step step_ = Step::hello;
+    Step step_ = Step::opening;
     Rank peer_{};
     std::uint32_t room_ = 0;
-    Hello hello_;
+    Opening opening_;
     Challenge challenge_;
     Proof proof_{};  // what this side says
 };
 
 // The longest that wanted() ever is.
-inline constexpr std::size_t kLongestStep = sizeof(Hello);
+inline constexpr std::size_t kLongestStep = sizeof(Opening);
 
 }  // namespace coppice::transport::tcp

@@ -26,7 +26,7 @@ namespace coppice::transport::ucx {
 struct Peer;
 
 // Messages of the engine that may be under way to one peer before send() answers `again`. A few more are kept for our
-// own (hello, goodbye), so that these never have to wait.
+// own (handshake, goodbye), so that these never have to wait.
 inline constexpr std::uint32_t kMaxPending = 64;
 inline constexpr std::uint32_t kReserved = 4;
 // A written payload of up to this leaves together with its header, in one put.
@@ -92,14 +92,14 @@ struct Peer {
     Rank rank;
     Link link = Link::none;
     bool fenced = false;
-    bool owes_fence = false;  // it has yet to be told that it is fenced
-    bool fences_us = false;   // it takes this rank for dead, which the receiver has yet to be told
-    bool failed = false;      // to be reported by the next poll, unless it is fenced or departed
-    bool reported = false;    // and nothing of it is delivered any more
-    bool heard = false;       // a message came from it, so it has a connection to us
-    bool owes_hello = false;  // it is watched
-    bool departed = false;    // it said goodbye
-    bool owes_ack = false;    // to its goodbye
+    bool owes_fence = false;      // it has yet to be told that it is fenced
+    bool fences_us = false;       // it takes this rank for dead, which the receiver has yet to be told
+    bool failed = false;          // to be reported by the next poll, unless it is fenced or departed
+    bool reported = false;        // and nothing of it is delivered any more
+    bool heard = false;           // a message came from it, so it has a connection to us
+    bool owes_handshake = false;  // it is watched
+    bool departed = false;        // it said goodbye
+    bool owes_ack = false;        // to its goodbye
     bool said_goodbye = false;
     bool goodbye_acked = false;
     bool queued = false;            // in the transport's list of peers to attend to

@@ -154,7 +154,7 @@ void UcxTransport::greet(Peer& peer) {
         if (status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) return queue(peer);
         return break_link(peer, status);
     }
-    if (peer.owes_hello && notify(peer, Kind::hello)) peer.owes_hello = false;
+    if (peer.owes_handshake && notify(peer, Kind::handshake)) peer.owes_handshake = false;
     if (peer.owes_slots && give_slots(peer)) peer.owes_slots = false;
     if (peer.theirs.noted()) peer.attach_slots(slot_seed(token_, self_.value, peer.rank.value));
     if (peer.owes_ack && notify(peer, Kind::goodbye_ack)) peer.owes_ack = false;
@@ -212,7 +212,7 @@ void UcxTransport::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
 void UcxTransport::watch(Rank rank) {
     Peer* peer = find(rank);
     if (peer == nullptr || peer->link != Link::none) return;
-    peer->owes_hello = true;
+    peer->owes_handshake = true;
     if (progressing_) {
         queue(*peer);
     } else if (connect(*peer)) {
@@ -466,7 +466,7 @@ void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
         ++delivered_;
         receiver.peer_left(peer.rank);
     }
-    if (peer.link == Link::none && peer.owes_hello) {  // watched from within a message
+    if (peer.link == Link::none && peer.owes_handshake) {  // watched from within a message
         if (connect(peer)) ++counters_.connections;
     } else if (peer.link == Link::none && peer.heard) {
         connect(peer);  // the way back

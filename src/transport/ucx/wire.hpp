@@ -26,7 +26,7 @@ inline constexpr unsigned kMessageIds = 64;
 
 enum class Kind : std::uint8_t {
     data = 1,         // the engine's; everything below is ours
-    hello = 2,        // "I watch you": makes the watcher known to the one watched, so that it can say goodbye
+    handshake = 2,    // "I watch you": makes the watcher known to the one watched, so that it can say goodbye
     goodbye = 3,      // the sender leaves in peace; it has written so often into the receiver's slots (32 bits)
     goodbye_ack = 4,  // and may now close: nothing of ours is under way to it
     ping = 5,         // says nothing: it is sent for the device to notice when nobody is there any more

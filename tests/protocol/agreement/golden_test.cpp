@@ -33,7 +33,7 @@ class Conversation {
         std::vector<std::uint64_t> host_of;
         for (std::uint32_t rank = 0; rank < ranks; ++rank)
             host_of.push_back(rank / 3);
-        hosts_ = topology::Sites::by_host(host_of);
+        hosts_ = topology::Nodes::by_host(host_of);
         AgreementPlan plan{*AgreementTree::make(*parse_agreement_tree(settings_.at("tree")), ranks, &*hosts_, {}),
                            &*hosts_};
         plan.max_value = 16;
@@ -130,7 +130,7 @@ class Conversation {
     }
 
     std::map<std::string, std::string> settings_;
-    std::optional<topology::Sites> hosts_;
+    std::optional<topology::Nodes> hosts_;
     std::optional<simulation::AgreementGroup> group_;
     std::set<std::uint32_t> late_;
     std::uint32_t agreements_ = 1;

@@ -1,4 +1,4 @@
-// The mended tree against its definition (SC'15, §2), by brute force.
+// The repaired tree against its definition (SC'15, §2), by brute force.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,11 +14,11 @@ const char* const kShapes[] = {"binary",   "binomial",      "binomial:inorder", 
                                "star",     "chain",         "lame:2",           "optimal", "bin/bin",
                                "bin/star", "star/binomial", "chain/chain"};
 
-topology::Sites some_hosts(std::uint32_t ranks, std::uint32_t hosts) {
+topology::Nodes some_hosts(std::uint32_t ranks, std::uint32_t hosts) {
     std::vector<std::uint64_t> host_of;
     for (std::uint32_t rank = 0; rank < ranks; ++rank)
         host_of.push_back((rank * 7 + rank / 3) % hosts);
-    return topology::Sites::by_host(host_of);
+    return topology::Nodes::by_host(host_of);
 }
 
 // Parent(S, p) as written: the nearest live ancestor, else the lowest live elder, else nobody.
@@ -32,12 +32,12 @@ std::uint32_t parent_by_definition(const AgreementTree& tree, const FailedSet& f
     return AgreementTree::kNobody;
 }
 
-void expect_mended(const AgreementTree& tree, const FailedSet& failed) {
+void expect_repaired(const AgreementTree& tree, const FailedSet& failed) {
     std::vector<std::set<std::uint32_t>> children(tree.ranks());
     for (std::uint32_t rank = 0; rank < tree.ranks(); ++rank) {
         if (failed.contains(rank)) continue;
         const std::uint32_t parent = parent_by_definition(tree, failed, rank);
-        ASSERT_EQ(tree.mended_parent(failed, rank), parent);
+        ASSERT_EQ(tree.repaired_parent(failed, rank), parent);
         if (parent != AgreementTree::kNobody) children[parent].insert(rank);
     }
     for (std::uint32_t rank = 0; rank < tree.ranks(); ++rank) {
@@ -58,10 +58,10 @@ void expect_mended(const AgreementTree& tree, const FailedSet& failed) {
     }
 }
 
-TEST(MendedTree, ParentAndChildrenAreThoseOfTheDefinitionForEverySetOfDead) {
+TEST(RepairedTree, ParentAndChildrenAreThoseOfTheDefinitionForEverySetOfDead) {
     for (const char* shape : kShapes) {
         for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
-            const topology::Sites hosts = some_hosts(ranks, 3);
+            const topology::Nodes hosts = some_hosts(ranks, 3);
             const auto tree = AgreementTree::make(*parse_agreement_tree(shape), ranks, &hosts, {});
             ASSERT_TRUE(tree.has_value()) << shape << tree.error();
             for (std::uint32_t mask = 0; mask + 1 < 1U << ranks; ++mask) {
@@ -69,19 +69,19 @@ TEST(MendedTree, ParentAndChildrenAreThoseOfTheDefinitionForEverySetOfDead) {
                 for (std::uint32_t rank = 0; rank < ranks; ++rank) {
                     if ((mask >> rank & 1) != 0) failed.insert(rank);
                 }
-                expect_mended(*tree, failed);
+                expect_repaired(*tree, failed);
                 ASSERT_FALSE(::testing::Test::HasFatalFailure()) << shape << " " << ranks << " dead " << mask;
             }
         }
     }
 }
 
-TEST(MendedTree, AlsoOverTheRanksThatARebalancedTreeLeaves) {
+TEST(RepairedTree, AlsoOverTheRanksThatARebalancedTreeLeaves) {
     std::mt19937 random(3);
     for (const char* shape : kShapes) {
         for (int round = 0; round < 60; ++round) {
             const std::uint32_t ranks = 2 + below(random, 60);
-            const topology::Sites hosts = some_hosts(ranks, 1 + below(random, 9));
+            const topology::Nodes hosts = some_hosts(ranks, 1 + below(random, 9));
             FailedSet excluded;
             FailedSet failed;
             for (std::uint32_t rank = 0; rank < ranks - 1; ++rank) {
@@ -92,7 +92,7 @@ TEST(MendedTree, AlsoOverTheRanksThatARebalancedTreeLeaves) {
             const auto tree = AgreementTree::make(*parse_agreement_tree(shape), ranks, &hosts, excluded);
             ASSERT_TRUE(tree.has_value());
             EXPECT_EQ(tree->standing(), ranks - excluded.count());
-            expect_mended(*tree, failed);
+            expect_repaired(*tree, failed);
             ASSERT_FALSE(::testing::Test::HasFatalFailure()) << shape << " round " << round;
         }
     }
@@ -100,7 +100,7 @@ TEST(MendedTree, AlsoOverTheRanksThatARebalancedTreeLeaves) {
 
 TEST(AgreementTree, ParentsHaveLowerRanks) {
     for (const char* shape : kShapes) {
-        const topology::Sites hosts = some_hosts(50, 7);
+        const topology::Nodes hosts = some_hosts(50, 7);
         const auto tree = AgreementTree::make(*parse_agreement_tree(shape), 50, &hosts, {});
         EXPECT_EQ(tree->parent(0), AgreementTree::kNobody);
         for (std::uint32_t rank = 1; rank < 50; ++rank)
@@ -109,15 +109,15 @@ TEST(AgreementTree, ParentsHaveLowerRanks) {
 }
 
 TEST(AgreementTree, AcrossHostsOnlyTheLowestRankOfAHostTalksToOthers) {
-    const topology::Sites hosts = some_hosts(48, 6);
+    const topology::Nodes hosts = some_hosts(48, 6);
     const auto tree = AgreementTree::make(*parse_agreement_tree("bin/star"), 48, &hosts, {});
     std::uint32_t crossing = 0;
     for (std::uint32_t rank = 1; rank < 48; ++rank) {
         const std::uint32_t parent = tree->parent(rank);
-        if (hosts.site_of(Rank{rank}) == hosts.site_of(Rank{parent})) continue;
+        if (hosts.node_of(Rank{rank}) == hosts.node_of(Rank{parent})) continue;
         ++crossing;
-        EXPECT_EQ(hosts.members(hosts.site_of(Rank{rank})).front(), Rank{rank});
-        EXPECT_EQ(hosts.members(hosts.site_of(Rank{parent})).front(), Rank{parent});
+        EXPECT_EQ(hosts.members(hosts.node_of(Rank{rank})).front(), Rank{rank});
+        EXPECT_EQ(hosts.members(hosts.node_of(Rank{parent})).front(), Rank{parent});
     }
     EXPECT_EQ(crossing, 5U) << "one edge for each host but one";
 }
@@ -125,15 +125,15 @@ TEST(AgreementTree, AcrossHostsOnlyTheLowestRankOfAHostTalksToOthers) {
 TEST(AgreementTree, Figure1StarAndBinaryTreeWithNode1Dead) {
     // The paper numbers its binary tree by levels; ours by subtrees.
     const auto star = AgreementTree::make(*parse_agreement_tree("star"), 4, nullptr, {});
-    EXPECT_EQ(star->mended_parent(set_of({1}), 2), 0U);
-    EXPECT_EQ(star->mended_parent(set_of({1}), 3), 0U);
+    EXPECT_EQ(star->repaired_parent(set_of({1}), 2), 0U);
+    EXPECT_EQ(star->repaired_parent(set_of({1}), 3), 0U);
     const auto binary = AgreementTree::make(*parse_agreement_tree("binary"), 7, nullptr, {});
     ASSERT_EQ(binary->parent(1), 0U);
     ASSERT_EQ(binary->parent(2), 1U);
     ASSERT_EQ(binary->parent(3), 1U);
-    EXPECT_EQ(binary->mended_parent(set_of({1}), 2), 0U);
-    EXPECT_EQ(binary->mended_parent(set_of({1}), 3), 0U);
-    EXPECT_EQ(binary->mended_parent(set_of({1}), 5), 4U);
+    EXPECT_EQ(binary->repaired_parent(set_of({1}), 2), 0U);
+    EXPECT_EQ(binary->repaired_parent(set_of({1}), 3), 0U);
+    EXPECT_EQ(binary->repaired_parent(set_of({1}), 5), 4U);
 }
 
 TEST(Degeneration, ManyDeathsDegenerateATreeAndFewDoNot) {

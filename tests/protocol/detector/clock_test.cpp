@@ -30,13 +30,13 @@ struct Member {
 
 class World {
   public:
-    World(const std::vector<std::uint32_t>& hosts, std::uint64_t seed) : sites_(hosts_of(hosts)), chance_(seed) {
-        const DetectorPlan plan{.sites = &sites_, .period = Nanoseconds(kPeriod), .bound = Nanoseconds(kBound)};
-        for (std::uint32_t rank = 0; rank < sites_.ranks(); ++rank)
+    World(const std::vector<std::uint32_t>& hosts, std::uint64_t seed) : nodes_(hosts_of(hosts)), chance_(seed) {
+        const DetectorPlan plan{.nodes = &nodes_, .period = Nanoseconds(kPeriod), .bound = Nanoseconds(kBound)};
+        for (std::uint32_t rank = 0; rank < nodes_.ranks(); ++rank)
             members_.push_back({.detector = Detector(plan, Rank(rank))});
     }
     std::uint64_t below(std::uint64_t limit) { return chance_() % limit; }
-    std::uint32_t ranks() const { return sites_.ranks(); }
+    std::uint32_t ranks() const { return nodes_.ranks(); }
     Member& member(std::uint32_t rank) { return members_[rank]; }
 
     void run_until(std::uint64_t end) {
@@ -85,8 +85,8 @@ class World {
         member.next_look = now_ + 1 + below(below(20) == 0 ? kPause - 1 : 20);
     }
     void read_logs(std::uint32_t rank) {
-        for (const Rank mate : sites_.members(sites_.site_of(Rank(rank)))) {
-            const FailedSet& log = members_[mate.value].detector.failed();
+        for (const Rank local_peer : nodes_.members(nodes_.node_of(Rank(rank)))) {
+            const FailedSet& log = members_[local_peer.value].detector.failed();
             for (const FailedSet::Interval& interval : log.intervals()) {
                 for (std::uint32_t dead = interval.first; dead <= interval.last; ++dead)
                     members_[rank].detector.peer_failed(Rank(dead));
@@ -94,7 +94,7 @@ class World {
         }
     }
 
-    topology::Sites sites_;
+    topology::Nodes nodes_;
     std::mt19937_64 chance_;
     std::vector<Member> members_;
     std::vector<UnderWay> under_way_;

@@ -21,11 +21,11 @@ struct State {
 
 class Exploration {
   public:
-    Exploration(const std::vector<std::uint32_t>& hosts, std::uint32_t crashes) : sites_(hosts_of(hosts)) {
+    Exploration(const std::vector<std::uint32_t>& hosts, std::uint32_t crashes) : nodes_(hosts_of(hosts)) {
         State state;
         state.crashes_left = crashes;
-        for (std::uint32_t rank = 0; rank < sites_.ranks(); ++rank)
-            state.members.emplace_back(DetectorPlan{.sites = &sites_}, Rank(rank));
+        for (std::uint32_t rank = 0; rank < nodes_.ranks(); ++rank)
+            state.members.emplace_back(DetectorPlan{.nodes = &nodes_}, Rank(rank));
         visit(state);
     }
     std::size_t states() const { return seen_.size(); }
@@ -34,13 +34,15 @@ class Exploration {
 
   private:
     static bool dead(const State& state, std::uint32_t rank) { return (state.dead >> rank & 1) != 0; }
-    bool mates(std::uint32_t a, std::uint32_t b) const { return sites_.site_of(Rank(a)) == sites_.site_of(Rank(b)); }
+    bool local_peers(std::uint32_t a, std::uint32_t b) const {
+        return nodes_.node_of(Rank(a)) == nodes_.node_of(Rank(b));
+    }
 
     void visit(const State& state) {
         if (!violation_.empty() || !seen_.insert(key_of(state)).second) return;
         check(state);
         bool must_go_on = false;
-        for (std::uint32_t rank = 0; rank < sites_.ranks(); ++rank) {
+        for (std::uint32_t rank = 0; rank < nodes_.ranks(); ++rank) {
             if (dead(state, rank)) continue;
             must_go_on |= pull(state, rank);
             must_go_on |= learn(state, rank);
@@ -70,13 +72,13 @@ class Exploration {
     bool learn(const State& state, std::uint32_t rank) {
         const Detector& member = state.members[rank];
         bool certain = false;
-        for (std::uint32_t other = 0; other < sites_.ranks(); ++other) {
+        for (std::uint32_t other = 0; other < nodes_.ranks(); ++other) {
             if (other == rank || !dead(state, other) || member.failed().contains(other)) continue;
             // An observer and the ranks of the host see it; a rank of the host may have written it into its log before it
             // died; anybody with a connection may notice.
-            certain |= mates(rank, other) || member.observed() == Rank(other);
-            for (std::uint32_t mate = 0; mate < sites_.ranks(); ++mate)
-                certain |= mates(rank, mate) && state.members[mate].failed().contains(other);
+            certain |= local_peers(rank, other) || member.observed() == Rank(other);
+            for (std::uint32_t local_peer = 0; local_peer < nodes_.ranks(); ++local_peer)
+                certain |= local_peers(rank, local_peer) && state.members[local_peer].failed().contains(other);
             State next = state;
             next.members[rank].peer_failed(Rank(other));
             visit(next);
@@ -98,9 +100,9 @@ class Exploration {
     }
 
     void check(const State& state) {
-        for (std::uint32_t rank = 0; rank < sites_.ranks(); ++rank) {
+        for (std::uint32_t rank = 0; rank < nodes_.ranks(); ++rank) {
             if (dead(state, rank)) continue;
-            for (std::uint32_t other = 0; other < sites_.ranks(); ++other) {
+            for (std::uint32_t other = 0; other < nodes_.ranks(); ++other) {
                 if (!dead(state, other) && state.members[rank].failed().contains(other))
                     violation_ = std::to_string(rank) + " suspects " + std::to_string(other) + ", which lives";
             }
@@ -110,8 +112,8 @@ class Exploration {
 
     void check_final(const State& state) {
         ++final_states_;
-        for (std::uint32_t rank = 0; rank < sites_.ranks(); ++rank) {
-            for (std::uint32_t other = 0; other < sites_.ranks(); ++other) {
+        for (std::uint32_t rank = 0; rank < nodes_.ranks(); ++rank) {
+            for (std::uint32_t other = 0; other < nodes_.ranks(); ++other) {
                 if (!dead(state, rank) && dead(state, other) && !state.members[rank].failed().contains(other))
                     violation_ = std::to_string(rank) + " never learns that " + std::to_string(other) + " died";
             }
@@ -120,7 +122,7 @@ class Exploration {
 
     std::string key_of(const State& state) const {
         std::vector<std::uint32_t> words{state.dead, state.crashes_left};
-        for (std::uint32_t rank = 0; rank < sites_.ranks(); ++rank) {
+        for (std::uint32_t rank = 0; rank < nodes_.ranks(); ++rank) {
             // Of the dead only their logs are left.
             if (!dead(state, rank)) {
                 state.members[rank].append_state(words);
@@ -140,7 +142,7 @@ class Exploration {
         return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof words[0]};
     }
 
-    topology::Sites sites_;
+    topology::Nodes nodes_;
     std::unordered_set<std::string> seen_;
     std::size_t final_states_ = 0;
     std::string violation_;

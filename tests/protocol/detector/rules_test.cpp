@@ -41,8 +41,8 @@ std::vector<std::uint32_t> failures_of(Detector& detector) {
 class Alone : public ::testing::Test {
   protected:
     Detector make(std::uint32_t self, const std::vector<std::uint32_t>& hosts, bool beats = false) {
-        sites_ = std::make_unique<topology::Sites>(hosts_of(hosts));
-        DetectorPlan plan{.sites = sites_.get()};
+        nodes_ = std::make_unique<topology::Nodes>(hosts_of(hosts));
+        DetectorPlan plan{.nodes = nodes_.get()};
         if (beats) {
             plan.period = kPeriod;
             plan.bound = kBound;
@@ -52,7 +52,7 @@ class Alone : public ::testing::Test {
     Detector flat(std::uint32_t self, std::uint32_t ranks, bool beats = false) {
         return make(self, std::vector<std::uint32_t>(ranks, 1), beats);
     }
-    std::unique_ptr<topology::Sites> sites_;
+    std::unique_ptr<topology::Nodes> nodes_;
 };
 
 TEST_F(Alone, ObserversFormOneRingThroughAllRanks) {
@@ -83,19 +83,19 @@ TEST_F(Alone, ObserversFormOneRingThroughAllRanks) {
 TEST_F(Alone, NeighboursOnTheRingDoNotShareAHostWhereHostsAreEqual) {
     for (std::uint32_t rank = 0; rank < 12; ++rank) {
         const Detector detector = make(rank, {4, 4, 4});
-        EXPECT_NE(sites_->site_of(*detector.observed()), sites_->site_of(Rank(rank)));
+        EXPECT_NE(nodes_->node_of(*detector.observed()), nodes_->node_of(Rank(rank)));
     }
 }
 
 TEST_F(Alone, ALostHostIsGapsOfOne) {
     for (std::uint32_t rank = 0; rank < 16; ++rank) {
         Detector detector = make(rank, {4, 4, 4, 4});
-        if (sites_->site_of(Rank(rank)) == 2) continue;
+        if (nodes_->node_of(Rank(rank)) == 2) continue;
         const Rank before = *detector.observed();
         for (std::uint32_t dead = 8; dead < 12; ++dead)
             detector.peer_failed(Rank(dead));
         // Who observed the lost host observes the next one, in the same row; nobody else is concerned.
-        EXPECT_EQ(detector.observed(), sites_->site_of(before) == 2 ? Rank(before.value + 4) : before);
+        EXPECT_EQ(detector.observed(), nodes_->node_of(before) == 2 ? Rank(before.value + 4) : before);
     }
 }
 
@@ -133,10 +133,10 @@ TEST_F(Alone, NewsGoesRoundInLogarithmicallyManySteps) {
     std::vector<Detector> all;
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
         all.push_back(flat(rank, kRanks));
-    const topology::Sites sites = hosts_of(std::vector<std::uint32_t>(kRanks, 1));
+    const topology::Nodes nodes = hosts_of(std::vector<std::uint32_t>(kRanks, 1));
     all.clear();
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-        all.emplace_back(DetectorPlan{.sites = &sites}, Rank(rank));
+        all.emplace_back(DetectorPlan{.nodes = &nodes}, Rank(rank));
     all[16].peer_failed(Rank(17));
     std::uint32_t steps = 0;
     for (std::size_t knowing = 1; knowing < kRanks - 1; ++steps) {
@@ -154,18 +154,18 @@ TEST_F(Alone, NewsGoesRoundInLogarithmicallyManySteps) {
     }
 }
 
-TEST_F(Alone, OnlyTheSpeakerOfAHostTellsOthers) {
+TEST_F(Alone, OnlyTheLeaderOfAHostTellsOthers) {
     Detector second = make(1, {2, 2, 2});
     second.peer_failed(Rank(4));
     EXPECT_TRUE(told_of(all_sends(second), 4).empty());
-    // It stands in: now everything is to be told, to the speakers.
+    // It stands in: now everything is to be told, to the leaders.
     second.peer_failed(Rank(0));
     const auto sends = all_sends(second);
     EXPECT_EQ(told_of(sends, 4), (std::set<std::uint32_t>{2, 5}));
     EXPECT_EQ(told_of(sends, 0), (std::set<std::uint32_t>{2, 5}));
 }
 
-TEST_F(Alone, ANewSpeakerOfANeighbourIsToldEverything) {
+TEST_F(Alone, ANewLeaderOfANeighbourIsToldEverything) {
     Detector detector = make(0, {1, 2, 1});
     detector.peer_failed(Rank(3));
     EXPECT_EQ(told_of(all_sends(detector), 3), (std::set<std::uint32_t>{1}));

@@ -74,13 +74,13 @@ TEST(Theorem5, WithFFailuresTheStepsGrowByFTimesTheDegreeAtMost) {
 TEST(Theorem5, KnownFailuresOnAFreshTreeCostNothing) {
     AgreementSetup fresh = setup_of("binary", 1000);
     fresh.agreements = 3;
-    AgreementSetup mended = setup_of("binary", 1500);
-    mended.agreements = 3;
-    mended.plan.rebalance = protocol::Rebalance::always;
+    AgreementSetup repaired = setup_of("binary", 1500);
+    repaired.agreements = 3;
+    repaired.plan.rebalance = protocol::Rebalance::always;
     for (std::uint32_t rank = 0; rank < 1500; rank += 3)
-        mended.known.insert(rank);
+        repaired.known.insert(rank);
     const Step expected = run_agreements(fresh).agreements[2].latency;
-    const AgreementTimings timings = run_agreements(mended);
+    const AgreementTimings timings = run_agreements(repaired);
     EXPECT_EQ(timings.agreements[2].decided, 1000U);
     EXPECT_EQ(timings.agreements[2].latency, expected);
 }

@@ -17,20 +17,20 @@ using protocol::Rebalance;
 constexpr const char* kTrees[] = {"binary", "binomial", "kary:3", "star", "chain", "bin/bin", "bin/star"};
 
 // Two hosts, whose ranks alternate.
-const topology::Sites& hosts_of(std::uint32_t ranks) {
-    static std::vector<topology::Sites> kept;
+const topology::Nodes& hosts_of(std::uint32_t ranks) {
+    static std::vector<topology::Nodes> kept;
     kept.reserve(kMostExplored + 1);
     while (kept.size() <= ranks) {
         std::vector<std::uint64_t> host_of;
         for (std::uint64_t rank = 0; rank < kept.size(); ++rank)
             host_of.push_back(rank % 2);
-        kept.push_back(topology::Sites::by_host(host_of));
+        kept.push_back(topology::Nodes::by_host(host_of));
     }
     return kept[ranks];
 }
 
 AgreementScenario scenario_of(const std::string& tree, std::uint32_t ranks, std::uint32_t crashes) {
-    const topology::Sites& hosts = hosts_of(ranks);
+    const topology::Nodes& hosts = hosts_of(ranks);
     AgreementScenario scenario{
         AgreementPlan{*AgreementTree::make(*protocol::parse_agreement_tree(tree), ranks, &hosts, {}), &hosts}};
     scenario.plan.window = 1;

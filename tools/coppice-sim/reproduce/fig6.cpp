@@ -92,7 +92,7 @@ Study fig6(Scale scale, std::uint64_t seed) {
              return std::optional(most);
          },
          -1e9, 0,
-         "our rule is the mended one, which relies on fewer neighbours than the printed one and so sends more; the "
+         "our rule is the repaired one, which relies on fewer neighbours than the printed one and so sends more; the "
          "printed "
          "one (optimized-paper:4) sends no more than checked correction on any of the trees, but leaves live processes "
          "out"},

@@ -62,7 +62,7 @@ Study fig8(Scale scale, std::uint64_t seed) {
          },
          0.1275, 0.1325,
          "the paper's rate is what the printed rule gives with two messages a side, not the four that it states; "
-         "four a side by the mended rule close gaps of up to eight",
+         "four a side by the repaired rule close gaps of up to eight",
          1000},
     };
     e.reading = "Mean and 5 % to 95 % percentiles. The lower the better; the flatter, the less failures matter.";

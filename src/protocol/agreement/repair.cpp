@@ -1,6 +1,6 @@
 // Failures: how parents and children change (ERA part 4), and which tree an agreement runs on.
 //
-// A rank keeps, for each tree in use, whom it has as parent and children in the mended tree; agreements only compare.
+// A rank keeps, for each tree in use, whom it has as parent and children in the repaired tree; agreements only compare.
 // What is "discovered dead" may be many at once: a message's whole set is taken in before anything reacts.
 #include <algorithm>
 #include <bit>
@@ -42,13 +42,13 @@ void Agreement::learn(const FailedSet& failed) {
     // The oldest first: the sets of later agreements are relative to those of earlier ones.
     const std::uint64_t end = decided_below_ + 2 * std::uint64_t{plan_->window};
     for (std::uint64_t sequence = decided_below_; sequence <= end; ++sequence) {
-        if (Slot* slot = find(sequence)) mend(*slot);
+        if (Slot* slot = find(sequence)) repair(*slot);
     }
 }
 
 void Agreement::refresh(View& view) {
     const AgreementTree& tree = this->tree(view);
-    view.parent = tree.mended_parent(failed_, self_);
+    view.parent = tree.repaired_parent(failed_, self_);
     view.dead.clear();
     for (std::uint32_t i = 0; i < view.children; ++i) {
         if (failed_.contains(tree.child(self_, i))) view.dead.push_back(i);
@@ -62,7 +62,7 @@ void Agreement::refresh(View& view) {
                         std::back_inserter(view.fresh));
 }
 
-void Agreement::mend(Slot& slot) {
+void Agreement::repair(Slot& slot) {
     const View& view = view_of(slot);
     if (slot.status == Status::broadcasting) {
         if (slot.parent == view.parent) return;

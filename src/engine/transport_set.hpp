@@ -1,6 +1,6 @@
 // The transports of a group, and of all groups shrunk from it: who stays in touch needs no new connections.
 //
-// A fabric numbers its ranks as the first group did; each group translates (router.hpp). What arrives goes to the group whose
+// The set numbers its ranks as the first group did; each group translates (router.hpp). What arrives goes to the group whose
 // token it carries. Deaths go to all of them. A rank that has left one group in peace, while another one keeps its process in
 // touch, answers what still comes for that group with a word that it is gone.
 //
@@ -21,12 +21,12 @@
 
 namespace coppice::engine {
 
-class Fabric final : private transport::Receiver {
+class TransportSet final : private transport::Receiver {
   public:
-    explicit Fabric(std::uint32_t ranks) : route_(ranks, kNobody) {}
-    Fabric(const Fabric&) = delete;
-    Fabric& operator=(const Fabric&) = delete;
-    ~Fabric();
+    explicit TransportSet(std::uint32_t ranks) : route_(ranks, kNobody) {}
+    TransportSet(const TransportSet&) = delete;
+    TransportSet& operator=(const TransportSet&) = delete;
+    ~TransportSet();
 
     // --- when the first group is formed
     // Takes a transport; returns its index for route().

@@ -1,4 +1,4 @@
-#include "engine/fabric.hpp"
+#include "engine/transport_set.hpp"
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -18,13 +18,13 @@ std::optional<std::uint32_t> token_of(std::span<const std::byte> header) {
 
 }  // namespace
 
-std::uint8_t Fabric::add(std::unique_ptr<transport::Transport> wire) {
+std::uint8_t TransportSet::add(std::unique_ptr<transport::Transport> wire) {
     wires_.push_back(std::move(wire));
     sleep_on_.push_back(-1);
     return static_cast<std::uint8_t>(wires_.size() - 1);
 }
 
-void Fabric::attach(std::uint32_t token, transport::Receiver& group) {
+void TransportSet::attach(std::uint32_t token, transport::Receiver& group) {
     groups_.push_back({token, &group});
     ++users_;
     shared_ = shared_ || groups_.size() > 1;
@@ -44,18 +44,18 @@ void Fabric::attach(std::uint32_t token, transport::Receiver& group) {
     }
 }
 
-void Fabric::detach(const transport::Receiver& group) {
+void TransportSet::detach(const transport::Receiver& group) {
     for (const Attached& attached : groups_) {
         if (attached.group == &group) past_.push_back(attached.token);
     }
     std::erase_if(groups_, [&](const Attached& attached) { return attached.group == &group; });
 }
 
-void Fabric::expect_no_more() {
+void TransportSet::expect_no_more() {
     if (expected_ > 0 && --expected_ == 0) early_.clear();
 }
 
-std::size_t Fabric::poll() {
+std::size_t TransportSet::poll() {
     std::size_t events = 0;
     for (const auto& wire : wires_)
         events += wire->poll(*this);
@@ -63,11 +63,11 @@ std::size_t Fabric::poll() {
     return events;
 }
 
-Fabric::~Fabric() {
+TransportSet::~TransportSet() {
     if (sleep_set_ >= 0) close(sleep_set_);
 }
 
-Fabric::Armed Fabric::arm() {
+TransportSet::Armed TransportSet::arm() {
     Armed armed{.descriptor = -1, .complete = true};
     bool all = true;
     for (std::size_t i = 0; i < wires_.size(); ++i) {
@@ -88,14 +88,14 @@ Fabric::Armed Fabric::arm() {
     return armed;
 }
 
-void Fabric::fence(Rank peer) {
+void TransportSet::fence(Rank peer) {
     const bool all_know = groups_.size() == 1 || std::ranges::find(dead_, peer) != dead_.end();
     if (transport::Transport* wire = all_know ? to(peer) : nullptr) wire->fence(peer);
 }
 
 // Buffers are kept by a group that is alone: for two, a transport may not have enough of them to go on.
-bool Fabric::message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
-                     transport::Buffer buffer) {
+bool TransportSet::message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+                           transport::Buffer buffer) {
     const auto token = token_of(header);
     for (const Attached& attached : groups_) {
         if (attached.token != token) continue;
@@ -105,7 +105,7 @@ bool Fabric::message(Rank from, std::span<const std::byte> header, std::span<con
 }
 
 // Called from within foreign code: nothing may be thrown through it.
-bool Fabric::stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload) try {
+bool TransportSet::stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload) try {
     if (expected_ > 0 && early_.size() < kMostEarly) {
         early_.push_back({from, {header.begin(), header.end()}, {payload.begin(), payload.end()}});
         return false;
@@ -126,7 +126,7 @@ bool Fabric::stranger(Rank from, std::span<const std::byte> header, std::span<co
     return false;
 }
 
-void Fabric::send_replies() {
+void TransportSet::send_replies() {
     std::vector<Reply> replies;
     replies.swap(replies_);
     for (const Reply& reply : replies) {
@@ -140,24 +140,24 @@ void Fabric::send_replies() {
     }
 }
 
-void Fabric::peer_failed(Rank peer, transport::FailureCause cause) {
+void TransportSet::peer_failed(Rank peer, transport::FailureCause cause) {
     dead_.push_back(peer);
     for (const Attached& attached : groups_)
         attached.group->peer_failed(peer, cause);
 }
 
-void Fabric::peer_left(Rank peer) {
+void TransportSet::peer_left(Rank peer) {
     gone_.push_back(peer);
     for (const Attached& attached : groups_)
         attached.group->peer_left(peer);
 }
 
-void Fabric::fenced(Rank by) {
+void TransportSet::fenced(Rank by) {
     for (const Attached& attached : groups_)
         attached.group->fenced(by);
 }
 
-void Fabric::alive(Rank peer) {
+void TransportSet::alive(Rank peer) {
     for (const Attached& attached : groups_)
         attached.group->alive(peer);
 }
