@@ -88,7 +88,7 @@ class Team {
     std::uint64_t contributors(const Flight& flight) const;
     void check(const Flight& flight, const void* payload, std::size_t bytes, const char* when) const;
     void let_go(std::size_t most_behind);
-    std::size_t longest_held() const { return info_.window / 2 - 1; }
+    std::size_t longest_held() const { return info_.window - 1; }
 
     std::uint64_t patience_ns() const { return static_cast<std::uint64_t>(options_.patience * 1e9); }
     std::size_t room() const { return static_cast<std::size_t>(info_.max_payload); }
