@@ -18,6 +18,8 @@ template <class... Cases>
 struct Overloaded : Cases... {
     using Cases::operator()...;
 };
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;  // Clang 14 does not find it by itself
 
 // The tables of experiments are the program's own: what they name exists.
 template <class T>
