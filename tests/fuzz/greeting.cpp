@@ -9,15 +9,15 @@ using namespace coppice;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::vector<std::byte> blob = fuzz::exact(fuzz::Input(data, size).rest());
-    const auto handshake = engine::Handshake::parse(blob);
-    if (!handshake) return 0;
+    const auto greeting = engine::Greeting::parse(blob);
+    if (!greeting) return 0;
     // What was read is what would be written, as far as it is of this protocol.
-    if (handshake->protocol == engine::Handshake::protocol_name()) {
-        const std::string text = handshake->text();
-        const auto again = engine::Handshake::parse(std::as_bytes(std::span(text)));
+    if (greeting->protocol == engine::Greeting::protocol_name()) {
+        const std::string text = greeting->text();
+        const auto again = engine::Greeting::parse(std::as_bytes(std::span(text)));
         FUZZ_CHECK(again && again->text() == text);
     }
-    const auto addresses = transport::HostAddresses::parse(handshake->addresses);
+    const auto addresses = transport::HostAddresses::parse(greeting->addresses);
     if (!addresses) return 0;
     FUZZ_CHECK(addresses->list.size() <= transport::kMostAddresses);
     FUZZ_CHECK(transport::HostAddresses::parse(addresses->text()) == addresses);
