@@ -13,13 +13,13 @@
 namespace coppice::process {
 
 namespace detail {
-std::atomic<std::uint32_t> unusual{0};
+constinit shared::Counter<std::uint32_t> unusual;
 }
 
 namespace {
 
-std::atomic<std::uint32_t> uses{0};
-std::atomic<pid_t> parent{0};
+constinit shared::Counter<std::uint32_t> uses;
+constinit shared::State<pid_t> parent;
 thread_local std::uint32_t callbacks = 0;
 
 // Descriptors by number. Static memory of which nothing is touched that nobody uses.
@@ -28,32 +28,30 @@ class DescriptorSet {
     void insert(int descriptor) {
         const auto number = static_cast<std::size_t>(descriptor);
         if (descriptor < 0 || number >= kMost) return;
-        words_[number / 64].fetch_or(std::uint64_t{1} << number % 64);
-        std::size_t end = end_.load();
-        while (end < number / 64 + 1 && !end_.compare_exchange_weak(end, number / 64 + 1))
-            continue;
+        words_[number / 64].insert(std::uint64_t{1} << number % 64);
+        end_.raise_to(number / 64 + 1);
     }
     void erase(int descriptor) {
         const auto number = static_cast<std::size_t>(descriptor);
         if (descriptor < 0 || number >= kMost) return;
-        words_[number / 64].fetch_and(~(std::uint64_t{1} << number % 64));
+        words_[number / 64].erase(std::uint64_t{1} << number % 64);
     }
     bool contains(int descriptor) const {
         const auto number = static_cast<std::size_t>(descriptor);
-        return number < kMost && (words_[number / 64].load() >> number % 64 & 1) != 0;
+        return number < kMost && (words_[number / 64].get() >> number % 64 & 1) != 0;
     }
     template <class Body>
     void for_each(Body&& body) const {
-        for (std::size_t at = 0; at < end_.load(); ++at) {
-            for (std::uint64_t word = words_[at].load(); word != 0; word &= word - 1)
+        for (std::size_t at = 0; at < end_.value(); ++at) {
+            for (std::uint64_t word = words_[at].get(); word != 0; word &= word - 1)
                 body(static_cast<int>(at * 64 + static_cast<std::size_t>(__builtin_ctzll(word))));
         }
     }
 
   private:
     static constexpr std::size_t kMost = 1U << 20;
-    std::array<std::atomic<std::uint64_t>, kMost / 64> words_{};
-    std::atomic<std::size_t> end_{0};
+    std::array<shared::State<std::uint64_t>, kMost / 64> words_;
+    shared::Counter<std::size_t> end_;
 };
 
 constinit DescriptorSet descriptors;
@@ -68,10 +66,10 @@ void close_members(int set) {
 }
 
 void in_child() {
-    if (uses.load() == 0) return;
-    detail::unusual.store(detail::kForked);
+    if (uses.value() == 0) return;
+    detail::unusual.restart(detail::kForked);
     callbacks = 0;
-    parent.store(getppid());
+    parent.set(getppid());
     sets.for_each(close_members);
     descriptors.for_each([](int descriptor) { close(descriptor); });
 }
@@ -84,24 +82,24 @@ void in_child() {
 }  // namespace
 
 pid_t forked_from() {
-    return parent.load();
+    return parent.get();
 }
 
 Use::Use() {
-    uses.fetch_add(1);
+    uses.add();
 }
 Use::~Use() {
-    uses.fetch_sub(1);
+    uses.subtract();
 }
 
 InCallback::InCallback() {
-    detail::unusual.fetch_add(1);
+    detail::unusual.add();
     ++callbacks;
 }
 InCallback::~InCallback() {
     if (in_forked_child()) return;
     --callbacks;
-    detail::unusual.fetch_sub(1);
+    detail::unusual.subtract();
 }
 bool in_callback() {
     return callbacks != 0;

@@ -11,25 +11,26 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstdint>
+
+#include "base/shared_words.hpp"
 
 namespace coppice::process {
 
 namespace detail {
 inline constexpr std::uint32_t kForked = 1U << 31;
 // 0 in the ordinary case: the one word that each call looks at. kForked, and how many callbacks are running.
-extern std::atomic<std::uint32_t> unusual;
+extern shared::Counter<std::uint32_t> unusual;
 }  // namespace detail
 
 // False: this process was not forked from one that used Coppice, and no thread of it is within a callback. One load.
 inline bool is_unusual() {
-    return detail::unusual.load(std::memory_order_relaxed) != 0;
+    return detail::unusual.value() != 0;
 }
 
 // For good, in a child of fork(2) whose parent had a context (a Use) then.
 inline bool in_forked_child() {
-    return (detail::unusual.load(std::memory_order_relaxed) & detail::kForked) != 0;
+    return (detail::unusual.value() & detail::kForked) != 0;
 }
 // The parent of such a child.
 pid_t forked_from();

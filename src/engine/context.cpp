@@ -37,9 +37,9 @@ bool Context::is_progress_thread() {
 void Context::enter_multiple() {
     if (entered_by_thread == this) return;
     if (!mutex_.try_lock()) {
-        callers_waiting_.fetch_add(1, std::memory_order_relaxed);
+        callers_waiting_.add();
         mutex_.lock();
-        callers_waiting_.fetch_sub(1, std::memory_order_relaxed);
+        callers_waiting_.subtract();
     }
     lock_.enter();
 }
@@ -89,7 +89,7 @@ std::size_t Context::offer_progress() {
         const Guard guard(*this);
         return progress();
     }
-    if (callers_waiting_.load(std::memory_order_relaxed) == 0) {
+    if (callers_waiting_.value() == 0) {
         const std::unique_lock lock(mutex_, std::try_to_lock);
         if (lock.owns_lock()) {
             const Guard guard(*this);

@@ -4,7 +4,6 @@
 // guard only keeps the progress thread out (BiasedLock); with COPPICE_THREAD_MULTIPLE a mutex serializes them first.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "base/shared_words.hpp"
 #include "engine/group.hpp"
 #include "engine/progress/biased_lock.hpp"
 #include "engine/progress/progress_thread.hpp"
@@ -169,7 +169,7 @@ class Context final : private Attended {
     bool multiple_;
     BiasedLock lock_;
     std::recursive_mutex mutex_;
-    std::atomic<std::uint32_t> callers_waiting_{0};
+    shared::Counter<std::uint32_t> callers_waiting_;
     ProgressThread* thread_ = nullptr;  // null: none looks after this context
     bool on_thread_ = false;            // the progress thread is inside
     Duty duty_;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/shared_words.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -12,15 +14,9 @@ constexpr std::size_t round_up(std::size_t value) {
     return (value + kLinePair - 1) / kLinePair * kLinePair;
 }
 
-template <class Word>
-const std::atomic<Word>& word_at(const std::byte* page, std::size_t at) {
-    return *reinterpret_cast<const std::atomic<Word>*>(page + at);
-}
-
-template <class Word>
-std::atomic<Word>& word_at(std::byte* page, std::size_t at) {
-    return *reinterpret_cast<std::atomic<Word>*>(page + at);
-}
+// Each of these has one writer: the owner of the page.
+using Entry = shared::Published<std::uint32_t>;
+using Count = shared::Published<std::uint64_t>;
 
 constexpr std::size_t kLogAt = kLinePair;
 
@@ -32,7 +28,7 @@ std::size_t lines_begin(std::uint32_t ranks) {
 
 // Header and the first 48 bytes of the value share a cache line.
 struct Contributions::Line {
-    std::atomic<std::uint64_t> stamp;  // sequence + 1
+    shared::Published<std::uint64_t> stamp;  // sequence + 1
     std::uint32_t acknowledged;
     std::uint16_t bytes;
     std::uint8_t operation;
@@ -65,7 +61,7 @@ void Contributions::will_publish(std::uint64_t sequence) {
 }
 
 void Contributions::publish(std::uint64_t sequence, const protocol::Contribution& contribution) {
-    Line& line = *reinterpret_cast<Line*>(board_.own_page() + line_at(sequence));
+    Line& line = shared::at<Line>(board_.own_page() + line_at(sequence));
     line.acknowledged = contribution.acknowledged;
     line.bytes = static_cast<std::uint16_t>(contribution.value.size());
     line.operation = contribution.operation;
@@ -76,8 +72,8 @@ void Contributions::publish(std::uint64_t sequence, const protocol::Contribution
 bool Contributions::look(std::uint32_t member, std::uint64_t sequence, protocol::Contribution& contribution) const {
     const std::byte* const page = board_.page(Rank(member));
     if (page == nullptr) return false;
-    const Line& line = *reinterpret_cast<const Line*>(page + line_at(sequence));
-    if (line.stamp.load(std::memory_order_acquire) != sequence + 1) return false;
+    const Line& line = shared::at<Line>(page + line_at(sequence));
+    if (line.stamp.read() != sequence + 1) return false;
     const std::uint16_t bytes = line.bytes;
     if (bytes > sizeof line.value) return false;
     contribution = {.operation = line.operation, .acknowledged = line.acknowledged, .value = {line.value, bytes}};
@@ -86,29 +82,28 @@ bool Contributions::look(std::uint32_t member, std::uint64_t sequence, protocol:
 
 void Contributions::log_acknowledged(std::uint32_t failed) {
     if (logged_ >= ranks_) return;  // each rank once: there can't be more
-    word_at<std::uint32_t>(board_.own_page(), kLogAt + logged_ * sizeof failed)
-        .store(failed, std::memory_order_release);
+    shared::at<Entry>(board_.own_page() + kLogAt + logged_ * sizeof(Entry)).publish(failed);
     ++logged_;
 }
 
 std::uint32_t Contributions::logged_acknowledged(std::uint32_t member, std::uint32_t index) const {
     const std::byte* const page = board_.page(Rank(member));
     if (page == nullptr || index >= ranks_) return ranks_;
-    return word_at<std::uint32_t>(page, kLogAt + index * sizeof index).load(std::memory_order_acquire);
+    return shared::at<Entry>(page + kLogAt + index * sizeof(Entry)).read();
 }
 
 void Contributions::set_recoveries(std::uint64_t count) {
-    word_at<std::uint64_t>(board_.own_page(), 0).store(count, std::memory_order_release);
+    shared::at<Count>(board_.own_page()).publish(count);
 }
 
 bool Contributions::shut_out() const {
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // what was published before is there first
+    shared::ProcessMemory::order_all();  // what was published before is there first
     return board_.fenced();
 }
 
 std::uint64_t Contributions::recoveries(std::uint32_t member) const {
     const std::byte* const page = board_.page(Rank(member));
-    return page == nullptr ? 0 : word_at<std::uint64_t>(page, 0).load(std::memory_order_acquire);
+    return page == nullptr ? 0 : shared::at<Count>(page).read();
 }
 
 }  // namespace coppice::engine

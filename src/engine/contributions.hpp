@@ -6,7 +6,6 @@
 // Every word has one writer. A line's stamp is stored last; whoever sees it sees the line.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 

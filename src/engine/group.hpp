@@ -13,7 +13,6 @@
 // One thread at a time (the context locks). Nothing is allocated, logged or locked after create() while nobody dies.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/shared_words.hpp"
 #include "engine/agreements.hpp"
 #include "engine/machine.hpp"
 #include "engine/members.hpp"
@@ -151,7 +151,7 @@ class Group final : private transport::Receiver {
     transport::Counters counters() const;
     std::uint32_t requests_in_use() const { return requests_in_use_; }
     // More ranks than cores for them: waiting loops must yield at once.
-    bool oversubscribed() const { return oversubscribed_.load(std::memory_order_relaxed); }
+    bool oversubscribed() const { return oversubscribed_.get(); }
 
     // group_duty.cpp. For a thread that wants to sleep: what on, as TransportSet::arm(), to be followed by progress; the time of the
     // next timer (now_ns(), UINT64_MAX: none); and whether something waits that no descriptor tells of.
@@ -316,8 +316,8 @@ class Group final : private transport::Receiver {
     std::unique_ptr<transport::Board> board_wrapper_;
     Plan plan_;
     GroupId id_;
-    bool publishing_;                   // this rank shares its node with others
-    std::atomic<bool> oversubscribed_;  // read without the guard, too
+    bool publishing_;                       // this rank shares its node with others
+    shared::Relaxed<bool> oversubscribed_;  // read without the guard, too
     FailureCallback on_failure_;
 
     Agreements agreements_;
@@ -380,10 +380,10 @@ class Group final : private transport::Receiver {
         0;  // of which of the last broadcasts, modulo 64, this rank was root: not on its page yet
     std::uint64_t root_word_ = 0;  // the last word on its page
     Sequence roots_looked_at_;     // the first broadcast whose roots have not been compared
-    std::atomic<std::uint64_t>* root_words_ = nullptr;
+    shared::Published<std::uint64_t>* root_words_ = nullptr;
     struct RootWords {
         Rank rank;
-        const std::atomic<std::uint64_t>* words;
+        const shared::Published<std::uint64_t>* words;
     };
     std::vector<RootWords> local_root_words_;  // this rank's among them
     std::vector<Rank> unaware_;                // have been told of the revocation, and have not answered

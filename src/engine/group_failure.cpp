@@ -80,7 +80,7 @@ void Group::count_out_of_cores(Rank dead) {
     if (!oversubscribed() || boards == nullptr) return;
     const Rank there = router_.set_rank(dead);
     sharing_cores_ -= boards->sharing_cores({&there, 1});
-    oversubscribed_ = sharing_cores_ > cores_;
+    oversubscribed_.set(sharing_cores_ > cores_);
 }
 
 // A rank of this node died: whoever speaks in its place takes up what it may have left undone, from what is published.

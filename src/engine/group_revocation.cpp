@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "base/clock.hpp"
 #include "engine/group.hpp"
@@ -101,7 +100,7 @@ void Group::read_revocations() {
 }
 
 void Group::say_on_page(std::uint64_t word) {
-    auto& place = *reinterpret_cast<std::atomic<std::uint64_t>*>(board_->own_page() + word_at(*board_));
+    auto& place = shared::at<shared::Published<std::uint64_t>>(board_->own_page() + word_at(*board_));
     board_->publish_word(place, word);
     wake_local_peers();
 }
@@ -109,8 +108,7 @@ void Group::say_on_page(std::uint64_t word) {
 std::uint64_t Group::said_on_page(Rank local_peer) const {
     const std::byte* const page = board_->page(local_peer);
     if (page == nullptr) return 0;
-    return reinterpret_cast<const std::atomic<std::uint64_t>*>(page + word_at(*board_))
-        ->load(std::memory_order_acquire);
+    return shared::at<shared::Published<std::uint64_t>>(page + word_at(*board_)).read();
 }
 
 // Deaths are still learned of and told, for those who go on without the dead.

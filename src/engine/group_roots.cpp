@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 
 #include "engine/group.hpp"
@@ -30,8 +29,8 @@ static_assert(kWordsAt + kRootWords * sizeof(std::uint64_t) == kPageTail);
 static_assert((kRootWords << kBlockBits) >= 2 * 1024, "twice the largest window");
 
 struct Found {
-    std::atomic<std::uint64_t> ranks;      // first << 32 | second
-    std::atomic<std::uint64_t> broadcast;  // + 1, stored last
+    shared::Relaxed<std::uint64_t> ranks;        // first << 32 | second
+    shared::Published<std::uint64_t> broadcast;  // + 1, stored last
 };
 
 std::size_t tail_at(const transport::Board& board) {
@@ -42,10 +41,10 @@ std::size_t tail_at(const transport::Board& board) {
 
 void Group::find_root_words() {
     const std::size_t at = tail_at(*board_) + kWordsAt;
-    root_words_ = reinterpret_cast<std::atomic<std::uint64_t>*>(board_->own_page() + at);
+    root_words_ = &shared::at<shared::Published<std::uint64_t>>(board_->own_page() + at);
     for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
         if (const std::byte* const page = board_->page(local_peer))
-            local_root_words_.push_back({local_peer, reinterpret_cast<const std::atomic<std::uint64_t>*>(page + at)});
+            local_root_words_.push_back({local_peer, &shared::at<shared::Published<std::uint64_t>>(page + at)});
     }
 }
 
@@ -55,7 +54,7 @@ void Group::publish_root_words() {
     for (std::uint64_t block = roots_looked_at_.value >> kBlockBits; block <= last; ++block) {
         if (root_word_ >> 32 != static_cast<std::uint32_t>(block)) root_word_ = block << 32;
         root_word_ |= static_cast<std::uint32_t>(root_bits_ >> ((block & 1) << kBlockBits));
-        root_words_[block & (kRootWords - 1)].store(root_word_, std::memory_order_release);
+        root_words_[block & (kRootWords - 1)].publish(root_word_);
     }
     root_bits_ = 0;
 }
@@ -71,13 +70,13 @@ void Group::look_for_several_roots(Sequence from) {
     for (; block <= last; ++block) {
         std::uint32_t seen = 0;
         for (const RootWords& local_peer : local_root_words_) {
-            const std::uint64_t word = local_peer.words[block & (kRootWords - 1)].load(std::memory_order_acquire);
+            const std::uint64_t word = local_peer.words[block & (kRootWords - 1)].read();
             if (word >> 32 != static_cast<std::uint32_t>(block)) continue;
             const auto bits = static_cast<std::uint32_t>(word);
             if ((seen & bits) != 0) {
                 const auto bit = static_cast<std::uint32_t>(std::countr_zero(seen & bits));
                 const auto first = std::ranges::find_if(local_root_words_, [block, bit](const RootWords& other) {
-                    const std::uint64_t its = other.words[block & (kRootWords - 1)].load(std::memory_order_acquire);
+                    const std::uint64_t its = other.words[block & (kRootWords - 1)].read();
                     return its >> 32 == static_cast<std::uint32_t>(block) && (its >> bit & 1) != 0;
                 });
                 tell_of_several_roots((block << kBlockBits) + bit, first->rank, local_peer.rank);
@@ -109,8 +108,8 @@ void Group::look_for_last_roots() {
 
 void Group::tell_of_several_roots(std::uint64_t broadcast, Rank first, Rank second) {
     several_roots_ = {broadcast, first, second};
-    auto& found = *reinterpret_cast<Found*>(board_->own_page() + tail_at(*board_) + kFoundAt);
-    found.ranks.store(std::uint64_t{first.value} << 32 | second.value, std::memory_order_relaxed);
+    auto& found = shared::at<Found>(board_->own_page() + tail_at(*board_) + kFoundAt);
+    found.ranks.set(std::uint64_t{first.value} << 32 | second.value);
     board_->publish_word(found.broadcast, several_roots_->broadcast + 1);
     learn_revocation(members_.self(), Source::message);
 }
@@ -120,9 +119,9 @@ void Group::read_several_roots() {
     for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
         const std::byte* const page = board_->page(local_peer);
         if (several_roots_ || page == nullptr) continue;
-        const auto& found = *reinterpret_cast<const Found*>(page + tail_at(*board_) + kFoundAt);
-        const std::uint64_t broadcast = found.broadcast.load(std::memory_order_acquire);
-        const std::uint64_t ranks = found.ranks.load(std::memory_order_relaxed);
+        const auto& found = shared::at<Found>(page + tail_at(*board_) + kFoundAt);
+        const std::uint64_t broadcast = found.broadcast.read();
+        const std::uint64_t ranks = found.ranks.get();
         if (broadcast == 0) continue;
         several_roots_ = {broadcast - 1, Rank(static_cast<std::uint32_t>(ranks >> 32)),
                           Rank(static_cast<std::uint32_t>(ranks))};

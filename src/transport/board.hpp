@@ -7,11 +7,11 @@
 // Offered by transports for ranks of one host (shm). One thread at a time, as transport.hpp.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/shared_words.hpp"
 #include "topology/words.hpp"
 #include "transport/transport.hpp"
 
@@ -68,13 +68,11 @@ class Board {
     // A page of page_bytes() for whatever else the ranks of a host tell each other: each member writes its own, the others
     // read; zeroed at first, aligned to 128 bytes, and it outlives its writer as lines do. What stands in it is the
     // engine's to say. page(member): nullptr for one that died before it could be mapped (it has written nothing).
-    // publish_word: the release store that makes a message of what was written to the own page before.
+    // publish_word: publishes a word of the own page, and with it what was written there before.
     virtual std::size_t page_bytes() const = 0;
     virtual std::byte* own_page() = 0;
     virtual const std::byte* page(Rank member) const = 0;
-    virtual void publish_word(std::atomic<std::uint64_t>& word, std::uint64_t value) {
-        word.store(value, std::memory_order_release);
-    }
+    virtual void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) { word.publish(value); }
 
     // The obituary: false once the member's process is dead, however it died, reaped or not. One cache line read.
     virtual bool alive(Rank member) const = 0;

@@ -291,7 +291,7 @@ void FaultyBoard::publish_copy(Sequence sequence, std::span<const std::byte> pay
     count_->sent();
 }
 
-void FaultyBoard::publish_word(std::atomic<std::uint64_t>& word, std::uint64_t value) {
+void FaultyBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) {
     count_->about_to_send();
     inner_.publish_word(word, value);
     count_->sent();

@@ -164,7 +164,7 @@ class FaultyBoard final : public Board {
     std::size_t page_bytes() const override { return inner_.page_bytes(); }
     std::byte* own_page() override { return inner_.own_page(); }
     const std::byte* page(Rank member) const override { return inner_.page(member); }
-    void publish_word(std::atomic<std::uint64_t>& word, std::uint64_t value) override;
+    void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
     bool alive(Rank member) const override { return inner_.alive(member); }
     bool fenced() const override { return inner_.fenced(); }
     void depart() override { inner_.depart(); }

@@ -1,9 +1,9 @@
 #include "transport/landing.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
+#include "base/shared_words.hpp"
 #include "transport/crc32c.hpp"
 
 namespace coppice::transport {
@@ -41,8 +41,7 @@ void Landing::attach(std::byte* base, std::uint16_t slots, std::uint32_t seed) {
 }
 
 std::uint32_t Landing::stamp() const {
-    auto& word = *reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(slot()));
-    return std::atomic_ref<std::uint32_t>(word).load(std::memory_order_acquire);
+    return shared::at<shared::Published<std::uint32_t>>(slot()).read();
 }
 
 bool Landing::changed() const {

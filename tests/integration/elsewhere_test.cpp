@@ -47,7 +47,7 @@ void outside(const char* what, const std::function<bool()>& condition) {
 
 // The last byte of a buffer that the library fills while nobody is in it.
 bool is_there(std::vector<unsigned char>& buffer, const std::vector<unsigned char>& expected) {
-    if (std::atomic_ref(buffer.back()).load(std::memory_order_acquire) != expected.back()) return false;
+    if (std::atomic_ref(buffer.back()).load() != expected.back()) return false;
     return buffer == expected;
 }
 

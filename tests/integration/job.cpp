@@ -113,11 +113,9 @@ int Job::exchange(void* argument, const void* piece, std::size_t bytes, void* al
     std::vector<char> mine(static_cast<const char*>(piece), static_cast<const char*>(piece) + bytes);
     if (caller.options->tamper) caller.options->tamper(caller.rank, mine);
     std::memcpy(round.pieces[caller.rank], mine.data(), bytes);
-    round.given[caller.rank].store(1, std::memory_order_release);
+    round.given[caller.rank].store(1);
     for (std::uint32_t r = 0; r < exchange.ranks; ++r) {
-        const auto there = [&] {
-            return round.given[r].load(std::memory_order_acquire) != 0 || exchange.dead[r].load() != 0;
-        };
+        const auto there = [&] { return round.given[r].load() != 0 || exchange.dead[r].load() != 0; };
         if (!wait_until(there)) return 1;
         std::memcpy(static_cast<char*>(all) + r * bytes, round.pieces[r], bytes);
     }

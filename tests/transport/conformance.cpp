@@ -85,12 +85,12 @@ void Member::publish_address() {
     COPPICE_CHECK(!mine.empty() && mine.size() <= sizeof(Stage::Address::bytes));
     Stage::Address& slot = stage_.addresses[self_.value];
     std::copy(mine.begin(), mine.end(), slot.bytes);
-    slot.length.store(static_cast<std::uint32_t>(mine.size()), std::memory_order_release);
+    slot.length.store(static_cast<std::uint32_t>(mine.size()));
 }
 
 Bytes Member::address_of(Rank peer) {
     Stage::Address& slot = stage_.addresses[peer.value];
-    poll_until([&] { return slot.length.load(std::memory_order_acquire) != 0; }, "a peer's address");
+    poll_until([&] { return slot.length.load() != 0; }, "a peer's address");
     return Bytes(slot.bytes, slot.bytes + slot.length.load());
 }
 

@@ -32,8 +32,8 @@ bool ShmFactory::send_garbage(Transport& transport) {
     auto mapped = shm::map_peer(*address, layout);
     COPPICE_CHECK(mapped.has_value());
     std::byte* const base = mapped->mailroom.base();
-    auto& mail = *reinterpret_cast<shm::Mailroom*>(base);
-    const std::uint64_t claimed = mail.claimed.load();
+    auto& mail = shared::at<shm::Mailroom>(base);
+    const std::uint64_t claimed = mail.claimed.value();
     const auto scribble = [](std::byte* at, std::size_t size, std::uint64_t seed) {
         const Bytes bytes = pattern(seed, size);
         std::memcpy(at, bytes.data(), size);
@@ -46,7 +46,7 @@ bool ShmFactory::send_garbage(Transport& transport) {
                      99 + inbox);
     }
     for (auto& bell : mail.doorbell)
-        bell.store(~std::uint64_t{0});
+        bell.ring(~std::uint64_t{0});
     return true;
 }
 

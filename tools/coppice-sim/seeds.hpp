@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/shared_words.hpp"
 #include "progress.hpp"
 
 namespace coppice::sim {
@@ -21,17 +21,17 @@ std::optional<std::uint64_t> first_failing_seed(std::uint64_t first, std::uint64
                                                 const std::string& what, const Run& run, const Note& note) {
     Progress progress(what, seeds);
     std::mutex mutex;
-    std::atomic<std::uint64_t> next{0};
+    shared::Counter<std::uint64_t> next;
     std::uint64_t done = 0;
     std::optional<std::uint64_t> worst;
     const auto work = [&] {
-        for (std::uint64_t i = next++; i < seeds; i = next++) {
+        for (std::uint64_t i = next.add(); i < seeds; i = next.add()) {
             const auto result = run(first + i);
             const std::lock_guard lock(mutex);
             progress.at(++done);
             if (!note(first + i, result)) continue;
             worst = std::min(worst.value_or(first + i), first + i);
-            next = seeds;
+            next.raise_to(seeds);
         }
     };
     std::vector<std::thread> others;

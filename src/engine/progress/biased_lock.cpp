@@ -22,14 +22,14 @@ bool has_membarrier() {
 BiasedLock::BiasedLock() : fences_(!has_membarrier()) {}
 
 void BiasedLock::order_against_callers() const {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    shared::ProcessMemory::order_all();
     if (!fences_) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 bool BiasedLock::try_claim() {
     if (is_inside(entries())) return false;
-    wanted_.store(false, std::memory_order_relaxed);
-    claimed_.store(true, std::memory_order_relaxed);
+    wanted_.set(false);
+    claimed_.announce(true);
     order_against_callers();
     if (!is_inside(entries())) return true;
     release();
@@ -37,20 +37,19 @@ bool BiasedLock::try_claim() {
 }
 
 void BiasedLock::release() {
-    claimed_.store(false, std::memory_order_release);
-    claimed_.notify_all();
+    claimed_.publish_and_wake(false);
 }
 
 // The thread has been faster: stands back, so that it does not take this caller for one that is inside, and waits.
 void BiasedLock::wait_for_thread() {
-    const std::uint32_t before = entries_.load(std::memory_order_relaxed) - 1;
+    const std::uint32_t before = entries_.own() - 1;
     do {
-        entries_.store(before, std::memory_order_release);
-        wanted_.store(true, std::memory_order_relaxed);
-        claimed_.wait(true, std::memory_order_acquire);
-        entries_.store(before + 1, std::memory_order_relaxed);
+        entries_.publish(before);
+        wanted_.set(true);
+        claimed_.wait_while(true);
+        entries_.announce(before + 1);
         order_store_and_load();
-    } while (claimed_.load(std::memory_order_acquire));
+    } while (claimed_.read());
 }
 
 }  // namespace coppice::engine

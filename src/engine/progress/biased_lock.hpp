@@ -8,8 +8,9 @@
 // The count of entries shows the progress thread whether callers come often: odd while one is inside.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "base/shared_words.hpp"
 
 namespace coppice::engine {
 
@@ -21,28 +22,28 @@ class BiasedLock {
     // --- callers. May be nested.
     void enter() {
         if (depth_++ > 0) return;
-        const std::uint32_t odd = entries_.load(std::memory_order_relaxed) + 1;
-        entries_.store(odd, std::memory_order_relaxed);
+        const std::uint32_t odd = entries_.own() + 1;
+        entries_.announce(odd);
         order_store_and_load();
-        if (claimed_.load(std::memory_order_acquire)) [[unlikely]]
+        if (claimed_.read()) [[unlikely]]
             wait_for_thread();
     }
     // True for the outermost one.
     bool leave() {
         if (--depth_ > 0) return false;
-        entries_.store(entries_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        entries_.publish(entries_.own() + 1);
         order_store_and_load();
         return true;
     }
 
     // --- the progress thread
-    std::uint32_t entries() const { return entries_.load(std::memory_order_acquire); }
+    std::uint32_t entries() const { return entries_.read(); }
     static bool is_inside(std::uint32_t entries) { return entries % 2 != 0; }
     // False when a caller is inside.
     bool try_claim();
     void release();
     // A caller wants to enter and waits: release() soon.
-    bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
+    bool is_wanted() const { return wanted_.get(); }
 
     // What the calling thread has stored is seen by each caller that loads after this; and what callers have stored before it
     // is seen by this thread.
@@ -51,17 +52,17 @@ class BiasedLock {
   private:
     void order_store_and_load() const {
         if (fences_) [[unlikely]]
-            std::atomic_thread_fence(std::memory_order_seq_cst);
+            shared::ProcessMemory::order_all();
         else
-            std::atomic_signal_fence(std::memory_order_seq_cst);
+            shared::ProcessMemory::order_in_program();
     }
     void wait_for_thread();
 
     std::uint32_t depth_ = 0;  // the callers'
     bool fences_ = false;
-    std::atomic<std::uint32_t> entries_{0};  // written by callers alone
-    std::atomic<bool> claimed_{false};       // written by the thread alone
-    std::atomic<bool> wanted_{false};
+    shared::Published<std::uint32_t> entries_;  // written by callers alone
+    shared::Published<bool> claimed_;           // written by the thread alone
+    shared::Relaxed<bool> wanted_;
 };
 
 }  // namespace coppice::engine

@@ -59,7 +59,7 @@ Result<void> ProgressThread::start() {
     // Before the library's own dependencies end: it may be in the middle of one of their calls.
     static const int registered = std::atexit(&ProgressThread::stop_at_exit);
     (void)registered;
-    stop_.store(false);
+    stop_.set(false);
     process_ = getpid();
     sigset_t all;
     sigset_t before;
@@ -81,7 +81,7 @@ Result<void> ProgressThread::start() {
 
 void ProgressThread::stop() {
     if (!thread_.joinable() || thread_.get_id() == std::this_thread::get_id()) return;
-    stop_.store(true);
+    stop_.set(true);
     wake();
     thread_.join();
     close(std::exchange(bell_, -1));
@@ -96,13 +96,13 @@ void ProgressThread::stop_at_exit() {
 }
 
 void ProgressThread::wake() {
-    asleep_.store(false, std::memory_order_relaxed);
+    asleep_.set(false);
     const std::uint64_t once = 1;
     (void)!write(bell_, &once, sizeof once);
 }
 
 void ProgressThread::run() {
-    while (!stop_.load()) {
+    while (!stop_.get()) {
         Plan plan;
         {
             const std::scoped_lock lock(mutex_);
@@ -188,10 +188,10 @@ bool ProgressThread::anybody_came() const {
 void ProgressThread::sleep(const Plan& plan) {
     if (!plan.watching) {
         const std::scoped_lock lock(mutex_);
-        asleep_.store(true, std::memory_order_relaxed);
+        asleep_.set(true);
         if (!charges_.empty()) charges_.front().what->lock().order_against_callers();
-        if (anybody_came() || stop_.load()) {
-            asleep_.store(false, std::memory_order_relaxed);
+        if (anybody_came() || stop_.get()) {
+            asleep_.set(false);
             return;
         }
     }
@@ -205,7 +205,7 @@ void ProgressThread::sleep(const Plan& plan) {
         limit = &span;
     }
     ppoll(descriptors_.data(), descriptors_.size(), limit, nullptr);
-    asleep_.store(false, std::memory_order_relaxed);
+    asleep_.set(false);
     std::uint64_t rings;
     (void)!read(bell_, &rings, sizeof rings);
 }

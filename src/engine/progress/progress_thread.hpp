@@ -14,13 +14,13 @@
 
 #include <poll.h>
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/shared_words.hpp"
 #include "engine/progress/biased_lock.hpp"
 
 namespace coppice::engine {
@@ -62,7 +62,7 @@ class ProgressThread {
 
     // A caller has left a context: a load, unless the thread sleeps.
     void caller_left() {
-        if (asleep_.load(std::memory_order_relaxed)) [[unlikely]]
+        if (asleep_.get()) [[unlikely]]
             wake();
     }
 
@@ -99,8 +99,8 @@ class ProgressThread {
     std::mutex starting_;              // one start or end at a time
     std::thread thread_;
     int bell_ = -1;  // eventfd
-    std::atomic<bool> stop_{false};
-    std::atomic<bool> asleep_{false};
+    shared::State<bool> stop_;
+    shared::Relaxed<bool> asleep_;
     pid_t process_ = -1;  // a forked child has no such thread
     bool over_ = false;   // the process is exiting
 };

@@ -11,11 +11,11 @@
 // only, until they are prepared.
 #pragma once
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/shared_words.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::transport::shm {
@@ -35,12 +35,12 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
 
 // What the kernel marks when the process dies: an entry of a robust list (see obituary.hpp).
 struct alignas(kLinePair) Obituary {
-    void* next = nullptr;  // owner's address space; meaningless to others
-    std::atomic<std::uint32_t> word{0};
+    void* next = nullptr;                   // owner's address space; meaningless to others
+    shared::Published<std::uint32_t> word;  // the thread that holds it, until the kernel marks it
 };
 
-struct alignas(kLinePair) Counter {
-    std::atomic<std::uint64_t> value{0};
+struct alignas(kLinePair) Count {
+    shared::Published<std::uint64_t> value;
 };
 
 struct Header {
@@ -53,7 +53,7 @@ struct Header {
     std::uint32_t group_size = 0;
     std::uint32_t inboxes = 0;
     Obituary obituary;
-    Counter departed;  // from all groups
+    Count departed;  // from all groups
 };
 static_assert(sizeof(Header) <= kPage);
 
@@ -61,15 +61,15 @@ static_assert(sizeof(Header) <= kPage);
 inline constexpr std::uint32_t kPanels = 8;
 
 struct PanelHeader {
-    Counter consumed;
-    Counter stable;
-    Counter departed;
-    Counter log_length;
+    Count consumed;
+    Count stable;
+    Count departed;
+    Count log_length;
 };
 
 // A published line. Header and the first 40 bytes of payload share a cache line.
 struct alignas(8) Line {
-    std::atomic<std::uint64_t> stamp{0};  // sequence + 1, stored last
+    shared::Published<std::uint64_t> stamp;  // sequence + 1, stored last
     std::uint32_t length = 0;
     std::uint32_t root = 0;
     std::uint32_t detail = 0;
@@ -82,7 +82,7 @@ inline constexpr std::size_t kLineStride = round_up(sizeof(Line) + kMaxPayload, 
 struct alignas(kCacheLine) Descriptor {
     static constexpr std::size_t kData = 176;
     static constexpr std::uint16_t kInline = 0xffff;  // as `slot`
-    std::atomic<std::uint64_t> stamp{0};              // the inbox's key + message number + 1, stored last
+    shared::Published<std::uint64_t> stamp;           // the inbox's key + message number + 1, stored last
     std::uint32_t payload_length = 0;
     std::uint16_t header_length = 0;
     std::uint16_t slot = 0;
@@ -114,20 +114,20 @@ struct InboxShape {
     }
 };
 
-// Who sends into inbox i. Claimed by fetch_add on Mailroom::claimed; the rest is written by the claimant alone.
+// Who sends into inbox i. Claimed by adding to Mailroom::claimed; the rest is written by the claimant alone.
 struct Claim {
-    std::atomic<std::uint32_t> ready{0};  // stored last
+    shared::Published<std::uint32_t> ready;  // stored last
     std::uint32_t rank = 0;
     std::uint64_t nonce = 0;  // the claimant's own segment's, which only those know who were given its address
 };
 
 // The doorbell and the claim counter share cache lines, so that an idle reader reads one line (two above 384 peers).
 struct alignas(kCacheLine) Mailroom {
-    std::atomic<std::uint64_t> claimed{0};
-    // The owner sleeps: 1, stored by it. Who has rung the doorbell, and takes this back to 0, wakes it (shm_sleep.cpp).
-    std::atomic<std::uint32_t> asleep{0};
-    std::atomic<std::uint64_t> doorbell[kMaxLocal / 64]{};
-    alignas(kCacheLine) std::atomic<std::uint32_t> fenced_by{0};  // a rank + 1 that takes the owner for dead
+    shared::Counter<std::uint64_t> claimed;
+    // The owner's. The rank that rings the doorbell, and finds it asleep, wakes it (shm_sleep.cpp).
+    shared::Sleeper<> asleep;
+    shared::Doorbell<std::uint64_t> doorbell[kMaxLocal / 64];
+    alignas(kCacheLine) shared::Published<std::uint32_t> fenced_by;  // a rank + 1 that takes the owner for dead
 };
 
 // Board::page_bytes(): this, and a word for each rank of the group. Room for the contributions to 16 agreements under way,

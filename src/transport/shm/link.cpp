@@ -9,24 +9,23 @@ namespace coppice::transport::shm {
 
 namespace {
 
-template <class T>
-T read_once(T& shared) {
-    return std::atomic_ref<T>(shared).load(std::memory_order_relaxed);
-}
-
 constexpr std::uint32_t kSlotsAtOnce = 8;  // given memory together
 
-std::atomic<std::uint64_t>& consumed_word(std::byte* base) {
-    return *reinterpret_cast<std::atomic<std::uint64_t>*>(base);
+// Both are written by the reader of the inbox.
+using Consumed = shared::Published<std::uint64_t>;
+using Released = shared::Published<std::uint32_t>;
+
+Consumed& consumed_word(std::byte* base) {
+    return shared::at<Consumed>(base);
 }
 
-std::atomic<std::uint32_t>& released_word(std::byte* base, const InboxShape& shape, std::uint32_t slot) {
-    return *reinterpret_cast<std::atomic<std::uint32_t>*>(base + shape.released_at + slot * sizeof(std::uint32_t));
+Released& released_word(std::byte* base, const InboxShape& shape, std::uint32_t slot) {
+    return shared::at<Released>(base + shape.released_at + slot * sizeof(Released));
 }
 
 Descriptor& descriptor_at(std::byte* base, const InboxShape& shape, std::uint64_t number) {
-    return *reinterpret_cast<Descriptor*>(base + shape.descriptors_at +
-                                          (number & (shape.descriptors - 1)) * sizeof(Descriptor));
+    return shared::at<Descriptor>(base + shape.descriptors_at +
+                                  (number & (shape.descriptors - 1)) * sizeof(Descriptor));
 }
 
 }  // namespace
@@ -41,7 +40,7 @@ void Outbox::attach(std::byte* base, std::uint64_t key) {
 }
 
 void Outbox::read_consumed() {
-    const std::uint64_t seen = consumed_word(base_).load(std::memory_order_acquire);
+    const std::uint64_t seen = consumed_word(base_).read();
     if (seen >= consumed_ && seen <= sent_) consumed_ = seen;
 }
 
@@ -54,7 +53,7 @@ bool Outbox::has_descriptor() {
 std::uint16_t Outbox::take_slot() {
     if (free_.empty()) {
         for (std::uint32_t index = with_memory_; index-- > 0;)
-            if (released_word(base_, shape_, index).load(std::memory_order_acquire) == uses_[index])
+            if (released_word(base_, shape_, index).read() == uses_[index])
                 free_.push_back(static_cast<std::uint16_t>(index));
     }
     if (free_.empty() && with_memory_ < shape_.slots) {
@@ -88,7 +87,7 @@ bool Outbox::put(std::span<const std::byte> header, std::span<const std::byte> p
     out.header_length = static_cast<std::uint16_t>(header.size());
     out.slot = where;
     ++sent_;
-    out.stamp.store(key_ + sent_, std::memory_order_release);
+    out.stamp.publish(key_ + sent_);
     return true;
 }
 
@@ -101,7 +100,7 @@ void Inbox::attach(std::byte* base, std::uint64_t key) {
 
 void Inbox::advance() {
     ++next_;
-    consumed_word(base_).store(next_, std::memory_order_release);
+    consumed_word(base_).publish(next_);
 }
 
 Inbox::Found Inbox::skip() {
@@ -111,7 +110,7 @@ Inbox::Found Inbox::skip() {
 
 Inbox::Found Inbox::peek(View& view) {
     Descriptor& in = descriptor_at(base_, shape_, next_);
-    const std::uint64_t stamp = in.stamp.load(std::memory_order_acquire);
+    const std::uint64_t stamp = in.stamp.read();
     if (stamp != key_ + next_ + 1) {
         const bool last_lap = next_ >= shape_.descriptors ? stamp == key_ + next_ + 1 - shape_.descriptors : stamp == 0;
         if (last_lap || stamp == odd_stamp_) return Found::nothing;
@@ -120,9 +119,9 @@ Inbox::Found Inbox::peek(View& view) {
         return Found::garbage;
     }
     // Read once: what was checked is what is used, whatever the other end does meanwhile.
-    const std::size_t header_length = read_once(in.header_length);
-    const std::size_t payload_length = read_once(in.payload_length);
-    const std::uint16_t where = read_once(in.slot);
+    const std::size_t header_length = shared::read_once(in.header_length);
+    const std::size_t payload_length = shared::read_once(in.payload_length);
+    const std::uint16_t where = shared::read_once(in.slot);
     if (header_length > kMaxHeader || payload_length > kMaxPayload) return skip();
     const std::size_t payload_at = round_up(header_length, 8);
     if (where == Descriptor::kInline) {
@@ -138,7 +137,7 @@ Inbox::Found Inbox::peek(View& view) {
 }
 
 void Inbox::give_back(std::uint32_t slot) {
-    released_word(base_, shape_, slot).store(++released_[slot], std::memory_order_release);
+    released_word(base_, shape_, slot).publish(++released_[slot]);
 }
 
 void Inbox::take(const View& view, bool keep) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/shared_words.hpp"
 #include "transport/shm/keeper.hpp"
 
 namespace coppice::transport::shm {
@@ -33,9 +34,9 @@ struct Holder {
     pid_t process = -1;  // the process that the holder lives in: a forked child has the memory but not the thread
     pid_t thread = 0;    // 0: not started
     int error = 0;
-    std::atomic<bool> answered{false};  // thread and error are valid
+    shared::Published<bool> answered;  // thread and error are valid
     // What its thread has to do besides: kNoKeeper, kKeeperWanted, or the keeper's process, or −1 if there can't be one.
-    std::atomic<pid_t> keeper{kNoKeeper};
+    shared::State<pid_t> keeper{kNoKeeper};
 };
 
 // Never destroyed: the kernel reads the list when the process ends, after all destructors.
@@ -60,16 +61,14 @@ void* hold_until_death(void* argument) {
     const long set = syscall(SYS_set_robust_list, &mine.head, sizeof mine.head);
     mine.error = set == 0 ? 0 : errno;
     mine.thread = set == 0 ? static_cast<pid_t>(syscall(SYS_gettid)) : 0;
-    mine.answered.store(true, std::memory_order_release);
-    mine.answered.notify_one();
+    mine.answered.publish_and_wake(true);
     while (set == 0) {
-        const pid_t keeper = mine.keeper.load(std::memory_order_acquire);
+        const pid_t keeper = mine.keeper.get();
         if (keeper != kKeeperWanted) {
-            mine.keeper.wait(keeper);
+            mine.keeper.wait_while(keeper);
             continue;
         }
-        mine.keeper.store(start_keeper(mine.own), std::memory_order_release);
-        mine.keeper.notify_all();
+        mine.keeper.set_and_wake(start_keeper(mine.own));
     }
     return nullptr;
 }
@@ -103,15 +102,15 @@ int start_holder(Holder& mine) {
     keep_library_loaded();
     mine.thread = 0;
     mine.error = 0;
-    mine.answered.store(false);
-    mine.keeper.store(kNoKeeper);
+    mine.answered.publish(false);
+    mine.keeper.set(kNoKeeper);
     mine.own.next = &mine.head.list;
     mine.head.list.next = reinterpret_cast<robust_list*>(&mine.own);
     mine.head.futex_offset = static_cast<long>(offsetof(Obituary, word));
     mine.process = getpid();
 
     if (const int error = start_thread(mine); error != 0) return error;
-    mine.answered.wait(false, std::memory_order_acquire);
+    mine.answered.wait_while(false);
     return mine.error;
 }
 
@@ -129,9 +128,9 @@ Result<void> hold(Obituary& obituary) {
     }
     // The kernel may read the list after any of these stores.
     obituary.next = mine.own.next;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+    shared::ProcessMemory::order_in_program();
     mine.own.next = &obituary;
-    obituary.word.store(static_cast<std::uint32_t>(mine.thread), std::memory_order_release);
+    obituary.word.publish(static_cast<std::uint32_t>(mine.thread));
     return {};
 }
 
@@ -144,24 +143,23 @@ void let_go(Obituary& obituary) {
         at->next = obituary.next;
         break;
     }
-    obituary.word.store(0, std::memory_order_release);
+    obituary.word.publish(0);
     if (mine.own.next != &mine.head.list) return;
-    mine.own.word.store(0, std::memory_order_release);
+    mine.own.word.publish(0);
     if (const pid_t keeper = mine.keeper.exchange(kNoKeeper); keeper > 0) end_keeper(keeper);
 }
 
 void keep_memory() {
     const std::scoped_lock lock(list_mutex());
     Holder& mine = holder();
-    if (mine.thread == 0 || mine.process != getpid() || mine.keeper.load() != kNoKeeper) return;
-    mine.own.word.store(static_cast<std::uint32_t>(mine.thread), std::memory_order_release);
-    mine.keeper.store(kKeeperWanted, std::memory_order_release);
-    mine.keeper.notify_all();
-    mine.keeper.wait(kKeeperWanted, std::memory_order_acquire);
+    if (mine.thread == 0 || mine.process != getpid() || mine.keeper.get() != kNoKeeper) return;
+    mine.own.word.publish(static_cast<std::uint32_t>(mine.thread));
+    mine.keeper.set_and_wake(kKeeperWanted);
+    mine.keeper.wait_while(kKeeperWanted);
 }
 
 bool is_held(const Obituary& obituary) {
-    const std::uint32_t word = obituary.word.load(std::memory_order_acquire);
+    const std::uint32_t word = obituary.word.read();
     return (word & FUTEX_OWNER_DIED) == 0 && (word & FUTEX_TID_MASK) != 0;
 }
 

@@ -10,16 +10,11 @@ namespace coppice::transport::shm {
 
 namespace {
 
-Line& line_in(std::byte* panel, std::size_t at) {
-    return *reinterpret_cast<Line*>(panel + at);
-}
+// Each is covered by the log's length, which its owner publishes after it.
+using Entry = shared::Relaxed<std::uint32_t>;
 
-std::atomic<std::uint32_t>& log_entry(std::byte* panel, const Layout& layout, std::uint32_t index) {
-    return *reinterpret_cast<std::atomic<std::uint32_t>*>(panel + layout.log_at + index * sizeof(std::uint32_t));
-}
-
-const std::atomic<std::uint32_t>& log_entry(const std::byte* panel, const Layout& layout, std::uint32_t index) {
-    return *reinterpret_cast<const std::atomic<std::uint32_t>*>(panel + layout.log_at + index * sizeof(std::uint32_t));
+std::size_t log_entry(const Layout& layout, std::uint64_t index) {
+    return layout.log_at + index * sizeof(Entry);
 }
 
 }  // namespace
@@ -55,11 +50,11 @@ void ShmBoard::will_publish(Sequence sequence) {
 }
 
 void ShmBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) {
-    Line& line = line_in(own_panel(), line_at(sequence));
+    Line& line = shared::at<Line>(own_panel() + line_at(sequence));
     line.length = length;
     line.root = root;
     line.detail = detail;
-    line.stamp.store(sequence.value + 1, std::memory_order_release);
+    line.stamp.publish(sequence.value + 1);
 }
 
 // A payload that shares the stamp's cache line is stored together with it, word after word from registers: the readers poll
@@ -75,19 +70,19 @@ void ShmBoard::publish_copy(Sequence sequence, std::span<const std::byte> payloa
     } else {
         std::memcpy(at + sizeof(Line), payload.data(), payload.size());
     }
-    Line& line = *reinterpret_cast<Line*>(at);
+    Line& line = shared::at<Line>(at);
     line.length = static_cast<std::uint32_t>(payload.size());
     line.root = root;
     line.detail = detail;
-    line.stamp.store(sequence.value + 1, std::memory_order_release);
+    line.stamp.publish(sequence.value + 1);
 }
 
 bool ShmBoard::look(Rank member, Sequence sequence, PublishedLine& line) const {
     const std::byte* const start = panel(member);
     if (start == nullptr) return false;
     const std::byte* const at = start + line_at(sequence);
-    const Line& seen = *reinterpret_cast<const Line*>(at);
-    if (seen.stamp.load(std::memory_order_acquire) != sequence.value + 1) return false;
+    const Line& seen = shared::at<Line>(at);
+    if (seen.stamp.read() != sequence.value + 1) return false;
     const std::uint32_t length = seen.length;
     if (length > kMaxPayload) return false;
     line = {at + sizeof(Line), length, seen.detail, seen.root};
@@ -95,43 +90,42 @@ bool ShmBoard::look(Rank member, Sequence sequence, PublishedLine& line) const {
 }
 
 void ShmBoard::set_consumed(Sequence sequence) {
-    own_header().consumed.value.store(sequence.value, std::memory_order_release);
+    own_header().consumed.value.publish(sequence.value);
 }
 
 Sequence ShmBoard::consumed(Rank member) const {
     const PanelHeader* const seen = header(member);
-    return Sequence{seen == nullptr ? 0 : seen->consumed.value.load(std::memory_order_acquire)};
+    return Sequence{seen == nullptr ? 0 : seen->consumed.value.read()};
 }
 
 void ShmBoard::set_stable(Sequence sequence) {
-    own_header().stable.value.store(sequence.value, std::memory_order_release);
+    own_header().stable.value.publish(sequence.value);
 }
 
 Sequence ShmBoard::stable(Rank member) const {
     const PanelHeader* const seen = header(member);
-    return Sequence{seen == nullptr ? 0 : seen->stable.value.load(std::memory_order_acquire)};
+    return Sequence{seen == nullptr ? 0 : seen->stable.value.read()};
 }
 
 void ShmBoard::log_failure(Rank failed) {
-    std::atomic<std::uint64_t>& length = own_header().log_length.value;
-    const std::uint64_t at = length.load(std::memory_order_relaxed);
+    shared::Published<std::uint64_t>& length = own_header().log_length.value;
+    const std::uint64_t at = length.own();
     if (at >= own_.layout().group_size) return;  // each rank once: there can't be more
-    log_entry(own_panel(), own_.layout(), static_cast<std::uint32_t>(at))
-        .store(failed.value, std::memory_order_relaxed);
-    length.store(at + 1, std::memory_order_release);
+    shared::at<Entry>(own_panel() + log_entry(own_.layout(), at)).set(failed.value);
+    length.publish(at + 1);
 }
 
 std::uint32_t ShmBoard::log_length(Rank member) const {
     const PanelHeader* const seen = header(member);
     if (seen == nullptr) return 0;
-    const std::uint64_t length = seen->log_length.value.load(std::memory_order_acquire);
+    const std::uint64_t length = seen->log_length.value.read();
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(length, own_.layout().group_size));
 }
 
 Rank ShmBoard::logged(Rank member, std::uint32_t index) const {
     const std::byte* const start = panel(member);
     if (start == nullptr || index >= own_.layout().group_size) return Rank{own_.layout().group_size};
-    return Rank{log_entry(start, own_.layout(), index).load(std::memory_order_relaxed)};
+    return Rank{shared::at<Entry>(start + log_entry(own_.layout(), index)).get()};
 }
 
 bool ShmBoard::alive(Rank member) const {
@@ -140,18 +134,18 @@ bool ShmBoard::alive(Rank member) const {
 }
 
 bool ShmBoard::fenced() const {
-    std::atomic_thread_fence(std::memory_order_acquire);
-    const auto& mail = *reinterpret_cast<const Mailroom*>(own_.base() + own_.layout().mailroom_at);
-    return mail.fenced_by.load(std::memory_order_acquire) != 0;
+    shared::ProcessMemory::order_loads();
+    const auto& mail = shared::at<const Mailroom>(own_.base() + own_.layout().mailroom_at);
+    return mail.fenced_by.read() != 0;
 }
 
 void ShmBoard::depart() {
-    if (own_.is_ours()) own_header().departed.value.store(1, std::memory_order_release);
+    if (own_.is_ours()) own_header().departed.value.publish(1);
 }
 
 bool ShmBoard::departed(Rank member) const {
     const PanelHeader* const seen = header(member);
-    return seen != nullptr && seen->departed.value.load(std::memory_order_acquire) != 0;
+    return seen != nullptr && seen->departed.value.read() != 0;
 }
 
 }  // namespace coppice::transport::shm

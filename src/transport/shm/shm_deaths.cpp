@@ -14,7 +14,7 @@ std::size_t ShmTransport::look_at_one(Receiver& receiver) {
     if (peer.lost) return bury(peer, peer.lost_cause, receiver);
     if (!peer.segment.board) return 0;
     const shm::Header& header = peer.segment.header();
-    if (!shm::is_held(header.obituary) || header.departed.value.load(std::memory_order_acquire) != 0)
+    if (!shm::is_held(header.obituary) || header.departed.value.read() != 0)
         return bury(peer, FailureCause::obituary, receiver);
     return 0;
 }
@@ -44,10 +44,9 @@ std::size_t ShmTransport::second_look(Receiver& receiver) {
 // It may have died after it had published a message and before it rang.
 void ShmTransport::find_unrung(const Peer& peer) {
     if (peer.inbox.attached()) return;
-    const std::uint64_t claimed =
-        std::min<std::uint64_t>(mailroom().claimed.load(std::memory_order_acquire), own_.layout().inboxes);
+    const std::uint64_t claimed = std::min<std::uint64_t>(mailroom().claimed.value(), own_.layout().inboxes);
     for (std::uint32_t inbox = 0; inbox < claimed; ++inbox)
-        if (peer_of_inbox_[inbox] == kNobody && claim(inbox).ready.load(std::memory_order_acquire) == 1 &&
+        if (peer_of_inbox_[inbox] == kNobody && claim(inbox).ready.read() == 1 &&
             claim(inbox).rank == peer.rank.value && claimant(inbox) == &peer)
             return;
 }
@@ -64,8 +63,7 @@ std::size_t ShmTransport::bury(Peer& peer, FailureCause cause, Receiver& receive
     }
     peer.gone = true;
     std::erase(watched_, peer.index);
-    const bool in_peace =
-        peer.segment.board && peer.segment.header().departed.value.load(std::memory_order_acquire) != 0;
+    const bool in_peace = peer.segment.board && peer.segment.header().departed.value.read() != 0;
     if (peer.fenced) return events;
     if (in_peace)
         receiver.peer_left(peer.rank);
@@ -79,11 +77,11 @@ void ShmTransport::fence(Rank rank) {
     if (peer == nullptr) return;
     peer->fenced = true;
     if (!peer->segment.mailroom) return;
-    auto& mail = *reinterpret_cast<shm::Mailroom*>(peer->segment.mailroom.base());
-    mail.fenced_by.store(self_.value + 1, std::memory_order_release);
+    auto& mail = shared::at<shm::Mailroom>(peer->segment.mailroom.base());
+    mail.fenced_by.publish(self_.value + 1);
     // Whoever looks at its own word after it has published something, and finds nothing there, is seen to have published it by
     // whoever looks for it after this line: PublishedAgreement rests on that.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    shared::ProcessMemory::order_all();
 }
 
 }  // namespace coppice::transport

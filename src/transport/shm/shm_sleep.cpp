@@ -49,13 +49,13 @@ int ShmTransport::arm() {
     watch_next_process();
     sleep_.bell.silence();
     sleep_.armed = true;
-    mailroom().asleep.store(1, std::memory_order_seq_cst);
+    mailroom().asleep.fall_asleep();
     return sleep_.set;
 }
 
 void ShmTransport::stay_awake() {
     sleep_.armed = false;
-    mailroom().asleep.store(0, std::memory_order_relaxed);
+    mailroom().asleep.stay_awake();
 }
 
 // The next live peer that is watched, from this rank on, round the host.
@@ -97,10 +97,9 @@ void ShmTransport::wake(Rank rank) {
 }
 
 void ShmTransport::ring_bell(const Peer& peer) {
-    auto& mail = *reinterpret_cast<shm::Mailroom*>(peer.segment.mailroom.base());
-    if (mail.asleep.load(std::memory_order_seq_cst) == 0) return;
-    if (mail.asleep.exchange(0, std::memory_order_seq_cst) != 0)
-        sleep_.bell.ring(peer.address.bell, peer.address.nonce);
+    auto& mail = shared::at<shm::Mailroom>(peer.segment.mailroom.base());
+    if (!mail.asleep.sleeps()) return;
+    if (mail.asleep.wake()) sleep_.bell.ring(peer.address.bell, peer.address.nonce);
 }
 
 }  // namespace coppice::transport

@@ -187,9 +187,9 @@ bool ShmTransport::connect(Peer& peer) {
     if (!map(peer)) return false;
     const shm::Layout& layout = own_.layout();
     std::byte* const base = peer.segment.mailroom.base();
-    auto& mail = *reinterpret_cast<shm::Mailroom*>(base);
+    auto& mail = shared::at<shm::Mailroom>(base);
     if (peer.claimed == kNobody) {
-        const std::uint64_t number = mail.claimed.fetch_add(1, std::memory_order_relaxed);
+        const std::uint64_t number = mail.claimed.add();
         if (number >= layout.inboxes) {  // only nonsense written there can make that
             peer.lost = true;
             peer.lost_cause = FailureCause::transport_error;
@@ -199,11 +199,11 @@ bool ShmTransport::connect(Peer& peer) {
     }
     std::byte* const box = base + (layout.inboxes_at - layout.mailroom_at) + peer.claimed * layout.inbox.stride;
     if (!shm::populate(box, layout.inbox.slots_at)) return false;
-    auto& mine = *reinterpret_cast<shm::Claim*>(base + (layout.claims_at - layout.mailroom_at) +
-                                                peer.claimed * sizeof(shm::Claim));
+    auto& mine =
+        shared::at<shm::Claim>(base + (layout.claims_at - layout.mailroom_at) + peer.claimed * sizeof(shm::Claim));
     mine.rank = self_.value;
     mine.nonce = own_.header().nonce;
-    mine.ready.store(1, std::memory_order_release);
+    mine.ready.publish(1);
     peer.outbox.attach(box, shm::link_key(peer.address.nonce, own_.header().nonce));
     ++counters_.connections;
     return true;
@@ -221,10 +221,9 @@ SendStatus ShmTransport::put(Rank to, std::span<const std::byte> header, std::sp
         return SendStatus::failed;
     if (!peer->outbox.attached() && !connect(*peer)) return peer->lost ? SendStatus::failed : SendStatus::again;
     if (!peer->outbox.put(header, payload)) return SendStatus::again;
-    auto& mail = *reinterpret_cast<shm::Mailroom*>(peer->segment.mailroom.base());
-    // Sequentially consistent with the load of `asleep`: who falls asleep looks at the doorbell after it has said so.
-    mail.doorbell[peer->claimed / 64].fetch_or(std::uint64_t{1} << (peer->claimed % 64), std::memory_order_seq_cst);
-    if (mail.asleep.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+    auto& mail = shared::at<shm::Mailroom>(peer->segment.mailroom.base());
+    mail.doorbell[peer->claimed / 64].ring(std::uint64_t{1} << (peer->claimed % 64));
+    if (mail.asleep.sleeps()) [[unlikely]]
         ring_bell(*peer);
     ++counter;
     return SendStatus::sent;
@@ -241,17 +240,17 @@ SendStatus ShmTransport::write(Rank to, std::span<const std::byte> header, std::
 }
 
 shm::Mailroom& ShmTransport::mailroom() const {
-    return *reinterpret_cast<shm::Mailroom*>(own_.base() + own_.layout().mailroom_at);
+    return shared::at<shm::Mailroom>(own_.base() + own_.layout().mailroom_at);
 }
 
 shm::Claim& ShmTransport::claim(std::uint32_t inbox) const {
-    return *reinterpret_cast<shm::Claim*>(own_.base() + own_.layout().claims_at + inbox * sizeof(shm::Claim));
+    return shared::at<shm::Claim>(own_.base() + own_.layout().claims_at + inbox * sizeof(shm::Claim));
 }
 
 std::size_t ShmTransport::poll(Receiver& receiver) {
     collect_rings();
     std::size_t events = rung_ ? visit_rung(receiver) : 0;
-    const std::uint32_t fenced_by = mailroom().fenced_by.load(std::memory_order_acquire);
+    const std::uint32_t fenced_by = mailroom().fenced_by.read();
     if (fenced_by != 0 && !told_fenced_) [[unlikely]] {
         told_fenced_ = true;
         ++events;
@@ -271,11 +270,11 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
 
 void ShmTransport::collect_rings() {
     shm::Mailroom& mail = mailroom();
-    if (mail.claimed.load(std::memory_order_relaxed) > prepared_) [[unlikely]]
+    if (mail.claimed.value() > prepared_) [[unlikely]]
         prepare_inboxes();
     for (std::uint32_t word = 0; word < bell_words_; ++word) {
-        if (mail.doorbell[word].load(std::memory_order_relaxed) == 0) continue;
-        pending_[word] |= mail.doorbell[word].exchange(0, std::memory_order_acquire);
+        if (!mail.doorbell[word].is_rung()) continue;
+        pending_[word] |= mail.doorbell[word].take();
         rung_ = true;
     }
 }
@@ -284,9 +283,9 @@ void ShmTransport::collect_rings() {
 // about a death. One that was claimed and never got ready, as its writer died, ends that; the others are mapped when read.
 void ShmTransport::prepare_inboxes() {
     const shm::Layout& layout = own_.layout();
-    const auto claimed = std::min<std::uint64_t>(mailroom().claimed.load(std::memory_order_relaxed), layout.inboxes);
+    const auto claimed = std::min<std::uint64_t>(mailroom().claimed.value(), layout.inboxes);
     for (; prepared_ < claimed; ++prepared_) {
-        if (claim(static_cast<std::uint32_t>(prepared_)).ready.load(std::memory_order_acquire) == 0) return;
+        if (claim(static_cast<std::uint32_t>(prepared_)).ready.read() == 0) return;
         (void)shm::populate(own_.base() + layout.inboxes_at + prepared_ * layout.inbox.stride, layout.inbox.slots_at);
     }
     if (prepared_ == layout.inboxes) prepared_ = UINT64_MAX;
@@ -314,7 +313,7 @@ std::size_t ShmTransport::visit_rung(Receiver& receiver) {
 // Who writes into that inbox, as far as the claim can be believed.
 ShmTransport::Peer* ShmTransport::claimant(std::uint32_t inbox) {
     if (inbox < peer_of_inbox_.size() && peer_of_inbox_[inbox] != kNobody) return peers_[peer_of_inbox_[inbox]].get();
-    if (inbox >= peer_of_inbox_.size() || claim(inbox).ready.load(std::memory_order_acquire) != 1) {
+    if (inbox >= peer_of_inbox_.size() || claim(inbox).ready.read() != 1) {
         ++counters_.garbage;
         return nullptr;
     }
@@ -370,7 +369,7 @@ void ShmTransport::release(Buffer buffer) {
 }
 
 bool ShmTransport::leave() {
-    if (own_.is_ours()) own_.header().departed.value.store(1, std::memory_order_release);
+    if (own_.is_ours()) own_.header().departed.value.publish(1);
     return true;  // what was accepted is in the receivers' memory already
 }
 

@@ -1,7 +1,6 @@
 #include "transport/verbs/peer.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -263,7 +262,7 @@ void Peer::completed(std::uint32_t number) {
 
 void Peer::publish_consumed() {
     const std::uint64_t word = (std::uint64_t{sends_consumed_} << 32) | landing.consumed();
-    std::atomic_ref<std::uint64_t>(desk().word).store(word, std::memory_order_release);
+    desk().word.publish(word);
 }
 
 void Peer::consumed_write() {

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 
+#include "base/shared_words.hpp"
 #include "topology/words.hpp"
 #include "transport/landing.hpp"
 #include "transport/transport.hpp"
@@ -143,7 +144,8 @@ class Peer {
 
     // The desk: memory of this side that the peer may read (the word) and this side sends from.
     struct Desk {
-        alignas(64) std::uint64_t word;  // writes consumed, and above them sends consumed: what the peer's probe reads
+        alignas(64) shared::Published<
+            std::uint64_t> word;         // writes consumed, and above them sends consumed: what the peer's probe reads
         alignas(64) std::uint64_t read;  // where ours lands
         alignas(64) std::array<std::array<std::byte, kLine>, kDepth> lines;
     };
