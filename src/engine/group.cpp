@@ -45,7 +45,7 @@ Result<void> Group::look_before_start() {
         progress();
         read_failure_logs();
         read_revocations();
-        if (publishing_ && !revoked_) look_for_several_roots(roots_looked_at_);
+        if (publishing_ && !revoked_ && next_.value - roots_published_.value >= roots_least_) compare_own_roots();
     }
     if (revoked_) return tl::unexpected(revocation());
     look_whether_fenced();
@@ -97,7 +97,7 @@ Result<void> Group::start(const Call& call, Request& request) {
         return {};
     }
     if (is_root) {
-        if (publishing_) note_root(request.sequence);
+        note_root(request.sequence);
         take_root_payload(*slot, call);
     } else if (!single_node() && (members_.is_leader_for(call.root) || slot->machine)) {
         ensure_machine(*slot);

@@ -250,6 +250,7 @@ class Group final : private transport::Receiver {
     void find_root_words();
     void note_root(Sequence sequence) { root_bits_ |= std::uint64_t{1} << (sequence.value & 63); }
     void publish_root_words();
+    void compare_own_roots();
     void look_for_several_roots(Sequence from);
     void look_for_last_roots();
     void tell_of_several_roots(std::uint64_t broadcast, Rank first, Rank second);
@@ -376,10 +377,12 @@ class Group final : private transport::Receiver {
         Rank second;
     };
     std::optional<SeveralRoots> several_roots_;
-    std::uint64_t root_bits_ =
-        0;  // of which of the last broadcasts, modulo 64, this rank was root: not on its page yet
-    std::uint64_t root_word_ = 0;  // the last word on its page
-    Sequence roots_looked_at_;     // the first broadcast whose roots have not been compared
+    // Of which of the last broadcasts, modulo 64, this rank was root: not on its page yet.
+    std::uint64_t root_bits_ = 0;
+    std::uint64_t root_word_ = 0;    // the last word on its page
+    Sequence roots_published_;       // the first broadcast that root_bits_ may speak of
+    std::uint32_t roots_least_ = 0;  // so many later look_before_start() has them compared
+    Sequence roots_looked_at_;       // the first broadcast whose roots have not been compared, of all ranks
     shared::Published<std::uint64_t>* root_words_ = nullptr;
     struct RootWords {
         Rank rank;

@@ -2,7 +2,8 @@
 //
 // Between hosts a message names its root, and whoever expects another one says so. On a host a root publishes, and has done
 // its part; nobody sends it anything. So each rank notes on its page of which broadcasts it was root, a bit each, and all
-// compare these now and then: with every 16th start, while they wait, and before they leave.
+// compare these now and then: with every 32nd start, each its own with the others', and all of them while they wait and before
+// they leave.
 //
 //   kRootWords words, broadcast / 32 modulo kRootWords: what is above 32 bits of the block's number | a bit for each broadcast
 //
@@ -42,21 +43,48 @@ std::size_t tail_at(const transport::Board& board) {
 void Group::find_root_words() {
     const std::size_t at = tail_at(*board_) + kWordsAt;
     root_words_ = &shared::at<shared::Published<std::uint64_t>>(board_->own_page() + at);
+    // There is a look at this with every so many starts, and no more broadcasts may be between two comparisons than one block
+    // has, nor than there are lines.
+    roots_least_ = std::min(1U << kBlockBits, settings_.window) - starts_mask_;
     for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
         if (const std::byte* const page = board_->page(local_peer))
             local_root_words_.push_back({local_peer, &shared::at<shared::Published<std::uint64_t>>(page + at)});
     }
 }
 
-// What was noted since the last time, of half a window of broadcasts at most: their lines are there until then.
+// What was noted since the last time, of a window of broadcasts at most: their lines are there until then.
 void Group::publish_root_words() {
     const std::uint64_t last = (next_.value - 1) >> kBlockBits;
-    for (std::uint64_t block = roots_looked_at_.value >> kBlockBits; block <= last; ++block) {
+    for (std::uint64_t block = roots_published_.value >> kBlockBits; block <= last; ++block) {
         if (root_word_ >> 32 != static_cast<std::uint32_t>(block)) root_word_ = block << 32;
         root_word_ |= static_cast<std::uint32_t>(root_bits_ >> ((block & 1) << kBlockBits));
         root_words_[block & (kRootWords - 1)].publish(root_word_);
     }
     root_bits_ = 0;
+    roots_published_ = next_;
+}
+
+// What this rank was root of since the last time, beside what the others say. A rank that was not has nothing to do.
+void Group::compare_own_roots() {
+    if (root_bits_ == 0) {
+        roots_published_ = next_;
+        return;
+    }
+    std::uint64_t block = roots_published_.value >> kBlockBits;
+    publish_root_words();
+    for (; block <= (next_.value - 1) >> kBlockBits; ++block) {
+        const std::size_t at = block & (kRootWords - 1);
+        const std::uint64_t own = root_words_[at].own();
+        for (const RootWords& local_peer : local_root_words_) {
+            if (local_peer.words == root_words_) continue;
+            const std::uint64_t its = local_peer.words[at].read();
+            // Of the same block, and of a broadcast that is this rank's.
+            if ((own ^ its) >> 32 == 0 && static_cast<std::uint32_t>(own & its) != 0) {
+                look_for_several_roots(Sequence(block << kBlockBits));
+                return;
+            }
+        }
+    }
 }
 
 // Of the broadcasts from `from` on, as far as they are on the pages.
