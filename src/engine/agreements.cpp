@@ -370,14 +370,28 @@ std::string Agreements::waiting_for(const Request& request) const {
         return ranks.count() <= 64;
     });
     if (ranks.empty()) return fmt::format("agreement {}: waiting until it is through", request.sequence.value);
-    return fmt::format("agreement {}: waiting for {}{}", request.sequence.value, rank_names(ranks),
-                       published_ && published_->recovering() ? " to agree on who has died" : "");
+    return fmt::format(
+        "agreement {}: waiting for {}{}", request.sequence.value, rank_names(ranks),
+        published_ && published_->waits_for_recovery(request.sequence) ? " to agree on who has died" : "");
+}
+
+Request Agreements::oldest() const {
+    Request request;
+    request.sequence = decided_below();
+    return request;
 }
 
 std::string Agreements::window_holder() const {
-    Request oldest;
-    oldest.sequence = decided_below();
-    return waiting_for(oldest);
+    return waiting_for(oldest());
+}
+
+std::optional<Rank> Agreements::one_waited_for() const {
+    std::optional<Rank> one;
+    waited_for(oldest(), [&one](Rank rank) {
+        one = rank;
+        return false;
+    });
+    return one;
 }
 
 }  // namespace coppice::engine

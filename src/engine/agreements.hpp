@@ -95,6 +95,8 @@ class Agreements {
     // The same for people.
     std::string waiting_for(const Request& request) const;
     std::string window_holder() const;
+    // One of those whose message the oldest agreement waits for.
+    std::optional<Rank> one_waited_for() const;
 
     // How many were started here, and how often the board's ranks had to come to terms about a death.
     std::uint64_t started() const { return next().value; }
@@ -144,6 +146,7 @@ class Agreements {
     bool send(Outgoing& message);
     bool is_held_up(const Outgoing& message) const;
     std::string names_of(Sequence agreement) const;
+    Request oldest() const;
 
     const Members& members_;
     const Router& router_;

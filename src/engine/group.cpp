@@ -243,6 +243,7 @@ std::size_t Group::progress(Care care) {
         if (!active_.empty()) pump_active();
     }
     if (!lost_roots_.empty()) learn_failures(std::exchange(lost_roots_, {}));
+    if (std::exchange(told_of_a_death_, false)) read_failure_logs();
     const bool housekeeping = thorough || events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
     progress_agreements(housekeeping);
     if (succession_) progress_succession(housekeeping);

@@ -295,6 +295,12 @@ class Group final : private transport::Receiver {
     std::optional<Rank> holder() const;
     std::uint64_t local_consumed(Rank& slowest) const;
 
+    // group_leaving.cpp: who holds up a rank that leaves
+    void ask_who_stays();
+    void leaving_asked(Rank from);
+    void leaving_answered(Rank from, const WireHeader& header);
+    std::optional<Rank> leaving_depends_on() const;
+
     struct Control {
         Rank to;
         WireHeader header;
@@ -367,8 +373,18 @@ class Group final : private transport::Receiver {
     std::uint32_t starts_mask_ =
         0;  // with so many calls between them, + 1, things move whether the caller has to wait or not
     std::vector<Rank> lost_roots_;  // of broadcasts that ended without a payload: not learned of yet
+    bool told_of_a_death_ = false;  // a caller is told of a death that the leader of its host may have logged just now
     std::vector<Rank> untold_;      // failures that the caller's callback has yet to hear of
     bool flushing_ = false;
+    // While it leaves, the rank that holds that up, as those between them have told.
+    struct Stays {
+        Rank rank;
+        bool said_so;  // by itself
+        Rank told_by;
+        std::uint64_t told_ns;
+    };
+    std::optional<Stays> stays_;
+    std::uint64_t ask_who_stays_at_ns_ = 0;
     bool revoked_ = false;
     Rank revoker_;
     struct SeveralRoots {

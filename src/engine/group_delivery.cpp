@@ -96,6 +96,7 @@ bool Group::look_at_failed_local_peers(Slot& slot, transport::PublishedLine& lin
 }
 
 void Group::complete_without_payload(Slot& slot, LineKind why) {
+    told_of_a_death_ = true;
     if (why == LineKind::root_failed) {
         // The verdict may be here before the notice is. Whoever is told of it by a call finds the root among the failed.
         if (!members_.failed(slot.root)) lost_roots_.push_back(slot.root);

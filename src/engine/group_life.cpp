@@ -137,6 +137,7 @@ bool Group::drained() {
     if (fenced_) return true;
     if (succession_ && succession_->under_way()) return false;  // this rank is counted on
     if (revoked_) return revocation_is_known();                 // nobody waits for anything else of it
+    ask_who_stays();
     // Who leaves a group that not all have made yet could not tell them any more who is in it.
     const bool agreed = agreements_.drained(established_ && !*established_);
     if (consumed_ != next_) return false;
@@ -146,17 +147,6 @@ bool Group::drained() {
     if (!settled && !(agreed && stable_ >= next_.value && controls_.empty())) return false;
     if (publishing_) look_for_last_roots();
     return !revoked_;  // else the others are to be told of it first
-}
-
-std::string Group::leaving_waits_for() const {
-    if (succession_ && succession_->under_way()) return succession_->waiting_for();
-    if (revoked_) {
-        if (unaware_.empty()) return "this rank's news of the revocation have not left yet";
-        return fmt::format("rank {} has not answered yet that it knows of the revocation", unaware_.front().value);
-    }
-    if (consumed_ != next_ || stable_ < next_.value) return window_holder();
-    if (agreements_.ended_below() < agreements_.started()) return agreements_.window_holder();
-    return "this rank's last messages have not left yet";
 }
 
 void Group::abandon() {

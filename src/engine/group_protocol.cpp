@@ -89,6 +89,12 @@ void Group::control_message(Rank from, const WireHeader& header) {
         case WireKind::stability_ask:
             stability_asked(from, header);
             return;
+        case WireKind::leaving_ask:
+            leaving_asked(from);
+            return;
+        case WireKind::leaving_answer:
+            leaving_answered(from, header);
+            return;
         case WireKind::revocation:
             revocation_message(from, header);
             return;

@@ -56,13 +56,13 @@ void Stability::find_relatives() {
 
 void Stability::set_local(std::uint64_t count, Rank slowest) {
     if (count <= local_.count && slowest == local_.slowest) return;
-    local_ = {std::max(count, local_.count), slowest};
+    local_ = {std::max(count, local_.count), slowest, true};
     settle();
 }
 
 void Stability::report(std::uint32_t node, std::uint64_t count, Rank slowest, std::uint64_t child_stable) {
     if (node >= nodes_ || node == own_node_) return;
-    if (count >= reports_[node].count) reports_[node] = {count, slowest};
+    if (count >= reports_[node].count) reports_[node] = {count, slowest, true};
     if (child_stable < stable_ && std::ranges::find(downs_, node) == downs_.end()) downs_.push_back(node);
     settle();
 }
@@ -116,6 +116,7 @@ void Stability::settle() {
     }
     const bool another = least.slowest != slowest_;
     slowest_ = least.slowest;
+    slowest_is_known_ = least.heard;
     const std::uint64_t step = somebody_is_held_up() ? 1 : step_;
     if (is_top()) {
         if (least.count / step > stable_ / step) {

@@ -64,7 +64,7 @@ class Stability {
     // The slowest of this subtree.
     Rank slowest() const { return slowest_; }
     // Whom the whole group waits for, if that is known here; somebody may have to ask first (want()).
-    std::optional<Rank> holder() const { return is_top() ? slowest_ : told_; }
+    std::optional<Rank> holder() const { return is_top() && (slowest_is_known_ || !told_) ? slowest_ : told_; }
     // The same as far as the parent, or whoever speaks for this node, has told it.
     std::optional<Rank> told() const { return told_; }
     std::uint32_t parent() const { return parent_; }
@@ -76,6 +76,7 @@ class Stability {
     struct Report {
         std::uint64_t count = 0;
         Rank slowest;
+        bool heard = false;
     };
     void find_relatives();
     void settle();
@@ -101,6 +102,8 @@ class Stability {
     std::uint64_t stable_ = 0;
     std::uint64_t wanted_ = 0;
     Rank slowest_;
+    bool slowest_is_known_ =
+        false;                  // its node has said so, which a rank that has just become leader may have yet to hear
     std::optional<Rank> told_;  // since the last advance of what is stable
 };
 

@@ -16,7 +16,7 @@
 
 namespace coppice::engine {
 
-inline constexpr std::uint16_t kWireVersion = 3;
+inline constexpr std::uint16_t kWireVersion = 4;
 
 // The engine's own kinds stand between those of the machines (machine.hpp).
 enum class WireKind : std::uint8_t {
@@ -28,13 +28,15 @@ enum class WireKind : std::uint8_t {
     left = 20,            // the sender has left this group in peace
     heartbeat = 21,       // says nothing but that its sender lives
     stability_ask = 22,   // somebody can go on only when everything before `sequence` is stable
+    leaving_ask = 23,     // the sender leaves and waits for you: for whom do you wait?
+    leaving_answer = 24,  // for rank `detail`; `sequence` 1: which has said that it does not leave yet
     // The agreement machine's kinds follow, with its message as the payload, or a part of it; `sequence` is the agreement,
     // `detail` how many bytes of the message follow in other parts (assembly.hpp).
     first_agreement = 32,
     // The same of agreements on who goes on in a group that is shrunk from this one.
     first_succession = 40,
 };
-inline constexpr std::uint8_t kLastWireKind = 22;
+inline constexpr std::uint8_t kLastWireKind = 24;
 inline constexpr std::uint8_t kFirstAgreementKind = static_cast<std::uint8_t>(WireKind::first_agreement);
 inline constexpr std::uint8_t kFirstSuccessionKind = static_cast<std::uint8_t>(WireKind::first_succession);
 

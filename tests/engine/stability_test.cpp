@@ -290,5 +290,18 @@ TEST(Stability, TheSlowestIsNamed) {
     EXPECT_EQ(top.stable(), 3U);
 }
 
+// A rank that has just become leader has heard no reports, but what its predecessor has told it.
+TEST(Stability, ANewLeaderNamesWhomTheOneBeforeNamed) {
+    protocol::FailedSet none;
+    Stability top(0, 3, 1, none, {Rank(0), Rank(2), Rank(4)});
+    top.learn_holder(Rank(5));
+    top.set_local(9, Rank(1));
+    EXPECT_EQ(top.holder(), Rank(5));
+    top.report(1, 9, Rank(2), 0);
+    EXPECT_EQ(top.holder(), Rank(5));
+    top.report(2, 3, Rank(4), 0);
+    EXPECT_EQ(top.holder(), Rank(4));
+}
+
 }  // namespace
 }  // namespace coppice::engine

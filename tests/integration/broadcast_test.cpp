@@ -557,38 +557,5 @@ TEST(Window, AHeldViewHoldsUpNobodyBeforeAWholeWindowAndIsNamed) {
     }
 }
 
-// Who leaves while others stay away is told for whom it has waited.
-TEST(Window, ADestroyThatTimesOutNamesTheRankThatItHasWaitedFor) {
-    for (const auto& [ranks, hosts] : {std::pair{2U, 2U}, {3U, 3U}}) {
-        for (const bool agrees : {false}) {  // agreements: their wait is not named at all ranks yet
-            SCOPED_TRACE(std::to_string(ranks) + " ranks on " + std::to_string(hosts) + " hosts" +
-                         (agrees ? ", which have agreed" : ""));
-            Job job({.ranks = ranks, .hosts = hosts}, [&](Member& member) {
-                COPPICE_CHECK(member.join() == COPPICE_OK);
-                const std::uint32_t absent = member.ranks - 1;
-                if (agrees) {
-                    COPPICE_CHECK(coppice_agree(member.group, nullptr, 0, nullptr, kTimeout) == COPPICE_OK);
-                }
-                if (member.rank == absent) {
-                    while (member.notes[0].load() < absent)
-                        usleep(1000);  // outside of the library
-                    COPPICE_CHECK(coppice_group_destroy(member.group, 0) == COPPICE_OK);
-                    return;
-                }
-                for (int i = 0; i < 3 && !agrees; ++i) {
-                    char byte = 0;
-                    COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout) == COPPICE_OK);
-                }
-                const std::string expected = "rank " + std::to_string(absent);
-                COPPICE_CHECK(coppice_group_destroy(member.group, 1'500'000'000) == COPPICE_ERR_TIMEOUT);
-                if (std::string(coppice_last_error()).find(expected) == std::string::npos)
-                    throw CheckFailed(coppice_last_error());
-                member.notes[0].fetch_add(1);
-            });
-            EXPECT_EQ(job.finish(), "");
-        }
-    }
-}
-
 }  // namespace
 }  // namespace coppice::testing

@@ -232,15 +232,23 @@ std::optional<Rank> PublishedAgreement::who_differs(Sequence agreement) const {
 
 void PublishedAgreement::waiting_for(Sequence agreement, const std::function<bool(Rank)>& tell) const {
     if (decided(agreement)) return;
-    if (recovering_) {
+    if (waits_for_recovery(agreement)) {
         recovery_.waiting_for(Sequence{entered_ - 1}, tell);
         return;
     }
+    for (const std::uint32_t member : members_)
+        if (is_missing(member, agreement) && !tell(Rank{member})) return;
+}
+
+bool PublishedAgreement::is_missing(std::uint32_t member, Sequence agreement) const {
     Contribution contribution;
-    for (const std::uint32_t member : members_) {
-        if (board_->look(member, agreement.value, contribution)) continue;
-        if (!tell(Rank{member})) return;
-    }
+    return !failed().contains(member) && !board_->look(member, agreement.value, contribution);
+}
+
+// The living have done their part, and come to terms about the dead.
+bool PublishedAgreement::waits_for_recovery(Sequence agreement) const {
+    const auto is_there = [this, agreement](std::uint32_t member) { return !is_missing(member, agreement); };
+    return recovering_ && std::ranges::all_of(members_, is_there);
 }
 
 void PublishedAgreement::fingerprint(std::string& out) const {

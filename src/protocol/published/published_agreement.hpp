@@ -113,7 +113,10 @@ class PublishedAgreement {
     std::optional<Rank> who_differs(Sequence agreement) const;
     Sequence next() const { return Sequence{next_}; }
     Sequence decided_below() const { return Sequence{decided_below_}; }
+    // Calls `tell` for each rank that it waits for, until it returns false: live ones that have not contributed; where there is
+    // none, those that the recovery waits for.
     void waiting_for(Sequence agreement, const std::function<bool(Rank)>& tell) const;
+    bool waits_for_recovery(Sequence agreement) const;
     std::uint64_t recoveries() const { return entered_; }
     bool recovering() const { return recovering_; }
 
@@ -141,6 +144,7 @@ class PublishedAgreement {
     Slot& slot_of(std::uint64_t sequence) { return slots_[sequence & (slots_.size() - 1)]; }
     const Slot& slot_of(std::uint64_t sequence) const { return slots_[sequence & (slots_.size() - 1)]; }
     std::optional<Sequence> start(std::uint8_t code, const Operation& operation, std::span<const std::byte> value);
+    bool is_missing(std::uint32_t member, Sequence agreement) const;
     bool gather(Slot& slot);
     void take(Slot& slot, std::uint32_t member, const Contribution& contribution);
     bool has_acknowledged(std::uint32_t member, std::uint32_t count);
