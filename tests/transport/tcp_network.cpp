@@ -1,7 +1,10 @@
 #include "transport/tcp_network.hpp"
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,12 +72,45 @@ void TestNetwork::run(std::uint32_t host, const std::string& commands) const {
     COPPICE_CHECK(::waitpid(child, &status, 0) == child && status == 0);
 }
 
+// By this process itself: on a machine that is overloaded another one would start seconds later.
+void TestNetwork::set_link(std::uint32_t host, bool up) const {
+    const int own = open_own();
+    COPPICE_CHECK(::setns(namespaces_[host + 1], CLONE_NEWNET) == 0);
+    const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ifreq request{};
+    ("veth" + std::to_string(host + 1)).copy(request.ifr_name, IFNAMSIZ - 1);
+    COPPICE_CHECK(::ioctl(socket, SIOCGIFFLAGS, &request) == 0);
+    request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    COPPICE_CHECK(::ioctl(socket, SIOCSIFFLAGS, &request) == 0);
+    ::close(socket);
+    COPPICE_CHECK(::setns(own, CLONE_NEWNET) == 0);
+    ::close(own);
+}
+
 void TestNetwork::cut(std::uint32_t host) const {
-    run(host + 1, "ip link set veth" + std::to_string(host + 1) + " down");
+    set_link(host, false);
 }
 void TestNetwork::mend(std::uint32_t host) const {
-    run(host + 1, "ip link set veth" + std::to_string(host + 1) + " up");
+    set_link(host, true);
 }
+
+// Ahead of all who share the core, where that is allowed.
+std::uint64_t TestNetwork::cut_for(std::uint32_t host, std::uint64_t time_ns) const {
+    const sched_param first{.sched_priority = 1}, plain{};
+    ::sched_setscheduler(0, SCHED_FIFO, &first);
+    const std::uint64_t began = now_ns();
+    cut(host);
+    ::usleep(static_cast<useconds_t>(time_ns / 1000));
+    mend(host);
+    const std::uint64_t lasted = now_ns() - began;
+    ::sched_setscheduler(0, SCHED_OTHER, &plain);
+    return lasted;
+}
+
+void TestNetwork::bound_backlog(std::uint32_t host, std::uint32_t most) const {
+    run(host + 1, "echo " + std::to_string(most) + " > /proc/sys/net/core/somaxconn");
+}
+
 void TestNetwork::cut_outgoing(std::uint32_t host) const {
     run(host + 1, "tc qdisc add dev veth" + std::to_string(host + 1) + " root blackhole");
 }

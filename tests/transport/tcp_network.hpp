@@ -23,10 +23,15 @@ class TestNetwork {
     // The host's cable, at its own end.
     void cut(std::uint32_t host) const;
     void mend(std::uint32_t host) const;
+    // Both, so long apart. Returns how long it was: on a machine that is overloaded it may be longer.
+    std::uint64_t cut_for(std::uint32_t host, std::uint64_t time_ns) const;
     // What the host sends is lost; it still gets what others send.
     void cut_outgoing(std::uint32_t host) const;
+    // How many connections the host's kernel keeps for a listener that is made from now on, until it takes them.
+    void bound_backlog(std::uint32_t host, std::uint32_t most) const;
 
   private:
+    void set_link(std::uint32_t host, bool up) const;
     void run(std::uint32_t host, const std::string& commands) const;
 
     std::vector<int> namespaces_;  // the bridge's first

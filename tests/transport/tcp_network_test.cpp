@@ -25,11 +25,11 @@ constexpr std::size_t kCutAt = 2;
 constexpr std::size_t kSeenAfter = 3;  // and the following: by rank, ns
 constexpr std::size_t kRounds = 20;    // and the following: by rank, what arrived there
 
-// Each rank is a host.
+// Each rank is a host, or they take turns.
 class HostFactory final : public TcpFactory {
   public:
     Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override {
-        network->join(self.value);
+        network->join(self.value % hosts);
         auto options = tcp_options(self, size);
         options.loopback_only = false;
         options.buffer = buffer;
@@ -38,7 +38,20 @@ class HostFactory final : public TcpFactory {
         return std::unique_ptr<Transport>(std::move(*made));
     }
     const TestNetwork* network = nullptr;
+    std::uint32_t hosts = kMaxRanks;
     std::uint32_t buffer = 0;
+};
+
+// One of several sets of ranks in a test: waiting takes as long for all of them as for one.
+struct Case final : Ranks {
+    explicit Case(const TestNetwork& network) { factory_.network = &network; }
+    Factory& factory() override { return factory_; }
+    using Ranks::await_word;
+    using Ranks::expect_all_well;
+    using Ranks::processes_;
+    using Ranks::stage;
+    using Ranks::start;
+    HostFactory factory_;
 };
 
 class TcpNetwork : public ::testing::Test, protected Ranks {
@@ -50,6 +63,7 @@ class TcpNetwork : public ::testing::Test, protected Ranks {
     void wire(std::uint32_t hosts) {
         network_ = std::make_unique<TestNetwork>(hosts);
         factory_.network = network_.get();
+        factory_.hosts = hosts;
     }
     // Cuts with `how`, and expects that all ranks end well. Prints after what time each noticed.
     void cut_and_expect(void (TestNetwork::*how)(std::uint32_t) const, const char* what) {
@@ -133,40 +147,51 @@ TEST_F(TcpNetwork, OneDirectionAloneIsNoticedAtBothEnds) {
     }
 }
 
-TEST_F(TcpNetwork, ACutOfASecondHarmsNobody) {
-    for (const bool busy : {true, false}) {
+// Ranks 0 and 1 talk all the time, 2 and 3 when it is over; all others are connected and silent. Three cuts, as the kernel remembers
+// the first one.
+void endure_cuts(Member& member) {
+    greet(member);
+    const Rank other(member.self().value ^ 1);
+    const bool talks = member.self().value < 2;
+    std::uint64_t sent = 0, next = 0;
+    std::uint32_t in_flight = 0;
+    const Bytes payload = pattern(1, 500);
+    member.recorder.on_message = [&](const Recorder::Received& message) {
+        COPPICE_CHECK(header_word(message.header, 0) == next++);
+    };
+    member.poll_until(
+        [&] {
+            COPPICE_CHECK(member.recorder.failures.empty());
+            const bool over = member.stage().words[kOver] == 1;
+            if (talks || over)
+                sent += member.wire().send(other, header_of(sent), payload, &in_flight) == SendStatus::sent;
+            return over && sent > 100;
+        },
+        "the last repair of the cable");
+    member.stage().words[kRounds + member.self().value] = sent;
+    member.barrier();
+    member.poll_until([&] { return next == member.stage().words[kRounds + other.value]; }, "what was sent");
+    COPPICE_CHECK(member.recorder.failures.empty());
+    member.leave();
+}
+
+TEST_F(TcpNetwork, CutsOfASecondHarmNobody) {
+    constexpr std::uint64_t kSecond = 1'000'000'000;
+    std::uint64_t longest = 0;
+    for (int tries = 0; tries < 5; ++tries) {
         begin_again();
         wire(2);
-        start(2, [busy](Member& member) {
-            greet(member);
-            const Rank other(1 - member.self().value);
-            std::uint64_t sent = 0, next = 0;
-            std::uint32_t in_flight = 0;
-            const Bytes payload = pattern(1, 500);
-            member.recorder.on_message = [&](const Recorder::Received& message) {
-                COPPICE_CHECK(header_word(message.header, 0) == next++);
-            };
-            member.poll_until(
-                [&] {
-                    const bool over = member.stage().words[kOver] == 1;
-                    if (busy || over)
-                        sent += member.wire().send(other, header_of(sent), payload, &in_flight) == SendStatus::sent;
-                    return over && sent > 100;
-                },
-                "the cable's mending");
-            member.stage().words[kRounds + member.self().value] = sent;
-            member.barrier();
-            member.poll_until([&] { return next == member.stage().words[kRounds + other.value]; }, "what was sent");
-            COPPICE_CHECK(member.recorder.failures.empty());
-            member.leave();
-        });
-        await_word(kReady, 2);
-        network_->cut(1);
-        usleep(1'000'000);
-        network_->mend(1);
+        start(4, endure_cuts);
+        await_word(kReady, 4);
+        longest = 0;
+        for (int cuts = 0; cuts < 3; ++cuts) {
+            longest = std::max(longest, network_->cut_for(1, kSecond));
+            usleep(4'500'000);  // for longer than a loss is noticed after
+        }
         stage().words[kOver] = 1;
-        expect_all_well();
+        if (longest < kSecond * 3 / 2) return expect_all_well();
     }
+    GTEST_SKIP() << "a cut of a second takes longer here: " << longest << " ns";
 }
 
 // Kernel buffers as a Debian without settings grants them, and larger ones; frames of every size, and small ones alone, each
@@ -176,26 +201,12 @@ TEST_F(TcpNetwork, ARankThatIsStoppedForHalfAMinuteUnderFullLoadIsNotDead) {
         std::uint32_t buffer;
         std::size_t most;
     };
-    // All four at once: waiting takes as long for all.
     constexpr Load kLoads[] = {{212'992, 40}, {212'992, 8192}, {4 << 20, 40}, {4 << 20, 8192}};
     wire(4);
-    struct Case final : Ranks {
-        explicit Case(Factory& its) : factory_(its) {}
-        Factory& factory() override { return factory_; }
-        using Ranks::await_word;
-        using Ranks::expect_all_well;
-        using Ranks::processes_;
-        using Ranks::stage;
-        using Ranks::start;
-        Factory& factory_;
-    };
-    std::vector<std::unique_ptr<HostFactory>> factories;
     std::vector<std::unique_ptr<Case>> cases;
     for (const Load& load : kLoads) {
-        auto& factory = *factories.emplace_back(std::make_unique<HostFactory>());
-        factory.network = network_.get();
-        factory.buffer = load.buffer;
-        auto& one = *cases.emplace_back(std::make_unique<Case>(factory));
+        auto& one = *cases.emplace_back(std::make_unique<Case>(*network_));
+        one.factory_.buffer = load.buffer;
         one.start(3, [most = load.most](Member& member) {
             greet(member);
             std::vector<std::uint64_t> sent(3, 0), next(3, 0);
@@ -240,6 +251,43 @@ TEST_F(TcpNetwork, ARankThatIsStoppedForHalfAMinuteUnderFullLoadIsNotDead) {
         const std::uint64_t before = one->stage().words[kRounds + 1];
         one->await_word(kRounds + 1, before + 1000);
         one->stage().words[kOver] = 1;
+        one->expect_all_well();
+    }
+}
+
+// It listens; whether the kernel holds more connections for it than those that want to, or drops some.
+TEST_F(TcpNetwork, AnAcceptorThatIsStoppedForHalfAMinuteIsNotDead) {
+    constexpr std::uint32_t kBacklogs[] = {1, 4096};
+    wire(4);
+    std::vector<std::unique_ptr<Case>> cases;
+    for (const std::uint32_t backlog : kBacklogs) {
+        network_->bound_backlog(0, backlog);
+        auto& one = *cases.emplace_back(std::make_unique<Case>(*network_));
+        one.start(4, [](Member& member) {
+            ++member.stage().words[kReady];
+            const bool acceptor = member.self().value == 0;
+            member.poll_until([&] { return acceptor || member.stage().words[kOver] >= 1; }, "the stop");
+            if (!acceptor) member.send(Rank(0), header_of(0), {});
+            const auto deadline = now_ns() + 2 * kDeadlineNs;
+            while (member.recorder.messages.size() < (acceptor ? 3 : 1)) {
+                COPPICE_CHECK(now_ns() < deadline && member.recorder.failures.empty());
+                member.poll();
+                if (acceptor && member.recorder.messages.size() == 3)
+                    for (std::uint32_t to = 1; to < 4; ++to)
+                        member.send(Rank(to), header_of(0), {});
+            }
+            member.barrier();
+            COPPICE_CHECK(member.recorder.failures.empty() && member.wire().counters().garbage == 0);
+            member.leave();
+        });
+        one.await_word(kReady, 4);
+        one.processes_.signal(0, SIGSTOP);
+    }
+    for (auto& one : cases)
+        one->stage().words[kOver] = 1;
+    usleep(30'000'000);
+    for (auto& one : cases) {
+        one->processes_.signal(0, SIGCONT);
         one->expect_all_well();
     }
 }

@@ -194,8 +194,8 @@ TEST(TcpSilence, OnlyWhatTheKernelSaysInSeveralLooksCounts) {
     EXPECT_FALSE(away.lasts(silent, 120 * kSecond));
     Silence in_a_tick;  // answered right after the last look, in the same tick of the kernel's clock
     EXPECT_FALSE(in_a_tick.lasts(silent, kSecond));
-    for (std::uint64_t now = 2; now < 60; ++now)
-        EXPECT_FALSE(in_a_tick.lasts({.silence_ms = 1004, .outstanding = true, .repetitions = 3}, now * kSecond));
+    for (std::uint64_t now = 5; now < 60; now += 4)
+        EXPECT_FALSE(in_a_tick.lasts({.silence_ms = 4004, .outstanding = true, .repetitions = 3}, now * kSecond));
     Silence unasked;  // our own kernel is starved, too: it has repeated nothing yet
     for (std::uint64_t now = 1; now < 60; ++now)
         EXPECT_FALSE(unasked.lasts({.silence_ms = 100'000, .outstanding = true, .repetitions = 0}, now * kSecond));
@@ -203,7 +203,10 @@ TEST(TcpSilence, OnlyWhatTheKernelSaysInSeveralLooksCounts) {
     std::uint64_t now = kSecond;
     while (!lost.lasts(silent, now))
         now += transport::tcp::kLookNs;
-    EXPECT_EQ(now, kSecond + transport::tcp::kMostSilenceNs);
+    EXPECT_EQ(now, kSecond + 5 * transport::tcp::kLookNs);
+    Silence recent;  // a kernel that repeats soon: it has not been silent for long enough yet
+    for (std::uint64_t at = kSecond; at < 60 * kSecond; at += kSecond)
+        EXPECT_FALSE(recent.lasts({.silence_ms = 3200, .outstanding = true, .repetitions = 9}, at));
 }
 
 // ------------------------------------------------------------------------------------------------- being fenced ---

@@ -31,6 +31,7 @@ struct Peer {
     bool reported = false;      // and nothing of it is delivered any more
     bool departed = false;      // it said goodbye
     bool broken = false;        // nothing can be sent to it any more; what has arrived is still read
+    int error = 0;              // why it is broken
     bool owes_fenced = false;   // it has yet to be told that it is fenced
     bool owes_goodbye = false;  // that this rank leaves
     bool owes_ack = false;      // that its goodbye was read

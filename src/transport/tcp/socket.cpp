@@ -26,7 +26,7 @@ void prepare(int socket, std::uint32_t buffer) {
     set(socket, SOL_SOCKET, SO_RCVBUF, static_cast<int>(buffer));
     set(socket, SOL_SOCKET, SO_SNDBUF, static_cast<int>(buffer));
     set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-    // An idle connection: asked after from a second of silence on. A busy one: TCP_USER_TIMEOUT, which bounds both.
+    // An idle connection is asked after from a second of silence on, by the kernel.
     set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
     set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
     set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
@@ -75,6 +75,10 @@ Descriptor accept_from(int listener) {
     return Descriptor(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
+void end_kernel_bound(int socket) {
+    set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+}
+
 std::uint32_t room_of(int socket) {
     int bytes = 0;
     socklen_t length = sizeof bytes;
@@ -111,7 +115,8 @@ bool Silence::lasts(const Health& health, std::uint64_t now_ns) {
     looked_ns_ = now_ns;
     const bool heard = std::uint64_t{health.silence_ms} * 1'000'000 < passed + kTickNs;
     doubted_ns_ = heard || !health.outstanding ? 0 : doubted_ns_ + std::min(passed, 2 * kLookNs);
-    return doubted_ns_ >= kMostSilenceNs && health.repetitions >= kLeastRepetitions;
+    return std::uint64_t{health.silence_ms} * 1'000'000 >= kMostSilenceNs && doubted_ns_ >= kLeastDoubtNs &&
+           health.repetitions >= kLeastRepetitions;
 }
 
 void reset_at_close(int socket) {

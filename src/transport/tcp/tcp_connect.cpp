@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "transport/tcp/socket.hpp"
@@ -155,10 +156,12 @@ void TcpTransport::open(Peer& peer, Descriptor socket, std::uint32_t room) {
     // What was counted on an earlier one is nothing to this one.
     if (!peer.connection || peer.link == Link::closed) peer.connection = std::make_unique<tcp::Connection>();
     peer.remote = tcp::peer_of(socket.get());
+    tcp::end_kernel_bound(socket.get());
     add_to_epoll(socket.get(), Tag::connection, peer.rank.value, EPOLLIN, true);
     peer.connection->open(std::move(socket), room, identity_.room);
     peer.link = Link::open;
     open_.push_back(&peer);
+    look_in(tcp::kLookNs);
     peer.watches_write = false;
     peer.owes_goodbye = leave_until_ns_ != 0 && !peer.fenced;
     queue(peer);
@@ -185,28 +188,31 @@ void TcpTransport::look_at_clock() {
 
 void TcpTransport::begin_to_talk() {
     talks_ = true;
-    if (next_look_ns_ != UINT64_MAX) return;
-    next_look_ns_ = now_ns() + tcp::kLookNs;
+    look_in(tcp::kLookNs);
+}
+
+void TcpTransport::look_in(std::uint64_t ns) {
+    next_look_ns_ = std::min(next_look_ns_, now_ns() + ns);
     set_timer(next_look_ns_);
 }
 
-// Goes on while there is talk, or something to be acknowledged. An idle connection is the kernel's business: it asks by itself,
-// and ends what does not answer with a reset.
+// Often while there is talk, or something to be acknowledged; seldom else.
 void TcpTransport::look_for_silence(std::uint64_t now_ns) {
-    bool go_on = talks_;
+    bool often = std::exchange(talks_, false);
+    next_look_ns_ = UINT64_MAX;
     for (std::size_t i = 0; i < open_.size();) {
         Peer& peer = *open_[i];
         const tcp::Health health = tcp::health_of(peer.connection->socket());
-        go_on = go_on || health.outstanding;
         if (!peer.silence.lasts(health, now_ns)) {
+            if (!health.outstanding && health.silence_ms >= tcp::kIdleSilenceMs) notify(peer, tcp::Kind::credit);
+            often = often || health.outstanding;
             ++i;
             continue;
         }
         tcp::reset_at_close(peer.connection->socket());
         break_link(peer, fmt::format("nothing was heard of its host for {} ms", health.silence_ms));
     }
-    talks_ = false;
-    next_look_ns_ = go_on ? now_ns + tcp::kLookNs : UINT64_MAX;
+    if (!open_.empty()) look_in(often ? tcp::kLookNs : tcp::kIdleLookNs);
 }
 
 void TcpTransport::set_timer(std::uint64_t at_ns) {

@@ -34,6 +34,10 @@ constexpr std::uint32_t kHotInARow = 8;
 constexpr std::uint32_t kFruitless = 1000;
 constexpr int kReadsAtAVisit = 4;
 
+std::string_view why_it_ended(const tcp::Peer& peer) {
+    return peer.error == 0 || peer.error == EPIPE ? "its process is gone" : std::strerror(peer.error);
+}
+
 std::uint64_t open_descriptors() {
     std::error_code error;
     const std::filesystem::directory_iterator all("/proc/self/fd", error);
@@ -181,8 +185,7 @@ SendStatus TcpTransport::post(Rank to, Kind kind, std::span<const std::byte> hea
         case Connection::Sent::again:
             return SendStatus::again;
         case Connection::Sent::broken:
-            peer->broken = true;
-            queue(*peer);
+            find_broken(*peer);
             return SendStatus::failed;
         case Connection::Sent::sent:
             break;
@@ -206,11 +209,7 @@ SendStatus TcpTransport::write(Rank to, std::span<const std::byte> header, std::
 // Sends what waits, and has the epoll set wait for room while there is something left.
 void TcpTransport::flush(Peer& peer) {
     if (peer.link != Link::open) return;
-    if (!peer.connection->flush()) {
-        peer.broken = true;
-        queue(peer);
-        return;
-    }
+    if (!peer.connection->flush()) return find_broken(peer);
     const bool waits = peer.connection->has_waiting();
     if (waits == peer.watches_write) return;
     peer.watches_write = waits;
@@ -220,10 +219,8 @@ void TcpTransport::flush(Peer& peer) {
 
 bool TcpTransport::notify(Peer& peer, Kind kind) {
     const Connection::Sent sent = peer.connection->send(kind, {}, {});
-    if (sent == Connection::Sent::broken) {
-        peer.broken = true;
-        queue(peer);
-    }
+    if (!talks_) begin_to_talk();
+    if (sent == Connection::Sent::broken) find_broken(peer);
     if (sent == Connection::Sent::sent && peer.connection->has_waiting() && !peer.watches_write) flush(peer);
     return sent != Connection::Sent::again;
 }
@@ -290,7 +287,7 @@ void TcpTransport::read(Peer& peer) {
     for (int reads = 0; reads < kReadsAtAVisit && peer.link == Link::open; ++reads) {
         const Connection::Read got = peer.connection->read();
         if (got == Connection::Read::nothing) return;
-        if (got == Connection::Read::ended) return break_link(peer, "its process is gone");
+        if (got == Connection::Read::ended) return break_link(peer, why_it_ended(peer));
         if (got == Connection::Read::broken) return break_link(peer, std::strerror(errno));
         take_frames(peer);
         if (got != Connection::Read::full) return;
@@ -383,6 +380,13 @@ void TcpTransport::say_what_is_owed(Peer& peer) {
     if (peer.owes_goodbye && notify(peer, Kind::goodbye)) peer.owes_goodbye = false;
     if (peer.owes_ack && notify(peer, Kind::goodbye_ack)) peer.owes_ack = false;
     if (peer.owes_fenced || peer.owes_goodbye || peer.owes_ack) queue(peer);
+}
+
+// By a send that failed; errno says why. Only once does the kernel, so that the next read() finds no more than the end.
+void TcpTransport::find_broken(Peer& peer) {
+    if (!peer.broken) peer.error = errno;
+    peer.broken = true;
+    queue(peer);
 }
 
 void TcpTransport::break_link(Peer& peer, std::string_view why) {

@@ -96,6 +96,7 @@ class TcpTransport final : public Transport {
     void look_at_clock();
     void look_at_strangers(std::uint64_t now_ns);
     void begin_to_talk();
+    void look_in(std::uint64_t ns);
     void look_for_silence(std::uint64_t now_ns);
     void set_timer(std::uint64_t at_ns);
     void watch_attempt(Peer& peer);
@@ -109,6 +110,7 @@ class TcpTransport final : public Transport {
     void say_what_is_owed(Peer& peer);
     bool notify(Peer& peer, tcp::Kind kind);
     void flush(Peer& peer);
+    void find_broken(Peer& peer);
     void break_link(Peer& peer, std::string_view why);
     void close(Peer& peer);
     void queue(Peer& peer);
@@ -132,7 +134,7 @@ class TcpTransport final : public Transport {
     std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
     std::vector<Peer*> connecting_;
     std::vector<Peer*> open_;
-    std::uint64_t next_look_ns_ = UINT64_MAX;  // for silence; never while nothing is sent
+    std::uint64_t next_look_ns_ = UINT64_MAX;  // for silence; never while no connection stands
     bool talks_ = false;                       // something was to be sent since the last look
     std::vector<Peer*> attention_;
     std::vector<Peer*> attending_;
