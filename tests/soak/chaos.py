@@ -25,7 +25,9 @@ were given is compared. Found are
             not allow there, or crashed; a live rank was taken for dead
   corrupt   a payload or a value was not what its ranks gave
   diverged  two ranks were told different results of one agreement or shrink
-  hung      a call did not end within its deadline, or a job within its own; with backtraces of all ranks, where there is gdb
+  hung      a call did not end within its deadline, or nothing ended at any rank for three times as long; with backtraces of all
+            ranks, where there is gdb. A pause of more than 10 s is no finding: it is printed, with how long threads ran and
+            how long they waited for a core in a second of it
   leaked    descriptors, or processes that were left behind
 """
 
@@ -125,6 +127,50 @@ def has_hung(directory):
                if line.startswith("x "))
 
 
+class Watch:
+    """How long a job has paused: no rank of it has logged anything."""
+
+    WORTH_A_LOOK = 10  # seconds
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.logged, self.since = -1, time.monotonic()
+        self.pauses = []  # texts
+        self.looked = False
+
+    def seconds(self):
+        logged = sum(log.stat().st_size for log in self.directory.glob("log-*"))
+        now = time.monotonic()
+        if logged != self.logged:
+            if self.looked:
+                self.pauses[-1] = f"{now - self.since:.0f} s, {self.pauses[-1]}"
+            self.logged, self.since, self.looked = logged, now, False
+        elif now - self.since > self.WORTH_A_LOOK and not self.looked:
+            self.looked = True
+            self.pauses.append(what_threads_do(self.directory))
+        return now - self.since
+
+
+def scheduled(directory):
+    """Of each thread, nanoseconds on a core and in wait for one."""
+    found = {}
+    for pid in processes_of(directory):
+        for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+            words = read(task / "schedstat").split()
+            if len(words) == 3:
+                found[task] = int(words[0]), int(words[1])
+    return found
+
+
+def what_threads_do(directory):
+    before = scheduled(directory)
+    time.sleep(1)
+    after = scheduled(directory)
+    both = [(after[task][0] - before[task][0], after[task][1] - before[task][1]) for task in before if task in after]
+    return (f"{len(both)} threads ran {sum(ran for ran, _ in both) / 1e9:.2f} s and waited for a core for "
+            f"{sum(waited for _, waited in both) / 1e9:.2f} s in one second, the load is {os.getloadavg()[0]:.0f}")
+
+
 class Outcome:
     def __init__(self, plan):
         self.plan = plan
@@ -132,6 +178,7 @@ class Outcome:
         self.notes = []
         self.operations = 0
         self.deaths = 0
+        self.pauses = []
         self.output = ""
         self.backtraces = ""
         self.kept = None
@@ -151,12 +198,12 @@ def run(plan, options, show=False):
         environment |= plan.environment | {"CHAOS_DIRECTORY": str(directory)}
         with open(directory / "output", "w", encoding="utf-8") as output:
             job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
-            # Every call of a rank has a deadline of its own; all calls together have this one.
-            deadline = time.monotonic() + 3 * options.patience + 60
+            # Every call of a rank has a deadline of its own. How long all of them take is the machine's matter.
+            watch = Watch(directory)
             looked = False
             pause = 0.01
             while job.poll() is None:
-                late = time.monotonic() > deadline
+                late = watch.seconds() > 3 * options.patience
                 if (late or (pause > 0.1 and has_hung(directory))) and not looked:
                     outcome.backtraces = look_at(directory)
                     (directory / "looked").touch()
@@ -164,9 +211,10 @@ def run(plan, options, show=False):
                 if late:
                     outcome.note("hung", "the job did not end by itself")
                     job.terminate()
-                    deadline = time.monotonic() + 30
+                    watch = Watch(directory)
                 time.sleep(pause)
                 pause = min(0.25, pause * 1.2)
+            outcome.pauses = watch.pauses
         outcome.output = (directory / "output").read_text(errors="replace")
         if not wait_for(lambda: not processes_of(directory), 15):
             outcome.note("leaked", f"processes {processes_of(directory)} are left")
@@ -190,6 +238,8 @@ def tell(outcome, options):
     plan = outcome.plan
     print(f"job {plan.number}, {plan.describe()}: {outcome.operations} operations, {outcome.deaths} killed: "
           f"{', '.join(sorted(outcome.found)) or 'all well'}")
+    for pause in outcome.pauses:
+        print(f"  paused: {pause}")
     if not outcome.found:
         return
     for note in outcome.notes[:12]:
@@ -235,7 +285,7 @@ def soak(options, abilities):
             continue
         outcome = run(plan, options)
         outcomes.append(outcome)
-        if outcome.found or options.verbose:
+        if outcome.found or outcome.pauses or options.verbose:
             tell(outcome, options)
             sys.stdout.flush()
     return outcomes

@@ -157,7 +157,7 @@ class Plan:
         return ", ".join(self.words)
 
     def command(self, launcher, rank, directory, patience):
-        command = [launcher, "-n", self.ranks, "--tag-output", "--timeout", f"{6 * patience + 300}s"]
+        command = [launcher, "-n", self.ranks, "--tag-output", "--timeout", f"{60 * patience}s"]
         if self.hosts > 1:
             command += ["--hosts", self.hosts]
         for victim, moment in self.kills:
