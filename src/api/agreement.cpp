@@ -108,7 +108,7 @@ coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
         const engine::Context::Visit visit(context);
-        Deadline deadline(timeout_ns);
+        Deadline deadline(context.clock(), timeout_ns);
         engine::Request request;
         const api::GiveUp give_up(context, inner, request);
         std::optional<Error> refused;

@@ -29,7 +29,7 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
         engine::Group& inner = *group->engine;
         const engine::Context::Visit visit(context);
         const engine::Group::Call call = call_of(buffer, bytes, root, false);
-        Deadline deadline(timeout_ns);
+        Deadline deadline(context.clock(), timeout_ns);
         engine::Request request;
         // Whatever happens, nothing refers to `request` behind this frame.
         const api::GiveUp give_up(context, inner, request);
@@ -99,7 +99,7 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         engine::Group& group = *inner.group;
         engine::Context& context = group.context();
         const engine::Context::Visit visit(context);
-        Deadline deadline(timeout_ns);
+        Deadline deadline(context.clock(), timeout_ns);
         if (!context.wait(group, deadline, [&] { return group.peek(inner); })) {
             const engine::Context::Turn turn(context);
             if (inner.state == engine::RequestState::waiting) {

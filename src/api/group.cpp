@@ -26,7 +26,7 @@ Result<engine::Settings> group_settings(const engine::Context& context, const co
 coppice_status_t create(coppice_context_t* context, const coppice_group_options_t& options, coppice_group_t** group) {
     auto settings = group_settings(*context->engine, options);
     if (!settings) return api::remember(std::move(settings.error()));
-    const std::uint64_t deadline = deadline_after(settings->start_timeout_ns);
+    const std::uint64_t deadline = deadline_after(context->engine->clock(), settings->start_timeout_ns);
     auto exchange =
         bootstrap::choose(options.exchange, options.exchange_argument, Rank(options.rank), options.size, deadline);
     if (!exchange) return api::remember(std::move(exchange.error()));
@@ -78,7 +78,7 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
                                                  inner.requests_in_use()));
             }
         }
-        Deadline deadline(timeout_ns);
+        Deadline deadline(context.clock(), timeout_ns);
         std::string holder;
         const bool drained = timeout_ns != 0 && context.wait(inner, deadline, [&] { return inner.drained(); });
         if (drained) {
@@ -184,7 +184,7 @@ coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** 
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
         const engine::Context::Visit visit(context);
-        Deadline deadline(timeout_ns);
+        Deadline deadline(context.clock(), timeout_ns);
         engine::Request request;
         request.old = group;
         request.shrunk = shrunk;

@@ -11,15 +11,19 @@ thread_local const Context* entered_by_thread = nullptr;
 
 }  // namespace
 
-Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multiple) {
+Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multiple, Platform* platform) {
     if (is_progress_thread())
         return fail(COPPICE_ERR_INVALID_ARGUMENT, "a callback on the progress thread may create no context");
     auto settings = parse(texts);
     if (!settings) return tl::unexpected(std::move(settings.error()));
     const ProgressMode mode = settings->progress_thread;
     multiple = multiple || mode == ProgressMode::with_callbacks;
-    std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple));
+    std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple, platform));
     if (mode == ProgressMode::none) return context;
+    if (platform != nullptr) {
+        if (auto attended = platform->attend(*context); !attended) return tl::unexpected(std::move(attended.error()));
+        return context;
+    }
     ProgressThread& thread = ProgressThread::instance();
     if (auto attended = thread.attend(*context); !attended) return tl::unexpected(std::move(attended.error()));
     context->thread_ = &thread;
@@ -28,6 +32,7 @@ Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multip
 
 Context::~Context() {
     if (thread_ != nullptr) thread_->forsake(*this);
+    if (platform_ != nullptr) platform_->forsake(*this);
 }
 
 bool Context::is_progress_thread() {
@@ -126,7 +131,7 @@ std::size_t Context::progress_for_callers() {
 }
 
 std::uint64_t Context::arm(std::vector<pollfd>& descriptors) {
-    const std::uint64_t now = now_ns();
+    const std::uint64_t now = clock_.now_ns();
     std::uint64_t until = now + kLongestSleepNs;
     for (Group* const group : groups_) {
         const TransportSet::Armed armed = group->arm();

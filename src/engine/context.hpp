@@ -13,21 +13,24 @@
 #include "base/process.hpp"
 #include "base/shared_words.hpp"
 #include "engine/group.hpp"
+#include "engine/platform.hpp"
 #include "engine/progress/biased_lock.hpp"
 #include "engine/progress/progress_thread.hpp"
 #include "engine/settings.hpp"
-#include "transport/idle.hpp"
 
 namespace coppice::engine {
 
 class Context final : private Attended {
   public:
     // `multiple`: several threads may call; a progress thread with callbacks implies it.
-    static Result<std::unique_ptr<Context>> create(SettingTexts texts, bool multiple);
+    // `platform`: null is this process's own; it outlives the context.
+    static Result<std::unique_ptr<Context>> create(SettingTexts texts, bool multiple, Platform* platform = nullptr);
     ~Context();
 
     const SettingTexts& texts() const { return texts_; }
     const Settings& settings() const { return settings_; }
+    const Clock& clock() const { return clock_; }
+    Platform* platform() const { return platform_; }
 
     void attach(Group& group);
     void detach(Group& group);
@@ -101,7 +104,7 @@ class Context final : private Attended {
     // Within a Visit: makes progress until `done()` (called in a Turn) or the deadline; says whether it was done.
     template <class Done>
     bool wait(Group& group, Deadline& deadline, Done&& done) {
-        transport::Idle idle(group.oversubscribed(), settings_.spin_ns);
+        Pauses idle(platform_, group.oversubscribed(), settings_.spin_ns);
         for (std::uint32_t round = 1;; ++round) {
             {
                 const Turn turn(*this);
@@ -142,8 +145,12 @@ class Context final : private Attended {
     static constexpr std::uint64_t kLongestNapNs = 20'000'000;
     static constexpr std::uint64_t kLongestPauseNs = 1'000'000;
 
-    Context(SettingTexts texts, Settings settings, bool multiple)
-        : texts_(std::move(texts)), settings_(std::move(settings)), multiple_(multiple) {}
+    Context(SettingTexts texts, Settings settings, bool multiple, Platform* platform)
+        : platform_(platform),
+          clock_(platform != nullptr ? platform->clock() : real_clock()),
+          texts_(std::move(texts)),
+          settings_(std::move(settings)),
+          multiple_(multiple) {}
     void enter() {
         if (multiple_) return enter_multiple();
         lock_.enter();
@@ -164,6 +171,8 @@ class Context final : private Attended {
     void note_duty() override { ++duty_.takeovers; }
 
     process::Use use_;
+    Platform* platform_;
+    const Clock& clock_;
     SettingTexts texts_;
     Settings settings_;
     bool multiple_;

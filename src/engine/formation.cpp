@@ -202,6 +202,7 @@ class Formation {
         for (std::uint32_t r = 0; r < size_; ++r)
             far_ = far_ || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
         const bool alone = size_ == dead_.size() + 1;
+        if (Platform* const platform = context_.platform()) return take_transports_of(*platform, alone);
         if (settings_.allow_shm && has_local_peers_) {
             auto shm = transport::ShmTransport::create({.self = self_,
                                                         .group_size = size_,
@@ -210,7 +211,7 @@ class Formation {
                                                         .max_local = std::max(local_ranks_, 2U),
                                                         .second_look_ns = settings_.process_look.value});
             if (!shm) return tl::unexpected(std::move(shm.error()));
-            shm_ = shm->get();
+            boards_ = shm->get();
             if (auto added = add(std::move(*shm)); !added) return added;
         }
         const bool needs_wire = far_ || (!settings_.allow_shm && !alone);
@@ -241,6 +242,20 @@ class Formation {
             if (!tcp) return tl::unexpected(std::move(tcp.error()));
             if (auto added = add(std::move(*tcp)); !added) return added;
         }
+        return {};
+    }
+
+    Result<void> take_transports_of(Platform& platform, bool alone) {
+        Platform::Wires wires = platform.make_transports({.self = self_,
+                                                          .ranks = size_,
+                                                          .window = settings_.window,
+                                                          .has_local_peers = settings_.allow_shm && has_local_peers_,
+                                                          .has_far_peers = far_ || (!settings_.allow_shm && !alone)});
+        boards_ = wires.boards;
+        if (wires.near) {
+            if (auto added = add(std::move(wires.near)); !added) return added;
+        }
+        if (wires.far) return add(std::move(wires.far));
         return {};
     }
 
@@ -301,28 +316,28 @@ class Formation {
     void look_at_cores() {
         cores_ = transport::own_cores();
         sharing_ = local_ranks_;
-        if (shm_ == nullptr) return;
+        if (boards_ == nullptr) return;
         std::vector<Rank> local_peers;
         for (std::uint32_t r = 0; r < size_; ++r)
             if (same_host(Rank(r))) local_peers.emplace_back(r);  // the dead are counted out as they become known
-        shm_->look_at_cores();
-        sharing_ = shm_->sharing_cores(local_peers);
+        boards_->look_at_cores();
+        sharing_ = boards_->sharing_cores(local_peers);
         const bool by_default = sharing_ > cores_ && !(far_ && transport::has_rdma_devices());
-        if (settings_.keeper.value_or(by_default)) shm_->keep_memory();
+        if (settings_.keeper.value_or(by_default)) boards_->keep_memory();
     }
 
     // Where ranks of a host publish to each other, all of them must have mapped all others before the first one
     // publishes: only what is mapped outlives its writer.
     Result<void> share_boards() {
         if (!by_host()) return {};
-        if (shm_ != nullptr) {
+        if (boards_ != nullptr) {
             std::vector<Rank> local_peers;
             for (std::uint32_t r = 0; r < size_; ++r) {
                 if (!dead(Rank(r)) && same_host(Rank(r))) local_peers.emplace_back(r);
             }
-            if (auto sealed = shm_->seal_board(std::move(local_peers)); !sealed) return sealed;
-            board_ = &shm_->board();
-            transport_set_->share_boards(shm_, fault_count_);
+            if (auto sealed = boards_->seal_board(std::move(local_peers)); !sealed) return sealed;
+            board_ = &boards_->board();
+            transport_set_->share_boards(boards_, fault_count_);
             if (fault_count_) {
                 board_wrapper_ = std::make_unique<transport::FaultyBoard>(*board_, fault_count_);
                 board_ = board_wrapper_.get();
@@ -372,7 +387,7 @@ class Formation {
     Rank self_;
     std::uint32_t size_;
     std::shared_ptr<TransportSet> transport_set_;
-    transport::ShmTransport* shm_ = nullptr;
+    transport::Boards* boards_ = nullptr;
     transport::Board* board_ = nullptr;
     std::unique_ptr<transport::Board> board_wrapper_;
     std::shared_ptr<transport::MessageCount> fault_count_;

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/clock.hpp"
 #include "engine/context.hpp"
 
 namespace coppice::engine {

@@ -1,7 +1,7 @@
 // The detector between this rank's transports and the other ranks: evidence in, beats and notices out; and being fenced.
 #include <fmt/format.h>
 
-#include "base/clock.hpp"
+#include "engine/context.hpp"
 #include "engine/group.hpp"
 
 namespace coppice::engine {
@@ -17,7 +17,7 @@ constexpr int kMostPolls = 100'000;
 std::size_t Group::poll_wires() {
     std::size_t events = router_.poll();
     if (settings_.detection_bound.value == 0) return events;
-    const std::uint64_t now = now_ns();
+    const std::uint64_t now = context_->clock().now_ns();
     const bool was_away = looked_ns_ != 0 && now - looked_ns_ > settings_.most_silence().value;
     looked_ns_ = now;
     if (!was_away) return events;
@@ -36,7 +36,7 @@ void Group::look_whether_fenced() {
     if (fenced_) return;
     if (board_ != nullptr && board_->fenced()) be_fenced();
     const std::uint64_t most = settings_.most_silence().value;
-    if (most > 0 && looked_ns_ != 0 && now_ns() - looked_ns_ > most) progress();
+    if (most > 0 && looked_ns_ != 0 && context_->clock().now_ns() - looked_ns_ > most) progress();
 }
 
 bool Group::detector_is_due() const {

@@ -1,7 +1,7 @@
 // Deaths: learning of them, telling others, standing in; and how far everybody has consumed.
 #include <algorithm>
 
-#include "base/clock.hpp"
+#include "engine/context.hpp"
 #include "engine/group.hpp"
 
 namespace coppice::engine {
@@ -76,7 +76,7 @@ void Group::end_all(coppice_status_t status, const std::string& why) {
 
 // Where the living have a core each now, they need not give theirs away when they wait.
 void Group::count_out_of_cores(Rank dead) {
-    const transport::ShmTransport* const boards = router_.transport_set()->boards();
+    const transport::Boards* const boards = router_.transport_set()->boards();
     if (!oversubscribed() || boards == nullptr) return;
     const Rank there = router_.set_rank(dead);
     sharing_cores_ -= boards->sharing_cores({&there, 1});
@@ -259,7 +259,7 @@ void Group::send_stability() {
 // Somebody finds no room, or waits to leave. In a steady run that is over in no time, so nobody is asked at once.
 void Group::ask_for_room(std::uint64_t wanted) {
     if (single_node() || revoked_) return;
-    const std::uint64_t now = now_ns();
+    const std::uint64_t now = context_->clock().now_ns();
     if (held_up_at_ != stable_) {
         held_up_at_ = stable_;
         held_up_since_ns_ = now;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.hpp"
+#include "engine/context.hpp"
 #include "engine/group.hpp"
 
 namespace coppice::engine {
@@ -105,7 +105,7 @@ void Group::start_with_failed(std::span<const Rank> known_to_all, std::span<cons
     detector_.begin_without(known);
     learn_failures(known_to_all);
     learn_failures(others);
-    if (settings_.detection_bound.value > 0) looked_ns_ = now_ns();
+    if (settings_.detection_bound.value > 0) looked_ns_ = context_->clock().now_ns();
     progress_detector();
     meet_leaders();
 }

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/clock.hpp"
+#include "engine/context.hpp"
 #include "engine/group.hpp"
 #include "protocol/chance.hpp"
 
@@ -185,7 +185,7 @@ void Group::ensure_machine(Slot& slot) {
     const bool has_payload = slot.has_payload || adopt_line(slot);
     slot.machine.emplace(plan_, members_.position_of(members_.own_node(), slot.root), members_.node_of(slot.root),
                          members_.failed_nodes(), has_payload, seed_of(id_.token, slot.sequence.value));
-    if (plan_.is_timed) slot.began_ns = now_ns();
+    if (plan_.is_timed) slot.began_ns = context_->clock().now_ns();
     wake(slot);
     // Publish first: a root of this host that left no line has not told anybody outside either.
     if (!has_payload && members_.node_of(slot.root) == members_.own_node() && members_.failed(slot.root)) {
@@ -213,14 +213,16 @@ void Group::pump(Slot& slot) {
         if (!slot.unsent) {
             const bool wait =
                 paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 && !slot.machine.finished();
-            if (wait && now_ns() < slot.next_correction_ns) return;
-            slot.unsent = slot.machine.next_send(plan_, Nanoseconds(plan_.is_timed ? now_ns() - slot.began_ns : 0));
+            if (wait && context_->clock().now_ns() < slot.next_correction_ns) return;
+            slot.unsent = slot.machine.next_send(
+                plan_, Nanoseconds(plan_.is_timed ? context_->clock().now_ns() - slot.began_ns : 0));
             if (!slot.unsent) return;
         }
         if (!send(slot, *slot.unsent)) return;
         if (paced && is_correction(slot.unsent->kind)) {
             ++slot.corrections;
-            if (slot.corrections >= 2) slot.next_correction_ns = now_ns() + settings_.correction_gap_ns;
+            if (slot.corrections >= 2)
+                slot.next_correction_ns = context_->clock().now_ns() + settings_.correction_gap_ns;
         }
         slot.unsent.reset();
         slot.notices_sent = false;

@@ -15,7 +15,7 @@
 
 #include <algorithm>
 
-#include "base/clock.hpp"
+#include "engine/context.hpp"
 #include "engine/group.hpp"
 
 namespace coppice::engine {
@@ -77,7 +77,7 @@ void Group::revocation_message(Rank from, const WireHeader& header) {
 
 // Whether this rank may leave.
 bool Group::revocation_is_known() {
-    const std::uint64_t now = now_ns();
+    const std::uint64_t now = context_->clock().now_ns();
     if (leave_revoked_until_ns_ == 0) leave_revoked_until_ns_ = now + kLeavePatienceNs;
     if (!controls_.empty()) return false;
     if (now > leave_revoked_until_ns_ || single_node()) return true;

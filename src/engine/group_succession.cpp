@@ -107,7 +107,7 @@ void Group::make_successor(const Heritage& heritage) {
         return refuse(COPPICE_ERR_NO_RESOURCES,
                       fmt::format("{} groups of these ranks share memory already, or there is no more of it: destroy "
                                   "groups that are not used any more, at all ranks",
-                                  transport::ShmTransport::kPanels));
+                                  transport::Boards::kPanels));
     }
     std::vector<Rank> there;
     std::vector<std::uint64_t> nodes;
@@ -133,7 +133,7 @@ void Group::make_successor(const Heritage& heritage) {
                 .panel = heritage.panel.value_or(0),
                 .established = std::make_shared<bool>(false)};
     if (has_board) {
-        std::vector<transport::ShmTransport::BoardMember> local_peers;
+        std::vector<transport::Boards::BoardMember> local_peers;
         std::vector<Rank> known_as;
         for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
             known_as.push_back(parts.router.set_rank(local_peer));

@@ -20,7 +20,7 @@ std::uint64_t hash_of(const protocol::FailedSet& ranks) {
     return hash;
 }
 
-constexpr std::uint64_t kAllPanels = (std::uint64_t{1} << transport::ShmTransport::kPanels) - 1;
+constexpr std::uint64_t kAllPanels = (std::uint64_t{1} << transport::Boards::kPanels) - 1;
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void Succession::begin() {
 }
 
 void Succession::contribute() {
-    transport::ShmTransport* const boards = router_.transport_set()->boards();
+    transport::Boards* const boards = router_.transport_set()->boards();
     if (boards != nullptr) {
         if (all_panels_) {
             boards->make_all_panels_ready();
@@ -92,7 +92,7 @@ std::optional<Heritage> Succession::progress(bool thoroughly) {
             contribute();
             continue;
         }
-        if (transport::ShmTransport* const boards = router_.transport_set()->boards()) {
+        if (transport::Boards* const boards = router_.transport_set()->boards()) {
             boards->clear_panels(static_cast<std::uint32_t>(value_[3] & kAllPanels));
         }
         under_way_ = false;

@@ -15,8 +15,8 @@
 
 #include "engine/wire.hpp"
 #include "topology/words.hpp"
+#include "transport/boards.hpp"
 #include "transport/faults.hpp"
-#include "transport/shm/shm_transport.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {
@@ -33,8 +33,8 @@ class TransportSet final : private transport::Receiver {
     std::uint8_t add(std::unique_ptr<transport::Transport> wire);
     void route(Rank peer, std::uint8_t index) { route_[peer.value] = index; }
     // Whose boards the groups of a host have; null where they have none. It is one of the transports, or inside of one.
-    void share_boards(transport::ShmTransport* shm, std::shared_ptr<transport::MessageCount> faults) {
-        shm_ = shm;
+    void share_boards(transport::Boards* boards, std::shared_ptr<transport::MessageCount> faults) {
+        boards_ = boards;
         faults_ = std::move(faults);
     }
 
@@ -43,7 +43,7 @@ class TransportSet final : private transport::Receiver {
         return index == kNobody ? nullptr : wires_[index].get();
     }
     std::span<const std::unique_ptr<transport::Transport>> wires() const { return wires_; }
-    transport::ShmTransport* boards() const { return shm_; }
+    transport::Boards* boards() const { return boards_; }
     const std::shared_ptr<transport::MessageCount>& faults() const { return faults_; }
 
     // --- groups
@@ -106,7 +106,7 @@ class TransportSet final : private transport::Receiver {
     std::vector<std::uint8_t> route_;
     int sleep_set_ = -1;         // epoll, of what several transports sleep on
     std::vector<int> sleep_on_;  // by transport, as in that set
-    transport::ShmTransport* shm_ = nullptr;
+    transport::Boards* boards_ = nullptr;
     std::shared_ptr<transport::MessageCount> faults_;
     std::vector<Attached> groups_;
     std::uint32_t users_ = 0;

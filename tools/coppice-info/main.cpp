@@ -177,7 +177,7 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     auto context = engine::Context::create(texts, false);
     if (!context) return tl::unexpected(context.error());
     const engine::Settings& settings = (*context)->settings();
-    const std::uint64_t deadline = coppice::deadline_after(settings.start_timeout_ns);
+    const std::uint64_t deadline = coppice::deadline_after(coppice::real_clock(), settings.start_timeout_ns);
     auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, deadline);
     if (!exchange) return tl::unexpected(exchange.error());
     auto group = engine::form_group(**context, settings, **exchange, nullptr, deadline);
@@ -199,7 +199,7 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
                            {"positions", members.nodes()},
                            {"agreement", settings.agreement()},
                            {"peers", peers}};
-    coppice::Deadline patience(settings.start_timeout_ns);
+    coppice::Deadline patience(coppice::real_clock(), settings.start_timeout_ns);
     (*context)->wait(**group, patience, [&] { return (*group)->drained(); });
     (*context)->wait(**group, patience, [&] { return (*group)->depart(); });
     return described;

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/shared_words.hpp"
+#include "transport/boards.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::transport::shm {
@@ -58,7 +59,7 @@ struct Header {
 static_assert(sizeof(Header) <= kPage);
 
 // How many groups at once can have a board in these segments.
-inline constexpr std::uint32_t kPanels = 8;
+inline constexpr std::uint32_t kPanels = Boards::kPanels;
 
 struct PanelHeader {
     Count consumed;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/boards.hpp"
 #include "transport/shm/bell.hpp"
 #include "transport/shm/link.hpp"
 #include "transport/shm/segment.hpp"
@@ -31,7 +32,7 @@ struct ShmOptions {
     std::uint64_t second_look_ns = 20'000'000;  // between two looks at processes themselves; 0: none
 };
 
-class ShmTransport final : public Transport {
+class ShmTransport final : public Transport, public Boards {
   public:
     // Makes the segment: three file descriptors for a moment, two for good, and W·8 KiB of memory for the lines, twice
     // once a board is sealed. Inboxes
@@ -60,39 +61,19 @@ class ShmTransport final : public Transport {
     void fence(Rank peer) override;
     bool leave() override;
 
-    // How many of these ranks, itself included, have only cores that this one has too: with more of them than cores they wait
-    // for each other's. As it was when look_at_cores() was called, after all add_peer().
-    void look_at_cores();
-    std::uint32_t sharing_cores(std::span<const Rank> ranks) const;
-    // From now on this process's memory is kept for a moment when it dies: shm/keeper.hpp.
-    void keep_memory();
+    void look_at_cores() override;
+    std::uint32_t sharing_cores(std::span<const Rank> ranks) const override;
+    void keep_memory() override;
 
-    // Fixes the board's members (in any order; this rank included or not, it always belongs), maps them and watches them.
-    // Once, after their add_peer(). All ranks of the host should have sealed before one publishes: a member that was
-    // not mapped before it died can't be read any more. Members that are dead, or were never added, are members all the
-    // same, with nothing published and alive() false; the dead ones that were added are reported by poll().
-    Result<void> seal_board(std::vector<Rank> members);
-    // Not before seal_board().
-    Board& board() { return *boards_[0]; }
-
-    // --- more boards in the same segments, for groups of some of these ranks: each in a panel of its own (layout.hpp), the
-    // --- same one at all its members, as their groups have to agree. The sealed board is in panel 0. Panels are told as bits.
-    static constexpr std::uint32_t kPanels = shm::kPanels;
-    struct BoardMember {
-        Rank number;  // as the group counts it
-        Rank rank;    // here
-    };
-    // Panels that are as new: what a board may be opened in. One is kept ready; more, or all, if there is memory for them.
-    std::uint32_t clean_panels() const { return clean_; }
-    void make_panel_ready();
-    void make_all_panels_ready();
-    // Opens one in a clean panel; `members` ascending, this rank among them, all sealed.
-    Board& open_board(std::uint32_t panel, std::span<const BoardMember> members);
-    // This rank's group is gone. What it has written stays for those who still read it, until everybody who may has
-    // closed the same panel, and clears it.
-    void close_board(std::uint32_t panel);
-    std::uint32_t closed_panels() const { return closed_; }
-    void clear_panels(std::uint32_t panels);
+    Result<void> seal_board(std::vector<Rank> members) override;
+    Board& board() override { return *boards_[0]; }
+    std::uint32_t clean_panels() const override { return clean_; }
+    void make_panel_ready() override;
+    void make_all_panels_ready() override;
+    Board& open_board(std::uint32_t panel, std::span<const BoardMember> members) override;
+    void close_board(std::uint32_t panel) override;
+    std::uint32_t closed_panels() const override { return closed_; }
+    void clear_panels(std::uint32_t panels) override;
 
     // Wakes that rank if it sleeps: for what was written where it does not show at its arm().
     void wake(Rank rank);

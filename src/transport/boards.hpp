@@ -1,0 +1,59 @@
+// The boards of one rank: one for the group that its transports were made for, and more in the same memory for groups of some of
+// these ranks. Offered by transports that share memory within a host (shm).
+//
+// Each board is in a panel, the same one at all its members, as their groups have to agree. Panels are told as bits. What a rank
+// has written stays for those who still read it, until everybody who may has closed the same panel and clears it.
+//
+// One thread at a time, as transport.hpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/error.hpp"
+#include "topology/words.hpp"
+#include "transport/board.hpp"
+
+namespace coppice::transport {
+
+class Boards {
+  public:
+    // How many groups at once can have a board in this memory.
+    static constexpr std::uint32_t kPanels = 8;
+    struct BoardMember {
+        Rank number;  // as the group counts it
+        Rank rank;    // here
+    };
+
+    // Fixes the members of the first board (in any order; this rank included or not, it always belongs), maps them and watches
+    // them. Once, after their add_peer(). All ranks of the host should have sealed before one publishes: a member that was
+    // not mapped before it died can't be read any more. Members that are dead, or were never added, are members all the
+    // same, with nothing published and alive() false; the dead ones that were added are reported by poll().
+    virtual Result<void> seal_board(std::vector<Rank> members) = 0;
+    // In panel 0. Not before seal_board().
+    virtual Board& board() = 0;
+
+    // Panels that are as new: what a board may be opened in. One is kept ready; more, or all, if there is memory for them.
+    virtual std::uint32_t clean_panels() const = 0;
+    virtual void make_panel_ready() = 0;
+    virtual void make_all_panels_ready() = 0;
+    // Opens one in a clean panel; `members` ascending, this rank among them, all sealed.
+    virtual Board& open_board(std::uint32_t panel, std::span<const BoardMember> members) = 0;
+    // This rank's group is gone.
+    virtual void close_board(std::uint32_t panel) = 0;
+    virtual std::uint32_t closed_panels() const = 0;
+    virtual void clear_panels(std::uint32_t panels) = 0;
+
+    // How many of these ranks, itself included, have only cores that this one has too: with more of them than cores they wait
+    // for each other's. As it was when look_at_cores() was called, after all add_peer().
+    virtual void look_at_cores() = 0;
+    virtual std::uint32_t sharing_cores(std::span<const Rank> ranks) const = 0;
+    // From now on this process's memory is kept for a moment when it dies: shm/keeper.hpp.
+    virtual void keep_memory() = 0;
+
+  protected:
+    ~Boards() = default;
+};
+
+}  // namespace coppice::transport
