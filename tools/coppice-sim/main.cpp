@@ -23,6 +23,7 @@ constexpr std::array kSubcommands{
     Subcommand{"explore broadcast", "every schedule of one broadcast in a small group", run_explore_broadcast},
     Subcommand{"explore agreement", "every schedule of agreements in a small group", run_explore_agreement},
     Subcommand{"fuzz agreement", "random schedules of agreements, until a promise is broken", run_fuzz_agreement},
+    Subcommand{"world", "whole ranks of the library, with random programs and fates", run_world},
 };
 
 void print_usage(std::FILE* out) {
@@ -41,7 +42,8 @@ void print_usage(std::FILE* out) {
                "  coppice-sim promise --ranks 64 --dead 3 --runs 100000\n"
                "  coppice-sim fuzz broadcast --seeds 10000\n"
                "  coppice-sim explore agreement --ranks 4 --crashes 2\n"
-               "  coppice-sim fuzz agreement --seeds 100000 --ranks 3..64\n");
+               "  coppice-sim fuzz agreement --seeds 100000 --ranks 3..64\n"
+               "  coppice-sim world --ranks 8 --hosts 3 --seeds 100000\n");
 }
 
 int dispatch(int argc, char** argv) {

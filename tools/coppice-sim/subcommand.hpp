@@ -29,6 +29,7 @@ int run_fuzz_agreement(int argc, char** argv);
 int run_explore_broadcast(int argc, char** argv);
 int run_promise(int argc, char** argv);
 int run_agree(int argc, char** argv);
+int run_world(int argc, char** argv);
 
 // Parses; an exit code if there is nothing more to do (--help, or a complaint that was printed).
 std::optional<int> parse(CLI::App& app, int argc, char** argv);

@@ -1,0 +1,114 @@
+// Agreements: "one value and one set of failed ranks, the same at every rank that lives to see them, whoever dies whenever".
+#include "simulation/promises/predicates.hpp"
+
+namespace coppice::promises {
+namespace {
+
+bool has_outcome(const Call& call) {
+    return call.status == COPPICE_OK || call.status == COPPICE_ERR_PEER_FAILED;
+}
+
+const Call* outcome_of(const std::vector<const Call*>& calls) {
+    const auto one = std::ranges::find_if(calls, [](const Call* call) { return has_outcome(*call); });
+    return one == calls.end() ? nullptr : *one;
+}
+
+// With contributions of which each is another bit: whether the result has that of `call`.
+bool has_contribution(std::uint64_t result, const Call& call) {
+    if (call.operation == COPPICE_AND) return (result | call.value) == call.value;
+    if (call.operation == COPPICE_MAX) return result >= call.value;
+    return (result & call.value) == call.value;
+}
+
+// What the result may be at most: of all who have begun.
+std::uint64_t with_all(const std::vector<const Call*>& calls) {
+    std::uint64_t all = calls.front()->value;
+    for (const Call* call : calls) {
+        if (call->operation == COPPICE_AND) {
+            all &= call->value;
+        } else if (call->operation == COPPICE_MAX) {
+            all = std::max(all, call->value);
+        } else {
+            all |= call->value;
+        }
+    }
+    return all;
+}
+
+std::vector<std::uint32_t> members_of(const History& history, std::uint32_t group) {
+    for (const Call& call : history.calls)
+        if (call.made == group && !call.members.empty()) return call.members;
+    return {};
+}
+
+}  // namespace
+
+void one_outcome(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const auto& [key, calls] : together(history, Action::agree)) {
+        const Call* const one = outcome_of(calls);
+        for (const Call* other : calls) {
+            if (one == nullptr || !has_outcome(*other)) continue;
+            if (other->result == one->result && other->status == one->status && other->failed == one->failed) continue;
+            found.push_back(
+                {"", fmt::format("{} has {:#x}, {} without {}; {} has {:#x}, {} without {}", where(*one), one->result,
+                                 coppice_status_string(one->status), names(one->failed), where(*other), other->result,
+                                 coppice_status_string(other->status), names(other->failed))});
+        }
+    }
+}
+
+// "The value combines the contributions of all ranks but (some of) those in the agreed set of failed ranks"
+void value_of_contributions(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const auto& [key, calls] : together(history, Action::agree)) {
+        const Call* const one = outcome_of(calls);
+        if (one == nullptr) continue;
+        for (const std::uint32_t member : members_of(history, key.first)) {
+            if (contains(one->failed, member)) continue;
+            const auto call = std::ranges::find(calls, member, &Call::rank);
+            if (call != calls.end() && has_contribution(one->result, **call)) continue;
+            found.push_back({"", fmt::format("{}: {:#x} lacks the contribution of rank {}, which is not agreed to have "
+                                             "failed ({})",
+                                             where(*one), one->result, member, names(one->failed))});
+        }
+        std::vector<const Call*> more = calls;
+        if (with_all(calls) == one->result) continue;
+        // Something that nobody has contributed is in it where leaving nobody out gives less.
+        const std::uint64_t all = with_all(calls);
+        const bool invented = one->operation == COPPICE_AND ? (one->result & all) != all
+                              : one->operation == COPPICE_MAX
+                                  ? std::ranges::find(calls, one->result, &Call::value) == calls.end()
+                                  : (one->result & ~all) != 0;
+        if (invented) found.push_back({"", fmt::format("{}: {:#x} is of no contributions", where(*one), one->result)});
+    }
+}
+
+void agreed_failed_have_failed(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (call.action != Action::agree || !has_outcome(call)) continue;
+        for (const std::uint32_t rank : call.failed)
+            if (!is_gone(history, call.group, rank, call.ended_ns))
+                found.push_back(
+                    {"", fmt::format("{}: rank {} is agreed to have failed, and lives", where(call), rank)});
+    }
+}
+
+// "COPPICE_ERR_PEER_FAILED when ranks have failed and not every rank that contributed had acknowledged all these failures"
+void status_by_acknowledgement(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const auto& [key, calls] : together(history, Action::agree)) {
+        const Call* const one = outcome_of(calls);
+        if (one == nullptr) continue;
+        const auto lacks = [one](const Call* call) {
+            return std::ranges::any_of(one->failed,
+                                       [call](std::uint32_t rank) { return !contains(call->acknowledged, rank); });
+        };
+        const auto counts = [one](const Call* call) { return !contains(one->failed, call->rank); };
+        const bool told = one->status == COPPICE_ERR_PEER_FAILED;
+        const bool must = std::ranges::any_of(calls, [&](const Call* call) { return counts(call) && lacks(call); });
+        const bool may = std::ranges::any_of(calls, lacks);
+        if (told ? may : !must) continue;
+        found.push_back({"", fmt::format("{}: {}, while {} are agreed to have failed", where(*one),
+                                         coppice_status_string(one->status), names(one->failed))});
+    }
+}
+
+}  // namespace coppice::promises

@@ -1,0 +1,172 @@
+// Groups: their begin and end, deadlines, revocation, shrinking, and what is told of failures.
+#include <array>
+#include <set>
+#include <tuple>
+
+#include "simulation/promises/predicates.hpp"
+
+namespace coppice::promises {
+namespace {
+
+constexpr std::array kActions{"create",  "broadcast", "agreement", "shrink", "revocation",
+                              "destroy", "callback",  "view",      "end"};
+
+std::string name_of(const Call& call) {
+    return fmt::format("{} ({})", kActions[static_cast<std::size_t>(call.action)], where(call));
+}
+
+bool belongs_to_collective(Action action) {
+    return action == Action::broadcast || action == Action::agree;
+}
+
+}  // namespace
+
+// Nobody waits for the dead, and nothing hangs.
+void calls_end(const History& history, const Groups& /*groups*/, Found& found) {
+    if (history.over) return;
+    std::set<std::uint32_t> waiting;
+    for (const Call& call : history.calls) {
+        if (!history.lives(call.rank) || call.ended_ns != kNever) continue;
+        waiting.insert(call.rank);
+        found.push_back({"", fmt::format("{}, begun at {} ns, has not ended at {} ns", name_of(call), call.began_ns,
+                                         history.ended_ns)});
+    }
+    if (waiting.empty()) found.push_back({"", "the program has not ended, though no call is open"});
+}
+
+void deadlines_are_kept(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (call.timeout_ns == COPPICE_NO_TIMEOUT || !history.lives(call.rank) || call.ended_ns == kNever) continue;
+        const std::uint64_t took = call.ended_ns - call.began_ns;
+        if (took <= call.timeout_ns + history.slack_ns + history.stopped_ns[call.rank]) continue;
+        found.push_back({"", fmt::format("{} took {} ns, with {} ns to go", name_of(call), took, call.timeout_ns)});
+    }
+}
+
+void timeouts_are_not_early(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (call.status != COPPICE_ERR_TIMEOUT || call.ended_ns - call.began_ns >= call.timeout_ns) continue;
+        found.push_back({"", fmt::format("{}: timed out after {} ns of {}", name_of(call),
+                                         call.ended_ns - call.began_ns, call.timeout_ns)});
+    }
+}
+
+// With calls that are right, and nobody taken for dead who lives, these are the answers that there can be.
+void statuses_mean_something(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (call.ended_ns == kNever || call.status == COPPICE_OK || call.action == Action::view ||
+            call.action == Action::leak)
+            continue;
+        bool possible = call.status == COPPICE_ERR_TIMEOUT && call.timeout_ns != COPPICE_NO_TIMEOUT;
+        if (belongs_to_collective(call.action)) possible = possible || call.status == COPPICE_ERR_REVOKED;
+        if (call.action == Action::broadcast) possible = possible || call.status == COPPICE_ERR_ROOT_FAILED;
+        if (call.action == Action::agree) possible = possible || call.status == COPPICE_ERR_PEER_FAILED;
+        if (call.action == Action::shrink) possible = possible || call.status == COPPICE_ERR_NO_RESOURCES;
+        if (!possible) found.push_back({"", fmt::format("{}: {}", name_of(call), call.sentence)});
+    }
+}
+
+void revoked_by_a_member(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (call.status != COPPICE_ERR_REVOKED) continue;
+        const bool revoked = std::ranges::any_of(history.calls, [&call](const Call& other) {
+            return other.action == Action::revoke && other.group == call.group && other.began_ns <= call.ended_ns;
+        });
+        if (!revoked) found.push_back({"", fmt::format("{}: nobody has revoked the group", name_of(call))});
+    }
+}
+
+// "every broadcast and agreement of it that is pending, and every later one, ends with COPPICE_ERR_REVOKED": at the revoker
+// when its call has returned.
+void revocation_ends_all(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& revoke : history.calls) {
+        if (revoke.action != Action::revoke || revoke.status != COPPICE_OK) continue;
+        for (const Call& call : history.calls) {
+            if (call.rank != revoke.rank || call.group != revoke.group || !belongs_to_collective(call.action)) continue;
+            if (call.began_ns < revoke.ended_ns || &call < &revoke || call.ended_ns == kNever) continue;
+            if (call.status == COPPICE_ERR_REVOKED) continue;
+            found.push_back({"", fmt::format("{}: {} after this rank has revoked the group", name_of(call),
+                                             coppice_status_string(call.status))});
+        }
+    }
+}
+
+// "all ranks but those that all agree to have failed, numbered 0 … in their old order"
+void shrunk_alike(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const auto& [key, calls] : together(history, Action::shrink)) {
+        const Call* first = nullptr;
+        for (const Call* call : calls) {
+            if (call->status != COPPICE_OK) continue;
+            if (first == nullptr) first = call;
+            if (call->members != first->members)
+                found.push_back({"", fmt::format("{}: members {}; {}: members {}", where(*first), names(first->members),
+                                                 where(*call), names(call->members))});
+            const auto self = std::ranges::find(call->members, call->rank) - call->members.begin();
+            if (call->bytes != call->members.size() || call->root != static_cast<std::uint32_t>(self))
+                found.push_back({"", fmt::format("{}: rank {} of {} in a group of {}", where(*call), call->root,
+                                                 call->bytes, names(call->members))});
+        }
+        for (const Call* call : calls) {
+            if (first == nullptr || call->ended_ns == kNever || call->status == COPPICE_OK) continue;
+            if (history.lives(call->rank))
+                found.push_back({"", fmt::format("{}: {}, while {} has a new group", where(*call),
+                                                 coppice_status_string(call->status), where(*first))});
+        }
+    }
+}
+
+// "Nobody who contributes is left out, and nobody who was known to be dead is in"
+void survivors_are_in(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const auto& [key, calls] : together(history, Action::shrink)) {
+        for (const Call* call : calls) {
+            if (call->status != COPPICE_OK) continue;
+            for (const std::uint32_t rank : call->failed)
+                if (!is_gone(history, key.first, rank, call->ended_ns))
+                    found.push_back({"", fmt::format("{}: rank {} lives, and is left out", where(*call), rank)});
+            for (const Call& told : history.calls) {
+                const bool known = told.action == Action::callback && told.rank == call->rank &&
+                                   told.group == key.first && told.ended_ns < call->began_ns;
+                if (known && contains(call->members, told.failed.front()))
+                    found.push_back({"", fmt::format("{}: rank {} was known to be dead, and is in", where(*call),
+                                                     told.failed.front())});
+            }
+        }
+    }
+}
+
+// "Called once per failed rank"
+void callbacks_once(const History& history, const Groups& /*groups*/, Found& found) {
+    std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> seen;
+    for (const Call& call : history.calls) {
+        if (call.action != Action::callback || call.failed.empty()) continue;
+        if (!seen.insert({call.rank, call.group, call.failed.front()}).second)
+            found.push_back({"", fmt::format("{}: told twice that rank {} failed", where(call), call.failed.front())});
+    }
+}
+
+void failed_have_failed(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (call.action != Action::callback) continue;
+        for (const std::uint32_t rank : call.failed)
+            if (!is_gone(history, call.group, rank, call.ended_ns))
+                found.push_back({"", fmt::format("{}: told that rank {} failed, which lives", where(call), rank)});
+    }
+}
+
+void nothing_leaks(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (call.action != Action::leak || call.ended_ns == kNever || call.status == COPPICE_OK) continue;
+        found.push_back({"", fmt::format("rank {}: {}", call.rank,
+                                         call.bytes > 0 ? fmt::format("{} blocks of memory are left", call.bytes)
+                                                        : call.sentence)});
+    }
+}
+
+// Ranks that make the same calls send each other nothing that makes no sense.
+void messages_make_sense(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls)
+        if (call.action == Action::destroy && call.bytes > 0)
+            found.push_back({"", fmt::format("{}: {} messages made no sense", where(call), call.bytes)});
+}
+
+}  // namespace coppice::promises

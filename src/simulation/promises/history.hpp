@@ -1,0 +1,60 @@
+// What applications called and were told: all that the promises of coppice.h are checked against (promises.hpp).
+//
+// Nothing here knows of engines, wires or simulators. Ranks are those of the job; a group has a number, the same at all its ranks.
+// Times are on one clock.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coppice/coppice.h"
+
+namespace coppice::promises {
+
+inline constexpr std::uint64_t kNever = UINT64_MAX;
+inline constexpr std::uint32_t kNone = UINT32_MAX;
+
+enum class Action : std::uint8_t { create, broadcast, agree, shrink, revoke, destroy, callback, view, leak };
+
+struct Call {
+    Action action = Action::create;
+    std::uint32_t rank = 0;
+    std::uint32_t group = kNone;
+    std::uint32_t step = 0;  // of the program: calls of one step belong together
+    std::uint64_t began_ns = 0;
+    std::uint64_t ended_ns = kNever;
+    std::uint64_t timeout_ns = COPPICE_NO_TIMEOUT;
+    coppice_status_t status = COPPICE_IN_PROGRESS;
+    std::string sentence;  // of an error
+
+    std::uint32_t root = kNone;  // broadcasts
+    std::uint64_t payload = 0;   // a hash of what a root gave, or of what was delivered
+    std::uint64_t bytes = 0;     // its size
+    std::uint64_t value = 0;     // agreements: contributed
+    std::uint64_t result = 0;    // and what was agreed
+    coppice_operation_t operation = COPPICE_AND;
+    std::vector<std::uint32_t> failed;        // agreed upon; a callback: the one; ascending
+    std::vector<std::uint32_t> acknowledged;  // by this rank, before an agreement
+    std::uint32_t made = kNone;               // create, shrink: the group that came of it
+    std::vector<std::uint32_t> members;       // of that, as this rank sees them
+};
+
+struct Group {
+    std::uint32_t parent = kNone;           // from which it was shrunk
+    std::vector<std::uint32_t> started_by;  // members when it was made by exchange
+};
+
+struct History {
+    std::uint32_t ranks = 0;
+    std::vector<Call> calls;                // in the order of their begins
+    std::vector<std::uint64_t> died_ns;     // by rank, kNever: it lives
+    std::vector<std::uint64_t> stopped_ns;  // by rank: how long it was kept from running in all
+    std::uint64_t ended_ns = 0;             // of all
+    bool over = false;                      // every rank that lives has come to its end
+    std::uint64_t slack_ns = 0;             // what a call may take longer than its deadline says
+
+    bool lives(std::uint32_t rank) const { return died_ns[rank] == kNever; }
+};
+
+}  // namespace coppice::promises

@@ -1,0 +1,86 @@
+// The predicates themselves, and what they share. One file for each kind of call.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "simulation/promises/promises.hpp"
+
+namespace coppice::promises {
+
+using Found = std::vector<Violation>;
+using Groups = std::vector<Group>;
+
+// broadcast_promises.cpp
+void payloads_are_the_roots(const History& history, const Groups& groups, Found& found);
+void live_roots_reach_all(const History& history, const Groups& groups, Found& found);
+void root_failed_when_it_died(const History& history, const Groups& groups, Found& found);
+void root_failed_when_nobody_has_it(const History& history, const Groups& groups, Found& found);
+void views_stay(const History& history, const Groups& groups, Found& found);
+
+// agreement_promises.cpp
+void one_outcome(const History& history, const Groups& groups, Found& found);
+void value_of_contributions(const History& history, const Groups& groups, Found& found);
+void agreed_failed_have_failed(const History& history, const Groups& groups, Found& found);
+void status_by_acknowledgement(const History& history, const Groups& groups, Found& found);
+
+// group_promises.cpp
+void calls_end(const History& history, const Groups& groups, Found& found);
+void deadlines_are_kept(const History& history, const Groups& groups, Found& found);
+void timeouts_are_not_early(const History& history, const Groups& groups, Found& found);
+void statuses_mean_something(const History& history, const Groups& groups, Found& found);
+void revoked_by_a_member(const History& history, const Groups& groups, Found& found);
+void revocation_ends_all(const History& history, const Groups& groups, Found& found);
+void shrunk_alike(const History& history, const Groups& groups, Found& found);
+void survivors_are_in(const History& history, const Groups& groups, Found& found);
+void callbacks_once(const History& history, const Groups& groups, Found& found);
+void failed_have_failed(const History& history, const Groups& groups, Found& found);
+void nothing_leaks(const History& history, const Groups& groups, Found& found);
+void messages_make_sense(const History& history, const Groups& groups, Found& found);
+
+// Calls of one kind that belong together, by group and step.
+using Key = std::pair<std::uint32_t, std::uint32_t>;
+inline std::map<Key, std::vector<const Call*>> together(const History& history, Action action) {
+    std::map<Key, std::vector<const Call*>> calls;
+    for (const Call& call : history.calls)
+        if (call.action == action) calls[{call.group, call.step}].push_back(&call);
+    return calls;
+}
+
+inline bool contains(const std::vector<std::uint32_t>& ranks, std::uint32_t rank) {
+    return std::ranges::find(ranks, rank) != ranks.end();
+}
+
+inline std::string names(const std::vector<std::uint32_t>& ranks) {
+    std::string text;
+    for (const std::uint32_t rank : ranks)
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", rank);
+    return text.empty() ? "nobody" : text;
+}
+
+// When that rank began to leave the group; kNever: it has not.
+inline std::uint64_t left_ns(const History& history, std::uint32_t group, std::uint32_t rank) {
+    for (const Call& call : history.calls)
+        if (call.action == Action::destroy && call.group == group && call.rank == rank) return call.began_ns;
+    return kNever;
+}
+
+// Whether it was dead, or had begun to leave that group, by then.
+inline bool is_gone(const History& history, std::uint32_t group, std::uint32_t rank, std::uint64_t time_ns) {
+    return history.died_ns[rank] <= time_ns || left_ns(history, group, rank) <= time_ns;
+}
+
+inline bool is_revoked(const History& history, std::uint32_t group) {
+    return std::ranges::any_of(
+        history.calls, [group](const Call& call) { return call.action == Action::revoke && call.group == group; });
+}
+
+inline std::string where(const Call& call) {
+    return fmt::format("rank {}, step {}, group {}", call.rank, call.step, call.group);
+}
+
+}  // namespace coppice::promises

@@ -1,0 +1,51 @@
+#include "simulation/promises/promises.hpp"
+
+#include <array>
+
+#include "simulation/promises/predicates.hpp"
+
+namespace coppice::promises {
+namespace {
+
+constexpr std::array kPromises{
+    Promise{"payloads-are-the-roots", payloads_are_the_roots},
+    Promise{"live-roots-reach-all", live_roots_reach_all},
+    Promise{"root-failed-when-it-died", root_failed_when_it_died},
+    Promise{"root-failed-when-nobody-has-it", root_failed_when_nobody_has_it},
+    Promise{"views-stay", views_stay},
+    Promise{"one-outcome", one_outcome},
+    Promise{"value-of-contributions", value_of_contributions},
+    Promise{"agreed-failed-have-failed", agreed_failed_have_failed},
+    Promise{"status-by-acknowledgement", status_by_acknowledgement},
+    Promise{"calls-end", calls_end},
+    Promise{"deadlines-are-kept", deadlines_are_kept},
+    Promise{"timeouts-are-not-early", timeouts_are_not_early},
+    Promise{"statuses-mean-something", statuses_mean_something},
+    Promise{"revoked-by-a-member", revoked_by_a_member},
+    Promise{"revocation-ends-all", revocation_ends_all},
+    Promise{"shrunk-alike", shrunk_alike},
+    Promise{"survivors-are-in", survivors_are_in},
+    Promise{"callbacks-once", callbacks_once},
+    Promise{"failed-have-failed", failed_have_failed},
+    Promise{"nothing-leaks", nothing_leaks},
+    Promise{"messages-make-sense", messages_make_sense},
+};
+
+}  // namespace
+
+std::span<const Promise> promises() {
+    return kPromises;
+}
+
+std::vector<Violation> check(const History& history, const std::vector<Group>& groups) {
+    std::vector<Violation> found;
+    for (const Promise& promise : kPromises) {
+        const std::size_t before = found.size();
+        promise.check(history, groups, found);
+        for (std::size_t at = before; at < found.size(); ++at)
+            found[at].promise = promise.name;
+    }
+    return found;
+}
+
+}  // namespace coppice::promises

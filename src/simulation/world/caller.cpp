@@ -1,0 +1,492 @@
+#include "simulation/world/caller.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/error.hpp"
+#include "engine/settings.hpp"
+#include "protocol/chance.hpp"
+#include "simulation/world/world.hpp"
+
+namespace coppice::world {
+namespace {
+
+using promises::Action;
+
+constexpr std::uint64_t kBetweenTriesNs = 20'000;
+
+std::uint64_t hash_of(const void* bytes, std::size_t size) {
+    std::uint64_t hash = 0xcbf29ce484222325U ^ size;
+    const auto* const at = static_cast<const unsigned char*>(bytes);
+    std::size_t done = 0;
+    for (; done + 8 <= size; done += 8) {
+        std::uint64_t word;
+        std::memcpy(&word, at + done, 8);
+        hash = (hash ^ word) * 0x100000001b3U;
+        hash ^= hash >> 29;
+    }
+    for (; done < size; ++done)
+        hash = (hash ^ at[done]) * 0x100000001b3U;
+    return hash;
+}
+
+// What a root gives: different for each step, root and place.
+void fill(std::vector<std::byte>& buffer, std::uint64_t seed) {
+    std::uint64_t state = seed;
+    for (std::size_t at = 0; at < buffer.size(); at += 8) {
+        const std::uint64_t word = protocol::next_word(state);
+        std::memcpy(buffer.data() + at, &word, std::min<std::size_t>(8, buffer.size() - at));
+    }
+}
+
+void combine_or(void* /*argument*/, void* into, const void* from, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; ++at)
+        static_cast<unsigned char*>(into)[at] |= static_cast<const unsigned char*>(from)[at];
+}
+
+coppice_agree_options_t options_of(const Step& step) {
+    coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+    options.operation = step.operation;
+    options.type = COPPICE_UINT64;
+    options.combine = step.operation == COPPICE_COMBINE ? combine_or : nullptr;
+    return options;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------ the record ---
+
+std::size_t Caller::begin(Action action, const Step* step, const Joined* joined) {
+    const Within outside(nullptr);
+    promises::Call call;
+    call.action = action;
+    call.rank = rank_.number();
+    if (joined != nullptr) call.group = joined->id;
+    if (step != nullptr) call.step = step->number;
+    if (step != nullptr) call.timeout_ns = step->timeout_ns;
+    call.began_ns = rank_.clock().now_ns();
+    history_.calls.push_back(std::move(call));
+    return history_.calls.size() - 1;
+}
+
+void Caller::end(std::size_t number, coppice_status_t status) {
+    const Within outside(nullptr);
+    promises::Call& call = at(number);
+    call.status = status;
+    call.ended_ns = rank_.clock().now_ns();
+    if (status < 0) call.sentence = coppice_last_error();
+    if (status == COPPICE_ERR_FENCED) out_ = true;
+    if (rank_.world().clockwork().tell) {
+        rank_.world().clockwork().tell(fmt::format("{:>12} ns  rank {}: {} of step {} in group {} ends: {}{}{}",
+                                                   call.ended_ns, call.rank, static_cast<int>(call.action), call.step,
+                                                   call.group, coppice_status_string(status), status < 0 ? ": " : "",
+                                                   call.sentence));
+    }
+}
+
+std::uint64_t Caller::liberty(const Step& step, std::uint32_t salt) const {
+    std::uint64_t state = program_.seed * 0x9e3779b97f4a7c15U + step.number * 1000003U + rank_.number() * 7919U + salt;
+    protocol::next_word(state);
+    return protocol::next_word(state);
+}
+
+// ----------------------------------------------------------------------------------------------------- the program ---
+
+void Caller::run() {
+    const std::map<std::string, std::string> settings{
+        {"COPPICE_TRANSPORT", program_.transport},
+        {"COPPICE_HOST", fmt::format("host{}", rank_.world().fate().host_of[rank_.number()])},
+        {"COPPICE_WINDOW", fmt::format("{}", program_.window)},
+        {"COPPICE_AGREEMENT_WINDOW", fmt::format("{}", program_.agreement_window)},
+        {"COPPICE_TREE", program_.tree},
+        {"COPPICE_CORRECTION", program_.correction},
+        {"COPPICE_HIERARCHY", program_.hierarchy},
+        {"COPPICE_PROGRESS_THREAD", program_.has_thread ? "auto" : "0"}};
+    const engine::SettingTexts texts([&settings](const char* name) -> const char* {
+        const auto found = settings.find(name);
+        return found == settings.end() ? nullptr : found->second.c_str();
+    });
+    const coppice_status_t made = rank_.call([&] { return rank_.make_context(texts, &context_); });
+    if (made == COPPICE_OK && create(0)) {
+        for (const Step& step : program_.steps) {
+            if (out_) break;
+            do_step(step);
+        }
+        settle();
+        destroy(current_, nullptr);
+        while (!old_.empty()) {
+            destroy(old_.front(), nullptr);
+            old_.pop_front();
+        }
+    }
+    if (context_ != nullptr) {
+        const std::size_t call = begin(Action::leak, nullptr, nullptr);
+        end(call, rank_.call([&] {
+            rank_.world().forget_thread();
+            return coppice_context_destroy(context_);
+        }));
+    }
+}
+
+void Caller::do_step(const Step& step) {
+    switch (step.kind) {
+        case Step::Kind::broadcast:
+            return step.mode == Step::Mode::blocking ? broadcast(step) : broadcast_nb(step);
+        case Step::Kind::agree:
+            return step.mode == Step::Mode::blocking ? agree(step) : agree_nb(step);
+        case Step::Kind::settle:
+            return settle();
+        case Step::Kind::away:
+            return away(step);
+        case Step::Kind::acknowledge:
+            return acknowledge();
+        case Step::Kind::revoke:
+            return revoke(step);
+        case Step::Kind::shrink:
+            return shrink(step);
+        case Step::Kind::renew:
+            settle();
+            if (step.keep_old) {
+                old_.push_back(std::move(current_));
+            } else {
+                destroy(current_, &step);
+            }
+            if (!create(step.number)) out_ = true;
+            return;
+    }
+}
+
+bool Caller::create(std::uint32_t step) {
+    coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
+    options.exchange = WorldRank::exchange;
+    options.exchange_argument = &rank_;
+    options.rank = rank_.number();
+    options.size = rank_.world().fate().ranks;
+    options.on_failure = on_failure;
+    options.on_failure_argument = this;
+    const std::size_t call = begin(Action::create, nullptr, nullptr);
+    at(call).step = step;
+    current_ = {};
+    {
+        const Within outside(nullptr);
+        current_.id = rank_.world().group_number(promises::kNone, made_++);
+        if (groups_.size() <= current_.id) groups_.resize(current_.id + 1);
+        groups_[current_.id].started_by.clear();
+        for (std::uint32_t rank = 0; rank < options.size; ++rank)
+            groups_[current_.id].started_by.push_back(rank);
+        at(call).made = at(call).group = current_.id;
+        at(call).members = groups_[current_.id].started_by;
+    }
+    current_.members = groups_[current_.id].started_by;
+    current_.self = rank_.number();
+    const coppice_status_t status =
+        rank_.call([&] { return coppice_group_create(context_, &options, &current_.group); });
+    end(call, status);
+    return status == COPPICE_OK;
+}
+
+void Caller::on_failure(void* self, coppice_group_t* group, std::uint32_t failed) {
+    auto& caller = *static_cast<Caller*>(self);
+    const Within outside(nullptr);
+    const Joined* joined = nullptr;
+    if (caller.current_.group == group) joined = &caller.current_;
+    for (const Joined& old : caller.old_)
+        if (old.group == group) joined = &old;
+    const std::size_t call = caller.begin(Action::callback, nullptr, joined);
+    if (joined != nullptr) caller.at(call).failed = {joined->members.at(failed)};
+    caller.end(call, COPPICE_OK);
+}
+
+void Caller::broadcast(const Step& step) {
+    keep_window();
+    const std::uint32_t root = step.who % static_cast<std::uint32_t>(current_.members.size());
+    const bool is_root = root == current_.self;
+    std::vector<std::byte> buffer(is_root ? step.bytes : 8192);
+    const std::uint64_t place = (std::uint64_t{step.number} << 20) ^ (std::uint64_t{current_.id} << 8) ^ root;
+    if (is_root) fill(buffer, place);
+    const std::size_t call = begin(Action::broadcast, &step, &current_);
+    at(call).root = current_.members[root];
+    if (is_root) at(call).payload = hash_of(buffer.data(), buffer.size());
+    if (is_root) at(call).bytes = buffer.size();
+    std::size_t received = 0;
+    coppice_status_t status = COPPICE_ERR_BUSY;
+    for (int tries = 0; status == COPPICE_ERR_BUSY && tries < 1000; ++tries) {
+        if (tries > 0) make_room();
+        at(call).began_ns = rank_.clock().now_ns();
+        status = rank_.call([&] {
+            return coppice_broadcast(current_.group, buffer.data(), buffer.size(), root, &received, step.timeout_ns);
+        });
+    }
+    ++current_.broadcasts;
+    if (!is_root && status == COPPICE_OK) {
+        at(call).payload = hash_of(buffer.data(), received);
+        at(call).bytes = received;
+    }
+    end(call, status);
+}
+
+void Caller::broadcast_nb(const Step& step) {
+    keep_window();
+    const std::uint32_t root = step.who % static_cast<std::uint32_t>(current_.members.size());
+    const bool is_root = root == current_.self;
+    Open open;
+    open.view = step.mode == Step::Mode::view;
+    open.buffer.resize(is_root ? step.bytes : open.view ? 0 : 8192);
+    if (is_root) fill(open.buffer, (std::uint64_t{step.number} << 20) ^ (std::uint64_t{current_.id} << 8) ^ root);
+    open.call = begin(Action::broadcast, &step, &current_);
+    at(open.call).timeout_ns = COPPICE_NO_TIMEOUT;
+    at(open.call).root = current_.members[root];
+    if (is_root) at(open.call).payload = hash_of(open.buffer.data(), open.buffer.size());
+    if (is_root) at(open.call).bytes = open.buffer.size();
+    coppice_status_t status = COPPICE_ERR_BUSY;
+    while (status == COPPICE_ERR_BUSY) {
+        status = rank_.call([&] {
+            return open.view ? coppice_broadcast_view_nb(current_.group, open.buffer.data(), open.buffer.size(), root,
+                                                         &open.request)
+                             : coppice_broadcast_nb(current_.group, open.buffer.data(), open.buffer.size(), root,
+                                                    &open.request);
+        });
+        if (status == COPPICE_ERR_BUSY) make_room();
+    }
+    open.broadcast = current_.broadcasts++;
+    if (status != COPPICE_OK) return end(open.call, status);
+    open_.push_back(std::move(open));
+}
+
+// -------------------------------------------------------------------------------------------------------- agreements ---
+
+void Caller::agree(const Step& step) {
+    const std::size_t call = begin(Action::agree, &step, &current_);
+    std::uint64_t value = std::uint64_t{1} << rank_.number();
+    if (step.operation == COPPICE_AND) value = ~value;
+    at(call).value = value;
+    at(call).operation = step.operation;
+    {
+        const Within outside(nullptr);
+        at(call).acknowledged.assign(current_.acknowledged.begin(), current_.acknowledged.end());
+    }
+    const coppice_agree_options_t options = options_of(step);
+    std::uint64_t result = value;
+    coppice_status_t status = COPPICE_ERR_BUSY;
+    for (int tries = 0; status == COPPICE_ERR_BUSY && tries < 1000; ++tries) {
+        if (tries > 0) make_room();
+        result = value;
+        at(call).began_ns = rank_.clock().now_ns();
+        status = rank_.call(
+            [&] { return coppice_agree(current_.group, &result, sizeof result, &options, step.timeout_ns); });
+    }
+    at(call).result = result;
+    if (status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED) take_agreement(call, current_);
+    end(call, status);
+}
+
+void Caller::agree_nb(const Step& step) {
+    Open open;
+    open.call = begin(Action::agree, &step, &current_);
+    at(open.call).timeout_ns = COPPICE_NO_TIMEOUT;
+    std::uint64_t value = std::uint64_t{1} << rank_.number();
+    if (step.operation == COPPICE_AND) value = ~value;
+    at(open.call).value = value;
+    at(open.call).operation = step.operation;
+    {
+        const Within outside(nullptr);
+        at(open.call).acknowledged.assign(current_.acknowledged.begin(), current_.acknowledged.end());
+    }
+    open.buffer.resize(sizeof value);
+    std::memcpy(open.buffer.data(), &value, sizeof value);
+    const coppice_agree_options_t options = options_of(step);
+    coppice_status_t status = COPPICE_ERR_BUSY;
+    while (status == COPPICE_ERR_BUSY) {
+        status = rank_.call([&] {
+            return coppice_agree_nb(current_.group, open.buffer.data(), sizeof value, &options, &open.request);
+        });
+        if (status == COPPICE_ERR_BUSY) make_room();
+    }
+    if (status != COPPICE_OK) return end(open.call, status);
+    open_.push_back(std::move(open));
+}
+
+// The agreed set of failed ranks, as ranks of the job.
+void Caller::take_agreement(std::size_t call, Joined& joined) {
+    std::uint32_t ranks[kMostRanks];
+    std::size_t count = 0;
+    rank_.call([&] { return coppice_group_agreed(joined.group, ranks, kMostRanks, &count); });
+    const Within outside(nullptr);
+    at(call).failed.clear();
+    for (std::size_t i = 0; i < count; ++i)
+        at(call).failed.push_back(joined.members.at(ranks[i]));
+}
+
+void Caller::acknowledge() {
+    std::uint32_t ranks[kMostRanks];
+    std::size_t count = 0;
+    rank_.call([&] { return coppice_group_failed(current_.group, ranks, kMostRanks, &count); });
+    rank_.call([&] { return coppice_group_ack_failed(current_.group, ranks, count); });
+    current_.acknowledged.clear();
+    for (std::size_t i = 0; i < count; ++i)
+        current_.acknowledged.push_back(current_.members.at(ranks[i]));
+}
+
+// ------------------------------------------------------------------------------------------------ groups come and go ---
+
+void Caller::revoke(const Step& step) {
+    if (step.who % current_.members.size() != current_.self) return;
+    const std::size_t call = begin(Action::revoke, &step, &current_);
+    end(call, rank_.call([&] { return coppice_group_revoke(current_.group); }));
+}
+
+void Caller::shrink(const Step& step) {
+    settle();
+    const std::size_t call = begin(Action::shrink, &step, &current_);
+    coppice_group_t* shrunk = nullptr;
+    coppice_status_t status = COPPICE_ERR_TIMEOUT;
+    while (status == COPPICE_ERR_TIMEOUT) {
+        if (step.mode == Step::Mode::blocking) {
+            status = rank_.call([&] { return coppice_group_shrink(current_.group, &shrunk, step.timeout_ns); });
+            continue;
+        }
+        coppice_request_t* request = nullptr;
+        status = rank_.call([&] { return coppice_group_shrink_nb(current_.group, &shrunk, &request); });
+        if (status != COPPICE_OK) break;
+        status = rank_.call([&] { return coppice_request_wait(request, nullptr, step.timeout_ns); });
+        rank_.call([&] { return coppice_request_free(request); });
+    }
+    at(call).timeout_ns = COPPICE_NO_TIMEOUT;
+    if (status == COPPICE_OK) {
+        take_shrunk(call, current_, shrunk);
+        end(call, status);
+        Joined old = std::move(current_);
+        current_ = {};
+        current_.group = shrunk;
+        current_.id = at(call).made;
+        current_.members = at(call).members;
+        const auto self = std::ranges::find(current_.members, rank_.number());
+        current_.self = static_cast<std::uint32_t>(self - current_.members.begin());
+        if (step.keep_old) {
+            old_.push_back(std::move(old));
+        } else {
+            destroy(old, &step);
+        }
+        return;
+    }
+    end(call, status);
+}
+
+void Caller::take_shrunk(std::size_t call, Joined& old, coppice_group_t* shrunk) {
+    take_agreement(call, old);
+    coppice_group_info_t info{};
+    info.struct_size = sizeof info;
+    rank_.call([&] { return coppice_group_query(shrunk, &info); });
+    const Within outside(nullptr);
+    promises::Call& record = at(call);
+    record.made = rank_.world().group_number(old.id, record.step);
+    if (groups_.size() <= record.made) groups_.resize(record.made + 1);
+    groups_[record.made].parent = old.id;
+    for (const std::uint32_t rank : old.members)
+        if (std::ranges::find(record.failed, rank) == record.failed.end()) record.members.push_back(rank);
+    // What the group says of itself.
+    record.bytes = info.size;
+    record.root = info.rank;
+}
+
+void Caller::destroy(Joined& joined, const Step* step) {
+    if (joined.group == nullptr) return;
+    const std::size_t call = begin(Action::destroy, step, &joined);
+    if (out_) at(call).timeout_ns = 0;
+    coppice_group_info_t info{};
+    info.struct_size = sizeof info;
+    rank_.call([&] { return coppice_group_query(joined.group, &info); });
+    at(call).bytes = info.garbage;
+    const coppice_status_t status =
+        rank_.call([&] { return coppice_group_destroy(joined.group, at(call).timeout_ns); });
+    joined.group = nullptr;
+    rank_.note_grave();
+    end(call, status);
+}
+
+void Caller::away(const Step& step) {
+    if (liberty(step, 1) % 2 == 0) return;
+    std::uint64_t left = liberty(step, 2) % (step.away_ns + 1);
+    if (program_.has_thread) return rank_.stay_away(left);
+    // Without a thread it owes the others some progress.
+    constexpr std::uint64_t kTurnNs = 200'000;
+    for (; left > 0; left -= std::min(left, kTurnNs)) {
+        rank_.stay_away(std::min(left, kTurnNs));
+        rank_.call([&] { return coppice_progress(context_); });
+    }
+}
+
+// ----------------------------------------------------------------------------------------------------------- requests ---
+
+void Caller::take_end(Open& open, coppice_status_t status, std::size_t received) {
+    open.ended = true;
+    promises::Call& call = at(open.call);
+    if (call.action == Action::agree) {
+        std::memcpy(&call.result, open.buffer.data(), sizeof call.result);
+        if (status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED) take_agreement(open.call, current_);
+    } else if (status == COPPICE_OK) {
+        const void* payload = open.buffer.data();
+        if (open.view) {
+            std::size_t bytes = 0;
+            rank_.call([&] { return coppice_request_view(open.request, &payload, &bytes); });
+            open.seen = payload;
+            open.length = received = bytes;
+        }
+        at(open.call).payload = hash_of(payload, received);
+        at(open.call).bytes = received;
+    }
+    end(open.call, status);
+}
+
+void Caller::wait_for(Open& open, std::uint64_t timeout_ns) {
+    if (open.ended) return;
+    std::size_t received = 0;
+    const coppice_status_t status =
+        rank_.call([&] { return coppice_request_wait(open.request, &received, timeout_ns); });
+    if (status != COPPICE_ERR_TIMEOUT) take_end(open, status, received);
+}
+
+// A view is what it was until it is freed.
+void Caller::release(Open& open) {
+    if (open.seen != nullptr && hash_of(open.seen, open.length) != at(open.call).payload) {
+        const std::size_t call = begin(Action::view, nullptr, &current_);
+        at(call).step = at(open.call).step;
+        at(call).payload = at(open.call).payload;
+        end(call, COPPICE_ERR_INTERNAL);
+    }
+    rank_.call([&] { return coppice_request_free(open.request); });
+}
+
+// The oldest of what is under way, or held: its end, then its place. False: there is none.
+bool Caller::settle_one() {
+    if (open_.empty()) return false;
+    wait_for(open_.front(), COPPICE_NO_TIMEOUT);
+    release(open_.front());
+    open_.pop_front();
+    return true;
+}
+
+void Caller::settle() {
+    while (settle_one())
+        continue;
+}
+
+// A view that is held while W others begin would hold them up for good.
+void Caller::keep_window() {
+    while (std::ranges::any_of(open_, [this](const Open& open) {
+        return at(open.call).action == Action::broadcast && open.broadcast + program_.window <= current_.broadcasts;
+    }))
+        settle_one();
+}
+
+void Caller::make_room() {
+    if (!settle_one()) {
+        rank_.stay_away(kBetweenTriesNs);
+        rank_.call([&] { return coppice_progress(context_); });
+    }
+}
+
+}  // namespace coppice::world

@@ -1,0 +1,97 @@
+#include "simulation/world/explore.hpp"
+
+#include <algorithm>
+
+#include "simulation/world/caller.hpp"
+#include "simulation/world/world.hpp"
+
+namespace coppice::world {
+namespace {
+
+constexpr std::uint64_t kMostNs = 60'000'000'000;
+constexpr std::uint64_t kSlackNs = 20'000'000;
+
+std::uint64_t mark_of(const promises::History& history) {
+    std::uint64_t mark = 0;
+    for (const promises::Call& call : history.calls) {
+        for (const std::uint64_t word : {std::uint64_t{call.rank}, call.began_ns, call.ended_ns,
+                                         static_cast<std::uint64_t>(call.status), call.payload, call.result})
+            mark = (mark ^ word) * 0x9e3779b97f4a7c15U + (mark >> 31);
+    }
+    return mark;
+}
+
+}  // namespace
+
+Outcome run(const Drawn& drawn, const Tell& tell) {
+    promises::History history;
+    std::vector<promises::Group> groups;
+    history.ranks = drawn.fate.ranks;
+    history.slack_ns = kSlackNs;
+    Outcome outcome;
+    {
+        World world(drawn.fate, drawn.program.seed, tell);
+        for (std::uint32_t rank = 0; rank < drawn.fate.ranks; ++rank) {
+            world.rank(rank).start(
+                [&](WorldRank& self) {
+                    Caller caller(self, drawn.program, history, groups);
+                    caller.run();
+                },
+                world.clockwork().draw(200'000));
+        }
+        history.over = world.run(kMostNs);
+        history.ended_ns = world.clockwork().now_ns();
+        for (std::uint32_t rank = 0; rank < drawn.fate.ranks; ++rank) {
+            history.died_ns.push_back(world.clockwork().died_at_ns(rank));
+            outcome.deaths += world.clockwork().dead(rank);
+            if (world.rank(rank).leaked() == 0) continue;
+            promises::Call call;
+            call.action = promises::Action::leak;
+            call.rank = rank;
+            call.bytes = world.rank(rank).leaked();
+            call.ended_ns = history.ended_ns;
+            call.status = COPPICE_ERR_NO_MEMORY;
+            history.calls.push_back(call);
+        }
+    }
+    history.stopped_ns.assign(drawn.fate.ranks, 0);
+    for (const Stop& stop : drawn.fate.stops)
+        history.stopped_ns[stop.rank] += stop.for_ns;
+    outcome.calls = history.calls.size();
+    outcome.virtual_ns = history.ended_ns;
+    outcome.mark = mark_of(history);
+    outcome.violations = promises::check(history, groups);
+    return outcome;
+}
+
+Drawn shorten(const Drawn& drawn, const std::string& promise) {
+    const auto fails = [&promise](const Drawn& candidate) {
+        const Outcome outcome = run(candidate);
+        return std::ranges::any_of(outcome.violations,
+                                   [&](const auto& violation) { return violation.promise == promise; });
+    };
+    Drawn best = drawn;
+    const auto leave_out = [&](auto member) {
+        auto& items = member(best);
+        for (std::size_t chunk = items.size(); chunk > 0; chunk /= 2) {
+            for (std::size_t at = 0; at + chunk <= member(best).size();) {
+                Drawn candidate = best;
+                auto& left = member(candidate);
+                left.erase(left.begin() + static_cast<std::ptrdiff_t>(at),
+                           left.begin() + static_cast<std::ptrdiff_t>(at + chunk));
+                if (fails(candidate)) {
+                    best = std::move(candidate);
+                } else {
+                    at += chunk;
+                }
+            }
+        }
+    };
+    leave_out([](Drawn & of) -> auto& { return of.fate.stops; });
+    leave_out([](Drawn & of) -> auto& { return of.program.steps; });
+    leave_out([](Drawn & of) -> auto& { return of.fate.deaths; });
+    leave_out([](Drawn & of) -> auto& { return of.program.steps; });
+    return best;
+}
+
+}  // namespace coppice::world

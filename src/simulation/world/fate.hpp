@@ -1,0 +1,58 @@
+// What happens to the ranks of one world, and how its wires and hosts are: every knob bounded, all of them drawn from one seed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace coppice::world {
+
+inline constexpr std::uint32_t kMostRanks = 64;
+inline constexpr std::uint64_t kNever = UINT64_MAX;
+
+// A rank ends before its n-th action on wire or memory, or at a time, whichever comes first.
+struct Death {
+    std::uint32_t rank = 0;
+    std::uint64_t at_action = kNever;
+    std::uint64_t at_ns = kNever;
+};
+// It does nothing for a while, and then goes on.
+struct Stop {
+    std::uint32_t rank = 0;
+    std::uint64_t at_ns = 0;
+    std::uint64_t for_ns = 0;
+};
+
+struct Fate {
+    std::uint32_t ranks = 2;
+    std::vector<std::uint32_t> host_of;  // by rank
+    std::vector<Death> deaths;
+    std::vector<Stop> stops;
+
+    // --- the wire between hosts
+    std::uint64_t latency_ns = 2'000;
+    std::uint64_t jitter_ns = 1'000;
+    std::uint64_t connect_ns = 20'000;
+    std::uint32_t queue_messages = 64;   // under way from one rank to another, at most
+    std::uint32_t slow_link_one_in = 0;  // links that take slow_times as long; 0: none
+    std::uint32_t slow_times = 1;
+    std::uint32_t by_reference_one_in = 0;  // payloads that leave from the sender's memory a while later; 0: none
+    std::uint64_t reference_ns = 20'000;
+
+    // --- shared memory
+    std::uint32_t inbox_messages = 64;
+
+    // --- how late a death is noticed, by each rank for itself
+    std::uint64_t near_detection_ns = 200'000;
+    std::uint64_t far_detection_ns = 3'000'000;
+    std::uint32_t late_one_in = 0;  // ranks that notice late_times as late; 0: none
+    std::uint32_t late_times = 1;
+
+    // --- how ranks run
+    std::uint32_t preempt_one_in = 64;  // actions after which the rank loses its core
+    std::uint64_t preempt_ns = 5'000;
+    std::uint64_t react_ns = 1'000;  // from what happens until a rank that waits looks
+    std::uint32_t polls_before_sleep = 24;
+    bool has_thread = true;  // a progress thread
+};
+
+}  // namespace coppice::world

@@ -1,0 +1,344 @@
+#include "simulation/world/network.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace coppice::world {
+
+using transport::FailureCause;
+using transport::SendStatus;
+
+namespace {
+
+constexpr std::size_t kMessagesPerPoll = 16;  // of one peer
+constexpr std::uint64_t kReferenceEvent = std::uint64_t{1} << 63;
+
+}  // namespace
+
+Port::Port(Network& network, Wire wire, std::uint32_t rank)
+    : network_(network), clockwork_(network.clockwork()), wire_(wire), rank_(rank), peers_(network.ranks()) {
+    const Fate& fate = clockwork_.fate();
+    for (Peer& peer : peers_) {
+        if (wire == Wire::near) continue;
+        peer.latency_ns = fate.latency_ns;
+        if (fate.slow_link_one_in > 0 && clockwork_.random().one_in(fate.slow_link_one_in))
+            peer.latency_ns *= fate.slow_times;
+    }
+}
+
+Port& Port::port_of(std::uint32_t rank) const {
+    return network_.port(wire_, rank);
+}
+
+// ------------------------------------------------------------------------------------------------- connections ---
+
+void Port::connect(std::uint32_t to) {
+    Peer& peer = peers_[to];
+    if (peer.open) return;
+    const Within outside(nullptr);
+    peer.open = true;
+    const std::uint64_t delay = wire_ == Wire::near ? 0 : clockwork_.draw(clockwork_.fate().connect_ns);
+    peer.ready_ns = clockwork_.now_ns() + delay;
+    Port& other = port_of(to);
+    if (clockwork_.dead(to) || !other.there_) {
+        lose(to, delay + network_.detection_ns(wire_, rank_));
+        return;
+    }
+    Peer& back = other.peers_[rank_];
+    if (!back.open) {
+        back.open = true;
+        back.ready_ns = peer.ready_ns;
+    }
+    clockwork_.at(peer.ready_ns, *this, to);
+}
+
+void Port::watch(std::uint32_t peer) {
+    if (!peers_[peer].added || peers_[peer].gone || peers_[peer].fenced) return;
+    clockwork_.act(rank_);
+    connect(peer);
+}
+
+void Port::lose(std::uint32_t peer, std::uint64_t within_ns) {
+    if (!there_ || peers_[peer].gone) return;
+    const std::uint64_t time = clockwork_.now_ns() + within_ns;
+    if (time >= peers_[peer].detected_ns) return;
+    peers_[peer].detected_ns = time;
+    look_again_at(time);
+    clockwork_.at(time, *this, peer);
+}
+
+// The far wire loses what has not left; the near one nothing.
+void Port::drop_what_is_inside() {
+    if (wire_ == Wire::near) return;
+    for (std::uint32_t to = 0; to < peers_.size(); ++to) {
+        if (to == rank_) continue;
+        auto& queue = port_of(to).peers_[rank_].in;
+        const auto first = std::ranges::find_if(queue, [&](const Message& message) {
+            return message.leaves_ns > clockwork_.now_ns() || message.reference != 0;
+        });
+        queue.erase(first, queue.end());
+    }
+    references_.clear();
+}
+
+void Port::die() {
+    if (!there_) return;
+    there_ = false;
+    drop_what_is_inside();
+}
+
+void Port::close() {
+    if (!there_) return;
+    const Within outside(nullptr);
+    there_ = false;
+    if (left_) return;
+    drop_what_is_inside();
+    for (std::uint32_t peer = 0; peer < peers_.size(); ++peer) {
+        if (peer == rank_ || !port_of(peer).is_joined_to(rank_)) continue;
+        port_of(peer).lose(rank_, network_.detection_ns(wire_, peer));
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------ sending ---
+
+SendStatus Port::send(std::uint32_t to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                      std::uint32_t* in_flight) {
+    clockwork_.act(rank_);
+    const Within outside(nullptr);
+    Peer& peer = peers_[to];
+    if (!peer.added || peer.gone || peer.fenced) return SendStatus::failed;
+    connect(to);
+    const Fate& fate = clockwork_.fate();
+    Port& other = port_of(to);
+    const bool reaches = other.there_ && !clockwork_.dead(to);
+    if (clockwork_.now_ns() < peer.ready_ns) return SendStatus::again;
+    if (!reaches) return SendStatus::sent;  // nobody knows yet
+    const std::size_t most = wire_ == Wire::near ? fate.inbox_messages : fate.queue_messages;
+    Peer& back = other.peers_[rank_];
+    if (back.in.size() >= most) {
+        peer.wants_room = true;
+        return SendStatus::again;
+    }
+    Message message;
+    message.header = header.size();
+    message.bytes.reserve(header.size() + payload.size());
+    message.bytes.assign(header.begin(), header.end());
+    message.leaves_ns = clockwork_.now_ns();
+    if (wire_ == Wire::far && !payload.empty() && fate.by_reference_one_in > 0 &&
+        clockwork_.random().one_in(fate.by_reference_one_in)) {
+        message.reference = ++next_reference_;
+        ++*in_flight;
+        references_[message.reference] = {to, payload.data(), payload.size(), in_flight};
+        message.leaves_ns += 1 + clockwork_.draw(fate.reference_ns);
+        clockwork_.at(message.leaves_ns, *this, kReferenceEvent | message.reference);
+    } else {
+        message.bytes.insert(message.bytes.end(), payload.begin(), payload.end());
+        if (wire_ == Wire::far) message.leaves_ns += clockwork_.draw(1'000);
+    }
+    put(to, std::move(message));
+    return SendStatus::sent;
+}
+
+void Port::put(std::uint32_t to, Message message) {
+    Peer& peer = peers_[to];
+    peer.last_leaving_ns = message.leaves_ns = std::max(message.leaves_ns, peer.last_leaving_ns);
+    std::uint64_t arrives = message.leaves_ns;
+    if (wire_ == Wire::far) arrives += peer.latency_ns + clockwork_.draw(clockwork_.fate().jitter_ns);
+    peer.last_arrival_ns = message.arrives_ns = std::max(arrives, peer.last_arrival_ns);
+    Port& other = port_of(to);
+    other.look_again_at(message.arrives_ns);
+    clockwork_.at(message.arrives_ns, other, rank_);
+    other.peers_[rank_].in.push_back(std::move(message));
+}
+
+// The payload leaves now; what the sender has written there since goes with it.
+void Port::leave_from(std::uint64_t number) {
+    const auto found = references_.find(number);
+    if (found == references_.end()) return;
+    const Reference reference = found->second;
+    references_.erase(found);
+    for (Message& message : port_of(reference.to).peers_[rank_].in) {
+        if (message.reference != number) continue;
+        message.bytes.insert(message.bytes.end(), reference.payload, reference.payload + reference.bytes);
+        message.reference = 0;
+    }
+    completed_.push_back(reference.in_flight);
+}
+
+void Port::happen(std::uint64_t what) {
+    if ((what & kReferenceEvent) != 0) {
+        if (clockwork_.dead(rank_)) return;
+        leave_from(what & ~kReferenceEvent);
+    }
+    if (there_) network_.stir(rank_, armed_);
+}
+
+// ---------------------------------------------------------------------------------------------------- receiving ---
+
+void Port::ring() {
+    if (there_ && armed_) network_.stir(rank_, true);
+}
+
+void Port::look_again_at(std::uint64_t time_ns) {
+    next_look_ns_ = std::min(next_look_ns_, time_ns);
+}
+
+std::size_t Port::poll(transport::Receiver& receiver) {
+    clockwork_.look(rank_);
+    armed_ = false;
+    std::size_t events = 0;
+    if (!completed_.empty()) {
+        events += completed_.size();
+        for (std::uint32_t* const in_flight : completed_)
+            --*in_flight;
+        completed_.clear();
+    }
+    if (clockwork_.now_ns() < next_look_ns_) return events;
+    next_look_ns_ = kNever;
+    for (std::uint32_t peer = 0; peer < peers_.size(); ++peer) {
+        if (peer != rank_ && peers_[peer].added) events += take(peer, receiver);
+    }
+    return events;
+}
+
+std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
+    Peer& peer = peers_[from];
+    std::size_t events = 0;
+    while (!peer.in.empty()) {
+        if (peer.in.front().arrives_ns > clockwork_.now_ns() || peer.in.front().reference != 0 ||
+            events == kMessagesPerPoll) {
+            look_again_at(std::max(peer.in.front().arrives_ns, clockwork_.now_ns()));
+            break;
+        }
+        Message message;
+        {
+            const Within outside(nullptr);
+            message = std::move(peer.in.front());
+            peer.in.pop_front();
+        }
+        ++events;
+        if (deliver(from, message, receiver)) {
+            const Within outside(nullptr);
+            kept_[next_buffer_++] = std::move(message.bytes);
+        } else {
+            const Within outside(nullptr);
+            message.bytes = {};
+        }
+        Port& other = port_of(from);
+        if (other.there_ && std::exchange(other.peers_[rank_].wants_room, false))
+            clockwork_.at(clockwork_.now_ns(), other, rank_);
+    }
+    const bool lost = peer.detected_ns <= clockwork_.now_ns();
+    if (!lost) {
+        look_again_at(peer.detected_ns);
+    } else if (peer.in.empty() && !peer.gone) {
+        peer.gone = true;
+        if (!peer.fenced) {
+            ++events;
+            receiver.peer_failed(Rank(from),
+                                 wire_ == Wire::near ? FailureCause::obituary : FailureCause::transport_error);
+        }
+    }
+    return events;
+}
+
+// True: the receiver keeps it.
+bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& receiver) {
+    Peer& peer = peers_[from];
+    if (peer.gone) return false;
+    switch (message.kind) {
+        case Message::Kind::goodbye:
+            peer.gone = true;
+            receiver.peer_left(Rank(from));
+            return false;
+        case Message::Kind::fenced:
+            receiver.fenced(Rank(from));
+            return false;
+        case Message::Kind::data:
+            break;
+    }
+    if (peer.fenced) {
+        ++counters_.refused;
+        return false;
+    }
+    ++counters_.received;
+    const std::span<const std::byte> all = message.bytes;
+    const bool may_keep = all.size() > message.header;
+    return receiver.message(Rank(from), all.first(message.header), all.subspan(message.header),
+                            may_keep ? next_buffer_ : 0) &&
+           may_keep;
+}
+
+void Port::release(transport::Buffer buffer) {
+    const Within outside(nullptr);
+    kept_.erase(buffer);
+}
+
+// -------------------------------------------------------------------------------------------------- ends of peers ---
+
+void Port::fence(std::uint32_t to) {
+    clockwork_.act(rank_);
+    const Within outside(nullptr);
+    Peer& peer = peers_[to];
+    if (!peer.added || peer.fenced) return;
+    peer.fenced = true;
+    Port& other = port_of(to);
+    if (wire_ == Wire::near) network_.segment(to).fence();
+    if (!other.there_ || clockwork_.dead(to) || (wire_ == Wire::far && !peer.open)) return;
+    Message message;
+    message.kind = Message::Kind::fenced;
+    message.leaves_ns = clockwork_.now_ns();
+    put(to, std::move(message));
+}
+
+bool Port::leave() {
+    clockwork_.act(rank_);
+    const Within outside(nullptr);
+    if (!std::exchange(goodbye_said_, true)) {
+        if (clockwork_.tell)
+            clockwork_.tell(fmt::format("{:>12} ns  rank {} says goodbye", clockwork_.now_ns(), rank_));
+        for (std::uint32_t to = 0; to < peers_.size(); ++to) {
+            Port& other = port_of(to);
+            if (to == rank_ || !other.is_joined_to(rank_) || !other.there_ || clockwork_.dead(to) || peers_[to].fenced)
+                continue;
+            Message message;
+            message.kind = Message::Kind::goodbye;
+            message.leaves_ns = clockwork_.now_ns();
+            put(to, std::move(message));
+        }
+    }
+    left_ = references_.empty();
+    return left_;
+}
+
+// ----------------------------------------------------------------------------------------------------- network ---
+
+Network::Network(Clockwork& clockwork, std::uint32_t window, std::function<void(std::uint32_t, bool)> stir)
+    : clockwork_(clockwork), stir_(std::move(stir)) {
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        near_.push_back(std::make_unique<Port>(*this, Wire::near, rank));
+        far_.push_back(std::make_unique<Port>(*this, Wire::far, rank));
+        segments_.push_back(std::make_unique<Segment>(window, ranks()));
+    }
+}
+
+std::uint64_t Network::detection_ns(Wire wire, std::uint32_t observer) {
+    const Fate& fate = clockwork_.fate();
+    std::uint64_t most = wire == Wire::near ? fate.near_detection_ns : fate.far_detection_ns;
+    if (fate.late_one_in > 0 && observer % fate.late_one_in == 0) most *= fate.late_times;
+    return clockwork_.draw(most);
+}
+
+void Network::rank_died(std::uint32_t rank) {
+    for (const Wire wire : {Wire::near, Wire::far}) {
+        port(wire, rank).die();
+        for (std::uint32_t peer = 0; peer < ranks(); ++peer) {
+            if (peer == rank || clockwork_.dead(peer) || !port(wire, peer).is_joined_to(rank)) continue;
+            port(wire, peer).lose(rank, detection_ns(wire, peer));
+        }
+    }
+}
+
+}  // namespace coppice::world

@@ -1,0 +1,144 @@
+// What joins the ranks of one transport set in a world: a port for each rank and each of the two wires, and a segment of host
+// memory for each rank. All of it is the world's, and outlives the ranks.
+//
+//   near   between ranks of one host, as over shared memory: a message is there at once, and outlives its sender
+//   far    between hosts: it takes time, and what has not left its sender when that dies is lost, the last messages first
+//
+// Each pair of ranks has a bounded queue in each direction, first in, first out. Nothing is lost but by death.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "simulation/world/clockwork.hpp"
+#include "simulation/world/segment.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::world {
+
+enum class Wire : std::uint8_t { near, far };
+
+struct Message {
+    enum class Kind : std::uint8_t { data, goodbye, fenced };
+    Kind kind = Kind::data;
+    std::uint64_t arrives_ns = 0;
+    std::uint64_t leaves_ns = 0;
+    std::vector<std::byte> bytes;  // header, then payload
+    std::size_t header = 0;
+    // A payload that has not left yet: where it is, and the sender's count of these.
+    std::uint64_t reference = 0;
+};
+
+class Network;
+
+// One rank's end of one of the wires. What the Transport of that rank says is told to its port.
+class Port final : private Happening {
+  public:
+    Port(Network& network, Wire wire, std::uint32_t rank);
+
+    void open() { there_ = true; }
+    // The transport is gone. Without a goodbye before that looks like a death.
+    void close();
+    bool is_there() const { return there_; }
+
+    void add_peer(std::uint32_t peer) { peers_[peer].added = true; }
+    void watch(std::uint32_t peer);
+    transport::SendStatus send(std::uint32_t to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                               std::uint32_t* in_flight);
+    std::size_t poll(transport::Receiver& receiver);
+    void release(transport::Buffer buffer);
+    void fence(std::uint32_t peer);
+    bool leave();
+    // Until the next poll whatever arrives wakes a rank that sleeps; so does ring().
+    void arm() { armed_ = true; }
+    void ring();
+
+    bool left() const { return left_; }
+    std::size_t kept() const { return kept_.size(); }
+    const transport::Counters& counters() const { return counters_; }
+    // That rank has died, or is out of reach from now on.
+    void lose(std::uint32_t peer, std::uint64_t within_ns);
+    bool is_joined_to(std::uint32_t peer) const { return wire_ == Wire::near ? peers_[peer].added : peers_[peer].open; }
+    // This rank has died.
+    void die();
+
+  private:
+    struct Peer {
+        bool added = false;
+        bool open = false;
+        std::uint64_t ready_ns = 0;  // its connection, when it is open
+        bool gone = false;           // its end was told
+        bool fenced = false;
+        bool wants_room = false;
+        std::uint64_t detected_ns = kNever;
+        std::uint64_t last_arrival_ns = 0;
+        std::uint64_t last_leaving_ns = 0;
+        std::uint64_t latency_ns = 0;
+        std::deque<Message> in;  // from that peer
+    };
+    struct Reference {
+        std::uint32_t to;
+        const std::byte* payload;
+        std::size_t bytes;
+        std::uint32_t* in_flight;
+    };
+
+    void happen(std::uint64_t what) override;
+    void connect(std::uint32_t peer);
+    void put(std::uint32_t to, Message message);
+    void leave_from(std::uint64_t reference);
+    std::size_t take(std::uint32_t from, transport::Receiver& receiver);
+    bool deliver(std::uint32_t from, Message& message, transport::Receiver& receiver);
+    void look_again_at(std::uint64_t time_ns);
+    void drop_what_is_inside();
+    Port& port_of(std::uint32_t rank) const;
+
+    Network& network_;
+    Clockwork& clockwork_;
+    const Wire wire_;
+    const std::uint32_t rank_;
+    bool there_ = false;
+    bool left_ = false;
+    bool goodbye_said_ = false;
+    bool armed_ = false;
+    std::vector<Peer> peers_;
+    std::uint64_t next_look_ns_ = 0;                 // nothing arrives before
+    std::map<std::uint64_t, Reference> references_;  // payloads that have not left, by number
+    std::uint64_t next_reference_ = 0;
+    std::vector<std::uint32_t*> completed_;
+    std::map<transport::Buffer, std::vector<std::byte>> kept_;
+    transport::Buffer next_buffer_ = 1;
+    transport::Counters counters_;
+};
+
+class Network {
+  public:
+    // `stir`: something has arrived at a rank, or gone from it, or its peer is gone.
+    Network(Clockwork& clockwork, std::uint32_t window, std::function<void(std::uint32_t rank, bool armed)> stir);
+
+    Clockwork& clockwork() { return clockwork_; }
+    std::uint32_t ranks() const { return clockwork_.fate().ranks; }
+    Port& port(Wire wire, std::uint32_t rank) { return *(wire == Wire::near ? near_ : far_)[rank]; }
+    Segment& segment(std::uint32_t rank) { return *segments_[rank]; }
+    bool same_host(std::uint32_t a, std::uint32_t b) const {
+        return clockwork_.fate().host_of[a] == clockwork_.fate().host_of[b];
+    }
+    void rank_died(std::uint32_t rank);
+    // How long it takes that rank to notice a death.
+    std::uint64_t detection_ns(Wire wire, std::uint32_t observer);
+    void stir(std::uint32_t rank, bool armed) { stir_(rank, armed); }
+
+  private:
+    Clockwork& clockwork_;
+    std::function<void(std::uint32_t, bool)> stir_;
+    std::vector<std::unique_ptr<Port>> near_;
+    std::vector<std::unique_ptr<Port>> far_;
+    std::vector<std::unique_ptr<Segment>> segments_;
+};
+
+}  // namespace coppice::world

@@ -1,0 +1,220 @@
+#include "simulation/world/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "simulation/random.hpp"
+
+namespace coppice::world {
+namespace {
+
+using simulation::Random;
+
+constexpr std::uint64_t kMicrosecond = 1'000;
+constexpr std::uint64_t kMillisecond = 1'000'000;
+
+std::uint32_t between(Random& random, std::uint32_t least, std::uint32_t most) {
+    return least + random.below(most - least + 1);
+}
+
+// Up to `most`, each order of magnitude below it as likely as the others.
+std::uint64_t some_time(Random& random, std::uint64_t least, std::uint64_t most) {
+    std::uint32_t decades = 0;
+    for (std::uint64_t time = least; time < most; time *= 10)
+        ++decades;
+    std::uint64_t time = least;
+    for (std::uint32_t decade = random.below(decades + 1); decade > 0; --decade)
+        time *= 10;
+    return std::min(most, time + random.next() % (9 * time));
+}
+
+Fate draw_fate(Random& random, const Bounds& bounds) {
+    Fate fate;
+    fate.ranks = between(random, bounds.fewest_ranks, bounds.most_ranks);
+    const std::uint32_t hosts =
+        bounds.hosts > 0 ? std::min(bounds.hosts, fate.ranks) : 1 + random.below(std::min(fate.ranks, 6U));
+    const bool in_blocks = random.one_in(2);
+    for (std::uint32_t rank = 0; rank < fate.ranks; ++rank) {
+        const std::uint32_t block = rank * hosts / fate.ranks;
+        fate.host_of.push_back(in_blocks ? block : rank < hosts ? rank : random.below(hosts));
+    }
+    fate.latency_ns = some_time(random, kMicrosecond, 50 * kMicrosecond);
+    fate.jitter_ns = random.one_in(3) ? 20 * fate.latency_ns : fate.latency_ns / 2;
+    fate.connect_ns = some_time(random, 10 * kMicrosecond, 2 * kMillisecond);
+    fate.queue_messages = random.one_in(4) ? between(random, 1, 4) : 64;
+    fate.inbox_messages = random.one_in(4) ? between(random, 1, 4) : 64;
+    if (random.one_in(4)) {
+        fate.slow_link_one_in = between(random, 1, 8);
+        fate.slow_times = between(random, 5, 200);
+    }
+    if (random.one_in(3)) fate.by_reference_one_in = between(random, 1, 4);
+    fate.near_detection_ns = some_time(random, kMicrosecond, kMillisecond);
+    fate.far_detection_ns = some_time(random, 50 * kMicrosecond, 20 * kMillisecond);
+    if (random.one_in(3)) {
+        fate.late_one_in = between(random, 2, 4);
+        fate.late_times = between(random, 2, 30);
+    }
+    const std::array<std::uint32_t, 4> preempts{0, 300, 60, 12};
+    fate.preempt_one_in = preempts[random.below(4)];
+    fate.preempt_ns = some_time(random, kMicrosecond, 500 * kMicrosecond);
+    fate.react_ns = some_time(random, 100, 50 * kMicrosecond);
+    fate.polls_before_sleep = between(random, 1, 40);
+    return fate;
+}
+
+Step draw_step(Random& random, std::uint32_t number) {
+    Step step;
+    step.number = number;
+    step.who = random.below(kMostRanks);
+    const std::uint32_t kind = random.below(100);
+    const auto mode = [&random](std::uint32_t modes) { return static_cast<Step::Mode>(random.below(modes)); };
+    if (kind < 50) {
+        step.kind = Step::Kind::broadcast;
+        step.mode = mode(3);
+        const std::array<std::uint32_t, 6> sizes{0, 8, 40, 64 + random.below(1000), 4096, 8192};
+        step.bytes = sizes[random.below(6)];
+    } else if (kind < 72) {
+        step.kind = Step::Kind::agree;
+        step.mode = mode(2);
+        const std::array operations{COPPICE_AND, COPPICE_OR, COPPICE_MAX, COPPICE_COMBINE};
+        step.operation = operations[random.below(4)];
+    } else if (kind < 80) {
+        step.kind = Step::Kind::settle;
+    } else if (kind < 88) {
+        step.kind = Step::Kind::away;
+        step.away_ns = some_time(random, 10 * kMicrosecond, 20 * kMillisecond);
+    } else if (kind < 92) {
+        step.kind = Step::Kind::acknowledge;
+    } else if (kind < 97) {
+        step.kind = Step::Kind::shrink;
+        step.mode = mode(2);
+        step.keep_old = random.one_in(3);
+    } else if (kind < 99) {
+        step.kind = Step::Kind::revoke;
+    } else {
+        step.kind = Step::Kind::renew;
+        step.keep_old = random.one_in(2);
+    }
+    if (random.one_in(12)) step.timeout_ns = some_time(random, kMicrosecond, 100 * kMillisecond);
+    return step;
+}
+
+Program draw_program(Random& random, std::uint64_t seed) {
+    Program program;
+    program.seed = seed;
+    const std::uint32_t steps = between(random, 1, 24);
+    for (std::uint32_t number = 1; number <= steps; ++number) {
+        program.steps.push_back(draw_step(random, number));
+        // What has been revoked is shrunk soon.
+        if (program.steps.back().kind == Step::Kind::revoke && number + 1 < steps && !random.one_in(3)) {
+            Step shrink;
+            shrink.kind = Step::Kind::shrink;
+            shrink.number = ++number;
+            program.steps.push_back(shrink);
+        }
+    }
+    program.window = 2U << random.below(4);
+    program.agreement_window = 1U << random.below(4);
+    const std::array trees{"auto", "auto", "binomial", "kary:2", "star", "chain", "lame:2"};
+    program.tree = trees[random.below(trees.size())];
+    const std::array corrections{"optimized:2", "optimized:2", "opportunistic:1", "opportunistic:3", "checked"};
+    program.correction = corrections[random.below(corrections.size())];
+    if (random.one_in(4)) program.hierarchy = "flat";
+    if (random.one_in(8)) program.transport = "tcp";
+    return program;
+}
+
+}  // namespace
+
+Drawn draw(std::uint64_t seed, const Bounds& bounds) {
+    Random random(seed);
+    Drawn drawn;
+    drawn.fate = draw_fate(random, bounds);
+    drawn.program = draw_program(random, seed);
+    drawn.program.has_thread = drawn.fate.has_thread = !random.one_in(4);
+    if (bounds.kills && !random.one_in(4)) {
+        const std::uint32_t most = random.one_in(4) ? drawn.fate.ranks : std::min(drawn.fate.ranks, 3U);
+        const std::uint32_t deaths = 1 + random.below(most);
+        for (std::uint32_t i = 0; i < deaths; ++i) {
+            Death death{.rank = random.below(drawn.fate.ranks)};
+            if (random.one_in(4)) {
+                death.at_ns = some_time(random, 10 * kMicrosecond, 30 * kMillisecond);
+            } else {
+                death.at_action = some_time(random, 1, 2000);
+            }
+            drawn.fate.deaths.push_back(death);
+        }
+        // A host that is lost.
+        if (random.one_in(8)) {
+            const std::uint32_t host = drawn.fate.host_of[random.below(drawn.fate.ranks)];
+            const std::uint64_t time = some_time(random, 10 * kMicrosecond, 20 * kMillisecond);
+            for (std::uint32_t rank = 0; rank < drawn.fate.ranks; ++rank)
+                if (drawn.fate.host_of[rank] == host) drawn.fate.deaths.push_back({.rank = rank, .at_ns = time});
+        }
+    }
+    if (random.one_in(3)) {
+        for (std::uint32_t i = 1 + random.below(3); i > 0; --i) {
+            drawn.fate.stops.push_back({.rank = random.below(drawn.fate.ranks),
+                                        .at_ns = some_time(random, 10 * kMicrosecond, 20 * kMillisecond),
+                                        .for_ns = some_time(random, 10 * kMicrosecond, 50 * kMillisecond)});
+        }
+    }
+    return drawn;
+}
+
+// --------------------------------------------------------------------------------------------------- for people ---
+
+std::string describe(const Step& step) {
+    static constexpr std::array kKinds{"broadcast",   "agree",  "settle", "stay away",
+                                       "acknowledge", "revoke", "shrink", "renew"};
+    static constexpr std::array kModes{"blocking", "a request", "a view"};
+    std::string text = fmt::format("{:>3}  {}", step.number, kKinds[static_cast<std::size_t>(step.kind)]);
+    switch (step.kind) {
+        case Step::Kind::broadcast:
+            text += fmt::format(", root {} modulo the size, {} bytes, {}", step.who, step.bytes,
+                                kModes[static_cast<std::size_t>(step.mode)]);
+            break;
+        case Step::Kind::agree:
+            text += fmt::format(", operation {}, {}", static_cast<int>(step.operation),
+                                kModes[static_cast<std::size_t>(step.mode)]);
+            break;
+        case Step::Kind::away:
+            text += fmt::format(", up to {} us", step.away_ns / kMicrosecond);
+            break;
+        case Step::Kind::revoke:
+            text += fmt::format(", by rank {} modulo the size", step.who);
+            break;
+        case Step::Kind::shrink:
+        case Step::Kind::renew:
+            text += fmt::format(", {}{}", kModes[static_cast<std::size_t>(step.mode)],
+                                step.keep_old ? ", the old group is kept" : "");
+            break;
+        default:
+            break;
+    }
+    if (step.timeout_ns != COPPICE_NO_TIMEOUT) text += fmt::format(", within {} ns", step.timeout_ns);
+    return text;
+}
+
+std::string describe(const Drawn& drawn) {
+    const Fate& fate = drawn.fate;
+    std::string hosts;
+    for (const std::uint32_t host : fate.host_of)
+        hosts += fmt::format("{}{}", hosts.empty() ? "" : " ", host);
+    std::string text = fmt::format(
+        "{} ranks on hosts {}; window {}, tree {}, correction {}, hierarchy {}, transport {}, {}", fate.ranks, hosts,
+        drawn.program.window, drawn.program.tree, drawn.program.correction, drawn.program.hierarchy,
+        drawn.program.transport, drawn.program.has_thread ? "with a progress thread" : "without a progress thread");
+    for (const Death& death : fate.deaths) {
+        text += death.at_ns != kNever ? fmt::format("; rank {} dies at {} us", death.rank, death.at_ns / kMicrosecond)
+                                      : fmt::format("; rank {} dies at its action {}", death.rank, death.at_action);
+    }
+    for (const Stop& stop : fate.stops)
+        text += fmt::format("; rank {} stops at {} us for {} us", stop.rank, stop.at_ns / kMicrosecond,
+                            stop.for_ns / kMicrosecond);
+    return text;
+}
+
+}  // namespace coppice::world

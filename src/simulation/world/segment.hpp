@@ -1,0 +1,67 @@
+// The memory that one rank shows to the others of its host: panels, each of them what one group's board is made of there. It
+// outlives its rank.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/boards.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::world {
+
+struct Line {
+    std::uint64_t stamp = 0;  // sequence + 1
+    std::uint32_t length = 0;
+    std::uint32_t root = 0;
+    std::uint32_t detail = 0;
+};
+
+class Panel {
+  public:
+    Panel(std::uint32_t window, std::uint32_t ranks);
+    // As new.
+    void clear();
+
+    std::uint64_t consumed = 0;
+    std::uint64_t stable = 0;
+    bool departed = false;
+    std::vector<std::uint32_t> log;
+    std::vector<Line> lines;
+    std::size_t page_bytes() const { return page_bytes_; }
+    std::byte* page() { return page_; }
+    std::byte* payload(std::size_t line) { return payloads_ + line * transport::kMaxPayload; }
+
+  private:
+    std::vector<std::byte> memory_;
+    std::size_t page_bytes_;
+    std::byte* page_;
+    std::byte* payloads_;
+};
+
+class Segment {
+  public:
+    static constexpr std::uint32_t kPanels = transport::Boards::kPanels;
+    Segment(std::uint32_t window, std::uint32_t ranks) : window_(window), ranks_(ranks) {}
+    ~Segment();
+    Segment(const Segment&) = delete;
+    Segment& operator=(const Segment&) = delete;
+
+    void make(std::uint32_t panel);
+    // Null: it has never been made.
+    Panel* panel(std::uint32_t number) { return panels_[number].get(); }
+    void fence() { fenced_ = true; }
+    bool fenced() const { return fenced_; }
+    std::uint32_t window() const { return window_; }
+
+  private:
+    std::uint32_t window_;
+    std::uint32_t ranks_;
+    bool fenced_ = false;
+    std::array<std::unique_ptr<Panel>, kPanels> panels_;
+};
+
+}  // namespace coppice::world

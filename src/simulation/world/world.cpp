@@ -1,0 +1,163 @@
+#include "simulation/world/world.hpp"
+
+#include <sodium.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "api/api.hpp"
+
+namespace coppice::world {
+namespace {
+
+// libsodium's random numbers, from the seed of the world that runs: groups draw their tokens from it.
+Clockwork* source_of_chance = nullptr;
+
+const char* chance_name() {
+    return "world";
+}
+std::uint32_t chance_word() {
+    return source_of_chance == nullptr ? 0 : static_cast<std::uint32_t>(source_of_chance->random().next() >> 32);
+}
+void chance_bytes(void* const buffer, const std::size_t size) {
+    auto* const bytes = static_cast<unsigned char*>(buffer);
+    for (std::size_t at = 0; at < size; ++at)
+        bytes[at] = static_cast<unsigned char>(chance_word());
+}
+
+void use_own_chance() {
+    static randombytes_implementation implementation{.implementation_name = chance_name,
+                                                     .random = chance_word,
+                                                     .stir = nullptr,
+                                                     .uniform = nullptr,
+                                                     .buf = chance_bytes,
+                                                     .close = nullptr};
+    static const bool done = randombytes_set_implementation(&implementation) == 0 && sodium_init() >= 0;
+    (void)done;
+}
+
+// What the C interface keeps of groups that were destroyed, and its last sentence, lies in memory of ranks that are gone.
+void forget_the_dead() {
+    constexpr int kKept = 256;
+    for (int i = 0; i < kKept; ++i)
+        api::bury(new coppice_group);
+    World::forget_last_error();
+}
+
+// A context in which nothing ever is: a round of its thread's takes back the mark of one that did not end.
+class Idle final : public engine::Platform {
+  public:
+    const Clock& clock() const override { return real_clock(); }
+    Result<void> attend(engine::Attended& context) override {
+        attended = &context;
+        return {};
+    }
+    void forsake(engine::Attended& /*context*/) override {}
+    void reset_pauses() override {}
+    bool sleeps_next() override { return false; }
+    void pause(int /*descriptor*/, std::uint64_t /*longest_ns*/) override {}
+    Wires make_transports(const Place& /*place*/) override { return {}; }
+    engine::Attended* attended = nullptr;
+};
+
+}  // namespace
+
+// A long one takes the place of what was allocated for another.
+void World::forget_last_error() {
+    const Within outside(nullptr);
+    api::remember(COPPICE_OK, std::string(64, ' '));
+}
+
+void World::forget_thread() {
+    const Within outside(nullptr);
+    static Idle* const idle = new Idle;
+    static const auto context =
+        engine::Context::create(engine::SettingTexts([](const char*) -> const char* { return nullptr; }), false, idle);
+    if (idle->attended != nullptr) idle->attended->progress_for_callers();
+}
+
+std::uint32_t World::group_number(std::uint32_t parent, std::uint32_t number) {
+    const Within outside(nullptr);
+    return groups_.try_emplace({parent, number}, static_cast<std::uint32_t>(groups_.size())).first->second;
+}
+
+World::World(const Fate& fate, std::uint64_t seed, std::function<void(const std::string&)> tell)
+    : fate_(fate), clockwork_(fate_, seed) {
+    use_own_chance();
+    forget_thread();
+    source_of_chance = &clockwork_;
+    clockwork_.tell = std::move(tell);
+    clockwork_.on_death([this](std::uint32_t rank) {
+        for (const auto& network : networks_)
+            if (network) network->rank_died(rank);
+        complete_exchanges();
+    });
+    for (std::uint32_t rank = 0; rank < fate_.ranks; ++rank)
+        ranks_.push_back(std::make_unique<WorldRank>(*this, rank));
+}
+
+World::~World() {
+    source_of_chance = nullptr;
+    forget_the_dead();
+}
+
+Network& World::network(std::uint32_t number, std::uint32_t window) {
+    const Within outside(nullptr);
+    while (networks_.size() <= number)
+        networks_.push_back(nullptr);
+    if (!networks_[number]) {
+        networks_[number] = std::make_unique<Network>(
+            clockwork_, window, [this](std::uint32_t rank, bool armed) { ranks_[rank]->stir(armed); });
+    }
+    return *networks_[number];
+}
+
+bool World::run(std::uint64_t most_ns) {
+    return clockwork_.run(most_ns, [this] {
+        return std::ranges::all_of(
+            ranks_, [this](const auto& rank) { return rank->over() || clockwork_.dead(rank->number()); });
+    });
+}
+
+World::Exchange& World::join_exchange(std::uint32_t number, std::uint32_t rank, const void* mine, std::size_t bytes) {
+    const Within outside(nullptr);
+    while (exchanges_.size() <= number)
+        exchanges_.push_back(std::make_unique<Exchange>());
+    Exchange& exchange = *exchanges_[number];
+    exchange.bytes = bytes;
+    exchange.pieces.resize(fate_.ranks);
+    const auto* const begin = static_cast<const std::byte*>(mine);
+    exchange.pieces[rank].assign(begin, begin + bytes);
+    complete_exchanges();
+    return exchange;
+}
+
+// Complete when all who live have come; the place of a rank that is dead by then is left empty, whether it had come or not.
+void World::complete_exchanges() {
+    const Within outside(nullptr);
+    for (const auto& exchange : exchanges_) {
+        if (exchange->complete || exchange->pieces.empty()) continue;
+        bool all = true;
+        for (std::uint32_t rank = 0; rank < fate_.ranks; ++rank)
+            all = all && (clockwork_.dead(rank) || !exchange->pieces[rank].empty());
+        if (!all) continue;
+        exchange->complete = true;
+        exchange->all.assign(exchange->bytes * fate_.ranks, std::byte{0});
+        for (std::uint32_t rank = 0; rank < fate_.ranks; ++rank) {
+            if (!clockwork_.dead(rank))
+                std::ranges::copy(exchange->pieces[rank],
+                                  exchange->all.begin() + static_cast<std::ptrdiff_t>(rank * exchange->bytes));
+        }
+        for (const auto& rank : ranks_)
+            rank->stir(false);
+    }
+}
+
+int World::bell(Wire wire) {
+    static const std::array bells{eventfd(0, EFD_CLOEXEC), eventfd(0, EFD_CLOEXEC)};
+    return bells[static_cast<std::size_t>(wire)];
+}
+
+}  // namespace coppice::world

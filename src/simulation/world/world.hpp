@@ -1,0 +1,60 @@
+// N whole ranks of Coppice in one process, on one clock, from one seed: docs/simulator.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulation/world/clockwork.hpp"
+#include "simulation/world/network.hpp"
+#include "simulation/world/rank.hpp"
+
+namespace coppice::world {
+
+class World {
+  public:
+    World(const Fate& fate, std::uint64_t seed, std::function<void(const std::string&)> tell = nullptr);
+    ~World();
+
+    Clockwork& clockwork() { return clockwork_; }
+    const Fate& fate() const { return fate_; }
+    WorldRank& rank(std::uint32_t number) { return *ranks_[number]; }
+    // That of the ranks' n-th group that is made by an exchange.
+    Network& network(std::uint32_t number, std::uint32_t window);
+    // Runs until all ranks that live are over; false: they are not within that time.
+    bool run(std::uint64_t most_ns);
+
+    // The number of the n-th group made from that one, or by exchange (promises::kNone): the same at all ranks.
+    std::uint32_t group_number(std::uint32_t parent, std::uint32_t number);
+    // A rank that dies on its progress thread leaves a mark in the library that the next one must not find.
+    static void forget_thread();
+    // The last error's sentence lies in memory of the rank whose it was.
+    static void forget_last_error();
+
+    // --- the exchange: one of all ranks at a time, in order
+    struct Exchange {
+        std::size_t bytes = 0;
+        std::vector<std::vector<std::byte>> pieces;  // by rank; empty: not there yet
+        std::vector<std::byte> all;
+        bool complete = false;
+    };
+    Exchange& join_exchange(std::uint32_t number, std::uint32_t rank, const void* mine, std::size_t bytes);
+    void complete_exchanges();
+
+    // Descriptors that are never readable: to sleep on, for the near and the far wire.
+    static int bell(Wire wire);
+
+  private:
+    Fate fate_;
+    Clockwork clockwork_;
+    std::vector<std::unique_ptr<WorldRank>> ranks_;
+    std::vector<std::unique_ptr<Network>> networks_;
+    std::vector<std::unique_ptr<Exchange>> exchanges_;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> groups_;
+};
+
+}  // namespace coppice::world
