@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -10,10 +11,6 @@
 #include "engine/group_secret.hpp"
 #include "engine/settings.hpp"
 #include "measure.h"
-#include "transport/shm/shm_transport.hpp"
-#include "transport/tcp/tcp_transport.hpp"
-#include "transport/ucx/ucx_transport.hpp"
-#include "transport/verbs/verbs_transport.hpp"
 
 namespace perf {
 
@@ -41,46 +38,14 @@ class Counter final : public transport::Receiver {
     bool failed = false;
 };
 
-template <class Made>
-Result<std::unique_ptr<transport::Transport>> plain(Made made) {
-    if (!made) return tl::unexpected(std::move(made.error()));
-    return std::unique_ptr<transport::Transport>(std::move(*made));
-}
-
 Result<std::unique_ptr<transport::Transport>> make_transport(const std::string& name,
                                                              const coppice::engine::Settings& settings, Rank self,
                                                              const transport::GroupSecret& secret) {
-    if (name == "shm") {
-        transport::ShmOptions options;
-        options.self = self;
-        options.group_size = 2;
-        return plain(transport::ShmTransport::create(options));
-    }
-    if (name == "ucx") {
-        transport::UcxOptions options;
-        options.self = self;
-        options.group_size = 2;
-        options.group_token = kToken;
-        options.net_devices = settings.ucx_net_devices;
-        options.tls = settings.ucx_tls;
-        return plain(transport::UcxTransport::create(options));
-    }
-    if (name == "tcp") {
-        transport::TcpOptions options;
-        options.self = self;
-        options.group_size = 2;
-        options.group_token = kToken;
-        options.secret = secret;
-        options.interfaces = settings.tcp_interface;
-        options.port = settings.tcp_port;
-        return plain(transport::TcpTransport::create(options));
-    }
-    transport::VerbsOptions options;
-    static_cast<transport::VerbsTuning&>(options) = settings.verbs;
-    options.self = self;
-    options.group_size = 2;
-    options.group_token = kToken;
-    return plain(transport::VerbsTransport::create(options));
+    const auto choice =
+        std::ranges::find_if(settings.transports, [&name](const auto& one) { return one.transport->name == name; });
+    auto made = choice->maker->make({.self = self, .group_token = kToken, .secret = secret});
+    if (!made) return tl::unexpected(std::move(made.error()));
+    return std::move(made->transport);
 }
 
 class PingPong {

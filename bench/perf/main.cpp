@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "coppice/coppice.h"
 #include "perf/agree.hpp"
@@ -11,8 +12,16 @@
 #include "perf/latency.hpp"
 #include "perf/session.hpp"
 #include "perf/shrink.hpp"
+#include "transport/registry.hpp"
 
 namespace {
+
+std::vector<std::string> transport_names() {
+    std::vector<std::string> names;
+    for (const auto* one : coppice::transport::registered())
+        names.emplace_back(one->name);
+    return names;
+}
 
 void add_group_options(CLI::App& app, perf::GroupSettings& group) {
     app.add_option("--tree", group.tree, "tree between positions (a wrong name lists the known ones)");
@@ -81,8 +90,8 @@ CLI::App* add_latency(CLI::App& app, const char* name, const char* what, perf::L
     command->add_option("-w,--warmup", settings.warmup, "round trips before that")
         ->check(CLI::Range(0, 10'000'000))
         ->capture_default_str();
-    command->add_option("--transport", settings.transport, "shm, verbs, ucx or tcp")
-        ->check(CLI::IsMember({"shm", "verbs", "ucx", "tcp"}))
+    command->add_option("--transport", settings.transport, coppice::transport::registered_names())
+        ->check(CLI::IsMember(transport_names()))
         ->capture_default_str();
     return command;
 }

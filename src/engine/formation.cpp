@@ -3,16 +3,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
 #include "transport/faults.hpp"
 #include "transport/host.hpp"
-#include "transport/shm/shm_transport.hpp"
-#include "transport/tcp/tcp_transport.hpp"
-#include "transport/ucx/ucx_transport.hpp"
-#include "transport/verbs/verbs_transport.hpp"
+#include "transport/registry.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -32,19 +30,21 @@ std::string shown(std::string_view text) {
     return text.size() > kLongest ? result + "..." : result;
 }
 
-std::string transport_names(const Settings& settings) {
-    if (settings.chosen_by_hardware) return "auto";
+// "a, b or c", of the transports that reach other hosts.
+std::string names_between_hosts(const Settings& settings) {
     std::string names;
-    const auto add = [&](bool allowed, const char* name) {
-        if (!allowed) return;
-        if (!names.empty()) names += ',';
-        names += name;
-    };
-    add(settings.allow_shm, "shm");
-    add(settings.allow_verbs, "verbs");
-    add(settings.allow_ucx, "ucx");
-    add(settings.allow_tcp, "tcp");
-    return names;
+    std::string last;
+    for (const TransportChoice& choice : settings.transports) {
+        if (choice.transport->within_host) continue;
+        if (!last.empty()) names += names.empty() ? last : ", " + last;
+        last = choice.transport->name;
+    }
+    return names.empty() ? last : names + " or " + last;
+}
+
+bool is_listed(std::string_view list, std::string_view name) {
+    return std::ranges::any_of(std::views::split(list, ','),
+                               [name](const auto& one) { return std::string_view(one.begin(), one.end()) == name; });
 }
 
 // FNV-1a: only to make tokens of different groups differ.
@@ -106,18 +106,15 @@ class Formation {
     Result<void> meet() {
         auto nonce = draw_nonce();
         if (!nonce) return tl::unexpected(std::move(nonce.error()));
-        if (settings_.ucx_admits_all)
-            own_addresses_.everybody = true;
-        else if (settings_.allow_ucx)
-            own_addresses_ = transport::HostAddresses::own();
+        own_addresses_ = addresses_to_tell();
         const Greeting mine{.protocol = Greeting::protocol_name(),
                             .library = COPPICE_VERSION,
                             .agreement = settings_.agreement(),
-                            .transports = transport_names(settings_),
+                            .transports = settings_.transport_names(),
                             .host = transport::host_identity(settings_.host),
                             .nonce = std::move(*nonce),
                             .addresses = own_addresses_.text(),
-                            .wire = transport::has_rdma_devices() ? "ucx" : "tcp"};
+                            .wire = defaults_here()};
         auto all = bootstrap_.allgather(bytes_of(mine.text()), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         std::vector<std::string> nonces(size_);
@@ -132,8 +129,8 @@ class Formation {
             if (auto agreed = compare(Rank(r), greeting, mine); !agreed) return agreed;
             hosts_.push_back(greeting->host);
             nonces[r] = greeting->nonce;
-            rdma_everywhere_ = rdma_everywhere_ && greeting->wire == "ucx";
             if (Rank(r) == self_) continue;
+            if (greeting->host != mine.host) far_defaults_.push_back(greeting->wire);
             auto addresses = transport::HostAddresses::parse(greeting->addresses);
             if (!addresses)
                 return fail(COPPICE_ERR_MISMATCH,
@@ -144,7 +141,7 @@ class Formation {
         settle_the_dead(*all);
         token_ = hash_of(nonces);
         secret_ = derive_secret(nonces);
-        rdma_here_ = mine.wire == "ucx";
+        own_defaults_ = mine.wire;
         has_local_peers_ = std::ranges::count(hosts_, mine.host) > 1;
         local_ranks_ = 0;
         for (std::uint32_t r = 0; r < size_; ++r)
@@ -190,7 +187,7 @@ class Formation {
         return {};
     }
 
-    bool by_host() const { return settings_.hierarchy == Hierarchy::host && settings_.allow_shm; }
+    bool by_host() const { return settings_.hierarchy == Hierarchy::host && settings_.allows_within_host(); }
     bool same_host(Rank rank) const { return hosts_[rank.value] == hosts_[self_.value]; }
     bool dead(Rank rank) const { return is_dead_[rank.value]; }
     void bury(Rank rank) {
@@ -203,54 +200,37 @@ class Formation {
             far_ = far_ || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
         const bool alone = size_ == dead_.size() + 1;
         if (Platform* const platform = context_.platform()) return take_transports_of(*platform, alone);
-        if (settings_.allow_shm && has_local_peers_) {
-            auto shm = transport::ShmTransport::create({.self = self_,
-                                                        .group_size = size_,
-                                                        .window = settings_.window,
-                                                        .host = settings_.host,
-                                                        .max_local = std::max(local_ranks_, 2U),
-                                                        .second_look_ns = settings_.process_look.value});
-            if (!shm) return tl::unexpected(std::move(shm.error()));
-            boards_ = shm->get();
-            if (auto added = add(std::move(*shm)); !added) return added;
-        }
-        const bool needs_wire = far_ || (!settings_.allow_shm && !alone);
-        if (settings_.allow_verbs && needs_wire) {
-            if (auto made = make_verbs(); !made) return made;
-        }
-        if (wants_ucx() && needs_wire) {
-            auto ucx = transport::UcxTransport::create(
-                {.self = self_,
-                 .group_size = size_,
-                 .group_token = token_,
-                 .net_devices = settings_.ucx_net_devices,
-                 .tls = settings_.ucx_tls,
-                 .loopback_only = !far_,
-                 .put = settings_.ucx_put,
-                 .admitted = transport::Admission::of(own_addresses_, their_addresses_)});
-            if (!ucx) return tl::unexpected(std::move(ucx.error()));
-            if (auto added = add(std::move(*ucx)); !added) return added;
-        }
-        if (wants_tcp() && needs_wire) {
-            auto tcp = transport::TcpTransport::create({.self = self_,
-                                                        .group_size = size_,
-                                                        .group_token = token_,
-                                                        .secret = secret_,
-                                                        .interfaces = settings_.tcp_interface,
-                                                        .port = settings_.tcp_port,
-                                                        .loopback_only = !far_});
-            if (!tcp) return tl::unexpected(std::move(tcp.error()));
-            if (auto added = add(std::move(*tcp)); !added) return added;
+        const bool needs_wire = far_ || (!settings_.allows_within_host() && !alone);
+        const transport::GroupFacts facts{.self = self_,
+                                          .group_size = size_,
+                                          .group_token = token_,
+                                          .secret = secret_,
+                                          .window = settings_.window,
+                                          .host = settings_.host,
+                                          .local_ranks = local_ranks_,
+                                          .has_far_ranks = far_,
+                                          .admitted = transport::Admission::of(own_addresses_, their_addresses_)};
+        for (const TransportChoice& choice : settings_.transports) {
+            const bool of_use = choice.transport->within_host ? has_local_peers_ : needs_wire;
+            if (!of_use || !wants(choice)) continue;
+            auto made = choice.maker->make(facts);
+            if (!made) {
+                if (made.error().status == COPPICE_ERR_NO_TRANSPORT && can_do_without(choice)) continue;
+                return tl::unexpected(std::move(made.error()));
+            }
+            if (made->boards != nullptr) boards_ = made->boards;
+            if (auto added = add(std::move(made->transport)); !added) return added;
         }
         return {};
     }
 
     Result<void> take_transports_of(Platform& platform, bool alone) {
+        const bool near = settings_.allows_within_host();
         Platform::Wires wires = platform.make_transports({.self = self_,
                                                           .ranks = size_,
                                                           .window = settings_.window,
-                                                          .has_local_peers = settings_.allow_shm && has_local_peers_,
-                                                          .has_far_peers = far_ || (!settings_.allow_shm && !alone)});
+                                                          .has_local_peers = near && has_local_peers_,
+                                                          .has_far_peers = far_ || (!near && !alone)});
         boards_ = wires.boards;
         if (wires.near) {
             if (auto added = add(std::move(wires.near)); !added) return added;
@@ -259,23 +239,46 @@ class Formation {
         return {};
     }
 
-    // Where the hardware decides, a rank has what it needs for all others: with RDMA devices somewhere but not everywhere, those
-    // that have some need both.
-    bool wants_ucx() const { return settings_.allow_ucx && (!settings_.chosen_by_hardware || rdma_here_); }
-    bool wants_tcp() const { return settings_.allow_tcp && (!settings_.chosen_by_hardware || !rdma_everywhere_); }
+    // What the first allowed transport asks for that lets in the job's hosts alone.
+    transport::HostAddresses addresses_to_tell() const {
+        for (const TransportChoice& choice : settings_.transports) {
+            if (!choice.allowed) continue;
+            auto addresses = choice.maker->addresses();
+            if (addresses != transport::HostAddresses()) return addresses;
+        }
+        return {};
+    }
+
+    // The transports that this host is for when nobody has chosen, separated by commas.
+    std::string defaults_here() const {
+        std::string names;
+        for (const TransportChoice& choice : settings_.transports) {
+            const transport::Registration& one = *choice.transport;
+            if (one.is_default() && !one.within_host && one.probe())
+                names.append(names.empty() ? "" : ",").append(one.name);
+        }
+        return names;
+    }
+
+    // Where the hardware decides, a rank makes what it needs for any of the others: the first one that is meant for both hosts.
+    bool wants(const TransportChoice& choice) const {
+        const transport::Registration& one = *choice.transport;
+        if (!choice.allowed) return false;
+        if (!settings_.chosen_by_hardware || one.within_host) return true;
+        return std::ranges::any_of(far_defaults_, [&](const std::string& theirs) {
+            const auto first = std::ranges::find_if(settings_.transports, [&](const TransportChoice& other) {
+                return is_listed(own_defaults_, other.transport->name) && is_listed(theirs, other.transport->name);
+            });
+            return first != settings_.transports.end() && first->transport == &one;
+        });
+    }
 
     // Where it can't be had but another one is allowed too, this rank does without: others then find no address of its kind.
-    Result<void> make_verbs() {
-        transport::VerbsOptions options;
-        static_cast<transport::VerbsTuning&>(options) = settings_.verbs;
-        options.self = self_;
-        options.group_size = size_;
-        options.group_token = token_;
-        options.window = settings_.window;
-        auto verbs = transport::VerbsTransport::create(options);
-        if (verbs) return add(std::move(*verbs));
-        if ((settings_.allow_ucx || settings_.allow_tcp) && verbs.error().status == COPPICE_ERR_NO_TRANSPORT) return {};
-        return tl::unexpected(std::move(verbs.error()));
+    bool can_do_without(const TransportChoice& choice) const {
+        if (settings_.chosen_by_hardware) return false;
+        return std::ranges::any_of(settings_.transports, [&](const TransportChoice& other) {
+            return other.allowed && !other.transport->within_host && other.transport != choice.transport;
+        });
     }
 
     Result<void> add(std::unique_ptr<transport::Transport> wire) {
@@ -355,9 +358,9 @@ class Formation {
     Result<void> route(Rank rank, std::span<const std::byte> addresses) {
         const auto wires = transport_set_->wires();
         for (std::size_t i = 0; i < wires.size(); ++i) {
-            const std::string_view name = wires[i]->capabilities().name;
-            if (name == "shm" && !same_host(rank)) continue;
-            const auto address = find_address(addresses, name);
+            const transport::Capabilities& can = wires[i]->capabilities();
+            if (can.within_host && !same_host(rank)) continue;
+            const auto address = find_address(addresses, can.name);
             if (!address) continue;
             if (auto added = wires[i]->add_peer(rank, *address); !added) {
                 if (added.error().status != COPPICE_ERR_PEER_FAILED) return added;
@@ -367,17 +370,18 @@ class Formation {
             transport_set_->route(rank, static_cast<std::uint8_t>(i));
             return {};
         }
-        if (settings_.allow_ucx || settings_.allow_verbs || settings_.allow_tcp || same_host(rank)) {
+        if (settings_.allows_between_hosts() || same_host(rank)) {
             return fail(
                 COPPICE_ERR_MISMATCH,
                 "rank {} gave no address for any of the transports ({}) that both ranks have: it was damaged on its "
                 "way; check the exchange of addresses",
-                rank.value, transport_names(settings_));
+                rank.value, settings_.transport_names());
         }
-        return fail(COPPICE_ERR_NO_TRANSPORT,
-                    "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow tcp, "
-                    "ucx or verbs in COPPICE_TRANSPORT",
-                    rank.value, shown(hosts_[rank.value]), transport_names(settings_));
+        return fail(
+            COPPICE_ERR_NO_TRANSPORT,
+            "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow {} in "
+            "COPPICE_TRANSPORT",
+            rank.value, shown(hosts_[rank.value]), settings_.transport_names(), names_between_hosts(settings_));
     }
 
     Context& context_;
@@ -399,13 +403,13 @@ class Formation {
     std::vector<bool> is_dead_;  // by rank
     std::uint64_t token_ = 0;
     transport::GroupSecret secret_;
-    bool rdma_here_ = false;
-    bool rdma_everywhere_ = true;
-    bool has_local_peers_ = false;   // on this host, dead or alive
-    std::uint32_t local_ranks_ = 1;  // alive
-    std::uint32_t cores_ = 1;        // of this rank
-    std::uint32_t sharing_ = 1;      // ranks that have no others
-    bool far_ = false;               // there are other hosts
+    std::string own_defaults_;               // defaults_here()
+    std::vector<std::string> far_defaults_;  // of the ranks on other hosts
+    bool has_local_peers_ = false;           // on this host, dead or alive
+    std::uint32_t local_ranks_ = 1;          // alive
+    std::uint32_t cores_ = 1;                // of this rank
+    std::uint32_t sharing_ = 1;              // ranks that have no others
+    bool far_ = false;                       // there are other hosts
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Greeting {
     std::string host;
     std::string nonce;        // 32 random bytes: groups differ by them, and have their secret from them
     std::string addresses{};  // transport::HostAddresses
-    std::string wire{};       // what its hardware is for, where that decides: "ucx" or "tcp"
+    std::string wire{};       // the transports that its host is for, where that decides: "ucx,tcp"
 
     static std::string protocol_name();
     std::string text() const;

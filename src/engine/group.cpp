@@ -346,7 +346,7 @@ std::string Group::transports() const {
     for (std::uint32_t peer = 0; peer < members_.ranks(); ++peer) {
         const Link link = router_.to(Rank(peer));
         if (!link || Rank(peer) == members_.self()) continue;
-        const bool same_host = link.name() == "shm" || members_.node_of(Rank(peer)) == members_.own_node();
+        const bool same_host = link.within_host() || members_.node_of(Rank(peer)) == members_.own_node();
         add(same_host ? within : between, link.description());
     }
     if (within.empty() && between.empty()) return "none";

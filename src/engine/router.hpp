@@ -34,6 +34,7 @@ class Link {
     void probe() const { wire_->probe(there_); }
     void release(transport::Buffer buffer) const { wire_->release(buffer); }
     std::string_view name() const { return wire_->capabilities().name; }
+    bool within_host() const { return wire_->capabilities().within_host; }
     std::string description() const { return wire_->description(); }
 
   private:

@@ -15,9 +15,6 @@ namespace coppice::engine {
 namespace {
 
 constexpr std::array kSettings{
-    SettingInfo{"COPPICE_TRANSPORT", "auto",
-                "transports that may be used: shm, verbs, ucx, tcp; per peer the first of these that reaches it; auto: "
-                "shm, and between hosts ucx where both have RDMA devices, else tcp"},
     SettingInfo{"COPPICE_ALGORITHM", "tree",
                 "tree; to compare ocg, ccg or fcg:F: gossip with a correction of its own, :R:rounds for its length; "
                 "gos: gossip alone, may leave ranks out; bfb: a tree begun anew around the dead; big: the binomial "
@@ -45,8 +42,6 @@ constexpr std::array kSettings{
                 "a rank that is silent for so long is taken for dead; at least 20ms; 0: silence means nothing"},
     SettingInfo{"COPPICE_HEARTBEAT", "auto",
                 "where there is a bound: how often a rank says that it lives; auto: five times in the bound"},
-    SettingInfo{"COPPICE_PROCESS_LOOK", "20ms",
-                "how often one of the host's processes is looked at, while polling: a second opinion; 0: never"},
     SettingInfo{"COPPICE_KEEPER", "auto",
                 "a process that keeps a rank's memory while survivors agree on its death; auto: with more ranks than "
                 "cores, and without RDMA; on; off"},
@@ -58,31 +53,6 @@ constexpr std::array kSettings{
         "how long a wait polls before it gives its core away: a time such as 20us, 0 for at once; auto: 20us, and "
         "not at all where others share the core"},
     SettingInfo{"COPPICE_HOST", "", "a name that stands for this host, for simulated hosts; empty: found out"},
-    SettingInfo{"COPPICE_UCX_NET_DEVICES", "", "network devices for UCX, as UCX_NET_DEVICES; empty: UCX decides"},
-    SettingInfo{"COPPICE_UCX_TLS", "", "transports for UCX, as UCX_TLS; empty: UCX decides"},
-    SettingInfo{"COPPICE_UCX_PUT", "off",
-                "on: one-sided writes by UCX, over RC alone, for networks that can be trusted; alike for all ranks"},
-    SettingInfo{"COPPICE_UCX_ADMIT", "job",
-                "job: UCX's TCP listener hears the job's hosts alone; all: anybody, where addresses are translated"},
-    SettingInfo{"COPPICE_TCP_INTERFACE", "",
-                "network interfaces for tcp, names separated by commas; empty: all that are up, but loopback"},
-    SettingInfo{"COPPICE_TCP_PORT", "0", "for tcp rank r listens at this port plus r, for firewalls; 0: anywhere"},
-    SettingInfo{"COPPICE_VERBS_DEVICE", "",
-                "RDMA device for verbs, NAME or NAME:PORT; empty: the first that can be used"},
-    SettingInfo{"COPPICE_VERBS_GID_INDEX", "auto",
-                "which entry of the port's GID table; auto: RoCE v2 with an IPv4 address"},
-    SettingInfo{"COPPICE_VERBS_MTU", "auto", "path MTU in bytes at most, 256 to 4096; auto: the port's"},
-    SettingInfo{"COPPICE_VERBS_PORT", "0", "rank r listens at this port plus r, for firewalls; 0: anywhere"},
-    SettingInfo{"COPPICE_VERBS_TIMEOUT", "14", "an answer is waited for 4.096 us times 2 to this, 1 to 31"},
-    SettingInfo{"COPPICE_VERBS_RETRIES", "6", "and asked for again this often before the peer counts as dead, 1 to 7"},
-    SettingInfo{"COPPICE_VERBS_SERVICE_LEVEL", "0", "service level, 0 to 15"},
-    SettingInfo{"COPPICE_VERBS_TRAFFIC_CLASS", "0", "for RoCE: DSCP times 4, plus 2 where ECN is used; 0 to 255"},
-    SettingInfo{"COPPICE_VERBS_MEMORY_WINDOWS", "auto",
-                "auto: where the device has them, a peer's right to write here is bound to its connection; off"},
-    SettingInfo{"COPPICE_VERBS_PROBE", "500ms",
-                "how often a silent peer's memory is read to see that it lives; 0: never"},
-    SettingInfo{"COPPICE_VERBS_CONNECT_TIMEOUT", "0",
-                "how long a peer may take to answer when it is connected to; 0: as long as its host answers"},
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, delay:..."},
 };
 
@@ -90,34 +60,50 @@ constexpr std::array<std::string_view, 5> kLauncherVariables{
     "COPPICE_RANK", "COPPICE_SIZE", "COPPICE_LAUNCHER", "COPPICE_LOCAL_RANK", "COPPICE_LOCAL_SIZE",
 };
 
-tl::unexpected<Error> bad_value(const SettingTexts& texts, std::string_view variable, std::string_view expected) {
-    const bool from_api = texts.source(variable) == Source::api;
-    return fail(COPPICE_ERR_CONFIG, "{}{} = \"{}\": expected {}", from_api ? "the option for " : "", variable,
-                texts.text(variable), expected);
+// "transports that may be used: …; auto: shm within hosts, …"
+std::string describe_transports() {
+    std::string defaults;
+    for (const transport::Registration* one : transport::registered()) {
+        if (one->is_default())
+            defaults += fmt::format("{}{} {}", defaults.empty() ? "" : ", ", one->name, one->by_default_for);
+    }
+    return fmt::format("transports that may be used: {}; per peer the first of these that reaches it; auto: {}",
+                       transport::registered_names(), defaults);
 }
 
-Result<void> parse_transports(const SettingTexts& texts, Settings& settings) {
+std::vector<SettingInfo> all_settings() {
+    static const std::string transports = describe_transports();
+    std::vector<SettingInfo> all{{"COPPICE_TRANSPORT", "auto", transports}};
+    all.insert(all.end(), kSettings.begin(), kSettings.end());
+    for (const transport::Registration* one : transport::registered())
+        all.insert(all.end(), one->settings.begin(), one->settings.end());
+    return all;
+}
+
+Result<void> read_transports(const SettingTexts& texts, Settings& settings) {
+    settings.chosen_by_hardware = texts.text("COPPICE_TRANSPORT") == "auto";
+    for (const transport::Registration* one : transport::registered()) {
+        auto maker = one->read(texts);
+        if (!maker) return tl::unexpected(std::move(maker.error()));
+        settings.transports.push_back({one, std::move(*maker), settings.chosen_by_hardware && one->is_default()});
+    }
+    if (settings.chosen_by_hardware) return {};
     std::string_view rest = texts.text("COPPICE_TRANSPORT");
-    if (rest == "auto") return {};
-    settings.allow_shm = settings.allow_verbs = settings.allow_ucx = settings.allow_tcp = false;
-    settings.chosen_by_hardware = false;
     while (true) {
         const std::size_t comma = rest.find(',');
-        const std::string_view name = rest.substr(0, comma);
-        if (name == "shm") {
-            settings.allow_shm = true;
-        } else if (name == "verbs") {
-            settings.allow_verbs = true;
-        } else if (name == "ucx") {
-            settings.allow_ucx = true;
-        } else if (name == "tcp") {
-            settings.allow_tcp = true;
-        } else {
-            return bad_value(texts, "COPPICE_TRANSPORT", "auto, or a list of shm, verbs, ucx, tcp");
-        }
+        const auto named = std::ranges::find(settings.transports, rest.substr(0, comma),
+                                             [](const TransportChoice& choice) { return choice.transport->name; });
+        if (named == settings.transports.end())
+            return texts.bad_value("COPPICE_TRANSPORT",
+                                   fmt::format("auto, or a list of {}", transport::registered_names()));
+        named->allowed = true;
         if (comma == std::string_view::npos) return {};
         rest.remove_prefix(comma + 1);
     }
+}
+
+tl::unexpected<Error> bad_value(const SettingTexts& texts, std::string_view variable, std::string_view expected) {
+    return texts.bad_value(variable, expected);
 }
 
 // Without a unit, nanoseconds.
@@ -125,98 +111,32 @@ std::optional<std::uint64_t> duration_ns(const SettingTexts& texts, std::string_
     return parse_duration_ns(texts.text(variable), "ns");
 }
 
-// A whole number from `least` to `most`.
-template <class Number>
-Result<void> parse_number(const SettingTexts& texts, std::string_view variable, int least, int most, Number& target) {
-    const std::string& text = texts.text(variable);
-    int number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
-        return bad_value(texts, variable, fmt::format("a number from {} to {}", least, most));
-    target = static_cast<Number>(number);
-    return {};
-}
-
-Result<void> parse_verbs(const SettingTexts& texts, transport::VerbsTuning& verbs) {
-    verbs.device = texts.text("COPPICE_VERBS_DEVICE");
-    const auto is_auto = [&](std::string_view variable) { return texts.text(variable) == "auto"; };
-    const auto numbers = [&]() -> Result<void> {
-        if (!is_auto("COPPICE_VERBS_GID_INDEX"))
-            if (auto done = parse_number(texts, "COPPICE_VERBS_GID_INDEX", 0, 65535, verbs.gid_index); !done)
-                return done;
-        if (!is_auto("COPPICE_VERBS_MTU"))
-            if (auto done = parse_number(texts, "COPPICE_VERBS_MTU", 256, 4096, verbs.mtu); !done) return done;
-        if (auto done = parse_number(texts, "COPPICE_VERBS_PORT", 0, 65535, verbs.port); !done) return done;
-        if (auto done = parse_number(texts, "COPPICE_VERBS_TIMEOUT", 1, 31, verbs.timeout); !done) return done;
-        if (auto done = parse_number(texts, "COPPICE_VERBS_RETRIES", 1, 7, verbs.retries); !done) return done;
-        if (auto done = parse_number(texts, "COPPICE_VERBS_SERVICE_LEVEL", 0, 15, verbs.service_level); !done)
-            return done;
-        return parse_number(texts, "COPPICE_VERBS_TRAFFIC_CLASS", 0, 255, verbs.traffic_class);
-    };
-    if (auto done = numbers(); !done) return done;
-    const std::string& windows = texts.text("COPPICE_VERBS_MEMORY_WINDOWS");
-    if (windows != "auto" && windows != "off") return bad_value(texts, "COPPICE_VERBS_MEMORY_WINDOWS", "auto or off");
-    verbs.memory_windows = windows == "auto";
-    const auto probe = duration_ns(texts, "COPPICE_VERBS_PROBE");
-    if (!probe) return bad_value(texts, "COPPICE_VERBS_PROBE", "a time such as 500ms or 2s, or 0");
-    verbs.probe_interval = Nanoseconds(*probe);
-    const auto patience = duration_ns(texts, "COPPICE_VERBS_CONNECT_TIMEOUT");
-    if (!patience) return bad_value(texts, "COPPICE_VERBS_CONNECT_TIMEOUT", "a time such as 20s or 2m, or 0");
-    verbs.connect_timeout = Nanoseconds(*patience);
-    return {};
-}
-
 }  // namespace
 
-std::string_view to_string(Source source) {
-    switch (source) {
-        case Source::default_value:
-            return "default";
-        case Source::environment:
-            return "environment";
-        case Source::api:
-            return "API";
-    }
-    return "?";
-}
-
 std::span<const SettingInfo> known_settings() {
-    return kSettings;
+    static const std::vector<SettingInfo> all = all_settings();
+    return all;
 }
 std::span<const std::string_view> launcher_variables() {
     return kLauncherVariables;
 }
 
-std::size_t SettingTexts::index_of(std::string_view variable) {
-    for (std::size_t i = 0; i < kSettings.size(); ++i) {
-        if (kSettings[i].variable == variable) return i;
-    }
-    std::abort();  // a name that is not in the table above: a mistake in this file's users, found by any test
-}
-
-SettingTexts::SettingTexts(const Lookup& environment) {
-    entries_.reserve(kSettings.size());
-    for (const SettingInfo& info : kSettings) {
-        const char* value = environment(std::string(info.variable).c_str());
-        if (value != nullptr && *value != '\0') {
-            entries_.push_back({value, Source::environment});
-        } else {
-            entries_.push_back({std::string(info.default_value), Source::default_value});
-        }
-    }
-}
-
 SettingTexts::SettingTexts()
     : SettingTexts([](const char* name) { return static_cast<const char*>(std::getenv(name)); }) {}
 
-const std::string& SettingTexts::text(std::string_view variable) const {
-    return entries_[index_of(variable)].text;
+bool Settings::allows(bool within_host) const {
+    return std::ranges::any_of(transports, [within_host](const TransportChoice& choice) {
+        return choice.allowed && choice.transport->within_host == within_host;
+    });
 }
-Source SettingTexts::source(std::string_view variable) const {
-    return entries_[index_of(variable)].source;
-}
-void SettingTexts::override_with(std::string_view variable, std::string_view value) {
-    entries_[index_of(variable)] = {std::string(value), Source::api};
+
+std::string Settings::transport_names() const {
+    if (chosen_by_hardware) return "auto";
+    std::string names;
+    for (const TransportChoice& choice : transports) {
+        if (choice.allowed) names.append(names.empty() ? "" : ",").append(choice.transport->name);
+    }
+    return names;
 }
 
 topology::TreeSpec Settings::tree_for(std::uint32_t positions) const {
@@ -293,7 +213,7 @@ std::optional<std::uint32_t> power_of_two(const std::string& text, std::uint32_t
 Result<void> check_choices(const SettingTexts& texts, const AlgorithmSpec& algorithm) {
     if (algorithm.algorithm == Algorithm::tree) return {};
     for (const std::string_view variable : {"COPPICE_CORRECTION", "COPPICE_TREE"}) {
-        if (texts.source(variable) == Source::default_value) continue;
+        if (texts.source(variable) == SettingSource::default_value) continue;
         return fail(COPPICE_ERR_CONFIG,
                     "{} = \"{}\" has no effect with COPPICE_ALGORITHM = \"{}\": leave one of them out", variable,
                     texts.text(variable), to_string(algorithm));
@@ -305,7 +225,7 @@ Result<void> check_choices(const SettingTexts& texts, const AlgorithmSpec& algor
 
 Result<Settings> parse(const SettingTexts& texts) {
     Settings settings;
-    if (auto transports = parse_transports(texts, settings); !transports) return tl::unexpected(transports.error());
+    if (auto transports = read_transports(texts, settings); !transports) return tl::unexpected(transports.error());
 
     const auto algorithm = parse_algorithm(texts.text("COPPICE_ALGORITHM"));
     if (!algorithm) return bad_value(texts, "COPPICE_ALGORITHM", algorithm.error());
@@ -352,9 +272,6 @@ Result<Settings> parse(const SettingTexts& texts) {
 
     if (auto detection = parse_detection(texts, settings); !detection) return tl::unexpected(detection.error());
 
-    const auto look = duration_ns(texts, "COPPICE_PROCESS_LOOK");
-    if (!look) return bad_value(texts, "COPPICE_PROCESS_LOOK", "0, or a time such as 20ms");
-    settings.process_look = Nanoseconds(*look);
     const std::string& keeper = texts.text("COPPICE_KEEPER");
     if (keeper != "auto" && keeper != "on" && keeper != "off")
         return bad_value(texts, "COPPICE_KEEPER", "auto, on or off");
@@ -374,18 +291,6 @@ Result<Settings> parse(const SettingTexts& texts) {
 
     settings.host = texts.text("COPPICE_HOST");
     if (settings.host.size() > 64) return bad_value(texts, "COPPICE_HOST", "a name of at most 64 characters");
-    settings.ucx_net_devices = texts.text("COPPICE_UCX_NET_DEVICES");
-    settings.ucx_tls = texts.text("COPPICE_UCX_TLS");
-    const std::string& put = texts.text("COPPICE_UCX_PUT");
-    if (put != "on" && put != "off") return bad_value(texts, "COPPICE_UCX_PUT", "on or off");
-    settings.ucx_put = put == "on";
-    const std::string& admit = texts.text("COPPICE_UCX_ADMIT");
-    if (admit != "job" && admit != "all") return bad_value(texts, "COPPICE_UCX_ADMIT", "job or all");
-    settings.ucx_admits_all = admit == "all";
-    settings.tcp_interface = texts.text("COPPICE_TCP_INTERFACE");
-    if (auto port = parse_number(texts, "COPPICE_TCP_PORT", 0, 65535, settings.tcp_port); !port)
-        return tl::unexpected(port.error());
-    if (auto verbs = parse_verbs(texts, settings.verbs); !verbs) return tl::unexpected(verbs.error());
     settings.faults = texts.text("COPPICE_FAULTS");
     if (const auto plan = transport::parse_faults(settings.faults, Rank(0)); !plan) {
         return fail(COPPICE_ERR_CONFIG, "COPPICE_FAULTS: {}", plan.error().message);

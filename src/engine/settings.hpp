@@ -6,53 +6,41 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/setting.hpp"
 #include "engine/machine.hpp"
 #include "protocol/agreement/agreement_tree.hpp"
 #include "protocol/broadcast.hpp"
 #include "topology/tree.hpp"
-#include "transport/verbs/tuning.hpp"
+#include "transport/registry.hpp"
 
 namespace coppice::engine {
 
-enum class Source : std::uint8_t { default_value, environment, api };
-std::string_view to_string(Source source);
-
-// One line of coppice-info: what it is called, what it does, which values it takes.
-struct SettingInfo {
-    std::string_view variable;
-    std::string_view default_value;
-    std::string_view description;
-};
+// The engine's settings, and those of the transports that are compiled in.
 std::span<const SettingInfo> known_settings();
 
 // Variables that others set for us (the launcher) and that are no settings of a user.
 std::span<const std::string_view> launcher_variables();
 
-// The text values with their sources, by index into known_settings().
-class SettingTexts {
+// The text values of known_settings().
+class SettingTexts : public coppice::SettingTexts {
   public:
-    using Lookup = std::function<const char*(const char*)>;  // as getenv
-    explicit SettingTexts(const Lookup& environment);
+    explicit SettingTexts(const Lookup& environment) : coppice::SettingTexts(known_settings(), environment) {}
     SettingTexts();  // from the process's environment
+};
 
-    const std::string& text(std::string_view variable) const;
-    Source source(std::string_view variable) const;
-    void override_with(std::string_view variable, std::string_view value);  // an option of the API
-
-  private:
-    struct Entry {
-        std::string text;
-        Source source = Source::default_value;
-    };
-    static std::size_t index_of(std::string_view variable);
-    std::vector<Entry> entries_;
+// A transport that is compiled in, with its settings read.
+struct TransportChoice {
+    const transport::Registration* transport = nullptr;
+    std::shared_ptr<const transport::Maker> maker;
+    bool allowed = false;
 };
 
 // Whose work progress is while callers are elsewhere: a thread's that calls no function of theirs, one's that does, or nobody's.
@@ -62,11 +50,8 @@ enum class Hierarchy : std::uint8_t { host, flat };
 
 // The parsed values.
 struct Settings {
-    bool allow_shm = true;
-    bool allow_verbs = false;
-    bool allow_ucx = true;
-    bool allow_tcp = true;
-    bool chosen_by_hardware = true;  // between hosts ucx where both have RDMA devices, else tcp
+    std::vector<TransportChoice> transports;  // all, in the order in which they are tried for a peer
+    bool chosen_by_hardware = true;           // COPPICE_TRANSPORT is auto
     AlgorithmSpec algorithm;
     std::optional<topology::TreeSpec> tree;  // none: chosen by the number of positions
     protocol::CorrectionSpec correction;
@@ -79,20 +64,17 @@ struct Settings {
     std::uint64_t correction_gap_ns = 0;
     Nanoseconds detection_bound{0};   // 0: silence is no evidence
     Nanoseconds heartbeat_period{0};  // where there is a bound: between two beats
-    Nanoseconds process_look{0};      // how often one process of the host is looked at; 0: never
     std::optional<bool> keeper;       // none: where a host has more ranks than cores
     ProgressMode progress_thread = ProgressMode::automatic;
     std::optional<std::uint64_t> spin_ns;  // of a wait, before it yields; none: found out
     std::string host;
-    std::string ucx_net_devices;
-    std::string ucx_tls;
-    bool ucx_put = false;
-    bool ucx_admits_all = false;
-    std::string tcp_interface;
-    std::uint16_t tcp_port = 0;
-    transport::VerbsTuning verbs;
     std::string faults;
 
+    // Whether a transport is allowed that is for ranks of one host alone, or for ranks of other hosts.
+    bool allows_within_host() const { return allows(true); }
+    bool allows_between_hosts() const { return allows(false); }
+    // COPPICE_TRANSPORT, put in order.
+    std::string transport_names() const;
     topology::TreeSpec tree_for(std::uint32_t positions) const;
     // What the broadcasts of a group of so many positions have in common. Refused in words.
     tl::expected<Plan, std::string> plan_for(std::uint32_t positions) const;
@@ -103,6 +85,9 @@ struct Settings {
     // How long a rank may be silent until it is suspected: of the bound what is left when all survivors are to know within it.
     // 0 without a bound.
     Nanoseconds most_silence() const;
+
+  private:
+    bool allows(bool within_host) const;
 };
 
 Result<Settings> parse(const SettingTexts& texts);

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/error.hpp"
@@ -21,7 +23,8 @@ inline constexpr std::size_t kMaxPayload = 8192;
 inline constexpr std::size_t kMaxHeader = 48;
 
 struct Capabilities {
-    std::string_view name;         // "shm", "verbs", "ucx", "tcp"
+    std::string_view name;         // as registered (registry.hpp)
+    bool within_host = false;      // reaches ranks of the same host alone
     bool native_write = false;     // write() is one-sided on this wire: no receiver CPU
     std::size_t inline_size = 0;   // payloads up to here ride in the descriptor or header line itself
     std::size_t eager_size = 0;    // payloads up to here can be sent at all; ≥ kMaxPayload
@@ -85,6 +88,12 @@ struct Counters {
     Counters& operator+=(const Counters& other);
 };
 
+// Something to tell people, such as {"gid_index", 1}.
+struct Fact {
+    std::string_view name;
+    std::variant<bool, std::int64_t, std::string, std::vector<std::string>> value;
+};
+
 class Transport {
   public:
     virtual ~Transport() = default;
@@ -92,6 +101,8 @@ class Transport {
     virtual const Capabilities& capabilities() const = 0;
     // Its name for people, with the device where there is one: "verbs (rxe0)".
     virtual std::string description() const { return std::string(capabilities().name); }
+    // What it found here, for coppice-info.
+    virtual std::vector<Fact> facts() const { return {}; }
     virtual Counters counters() const = 0;
     // Why a connection could not be opened or broke, the last time; "" if none did.
     virtual std::string_view last_error() const { return {}; }

@@ -39,6 +39,9 @@ IMPURE_HEADERS = {
 }
 PURE_THIRD_PARTY = {"tl/expected.hpp"}
 
+# The engine asks the table of transports (transport/registry.hpp) and names none of them.
+NAMED_TRANSPORT = re.compile(r"^transport/[^/]+/")
+
 SUFFIXES = {".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inc", ".ipp"}
 DIRECTIVE = re.compile(r"^\s*#\s*include\b\s*(.*)$")
 NAME = re.compile(r'^(?:"([^"]+)"|<([^>]+)>)')
@@ -74,6 +77,8 @@ def objection(root, file, room, rest):
         return "an include that can't be read"
     name = match.group(1) or match.group(2)
     target = target_room(root, file, name, match.group(1) is not None)
+    if room == "engine" and NAMED_TRANSPORT.match(name):
+        return f"the engine names no transport ({name}): ask transport/registry.hpp"
     if target is not None:
         if target == room or target in ARROWS[room]:
             return None
@@ -133,6 +138,9 @@ PLANTED = [
     ("src/bootstrap/a.cpp", '#include "transport/b.hpp"', False),
     ("src/engine/a.cpp", '#include "protocol/b.hpp"', True),
     ("src/engine/a.cpp", '#include "api/b.hpp"', False),
+    ("src/engine/a.cpp", '#include "transport/registry.hpp"', True),
+    ("src/engine/a.cpp", '#include "transport/tcp/tcp_transport.hpp"', False),
+    ("src/engine/a.hpp", '#include "transport/shm/layout.hpp"', False),
     ("src/engine/a.cpp", '#include "simulation/b.hpp"', False),
     ("src/simulation/a.cpp", '#include "transport/b.hpp"', False),
     ("src/simulation/a.cpp", '#include "simulation/world/b.hpp"', False),

@@ -21,8 +21,7 @@ SettingTexts texts_of(std::map<std::string, std::string> environment) {
 TEST(Settings, DefaultsParse) {
     const auto settings = parse(texts_of({}));
     ASSERT_TRUE(settings) << settings.error().message;
-    EXPECT_TRUE(settings->allow_shm);
-    EXPECT_TRUE(settings->allow_ucx && settings->allow_tcp && settings->chosen_by_hardware);
+    EXPECT_TRUE(settings->chosen_by_hardware && settings->allows_within_host() && settings->allows_between_hosts());
     EXPECT_EQ(settings->window, 32U);
     EXPECT_EQ(settings->start_timeout_ns, 60'000'000'000U);
     EXPECT_EQ(settings->hierarchy, Hierarchy::host);
@@ -30,12 +29,12 @@ TEST(Settings, DefaultsParse) {
 
 TEST(Settings, TheEnvironmentBeatsTheDefaultAndTheApiBeatsBoth) {
     SettingTexts texts = texts_of({{"COPPICE_WINDOW", "8"}});
-    EXPECT_EQ(texts.source("COPPICE_WINDOW"), Source::environment);
+    EXPECT_EQ(texts.source("COPPICE_WINDOW"), SettingSource::environment);
     EXPECT_EQ(parse(texts)->window, 8U);
     texts.override_with("COPPICE_WINDOW", "4");
-    EXPECT_EQ(texts.source("COPPICE_WINDOW"), Source::api);
+    EXPECT_EQ(texts.source("COPPICE_WINDOW"), SettingSource::api);
     EXPECT_EQ(parse(texts)->window, 4U);
-    EXPECT_EQ(texts.source("COPPICE_TREE"), Source::default_value);
+    EXPECT_EQ(texts.source("COPPICE_TREE"), SettingSource::default_value);
 }
 
 TEST(Settings, HeartbeatsFitIntoTheBoundOfSilenceFiveTimesUnlessSaidOtherwise) {

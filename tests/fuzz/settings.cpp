@@ -25,7 +25,7 @@ void round_trip(std::string_view text, const Parse& parse) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::Input input(data, size);
     const auto known = engine::known_settings();
-    const engine::SettingInfo& setting = known[input.number<std::uint8_t>() % known.size()];
+    const SettingInfo& setting = known[input.number<std::uint8_t>() % known.size()];
     const std::string value(input.text().substr(0, 4096));
     if (value.find('\0') != std::string::npos) return 0;  // no environment holds that
     const engine::SettingTexts texts(

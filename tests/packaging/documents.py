@@ -63,8 +63,10 @@ def promises(source):
 
 
 def settings_and_page(source):
-    table = (source / "src/engine/settings.cpp").read_text(encoding="utf-8")
-    known = dict(re.findall(r'SettingInfo\{\s*"(COPPICE_\w+)",\s*"([^"]*)"', table))
+    tables = [source / "src/engine/settings.cpp", *sorted(source.glob("src/transport/*/registration.cpp"))]
+    known = dict(found for table in tables
+                 for found in re.findall(r'SettingInfo\{\s*"(COPPICE_\w+)",\s*"([^"]*)"', table.read_text(encoding="utf-8")))
+    known["COPPICE_TRANSPORT"] = "auto"  # its line names the transports that are compiled in
     page = (source / "docs/man/coppice.7").read_text(encoding="utf-8")
     environment = page.split(".SH ENVIRONMENT")[1].split(".PP\n.BR coppice-run")[0]
     headings = re.findall(r"\.TP\n\.B ([^\n]*)\n(.*?)(?=\.TP|\Z)", environment, re.S)

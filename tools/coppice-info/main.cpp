@@ -19,10 +19,7 @@
 #include "engine/context.hpp"
 #include "engine/formation.hpp"
 #include "transport/host.hpp"
-#include "transport/shm/shm_transport.hpp"
-#include "transport/tcp/tcp_transport.hpp"
-#include "transport/ucx/ucx_transport.hpp"
-#include "transport/verbs/verbs_transport.hpp"
+#include "transport/registry.hpp"
 
 extern char** environ;
 
@@ -62,93 +59,60 @@ ordered_json describe_machine() {
     return machine;
 }
 
-template <class Made>
-ordered_json describe_transport(const char* name, bool allowed, const Made& made) {
-    ordered_json line{{"name", name}, {"allowed", allowed}};
+std::string text_of(const ordered_json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Each is made as for a group of two ranks, and says what it found.
+ordered_json describe_transport(const engine::Settings& settings, const engine::TransportChoice& choice) {
+    ordered_json line{{"name", choice.transport->name}, {"allowed", choice.allowed}};
+    const auto made = choice.maker->make({.window = settings.window,
+                                          .host = settings.host,
+                                          .admitted = transport::Admission::of(choice.maker->addresses(), {})});
+    line["usable"] = made.has_value();
+    line["publishes"] = choice.transport->within_host && settings.hierarchy == engine::Hierarchy::host;
     if (!made) {
-        line["usable"] = false;
         line["why"] = made.error().message;
         return line;
     }
-    const transport::Capabilities& can = (*made)->capabilities();
-    line["usable"] = true;
-    line["why"] = allowed ? "" : "COPPICE_TRANSPORT leaves it out";
+    const transport::Capabilities& can = made->transport->capabilities();
+    line["why"] = choice.allowed ? "" : "COPPICE_TRANSPORT leaves it out";
     line["one_sided_writes"] = can.native_write;
     line["inline_bytes"] = can.inline_size;
     line["eager_bytes"] = can.eager_size;
+    for (const transport::Fact& fact : made->transport->facts())
+        std::visit([&](const auto& value) { line[std::string(fact.name)] = value; }, fact.value);
     return line;
 }
 
-ordered_json describe_verbs(const engine::Settings& settings) {
-    transport::VerbsOptions options;
-    static_cast<transport::VerbsTuning&>(options) = settings.verbs;
-    options.group_size = 2;
-    options.group_token = 1;
-    options.window = settings.window;
-    const auto made = transport::VerbsTransport::create(options);
-    ordered_json line = describe_transport("verbs", settings.allow_verbs, made);
-    line["publishes"] = false;
-    if (!made) return line;
-    const transport::verbs::Device& device = (*made)->device();
-    line["device"] = fmt::format("{}:{}", device.name, device.port);
-    line["gid_index"] = device.gid_index;
-    line["path_mtu_bytes"] = device.mtu;
-    line["memory_windows"] = (*made)->memory_windows();
-    return line;
-}
-
-ordered_json describe_ucx(const engine::Settings& settings) {
-    const auto made = transport::UcxTransport::create(
-        {.self = Rank(0),
-         .group_size = 2,
-         .group_token = 1,
-         .net_devices = settings.ucx_net_devices,
-         .tls = settings.ucx_tls,
-         .put = settings.ucx_put,
-         .admitted = transport::Admission{.everybody = settings.ucx_admits_all, .hosts = {}}});
-    ordered_json line = describe_transport("ucx", settings.allow_ucx, made);
-    line["publishes"] = false;
-    if (!made) return line;
-    line["tcp_listeners"] = (*made)->listeners();
-    line["open_to_strangers"] = (*made)->open_to_strangers();
-    return line;
-}
-
-ordered_json describe_tcp(const engine::Settings& settings) {
-    const auto made = transport::TcpTransport::create({.self = Rank(0),
-                                                       .group_size = 2,
-                                                       .group_token = 1,
-                                                       .interfaces = settings.tcp_interface,
-                                                       .port = settings.tcp_port});
-    ordered_json line = describe_transport("tcp", settings.allow_tcp, made);
-    line["publishes"] = false;
-    if (!made) return line;
-    std::vector<std::string> addresses;
-    for (const transport::tcp::Endpoint& endpoint : (*made)->endpoints())
-        addresses.push_back(transport::tcp::to_string(endpoint, false));
-    line["addresses"] = addresses;
-    return line;
+// What only some transports tell, as text: "device: rxe0:1, gid index: 1".
+std::string facts_of(const ordered_json& wire) {
+    static const std::vector<std::string> kCommon{"name", "allowed",          "usable",       "publishes",
+                                                  "why",  "one_sided_writes", "inline_bytes", "eager_bytes"};
+    std::string text;
+    for (const auto& [name, value] : wire.items()) {
+        if (std::ranges::find(kCommon, name) != kCommon.end()) continue;
+        std::string words = name;
+        std::ranges::replace(words, '_', ' ');
+        const std::string shown = value.is_boolean() ? (value.get<bool>() ? "yes" : "no") : text_of(value);
+        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", words, shown.empty() ? "no" : shown);
+    }
+    return text;
 }
 
 ordered_json describe_transports(const engine::Settings& settings) {
     ordered_json all = ordered_json::array();
-    all.push_back(describe_transport(
-        "shm", settings.allow_shm,
-        transport::ShmTransport::create(
-            {.self = Rank(0), .group_size = 2, .window = settings.window, .host = settings.host, .max_local = 2})));
-    all.back()["publishes"] = settings.hierarchy == engine::Hierarchy::host;
-    all.push_back(describe_verbs(settings));
-    all.push_back(describe_ucx(settings));
-    all.push_back(describe_tcp(settings));
+    for (const engine::TransportChoice& choice : settings.transports)
+        all.push_back(describe_transport(settings, choice));
     return all;
 }
 
 ordered_json describe_settings(const engine::SettingTexts& texts) {
     ordered_json all = ordered_json::array();
-    for (const engine::SettingInfo& info : engine::known_settings()) {
+    for (const coppice::SettingInfo& info : engine::known_settings()) {
         all.push_back({{"variable", info.variable},
                        {"value", texts.text(info.variable)},
-                       {"from", engine::to_string(texts.source(info.variable))},
+                       {"from", coppice::to_string(texts.source(info.variable))},
                        {"default", info.default_value},
                        {"meaning", info.description}});
     }
@@ -164,7 +128,7 @@ std::vector<std::string> unknown_variables() {
         if (!name.starts_with("COPPICE_")) continue;
         const auto known = engine::known_settings();
         const auto launcher = engine::launcher_variables();
-        if (std::ranges::find(known, name, &engine::SettingInfo::variable) == known.end() &&
+        if (std::ranges::find(known, name, &coppice::SettingInfo::variable) == known.end() &&
             std::ranges::find(launcher, name) == launcher.end()) {
             unknown.emplace_back(name);
         }
@@ -205,20 +169,10 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     return described;
 }
 
-std::string text_of(const ordered_json& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 void print_fields(const char* title, const ordered_json& fields) {
     fmt::print("{}\n", title);
     for (const auto& [name, value] : fields.items())
         fmt::print("  {:<18} {}\n", name, text_of(value));
-}
-
-std::string describe_listeners(const ordered_json& wire) {
-    if (wire["tcp_listeners"].get<unsigned>() == 0) return "none";
-    const auto open = wire["open_to_strangers"].get<std::string>();
-    return open.empty() ? "closed to hosts that are not of the job" : "open to strangers: " + open;
 }
 
 void print_text(const ordered_json& info) {
@@ -235,12 +189,7 @@ void print_text(const ordered_json& info) {
         fmt::print("        one-sided writes: {}, inline: {} B, eager: {} B, publishes within a host: {}\n",
                    wire["one_sided_writes"].get<bool>() ? "yes" : "no", wire["inline_bytes"].get<std::size_t>(),
                    wire["eager_bytes"].get<std::size_t>(), wire["publishes"].get<bool>() ? "yes" : "no");
-        if (wire.contains("tcp_listeners")) fmt::print("        TCP listeners: {}\n", describe_listeners(wire));
-        if (wire.contains("device"))
-            fmt::print("        device: {}, GID index: {}, path MTU: {} B, memory windows: {}\n",
-                       wire["device"].get<std::string>(), wire["gid_index"].get<int>(),
-                       wire["path_mtu_bytes"].get<unsigned>(), wire["memory_windows"].get<bool>() ? "yes" : "no");
-        if (wire.contains("addresses")) fmt::print("        addresses: {}\n", wire["addresses"].dump());
+        if (const std::string facts = facts_of(wire); !facts.empty()) fmt::print("        {}\n", facts);
     }
     fmt::print("Settings (value, where it came from, meaning)\n");
     std::size_t longest = 0;

@@ -26,8 +26,11 @@ class WireTransport final : public transport::Transport {
     transport::Boards* boards() { return boards_.get(); }
 
     const transport::Capabilities& capabilities() const override {
-        static constexpr transport::Capabilities kNear{
-            .name = "shm", .inline_size = 128, .eager_size = transport::kMaxPayload, .arm_is_complete = true};
+        static constexpr transport::Capabilities kNear{.name = "shm",
+                                                       .within_host = true,
+                                                       .inline_size = 128,
+                                                       .eager_size = transport::kMaxPayload,
+                                                       .arm_is_complete = true};
         static constexpr transport::Capabilities kFar{
             .name = "tcp", .inline_size = 128, .eager_size = transport::kMaxPayload, .arm_is_complete = true};
         return wire_ == Wire::near ? kNear : kFar;

@@ -60,8 +60,11 @@ ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, s
 ShmTransport::~ShmTransport() = default;
 
 const Capabilities& ShmTransport::capabilities() const {
-    static constexpr Capabilities kCapabilities{
-        .name = "shm", .inline_size = shm::kInlinePayload, .eager_size = kMaxPayload, .arm_is_complete = true};
+    static constexpr Capabilities kCapabilities{.name = "shm",
+                                                .within_host = true,
+                                                .inline_size = shm::kInlinePayload,
+                                                .eager_size = kMaxPayload,
+                                                .arm_is_complete = true};
     return kCapabilities;
 }
 

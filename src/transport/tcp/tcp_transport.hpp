@@ -47,6 +47,7 @@ class TcpTransport final : public Transport {
     TcpTransport& operator=(const TcpTransport&) = delete;
 
     const Capabilities& capabilities() const override { return capabilities_; }
+    std::vector<Fact> facts() const override;
     Counters counters() const override;
     std::string_view last_error() const override { return last_error_; }
     std::vector<std::byte> address() const override { return tcp::pack_address(endpoints_); }

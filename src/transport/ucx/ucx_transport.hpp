@@ -69,6 +69,7 @@ class UcxTransport final : public Transport {
 
     const Capabilities& capabilities() const override { return capabilities_; }
     std::string description() const override { return worker_.over_rdma() ? "ucx (RDMA)" : "ucx (TCP)"; }
+    std::vector<Fact> facts() const override;
     Counters counters() const override { return counters_; }
     std::vector<std::byte> address() const override { return address_; }
     Result<void> add_peer(Rank peer, std::span<const std::byte> address) override;

@@ -55,6 +55,7 @@ class VerbsTransport final : public Transport {
 
     const Capabilities& capabilities() const override { return capabilities_; }
     std::string description() const override { return "verbs (" + device().name + ")"; }
+    std::vector<Fact> facts() const override;
     Counters counters() const override { return hub_->counters; }
     std::string_view last_error() const override { return last_error_; }
     std::vector<std::byte> address() const override { return address_; }
