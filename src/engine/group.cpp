@@ -311,7 +311,7 @@ std::string Group::window_holder() const {
         return fmt::format("rank {} has not consumed broadcast {} yet", rank.value, sequence);
     };
     if (single_node() || least <= stable_) return not_consumed(slowest, least);
-    const auto rank = holder();
+    const auto rank = stability_.holder();
     if (!rank || *rank == members_.self())
         return fmt::format(
             "some rank of another host has not consumed broadcast {} yet; the ranks have been asked which", stable_);

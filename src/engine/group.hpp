@@ -30,10 +30,10 @@
 #include "engine/router.hpp"
 #include "engine/settings.hpp"
 #include "engine/slot.hpp"
-#include "engine/stability.hpp"
 #include "engine/succession.hpp"
 #include "engine/wire.hpp"
 #include "protocol/detector/detector.hpp"
+#include "protocol/stability/stability.hpp"
 #include "transport/board.hpp"
 #include "transport/idle.hpp"
 
@@ -289,10 +289,8 @@ class Group final : private transport::Receiver {
     void wake_local_peers();
     void send_stability();
     void ask_for_room(std::uint64_t wanted);
-    void stability_asked(Rank from, const WireHeader& header);
-    void stability_heard(const WireHeader& header);
-    void tell_holder();
-    std::optional<Rank> holder() const;
+    void learn_stable(std::uint64_t count);
+    void stability_message(Rank from, const WireHeader& header);
     std::uint64_t local_consumed(Rank& slowest) const;
 
     // group_leaving.cpp: who holds up a rank that leaves
@@ -354,13 +352,7 @@ class Group final : private transport::Receiver {
     std::uint64_t leader_woken_for_ = 0;  // consumed_ when this rank last woke its leader
     Sequence highest_;                    // one past the highest sequence heard of
 
-    Stability stability_;
-    std::uint64_t held_up_at_ = UINT64_MAX;  // what was stable when this rank was held up last, since
-    std::uint64_t held_up_since_ns_ = 0;
-    std::uint64_t asked_for_ = 0;  // and what it has asked for then, of
-    std::optional<Rank> asked_;
-    std::vector<Rank> askers_;  // ranks of this host that wait for a name, and the one that they were told
-    std::optional<Rank> holder_told_;
+    protocol::Stability stability_;
     protocol::Detector detector_;
     std::uint64_t looked_ns_ = 0;           // when the wires were polled; kept up where there is a bound of silence
     std::vector<Control> controls_;         // had no room, or were made while polling

@@ -5,13 +5,6 @@
 #include "engine/group.hpp"
 
 namespace coppice::engine {
-namespace {
-
-// So long a rank finds no room before it asks who holds it up.
-constexpr std::uint64_t kHeldUpNs = 1'000'000;
-
-}  // namespace
-
 void Group::peer_failed(Rank there, transport::FailureCause /*cause*/) {
     if (const auto rank = router_.own_rank(there)) learn_failure(*rank);
 }
@@ -61,7 +54,7 @@ void Group::take_failure(Rank rank) {
     } else if (!revoked_) {
         other_node_lost(rank, node, leader_before == rank);
     }
-    if (leader_before == rank) stability_.node_changed();
+    stability_.peer_failed(rank);
     if (revoked_ && (!publishing_ || members_.is_leader())) spread_revocation();  // the dead may have been on the way
     // At a group's end a rank that has left already can't be told from a dead one, and nobody is interested any more.
     if ((on_failure_ || !claimed_) && !flushing_) untold_.push_back(rank);
@@ -90,7 +83,7 @@ void Group::own_node_lost(Rank rank, bool was_leader) {
         // What the dead leader had told others outlives it: its failures too, for it may have refused the dead's messages.
         // (What it may not have passed on the detector tells again.)
         read_failure_logs();
-        stable_ = std::max(stable_, std::min(board_->stable(rank).value, consumed_.value));
+        learn_stable(std::min(board_->stable(rank).value, consumed_.value));
     }
     if (revoked_) return;
     if (members_.is_leader()) engage_published();
@@ -221,99 +214,62 @@ std::uint64_t Group::local_consumed(Rank& slowest) const {
     return least;
 }
 
+void Group::learn_stable(std::uint64_t count) {
+    stability_.learn_stable(count);
+    stable_ = stability_.stable();
+}
+
 void Group::update_stability() {
-    Rank slowest;
-    if (single_node()) {
-        stable_ = std::max(stable_, local_consumed(slowest));
-    } else if (members_.is_leader()) {
-        stability_.learn_stable(stable_);
+    const auto leader = members_.leader(members_.own_node());
+    const bool leads = leader == members_.self();
+    if (leads || single_node()) {
+        Rank slowest;
         const std::uint64_t count = local_consumed(slowest);
-        stability_.set_local(count, slowest);
-        send_stability();
-        stable_ = std::max(stable_, stability_.stable());
-        if (publishing_) board_->set_stable(Sequence(stable_));
-    } else if (const auto leader = members_.leader(members_.own_node())) {
-        stable_ = std::max(stable_, std::min(board_->stable(*leader).value, consumed_.value));
-        if (consumed_.value >= stable_ + settings_.window / 2) wake_leader();
+        stability_.node_consumed(count, slowest);
+    } else if (leader) {
+        stability_.learn_stable(std::min(board_->stable(*leader).value, consumed_.value));
+    }
+    send_stability();
+    if (!publishing_ || single_node()) return;
+    if (leads) {
+        board_->set_stable(Sequence(stable_));
+    } else if (consumed_.value >= stable_ + settings_.window / 2) {
+        wake_leader();
     }
 }
 
+// The header of each message carries what is stable, so that must be known before they leave.
 void Group::send_stability() {
     while (const auto send = stability_.next_send()) {
-        const auto leader = members_.leader(send->node);
-        if (!leader) continue;
-        if (send->question) {
-            send_control(*leader, WireKind::stability_ask, send->count, 0);
-        } else if (send->up) {
-            send_control(*leader, WireKind::stability_up, send->count, send->slowest.value);
-        } else {
-            send_control(*leader, WireKind::stability_down, send->count, send->slowest.value);
-        }
+        const WireKind kind = send->kind == protocol::StabilityKind::up     ? WireKind::stability_up
+                              : send->kind == protocol::StabilityKind::down ? WireKind::stability_down
+                                                                            : WireKind::stability_ask;
+        send_control(send->to, kind, send->count, send->slowest.value);
     }
-    // The header of each carries this rank's stable count, so the answer must be known before they leave.
-    stable_ = std::max(stable_, stability_.stable());
-    if (!askers_.empty()) tell_holder();
+    stable_ = stability_.stable();
     if (!controls_.empty()) flush_controls();
 }
 
-// Somebody finds no room, or waits to leave. In a steady run that is over in no time, so nobody is asked at once.
+// Somebody finds no room, or waits to leave.
 void Group::ask_for_room(std::uint64_t wanted) {
     if (single_node() || revoked_) return;
-    const std::uint64_t now = context_->clock().now_ns();
-    if (held_up_at_ != stable_) {
-        held_up_at_ = stable_;
-        held_up_since_ns_ = now;
-        asked_.reset();
-        if (!members_.is_leader()) stability_.learn_stable(stable_);  // and forget who held that up
-    }
-    const auto leader = members_.leader(members_.own_node());
-    if (!leader || now - held_up_since_ns_ < kHeldUpNs || (asked_ == leader && asked_for_ >= wanted)) return;
-    asked_ = leader;
-    asked_for_ = wanted;
-    if (leader == members_.self()) {
-        stability_.want(wanted);
-        send_stability();
-    } else {
-        send_control(*leader, WireKind::stability_ask, wanted, 0);
-        flush_controls();
-    }
+    stability_.want(wanted, Nanoseconds(context_->clock().now_ns()));
+    send_stability();
 }
 
-void Group::stability_asked(Rank from, const WireHeader& header) {
-    if (single_node() || header.sequence > stable_ + settings_.window) {
+void Group::stability_message(Rank from, const WireHeader& header) {
+    using protocol::StabilityKind;
+    const auto kind = header.kind == static_cast<std::uint8_t>(WireKind::stability_up)     ? StabilityKind::up
+                      : header.kind == static_cast<std::uint8_t>(WireKind::stability_down) ? StabilityKind::down
+                                                                                           : StabilityKind::ask;
+    if (!stability_.receive({.kind = kind,
+                             .from = from,
+                             .to = members_.self(),
+                             .count = header.sequence,
+                             .stable = header.stable,
+                             .slowest = Rank(header.detail)})) {
         ++garbage_;
-        return;
     }
-    const std::uint32_t node = members_.node_of(from);
-    if (node == members_.own_node()) {
-        if (std::ranges::find(askers_, from) == askers_.end()) askers_.push_back(from);
-        holder_told_.reset();  // it may have been told of what was stable before
-    }
-    stability_.want(header.sequence, node);
-}
-
-// The news is in `stable`, and who holds it up.
-void Group::stability_heard(const WireHeader& header) {
-    if (header.detail >= members_.ranks()) {
-        ++garbage_;
-    } else if (header.stable == stable_) {
-        stability_.learn_holder(Rank(header.detail));
-    }
-}
-
-// Ranks of this host that have asked read what is stable on the board, but not who holds it up.
-void Group::tell_holder() {
-    const auto rank = holder();
-    if (!rank || rank == holder_told_) return;
-    holder_told_ = rank;
-    for (const Rank asker : askers_)
-        send_control(asker, WireKind::stability_down, stable_, rank->value);
-}
-
-// Whom the whole group waits for, as far as this rank has been told.
-std::optional<Rank> Group::holder() const {
-    const auto rank = members_.is_leader() ? stability_.holder() : stability_.told();
-    return rank && members_.failed(*rank) ? members_.leader(members_.node_of(*rank)) : rank;
 }
 
 }  // namespace coppice::engine

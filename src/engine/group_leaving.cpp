@@ -29,7 +29,7 @@ std::optional<Rank> Group::leaving_depends_on() const {
         Rank slowest;
         const std::uint64_t least = local_consumed(slowest);
         if (single_node() || least <= stable_) return slowest;
-        const auto rank = holder();
+        const auto rank = stability_.holder();
         return rank ? rank : members_.leader(members_.own_node());
     }
     return agreements_.one_waited_for();

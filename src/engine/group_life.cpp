@@ -15,13 +15,8 @@ constexpr std::size_t kMostToMeet = 64;
 // Calls that begin a broadcast between two in which things move whether the caller has to wait or not; half the window if that is
 // less (group_roots.cpp).
 constexpr std::uint32_t kStartsPerProgress = 16;
-
-std::vector<Rank> leaders(const Members& members) {
-    std::vector<Rank> ranks;
-    for (std::uint32_t node = 0; node < members.nodes(); ++node)
-        ranks.push_back(members.leader(node).value_or(Rank(0)));
-    return ranks;
-}
+// So long a rank finds no room before it asks for it.
+constexpr Nanoseconds kHeldUp{1'000'000};
 
 }  // namespace
 
@@ -46,8 +41,7 @@ Group::Group(Parts parts)
       sharing_cores_(parts.sharing_cores),
       slots_(settings_.window),
       pool_(std::make_unique<Request[]>(settings_.requests())),
-      stability_(members_.own_node(), members_.nodes(), settings_.window / 2, members_.failed_nodes(),
-                 leaders(members_)),
+      stability_({.nodes = &members_.nodes_table(), .window = settings_.window, .patience = kHeldUp}, members_.self()),
       detector_(
           {.nodes = &members_.nodes_table(), .period = settings_.heartbeat_period, .bound = settings_.most_silence()},
           members_.self()) {

@@ -55,10 +55,7 @@ bool Group::take(Rank from, std::span<const std::byte> bytes, std::span<const st
         return false;
     }
     if (revoked_ && !is_control(header->kind)) return false;
-    if (header->stable > stable_) {
-        stability_.learn_stable(header->stable);
-        stable_ = header->stable;
-    }
+    if (header->stable > stable_) learn_stable(header->stable);
     if (is_agreement(header->kind)) {
         agreement_message(from, *header, payload);
         return false;
@@ -77,17 +74,9 @@ void Group::control_message(Rank from, const WireHeader& header) {
             detector_message(from, header);
             return;
         case WireKind::stability_up:
-            if (header.detail >= members_.ranks() || header.sequence > stable_ + settings_.window) {
-                ++garbage_;
-                return;
-            }
-            stability_.report(members_.node_of(from), header.sequence, Rank(header.detail), header.stable);
-            return;
         case WireKind::stability_down:
-            stability_heard(header);
-            return;
         case WireKind::stability_ask:
-            stability_asked(from, header);
+            stability_message(from, header);
             return;
         case WireKind::leaving_ask:
             leaving_asked(from);
