@@ -110,16 +110,17 @@ coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes
         const engine::Context::Visit visit(context);
         Deadline deadline(context.clock(), timeout_ns);
         engine::Request request;
+        request.group = &inner;
         const api::GiveUp give_up(context, inner, request);
         std::optional<Error> refused;
         const auto start = [&] {
-            auto started = inner.start_agreement(*call, request);
+            auto started = inner.agreement().start(*call, request);
             if (!started) refused = std::move(started.error());
         };
         bool tried = false;
         const auto is_over = [&] {
             if (!tried) {
-                if (!inner.has_room_for_agreement()) return false;
+                if (!inner.agreement().has_room()) return false;
                 tried = true;
                 start();
             }
@@ -147,7 +148,9 @@ coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t by
         if (!call) return api::remember(call.error());
         const engine::Context::Guard guard(*group->context);
         group->engine->progress();
-        auto started = group->engine->start_pooled_agreement(*call);
+        engine::Group& inner = *group->engine;
+        auto started =
+            inner.start_pooled([&](engine::Request& place) { return inner.agreement().start(*call, place); });
         if (!started) return api::remember(std::move(started.error()));
         *request = api::handle_of(*started);
         return COPPICE_OK;
@@ -160,7 +163,7 @@ coppice_status_t coppice_group_agreed(const coppice_group_t* group, uint32_t* ra
     if (ranks == nullptr && capacity > 0) return api::null_argument("coppice_group_agreed", "ranks");
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        copy_ranks(group->engine->last_agreed(), ranks, capacity, count);
+        copy_ranks(group->engine->agreement().last_agreed(), ranks, capacity, count);
         api::move_on(group);
         return COPPICE_OK;
     });
@@ -176,8 +179,7 @@ coppice_status_t coppice_request_agreed(const coppice_request_t* request, uint32
         if (known == nullptr) return api::no_request("coppice_request_agreed", request);
         const engine::Request& inner = *known;
         const engine::Context::Guard guard(inner.group->context());
-        if (inner.kind == engine::RequestKind::broadcast || inner.state != engine::RequestState::done ||
-            !inner.agreed) {
+        if (inner.state != engine::RequestState::done || !inner.agreed) {
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
                                  "coppice_request_agreed: the request is a broadcast, or has not ended (well)");
         }
@@ -192,11 +194,11 @@ coppice_status_t coppice_group_ack_failed(coppice_group_t* group, const uint32_t
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
         if (ranks == nullptr) {
-            group->engine->acknowledge_failures();
+            group->engine->agreement().acknowledge_failures();
             api::move_on(group);
             return COPPICE_OK;
         }
-        auto done = group->engine->acknowledge_failures(std::span(ranks, count));
+        auto done = group->engine->agreement().acknowledge_failures(std::span(ranks, count));
         api::move_on(group);
         return done ? COPPICE_OK : api::remember(std::move(done.error()));
     });

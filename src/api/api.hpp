@@ -106,7 +106,7 @@ inline void hand_over(engine::Request& request) {
     handle->context = request.old->context;
     handle->on_failure = request.old->on_failure;
     handle->on_failure_argument = request.old->on_failure_argument;
-    handle->engine = request.group->take_successor();
+    handle->engine = request.group->shrink().take_successor();
     handle->engine->claim(callback_of(handle.get()));
     *request.shrunk = handle.release();
     request.shrunk = nullptr;
@@ -115,14 +115,13 @@ inline void hand_over(engine::Request& request) {
 // How a request ended, for its caller.
 inline coppice_status_t outcome(engine::Request& request, size_t* received) {
     if (received != nullptr) *received = request.received;
-    if (request.kind != engine::RequestKind::broadcast) {
+    if (request.agreed) {
         const engine::Context::Guard guard(request.group->context());
-        request.group->note_agreed(request);
-        if (request.kind == engine::RequestKind::shrink && request.status == COPPICE_OK) hand_over(request);
+        request.group->agreement().note_agreed(request);
+        if (request.status == COPPICE_OK) hand_over(request);
     }
     if (request.status == COPPICE_OK) return COPPICE_OK;
-    if (request.kind == engine::RequestKind::agreement && request.status == COPPICE_ERR_PEER_FAILED)
-        return remember_unacknowledged(request);
+    if (request.agreed && request.status == COPPICE_ERR_PEER_FAILED) return remember_unacknowledged(request);
     return remember(request.status, request.message);
 }
 

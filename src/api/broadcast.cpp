@@ -4,14 +4,15 @@ using namespace coppice;
 
 namespace {
 
-engine::Group::Call call_of(void* buffer, size_t bytes, uint32_t root, bool view) {
+engine::BroadcastCall call_of(void* buffer, size_t bytes, uint32_t root, bool view) {
     return {.buffer = static_cast<std::byte*>(buffer), .bytes = bytes, .root = Rank(root), .view = view};
 }
 
-coppice_status_t start_nb(coppice_group_t* group, const engine::Group::Call& call, coppice_request_t** request) {
+coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& call, coppice_request_t** request) {
     const engine::Context::Guard guard(*group->context);
     group->engine->progress();
-    auto started = group->engine->start_pooled(call);
+    engine::Group& inner = *group->engine;
+    auto started = inner.start_pooled([&](engine::Request& place) { return inner.broadcasts().start(call, place); });
     if (!started) return api::remember(std::move(started.error()));
     *request = api::handle_of(*started);
     return COPPICE_OK;
@@ -28,20 +29,21 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
         const engine::Context::Visit visit(context);
-        const engine::Group::Call call = call_of(buffer, bytes, root, false);
+        const engine::BroadcastCall call = call_of(buffer, bytes, root, false);
         Deadline deadline(context.clock(), timeout_ns);
         engine::Request request;
+        request.group = &inner;
         // Whatever happens, nothing refers to `request` behind this frame.
         const api::GiveUp give_up(context, inner, request);
         std::optional<Error> refused;
         const auto start = [&] {
-            auto started = inner.start(call, request);
+            auto started = inner.broadcasts().start(call, request);
             if (!started) refused = std::move(started.error());
         };
         bool tried = false;
         const auto is_over = [&] {
             if (!tried) {
-                if (!inner.has_room(call.root)) return false;
+                if (!inner.broadcasts().has_room(call.root)) return false;
                 tried = true;
                 start();
             }

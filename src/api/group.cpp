@@ -91,7 +91,7 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
         std::optional<Error> mismatch;
         {
             const engine::Context::Turn turn(context);
-            mismatch = inner.several_roots();
+            mismatch = inner.broadcasts().several_roots();
             context.retire(std::move(group->engine));
         }
         api::bury(group);
@@ -171,7 +171,9 @@ coppice_status_t coppice_group_revoke(coppice_group_t* group) {
     if (!api::is_group(group)) return api::no_group("coppice_group_revoke", group);
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        group->engine->revoke();
+        engine::Group& inner = *group->engine;
+        inner.revocation().begin();
+        inner.progress();
         return COPPICE_OK;
     });
 }
@@ -186,12 +188,14 @@ coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** 
         const engine::Context::Visit visit(context);
         Deadline deadline(context.clock(), timeout_ns);
         engine::Request request;
+        request.group = &inner;
         request.old = group;
         request.shrunk = shrunk;
         const api::GiveUp give_up(context, inner, request);
         {
             const engine::Context::Turn turn(context);
-            if (auto started = inner.start_shrink(request); !started) return api::remember(std::move(started.error()));
+            if (auto started = inner.shrink().start(request); !started)
+                return api::remember(std::move(started.error()));
         }
         if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
             const engine::Context::Turn turn(context);
@@ -213,7 +217,12 @@ coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
         group->engine->progress();
-        auto started = group->engine->start_pooled_shrink(group, shrunk);
+        engine::Group& inner = *group->engine;
+        auto started = inner.start_pooled([&](engine::Request& place) {
+            place.old = group;
+            place.shrunk = shrunk;
+            return inner.shrink().start(place);
+        });
         if (!started) return api::remember(std::move(started.error()));
         *request = api::handle_of(*started);
         return COPPICE_OK;
@@ -233,7 +242,7 @@ coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, 
     }
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        auto done = group->engine->register_memory(static_cast<const std::byte*>(address), bytes);
+        auto done = group->engine->broadcasts().register_memory(static_cast<const std::byte*>(address), bytes);
         return done ? COPPICE_OK : api::remember(std::move(done.error()));
     });
 }
@@ -242,7 +251,7 @@ coppice_status_t coppice_memory_deregister(coppice_group_t* group, void* address
     if (!api::is_group(group)) return api::no_group("coppice_memory_deregister", group);
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        auto done = group->engine->deregister_memory(static_cast<const std::byte*>(address));
+        auto done = group->engine->broadcasts().deregister_memory(static_cast<const std::byte*>(address));
         return done ? COPPICE_OK : api::remember(std::move(done.error()));
     });
 }

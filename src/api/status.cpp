@@ -3,7 +3,7 @@
 #include <array>
 #include <mutex>
 
-#include "engine/agreements.hpp"
+#include "engine/collectives/agreement/agreements.hpp"
 
 namespace {
 

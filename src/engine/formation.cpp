@@ -85,17 +85,17 @@ class Formation {
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
         Members members(self_, std::move(nodes));
         auto group =
-            std::make_unique<Group>(Group::Parts{.context = &context_,
-                                                 .settings = settings_,
-                                                 .members = std::move(members),
-                                                 .router = Router(transport_set_),
-                                                 .board = board_,
-                                                 .board_wrapper = std::move(board_wrapper_),
-                                                 .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
-                                                 .plan = std::move(*plan),
-                                                 .cores = cores_,
-                                                 .sharing_cores = sharing_,
-                                                 .on_failure = std::move(on_failure)});
+            std::make_unique<Group>(Core::Parts{.context = &context_,
+                                                .settings = settings_,
+                                                .members = std::move(members),
+                                                .router = Router(transport_set_),
+                                                .board = board_,
+                                                .board_wrapper = std::move(board_wrapper_),
+                                                .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
+                                                .cores = cores_,
+                                                .sharing_cores = sharing_,
+                                                .on_failure = std::move(on_failure)},
+                                    std::move(*plan));
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
         group->start_with_failed(dead.first(dead_at_meeting_), dead.subspan(dead_at_meeting_));

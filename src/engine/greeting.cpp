@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "engine/wire.hpp"
+#include "engine/core/wire.hpp"
 
 namespace coppice::engine {
 

@@ -15,7 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/setting.hpp"
-#include "engine/machine.hpp"
+#include "engine/collectives/broadcast/machine.hpp"
 #include "protocol/agreement/agreement_tree.hpp"
 #include "protocol/broadcast.hpp"
 #include "topology/tree.hpp"

@@ -114,7 +114,7 @@ bool TransportSet::stranger(Rank from, std::span<const std::byte> header, std::s
     if (header.size() >= kShortHeader && header.size() <= sizeof seen) {
         std::memcpy(&seen, header.data(), header.size());
         const bool well_known = std::ranges::find(past_, seen.token) != past_.end();
-        const bool farewell = seen.kind == static_cast<std::uint8_t>(WireKind::left);
+        const bool farewell = seen.tag == Tag(Channel::members, MembersKind::left);
         if (seen.version == kWireVersion && !farewell && replies_.size() < route_.size())
             replies_.push_back({from, {seen.token, Epoch(seen.epoch)}});
         if (well_known) return false;
@@ -134,7 +134,7 @@ void TransportSet::send_replies() {
         if (wire == nullptr) continue;
         std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
         const Encoded bytes = encode({.token = reply.group.token,
-                                      .kind = static_cast<std::uint8_t>(WireKind::left),
+                                      .tag = {Channel::members, MembersKind::left},
                                       .epoch = reply.group.epoch.value});
         if (wire->send(reply.to, bytes, {}, &in_flight) == transport::SendStatus::again) replies_.push_back(reply);
     }

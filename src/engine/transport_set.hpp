@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/wire.hpp"
+#include "engine/core/wire.hpp"
 #include "topology/words.hpp"
 #include "transport/boards.hpp"
 #include "transport/faults.hpp"

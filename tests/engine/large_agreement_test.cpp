@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "engine/agreements.hpp"
+#include "engine/collectives/agreement/agreements.hpp"
 #include "protocol/agreement/failed_codec.hpp"
 
 namespace coppice::engine {
@@ -20,9 +20,9 @@ using protocol::FailedSet;
 
 constexpr std::uint32_t kRanks = 65536;
 constexpr GroupId kGroup{.token = 0x1234, .epoch = Epoch(3)};
-constexpr std::uint8_t kUp = kFirstAgreementKind + static_cast<std::uint8_t>(AgreementKind::up);
-constexpr std::uint8_t kDown = kFirstAgreementKind + static_cast<std::uint8_t>(AgreementKind::down);
-constexpr std::uint8_t kRequest = kFirstAgreementKind + static_cast<std::uint8_t>(AgreementKind::result_request);
+constexpr std::uint8_t kUp = static_cast<std::uint8_t>(AgreementKind::up);
+constexpr std::uint8_t kDown = static_cast<std::uint8_t>(AgreementKind::down);
+constexpr std::uint8_t kRequest = static_cast<std::uint8_t>(AgreementKind::result_request);
 
 struct Message {
     Rank to;
@@ -111,7 +111,7 @@ std::vector<Message> in_parts(Rank to, std::uint8_t kind, std::uint64_t sequence
         const auto part = body.first(std::min(body.size(), transport::kMaxPayload));
         body = body.subspan(part.size());
         const Encoded header = encode({.token = kGroup.token,
-                                       .kind = kind,
+                                       .tag = {Channel::agreement, kind},
                                        .sequence = sequence,
                                        .detail = static_cast<std::uint32_t>(body.size()),
                                        .length = static_cast<std::uint32_t>(part.size()),

@@ -1,5 +1,5 @@
 // Machines of every algorithm behind one face: their names, and that what one says arrives at another as it was meant.
-#include "engine/machine.hpp"
+#include "engine/collectives/broadcast/machine.hpp"
 
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ void hold(const Plan& plan, const char* name) {
         bool all_finished = true;
         for (Machine& machine : machines) {
             while (const auto sent = machine.next_send(plan, Nanoseconds{now})) {
-                EXPECT_TRUE(is_machine_kind(sent->kind));
-                EXPECT_TRUE(is_long(sent->kind) || sent->more == 0);
+                EXPECT_TRUE(is_known(sent->tag));
+                EXPECT_TRUE(row_of(sent->tag.channel).is_long || sent->more == 0);
                 ASSERT_TRUE(machines[sent->to.value].receive(plan, *sent));
             }
             all_finished &= machine.finished();
@@ -76,18 +76,19 @@ TEST(Machines, ReachEverybodyWhateverTheAlgorithm) {
 }
 
 TEST(Machines, RefuseWhatAnotherFamilySays) {
-    constexpr std::array<std::uint8_t, 4> trees{0, kFailureProofSpace, kBuntinasSpace, kBinomialGraphSpace};
+    const std::array<Tag, 4> corrections{Tag(Channel::broadcast, protocol::MessageKind::correction_left),
+                                         Tag(Channel::failure_proof, protocol::FailureProofKind::correction_left),
+                                         Tag(Channel::buntinas, 0), Tag(Channel::binomial_graph, 0)};
     for (const char* setting : {"tree", "fcg:1", "bfb", "big"}) {
         const auto plan = settings_with("COPPICE_ALGORITHM", setting).plan_for(8);
         ASSERT_TRUE(plan);
         protocol::FailedSet nobody;
         std::uint32_t accepted = 0;
-        for (const std::uint8_t kind : trees) {
+        for (const Tag tag : corrections) {
             Machine machine;
             machine.emplace(*plan, Position{1}, 0, nobody, false, 1);
-            const std::uint8_t correction = kind >= kBuntinasSpace ? kind : static_cast<std::uint8_t>(kind + 1);
-            const Envelope envelope{correction, Position{0}, Position{1}, kind == kBuntinasSpace ? 8U : 0U,
-                                    kind == kBuntinasSpace ? 1U : 0U};
+            const bool buntinas = tag.channel == Channel::buntinas;
+            const Envelope envelope{tag, Position{0}, Position{1}, buntinas ? 8U : 0U, buntinas ? 1U : 0U};
             accepted += machine.receive(*plan, envelope) ? 1 : 0;
         }
         EXPECT_EQ(accepted, 1U) << setting;
@@ -125,7 +126,11 @@ TEST(Machines, RefuseKnowledgeThatCanNotBe) {
     Machine machine;
     machine.emplace(*plan, Position{1}, 0, nobody, false, 1);
     const auto receive = [&](std::uint64_t more, std::uint32_t detail) {
-        return machine.receive(*plan, {kFailureProofSpace + 2, Position{0}, Position{1}, detail, more});
+        return machine.receive(*plan, {{Channel::failure_proof, protocol::FailureProofKind::correction_right},
+                                       Position{0},
+                                       Position{1},
+                                       detail,
+                                       more});
     };
     EXPECT_FALSE(receive(8, 0));               // once round the ring
     EXPECT_FALSE(receive(0x000300020001, 0));  // three with f = 1

@@ -1,4 +1,4 @@
-#include "engine/members.hpp"
+#include "engine/core/members.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Who goes on, under which number and token.
-#include "engine/succession.hpp"
+#include "engine/collectives/shrink/succession.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Bodies of agreements that come in parts, from several ranks at once.
-#include "engine/assembly.hpp"
+#include "engine/collectives/agreement/assembly.hpp"
 
 #include <map>
 

@@ -153,7 +153,7 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
         speaks = speaks && members.failed(Rank(r));
     ordered_json peers = ordered_json::array();
     for (std::uint32_t r = 0; r < members.ranks(); ++r) {
-        const engine::Link link = (*group)->router().to(Rank(r));
+        const engine::Link link = (*group)->core().router().to(Rank(r));
         const char* self_or_dead = Rank(r) == self ? "self" : "none (dead)";
         peers.push_back(
             {{"rank", r}, {"position", members.node_of(Rank(r))}, {"transport", link ? link.name() : self_or_dead}});

@@ -1,0 +1,45 @@
+// Contributions to agreements, on the pages that the ranks of one host have for each other (transport::Board).
+//
+//   recoveries | log of acknowledged failures, a word for each rank | a ring of lines, one for each agreement | …
+//
+// The end of the page is not theirs (page.hpp).
+// Every word has one writer. A line's stamp is stored last; whoever sees it sees the line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/published/published_agreement.hpp"
+#include "transport/board.hpp"
+
+namespace coppice::engine {
+
+class Contributions final : public protocol::ContributionBoard {
+  public:
+    // `lines`: a power of two; such that page_bytes() is enough for a group of `ranks` (fits()).
+    Contributions(transport::Board& board, std::uint32_t ranks, std::uint32_t lines);
+    static bool fits(const transport::Board& board, std::uint32_t ranks, std::uint32_t lines);
+
+    void publish(std::uint64_t sequence, const protocol::Contribution& contribution) override;
+    bool look(std::uint32_t member, std::uint64_t sequence, protocol::Contribution& contribution) const override;
+    void log_acknowledged(std::uint32_t failed) override;
+    std::uint32_t logged_acknowledged(std::uint32_t member, std::uint32_t index) const override;
+    void set_recoveries(std::uint64_t count) override;
+    std::uint64_t recoveries(std::uint32_t member) const override;
+    bool shut_out() const override;
+
+    // Soon this rank will contribute to `sequence`: the line's cache line may be fetched meanwhile. A hint.
+    void will_publish(std::uint64_t sequence);
+
+  private:
+    struct Line;
+    std::size_t line_at(std::uint64_t sequence) const;
+
+    transport::Board& board_;
+    std::uint32_t ranks_;
+    std::uint32_t lines_;
+    std::size_t lines_at_;
+    std::uint32_t logged_ = 0;
+};
+
+}  // namespace coppice::engine

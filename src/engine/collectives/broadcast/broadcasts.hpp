@@ -1,0 +1,150 @@
+// The broadcasts of one group at one rank: drives one protocol machine per broadcast over the transports, and publishes
+// within the host.
+//
+//   arrive → store and publish the payload → machine.receive → machine.next_send → transport
+//
+// Rules that everything else rests on:
+//  - Publish first. Where ranks share a host the leader publishes a payload before it sends anything outside, and
+//    what is published outlives it. So whatever a node has ever said stays true while one of its ranks lives.
+//  - Nothing is started W or more ahead of what is stable (window.hpp).
+//  - A dead rank's messages are refused from the moment its death is known.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/collectives/broadcast/machine.hpp"
+#include "engine/collectives/broadcast/roots.hpp"
+#include "engine/collectives/broadcast/slot.hpp"
+#include "engine/collectives/revocation/revocation.hpp"
+#include "engine/collectives/window/window.hpp"
+#include "engine/core/core.hpp"
+#include "engine/requests/request.hpp"
+
+namespace coppice::engine {
+
+// What a broadcast call says.
+struct BroadcastCall {
+    std::byte* buffer = nullptr;
+    std::size_t bytes = 0;
+    Rank root;
+    bool view = false;
+};
+
+class Broadcasts final : public Collective {
+  public:
+    Broadcasts(Core& core, Window& window, Revocation& revocation, Plan plan);
+    ~Broadcasts();
+
+    std::span<const Channel> channels() const { return {&channel_, 1}; }
+
+    // False while a start would only be told COPPICE_ERR_BUSY. True: it should follow at once.
+    bool has_room(Rank root);
+    // Starts a broadcast into `request` (state free), or says why not: COPPICE_ERR_BUSY when the window is full.
+    Result<void> start(const BroadcastCall& call, Request& request);
+
+    Result<void> register_memory(const std::byte* address, std::size_t bytes);
+    Result<void> deregister_memory(const std::byte* address);
+    // Several ranks of this host are known to have been root of one broadcast: an error that names them.
+    std::optional<Error> several_roots() const { return roots_.found(); }
+
+    // Collective
+    bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                 transport::Buffer buffer) override;
+    void member_failed(const Death& death) override;
+    void member_left(Rank rank) override;
+    void progress(bool thorough) override;
+    void keep_house() override;
+    void end_all(coppice_status_t status, const std::string& why) override;
+    std::optional<Error> reason_to_revoke() override;
+    bool waits_for_room() const override;
+    bool peek(Request& request) override;
+    void finish(Request& request) override;
+    std::string waiting_for(const Request& request) const override;
+    bool drained() override;
+    bool quiet() const override;
+
+  private:
+    // broadcasts.cpp: starting, the window's slots, memory
+    Slot& slot_of(Sequence sequence) { return slots_[sequence.value & (window_.size() - 1)]; }
+    const Slot& slot_of(Sequence sequence) const { return slots_[sequence.value & (window_.size() - 1)]; }
+    Slot* engage(Sequence sequence, Rank root);
+    void recycle(Slot& slot);
+    std::byte* line_of(Sequence sequence);
+    void take_root_payload(Slot& slot, const BroadcastCall& call);
+    void stage(Slot& slot, const std::byte* from, std::size_t bytes);
+    void stage_what_is_in_place(Slot& slot);
+    const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
+    std::span<const std::byte> own_lines() const;
+
+    // delivery.cpp: how a broadcast ends for its caller, and the lines of the host's board that tell of it
+    void complete(Slot& slot, coppice_status_t status, std::string message = {});
+    void deliver(Slot& slot);
+    void mark_consumed(Slot& slot);
+    void look_for_lines();
+    bool look_for_line(Slot& slot);
+    void complete_without_payload(Slot& slot, LineKind why);
+    bool look_at_failed_local_peers(Slot& slot, transport::PublishedLine& line) const;
+    void look_for_other_roots();
+    void complete_for_other_root(Slot& slot, std::uint32_t root);
+
+    // machines.cpp: between the wire and the protocol machines
+    bool protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                          transport::Buffer buffer);
+    void ensure_machine(Slot& slot);
+    bool adopt_line(Slot& slot);
+    void pump(Slot& slot);
+    bool send(Slot& slot, const Envelope& message);
+    void settle(Slot& slot);
+    void wake(Slot& slot);
+    void pump_active();
+    void take_pending();
+
+    // deaths.cpp
+    void own_node_lost(const Death& death);
+    void engage_published();
+    void other_node_lost(const Death& death);
+    void do_without_the_departed();
+    void compare_own_roots();
+    void compare_roots();
+
+    struct PendingMessage {
+        Rank from;
+        WireHeader header;
+        std::vector<std::byte> payload;
+    };
+    struct Range {
+        const std::byte* address;
+        std::size_t bytes;
+    };
+
+    Core& core_;
+    Window& window_;
+    Revocation& revocation_;
+    const Settings& settings_;
+    const Members& members_;
+    const Router& router_;
+    transport::Board* board_;
+    bool publishing_;
+    Plan plan_;
+    Channel channel_;
+
+    std::vector<Slot> slots_;
+    std::vector<Slot*> active_;  // whose machines may have something to send, or whose callers wait for them
+    std::vector<std::byte> private_lines_;
+    std::deque<PendingMessage> pending_;  // arrived for a slot whose memory is still on its way out
+    std::vector<Rank> lost_roots_;        // of broadcasts that ended without a payload: not learned of yet
+    bool told_of_a_death_ = false;  // a caller is told of a death that the leader of its host may have logged just now
+    std::vector<Range> registered_;
+    Roots roots_;
+    std::uint32_t starts_ = 0;
+    std::uint32_t starts_mask_;
+    std::uint32_t houses_ = 0;
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,71 @@
+// Deaths: what a rank takes up in the place of another, and what the machines have to know.
+#include <algorithm>
+
+#include "engine/collectives/broadcast/broadcasts.hpp"
+
+namespace coppice::engine {
+
+void Broadcasts::member_failed(const Death& death) {
+    if (core_.revoked() || core_.single_node()) return;
+    if (death.is_local) {
+        own_node_lost(death);
+    } else {
+        other_node_lost(death);
+    }
+}
+
+// A rank of this node died: the leader in its place takes up what it may have left undone, from what is published.
+void Broadcasts::own_node_lost(const Death& death) {
+    if (members_.is_leader()) engage_published();
+    for (Slot& slot : slots_) {
+        if (!slot.engaged || slot.sequence.value < window_.stable() || slot.root == members_.self()) continue;
+        if (!members_.is_leader_for(slot.root)) continue;
+        wake(slot);
+        if (!slot.machine) {
+            ensure_machine(slot);
+        } else if (slot.root == death.rank && !slot.has_payload && !adopt_line(slot)) {
+            slot.machine.origin_lost();
+        }
+    }
+}
+
+// Broadcasts that only dead ranks of this host have taken part in so far: somebody outside may depend on them.
+void Broadcasts::engage_published() {
+    for (std::uint64_t number = window_.stable(); number < window_.stable() + window_.size(); ++number) {
+        const Sequence sequence(number);
+        if (const Slot& slot = slot_of(sequence); slot.engaged && slot.sequence == sequence) continue;
+        transport::PublishedLine line;
+        for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+            if (local_peer == members_.self() || !board_->look(local_peer, sequence, line)) continue;
+            if (line.root < members_.ranks()) engage(sequence, Rank(line.root));
+            break;
+        }
+    }
+}
+
+void Broadcasts::other_node_lost(const Death& death) {
+    for (Slot& slot : slots_) {
+        if (!slot.engaged || !slot.machine) continue;
+        wake(slot);
+        const Position position = members_.position_of(death.node, slot.root);
+        if (death.node_is_gone) {
+            slot.machine.peer_failed(position);
+        } else if (death.was_leader || slot.root == death.rank) {
+            slot.machine.peer_restarted(position);
+        }
+    }
+}
+
+void Broadcasts::member_left(Rank /*rank*/) {
+    if (!core_.revoked()) do_without_the_departed();
+}
+
+// A rank that left in peace has taken part in everything that its own calls began. What this rank has begun beyond that will
+// never be served by it: there it counts as failed.
+void Broadcasts::do_without_the_departed() {
+    if (window_.all_consumed()) return;
+    for (const Rank rank : core_.departed())
+        core_.learn_failure(rank);
+}
+
+}  // namespace coppice::engine

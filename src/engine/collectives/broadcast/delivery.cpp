@@ -1,0 +1,153 @@
+// How a broadcast ends for its caller: delivery and completion, and the lines of the host's board that tell of it.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "engine/collectives/broadcast/broadcasts.hpp"
+
+namespace coppice::engine {
+
+void Broadcasts::deliver(Slot& slot) {
+    Request& request = *slot.request;
+    const bool is_root = slot.root == members_.self();
+    stage_what_is_in_place(slot);
+    if (slot.in_place) return;  // it is still leaving
+    const bool fits = request.view || is_root || slot.length <= request.capacity;
+    if (fits && !request.view && !is_root && slot.length > 0) std::memcpy(request.buffer, slot.payload, slot.length);
+    // Who is taken for dead is not waited for: what it reads on the board may be a later broadcast's already.
+    if (publishing_ && board_->fenced()) return core_.be_fenced();
+    request.received = slot.length;
+    if (request.view) {
+        request.payload = slot.payload;
+        complete(slot, COPPICE_OK);
+    } else if (is_root) {
+        complete(slot, COPPICE_OK);
+    } else if (!fits) {
+        complete(slot, COPPICE_ERR_TRUNCATED,
+                 fmt::format("broadcast {}: rank {} sent {} bytes, the buffer has room for {}", slot.sequence.value,
+                             slot.root.value, slot.length, request.capacity));
+    } else {
+        complete(slot, COPPICE_OK);
+    }
+}
+
+void Broadcasts::complete(Slot& slot, coppice_status_t status, std::string message) {
+    Request& request = *slot.request;
+    slot.request = nullptr;
+    request.end(status, std::move(message));
+    if (!request.view || status != COPPICE_OK) mark_consumed(slot);
+}
+
+void Broadcasts::mark_consumed(Slot& slot) {
+    slot.consumed = true;
+    Sequence count = window_.consumed();
+    for (; count < window_.next(); count.value += 1) {
+        const Slot& oldest = slot_of(count);
+        if (!oldest.engaged || oldest.sequence != count || !oldest.consumed) break;
+    }
+    window_.consume(count);
+}
+
+// ------------------------------------------------------------------------------------------ published on a board ---
+
+// Looks for the line of a waiting broadcast where this rank does not speak for its host: at the root, if it lives here,
+// and at whoever speaks for the host. True when the request has ended.
+bool Broadcasts::look_for_line(Slot& slot) {
+    if (!publishing_ || slot.request == nullptr) return slot.request == nullptr;
+    transport::PublishedLine line;
+    const bool root_is_here = members_.node_of(slot.root) == members_.own_node();
+    const bool root_is_dead = root_is_here && members_.failed(slot.root);
+    bool found = root_is_here && board_->look(slot.root, slot.sequence, line);
+    if (!found && !(root_is_here && !root_is_dead)) {
+        const auto leader = members_.leader(members_.own_node());
+        found = leader && *leader != members_.self() && board_->look(*leader, slot.sequence, line);
+    }
+    // What is published outlives its writer, and the writer may have been the one that spoke for this host until now.
+    if (!found && !members_.failed_ranks().empty()) found = look_at_failed_local_peers(slot, line);
+    if (!found) {
+        // One host, and the root's line is not there although the root is dead: nobody has it.
+        if (root_is_dead && core_.single_node()) complete_without_payload(slot, LineKind::root_failed);
+        return slot.request == nullptr;
+    }
+    if (line.root != slot.root.value) {
+        complete_for_other_root(slot, line.root);
+        return true;
+    }
+    if (line.detail != static_cast<std::uint32_t>(LineKind::payload)) {
+        complete_without_payload(slot, static_cast<LineKind>(line.detail));
+    } else {
+        slot.payload = line.payload;
+        slot.length = line.length;
+        slot.has_payload = true;
+        deliver(slot);
+    }
+    return true;
+}
+
+bool Broadcasts::look_at_failed_local_peers(Slot& slot, transport::PublishedLine& line) const {
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (members_.failed(local_peer) && board_->look(local_peer, slot.sequence, line)) return true;
+    }
+    return false;
+}
+
+void Broadcasts::complete_without_payload(Slot& slot, LineKind why) {
+    told_of_a_death_ = true;
+    if (why == LineKind::root_failed) {
+        // The verdict may be here before the notice is. Whoever is told of it by a call finds the root among the failed.
+        if (!members_.failed(slot.root)) lost_roots_.push_back(slot.root);
+        complete(slot, COPPICE_ERR_ROOT_FAILED,
+                 fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload",
+                             slot.sequence.value, slot.root.value));
+    } else if (plan_.algorithm == Algorithm::big) {
+        complete(slot, COPPICE_ERR_PEER_FAILED,
+                 fmt::format(
+                     "broadcast {}: all that could send to this rank died: the binomial graph among {} withstands {} "
+                     "deaths for sure; choose a tree with a correction",
+                     slot.sequence.value, plan_.tree().processes(), plan_.withstood()));
+    } else {
+        complete(slot, COPPICE_ERR_PEER_FAILED,
+                 fmt::format("broadcast {}: an ancestor in the tree died and correction {} reaches nobody behind it; "
+                             "choose another correction",
+                             slot.sequence.value, protocol::to_string(plan_.broadcast.correction)));
+    }
+}
+
+void Broadcasts::look_for_lines() {
+    for (Sequence sequence = window_.consumed(); sequence < window_.next(); sequence.value += 1) {
+        Slot& slot = slot_of(sequence);
+        if (slot.request != nullptr && slot.sequence == sequence && !slot.machine) look_for_line(slot);
+    }
+}
+
+// A rank that names another root than the others may wait for somebody who will never publish this broadcast, and who
+// speaks for this host may be somebody else in the others' eyes. Any line of the host shows who is right.
+void Broadcasts::look_for_other_roots() {
+    for (Sequence sequence = window_.consumed(); sequence < window_.next(); sequence.value += 1) {
+        Slot& slot = slot_of(sequence);
+        if (slot.sequence != sequence) continue;
+        for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+            transport::PublishedLine line;
+            if (slot.request == nullptr || !board_->look(local_peer, sequence, line) || line.root == slot.root.value)
+                continue;
+            complete_for_other_root(slot, line.root);
+        }
+    }
+}
+
+void Broadcasts::complete_for_other_root(Slot& slot, std::uint32_t root) {
+    complete(slot, COPPICE_ERR_MISMATCH,
+             fmt::format("broadcast {}: this rank names root {}, others name root {}", slot.sequence.value,
+                         slot.root.value, root));
+}
+
+bool Broadcasts::peek(Request& request) {
+    if (request.state == RequestState::waiting && publishing_) {
+        Slot& slot = slot_of(request.sequence);
+        if (slot.request == &request && !slot.machine) look_for_line(slot);
+    }
+    return request.state == RequestState::done;
+}
+
+}  // namespace coppice::engine

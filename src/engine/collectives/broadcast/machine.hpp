@@ -1,0 +1,98 @@
+// The protocol machine of one broadcast, whichever algorithm it follows, and what it says as it goes over the wire.
+//
+// One type for all, in place, because a group's slots are made once. The tree with corrections is the usual case and is asked
+// for first everywhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <variant>
+
+#include "engine/core/channel.hpp"
+#include "protocol/binomial_graph.hpp"
+#include "protocol/broadcast.hpp"
+#include "protocol/buntinas.hpp"
+#include "protocol/failure_proof_broadcast.hpp"
+#include "protocol/gossip_broadcast.hpp"
+#include "topology/words.hpp"
+
+namespace coppice::engine {
+
+enum class Algorithm : std::uint8_t {
+    tree,    // a tree and a correction (protocol/broadcast.hpp, protocol/failure_proof_broadcast.hpp)
+    gossip,  // gossip by rounds, and a correction but for gos (the same machines; protocol/gossip_broadcast.hpp)
+    bfb,     // Buntinas' broadcast (protocol/buntinas.hpp)
+    big,     // the binomial graph (protocol/binomial_graph.hpp)
+};
+
+struct AlgorithmSpec {
+    Algorithm algorithm = Algorithm::tree;
+    protocol::GossipSpec gossip;  // gossip only
+};
+// "tree", "bfb", "big", and what protocol::parse_gossip() reads, of that what is by rounds. The error lists them.
+tl::expected<AlgorithmSpec, std::string> parse_algorithm(std::string_view text);
+std::string to_string(const AlgorithmSpec& spec);
+
+// Its dissemination and correction among so many positions; what the spec leaves open is chosen by the papers' equations.
+tl::expected<protocol::BroadcastPlan, std::string> plan_gossip(const protocol::GossipSpec& spec,
+                                                               std::uint32_t processes);
+
+// What every broadcast of a group has in common. Immutable; outlives its machines.
+struct Plan {
+    // `disseminated` has its correction; with bfb and big only its number of positions counts.
+    Plan(Algorithm chosen, const protocol::BroadcastPlan& disseminated);
+
+    Algorithm algorithm;
+    protocol::BroadcastPlan broadcast;
+    std::optional<protocol::FailureProofPlan> failure_proof;
+    bool is_timed;  // machines need to know how much time has passed
+    bool is_paced;  // corrections decide on each message after what has arrived since the one before
+
+    const topology::Tree& tree() const { return broadcast.tree; }
+    // What a live root's broadcast withstands may be too little for some live rank to be reached, ever: why, in words for
+    // whoever waits in vain. Empty where everybody live is reached or told in the end.
+    std::string doubt() const;
+    // big: deaths that cannot cut anybody off.
+    std::uint32_t withstood() const { return protocol::BinomialGraph::degree(tree().processes()) - 1; }
+};
+
+// A message of any family. Failure-proof: `more`, and `detail` behind it, hold the known g-nodes as offsets from the sender,
+// 16 bits each, 0 behind the last; whoever is farther off is left out, which costs messages but no promise. Buntinas: `more`
+// is the attempt.
+struct Envelope {
+    Tag tag;
+    Position from;
+    Position to;
+    std::uint32_t detail = 0;
+    std::uint64_t more = 0;
+};
+
+class Machine {
+  public:
+    explicit operator bool() const { return !std::holds_alternative<std::monostate>(machine_); }
+    void reset() { machine_.emplace<std::monostate>(); }
+    // `seed`: another one for each broadcast.
+    void emplace(const Plan& plan, Position self, std::uint32_t root_member, const protocol::FailedSet& failed,
+                 bool has_payload, std::uint64_t seed);
+
+    // False when it can't be, be it of another family.
+    bool receive(const Plan& plan, const Envelope& envelope);
+    void peer_failed(Position position);
+    void peer_restarted(Position position);
+    void origin_lost();
+    std::optional<Envelope> next_send(const Plan& plan, Nanoseconds now);
+
+    bool colored() const;
+    protocol::BroadcastResult result() const;
+    bool finished() const;
+
+  private:
+    std::variant<std::monostate, protocol::Broadcast, protocol::FailureProofBroadcast, protocol::BuntinasBroadcast,
+                 protocol::BinomialGraph>
+        machine_;
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,230 @@
+// Between the wire and the protocol machines.
+#include <algorithm>
+#include <cstring>
+
+#include "engine/collectives/broadcast/broadcasts.hpp"
+#include "protocol/chance.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// Below this a copy is cheaper than holding on to the buffer in which a payload landed.
+constexpr std::size_t kKeepFrom = 512;
+
+// Messages that wait for their slot's memory; more than W per peer can't come from ranks that keep to the window.
+constexpr std::size_t kMostPending = 65536;
+
+// For each broadcast of each group.
+constexpr std::uint64_t seed_of(std::uint64_t token, std::uint64_t sequence) {
+    return protocol::mix(token << 32 ^ sequence);
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------- receiving ---
+
+bool Broadcasts::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                         transport::Buffer buffer) {
+    return protocol_message(from, header, payload, buffer);
+}
+
+bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                                  transport::Buffer buffer) {
+    if (header.sequence < window_.stable()) return false;  // everybody has it: a late repetition
+    if (header.sequence >= window_.stable() + window_.size() || core_.single_node()) {
+        core_.note_garbage();
+        return false;
+    }
+    Slot* slot = engage(Sequence(header.sequence), Rank(header.root));
+    if (slot == nullptr) {
+        if (pending_.size() >= kMostPending) {
+            core_.note_garbage();
+        } else {
+            pending_.push_back({from, header, {payload.begin(), payload.end()}});
+        }
+        return false;
+    }
+    if (slot->root.value != header.root) {
+        if (slot->request != nullptr) {
+            complete(*slot, COPPICE_ERR_MISMATCH,
+                     fmt::format("broadcast {}: this rank names root {}, rank {} names root {}", header.sequence,
+                                 slot->root.value, from.value, header.root));
+        }
+        // If nobody but this rank's own caller has named its root so far, then others rely on this rank for theirs.
+        if (slot->confirmed || slot->has_payload || slot->root == members_.self()) {
+            core_.note_garbage();
+            return false;
+        }
+        slot->root = Rank(header.root);
+        slot->machine.reset();
+        slot->unsent.reset();
+        slot->corrections = 0;
+        slot->notices_sent = false;
+    }
+    slot->confirmed = true;
+    ensure_machine(*slot);
+    const Envelope envelope{.tag = header.tag,
+                            .from = members_.position_of(members_.node_of(from), slot->root),
+                            .to = members_.position_of(members_.own_node(), slot->root),
+                            .detail = header.detail,
+                            .more = header.more};
+    if (!slot->machine.receive(plan_, envelope)) {
+        core_.note_garbage();
+        return false;
+    }
+    wake(*slot);
+    // Nothing leaves before the payload is published: machines are asked for sends between polls only.
+    if (!carries_payload(header.tag) || slot->has_payload || !slot->machine.colored()) return false;
+    const bool keep = buffer != 0 && !publishing_ && payload.size() >= kKeepFrom;
+    if (keep) {
+        slot->payload = payload.data();
+        slot->length = header.length;
+        slot->has_payload = true;
+        slot->kept = buffer;
+        slot->kept_from = from;
+    } else {
+        stage(*slot, payload.data(), payload.size());
+    }
+    return keep;
+}
+
+void Broadcasts::take_pending() {
+    for (std::size_t i = pending_.size(); i > 0; --i) {
+        const PendingMessage pending = std::move(pending_.front());
+        pending_.pop_front();
+        if (members_.failed(pending.from)) continue;
+        protocol_message(pending.from, pending.header, pending.payload, 0);
+    }
+}
+
+// ----------------------------------------------------------------------------------------------------- machines ---
+
+// The machine of a slot for which this rank has to speak. It starts colored if the payload is already here: with this
+// rank, or published by another of its host, dead or alive.
+void Broadcasts::ensure_machine(Slot& slot) {
+    if (slot.machine) return;
+    const bool has_payload = slot.has_payload || adopt_line(slot);
+    slot.machine.emplace(plan_, members_.position_of(members_.own_node(), slot.root), members_.node_of(slot.root),
+                         members_.failed_nodes(), has_payload, seed_of(core_.id().token, slot.sequence.value));
+    if (plan_.is_timed) slot.began_ns = core_.now_ns();
+    wake(slot);
+    // Publish first: a root of this host that left no line has not told anybody outside either.
+    if (!has_payload && members_.node_of(slot.root) == members_.own_node() && members_.failed(slot.root)) {
+        slot.machine.origin_lost();
+    }
+}
+
+bool Broadcasts::adopt_line(Slot& slot) {
+    if (!publishing_) return false;
+    transport::PublishedLine line;
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (local_peer == members_.self() || !board_->look(local_peer, slot.sequence, line)) continue;
+        if (line.detail != static_cast<std::uint32_t>(LineKind::payload) || line.root != slot.root.value) continue;
+        stage(slot, line.payload, line.length);
+        return true;
+    }
+    return false;
+}
+
+// Sends what the machine wants sent, one at a time. Checked and failure-proof correction are paced beyond their first two
+// messages: they decide on each after what has arrived since the one before, and neighbours need time to speak up.
+void Broadcasts::pump(Slot& slot) {
+    const bool paced = plan_.is_paced;
+    while (true) {
+        if (!slot.unsent) {
+            const bool wait =
+                paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 && !slot.machine.finished();
+            if (wait && core_.now_ns() < slot.next_correction_ns) return;
+            slot.unsent =
+                slot.machine.next_send(plan_, Nanoseconds(plan_.is_timed ? core_.now_ns() - slot.began_ns : 0));
+            if (!slot.unsent) return;
+        }
+        if (!send(slot, *slot.unsent)) return;
+        if (paced && is_correction(slot.unsent->tag)) {
+            ++slot.corrections;
+            if (slot.corrections >= 2) slot.next_correction_ns = core_.now_ns() + settings_.correction_gap_ns;
+        }
+        slot.unsent.reset();
+        slot.notices_sent = false;
+    }
+}
+
+// False when the transport has no room: try the same message again later.
+bool Broadcasts::send(Slot& slot, const Envelope& message) {
+    const auto to = members_.leader_for(members_.node_at(message.to, slot.root), slot.root);
+    if (!to) return true;
+    const Link link = router_.to(*to);
+    if (!link) return true;
+    const bool payload = carries_payload(message.tag);
+    if (carries_failures(message.tag)) {
+        // The verdict about a dead root stands on the receiver knowing what the sender knows.
+        if (!slot.notices_sent) {
+            for (const Rank dead : members_.failed_ranks())
+                core_.send_control(*to, {Channel::members, MembersKind::failure_notice}, 0, dead.value);
+            slot.notices_sent = true;
+        }
+        core_.flush_controls();
+        if (core_.controls_wait_for(*to)) return false;
+    }
+    const WireHeader header{.token = core_.id().token,
+                            .tag = message.tag,
+                            .sequence = slot.sequence.value,
+                            .stable = window_.stable(),
+                            .root = slot.root.value,
+                            .detail = message.detail,
+                            .length = payload ? slot.length : 0,
+                            .epoch = core_.id().epoch.value,
+                            .more = message.more};
+    const Encoded bytes = encode(header);
+    const std::span<const std::byte> body(slot.payload, payload ? slot.length : 0);
+    const transport::SendStatus status =
+        is_correction(message.tag) ? link.write(bytes, body, &slot.in_flight) : link.send(bytes, body, &slot.in_flight);
+    return status != transport::SendStatus::again;
+}
+
+// What the machine's state means for the waiting caller and for the other ranks of this host.
+void Broadcasts::settle(Slot& slot) {
+    const protocol::BroadcastResult result = slot.machine.result();
+    if (result == protocol::BroadcastResult::root_failed || result == protocol::BroadcastResult::orphaned) {
+        const bool root_failed = result == protocol::BroadcastResult::root_failed;
+        if (publishing_ && !slot.verdict_shown) {
+            slot.verdict_shown = true;
+            board_->publish(slot.sequence, 0, slot.root.value,
+                            static_cast<std::uint32_t>(root_failed ? LineKind::root_failed : LineKind::orphaned));
+        }
+        if (slot.request != nullptr) {
+            complete_without_payload(slot, root_failed ? LineKind::root_failed : LineKind::orphaned);
+        }
+        return;
+    }
+    if (slot.request != nullptr && slot.has_payload && slot.machine.finished() && !slot.unsent) deliver(slot);
+}
+
+// Something has happened to the slot's machine.
+void Broadcasts::wake(Slot& slot) {
+    if (slot.listed) return;
+    slot.listed = true;
+    active_.push_back(&slot);
+}
+
+// Moves the machines that may have something to say; those that have finished are left alone until something happens.
+void Broadcasts::pump_active() {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < active_.size(); ++i) {
+        Slot& slot = *active_[i];
+        if (slot.engaged && slot.machine && slot.sequence.value >= window_.stable()) {
+            pump(slot);
+            settle(slot);
+            if (slot.request == nullptr) stage_what_is_in_place(slot);
+            const bool over = slot.machine.finished() && !slot.unsent && slot.request == nullptr && !slot.in_place;
+            if (!over) {
+                active_[kept++] = &slot;
+                continue;
+            }
+        }
+        slot.listed = false;
+    }
+    active_.resize(kept);
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,161 @@
+// Several ranks of one host that take themselves for the root of one broadcast.
+//
+// Between hosts a message names its root, and whoever expects another one says so. On a host a root publishes, and has done
+// its part; nobody sends it anything. So each rank notes on its page of which broadcasts it was root, a bit each, and all
+// compare these now and then: with every 32nd start, each its own with the others', and all of them while they wait and before
+// they leave.
+//
+//   kRootWords words, broadcast / 32 modulo kRootWords: what is above 32 bits of the block's number | a bit for each broadcast
+//
+// Each writes what it has noted to its page when it compares, and before it does. So of two roots of a broadcast the one that
+// compares later finds the other's bit: a word is written over kRootWords · 32 broadcasts later, and nobody is further ahead of
+// that rank than the window and the starts between two looks.
+//
+// The payloads that the ranks of the host have been given differ then, and calls have returned. So the group is revoked; what
+// was found stands on the page of whoever did, before its revocation, and is the error that ranks of this host are told.
+#include "engine/collectives/broadcast/roots.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/core/page.hpp"
+
+namespace coppice::engine {
+namespace {
+
+constexpr std::uint32_t kBlockBits = 5;
+static_assert((page::kRootWords << kBlockBits) >= 2 * 1024, "twice the largest window");
+
+struct FoundWords {
+    shared::Relaxed<std::uint64_t> ranks;        // first << 32 | second
+    shared::Published<std::uint64_t> broadcast;  // + 1, stored last
+};
+
+}  // namespace
+
+// No more broadcasts may be between two comparisons than one block has, nor than there are lines.
+Roots::Roots(const Core& core, const Window& window, std::uint32_t starts_per_look)
+    : members_(core.members()),
+      window_(window),
+      board_(core.publishing() ? core.board() : nullptr),
+      least_(std::min(1U << kBlockBits, window.size()) - (starts_per_look - 1)) {
+    if (board_ == nullptr) return;
+    const std::size_t at = page::tail_at(*board_) + page::kRootWordsAt;
+    own_words_ = &shared::at<shared::Published<std::uint64_t>>(board_->own_page() + at);
+    for (const Rank rank : members_.ranks_of(members_.own_node())) {
+        if (const std::byte* const own = board_->page(rank))
+            words_.push_back({rank, &shared::at<shared::Published<std::uint64_t>>(own + at)});
+    }
+}
+
+// What was noted since the last time, of a window of broadcasts at most: their lines are there until then.
+void Roots::publish() {
+    const std::uint64_t last = (window_.next().value - 1) >> kBlockBits;
+    for (std::uint64_t block = published_.value >> kBlockBits; block <= last; ++block) {
+        if (word_ >> 32 != static_cast<std::uint32_t>(block)) word_ = block << 32;
+        word_ |= static_cast<std::uint32_t>(noted_ >> ((block & 1) << kBlockBits));
+        own_words_[block & (page::kRootWords - 1)].publish(word_);
+    }
+    noted_ = 0;
+    published_ = window_.next();
+}
+
+bool Roots::own_differ() {
+    if (noted_ == 0) {
+        published_ = window_.next();
+        return false;
+    }
+    std::uint64_t block = published_.value >> kBlockBits;
+    publish();
+    for (; block <= (window_.next().value - 1) >> kBlockBits; ++block) {
+        const std::size_t at = block & (page::kRootWords - 1);
+        const std::uint64_t own = own_words_[at].own();
+        for (const Words& rank : words_) {
+            if (rank.words == own_words_) continue;
+            const std::uint64_t its = rank.words[at].read();
+            // Of the same block, and of a broadcast that is this rank's.
+            if ((own ^ its) >> 32 == 0 && static_cast<std::uint32_t>(own & its) != 0)
+                return differ_from(Sequence(block << kBlockBits));
+        }
+    }
+    return false;
+}
+
+// Of the broadcasts from `from` on, as far as they are on the pages.
+bool Roots::differ_from(Sequence from) {
+    if (board_ == nullptr || window_.next().value == 0) return false;
+    if (noted_ != 0) publish();
+    const std::uint64_t last = (window_.next().value - 1) >> kBlockBits;
+    std::uint64_t block = from.value >> kBlockBits;
+    if (last >= page::kRootWords && block <= last - page::kRootWords) block = last - page::kRootWords + 1;
+    looked_at_ = window_.next();
+    for (; block <= last; ++block) {
+        const auto word_of = [block](const Words& rank) {
+            const std::uint64_t word = rank.words[block & (page::kRootWords - 1)].read();
+            return word >> 32 == static_cast<std::uint32_t>(block) ? static_cast<std::uint32_t>(word) : 0;
+        };
+        std::uint32_t seen = 0;
+        for (const Words& rank : words_) {
+            const std::uint32_t bits = word_of(rank);
+            if ((seen & bits) != 0) {
+                const auto bit = static_cast<std::uint32_t>(std::countr_zero(seen & bits));
+                const auto first = std::ranges::find_if(
+                    words_, [&word_of, bit](const Words& other) { return (word_of(other) >> bit & 1) != 0; });
+                return tell((block << kBlockBits) + bit, first->rank, rank.rank);
+            }
+            seen |= bits;
+        }
+    }
+    return false;
+}
+
+// All have consumed all broadcasts, and may not have written to their pages yet of which of the last they were root; but
+// the lines are there.
+bool Roots::differ_at_the_end() {
+    if (differ_from(Sequence(0))) return true;
+    const std::uint64_t next = window_.next().value;
+    for (std::uint64_t number = next - std::min<std::uint64_t>(next, window_.size()); number < next; ++number) {
+        std::optional<Rank> first;
+        for (const Words& rank : words_) {
+            transport::PublishedLine line;
+            if (!board_->look(rank.rank, Sequence(number), line) || line.root != rank.rank.value) continue;
+            if (first) return tell(number, *first, rank.rank);
+            first = rank.rank;
+        }
+    }
+    return false;
+}
+
+bool Roots::tell(std::uint64_t broadcast, Rank first, Rank second) {
+    found_ = {broadcast, first, second};
+    auto& words = shared::at<FoundWords>(board_->own_page() + page::tail_at(*board_) + page::kFoundAt);
+    words.ranks.set(std::uint64_t{first.value} << 32 | second.value);
+    board_->publish_word(words.broadcast, broadcast + 1);
+    return true;
+}
+
+void Roots::hear() {
+    for (const Words& rank : words_) {
+        const std::byte* const its = board_->page(rank.rank);
+        if (found_ || its == nullptr) continue;
+        const auto& words = shared::at<FoundWords>(its + page::tail_at(*board_) + page::kFoundAt);
+        const std::uint64_t broadcast = words.broadcast.read();
+        const std::uint64_t ranks = words.ranks.get();
+        if (broadcast == 0) continue;
+        found_ = {broadcast - 1, Rank(static_cast<std::uint32_t>(ranks >> 32)),
+                  Rank(static_cast<std::uint32_t>(ranks))};
+    }
+}
+
+std::optional<Error> Roots::found() const {
+    if (!found_) return std::nullopt;
+    return Error{
+        COPPICE_ERR_MISMATCH,
+        fmt::format("broadcast {}: ranks {} and {} both named themselves root, so ranks of this host have been "
+                    "given different payloads; the group is revoked",
+                    found_->broadcast, found_->first.value, found_->second.value)};
+}
+
+}  // namespace coppice::engine

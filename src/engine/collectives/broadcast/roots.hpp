@@ -1,0 +1,63 @@
+// Several ranks of one host that take themselves for the root of one broadcast: noted on the ranks' pages, and found by
+// comparing them (roots.cpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "engine/collectives/window/window.hpp"
+#include "engine/core/core.hpp"
+
+namespace coppice::engine {
+
+class Roots {
+  public:
+    // `starts_per_look`: so many broadcasts start between two questions whether it is_due().
+    Roots(const Core& core, const Window& window, std::uint32_t starts_per_look);
+
+    // This rank is the root of that broadcast.
+    void note(Sequence sequence) { noted_ |= std::uint64_t{1} << (sequence.value & 63); }
+    // So many broadcasts after the last time that this rank's own have to be compared.
+    bool is_due() const { return window_.next().value - published_.value >= least_; }
+    // Compares those of which this rank was root since the last time with what the others say. A rank that was not has nothing
+    // to do. True: as below.
+    bool own_differ();
+    // Compares what is new since the last time, of all ranks. True: there are several, found() says which, and others of the host can read it.
+    bool differ() { return differ_from(looked_at_); }
+    // The same of all broadcasts whose lines are still there. To be called when this rank has consumed all.
+    bool differ_at_the_end();
+    // What others of this host have found.
+    void hear();
+    std::optional<Error> found() const;
+
+  private:
+    struct Words {
+        Rank rank;
+        const shared::Published<std::uint64_t>* words;
+    };
+    struct Found {
+        std::uint64_t broadcast;
+        Rank first;
+        Rank second;
+    };
+
+    bool differ_from(Sequence from);
+    void publish();
+    bool tell(std::uint64_t broadcast, Rank first, Rank second);
+
+    const Members& members_;
+    const Window& window_;
+    transport::Board* board_;
+    std::uint64_t noted_ = 0;  // of which of the last broadcasts, modulo 64, this rank was root: not on its page yet
+    std::uint64_t word_ = 0;   // the last word on its page
+    Sequence published_;       // the first broadcast that noted_ may speak of
+    std::uint32_t least_;      // so many broadcasts later it is due
+    Sequence looked_at_;       // the first broadcast whose roots have not been compared, of all ranks
+    shared::Published<std::uint64_t>* own_words_ = nullptr;
+    std::vector<Words> words_;  // of the ranks of this host, this one's among them
+    std::optional<Found> found_;
+};
+
+}  // namespace coppice::engine

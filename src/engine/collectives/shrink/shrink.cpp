@@ -1,0 +1,232 @@
+// Shrinking: the group of the survivors, made from what they have agreed upon (succession.hpp) and from what is there.
+//
+// The new group has the old one's transports, connections and segments (transport_set.hpp), numbers of its own, a panel of its own in
+// the segments, a token of its own, and the old one's settings. Nothing is exchanged beyond the agreement: no launcher and no
+// callback of the caller is asked.
+//
+// A member may be done earlier than others, send messages of the new group, and leave the old one. So the others keep what
+// comes too early (TransportSet), and the old group is retired rather than destroyed, to answer late questions about the
+// succession, until the new one has agreed on anything, or is gone.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/collectives/shrink/shrink.hpp"
+#include "engine/context.hpp"
+#include "engine/group.hpp"
+#include "transport/boards.hpp"
+#include "transport/faults.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// A rank that leaves in peace says so on the connections that it has: one that is waited for for so many rounds is connected to.
+constexpr std::uint32_t kRoundsBeforeDoubt = 256;
+
+}  // namespace
+
+Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> established)
+    : core_(core),
+      agreement_(agreement),
+      members_(core.members()),
+      router_(core.router()),
+      established_(std::move(established)) {
+    // A rank that leaves a group which not all have made yet could not tell them any more who is in it.
+    if (established_) agreement_.flush_in_any_case();
+}
+
+Shrink::~Shrink() {
+    if (established_) *established_ = true;
+}
+
+Result<void> Shrink::start(Request& request) {
+    core_.hear_last_words();
+    if (core_.fenced())
+        return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
+    if (shrinking_ != nullptr) return fail(COPPICE_ERR_BUSY, "this group is being shrunk already: wait for that");
+    request.begin(this, Sequence(0));
+    request.view = false;
+    shrinking_ = &request;
+    if (successor_) {  // made after an earlier call had given up
+        end(COPPICE_OK);
+    } else if (!succession().under_way()) {
+        core_.read_failure_logs();
+        router_.transport_set()->expect_group();
+        succession().begin();
+    }
+    progress(true);
+    return {};
+}
+
+// Made when it is first needed, here or by others.
+Succession& Shrink::succession() {
+    if (!succession_) {
+        succession_ = std::make_unique<Succession>(members_, router_, core_.id());
+        for (const Rank rank : core_.departed())
+            succession_->peer_failed(rank);
+    }
+    return *succession_;
+}
+
+bool Shrink::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                     transport::Buffer /*buffer*/) {
+    if (!succession().message(from, header, payload)) core_.note_garbage();
+    if (succession_->fenced()) core_.be_fenced();
+    core_.learn_from(succession_->failed());
+    return false;
+}
+
+void Shrink::members_failed(const protocol::FailedSet& news) {
+    if (succession_) succession_->peers_failed(news);
+}
+
+void Shrink::member_failed(const Death& death) {
+    if (succession_) succession_->peer_failed(death.rank);
+}
+
+void Shrink::member_left(Rank rank) {
+    if (succession_) succession_->peer_failed(rank);
+}
+
+void Shrink::progress(bool thorough) {
+    // A member that has contributed to an agreement of this group has made it, and asks no more about how.
+    if (established_ && !*established_)
+        *established_ = agreement_.has_ended_any() || (succession_ && succession_->ended() > 0);
+    if (!succession_) return;
+    const auto heritage = succession_->progress(thorough);
+    if (succession_->fenced()) core_.be_fenced();
+    if (thorough && succession_->under_way() && ++undecided_rounds_ % kRoundsBeforeDoubt == 0) {
+        succession_->waited_for([this](Rank rank) {
+            if (rank != members_.self()) core_.watch(rank);
+            return true;
+        });
+    }
+    if (!heritage) return;
+    undecided_rounds_ = 0;
+    core_.learn_from(*heritage->excluded);
+    make_successor(*heritage);
+}
+
+void Shrink::make_successor(const Heritage& heritage) {
+    if (shrinking_ != nullptr) shrinking_->agreed = heritage.excluded;
+    const std::vector<Rank> survivors = heirs(members_.ranks(), *heritage.excluded);
+    const auto self = std::ranges::lower_bound(survivors, members_.self());
+    const std::shared_ptr<TransportSet>& transport_set = router_.transport_set();
+    const bool has_board = transport_set->boards() != nullptr;
+    const auto refuse = [&](coppice_status_t status, const std::string& why) {
+        transport_set->expect_no_more();
+        end(status, "shrinking: " + why);
+    };
+    if (self == survivors.end() || *self != members_.self()) {
+        return refuse(COPPICE_ERR_FENCED, "the others take this rank for dead");
+    }
+    if (has_board && !heritage.panel) {
+        return refuse(COPPICE_ERR_NO_RESOURCES,
+                      fmt::format("{} groups of these ranks share memory already, or there is no more of it: destroy "
+                                  "groups that are not used any more, at all ranks",
+                                  transport::Boards::kPanels));
+    }
+    std::vector<Rank> there;
+    std::vector<std::uint64_t> nodes;
+    there.reserve(survivors.size());
+    nodes.reserve(survivors.size());
+    for (const Rank rank : survivors) {
+        there.push_back(router_.set_rank(rank));
+        nodes.push_back(members_.node_of(rank));
+    }
+    Members members(Rank(static_cast<std::uint32_t>(self - survivors.begin())), topology::Nodes::by_host(nodes));
+    auto plan = core_.settings().plan_for(members.nodes());
+    if (!plan) return refuse(COPPICE_ERR_CONFIG, plan.error());
+
+    const std::uint32_t count = static_cast<std::uint32_t>(survivors.size());
+    Core::Parts parts{.context = &core_.context(),
+                      .settings = core_.settings(),
+                      .members = std::move(members),
+                      .router = Router(transport_set, std::move(there)),
+                      .id = id_after(core_.id(), heritage),
+                      .cores = core_.cores(),
+                      .sharing_cores = std::min(core_.sharing_cores(), count),
+                      .on_failure = nullptr,
+                      .panel = heritage.panel.value_or(0),
+                      .is_successor = true};
+    if (has_board) {
+        std::vector<transport::Boards::BoardMember> local_peers;
+        std::vector<Rank> known_as;
+        for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
+            known_as.push_back(parts.router.set_rank(local_peer));
+            local_peers.push_back({local_peer, known_as.back()});
+        }
+        parts.sharing_cores = transport_set->boards()->sharing_cores(known_as);
+        parts.board = &transport_set->boards()->open_board(parts.panel, local_peers);
+        if (transport_set->faults()) {
+            parts.board_wrapper = std::make_unique<transport::FaultyBoard>(*parts.board, transport_set->faults());
+            parts.board = parts.board_wrapper.get();
+        }
+    }
+    // Those who have died since, as far as it is known here.
+    std::vector<Rank> dead;
+    for (const Rank rank : members_.failed_ranks()) {
+        if (const auto heir = parts.router.own_rank(router_.set_rank(rank))) dead.push_back(*heir);
+    }
+    successors_established_.push_back(std::make_shared<bool>(false));
+    successor_ = std::make_unique<Group>(std::move(parts), std::move(*plan), successors_established_.back());
+    successor_->start_with_failed({}, dead);
+    core_.context().attach(*successor_);
+    end(COPPICE_OK);
+}
+
+void Shrink::end(coppice_status_t status, std::string message) {
+    Request* const request = std::exchange(shrinking_, nullptr);
+    if (request != nullptr) request->end(status, std::move(message));
+}
+
+// A revoked group can still be shrunk.
+void Shrink::end_all(coppice_status_t status, const std::string& why) {
+    if (status != COPPICE_ERR_FENCED || !succession_ || !succession_->under_way()) return;
+    succession_->give_up(status, why);
+    router_.transport_set()->expect_no_more();
+    end(status, "shrinking: " + why);
+}
+
+bool Shrink::peek(Request& request) {
+    if (request.state == RequestState::waiting) progress(false);
+    return request.state == RequestState::done;
+}
+
+void Shrink::finish(Request& request) {
+    if (shrinking_ == &request) shrinking_ = nullptr;
+}
+
+std::string Shrink::waiting_for(const Request& /*request*/) const {
+    return succession_->waiting_for();
+}
+
+// While it is under way this rank is counted on.
+bool Shrink::drained() {
+    return !succession_ || !succession_->under_way();
+}
+
+std::string Shrink::leaving_waits_for() const {
+    return succession_ && succession_->under_way() ? succession_->waiting_for() : std::string();
+}
+
+std::unique_ptr<Group> Shrink::take_successor() {
+    return std::move(successor_);
+}
+
+void Shrink::drop_successor() {
+    if (!successor_) return;
+    successor_->abandon();
+    core_.context().retire(std::move(successor_));
+}
+
+bool Shrink::is_settled() const {
+    return std::ranges::all_of(successors_established_, [](const auto& flag) { return *flag; });
+}
+
+bool Shrink::quiet() const {
+    return is_settled() && (!succession_ || succession_->quiet());
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,70 @@
+// Shrinking as a component of a group: makes the group of the survivors, from what they have agreed upon (succession.hpp) and
+// from what is there (shrink.cpp).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/collectives/agreement/agreement.hpp"
+#include "engine/collectives/shrink/succession.hpp"
+#include "engine/core/core.hpp"
+#include "engine/requests/request.hpp"
+
+namespace coppice::engine {
+
+class Group;
+
+class Shrink final : public Collective {
+  public:
+    // `established`: of a group that was itself made by a shrink. Set when everybody alive is known to have made it, or when
+    // it is gone here: then the group from which it comes is not needed any more. Null otherwise.
+    Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> established);
+    ~Shrink();
+
+    // Joins the others in making a group of the survivors, or goes on with what an earlier call has left.
+    // COPPICE_ERR_BUSY while another request does. The request ends when the new group is there to be taken.
+    Result<void> start(Request& request);
+    // Once, after the end of a shrink. Whoever takes it has it progressed already (it is attached to the context).
+    std::unique_ptr<Group> take_successor();
+    // The others have made it with this rank, which does not take part in it.
+    void drop_successor();
+    // No successor's member could ask any more who is in it.
+    bool is_settled() const;
+
+    // Collective
+    bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                 transport::Buffer buffer) override;
+    void members_failed(const protocol::FailedSet& news) override;
+    void member_failed(const Death& death) override;
+    void member_left(Rank rank) override;
+    void progress(bool thorough) override;
+    bool outlives_revocation() const override { return true; }
+    void end_all(coppice_status_t status, const std::string& why) override;
+    bool waits_for_room() const override { return succession_ && succession_->waits_for_room(); }
+    bool peek(Request& request) override;
+    void finish(Request& request) override;
+    std::string waiting_for(const Request& request) const override;
+    bool drained() override;
+    std::string leaving_waits_for() const override;
+    bool quiet() const override;
+
+  private:
+    Succession& succession();
+    void make_successor(const Heritage& heritage);
+    void end(coppice_status_t status, std::string message = {});
+
+    Core& core_;
+    Agreement& agreement_;
+    const Members& members_;
+    const Router& router_;
+    std::unique_ptr<Succession> succession_;
+    std::uint32_t undecided_rounds_ = 0;
+    Request* shrinking_ = nullptr;
+    std::unique_ptr<Group> successor_;  // made, and not taken yet
+    std::vector<std::shared_ptr<bool>> successors_established_;
+    std::shared_ptr<bool> established_;
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,78 @@
+// The window of a group's broadcasts at one rank: how many were started, how many its caller has consumed, and how many are
+// stable, that is consumed by every live rank.
+//
+// Nothing is started W or more ahead of what is stable: slot = sequence mod W is free at every rank when a message for it
+// arrives. What is stable rides in the header of every message, and goes up and down a tree of nodes by messages of its own
+// (protocol/stability/).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/core/core.hpp"
+#include "protocol/stability/stability.hpp"
+
+namespace coppice::engine {
+
+class Window final : public Collective, private Passenger {
+  public:
+    explicit Window(Core& core);
+
+    Sequence next() const { return next_; }          // of the next broadcast started here
+    Sequence consumed() const { return consumed_; }  // everything before it has been consumed here
+    std::uint64_t stable() const { return stable_; }
+    bool all_consumed() const { return consumed_ == next_; }
+    std::uint32_t size() const { return size_; }
+
+    // Whether the next broadcast may start. Where that depends on other ranks they are asked who holds this one up.
+    bool may_start(Rank root);
+    void note_started() { next_.value += 1; }
+    // Everything before `count` has been consumed here.
+    void consume(Sequence count);
+    // Whom this rank waits for, for people.
+    std::string holder_name() const;
+    // All that was begun is over at every live rank.
+    bool is_settled() const { return core_.is_settled_by_departure() || stable_ >= next_.value; }
+
+    // Collective
+    bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                 transport::Buffer buffer) override;
+    void member_failed(const Death& death) override;
+    void progress(bool /*thorough*/) override {}
+    void keep_house() override;
+    void before_sleep() override;
+    bool peek(Request& /*request*/) override { return true; }  // it has none
+    void finish(Request& /*request*/) override {}
+    std::string waiting_for(const Request& /*request*/) const override { return {}; }
+    bool drained() override;
+    std::string leaving_waits_for() const override;
+    std::optional<Rank> leaving_depends_on() const override;
+
+  private:
+    // Passenger
+    std::uint64_t count() const override { return stable_; }
+    bool heard(std::uint64_t count) override;
+
+    void learn_stable(std::uint64_t count);
+    void update();
+    void send();
+    void ask_for_room(std::uint64_t wanted);
+    std::uint64_t local_consumed(Rank& slowest) const;
+    void wake_leader();
+
+    Core& core_;
+    const Members& members_;
+    transport::Board* board_;
+    bool publishing_;
+    std::uint32_t size_;
+
+    Sequence next_;
+    Sequence consumed_;
+    std::uint64_t stable_ = 0;
+    std::uint64_t leader_woken_for_ = 0;  // consumed_ when this rank last woke its leader
+
+    protocol::Stability stability_;
+};
+
+}  // namespace coppice::engine

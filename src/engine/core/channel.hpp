@@ -1,0 +1,130 @@
+// The channels of a group's messages: one for each component of the engine that talks to its like at other ranks.
+//
+// A message is a kind within a channel. What has to be known of a kind before its component sees it stands in one table,
+// made from what the protocols say of their kinds; headers are checked and dispatched by it. A new component adds a
+// channel, its kinds and a row.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/agreement/agreement.hpp"
+#include "protocol/binomial_graph.hpp"
+#include "protocol/broadcast.hpp"
+#include "protocol/buntinas.hpp"
+#include "protocol/failure_proof_broadcast.hpp"
+#include "protocol/stability/stability.hpp"
+
+namespace coppice::engine {
+
+enum class Channel : std::uint8_t {
+    members,     // who is here: MembersKind
+    window,      // what has been consumed: protocol::StabilityKind; `sequence` is the count, `detail` the slowest rank
+    revocation,  // RevocationKind
+    // A broadcast's machine, one for each family: the kinds are those of protocol/.
+    broadcast,
+    failure_proof,
+    buntinas,
+    binomial_graph,
+    agreement,   // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
+    succession,  // the same of agreements on who goes on in a group that is shrunk from this one
+};
+inline constexpr std::size_t kChannels = 9;
+
+enum class MembersKind : std::uint8_t {
+    failure_notice,  // rank `detail` has failed
+    heartbeat,       // says nothing but that its sender lives
+    left,            // the sender has left this group in peace
+    leaving_ask,     // the sender leaves and waits for you: for which rank do you wait?
+    leaving_answer,  // for rank `detail`; `sequence` 1: which has said that it does not leave yet
+};
+enum class RevocationKind : std::uint8_t {
+    revoked,  // rank `detail` has revoked the group
+    known,    // the answer: the sender knows
+};
+
+// A kind of a channel, as it travels.
+struct Tag {
+    Channel channel = Channel::members;
+    std::uint8_t kind = 0;
+
+    constexpr Tag() = default;
+    template <class Kind>
+    constexpr Tag(Channel of, Kind which) : channel(of), kind(static_cast<std::uint8_t>(which)) {}
+    bool operator==(const Tag&) const = default;
+};
+
+// What a channel's kinds are like, a bit for each kind.
+struct ChannelRow {
+    std::uint8_t kinds = 0;
+    std::uint32_t with_payload = 0;   // may bring one along
+    std::uint32_t corrections = 0;    // go as one-sided writes
+    std::uint32_t with_failures = 0;  // their receiver has to know of the deaths of which their sender knows
+    bool is_long = false;             // `more` is used
+};
+
+namespace detail {
+
+template <class Kind>
+constexpr std::uint32_t bits(std::uint8_t kinds, bool (*holds)(Kind)) {
+    std::uint32_t mask = 0;
+    for (std::uint8_t kind = 0; kind < kinds; ++kind)
+        if (holds(static_cast<Kind>(kind))) mask |= std::uint32_t{1} << kind;
+    return mask;
+}
+template <class... Kinds>
+constexpr std::uint32_t bits_of(Kinds... kinds) {
+    return (0U | ... | (std::uint32_t{1} << static_cast<std::uint8_t>(kinds)));
+}
+template <std::uint8_t count>
+constexpr std::uint32_t kAll = (std::uint32_t{1} << count) - 1;
+
+constexpr std::array<ChannelRow, kChannels> channel_rows() {
+    using namespace protocol;
+    std::array<ChannelRow, kChannels> rows{};
+    const auto row = [&rows](Channel channel) -> ChannelRow& { return rows[static_cast<std::size_t>(channel)]; };
+    row(Channel::members) = {.kinds = 5};
+    row(Channel::window) = {.kinds = 3};
+    row(Channel::revocation) = {.kinds = 2};
+    row(Channel::broadcast) = {.kinds = kMessageKinds,
+                               .with_payload = bits<MessageKind>(kMessageKinds, carries_payload),
+                               .corrections = bits<MessageKind>(kMessageKinds, is_correction),
+                               .with_failures = bits_of(MessageKind::query, MessageKind::denial)};
+    row(Channel::failure_proof) = {.kinds = kFailureProofKinds,
+                                   .with_payload = bits<FailureProofKind>(kFailureProofKinds, carries_payload),
+                                   .corrections = bits<FailureProofKind>(kFailureProofKinds, is_correction),
+                                   .with_failures = bits_of(FailureProofKind::query, FailureProofKind::denial),
+                                   .is_long = true};
+    row(Channel::buntinas) = {
+        .kinds = kBuntinasKinds, .with_payload = bits<BuntinasKind>(kBuntinasKinds, carries_payload), .is_long = true};
+    row(Channel::binomial_graph) = {
+        .kinds = kBinomialGraphKinds,
+        .with_payload = bits<BinomialGraphMessageKind>(kBinomialGraphKinds, carries_payload)};
+    row(Channel::agreement) = {.kinds = kAgreementKinds, .with_payload = kAll<kAgreementKinds>};
+    row(Channel::succession) = row(Channel::agreement);
+    return rows;
+}
+
+}  // namespace detail
+
+inline constexpr std::array<ChannelRow, kChannels> kChannelRows = detail::channel_rows();
+
+// The row of a channel that is_known().
+constexpr const ChannelRow& row_of(Channel channel) {
+    return kChannelRows[static_cast<std::size_t>(channel)];
+}
+constexpr bool is_known(Tag tag) {
+    return static_cast<std::size_t>(tag.channel) < kChannels && tag.kind < row_of(tag.channel).kinds;
+}
+constexpr bool carries_payload(Tag tag) {
+    return (row_of(tag.channel).with_payload >> tag.kind & 1) != 0;
+}
+constexpr bool is_correction(Tag tag) {
+    return (row_of(tag.channel).corrections >> tag.kind & 1) != 0;
+}
+constexpr bool carries_failures(Tag tag) {
+    return (row_of(tag.channel).with_failures >> tag.kind & 1) != 0;
+}
+
+}  // namespace coppice::engine

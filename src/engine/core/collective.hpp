@@ -1,0 +1,95 @@
+// What every component of a group is to the group core: broadcast, agreement, shrink, revocation, and those to come.
+//
+// A component owns the state that only it touches, and the channels on which it talks to its like at other ranks. The core
+// hands it messages and changes of membership, and calls it when there may be progress. The components of a group are called
+// in the order in which the group lists them.
+//
+// One thread at a time. Nothing here may call functions of the application unless Core::may_call_back().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/error.hpp"
+#include "coppice/coppice.h"
+#include "engine/core/wire.hpp"
+#include "protocol/failed_set.hpp"
+#include "topology/words.hpp"
+#include "transport/transport.hpp"
+
+namespace coppice::engine {
+
+struct Request;
+
+// A member has failed. Members knows of it already.
+struct Death {
+    Rank rank;
+    std::uint32_t node;  // where it ran
+    bool was_leader;     // of that node
+    bool is_local;       // that is this rank's node
+    bool node_is_gone;   // no rank of it is alive
+};
+
+class Collective {
+  public:
+    Collective() = default;
+    Collective(const Collective&) = delete;
+    Collective& operator=(const Collective&) = delete;
+
+    // --- messages
+    // On one of its channels, from a live member; `header` has passed decode(). The payload is valid during the call, or,
+    // when this returns true, until the buffer is released to the transport. Ill-formed messages are told to
+    // Core::note_garbage().
+    virtual bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                         transport::Buffer buffer) = 0;
+
+    // --- membership
+    // Somebody is about to be taken for dead, or has left: what it said last on the host's board is to be read now.
+    virtual void hear_last_words() {}
+    // Several members are about to be told of as failed, one by one: what they change together may be looked at once.
+    virtual void members_failed(const protocol::FailedSet& /*news*/) {}
+    virtual void member_failed(const Death& /*death*/) {}
+    virtual void member_left(Rank /*rank*/) {}
+
+    // --- progress
+    // Makes all progress that can be made now. What changes rarely is looked at only when `thorough`.
+    virtual void progress(bool thorough) = 0;
+    // After that, when thorough: what the members of this host have written down, and what is told when everything else is done.
+    virtual void keep_house() {}
+    // The group has been revoked, or this rank is fenced: what waits ends with this status, now.
+    virtual void end_all(coppice_status_t /*status*/, const std::string& /*why*/) {}
+    // In a revoked group only such components get messages, and are waited for when the caller leaves.
+    virtual bool outlives_revocation() const { return false; }
+    // Where this component has the group revoked because calls went wrong: what.
+    virtual std::optional<Error> reason_to_revoke() { return std::nullopt; }
+    // The rank is about to sleep: others may have to hear of something first.
+    virtual void before_sleep() {}
+    // Messages wait that a transport has not taken, or a machine that waits for nothing but time.
+    virtual bool waits_for_room() const { return false; }
+
+    // --- its requests
+    // A cheap look whether the request has ended.
+    virtual bool peek(Request& request) = 0;
+    // The caller goes away: nothing refers to the request any more.
+    virtual void finish(Request& request) = 0;
+    // What a waiting request waits for, and which ranks: for people.
+    virtual std::string waiting_for(const Request& request) const = 0;
+
+    // --- the end
+    // The caller leaves the group: true when no member needs this rank for it any more. Called again until it is.
+    virtual bool drained() { return true; }
+    // What drained() waits for, for people; empty when it does not.
+    virtual std::string leaving_waits_for() const { return {}; }
+    // One of the ranks whose message drained() waits for.
+    virtual std::optional<Rank> leaving_depends_on() const { return std::nullopt; }
+    // Transports refer to none of its memory, and nobody could ask it anything any more.
+    virtual bool quiet() const { return true; }
+
+  protected:
+    ~Collective() = default;
+};
+
+}  // namespace coppice::engine

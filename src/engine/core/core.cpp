@@ -1,0 +1,180 @@
+// Making progress, and the messages between the wire and the components.
+#include "engine/core/core.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "engine/context.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// How often a polling rank looks at what changes rarely: failure logs, others' counters.
+constexpr std::uint32_t kHousekeepingRounds = 32;
+
+}  // namespace
+
+void Core::add(Collective& collective, std::span<const Channel> channels) {
+    collectives_.push_back(&collective);
+    for (const Channel channel : channels)
+        by_channel_[static_cast<std::size_t>(channel)] = &collective;
+}
+
+std::uint64_t Core::now_ns() const {
+    return context_->clock().now_ns();
+}
+
+bool Core::may_call_back() const {
+    return context_->may_call_back();
+}
+
+// ---------------------------------------------------------------------------------------------------- progress ---
+
+std::size_t Core::progress(Care care) {
+    const std::size_t events = poll_wires();
+    const bool thorough = care == Care::thorough || stage_ == Stage::leaving || events > 0 || detector_is_due() ||
+                          ++rounds_ % kHousekeepingRounds == 0;
+    for (Collective* const collective : collectives_)
+        collective->progress(thorough);
+    if (thorough) {
+        read_failure_logs();
+        read_departures();
+        hear_last_words();
+        progress_detector();
+        if (!controls_.empty()) flush_controls();
+        for (Collective* const collective : collectives_)
+            collective->keep_house();
+        if (!controls_.empty()) flush_controls();
+    }
+    if (!untold_.empty()) tell_failures();
+    return events;
+}
+
+bool Core::waits_for_room() const {
+    return !controls_.empty() || std::ranges::any_of(collectives_, &Collective::waits_for_room);
+}
+
+Result<void> Core::look_before_start() {
+    if (!to_meet_.empty()) meet_next();
+    if ((++starts_ & starts_mask_) == 0) {
+        progress();
+        read_failure_logs();
+        hear_last_words();
+    }
+    if (revoked()) {
+        if (auto reason = reason_to_revoke()) return tl::unexpected(std::move(*reason));
+        return fail(COPPICE_ERR_REVOKED, "the group has been revoked: it can be shrunk or destroyed, no more");
+    }
+    look_whether_fenced();
+    if (fenced()) return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
+    return {};
+}
+
+void Core::end_all(coppice_status_t status, const std::string& why) {
+    for (Collective* const collective : collectives_)
+        collective->end_all(status, why);
+}
+
+std::optional<Error> Core::reason_to_revoke() {
+    for (Collective* const collective : collectives_)
+        if (auto reason = collective->reason_to_revoke()) return reason;
+    return std::nullopt;
+}
+
+// ---------------------------------------------------------------------------------------------------- messages ---
+
+// Called from within foreign code: nothing may be thrown through it.
+bool Core::message(Rank there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+                   transport::Buffer buffer) try {
+    const auto from = router_.own_rank(there);
+    if (from) return take(*from, bytes, payload, buffer);
+    ++garbage_;
+    return false;
+} catch (const std::bad_alloc&) {
+    ++refused_;  // no memory to hold on to it
+    return false;
+}
+
+bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+                transport::Buffer buffer) {
+    const auto header = decode(bytes, payload.size(), id_);
+    if (!header || from.value >= members_.ranks() || from == members_.self() || header->root >= members_.ranks() ||
+        !passenger_->heard(header->stable)) {
+        ++garbage_;
+        return false;
+    }
+    if (members_.failed(from)) {
+        ++refused_;
+        return false;
+    }
+    detector_.heard(from);
+    if (header->tag.channel == Channel::members) {
+        members_message(from, *header);
+        return false;
+    }
+    Collective* const collective = by_channel_[static_cast<std::size_t>(header->tag.channel)];
+    if (collective == nullptr) {
+        ++garbage_;
+        return false;
+    }
+    if (revoked() && !collective->outlives_revocation()) return false;
+    return collective->message(from, *header, payload, buffer);
+}
+
+void Core::members_message(Rank from, const WireHeader& header) {
+    const auto kind = static_cast<MembersKind>(header.tag.kind);
+    switch (kind) {
+        case MembersKind::left:
+            return member_left(from);
+        case MembersKind::leaving_ask:
+            return leaving_asked(from);
+        case MembersKind::leaving_answer:
+            return leaving_answered(from, header);
+        case MembersKind::failure_notice:
+        case MembersKind::heartbeat:
+            break;
+    }
+    const auto news =
+        kind == MembersKind::failure_notice ? protocol::DetectorKind::notice : protocol::DetectorKind::heartbeat;
+    if (!detector_.receive({.kind = news, .from = from, .to = members_.self(), .about = Rank(header.detail)})) {
+        ++garbage_;
+        return;
+    }
+    heed_detector();
+}
+
+void Core::hear_last_words() {
+    for (Collective* const collective : collectives_)
+        collective->hear_last_words();
+}
+
+// ------------------------------------------------------------------------------------------------------ control ---
+
+void Core::send_control(Rank to, Tag tag, std::uint64_t sequence, std::uint32_t detail) {
+    if (to == members_.self() || members_.failed(to)) return;
+    controls_.push_back(
+        {to,
+         WireHeader{.token = id_.token, .tag = tag, .sequence = sequence, .detail = detail, .epoch = id_.epoch.value}});
+}
+
+void Core::flush_controls() {
+    const std::size_t count = controls_.size();
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        Control control = controls_[i];
+        const Link link = router_.to(control.to);
+        if (!link || members_.failed(control.to)) continue;
+        control.header.stable = passenger_->count();
+        std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
+        const Encoded bytes = encode(control.header);
+        if (link.send(bytes, {}, &in_flight) == transport::SendStatus::again) controls_[kept++] = control;
+    }
+    controls_.erase(controls_.begin() + static_cast<std::ptrdiff_t>(kept),
+                    controls_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+bool Core::controls_wait_for(Rank to) const {
+    return std::ranges::find(controls_, to, &Control::to) != controls_.end();
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,256 @@
+// The core of a group at one rank: who is in it and who has failed, what the ranks tell each other about that, and how the group
+// begins and ends. The group's components stand around it (collective.hpp).
+//
+// One thread at a time (the context locks). Nothing is allocated, logged or locked after the group was made while nobody dies.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/shared_words.hpp"
+#include "engine/core/collective.hpp"
+#include "engine/core/members.hpp"
+#include "engine/core/wire.hpp"
+#include "engine/router.hpp"
+#include "engine/settings.hpp"
+#include "protocol/detector/detector.hpp"
+#include "transport/board.hpp"
+
+namespace coppice::engine {
+
+class Context;
+
+// A count that rides in the header of every message.
+class Passenger {
+  public:
+    virtual std::uint64_t count() const = 0;
+    // False when it can't be.
+    virtual bool heard(std::uint64_t count) = 0;
+
+  protected:
+    ~Passenger() = default;
+};
+
+class Core final : private transport::Receiver {
+  public:
+    using FailureCallback = std::function<void(Rank)>;
+
+    struct Parts {
+        Context* context = nullptr;
+        Settings settings;
+        Members members;
+        Router router;
+        transport::Board* board = nullptr;  // owned by one of the router's transports; null where nobody shares a host
+        std::unique_ptr<transport::Board> board_wrapper = nullptr;  // around that one, when faults are injected
+        GroupId id;
+        std::uint32_t cores = 1;          // that this process may run on
+        std::uint32_t sharing_cores = 1;  // ranks of this group on this host that may run only there
+        FailureCallback on_failure;
+        std::uint32_t panel = 0;    // of `board`
+        bool is_successor = false;  // of a group that was shrunk: its caller has yet to claim it
+    };
+    explicit Core(Parts parts);
+    ~Core();
+
+    // Components in the order in which they are called, each with the channels that are its own.
+    void add(Collective& collective, std::span<const Channel> channels);
+    void carry(Passenger& passenger) { passenger_ = &passenger; }
+    // From now on messages and deaths come in; and no more of them.
+    void open();
+    void close();
+
+    Context& context() const { return *context_; }
+    const Settings& settings() const { return settings_; }
+    const Members& members() const { return members_; }
+    const Router& router() const { return router_; }
+    const GroupId& id() const { return id_; }
+    // Null where nobody shares a host.
+    transport::Board* board() const { return board_; }
+    std::uint32_t panel() const { return panel_; }
+    std::uint32_t cores() const { return cores_; }
+    std::uint32_t sharing_cores() const { return sharing_cores_; }
+    bool publishing() const { return publishing_; }  // this rank shares its node with others
+    bool single_node() const { return members_.nodes() == 1; }
+    // More ranks than cores for them: waiting loops must yield at once. Read without the guard, too.
+    bool oversubscribed() const { return oversubscribed_.get(); }
+    // Of the context's clock.
+    std::uint64_t now_ns() const;
+    // Whether functions of the application may be called now.
+    bool may_call_back() const;
+
+    // --- standing: whether this rank takes part in the group's operations
+    enum class Standing : std::uint8_t {
+        member,
+        revoked,  // some rank has ended everything but leaving and shrinking
+        fenced,   // the others take this rank for dead; final
+    };
+    Standing standing() const { return standing_; }
+    bool fenced() const { return standing_ == Standing::fenced; }
+    bool revoked() const { return standing_ == Standing::revoked; }
+    void note_revoked() { standing_ = Standing::revoked; }
+    // The others take this rank for dead: they refuse what it says and do not wait for it, so nothing here can go on.
+    void be_fenced();
+    void look_whether_fenced();
+    // Before something is begun: lets things move now and then, so that a rank that never has to wait learns of what is new.
+    // An error where this rank takes part in nothing any more.
+    Result<void> look_before_start();
+    // Ends what waits, in every component.
+    void end_all(coppice_status_t status, const std::string& why);
+    // Why the group was revoked, where a component did it.
+    std::optional<Error> reason_to_revoke();
+
+    // --- stage: what the caller has done with the group
+    enum class Stage : std::uint8_t {
+        unclaimed,  // made by a shrink, and not taken by the caller yet
+        in_use,
+        leaving,     // the caller waits until it may leave
+        left,        // and the others have been told
+        left_early,  // and the others are told when the group goes: it may still be asked who is in its successor
+    };
+    bool leaving() const { return stage_ == Stage::leaving; }
+
+    // --- control messages: no payload, kept until a transport takes them
+    void send_control(Rank to, Tag tag, std::uint64_t sequence = 0, std::uint32_t detail = 0);
+    void flush_controls();
+    bool controls_wait() const { return !controls_.empty(); }
+    bool controls_wait_for(Rank to) const;
+    void note_garbage() { ++garbage_; }
+
+    // --- failures
+    void learn_failure(Rank rank);
+    // What many deaths change in rings and trees is looked at once.
+    void learn_failures(std::span<const Rank> ranks);
+    // What a component's messages have told. That a rank has left in peace looks the same there, and only at a group's end.
+    void learn_from(const protocol::FailedSet& failed);
+    // Ranks that left in peace: everything that they took part in is over for all.
+    std::span<const Rank> departed() const { return departed_; }
+    void member_left(Rank rank);
+    // Calls `tell` for the leaders of the nodes at distances ±1, ±2, ±4 …, or of the next live node where that one is dead: what
+    // everybody to whom it is news passes on to them is everywhere after O(log P) steps.
+    void for_neighbours(const std::function<void(Rank leader, std::uint32_t node)>& tell) const;
+    void read_failure_logs();
+    // What members of this host, dead or alive, have written down that concerns components.
+    void hear_last_words();
+    // Has the wire's evidence of this rank's death, should it die, reach this one.
+    void watch(Rank rank);
+    // Ranks that died before the group was formed, ascending: those of which everybody knows that, and others.
+    void start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others);
+
+    // --- the host's board
+    void wake_leader();
+    void wake_local_peers();
+    // Another thing to do now that deaths have made boards useless for messages: see meet_leaders().
+    void meet_leaders();
+
+    // --- progress
+    enum class Care : std::uint8_t { usual, thorough };
+    std::size_t progress(Care care = Care::usual);
+    std::uint64_t next_timer_ns() const;
+    bool waits_for_room() const;
+
+    // --- the caller comes and goes
+    void claim(FailureCallback on_failure);
+    bool drained();
+    std::string leaving_waits_for() const;
+    // A member that has left in peace knew that everything was over for all, although its messages may be lost.
+    bool is_settled_by_departure() const;
+    void abandon();
+    bool depart(bool may_be_asked);
+    void retire();
+    bool quiet() const;
+
+    std::uint64_t garbage() const { return garbage_; }
+    std::uint64_t refused() const { return refused_; }
+
+  private:
+    // life.cpp
+    void meet(Rank rank);
+    void meet_next();
+
+    // core.cpp: messages
+    bool message(Rank there, std::span<const std::byte> header, std::span<const std::byte> payload,
+                 transport::Buffer buffer) override;
+    bool take(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+              transport::Buffer buffer);
+    void members_message(Rank from, const WireHeader& header);
+
+    // leaving.cpp: which rank holds up one that leaves
+    void ask_who_stays();
+    void leaving_asked(Rank from);
+    void leaving_answered(Rank from, const WireHeader& header);
+    std::optional<Rank> leaving_depends_on() const;
+
+    // detection.cpp
+    std::size_t poll_wires();
+    bool detector_is_due() const;
+    void progress_detector();
+    void heed_detector();
+    void fenced(Rank there) override;
+    void alive(Rank there) override;
+
+    // failures.cpp
+    void peer_failed(Rank there, transport::FailureCause cause) override;
+    void peer_left(Rank there) override;
+    void take_failure(Rank rank);
+    void tell_failures();
+    void count_out_of_cores(Rank dead);
+    void read_departures();
+
+    struct Control {
+        Rank to;
+        WireHeader header;
+    };
+
+    Context* context_;
+    Settings settings_;
+    Members members_;
+    Router router_;
+    transport::Board* board_;
+    std::unique_ptr<transport::Board> board_wrapper_;
+    GroupId id_;
+    std::uint32_t panel_;
+    std::uint32_t cores_;
+    std::uint32_t sharing_cores_;
+    bool publishing_;
+    shared::Relaxed<bool> oversubscribed_;
+
+    std::vector<Collective*> collectives_;
+    std::array<Collective*, kChannels> by_channel_{};
+    Passenger* passenger_ = nullptr;
+    Standing standing_ = Standing::member;
+    Stage stage_;
+    bool farewell_said_ = false;
+    // While it leaves, the rank that holds that up, as those between them have told.
+    struct Stays {
+        Rank rank;
+        bool said_so;  // by itself
+        Rank told_by;
+        std::uint64_t told_ns;
+    };
+    std::optional<Stays> stays_;
+    std::uint64_t ask_who_stays_at_ns_ = 0;
+
+    protocol::Detector detector_;
+    std::uint64_t looked_ns_ = 0;  // when the wires were polled; kept up where there is a bound of silence
+    std::uint32_t rounds_ = 0;
+    std::uint32_t starts_ = 0;
+    std::uint32_t starts_mask_;             // with so many calls between them, + 1, there is progress in any case
+    std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
+    std::vector<Rank> departed_;
+    std::vector<Rank> to_meet_;  // of this host, to be connected with by and by
+    FailureCallback on_failure_;
+    std::vector<Rank> untold_;       // failures that the caller's callback has yet to hear of
+    std::vector<Control> controls_;  // had no room, or were made while polling
+    std::uint64_t garbage_ = 0;
+    std::uint64_t refused_ = 0;
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,95 @@
+// The detector between this rank's transports and the other ranks: evidence in, beats and notices out; and being fenced.
+#include <fmt/format.h>
+
+#include "engine/core/core.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// What has arrived during an absence is read before anything is concluded from it: so many polls in a row bring nothing.
+constexpr int kQuietPolls = 64;
+constexpr int kMostPolls = 100'000;
+
+}  // namespace
+
+// With a bound of silence the clock is looked at in every round; without, the detector has none.
+std::size_t Core::poll_wires() {
+    std::size_t events = router_.poll();
+    if (settings_.detection_bound.value == 0) return events;
+    const std::uint64_t now = now_ns();
+    const bool was_away = looked_ns_ != 0 && now - looked_ns_ > settings_.most_silence().value;
+    looked_ns_ = now;
+    if (!was_away) return events;
+    // Whoever was away for so long may have been taken for dead, and the others may have gone on without it. To learn of that
+    // comes before everything that would follow from the other messages that wait here.
+    for (int polls = 0, quiet = 0; quiet < kQuietPolls && polls < kMostPolls && !fenced(); ++polls) {
+        const std::size_t more = router_.poll();
+        quiet = more == 0 ? quiet + 1 : 0;
+        events += more;
+    }
+    return events;
+}
+
+// A call that begins something is told at once that this rank is fenced, if that can be known here.
+void Core::look_whether_fenced() {
+    if (fenced()) return;
+    if (board_ != nullptr && board_->fenced()) be_fenced();
+    const std::uint64_t most = settings_.most_silence().value;
+    if (most > 0 && looked_ns_ != 0 && now_ns() - looked_ns_ > most) progress();
+}
+
+bool Core::detector_is_due() const {
+    return settings_.detection_bound.value > 0 && looked_ns_ >= detector_.next_timer().value;
+}
+
+void Core::progress_detector() {
+    if (fenced()) return;
+    heed_detector();
+    while (const auto next = detector_.next_send(Nanoseconds(looked_ns_))) {
+        switch (next->kind) {
+            case protocol::DetectorKind::heartbeat:
+                send_control(next->to, {Channel::members, MembersKind::heartbeat});
+                break;
+            case protocol::DetectorKind::notice:
+                send_control(next->to, {Channel::members, MembersKind::failure_notice}, 0, next->about.value);
+                break;
+            case protocol::DetectorKind::watch:
+                watch(next->to);
+                break;
+            case protocol::DetectorKind::probe:
+                if (const Link link = router_.to(next->to)) link.probe();
+                break;
+        }
+        heed_detector();
+    }
+}
+
+// What the detector has come to know by itself.
+void Core::heed_detector() {
+    if (detector_.fenced()) be_fenced();
+    while (const auto failed = detector_.next_failed())
+        learn_failure(*failed);
+}
+
+// Ranks that share a board see each other's obituaries without a connection.
+void Core::watch(Rank rank) {
+    if (publishing_ && members_.node_of(rank) == members_.own_node()) return;
+    if (const Link link = router_.to(rank)) link.watch();
+}
+
+void Core::fenced(Rank there) {
+    const auto by = router_.own_rank(there);
+    if (by && !members_.failed(*by)) be_fenced();
+}
+
+void Core::alive(Rank there) {
+    if (const auto peer = router_.own_rank(there)) detector_.heard(*peer);
+}
+
+void Core::be_fenced() {
+    if (fenced()) return;
+    standing_ = Standing::fenced;
+    end_all(COPPICE_ERR_FENCED, fmt::format("the others take this rank {} for dead", members_.self().value));
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,146 @@
+// Deaths: learning of them, telling others, standing in; and how far everybody has consumed.
+#include <algorithm>
+
+#include "engine/core/core.hpp"
+#include "transport/boards.hpp"
+
+namespace coppice::engine {
+void Core::peer_failed(Rank there, transport::FailureCause /*cause*/) {
+    if (const auto rank = router_.own_rank(there)) learn_failure(*rank);
+}
+
+void Core::learn_failure(Rank rank) {
+    if (rank == members_.self()) {
+        be_fenced();
+        return;
+    }
+    hear_last_words();
+    take_failure(rank);
+}
+
+void Core::learn_failures(std::span<const Rank> ranks) {
+    if (ranks.empty()) return;
+    hear_last_words();
+    protocol::FailedSet news;
+    for (const Rank rank : ranks) {
+        if (rank != members_.self() && !members_.failed(rank)) news.insert(rank.value);
+    }
+    detector_.peers_failed(news);
+    for (Collective* const collective : collectives_)
+        collective->members_failed(news);
+    for (const protocol::FailedSet::Interval& interval : news.intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
+            take_failure(Rank(rank));
+    }
+}
+
+void Core::learn_from(const protocol::FailedSet& failed) {
+    if (failed.count() <= members_.failed_ranks().size()) return;
+    std::vector<Rank> news;  // learning changes the set
+    for (const protocol::FailedSet::Interval& interval : failed.intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank) {
+            if (!members_.failed(Rank(rank)) && std::ranges::find(departed_, Rank(rank)) == departed_.end())
+                news.emplace_back(rank);
+        }
+    }
+    if (failed.contains(members_.self().value)) be_fenced();
+    learn_failures(news);
+}
+
+void Core::take_failure(Rank rank) {
+    Death death{
+        .rank = rank, .node = members_.node_of(rank), .was_leader = false, .is_local = false, .node_is_gone = false};
+    death.was_leader = members_.leader(death.node) == rank;
+    if (!members_.fail(rank)) return;
+    death.is_local = death.node == members_.own_node();
+    death.node_is_gone = members_.failed_nodes().contains(death.node);
+    detector_.peer_failed(rank);
+    router_.fence(rank);
+    if (board_ != nullptr) {
+        board_->log_failure(rank);
+        wake_local_peers();
+    }
+    if (death.is_local) count_out_of_cores(rank);
+    for (Collective* const collective : collectives_)
+        collective->member_failed(death);
+    // At a group's end a rank that has left already can't be told from a dead one, and nobody is interested any more.
+    const bool is_told = on_failure_ || stage_ == Stage::unclaimed;
+    if (is_told && stage_ <= Stage::in_use) untold_.push_back(rank);
+}
+
+// Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
+void Core::tell_failures() {
+    if (!may_call_back()) return;
+    while (stage_ != Stage::unclaimed && !untold_.empty()) {
+        const Rank rank = untold_.front();
+        untold_.erase(untold_.begin());
+        if (on_failure_ && stage_ == Stage::in_use) on_failure_(rank);
+    }
+}
+
+// Where the living have a core each now, they need not give theirs away when they wait.
+void Core::count_out_of_cores(Rank dead) {
+    const transport::Boards* const boards = router_.transport_set()->boards();
+    if (!oversubscribed() || boards == nullptr) return;
+    const Rank there = router_.set_rank(dead);
+    sharing_cores_ -= boards->sharing_cores({&there, 1});
+    oversubscribed_.set(sharing_cores_ > cores_);
+}
+
+// Calls `tell` for the leaders of the nodes at distances ±1, ±2, ±4 …, or of the next live node where that one is dead: what
+// everybody to whom it is news passes on to them is everywhere after O(log P) steps.
+void Core::for_neighbours(const std::function<void(Rank leader, std::uint32_t node)>& tell) const {
+    const std::uint32_t nodes = members_.nodes();
+    const auto tell_next_from = [&](std::uint32_t distance, bool to_right) {
+        for (; distance < nodes; ++distance) {
+            const std::uint32_t node = (members_.own_node() + (to_right ? distance : nodes - distance)) % nodes;
+            const auto leader = members_.leader(node);
+            if (!leader) continue;
+            tell(*leader, node);
+            return;
+        }
+    };
+    for (std::uint32_t distance = 1; distance < nodes; distance *= 2) {
+        tell_next_from(distance, true);
+        if (2 * distance != nodes) tell_next_from(distance, false);
+    }
+}
+
+// The ranks of a host tell each other in their logs what they know: those without connections of their own learn of far
+// deaths that way, and the leader of what a root has seen. Only the leader passes it on.
+void Core::read_failure_logs() {
+    if (!publishing_) return;
+    const auto local_peers = members_.ranks_of(members_.own_node());
+    for (std::size_t i = 0; i < local_peers.size(); ++i) {
+        if (local_peers[i] == members_.self()) continue;
+        const std::uint32_t length = std::min(board_->log_length(local_peers[i]), members_.ranks());
+        while (logs_read_[i] < length) {
+            const Rank dead = board_->logged(local_peers[i], logs_read_[i]++);
+            if (dead.value < members_.ranks()) learn_failure(dead);
+        }
+    }
+}
+
+void Core::peer_left(Rank there) {
+    if (const auto rank = router_.own_rank(there)) member_left(*rank);
+}
+
+// Whose process stays in touch for other groups says on its page, or by a message, that it has left this one.
+void Core::read_departures() {
+    if (!publishing_ || !router_.transport_set()->is_shared()) return;
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (local_peer != members_.self() && !members_.failed(local_peer) && board_->departed(local_peer))
+            member_left(local_peer);
+    }
+}
+
+void Core::member_left(Rank rank) {
+    if (std::ranges::find(departed_, rank) != departed_.end()) return;
+    hear_last_words();
+    departed_.push_back(rank);
+    detector_.peer_left(rank);
+    for (Collective* const collective : collectives_)
+        collective->member_left(rank);
+}
+
+}  // namespace coppice::engine

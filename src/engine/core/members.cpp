@@ -1,0 +1,29 @@
+#include "engine/core/members.hpp"
+
+#include <algorithm>
+
+namespace coppice::engine {
+
+Members::Members(Rank self, topology::Nodes nodes)
+    : self_(self), nodes_(std::move(nodes)), own_node_(nodes_.node_of(self)), failed_(nodes_.ranks(), false) {
+    leaders_.reserve(nodes_.count());
+    for (std::uint32_t node = 0; node < nodes_.count(); ++node)
+        leaders_.push_back(nodes_.members(node).front());
+}
+
+bool Members::fail(Rank rank) {
+    if (failed_[rank.value]) return false;
+    failed_[rank.value] = true;
+    failed_ranks_.insert(std::ranges::lower_bound(failed_ranks_, rank), rank);
+
+    const std::uint32_t node = nodes_.node_of(rank);
+    const auto local_peers = nodes_.members(node);
+    if (leaders_[node] != rank) return true;
+    const auto alive = std::ranges::find_if(std::ranges::upper_bound(local_peers, rank), local_peers.end(),
+                                            [this](Rank local_peer) { return !failed_[local_peer.value]; });
+    leaders_[node] = alive == local_peers.end() ? std::nullopt : std::optional(*alive);
+    if (!leaders_[node]) failed_nodes_.insert(node);
+    return true;
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,78 @@
+// The engine's message header: what stands in front of every payload between two ranks of a group.
+//
+// Both sides run on machines of the same byte order and word size (checked when the group is formed), so the header
+// travels as it is in memory. Nothing in it is trusted: decode() checks what can be checked without the group's state.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "engine/core/channel.hpp"
+#include "topology/words.hpp"
+
+namespace coppice::engine {
+
+inline constexpr std::uint16_t kWireVersion = 4;
+
+// Which group a message belongs to. The epoch numbers the memberships that came of one another by shrinking, from 0.
+struct GroupId {
+    std::uint32_t token = 0;  // drawn for the group: what does not carry it is none of ours
+    Epoch epoch{0};
+
+    bool operator==(const GroupId&) const = default;
+};
+
+struct WireHeader {
+    std::uint32_t token = 0;
+    std::uint16_t version = kWireVersion;
+    Tag tag;
+    std::uint64_t sequence = 0;
+    std::uint64_t stable = 0;  // the sender's knowledge, on every message
+    std::uint32_t root = 0;
+    std::uint32_t detail = 0;
+    std::uint32_t length = 0;
+    std::uint32_t epoch = 0;
+    std::uint64_t more = 0;  // only channels whose row is_long bring it along
+};
+static_assert(sizeof(WireHeader) == 48);
+inline constexpr std::size_t kShortHeader = 40;
+
+using WireBytes = std::array<std::byte, sizeof(WireHeader)>;
+
+constexpr std::size_t header_size(Channel channel) {
+    return row_of(channel).is_long ? sizeof(WireHeader) : kShortHeader;
+}
+
+// A header as it travels: without what its channel does not use.
+struct Encoded {
+    WireBytes bytes;
+    std::size_t size;
+
+    operator std::span<const std::byte>() const { return {bytes.data(), size}; }
+};
+
+inline Encoded encode(const WireHeader& header) {
+    Encoded encoded{{}, header_size(header.tag.channel)};
+    std::memcpy(encoded.bytes.data(), &header, sizeof header);
+    return encoded;
+}
+
+// None when the bytes can't be a header of this group with a payload of this length.
+inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::size_t payload_length,
+                                        const GroupId& group) {
+    WireHeader header;
+    if (bytes.size() < kShortHeader || bytes.size() > sizeof header) return std::nullopt;
+    std::memcpy(&header, bytes.data(), bytes.size());
+    if (!is_known(header.tag) || bytes.size() != header_size(header.tag.channel)) return std::nullopt;
+    if (header.token != group.token || header.version != kWireVersion || header.epoch != group.epoch.value ||
+        header.length != payload_length || (payload_length > 0 && !carries_payload(header.tag))) {
+        return std::nullopt;
+    }
+    return header;
+}
+
+}  // namespace coppice::engine
