@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -94,17 +95,20 @@ void TestNetwork::mend(std::uint32_t host) const {
     set_link(host, true);
 }
 
-// Ahead of all who share the core, where that is allowed.
-std::uint64_t TestNetwork::cut_for(std::uint32_t host, std::uint64_t time_ns) const {
+std::uint64_t TestNetwork::cut_for(std::uint32_t host, std::uint64_t time_ns, int times, std::uint64_t pause_ns) const {
     const sched_param first{.sched_priority = 1}, plain{};
     ::sched_setscheduler(0, SCHED_FIFO, &first);
-    const std::uint64_t began = now_ns();
-    cut(host);
-    ::usleep(static_cast<useconds_t>(time_ns / 1000));
-    mend(host);
-    const std::uint64_t lasted = now_ns() - began;
+    std::uint64_t longest = 0;
+    for (int count = 0; count < times; ++count) {
+        const std::uint64_t began = now_ns();
+        cut(host);
+        ::usleep(static_cast<useconds_t>(time_ns / 1000));
+        mend(host);
+        longest = std::max(longest, now_ns() - began);
+        ::usleep(static_cast<useconds_t>(pause_ns / 1000));
+    }
     ::sched_setscheduler(0, SCHED_OTHER, &plain);
-    return lasted;
+    return longest;
 }
 
 void TestNetwork::bound_backlog(std::uint32_t host, std::uint32_t most) const {

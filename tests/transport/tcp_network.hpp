@@ -23,8 +23,9 @@ class TestNetwork {
     // The host's cable, at its own end.
     void cut(std::uint32_t host) const;
     void mend(std::uint32_t host) const;
-    // Both, so long apart. Returns how long it was: on a machine that is overloaded it may be longer.
-    std::uint64_t cut_for(std::uint32_t host, std::uint64_t time_ns) const;
+    // Cuts so often for so long, and waits so long after each. Returns how long the longest was: where the machine is overloaded,
+    // and this process may not go ahead of others, it may be longer.
+    std::uint64_t cut_for(std::uint32_t host, std::uint64_t time_ns, int times, std::uint64_t pause_ns) const;
     // What the host sends is lost; it still gets what others send.
     void cut_outgoing(std::uint32_t host) const;
     // How many connections the host's kernel keeps for a listener that is made from now on, until it takes them.
