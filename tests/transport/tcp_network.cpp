@@ -23,6 +23,16 @@ int open_own() {
 
 }  // namespace
 
+Urgent::Urgent() {
+    const sched_param first{.sched_priority = 1};
+    ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+}
+
+Urgent::~Urgent() {
+    const sched_param plain{};
+    ::sched_setscheduler(0, SCHED_OTHER, &plain);
+}
+
 std::string TestNetwork::missing() {
     if (::access("/usr/sbin/tc", X_OK) != 0 && ::access("/sbin/tc", X_OK) != 0) return "there is no tc (iproute2)";
     const pid_t child = ::fork();
@@ -96,8 +106,6 @@ void TestNetwork::mend(std::uint32_t host) const {
 }
 
 std::uint64_t TestNetwork::cut_for(std::uint32_t host, std::uint64_t time_ns, int times, std::uint64_t pause_ns) const {
-    const sched_param first{.sched_priority = 1}, plain{};
-    ::sched_setscheduler(0, SCHED_FIFO, &first);
     std::uint64_t longest = 0;
     for (int count = 0; count < times; ++count) {
         const std::uint64_t began = now_ns();
@@ -107,7 +115,6 @@ std::uint64_t TestNetwork::cut_for(std::uint32_t host, std::uint64_t time_ns, in
         longest = std::max(longest, now_ns() - began);
         ::usleep(static_cast<useconds_t>(pause_ns / 1000));
     }
-    ::sched_setscheduler(0, SCHED_OTHER, &plain);
     return longest;
 }
 

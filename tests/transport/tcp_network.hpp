@@ -7,6 +7,16 @@
 
 namespace coppice::testing {
 
+// While it lives this process, but none that it starts, goes ahead of all who share its core, where that is allowed: what it does to
+// others comes in time on a machine that is overloaded, too.
+class Urgent {
+  public:
+    Urgent();
+    Urgent(const Urgent&) = delete;
+    Urgent& operator=(const Urgent&) = delete;
+    ~Urgent();
+};
+
 class TestNetwork {
   public:
     // Empty: it stands. Else why there can't be one here (no rights, no `ip`).
@@ -23,8 +33,8 @@ class TestNetwork {
     // The host's cable, at its own end.
     void cut(std::uint32_t host) const;
     void mend(std::uint32_t host) const;
-    // Cuts so often for so long, and waits so long after each. Returns how long the longest was: where the machine is overloaded,
-    // and this process may not go ahead of others, it may be longer.
+    // Cuts so often for so long, and waits so long after each. Returns how long the longest was: where the machine is overloaded it
+    // may be longer.
     std::uint64_t cut_for(std::uint32_t host, std::uint64_t time_ns, int times, std::uint64_t pause_ns) const;
     // What the host sends is lost; it still gets what others send.
     void cut_outgoing(std::uint32_t host) const;
