@@ -166,7 +166,7 @@ void endure_cuts(Member& member) {
             const bool over = member.stage().words[kOver] == 1;
             if (talks || over)
                 sent += member.wire().send(other, header_of(sent), payload, &in_flight) == SendStatus::sent;
-            return over && sent > 100;
+            return over && sent > 10;
         },
         "the last repair of the cable");
     member.stage().words[kRounds + member.self().value] = sent;
