@@ -166,6 +166,26 @@ TEST(TcpStarvation, AStarvedAcceptorReadsBeforeItJudges) {
     EXPECT_EQ(group.wires[0]->counters().garbage, 0U);
 }
 
+// It has been silent for nearly all of its time, and speaks while the acceptor does not run, whose clock goes off first.
+TEST(TcpStarvation, WhatWaitsInASocketIsHeardBeforeItsTimeIsOver) {
+    TcpGroup group(3);
+    const Identity second = identity_of(Rank(2));
+    const RawPeer peer(*group.wires[0]);
+    auto handshake = Handshake::initiate(second, Rank(0), transport::tcp::draw_nonce());
+    poll_for(group, Strangers::kPatienceNs - Strangers::kLookNs / 2, {0});
+    usleep(Strangers::kLookNs / 1000);
+    peer.send(handshake.opening());
+    Bytes challenge;
+    group.poll_until([&] {
+        const Bytes more = peer.receive(handshake.wanted() - challenge.size());
+        challenge.insert(challenge.end(), more.begin(), more.end());
+        return challenge.size() == handshake.wanted();
+    });
+    handshake.take(challenge);
+    EXPECT_EQ(handshake.state(), Handshake::State::under_way);
+    EXPECT_EQ(group.wires[0]->counters().garbage, 0U);
+}
+
 // Far more often than a wrong proof may be.
 TEST(TcpStarvation, WhoIsBusyIsAskedAgainForAsLongAsItTakes) {
     const Listener listener(8);
