@@ -1,11 +1,11 @@
-// Revocation: everything of a group ends, at every member, because one of them has said so (revocation.cpp).
+// Revocation between its machine (protocol/revocation/), the pages of this node, the other nodes, and what waits here.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "engine/core/core.hpp"
+#include "protocol/revocation/revocation.hpp"
 
 namespace coppice::engine {
 
@@ -33,9 +33,7 @@ class Revocation final : public Collective {
     std::optional<Error> reason_to_revoke() override;
 
   private:
-    enum class Source : std::uint8_t { message, local_peer };  // of the news
-    void learn(Rank revoker, Source source);
-    void spread();
+    void heed();
     void say_on_page(std::uint64_t word);
     std::uint64_t said_on_page(Rank rank) const;
 
@@ -43,11 +41,9 @@ class Revocation final : public Collective {
     const Members& members_;
     transport::Board* board_;
     bool publishing_;
-    bool known_ = false;  // here
-    Rank revoker_;
-    std::vector<Rank> unaware_;  // have been told, and have not answered
-    std::uint64_t leave_until_ns_ = 0;
-    bool outside_knows_ = false;  // as far as this rank has to tell it there
+    protocol::Revocation machine_;
+    bool known_ = false;      // here
+    std::uint64_t said_ = 0;  // on this rank's page
 };
 
 }  // namespace coppice::engine
