@@ -22,6 +22,8 @@ constexpr std::array kSubcommands{
     Subcommand{"agree", "run agreements under faults and print what they cost", run_agree},
     Subcommand{"explore broadcast", "every schedule of one broadcast in a small group", run_explore_broadcast},
     Subcommand{"explore agreement", "every schedule of agreements in a small group", run_explore_agreement},
+    Subcommand{"explore stability", "every schedule of counting what is consumed", run_explore_stability},
+    Subcommand{"explore revocation", "every schedule of a revocation", run_explore_revocation},
     Subcommand{"fuzz agreement", "random schedules of agreements, until a promise is broken", run_fuzz_agreement},
     Subcommand{"world", "whole ranks of the library, with random programs and fates", run_world},
 };
