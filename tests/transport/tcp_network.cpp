@@ -21,6 +21,10 @@ int open_own() {
     return ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 }
 
+std::string mac_of(std::uint32_t number) {
+    return "02:98:00:00:00:0" + std::to_string(number);
+}
+
 }  // namespace
 
 Urgent::Urgent() {
@@ -57,9 +61,9 @@ TestNetwork::TestNetwork(std::uint32_t hosts) {
         run(0, "ip link add port" + number + " type veth peer name veth" + number + " netns /proc/" +
                    std::to_string(::getpid()) + "/fd/" + std::to_string(namespaces_[host]) + " && ip link set port" +
                    number + " master bridge up");
-        run(host, "ip link set lo up && ip addr add 10.98.0." + number + "/24 dev veth" + number +
-                      " && ip addr add fd98::" + number + "/64 dev veth" + number + " nodad && ip link set veth" +
-                      number + " up");
+        run(host, "ip link set lo up && ip link set veth" + number + " address " + mac_of(host) +
+                      " && ip addr add 10.98.0." + number + "/24 dev veth" + number + " && ip addr add fd98::" +
+                      number + "/64 dev veth" + number + " nodad && ip link set veth" + number + " up");
     }
 }
 
@@ -116,6 +120,13 @@ std::uint64_t TestNetwork::cut_for(std::uint32_t host, std::uint64_t time_ns, in
         ::usleep(static_cast<useconds_t>(pause_ns / 1000));
     }
     return longest;
+}
+
+void TestNetwork::pin_addresses(std::uint32_t host) const {
+    for (std::uint32_t other = 1; other < namespaces_.size(); ++other)
+        if (other != host + 1)
+            run(host + 1, "ip neigh replace 10.98.0." + std::to_string(other) + " lladdr " + mac_of(other) +
+                              " nud permanent dev veth" + std::to_string(host + 1));
 }
 
 void TestNetwork::bound_backlog(std::uint32_t host, std::uint32_t most) const {

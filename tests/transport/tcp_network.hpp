@@ -38,6 +38,8 @@ class TestNetwork {
     std::uint64_t cut_for(std::uint32_t host, std::uint64_t time_ns, int times, std::uint64_t pause_ns) const;
     // What the host sends is lost; it still gets what others send.
     void cut_outgoing(std::uint32_t host) const;
+    // The host never asks for the addresses of others any more, as behind a router: that they are lost shows by no answer to that.
+    void pin_addresses(std::uint32_t host) const;
     // How many connections the host's kernel keeps for a listener that is made from now on, until it takes them.
     void bound_backlog(std::uint32_t host, std::uint32_t most) const;
 

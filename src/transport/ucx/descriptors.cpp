@@ -2,6 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +57,14 @@ void Descriptors::take_new(const std::vector<int>& before) {
 void Descriptors::close_connections_on_exec() const {
     for (const int set : sets_)
         process::for_each_member(set, close_on_exec);
+}
+
+void Descriptors::bound_set_up() const {
+    for (const int set : sets_)
+        process::for_each_member(set, [](int member) {
+            constexpr int kRepetitions = 2;
+            setsockopt(member, IPPROTO_TCP, TCP_SYNCNT, &kRepetitions, sizeof kRepetitions);
+        });
 }
 
 void Descriptors::forget() {

@@ -25,6 +25,8 @@ class Descriptors {
     void take_new(const std::vector<int>& before);
     // Connections have been made since: programs that are executed don't get them either.
     void close_connections_on_exec() const;
+    // A host that does not answer at all is asked for its connections for seconds, not for two minutes.
+    void bound_set_up() const;
 
   private:
     std::vector<int> all_;

@@ -139,6 +139,7 @@ bool UcxTransport::connect(Peer& peer) {
     }
     peer.owes_slots = put_;
     connections_changed_ = true;
+    connects_ = true;
     queue(peer);  // to greet it
     return true;
 }
@@ -377,7 +378,11 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
     if (!writers_.empty()) drain_slots();
     if (!attention_.empty() || !closing_.empty()) [[unlikely]]
         attend(receiver);
-    if (worker_.over_rdma()) look_after_connections();
+    if (worker_.over_rdma()) {
+        look_after_connections();
+    } else if (connects_) [[unlikely]] {
+        bound_set_up();
+    }
     receiver_ = nullptr;
     return delivered_;
 }
@@ -491,6 +496,15 @@ void UcxTransport::look_after_connections() {
         if (peer->opening_since_ns == 0) peer->opening_since_ns = now;
         if (now - peer->opening_since_ns > connect_patience_.value) break_link(*peer, UCS_ERR_ENDPOINT_TIMEOUT);
     }
+}
+
+// UCX tries again with another socket, without telling.
+void UcxTransport::bound_set_up() {
+    const std::uint64_t now = now_ns();
+    if (now < next_look_ns_) return;
+    next_look_ns_ = now + kSetUpLook.value;
+    worker_.bound_set_up();
+    connects_ = std::ranges::any_of(peers_, [](const auto& peer) { return peer && peer->link == Link::opening; });
 }
 
 void UcxTransport::reap_closed() {

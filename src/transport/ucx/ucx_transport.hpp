@@ -89,6 +89,7 @@ class UcxTransport final : public Transport {
     static constexpr Nanoseconds kLeavePatience{500'000'000};
 
     static constexpr Nanoseconds kPingInterval{500'000'000};
+    static constexpr Nanoseconds kSetUpLook{250'000'000};
 
     // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
     bool connected(Rank peer) const;
@@ -135,6 +136,7 @@ class UcxTransport final : public Transport {
     void attend_to(Peer& peer, Receiver& receiver);
     void close(Peer& peer);
     void look_after_connections();
+    void bound_set_up();
     void reap_closed();
 
     Rank self_;
@@ -155,7 +157,8 @@ class UcxTransport final : public Transport {
     std::uint64_t puts_ = 0;
     std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
     std::uint64_t leave_until_ns_ = 0;          // 0: not leaving
-    std::uint64_t next_look_ns_ = 0;            // over RDMA only
+    std::uint64_t next_look_ns_ = 0;            // at connections; over TCP only
+    bool connects_ = false;                     // while some may be opening
     std::string last_error_;
     std::vector<std::byte> address_;
     std::array<void*, kMaxKept> kept_{};  // UCX's buffers, by Buffer − 1

@@ -51,6 +51,8 @@ constexpr std::array kSettings = {
     Setting{"TX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "16K"},
     // Else connecting to a host that does not answer would block the caller for minutes.
     Setting{"CONN_NB", "UCX_TCP_CONN_NB", "y"},
+    // And it would be tried 25 times. (How long each try takes Descriptors::bound_set_up() says: UCX 1.13 refuses every SYN_CNT.)
+    Setting{"MAX_CONN_RETRIES", "UCX_TCP_MAX_CONN_RETRIES", "1"},
 };
 
 bool set_by_user(const char* variable) {

@@ -49,6 +49,7 @@ class Worker {
     bool over_rdma() const { return over_rdma_; }
     // After connections were made or taken: what this process executes must not have them.
     void close_connections_on_exec() const { descriptors_.close_connections_on_exec(); }
+    void bound_set_up() const { descriptors_.bound_set_up(); }
     // How many TCP listeners it has, and why strangers can reach one of them; empty: they cannot.
     unsigned listeners() const { return listeners_; }
     const std::string& open_to_strangers() const { return open_; }

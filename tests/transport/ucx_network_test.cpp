@@ -1,0 +1,158 @@
+// UCX over TCP: cables that are cut while connections are set up.
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "transport/tcp_network.hpp"
+#include "transport/ucx_support.hpp"
+
+namespace coppice::testing {
+
+// The suite comes along with what these tests borrow from it, but runs elsewhere.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
+
+namespace {
+
+// Words of the stage.
+constexpr std::size_t kReady = 0;
+constexpr std::size_t kGo = 1;
+constexpr std::size_t kBegun = 2;
+constexpr std::size_t kSeenAfter = 3;
+
+// Each rank is a host.
+class HostFactory final : public UcxFactory {
+  public:
+    Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override {
+        network->join(self.value);
+        // UCX looks for devices in /sys, which shows those of the namespace in which it was mounted.
+        COPPICE_CHECK(::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                      ::mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0);
+        auto options = ucx_options(self, size);
+        options.loopback_only = false;
+        options.tls = "tcp";
+        options.net_devices = "veth" + std::to_string(self.value + 1);
+        auto made = transport::UcxTransport::create(options);
+        if (!made) return tl::unexpected(made.error());
+        return std::unique_ptr<Transport>(std::move(*made));
+    }
+    const TestNetwork* network = nullptr;
+};
+
+class UcxNetwork : public ::testing::Test, protected Ranks {
+  protected:
+    void SetUp() override {
+        if (const std::string missing = TestNetwork::missing(); !missing.empty()) GTEST_SKIP() << missing;
+        network_ = std::make_unique<TestNetwork>(2);
+        network_->pin_addresses(0);
+        factory_.network = network_.get();
+    }
+    Factory& factory() override { return factory_; }
+
+    std::unique_ptr<TestNetwork> network_;
+    HostFactory factory_;
+};
+
+// Rank 0 connects when it is told to.
+void connect(Member& member) {
+    ++member.stage().words[kReady];
+    while (member.stage().words[kGo] == 0)
+        usleep(1000);
+    const std::uint64_t began = now_ns();
+    member.send(Rank(1), header_of(0), {});
+    member.stage().words[kBegun] = 1;
+    member.poll_until([&] { return !member.recorder.failures.empty() || !member.recorder.messages.empty(); },
+                      "an answer or the loss");
+    member.stage().words[kSeenAfter] = now_ns() - began;
+}
+
+void answer(Member& member) {
+    ++member.stage().words[kReady];
+    member.poll_until([&] { return !member.recorder.messages.empty(); }, "the first word");
+    member.send(Rank(0), header_of(0), {});
+}
+
+TEST_F(UcxNetwork, AHostThatIsLostBeforeItIsConnectedIsNoticed) {
+    start(2, [](Member& member) {
+        if (member.self().value == 1) {
+            ++member.stage().words[kReady];
+            while (member.stage().words[kSeenAfter] == 0)
+                usleep(1000);
+            return;
+        }
+        connect(member);
+        COPPICE_CHECK(member.recorder.failures.size() == 1);
+    });
+    await_word(kReady, 2);
+    network_->cut(1);
+    stage().words[kGo] = 1;
+    expect_all_well();
+    std::printf("noticed after %.2f s\n", static_cast<double>(stage().words[kSeenAfter].load()) / 1e9);
+}
+
+// The kernel of the lost host has taken the connection; the process there has not answered.
+TEST_F(UcxNetwork, AHostThatIsLostWhileItIsConnectedIsNoticed) {
+    start(2, [](Member& member) {
+        if (member.self().value == 1) {
+            ++member.stage().words[kReady];
+            while (member.stage().words[kSeenAfter] == 0)
+                usleep(1000);
+            return;
+        }
+        connect(member);
+        COPPICE_CHECK(member.recorder.failures.size() == 1);
+    });
+    await_word(kReady, 2);
+    stage().words[kGo] = 1;
+    await_word(kBegun, 1);
+    usleep(200'000);
+    network_->cut(1);
+    expect_all_well();
+    std::printf("noticed after %.2f s\n", static_cast<double>(stage().words[kSeenAfter].load()) / 1e9);
+}
+
+TEST_F(UcxNetwork, ACutOfASecondWhileAConnectionIsSetUpHarmsNobody) {
+    start(2, [](Member& member) {
+        if (member.self().value == 1) {
+            answer(member);
+        } else {
+            connect(member);
+        }
+        COPPICE_CHECK(member.recorder.failures.empty() && member.recorder.messages.size() == 1);
+        member.barrier();
+        member.leave();
+    });
+    await_word(kReady, 2);
+    network_->cut(1);
+    stage().words[kGo] = 1;
+    await_word(kBegun, 1);
+    usleep(1'000'000);
+    network_->mend(1);
+    expect_all_well();
+}
+
+// It is there, and its kernel says so.
+TEST_F(UcxNetwork, ARankThatIsStoppedWhileAConnectionIsSetUpIsNotDead) {
+    start(2, [](Member& member) {
+        if (member.self().value == 1) {
+            answer(member);
+        } else {
+            connect(member);
+        }
+        COPPICE_CHECK(member.recorder.failures.empty() && member.recorder.messages.size() == 1);
+        member.barrier();
+        member.leave();
+    });
+    await_word(kReady, 2);
+    processes_.signal(1, SIGSTOP);
+    stage().words[kGo] = 1;
+    await_word(kBegun, 1);
+    usleep(20'000'000);
+    processes_.signal(1, SIGCONT);
+    expect_all_well();
+}
+
+}  // namespace
+}  // namespace coppice::testing
