@@ -125,7 +125,7 @@ class Context final : private Attended {
             int descriptor = -1;
             {
                 const Turn turn(*this);
-                descriptor = group.arm().descriptor;
+                descriptor = group.arm(idle.wants_rings()).descriptor;
                 if (descriptor >= 0 && group.progress() > 0) {
                     idle.reset();
                     continue;

@@ -30,9 +30,11 @@ void Group::finish(Request& request) {
     pool_.give_back(request);
 }
 
-TransportSet::Armed Group::arm() {
+TransportSet::Armed Group::arm(bool listens) {
     window_.before_sleep();
-    return core_.router().transport_set()->arm();
+    const TransportSet::Armed armed = core_.router().transport_set()->arm();
+    if (listens && core_.publishing()) core_.board()->listen();
+    return armed;
 }
 
 void Group::retire() {

@@ -62,7 +62,8 @@ class Group final {
     std::size_t progress(Care care = Care::usual) { return core_.progress(care); }
     // For a thread that wants to sleep: what on, as TransportSet::arm(), to be followed by progress; the time of the next timer
     // (now_ns(), UINT64_MAX: none); and whether something waits that no descriptor tells of.
-    TransportSet::Armed arm();
+    // `listens`: it is to be woken by publications, too.
+    TransportSet::Armed arm(bool listens = false);
     std::uint64_t next_timer_ns() const { return core_.next_timer_ns(); }
     bool waits_for_room() const { return core_.waits_for_room(); }
     // Ranks of a host publish without waking anybody.

@@ -60,6 +60,7 @@ class Pauses {
     }
     void reset() { platform_ == nullptr ? idle_.reset() : platform_->reset_pauses(); }
     bool sleeps_next() const { return platform_ == nullptr ? idle_.sleeps_next() : platform_->sleeps_next(); }
+    bool wants_rings() const { return platform_ == nullptr && idle_.wants_rings(); }
     void pause(int descriptor = -1, std::uint64_t longest_ns = transport::Idle::kLongestSleepNs) {
         platform_ == nullptr ? idle_.pause(descriptor, longest_ns) : platform_->pause(descriptor, longest_ns);
     }

@@ -58,6 +58,9 @@ class Board {
 
     // Wakes that rank if it sleeps on its transport's arm(), because what was written here concerns it.
     virtual void wake(Rank /*member*/) {}
+    // After the transport's arm(): until this rank is awake again, members that publish wake it. They spend a system call on that, so
+    // it is for those to whom a timed sleep costs more. One that publishes at the same moment may not see it: sleep for a bounded time.
+    virtual void listen() {}
 
     // A log of failures that this rank knows, for ranks of the host that have no connections of their own.
     // log_failure: each failed rank once. logged(member, i): the i-th failure that `member` logged, i < log_length.

@@ -5,10 +5,12 @@
 //   - Alone: sched_yield does not switch. The thread spins first, so that it sees at once what is on its way.
 //   - Shared: most yields switch, and the core comes back after microseconds: the others are ranks that wait, too. What is
 //     waited for may need this very core, so the thread yields at once.
-//   - Taken: yields cost a good part of a time slice, and more than one did: the other is a program that computes. The
-//     thread spins (the scheduler takes the core by itself in time) and then sleeps instead of yielding, because a sleeper
-//     keeps its claim to the core and who yields gives it up. Now and then it tries to yield again.
-// It goes on finding out in both directions. One of these per thread, for all of its waits.
+//   - Taken: yields cost a good part of a time slice, and more than one did: the other is a program that computes. A
+//     thread that yields gives up its claim to the core; one that sleeps keeps it, and runs soon after it is woken. So the thread
+//     sleeps until it is rung for. It spins before that only while spinning was of use lately. Now and then it tries a yield again.
+//   - Limited: the kernel stops all threads of the process for a while, because its control group has run out of CPU time. What
+//     is spent on waiting is missing later: the thread does not spin, and soon sleeps.
+// It goes on finding out in all directions. One of these per thread, for all of its waits.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +26,10 @@ class CoreSharing {
     static constexpr std::uint32_t kRemembered = 16;    // yields after which one that cost a slice is forgotten
     static constexpr std::uint32_t kLeastSleeps = 32;   // waits that sleep at once before a yield is tried again
     static constexpr std::uint32_t kMostSleeps = 1024;
+    static constexpr std::uint32_t kVainSpins = 4;   // in a row, and spinning is left alone, while the core is taken
+    static constexpr std::uint32_t kSpinAgain = 16;  // waits later it is tried once more
+
+    enum class Step : std::uint8_t { spin, yield, sleep };
 
     // Before the first wait nothing is known. `oversubscribed`: a group has more ranks here than cores.
     void begin(bool oversubscribed) {
@@ -32,9 +38,23 @@ class CoreSharing {
         shared_ = oversubscribed;
     }
 
-    // How a wait goes on: it spins first; then it yields, or else sleeps at once.
-    bool spins() const { return !shared_ || taken_; }
-    bool yields() const { return !taken_; }
+    // How a wait begins.
+    Step first() {
+        if (limited_) return then();
+        if (!taken_) return shared_ ? Step::yield : Step::spin;
+        if (spun_ && !slept_) vain_spins_ = 0;
+        slept_ = false;
+        spun_ = vain_spins_ < kVainSpins || vain_spins_ % kSpinAgain == 0;
+        if (!spun_) ++vain_spins_;
+        return spun_ ? Step::spin : Step::sleep;
+    }
+    // And how it goes on, when it has spun.
+    Step then() const { return taken_ ? Step::sleep : Step::yield; }
+    // A sleeper is rung for by ranks of its host that publish: those spend time on that.
+    bool wants_rings() const { return taken_ || limited_; }
+
+    void set_limited(bool limited) { limited_ = limited; }
+    bool limited() const { return limited_; }
 
     // A yield took so long. True: counted() is to follow.
     bool yielded(std::uint64_t took_ns) {
@@ -59,6 +79,8 @@ class CoreSharing {
 
     // A wait slept where it would have yielded.
     void slept() {
+        slept_ = true;
+        if (spun_) ++vain_spins_;
         if (!taken_ || --sleeps_left_ > 0) return;
         taken_ = false;
         slice_remembered_ = kRemembered;  // one more yield like those is enough
@@ -67,6 +89,7 @@ class CoreSharing {
   private:
     void take() {
         taken_ = true;
+        vain_spins_ = 0;
         sleeps_left_ = sleeps_;
         sleeps_ = std::min(2 * sleeps_, kMostSleeps);
     }
@@ -74,7 +97,11 @@ class CoreSharing {
     bool begun_ = false;
     bool shared_ = false;
     bool taken_ = false;
+    bool limited_ = false;
     bool counting_ = false;
+    bool spun_ = false;   // the last wait on a core that is taken did
+    bool slept_ = false;  // and came to sleep
+    std::uint32_t vain_spins_ = 0;
     std::uint32_t yields_ = 0;            // since the last look at the count
     std::uint32_t slice_remembered_ = 0;  // yields for which one that cost a slice is still remembered
     std::uint32_t sleeps_ = kLeastSleeps;

@@ -170,6 +170,7 @@ class FaultyBoard final : public Board {
     void depart() override { inner_.depart(); }
     bool departed(Rank member) const override { return inner_.departed(member); }
     void wake(Rank member) override { inner_.wake(member); }
+    void listen() override { inner_.listen(); }
 
   private:
     Board& inner_;

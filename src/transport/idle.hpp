@@ -5,7 +5,7 @@
 // one waited for may need this very core: which of these it is, CoreSharing finds out for each thread. (All ranks must be in
 // one session: autogroup scheduling keeps yields inside a session.) Only after milliseconds of fruitless yielding does it
 // sleep, at most kLongestSleepNs at a time, so that sixteen ranks waiting for something slow do not eat two cores, and nothing
-// waits noticeably for a sleeper.
+// waits noticeably for a sleeper. Beside a program that computes it sleeps at once, and within a ration of CPU time soon.
 //
 // A wait that ends within kFreePolls reads no clock and makes no system call. One wait is one thread's.
 #pragma once
@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "transport/core_sharing.hpp"
+#include "transport/cpu_quota.hpp"
 
 namespace coppice::transport {
 
@@ -34,6 +35,8 @@ struct ThisThread {
     static void yield();
     // Until then, or until `descriptor` is readable; −1: none.
     static void sleep(int descriptor, std::uint64_t at_most_ns);
+    // Whether the process has run out of CPU time lately. To be asked as often as one likes.
+    static bool limited(std::uint64_t now_ns) { return cpu_is_limited(now_ns); }
     static void relax() { relax_cpu(); }
 };
 
@@ -42,6 +45,7 @@ struct IdleTimes {
     static constexpr std::uint32_t kPollsPerLook = 8;
     static constexpr std::uint64_t kSpinNs = 20'000;
     static constexpr std::uint64_t kYieldForNs = 5'000'000;
+    static constexpr std::uint64_t kYieldForLimitedNs = 200'000;  // where CPU time is rationed
     static constexpr std::uint64_t kShortestSleepNs = 50'000;
     static constexpr std::uint64_t kLongestSleepNs = 500'000;
     // Where whatever is waited for ends the sleep, but for rare things.
@@ -64,6 +68,8 @@ class BasicIdle : public IdleTimes {
 
     // The next pause() sleeps: now is the time to have a descriptor to wake up by.
     bool sleeps_next() const { return phase_ == Phase::sleeping; }
+    // And ranks of this host that publish shall ring for it.
+    bool wants_rings() const { return !spin_ns_ && Machine::sharing().wants_rings(); }
 
     // Nothing happened: waits a little, the longer the more often it was called since reset(). A sleep ends early when
     // `descriptor` becomes readable, and may then be longer: `longest_ns`.
@@ -104,35 +110,41 @@ class BasicIdle : public IdleTimes {
     }
 
     void begin() {
-        Machine::sharing().begin(oversubscribed_);
-        if (spin_ns_ ? *spin_ns_ > 0 : Machine::sharing().spins()) {
-            phase_ = Phase::free;
-            polls_ = kFreePolls - 1;
-            Machine::relax();
-        } else {
-            start_yielding();
-            yield();
+        CoreSharing& sharing = Machine::sharing();
+        sharing.begin(oversubscribed_);
+        CoreSharing::Step step = CoreSharing::Step::yield;
+        if (!spin_ns_) {
+            step = sharing.first();
+        } else if (*spin_ns_ > 0) {
+            step = CoreSharing::Step::spin;
         }
+        if (step != CoreSharing::Step::spin) return go_to(step);
+        phase_ = Phase::free;
+        polls_ = kFreePolls - 1;
+        Machine::relax();
     }
 
     void spin() {
-        if (Machine::now_ns() - since_ns_ < spin_ns_.value_or(kSpinNs)) {
+        const std::uint64_t now = Machine::now_ns();
+        if (now - since_ns_ < spin_ns_.value_or(kSpinNs)) {
             polls_ = kPollsPerLook - 1;
             Machine::relax();
             return;
         }
-        if (spin_ns_ || Machine::sharing().yields()) {
-            start_yielding();
-            yield();
-        } else {
-            Machine::sharing().slept();
-            start_sleeping();
-        }
+        if (spin_ns_) return go_to(CoreSharing::Step::yield);
+        Machine::sharing().set_limited(Machine::limited(now));
+        go_to(Machine::sharing().then());
     }
 
-    void start_yielding() {
-        phase_ = Phase::yielding;
-        since_ns_ = 0;
+    void go_to(CoreSharing::Step step) {
+        if (step == CoreSharing::Step::sleep) {
+            Machine::sharing().slept();
+            start_sleeping();
+        } else {
+            phase_ = Phase::yielding;
+            since_ns_ = 0;
+            yield();
+        }
     }
     void start_sleeping() {
         phase_ = Phase::sleeping;
@@ -144,15 +156,15 @@ class BasicIdle : public IdleTimes {
         if (since_ns_ == 0) since_ns_ = before;
         Machine::yield();
         const std::uint64_t after = Machine::now_ns();
+        std::uint64_t longest = kYieldForNs;
         if (!spin_ns_) {
             CoreSharing& sharing = Machine::sharing();
             if (sharing.yielded(after - before)) sharing.counted(Machine::switches());
-            if (!sharing.yields()) {
-                start_sleeping();
-                return;
-            }
+            sharing.set_limited(Machine::limited(after));
+            if (sharing.limited()) longest = kYieldForLimitedNs;
+            if (sharing.then() == CoreSharing::Step::sleep) longest = 0;
         }
-        if (after - since_ns_ >= kYieldForNs) start_sleeping();
+        if (after - since_ns_ >= longest) start_sleeping();
     }
 
     std::optional<std::uint64_t> spin_ns_;

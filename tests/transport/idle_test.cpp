@@ -32,6 +32,8 @@ struct Core {
     std::uint64_t poll_ns = 50;
     std::uint32_t slice_at_every = 0;  // so many yields, a neighbour that waits runs for a slice; 0: never
 
+    bool limited = false;  // the process has a CPU quota, and runs out of it
+
     std::uint32_t clock_reads = 0;
     std::uint32_t yields = 0;
     std::uint32_t slices = 0;  // lost at yields
@@ -69,6 +71,7 @@ struct MadeUp {
         ++core->sleeps;
         core->now_ns += at_most_ns;
     }
+    static bool limited(std::uint64_t) { return core->limited; }
     static void relax() { core->run(10); }
 };
 using MadeUpIdle = BasicIdle<MadeUp>;
@@ -205,6 +208,57 @@ TEST_F(IdleTest, BesideAProgramThatComputesAYieldIsTriedOnceInAWhile) {
     EXPECT_EQ(core_.sleeps, sleeps);
 }
 
+// What is waited for comes while this thread sleeps: another rank of this core has it.
+TEST_F(IdleTest, BesideAProgramThatComputesItSleepsAtOnceWhereSpinningIsInVain) {
+    core_.neighbour = Neighbour::computes;
+    wait_until([&] { return core_.sharing.wants_rings(); });
+    const auto wait_for_a_sleep = [this] {
+        const std::uint32_t sleeps = core_.sleeps;
+        return wait_until([&] { return core_.sleeps > sleeps; });
+    };
+    for (std::uint32_t i = 0; i <= CoreSharing::kVainSpins; ++i)
+        wait_for_a_sleep();
+    std::uint32_t spins = 0;
+    for (std::uint32_t i = 0; i < CoreSharing::kSpinAgain; ++i)
+        if (wait_for_a_sleep() > 3) ++spins;
+    EXPECT_LE(spins, 2U) << "it is tried now and then";
+    EXPECT_GE(spins, 1U);
+    // And once that was of use, each wait begins with it.
+    for (std::uint32_t i = 0; i < CoreSharing::kSpinAgain; ++i)
+        wait_for(10 * kMicrosecond);
+    const std::uint32_t sleeps = core_.sleeps;
+    for (std::uint32_t i = 0; i < 100; ++i)
+        wait_for(10 * kMicrosecond);
+    EXPECT_EQ(core_.sleeps, sleeps);
+}
+
+TEST_F(IdleTest, WithinAQuotaItDoesNotSpinAndSoonSleeps) {
+    wait_for(50 * kMicrosecond);
+    EXPECT_FALSE(MadeUpIdle(false).wants_rings());
+    core_.limited = true;
+    wait_for(50 * kMicrosecond);
+    EXPECT_TRUE(MadeUpIdle(false).wants_rings());
+    const std::uint64_t start = core_.now_ns;
+    const std::uint32_t yields = core_.yields;
+    wait_until([&] { return core_.yields > yields; });
+    EXPECT_LE(core_.now_ns - start, 2 * kMicrosecond) << "a spin within a quota";
+    const std::uint64_t yields_since = core_.now_ns;
+    const std::uint32_t sleeps = core_.sleeps;
+    wait_until([&] { return core_.sleeps > sleeps; });
+    EXPECT_LE(core_.now_ns - yields_since, 2 * IdleTimes::kYieldForLimitedNs);
+    // A fixed time is kept all the same.
+    spin_ns_ = 100 * kMicrosecond;
+    const std::uint32_t before = core_.yields;
+    const std::uint64_t spins_since = core_.now_ns;
+    wait_until([&] { return core_.yields > before; });
+    EXPECT_GE(core_.now_ns - spins_since, *spin_ns_);
+    spin_ns_.reset();
+    core_.limited = false;
+    wait_for(50 * kMicrosecond);
+    wait_for(50 * kMicrosecond);
+    EXPECT_EQ(yields_during(100, 15 * kMicrosecond), 0U) << "the quota is gone: it spins";
+}
+
 TEST_F(IdleTest, OneThatComputedLongAgoIsForgotten) {
     core_.neighbour = Neighbour::computes;
     for (int i = 0; i < 3200; ++i)
@@ -214,7 +268,7 @@ TEST_F(IdleTest, OneThatComputedLongAgoIsForgotten) {
         wait_for(40 * kMicrosecond);
     // The next one is looked at as often as the first was.
     core_.neighbour = Neighbour::computes;
-    wait_until([&] { return !core_.sharing.yields(); });
+    wait_until([&] { return core_.sharing.then() == CoreSharing::Step::sleep; });
     core_.neighbour = Neighbour::none;
     const std::uint32_t sleeps = core_.sleeps;
     for (std::uint32_t i = 0; i < 2 * CoreSharing::kLeastSleeps; ++i)
@@ -249,7 +303,7 @@ TEST_F(IdleTest, AFixedTimeIsKeptWhoeverWantsTheCore) {
     // Also where an earlier wait of this thread has found out that yields are dear.
     core_.neighbour = Neighbour::computes;
     spin_ns_.reset();
-    wait_until([&] { return !core_.sharing.yields(); });
+    wait_until([&] { return core_.sharing.then() == CoreSharing::Step::sleep; });
     spin_ns_ = kMicrosecond;
     const std::uint32_t sleeps = core_.sleeps;
     for (int i = 0; i < 10; ++i)

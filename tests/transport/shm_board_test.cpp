@@ -1,5 +1,6 @@
 // The board: what is published outlives its writer, whenever that dies.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
@@ -130,6 +131,44 @@ TEST_F(ShmBoard, EachMemberCountsAndLogsForItself) {
         for (int more = 0; more < 10; ++more)
             board.log_failure(Rank{0});
         COPPICE_CHECK(board.log_length(member.self()) == 3);  // there are no more ranks than that
+        member.leave();
+    });
+    expect_all_well();
+}
+
+// One that sleeps without listening is woken by nobody; one that listens by each way to publish, from the first on.
+TEST_F(ShmBoard, PublishingWakesAMemberThatListens) {
+    start(2, [](Member& member) {
+        Board& board = board_of(member);
+        auto& asleep = member.stage().words[0];  // so many times
+        const auto readable = [&](int milliseconds) {
+            const int descriptor = member.wire().arm();
+            board.listen();
+            ++asleep;
+            pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
+            return ::poll(&entry, 1, milliseconds) == 1;
+        };
+        if (member.self() == Rank{1}) {
+            for (int way = 0; way < 3; ++way)
+                COPPICE_CHECK(readable(60'000));
+            const int descriptor = member.wire().arm();
+            ++asleep;
+            member.poll_until([&] { return member.stage().words[1] != 0; }, "the last line");
+            pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
+            COPPICE_CHECK(::poll(&entry, 1, 0) == 0);
+        } else {
+            auto& word = shared::at<shared::Published<std::uint64_t>>(board.own_page());
+            for (std::uint64_t way = 0; way < 4; ++way) {
+                while (asleep <= way)
+                    sched_yield();
+                if (way == 0) publish(board, member.self(), way);
+                if (way == 1) board.publish_copy(Sequence{way}, pattern(way, 8), 0, 0);
+                if (way == 2) board.publish_word(word, 1);
+                if (way == 3) publish(board, member.self(), way);
+            }
+            ++member.stage().words[1];
+        }
+        member.barrier();
         member.leave();
     });
     expect_all_well();

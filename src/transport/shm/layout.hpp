@@ -127,8 +127,11 @@ struct alignas(kCacheLine) Mailroom {
     shared::Counter<std::uint64_t> claimed;
     // The owner's. The rank that rings the doorbell, and finds it asleep, wakes it (shm_sleep.cpp).
     shared::Sleeper<> asleep;
+    // 1: some rank that sleeps listens for what the owner publishes. Set by such a rank, taken back by the owner.
+    shared::State<std::uint32_t> listeners;
     shared::Doorbell<std::uint64_t> doorbell[kMaxLocal / 64];
     alignas(kCacheLine) shared::Published<std::uint32_t> fenced_by;  // a rank + 1 that takes the owner for dead
+    shared::State<std::uint32_t> listens;  // 1: the owner, while it sleeps, is to be woken by publications, too
 };
 
 // Board::page_bytes(): this, and a word for each rank of the group. Room for the contributions to 16 agreements under way,

@@ -19,8 +19,10 @@ std::size_t log_entry(const Layout& layout, std::uint64_t index) {
 
 }  // namespace
 
-ShmBoard::ShmBoard(OwnSegment& own, std::uint32_t panel, std::function<void(Rank)> wake)
+ShmBoard::ShmBoard(OwnSegment& own, std::uint32_t panel, Bells& bells, std::function<void(Rank)> wake)
     : own_(own),
+      bells_(bells),
+      listeners_(shared::at<Mailroom>(own.base() + own.layout().mailroom_at).listeners),
       wake_(std::move(wake)),
       window_(own.layout().window),
       mask_((window_ & (window_ - 1)) == 0 ? window_ - 1 : 0),
@@ -55,6 +57,7 @@ void ShmBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t ro
     line.root = root;
     line.detail = detail;
     line.stamp.publish(sequence.value + 1);
+    tell_listeners();
 }
 
 // A payload that shares the stamp's cache line is stored together with it, word after word from registers: the readers poll
@@ -75,6 +78,12 @@ void ShmBoard::publish_copy(Sequence sequence, std::span<const std::byte> payloa
     line.root = root;
     line.detail = detail;
     line.stamp.publish(sequence.value + 1);
+    tell_listeners();
+}
+
+void ShmBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) {
+    word.publish(value);
+    tell_listeners();
 }
 
 bool ShmBoard::look(Rank member, Sequence sequence, PublishedLine& line) const {

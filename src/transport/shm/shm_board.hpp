@@ -11,8 +11,18 @@ namespace coppice::transport::shm {
 
 class ShmBoard final : public Board {
   public:
+    // What a board asks of its transport.
+    class Bells {
+      public:
+        virtual void listen() = 0;          // as Board::listen()
+        virtual void ring_listeners() = 0;  // something was published, and Mailroom::listeners is 1
+
+      protected:
+        ~Bells() = default;
+    };
+
     // `wake` wakes a member, by the number that the group has for it.
-    ShmBoard(OwnSegment& own, std::uint32_t panel, std::function<void(Rank)> wake);
+    ShmBoard(OwnSegment& own, std::uint32_t panel, Bells& bells, std::function<void(Rank)> wake);
 
     // The members as the group counts them, ascending, this rank among them, and the beginning of each one's segment as it is
     // mapped here (nullptr: it died before it could be). Called once, before anything else.
@@ -44,6 +54,8 @@ class ShmBoard final : public Board {
     void depart() override;
     bool departed(Rank member) const override;
     void wake(Rank member) override { wake_(member); }
+    void listen() override { bells_.listen(); }
+    void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
 
   private:
     // Ranks of one host mostly follow each other, so a member is found by its distance from the first.
@@ -59,7 +71,14 @@ class ShmBoard final : public Board {
         return lines_at_ + static_cast<std::size_t>(index) * kLineStride;
     }
 
+    void tell_listeners() {
+        if (listeners_.get() != 0) [[unlikely]]
+            bells_.ring_listeners();
+    }
+
     OwnSegment& own_;
+    Bells& bells_;
+    const shared::State<std::uint32_t>& listeners_;
     std::function<void(Rank)> wake_;
     std::uint32_t window_;
     std::uint64_t mask_;  // window_ - 1 where that is a mask, else 0

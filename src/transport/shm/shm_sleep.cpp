@@ -1,7 +1,7 @@
 // How a rank of the shared-memory transport sleeps, and who wakes it.
 //
 // It says in its mailroom that it sleeps, and looks once more; a rank that rings its doorbell afterwards sees that and
-// rings its bell (bell.hpp). Deaths it learns of from the kernel: each rank watches the process of the next live one,
+// rings its bell (bell.hpp). What is published on a board rings for nobody, unless a sleeper says that it listens. Deaths it learns of from the kernel: each rank watches the process of the next live one,
 // in the order of the ranks, and tells the others. So one descriptor is enough however many ranks a host has, and of ranks
 // that die together each is found by the last live one before it.
 #include <poll.h>
@@ -49,8 +49,45 @@ int ShmTransport::arm() {
     watch_next_process();
     sleep_.bell.silence();
     sleep_.armed = true;
+    if (std::exchange(sleep_.listens, false)) mailroom().listens.set(0);
     mailroom().asleep.fall_asleep();
     return sleep_.set;
+}
+
+// Every rank of this host is to know that there is one that listens. What changes here, and in ring_listeners(), all see in one
+// order: either this rank finds that the owner knows, or the owner, which looks once more, finds this rank.
+void ShmTransport::listen() {
+    if (!sleep_.armed) return;
+    sleep_.listens = true;
+    mailroom().listens.set(1);
+    for (const auto& peer : peers_) {
+        if (peer->gone || !peer->segment.mailroom) continue;
+        auto& listeners = shared::at<shm::Mailroom>(peer->segment.mailroom.base()).listeners;
+        if (listeners.get() == 0) listeners.set(1);
+    }
+}
+
+void ShmTransport::ring_listeners() {
+    shared::ProcessMemory::order_all();  // what was published is there first
+    if (wake_listeners()) {
+        unheard_ = 0;
+    } else if (++unheard_ >= kUnheard) {
+        unheard_ = 0;
+        mailroom().listeners.set(0);
+        if (wake_listeners()) mailroom().listeners.set(1);
+    }
+}
+
+bool ShmTransport::wake_listeners() {
+    bool any = false;
+    for (const auto& peer : peers_) {
+        if (peer->gone || !peer->segment.mailroom) continue;
+        const auto& mail = shared::at<const shm::Mailroom>(peer->segment.mailroom.base());
+        if (mail.listens.get() == 0) continue;
+        ring_bell(*peer);
+        any = true;
+    }
+    return any;
 }
 
 void ShmTransport::stay_awake() {

@@ -52,7 +52,7 @@ ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, s
       bell_words_((own_.layout().inboxes + 63) / 64),
       pending_(bell_words_, 0),
       unknown_(bell_words_, 0) {
-    boards_[0] = std::make_unique<shm::ShmBoard>(own_, 0, [this](Rank rank) { wake(rank); });
+    boards_[0] = std::make_unique<shm::ShmBoard>(own_, 0, *this, [this](Rank rank) { wake(rank); });
     peers_.reserve(own_.layout().inboxes);
     watched_.reserve(own_.layout().inboxes);
 }

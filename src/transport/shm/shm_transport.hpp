@@ -32,7 +32,7 @@ struct ShmOptions {
     std::uint64_t second_look_ns = 20'000'000;  // between two looks at processes themselves; 0: none
 };
 
-class ShmTransport final : public Transport, public Boards {
+class ShmTransport final : public Transport, public Boards, public shm::ShmBoard::Bells {
   public:
     // Makes the segment: three file descriptors for a moment, two for good, and W·8 KiB of memory for the lines, twice
     // once a board is sealed. Inboxes
@@ -77,9 +77,13 @@ class ShmTransport final : public Transport, public Boards {
 
     // Wakes that rank if it sleeps: for what was written where it does not show at its arm().
     void wake(Rank rank);
+    // shm::ShmBoard::Bells
+    void listen() override;
+    void ring_listeners() override;
 
   private:
     struct Peer;
+    static constexpr std::uint32_t kUnheard = 64;  // publications that nobody listened for, until they are silent again
     // What this rank sleeps on.
     struct Sleep {
         explicit Sleep(shm::Bell own) : bell(std::move(own)) {}
@@ -91,6 +95,7 @@ class ShmTransport final : public Transport, public Boards {
         int process = -1;                    // of the peer that is watched
         std::uint32_t watched = UINT32_MAX;  // index into peers_
         bool armed = false;
+        bool listens = false;
     };
 
     ShmTransport(const ShmOptions& options, shm::OwnSegment segment, std::string host);
@@ -116,6 +121,7 @@ class ShmTransport final : public Transport, public Boards {
     void watch_next_process();
     std::size_t look_at_watched_process(Receiver& receiver);
     void ring_bell(const Peer& peer);
+    bool wake_listeners();
 
     shm::Mailroom& mailroom() const;
     shm::Claim& claim(std::uint32_t inbox) const;
@@ -125,6 +131,7 @@ class ShmTransport final : public Transport, public Boards {
     shm::OwnSegment own_;
     Sleep sleep_;
     std::array<std::unique_ptr<shm::ShmBoard>, kPanels> boards_;  // open ones, and the first
+    std::uint32_t unheard_ = 0;                                   // publications in a row
     std::uint32_t clean_ = 0;
     std::uint32_t closed_ = 0;
     Counters counters_;

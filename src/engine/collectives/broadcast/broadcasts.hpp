@@ -142,7 +142,7 @@ class Broadcasts final : public Collective {
     bool told_of_a_death_ = false;  // a caller is told of a death that the leader of its host may have logged just now
     std::vector<Range> registered_;
     Roots roots_;
-    std::uint32_t starts_ = 0;
+    std::uint32_t starts_ = UINT32_MAX;  // modulo 2^32, from −1: so whole blocks of broadcasts are compared (roots.hpp)
     std::uint32_t starts_mask_;
     std::uint32_t houses_ = 0;
 };
