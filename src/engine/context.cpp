@@ -71,6 +71,8 @@ void Context::retire(std::unique_ptr<Group> group) {
 
 // The end of one may be what another waits for.
 void Context::drop_retired() {
+    for (const auto& group : retired_)
+        group->go_on_leaving();
     const auto next = [this] {
         return std::ranges::find_if(retired_, [](const auto& group) { return group->may_go(); });
     };

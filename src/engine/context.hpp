@@ -117,8 +117,9 @@ class Context final : private Attended {
                 }
                 if (done()) return true;
             }
-            if (round % kRoundsPerClock == 0 && deadline.passed()) return false;
-            if (!idle.sleeps_next()) {
+            const bool sleeps = idle.sleeps_next();  // which takes longer than a look at the clock
+            if ((sleeps || round % kRoundsPerClock == 0) && deadline.passed()) return false;
+            if (!sleeps) {
                 idle.pause();
                 continue;
             }

@@ -79,7 +79,9 @@ class Group final {
     // Whom drained() is waiting for.
     std::string leaving_waits_for() const { return core_.leaving_waits_for(); }
     // Leaves without waiting: the others are told to count this rank as failed.
-    void abandon() { core_.abandon(); }
+    void abandon() { core_.abandon(!shrink_.is_settled()); }
+    // For one that its caller has left: what abandon() has put off.
+    void go_on_leaving() { core_.go_on_leaving(!shrink_.is_settled()); }
     // Tells the peers that this rank leaves in peace. True when that has left.
     bool depart() { return core_.depart(!shrink_.is_settled()); }
     // The caller has left this group (drained and departed, or abandoned it). From now on it only answers.

@@ -89,8 +89,11 @@ TransportSet::Armed TransportSet::arm() {
 }
 
 void TransportSet::fence(Rank peer) {
-    const bool all_know = groups_.size() == 1 || std::ranges::find(dead_, peer) != dead_.end();
-    if (transport::Transport* wire = all_know ? to(peer) : nullptr) wire->fence(peer);
+    const bool known = std::ranges::find(dead_, peer) != dead_.end();
+    const bool is_alone = groups_.size() == 1 && expected_ == 0;  // in a group that is being made the peer may be well
+    if (!known && !is_alone) return;
+    if (!known) dead_.push_back(peer);  // for groups to come: its transport says no more of it
+    if (transport::Transport* const wire = to(peer)) wire->fence(peer);
 }
 
 // Buffers are kept by a group that is alone: for two, a transport may not have enough of them to go on.

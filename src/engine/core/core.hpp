@@ -162,7 +162,8 @@ class Core final : private transport::Receiver {
     std::string leaving_waits_for() const;
     // A member that has left in peace knew that everything was over for all, although its messages may be lost.
     bool is_settled_by_departure() const;
-    void abandon();
+    void abandon(bool may_be_asked);
+    void go_on_leaving(bool may_be_asked);
     bool depart(bool may_be_asked);
     void retire();
     bool quiet() const;
@@ -245,6 +246,8 @@ class Core final : private transport::Receiver {
     std::uint32_t starts_mask_;             // with so many calls between them, + 1, there is progress in any case
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
     std::vector<Rank> departed_;
+    bool abandons_later_ = false;
+    bool retired_ = false;
     std::vector<Rank> to_meet_;  // of this host, to be connected with by and by
     FailureCallback on_failure_;
     std::vector<Rank> untold_;       // failures that the caller's callback has yet to hear of

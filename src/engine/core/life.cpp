@@ -151,12 +151,16 @@ bool Core::is_settled_by_departure() const {
     return std::ranges::any_of(departed_, [this](Rank rank) { return !members_.failed(rank); });
 }
 
-void Core::abandon() {
-    // Nobody is waited for, so nobody may wait for this rank: it is a failed one from here on.
+// Nobody is waited for, so nobody may wait for this rank: it is a failed one from here on. While others may still have to ask
+// it who is in a group that was shrunk from this one, they must not take it for dead: until then it goes on leaving in peace.
+void Core::abandon(bool may_be_asked) {
     if (stage_ >= Stage::left) return;
+    const bool transports_stay = router_.transport_set()->users() > (retired_ ? 0U : 1U);
+    abandons_later_ = transports_stay && may_be_asked;
+    if (abandons_later_) return;
     stage_ = Stage::left;
     // Where the transports end with this group, the obituary of the segment says it on this host.
-    if (board_ != nullptr && router_.transport_set()->users() > 1) {
+    if (board_ != nullptr && transports_stay) {
         board_->log_failure(members_.self());
         wake_local_peers();
     }
@@ -165,6 +169,16 @@ void Core::abandon() {
         progress_detector();
         flush_controls();
         router_.poll();
+    }
+}
+
+void Core::go_on_leaving(bool may_be_asked) {
+    if (!abandons_later_) return;
+    if (!may_be_asked) {
+        abandon(false);
+    } else if (drained()) {
+        abandons_later_ = false;
+        stage_ = Stage::left_early;
     }
 }
 
@@ -198,6 +212,7 @@ bool Core::depart(bool may_be_asked) {
 void Core::retire() {
     on_failure_ = nullptr;
     untold_.clear();
+    retired_ = true;
     router_.transport_set()->retire();
 }
 

@@ -76,6 +76,7 @@ Result<void> Agreements::start(const AgreementCall& call, Request& request) {
         return fail(COPPICE_ERR_TOO_LARGE, "{} bytes are more than the {} that one agreement carries", call.bytes,
                     plan_.max_value);
     }
+    end_decided();  // one that was decided when it began still has its place, which this one may take
     protocol::Operation operation = call.operation;
     Combiner& combiner = combiners_[next().value & mask_];  // of an agreement that has been decided, if there is room
     if (has_room()) combiner = {call.combine, call.combine_argument};

@@ -49,6 +49,7 @@ Result<void> Shrink::start(Request& request) {
     request.view = false;
     shrinking_ = &request;
     if (successor_) {  // made after an earlier call had given up
+        request.agreed = excluded_;
         end(COPPICE_OK);
     } else if (!succession().under_way()) {
         core_.read_failure_logs();
@@ -109,7 +110,8 @@ void Shrink::progress(bool thorough) {
 }
 
 void Shrink::make_successor(const Heritage& heritage) {
-    if (shrinking_ != nullptr) shrinking_->agreed = heritage.excluded;
+    excluded_ = heritage.excluded;
+    if (shrinking_ != nullptr) shrinking_->agreed = excluded_;
     const std::vector<Rank> survivors = heirs(members_.ranks(), *heritage.excluded);
     const auto self = std::ranges::lower_bound(survivors, members_.self());
     const std::shared_ptr<TransportSet>& transport_set = router_.transport_set();
@@ -164,14 +166,10 @@ void Shrink::make_successor(const Heritage& heritage) {
             parts.board = parts.board_wrapper.get();
         }
     }
-    // Those who have died since, as far as it is known here.
-    std::vector<Rank> dead;
-    for (const Rank rank : members_.failed_ranks()) {
-        if (const auto heir = parts.router.own_rank(router_.set_rank(rank))) dead.push_back(*heir);
-    }
     successors_established_.push_back(std::make_shared<bool>(false));
     successor_ = std::make_unique<Group>(std::move(parts), std::move(*plan), successors_established_.back());
-    successor_->start_with_failed({}, dead);
+    // It is told of the deaths that the transports know. What this group takes for dead besides may have left this group alone.
+    successor_->start_with_failed({}, {});
     core_.context().attach(*successor_);
     end(COPPICE_OK);
 }

@@ -62,7 +62,8 @@ class Shrink final : public Collective {
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
     Request* shrinking_ = nullptr;
-    std::unique_ptr<Group> successor_;  // made, and not taken yet
+    std::unique_ptr<Group> successor_;                     // made, and not taken yet
+    std::shared_ptr<const protocol::FailedSet> excluded_;  // from it
     std::vector<std::shared_ptr<bool>> successors_established_;
     std::shared_ptr<bool> established_;
 };
