@@ -8,8 +8,10 @@ bool has_outcome(const Call& call) {
     return call.status == COPPICE_OK || call.status == COPPICE_ERR_PEER_FAILED;
 }
 
-const Call* outcome_of(const std::vector<const Call*>& calls) {
-    const auto one = std::ranges::find_if(calls, [](const Call* call) { return has_outcome(*call); });
+// Of a survivor. One that dies may have been alone in having it: "the survivors get one value and one set".
+const Call* outcome_of(const History& history, const std::vector<const Call*>& calls) {
+    const auto one = std::ranges::find_if(
+        calls, [&](const Call* call) { return has_outcome(*call) && survives(history, call->group, call->rank); });
     return one == calls.end() ? nullptr : *one;
 }
 
@@ -45,9 +47,9 @@ std::vector<std::uint32_t> members_of(const History& history, std::uint32_t grou
 
 void one_outcome(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::agree)) {
-        const Call* const one = outcome_of(calls);
+        const Call* const one = outcome_of(history, calls);
         for (const Call* other : calls) {
-            if (one == nullptr || !has_outcome(*other)) continue;
+            if (one == nullptr || !has_outcome(*other) || !survives(history, other->group, other->rank)) continue;
             if (other->result == one->result && other->status == one->status && other->failed == one->failed) continue;
             found.push_back(
                 {"", fmt::format("{} has {:#x}, {} without {}; {} has {:#x}, {} without {}", where(*one), one->result,
@@ -60,7 +62,7 @@ void one_outcome(const History& history, const Groups& /*groups*/, Found& found)
 // "The value combines the contributions of all ranks but (some of) those in the agreed set of failed ranks"
 void value_of_contributions(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::agree)) {
-        const Call* const one = outcome_of(calls);
+        const Call* const one = outcome_of(history, calls);
         if (one == nullptr) continue;
         for (const std::uint32_t member : members_of(history, key.first)) {
             if (contains(one->failed, member)) continue;
@@ -95,7 +97,7 @@ void agreed_failed_have_failed(const History& history, const Groups& /*groups*/,
 // "COPPICE_ERR_PEER_FAILED when ranks have failed and not every rank that contributed had acknowledged all these failures"
 void status_by_acknowledgement(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::agree)) {
-        const Call* const one = outcome_of(calls);
+        const Call* const one = outcome_of(history, calls);
         if (one == nullptr) continue;
         const auto lacks = [one](const Call* call) {
             return std::ranges::any_of(one->failed,

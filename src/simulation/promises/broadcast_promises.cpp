@@ -33,10 +33,10 @@ void payloads_are_the_roots(const History& history, const Groups& /*groups*/, Fo
 void live_roots_reach_all(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::broadcast)) {
         const Call* const root = root_of(calls);
-        if (root == nullptr || !history.lives(root->rank) || is_revoked(history, key.first)) continue;
+        if (root == nullptr || !survives(history, key.first, root->rank) || is_revoked(history, key.first)) continue;
         if (root->status != COPPICE_OK && root->status != COPPICE_ERR_TIMEOUT) continue;
         for (const Call* call : calls) {
-            if (!history.lives(call->rank) || call->ended_ns == kNever) continue;
+            if (!survives(history, key.first, call->rank) || call->ended_ns == kNever) continue;
             if (call->status == COPPICE_OK || call->status == COPPICE_ERR_TIMEOUT) continue;
             found.push_back({"", fmt::format("{}: root {} lives, but: {}", where(*call), root->rank,
                                              coppice_status_string(call->status))});
@@ -58,7 +58,7 @@ void root_failed_when_nobody_has_it(const History& history, const Groups& /*grou
         for (const Call* without : calls) {
             if (without->status != COPPICE_ERR_ROOT_FAILED) continue;
             for (const Call* with : calls) {
-                if (with->status != COPPICE_OK || !history.lives(with->rank)) continue;
+                if (with->status != COPPICE_OK || !survives(history, key.first, with->rank)) continue;
                 found.push_back({"", fmt::format("{}: told that root {} failed, but rank {} has the payload and lives",
                                                  where(*without), without->root, with->rank)});
             }

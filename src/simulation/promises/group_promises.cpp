@@ -96,7 +96,7 @@ void shrunk_alike(const History& history, const Groups& /*groups*/, Found& found
     for (const auto& [key, calls] : together(history, Action::shrink)) {
         const Call* first = nullptr;
         for (const Call* call : calls) {
-            if (call->status != COPPICE_OK) continue;
+            if (call->status != COPPICE_OK || !history.lives(call->rank)) continue;
             if (first == nullptr) first = call;
             if (call->members != first->members)
                 found.push_back({"", fmt::format("{}: members {}; {}: members {}", where(*first), names(first->members),

@@ -74,6 +74,15 @@ inline bool is_gone(const History& history, std::uint32_t group, std::uint32_t r
     return history.died_ns[rank] <= time_ns || left_ns(history, group, rank) <= time_ns;
 }
 
+// It lives, and has not left the group without the others, which counts as a failure there.
+inline bool survives(const History& history, std::uint32_t group, std::uint32_t rank) {
+    if (!history.lives(rank)) return false;
+    return std::ranges::none_of(history.calls, [&](const Call& call) {
+        return call.action == Action::destroy && call.group == group && call.rank == rank &&
+               (call.status == COPPICE_ERR_TIMEOUT || call.timeout_ns == 0);
+    });
+}
+
 inline bool is_revoked(const History& history, std::uint32_t group) {
     return std::ranges::any_of(
         history.calls, [group](const Call& call) { return call.action == Action::revoke && call.group == group; });

@@ -183,7 +183,7 @@ bool Caller::create(std::uint32_t step) {
     current_.members = groups_[current_.id].started_by;
     current_.self = rank_.number();
     const coppice_status_t status =
-        rank_.call([&] { return coppice_group_create(context_, &options, &current_.group); });
+        rank_.call_that_enters_late([&] { return coppice_group_create(context_, &options, &current_.group); });
     end(call, status);
     return status == COPPICE_OK;
 }

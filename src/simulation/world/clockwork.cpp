@@ -98,7 +98,7 @@ void Clockwork::act(std::uint32_t rank) {
 
 void Clockwork::look(std::uint32_t rank) {
     if (fate_.preempt_one_in == 0 || (random_.next() >> 32) % fate_.preempt_one_in != 0) return;
-    if (running_ == nullptr || running_->rank != rank) return;
+    if (running_ == nullptr || running_->rank != rank || ranks_[rank].keeps_core) return;
     wait(*running_, now_ns_ + 1 + draw(fate_.preempt_ns), false);
 }
 

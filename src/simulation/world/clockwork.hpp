@@ -70,6 +70,8 @@ class Clockwork final : public Clock {
     void act(std::uint32_t rank);
     // The same for looks: the rank may lose its core, no more.
     void look(std::uint32_t rank);
+    // Whether it can't lose its core from now on.
+    void keep_core(std::uint32_t rank, bool keep) { ranks_[rank].keeps_core = keep; }
     void kill(std::uint32_t rank);
     void on_death(std::function<void(std::uint32_t rank)> heed) { on_death_ = std::move(heed); }
 
@@ -92,6 +94,7 @@ class Clockwork final : public Clock {
     };
     struct RankState {
         bool dead = false;
+        bool keeps_core = false;
         std::uint64_t died_at_ns = kNever;
         std::uint64_t stopped_until_ns = 0;
         std::uint64_t actions = 0;

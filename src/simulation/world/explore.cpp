@@ -9,7 +9,7 @@ namespace coppice::world {
 namespace {
 
 constexpr std::uint64_t kMostNs = 60'000'000'000;
-constexpr std::uint64_t kSlackNs = 20'000'000;
+constexpr std::uint64_t kSlackNs = 10'000'000;
 
 std::uint64_t mark_of(const promises::History& history) {
     std::uint64_t mark = 0;

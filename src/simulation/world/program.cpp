@@ -134,6 +134,9 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     drawn.fate = draw_fate(random, bounds);
     drawn.program = draw_program(random, seed);
     drawn.program.has_thread = drawn.fate.has_thread = !random.one_in(4);
+    // Without a thread coppice_group_create makes progress in no other group.
+    if (!drawn.program.has_thread)
+        std::erase_if(drawn.program.steps, [](const Step& step) { return step.kind == Step::Kind::renew; });
     if (bounds.kills && !random.one_in(4)) {
         const std::uint32_t most = random.one_in(4) ? drawn.fate.ranks : std::min(drawn.fate.ranks, 3U);
         const std::uint32_t deaths = 1 + random.below(most);

@@ -163,6 +163,7 @@ bool WorldRank::on_duty(std::uint32_t seen) {
     for (std::uint32_t fruitless = 0; fruitless < kFruitless;) {
         if (attended_ == nullptr || attended_->lock().entries() != seen || !attended_->lock().try_claim()) return false;
         in_round_ = true;
+        clockwork.keep_core(rank_, enters_late_);
         std::size_t events = 0;
         if (attended_->has_work()) {
             events = attended_->progress_for_callers();
@@ -177,6 +178,7 @@ bool WorldRank::on_duty(std::uint32_t seen) {
             until_ns = kNever;
         }
         in_round_ = false;
+        clockwork.keep_core(rank_, false);
         attended_->lock().release();
         if (caller_ != nullptr) clockwork.wake(*caller_, 0);
         if (fruitless < kFruitless) clockwork.wait(*thread_, clockwork.now_ns() + kRoundNs, false);

@@ -45,6 +45,16 @@ class WorldRank final : public engine::Platform {
         leave();
         return result;
     }
+    // The same for a call that enters the context in its middle, too: the progress thread can't be held up then.
+    template <class Call>
+    auto call_that_enters_late(Call&& body) {
+        enter();
+        enters_late_ = true;
+        auto result = body();
+        enters_late_ = false;
+        leave();
+        return result;
+    }
     // The application does something else for so long.
     void stay_away(std::uint64_t ns);
     coppice_status_t make_context(engine::SettingTexts texts, coppice_context_t** context);
@@ -72,6 +82,7 @@ class WorldRank final : public engine::Platform {
     std::function<void(WorldRank&)> body_;
     engine::Attended* attended_ = nullptr;
     bool in_round_ = false;       // the progress thread
+    bool enters_late_ = false;    // the caller is in such a call
     bool thread_sleeps_ = false;  // on descriptors
     bool caller_sleeps_ = false;
     std::uint32_t pauses_ = 0;
