@@ -1,0 +1,67 @@
+// The world itself: the same seed is the same run, a program without deaths keeps every promise, and each promise of the
+// documents has its predicate.
+#include "simulation/world/explore.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace coppice::world {
+namespace {
+
+std::string text_of(const std::string& path) {
+    std::ifstream file(std::string(SOURCE_ROOT "/") + path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+// Without what only lays it out: a promise may be broken into lines, and stand in a comment.
+std::string words_of(const std::string& text) {
+    static const std::regex kLayout("[\\s*/]+");
+    return std::regex_replace(text, kLayout, " ");
+}
+
+TEST(World, TheSameSeedIsTheSameRun) {
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        const Drawn drawn = draw(seed, {});
+        const std::uint64_t once = run(drawn).mark;
+        ASSERT_EQ(run(drawn).mark, once) << "seed " << seed;
+    }
+}
+
+TEST(World, OtherSeedsAreOtherRuns) {
+    std::set<std::uint64_t> marks;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed)
+        marks.insert(run(draw(seed, {})).mark);
+    EXPECT_EQ(marks.size(), 60U);
+}
+
+// docs/promises.md has a row for each: "| words | where | predicate |".
+TEST(Promises, EachHasAPredicateAndStandsWhereTheTableSays) {
+    std::set<std::string> known;
+    for (const promises::Promise& promise : promises::promises())
+        known.insert(std::string(promise.name));
+    std::set<std::string> named;
+    std::istringstream lines(text_of("docs/promises.md"));
+    const std::regex row("\\| \"([^\"]+)\" \\| ([^|]+) \\| `([a-z-]*)` \\|.*");
+    std::size_t rows = 0;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.rfind("| \"", 0) != 0) continue;
+        ++rows;
+        std::smatch match;
+        ASSERT_TRUE(std::regex_match(line, match, row)) << "no predicate: " << line;
+        EXPECT_TRUE(known.contains(match[3])) << "an unknown predicate: " << line;
+        EXPECT_NE(words_of(text_of(match[2])).find(words_of(match[1])), std::string::npos)
+            << match[2] << " does not say: " << match[1];
+        named.insert(match[3]);
+    }
+    EXPECT_EQ(named, known) << "predicates without a promise";
+    EXPECT_GE(rows, known.size());
+}
+
+}  // namespace
+}  // namespace coppice::world
