@@ -67,9 +67,10 @@ class TcpNetwork : public ::testing::Test, protected Ranks {
     }
     // Cuts with `how`, and expects that all ranks end well. Prints after what time each noticed.
     void cut_and_expect(void (TestNetwork::*how)(std::uint32_t) const, const char* what) {
+        const Urgent urgent;
         await_word(kReady, 2);
-        stage().words[kCutAt] = now_ns();
         (network_.get()->*how)(1);
+        stage().words[kCutAt] = now_ns();
         expect_all_well();
         for (std::size_t rank = 0; rank < 2; ++rank)
             std::printf("%s: rank %zu noticed after %.2f s\n", what, rank,
