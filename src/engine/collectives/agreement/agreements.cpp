@@ -54,16 +54,13 @@ Agreements::Agreements(const Members& members, const Router& router, transport::
       combiners_(shape.window),
       waiting_(shape.window, nullptr),
       outgoing_(kOutgoing * shape.window),
-      assembly_(protocol::longest_body(plan_.max_value, members.ranks())),
-      last_agreed_(std::make_shared<const protocol::FailedSet>()) {
+      assembly_(protocol::longest_body(plan_.max_value, members.ranks())) {
     for (Outgoing& message : outgoing_)
         message.body.reserve(protocol::body_bytes(plan_.max_value));
     if (!shape.tree && publishes(board, members.ranks(), shape.window)) {
         contributions_.emplace(*board, members.ranks(), 2 * shape.window);
-        published_.emplace(plan_, members.self(), *contributions_);
-    } else {
-        machine_.emplace(plan_, members.self());
     }
+    machine_.emplace(plan_, members.self(), contributions_ ? &*contributions_ : nullptr);
 }
 
 // --------------------------------------------------------------------------------------------------- starting ---
@@ -93,8 +90,7 @@ Result<void> Agreements::start(const AgreementCall& call, Request& request) {
     }
     if (flush_) return fail(COPPICE_ERR_INVALID_ARGUMENT, "the group is being left: nothing can be agreed on any more");
     const std::span<const std::byte> value(call.value, call.bytes);
-    const auto sequence =
-        published_ ? published_->contribute(operation, value) : machine_->contribute(operation, value);
+    const auto sequence = machine_->contribute(operation, value);
     if (!sequence) {
         return fail(COPPICE_ERR_BUSY, "all {} agreements that can be under way at once are: {}", shape_.window,
                     window_holder());
@@ -103,7 +99,7 @@ Result<void> Agreements::start(const AgreementCall& call, Request& request) {
     request.buffer = call.value;
     request.capacity = call.bytes;
     waiting_[sequence->value & mask_] = &request;
-    if (machine_) send_all();
+    if (!machine_->publishes()) send_all();
     return {};
 }
 
@@ -138,29 +134,22 @@ void Agreements::end_decided() {
     }
 }
 
-// What the agreed set of an outcome is, shared by all agreements that have the same.
-std::shared_ptr<const protocol::FailedSet> Agreements::agreed(Sequence agreement, const protocol::FailedSet& failed) {
-    if (published_) return published_->agreed(agreement);
-    if (!(*last_agreed_ == failed)) last_agreed_ = std::make_shared<const protocol::FailedSet>(failed);
-    return last_agreed_;
-}
-
 std::string Agreements::names_of(Sequence agreement) const {
-    const auto who = published_ ? published_->who_differs(agreement) : std::nullopt;
+    const auto who = machine_->who_differs(agreement);
     if (!who) return "ranks differ in its operation or in the size of the value";
     return fmt::format("rank {} contributes with another operation or size than this rank {}", who->value,
                        members_.self().value);
 }
 
 void Agreements::end(Request& request) {
-    const auto outcome = published_ ? published_->outcome(request.sequence) : machine_->outcome(request.sequence);
+    const auto outcome = machine_->outcome(request.sequence);
     request.state = RequestState::done;
     if (!outcome) {
         request.status = COPPICE_ERR_INTERNAL;
         request.message = fmt::format("agreement {}: its outcome is gone", request.sequence.value);
         return;
     }
-    request.agreed = agreed(request.sequence, *outcome->failed);
+    request.agreed = machine_->agreed(request.sequence, *outcome);
     if (outcome->mismatched || outcome->value.size() != request.capacity) {
         request.status = COPPICE_ERR_MISMATCH;
         request.message = fmt::format("agreement {}: {}", request.sequence.value, names_of(request.sequence));
@@ -184,19 +173,15 @@ void Agreements::give_up(coppice_status_t status, const std::string& why) {
 }
 
 void Agreements::acknowledge(const protocol::FailedSet& failed) {
-    if (published_) {
-        published_->acknowledge(failed);
-    } else {
-        machine_->acknowledge(failed);
-    }
+    machine_->acknowledge(failed);
 }
 
 bool Agreements::drained(bool in_any_case) {
     if (fenced() || (next().value == 0 && !in_any_case)) return true;
-    if (!flush_) flush_ = published_ ? published_->flush() : machine_->flush();
+    if (!flush_) flush_ = machine_->flush();
     if (!flush_) return false;
     progress(true);
-    const bool wants_to_send = published_ ? published_->wants_to_send() : machine_->wants_to_send();
+    const bool wants_to_send = machine_->wants_to_send();
     return decided(*flush_) && !wants_to_send && unsent_ == 0;
 }
 
@@ -215,7 +200,7 @@ bool Agreements::needs_caller() const {
 }
 
 void Agreements::look(bool thoroughly) {
-    if (published_ && (callbacks_allowed_ || !needs_caller())) published_->look(thoroughly);
+    if (machine_->publishes() && (callbacks_allowed_ || !needs_caller())) machine_->look(thoroughly);
 }
 
 bool Agreements::message(Rank from, const WireHeader& header, std::span<const std::byte> part) {
@@ -240,26 +225,18 @@ bool Agreements::receive(Rank from, const WireHeader& header, std::span<const st
                                              .to = members_.self(),
                                              .agreement = Sequence(header.sequence),
                                              .body = body};
-    const auto reception = published_ ? published_->receive(message) : machine_->receive(message);
+    const auto reception = machine_->receive(message);
     return reception != protocol::Reception::garbage;
 }
 
 void Agreements::peer_failed(Rank rank) {
     assembly_.forget(rank);
-    if (published_) {
-        published_->peer_failed(rank);
-    } else {
-        machine_->peer_failed(rank);
-    }
+    machine_->peer_failed(rank);
 }
 
 void Agreements::peers_failed(const protocol::FailedSet& ranks) {
     assembly_.forget(ranks);
-    if (published_) {
-        published_->peers_failed(ranks);
-    } else {
-        machine_->peers_failed(ranks);
-    }
+    machine_->peers_failed(ranks);
 }
 
 Agreements::Outgoing* Agreements::free_outgoing() {
@@ -280,10 +257,10 @@ void Agreements::send_all() {
             if (message.waiting && send(message)) --unsent_;
         }
     }
-    while (published_ ? published_->wants_to_send() : machine_->wants_to_send()) {
+    while (machine_->wants_to_send()) {
         Outgoing* place = free_outgoing();
         if (place == nullptr) return;
-        const auto message = published_ ? published_->next_send(Nanoseconds(0)) : machine_->next_send(Nanoseconds(0));
+        const auto message = machine_->next_send(Nanoseconds(0));
         if (!message) return;
         if (members_.failed(message->to)) continue;
         place->to = message->to;
@@ -349,11 +326,7 @@ std::string not_acknowledged(Sequence agreement, const protocol::FailedSet& fail
 }
 
 void Agreements::waited_for(const Request& request, const std::function<bool(Rank)>& tell) const {
-    if (published_) {
-        published_->waiting_for(request.sequence, tell);
-    } else {
-        machine_->waiting_for(request.sequence, tell);
-    }
+    machine_->waiting_for(request.sequence, tell);
 }
 
 std::string Agreements::waiting_for(const Request& request) const {
@@ -363,9 +336,8 @@ std::string Agreements::waiting_for(const Request& request) const {
         return ranks.count() <= 64;
     });
     if (ranks.empty()) return fmt::format("agreement {}: waiting until it is through", request.sequence.value);
-    return fmt::format(
-        "agreement {}: waiting for {}{}", request.sequence.value, rank_names(ranks),
-        published_ && published_->waits_for_recovery(request.sequence) ? " to agree on who has died" : "");
+    return fmt::format("agreement {}: waiting for {}{}", request.sequence.value, rank_names(ranks),
+                       machine_->waits_for_recovery(request.sequence) ? " to agree on who has died" : "");
 }
 
 Request Agreements::oldest() const {

@@ -24,7 +24,7 @@
 #include "engine/requests/request.hpp"
 #include "engine/router.hpp"
 #include "protocol/agreement/agreement.hpp"
-#include "protocol/published/published_agreement.hpp"
+#include "protocol/published/agreement_machine.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {
@@ -61,7 +61,7 @@ class Agreements {
     Agreements& operator=(const Agreements&) = delete;
 
     // False while a start would only be told COPPICE_ERR_BUSY.
-    bool has_room() const { return published_ ? published_->can_start() : machine_->can_start(); }
+    bool has_room() const { return machine_->can_start(); }
     // Fills in the request (state free) and contributes. Refuses operations that can't be.
     Result<void> start(const AgreementCall& call, Request& request);
     // Whether the callers' own functions may be called now. What needs one of them waits until they may.
@@ -79,8 +79,8 @@ class Agreements {
     void peer_failed(Rank rank);
     void peers_failed(const protocol::FailedSet& ranks);
     // Everybody that the machine was told of, as far as this rank can't know it yet; they may have failed or left.
-    const protocol::FailedSet& failed() const { return published_ ? published_->failed() : machine_->failed(); }
-    bool fenced() const { return published_ ? published_->fenced() : machine_->fenced(); }
+    const protocol::FailedSet& failed() const { return machine_->failed(); }
+    bool fenced() const { return machine_->fenced(); }
     // Ends every waiting request.
     void give_up(coppice_status_t status, const std::string& why);
 
@@ -100,7 +100,7 @@ class Agreements {
 
     // How many were started here, and how often the board's ranks had to come to terms about a death.
     std::uint64_t started() const { return next().value; }
-    std::uint64_t recoveries() const { return published_ ? published_->recoveries() : 0; }
+    std::uint64_t recoveries() const { return machine_->recoveries(); }
     // Everybody who lives has contributed to all agreements below this one.
     std::uint64_t ended_below() const { return decided_below().value; }
     // Messages wait that a transport has not taken.
@@ -133,12 +133,9 @@ class Agreements {
     void look(bool thoroughly);
     bool receive(Rank from, const WireHeader& header, std::span<const std::byte> part);
     void take_deferred();
-    Sequence next() const { return published_ ? published_->next() : machine_->next(); }
-    Sequence decided_below() const { return published_ ? published_->decided_below() : machine_->decided_below(); }
-    bool decided(Sequence agreement) const {
-        return published_ ? published_->decided(agreement) : machine_->decided(agreement);
-    }
-    std::shared_ptr<const protocol::FailedSet> agreed(Sequence agreement, const protocol::FailedSet& failed);
+    Sequence next() const { return machine_->next(); }
+    Sequence decided_below() const { return machine_->decided_below(); }
+    bool decided(Sequence agreement) const { return machine_->decided(agreement); }
     void end_decided();
     void end(Request& request);
     void send_all();
@@ -155,8 +152,7 @@ class Agreements {
     std::uint64_t mask_;  // of the window, a power of two
     protocol::AgreementPlan plan_;
     std::optional<Contributions> contributions_;
-    std::optional<protocol::PublishedAgreement> published_;  // one of these two
-    std::optional<protocol::Agreement> machine_;
+    std::optional<protocol::AgreementMachine> machine_;  // from the constructor on
     struct Combiner {
         coppice_combine_fn combine = nullptr;
         void* argument = nullptr;
@@ -169,7 +165,6 @@ class Agreements {
     bool callbacks_allowed_ = true;
     std::vector<Deferred> deferred_;
     Assembly assembly_;
-    std::shared_ptr<const protocol::FailedSet> last_agreed_;
     std::optional<Sequence> flush_;
 };
 
