@@ -25,21 +25,10 @@
 #include "transport/landing.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/hub.hpp"
+#include "transport/verbs/link.hpp"
 #include "transport/verbs/wire.hpp"
 
 namespace coppice::transport::verbs {
-
-enum class Link : std::uint8_t {
-    none,        // never tried
-    resolving,   // this side opens it: address and route
-    requesting,  // this side's request is on its way
-    yielding,    // both sides opened; the peer's request is the one that counts, and is awaited
-    granting,    // the device opens the landing slots to the peer, which may know of it only after that
-    accepting,   // the peer's request was accepted, its confirmation is awaited
-    open,
-    broken,  // to be closed by the next poll
-    closed,  // for good
-};
 
 // How the work requests of a connection behave; the same for all of them.
 struct LinkOptions {
@@ -108,7 +97,6 @@ class Peer {
 
     const Rank rank;
     Link link = Link::none;
-    bool opens = false;  // this side's request is the connection's
     rdma_cm_id* id = nullptr;
     std::optional<Address> address;
     bool fenced = false;

@@ -176,13 +176,13 @@ void VerbsTransport::drain_sent() {
         for (int at = 0; at < count; ++at) {
             const ibv_wc& completion = completions[static_cast<std::size_t>(at)];
             Peer* const peer = find(Rank(static_cast<std::uint32_t>(completion.wr_id >> 32)));
-            const bool granting = peer != nullptr && peer->link == Link::granting;
+            const bool granting = peer != nullptr && (peer->link == Link::granting || peer->link == Link::admitting);
             if (peer == nullptr || (peer->link != Link::open && !granting)) continue;  // it was cut meanwhile
             found_ = true;
             if (completion.status == IBV_WC_SUCCESS) {
                 peer->heard = true;
                 peer->completed(static_cast<std::uint32_t>(completion.wr_id));
-                if (granting) granted(*peer);
+                if (granting) happened(*peer, {verbs::LinkEvent::granted});
                 if (std::exchange(peer->probed, false)) receiver_->alive(peer->rank);
                 if (peer->has_deferred()) queue(*peer);
             } else if (granting) {
@@ -237,7 +237,7 @@ void VerbsTransport::attend_to(Peer& peer) {
         peer.cut();
         drain_received();
         if (std::ranges::find(open_, &peer) != open_.end()) drain_landing(peer);
-        close(peer);
+        happened(peer, {verbs::LinkEvent::settled});
     } else if (peer.departed && !peer.reported && !peer.fenced) {
         // Not of one whose goodbye, end and alleged death came all at once: it was fenced while it was being closed, above, and
         // its slots are gone.
@@ -284,12 +284,8 @@ void VerbsTransport::fence(Rank rank) {
     Peer& peer = obtain(rank);
     if (peer.fenced) return;
     peer.fenced = true;
-    if (peer.link == Link::none || peer.link == Link::closed) return;
     // The memory itself stays until poll(): the receiver may be looking at it just now.
-    peer.cut();
-    if (peer.link != Link::broken && peer.link != Link::open) --setting_up_;
-    peer.link = Link::broken;
-    queue(peer);
+    happened(peer, {verbs::LinkEvent::fenced});
 }
 
 }  // namespace coppice::transport

@@ -29,6 +29,7 @@
 
 #include "transport/transport.hpp"
 #include "transport/verbs/hub.hpp"
+#include "transport/verbs/link.hpp"
 #include "transport/verbs/peer.hpp"
 #include "transport/verbs/tuning.hpp"
 
@@ -92,6 +93,14 @@ class VerbsTransport final : public Transport {
         std::vector<std::byte> data;
     };
 
+    // An event of a connection, and what comes with it: why it ends; the peer's request and card.
+    struct Happening {
+        verbs::LinkEvent event;
+        std::string why{};
+        rdma_cm_id* id = nullptr;
+        const verbs::Card* card = nullptr;
+    };
+
     explicit VerbsTransport(const VerbsOptions& options) : options_(options) {}
 
     // verbs_transport.cpp: messages
@@ -109,34 +118,39 @@ class VerbsTransport final : public Transport {
     void attend_to(Peer& peer);
     void say_goodbye(Peer& peer);
 
-    // verbs_connect.cpp: connections
+    // verbs_create.cpp
     Result<void> listen(const verbs::Device& device);
+    verbs::Card own_card(const Peer& peer) const;
+    verbs::Card expected_card() const;
+    verbs::LinkOptions link_options() const;
+
+    // verbs_connect.cpp: events of connections, reported to the table
     bool connect(Peer& peer);
-    Result<void> start_request(Peer& peer);
+    std::uint64_t set_up_deadline() const;
     void look_up();
     void keep_time(std::uint64_t now_ns);
     void handle(const Event& event);
     void on_request(const Event& event);
     void on_peer_event(Peer& peer, const Event& event);
-    void request_connection(Peer& peer);
-    void ask_again(Peer& peer);
-    void withdrawn(Peer& peer);
-    std::uint64_t set_up_deadline() const;
-    Result<void> renew(Peer& peer);
     void on_response(Peer& peer, const Event& event);
     void on_rejected(Peer& peer, const Event& event);
-    void accept(Peer& peer, rdma_cm_id* id, const verbs::Card& card);
-    void grant(Peer& peer);
-    void granted(Peer& peer);
+    void break_link(Peer& peer, const std::string& why);
     void no_window(Peer& peer);
-    void opened(Peer& peer);
+    void happened(Peer& peer, const Happening& what);
+    // and what the table asks for
+    void perform(Peer& peer, verbs::LinkAction action, const Happening& what);
+    void attempt(Peer& peer, const Result<void>& result);
+    Result<void> prepare(Peer& peer);
+    Result<void> start_request(Peer& peer);
+    Result<void> request_connection(Peer& peer);
+    Result<void> renew(Peer& peer);
+    void admit(Peer& peer, const Happening& what, bool anew);
+    void open_window(Peer& peer);
+    void accept(Peer& peer);
+    void welcome(Peer& peer);
+    void note_failure(const Peer& peer, const std::string& why);
     void close(Peer& peer);
     void forget_request(Peer& peer);
-    void break_link(Peer& peer, const std::string& why);
-    verbs::Card own_card(const Peer& peer) const;
-    verbs::Card expected_card() const;
-    verbs::LinkOptions link_options() const;
-    Result<void> prepare(Peer& peer);
 
     VerbsOptions options_;
     Capabilities capabilities_;

@@ -1,5 +1,7 @@
 #include "transport/verbs/wire.hpp"
 
+#include <arpa/inet.h>
+
 #include <array>
 #include <cstring>
 
@@ -195,6 +197,15 @@ Result<Address> decode_address(Rank peer, std::span<const std::byte> data) {
         address.where.sin6_scope_id = bytes.scope;
     }
     return address;
+}
+
+std::string text_of(const sockaddr_in6& where) {
+    char text[INET6_ADDRSTRLEN] = "";
+    const void* const ip = where.sin6_family == AF_INET
+                               ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(where).sin_addr)
+                               : static_cast<const void*>(&where.sin6_addr);
+    inet_ntop(where.sin6_family, ip, text, sizeof text);
+    return fmt::format("{} port {}", text, ntohs(where.sin6_port));
 }
 
 }  // namespace coppice::transport::verbs

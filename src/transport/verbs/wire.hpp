@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/error.hpp"
@@ -73,6 +74,9 @@ struct Address {
     std::uint32_t rank = 0;
     std::uint32_t group_size = 0;
 };
+
+// "192.0.2.1 port 4711"
+std::string text_of(const sockaddr_in6& where);
 
 std::vector<std::byte> encode(const Address& address);
 // `peer` is named in errors. Refuses other versions, word sizes, byte orders and damaged bytes.
