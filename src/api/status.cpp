@@ -7,27 +7,45 @@
 
 namespace {
 
+// A thread's objects end before those of the program: a group that is destroyed by a static destructor comes later.
+thread_local bool last_error_is_gone = false;
+
 struct LastError {
+    LastError() = default;
+    LastError(const LastError&) = delete;
+    LastError& operator=(const LastError&) = delete;
+    ~LastError() { last_error_is_gone = true; }
+
     std::string sentence;
     // Of an agreement, until its sentence is made.
     coppice::Sequence agreement;
     std::shared_ptr<const coppice::protocol::FailedSet> failed;
 };
-thread_local LastError last_error;
+
+// This thread's; null when the thread is about to end.
+LastError* last_error() {
+    if (last_error_is_gone) return nullptr;
+    thread_local LastError error;
+    return &error;
+}
 
 }  // namespace
 
 namespace coppice::api {
 
 coppice_status_t remember(coppice_status_t status, std::string message) noexcept {
-    last_error.sentence = std::move(message);
-    last_error.failed.reset();
+    if (LastError* const error = last_error()) {
+        error->sentence = std::move(message);
+        error->failed.reset();
+    }
     return status;
 }
 
 coppice_status_t remember_unacknowledged(const engine::Request& agreement) noexcept {
-    last_error.agreement = agreement.sequence;
-    last_error.failed = agreement.agreed;
+    if (LastError* const error = last_error()) {
+        error->agreement = agreement.sequence;
+        error->failed = agreement.agreed;
+    }
     return agreement.status;
 }
 
@@ -84,14 +102,16 @@ void bury(coppice_group* group) {
 extern "C" {
 
 const char* coppice_last_error(void) {
-    if (last_error.failed) {
-        (void)coppice::api::caught([] {
-            const auto failed = std::exchange(last_error.failed, nullptr);
-            last_error.sentence = coppice::engine::not_acknowledged(last_error.agreement, *failed);
+    LastError* const error = last_error();
+    if (error == nullptr) return "this thread has ended: its errors are gone";
+    if (error->failed) {
+        (void)coppice::api::caught([error] {
+            const auto failed = std::exchange(error->failed, nullptr);
+            error->sentence = coppice::engine::not_acknowledged(error->agreement, *failed);
             return COPPICE_OK;
         });
     }
-    return last_error.sentence.c_str();
+    return error->sentence.c_str();
 }
 
 const char* coppice_version(void) {
