@@ -34,12 +34,10 @@ constexpr std::array kSettings = {
     // of its own UD only helps RC to connect, and UCX gives up such a connection in order.
     Setting{"KEEPALIVE_INTERVAL", "UCX_KEEPALIVE_INTERVAL", "inf"},
     // The kernel's: a silent peer becomes known in seconds, not in half a minute.
-    Setting{"KEEPIDLE", "UCX_TCP_KEEPIDLE", "1s"},
-    Setting{"KEEPINTVL", "UCX_TCP_KEEPINTVL", "1s"},
+    Setting{"KEEPIDLE", "UCX_TCP_KEEPIDLE", "1s"}, Setting{"KEEPINTVL", "UCX_TCP_KEEPINTVL", "1s"},
     Setting{"KEEPCNT", "UCX_TCP_KEEPCNT", "3"},
     // A dead peer after about a second, not ten; and 7 retries, the default, mean "for ever" to soft-RoCE.
-    Setting{"RC_TIMEOUT", "UCX_RC_VERBS_TIMEOUT", "200ms"},
-    Setting{"RC_RETRY_COUNT", "UCX_RC_VERBS_RETRY_COUNT", "4"},
+    Setting{"RC_TIMEOUT", "UCX_RC_VERBS_TIMEOUT", "200ms"}, Setting{"RC_RETRY_COUNT", "UCX_RC_VERBS_RETRY_COUNT", "4"},
     // However many peers there are, RC carries the messages: what UD does when a peer dies ends the survivor.
     Setting{"RC_MAX_NUM_EPS", "UCX_RC_VERBS_MAX_NUM_EPS", "inf"},
     // UD sets up RC's connections. Its check of addresses drops what arrives over soft-RoCE.
@@ -51,8 +49,9 @@ constexpr std::array kSettings = {
     Setting{"TX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "16K"},
     // Else connecting to a host that does not answer would block the caller for minutes.
     Setting{"CONN_NB", "UCX_TCP_CONN_NB", "y"},
-    // And it would be tried 25 times. (How long each try takes Descriptors::bound_set_up() says: UCX 1.13 refuses every SYN_CNT.)
-    Setting{"MAX_CONN_RETRIES", "UCX_TCP_MAX_CONN_RETRIES", "1"},
+    // (How long a host is asked that does not answer at all Descriptors::bound_set_up() says: UCX 1.13 refuses every SYN_CNT.
+    // A connection that is refused is tried again 25 times, at once; with a single try connections that cross end in an
+    // assertion.)
 };
 
 bool set_by_user(const char* variable) {
