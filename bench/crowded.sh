@@ -11,9 +11,13 @@
 #              yields at once. At most 1.5 times as long. --hosts is for this part: only these numbers of hosts
 #   own-core   as many ranks as cores, on one host and on as many hosts: beside COPPICE_SPIN=500us, which spins on. No slower (at
 #              most 1.05 times as long)
-#   busy       beside a busy loop on each core: of another program in a session of its own, as from another terminal, and in the same
-#              session. Beside the quiet figure, at most 3 times as long
+#   busy       beside a busy loop on each core, back to back, because a start barrier that yields would lose its slices itself: of
+#              another program in a session of its own, as from another terminal, at most 3 times as long as quiet; and in the
+#              same session (or without autogroup scheduling), where a rank runs when the scheduler lets it: at most 3 times as
+#              long as the same number of processes that meet by plain pipes beside the same loops (pipe_meeting)
 #   quota      in a control group with half a core: everything ends with the right result. Beside the quiet figure
+#
+# It uses the cores that it may use itself: taskset -c 0,1 bench/crowded.sh for two of them. Each run ends after a second.
 #
 # More than one host needs the right to make network namespaces (coppice-run(1)), quota the right to make control groups. Exit
 # code 0 when everything ran; what falls short of its aim is marked and does not change it. 1 when a run gave no figure.
@@ -42,12 +46,17 @@ while [ $# -gt 0 ]; do
     shift "$taken"
 done
 iterations=1000 # where comparison.sh has 4000
-[ $quick = 0 ] || rounds=${rounds:-3}
-rounds=${rounds:-5}
+[ $quick = 0 ] || rounds=${rounds:-1}
+rounds=${rounds:-3}
 [ $quick = 0 ] || iterations=300
 parts=${parts:-ranks own-core busy quota}
 # shellcheck disable=SC2119
 prepare
+meeting=$build/bench/pipe_meeting
+[ -x "$meeting" ] || complain "$meeting is missing: build first"
+COPPICE_BENCH_CORES=$(nproc)
+export COPPICE_BENCH_CORES
+more=() # options of coppice-perf
 loops="" group="" failed=0
 clean_up() {
     stop_loops
@@ -82,8 +91,9 @@ both() {
     shift 3
     local -a run=("$@" env COPPICE_SPIN="$spin" "$launcher" -n "$count")
     [ "$hosts" = 1 ] || run+=(--hosts "$hosts")
-    timed agree "$name" "$count" "$hosts" "${run[@]}" "$perf" agree -n "$iterations" -w $((iterations / 10))
-    timed broadcast "$name" "$count" "$hosts" "${run[@]}" "$perf" broadcast --verify -n "$iterations" -w $((iterations / 10))
+    timed agree "$name" "$count" "$hosts" "${run[@]}" "$perf" agree --for 1s -n "$iterations" -w $((iterations / 10)) "${more[@]}"
+    timed broadcast "$name" "$count" "$hosts" "${run[@]}" "$perf" broadcast --verify --for 1s -n "$iterations" \
+        -w $((iterations / 10)) "${more[@]}"
 }
 
 one_ranks() {
@@ -121,6 +131,7 @@ stop_loops() {
 busy_layouts="${cores}x1 $((2 * cores))x1 ${cores}x2 $((2 * cores))x2 $((4 * cores))x2"
 one_busy() {
     local layout
+    more=(--back-to-back)
     for layout in $busy_layouts; do
         both quiet "$layout" auto
         # Neither setsid nor taskset forks here: what is ended is the loop.
@@ -131,8 +142,10 @@ one_busy() {
         start_loops
         both same-session "$layout" auto
         both same-session-at-once "$layout" 0
+        timed meet pipes "${layout%x*}" "${layout#*x}" "$meeting" "${layout%x*}" "$iterations"
         stop_loops
     done
+    more=()
 }
 
 # A control group with half a core, of version 1 or 2, in `group`.
@@ -143,8 +156,10 @@ make_group() {
         group=/sys/fs/cgroup/coppice-crowded-$$
         echo "50000 100000" 2>/dev/null >"$group/cpu.max"
     else
-        mkdir "/sys/fs/cgroup/cpu/coppice-crowded-$$" 2>/dev/null || return 1
-        group=/sys/fs/cgroup/cpu/coppice-crowded-$$
+        local own
+        own=$(sed -n 's/^[0-9]*:\(.*,\)*cpu\(,.*\)*://p' /proc/self/cgroup)
+        group=/sys/fs/cgroup/cpu${own%/}/coppice-crowded-$$
+        mkdir "$group" 2>/dev/null || { group=""; return 1; }
         echo 100000 >"$group/cpu.cfs_period_us" && echo 50000 >"$group/cpu.cfs_quota_us"
     fi
 }
@@ -167,10 +182,13 @@ for ((round = 1; round <= rounds; ++round)); do
 done
 medians >"$scratch/medians"
 
-# show TITLE LAYOUTS OPERATION CANDIDATE BESIDE LIMIT: a table; ratios above the limit are marked (0: none is).
+# show TITLE LAYOUTS OPERATION CANDIDATE BESIDE LIMIT: a table; ratios above the limit are marked (0: none is). BESIDE may be
+# OPERATION/CANDIDATE of another operation.
 show() {
+    local beside=$5
+    [[ $beside = */* ]] || beside=$3/$5
     echo "$1"
-    awk -v layouts="$2" -v c="$3/$4" -v beside="$3/$5" -v limit="$6" '
+    awk -v layouts="$2" -v c="$3/$4" -v beside="$beside" -v limit="$6" '
         { m[$1, $2, $3] = $4; l[$1, $2, $3] = $5; g[$1, $2, $3] = $6 }
         function figure(c, k) { return (c, k) in m ? sprintf("%9.2f %9.2f..%-9.2f", m[c, k], l[c, k], g[c, k]) : "        - no figure          " }
         END { n = split(layouts, L, " ")
@@ -188,7 +206,9 @@ for part in $parts; do
             busy)
                 show "$what beside busy loops of another session: default, quiet, ratio (at most 3)" "$busy_layouts" $what busy quiet 3
                 show "$what, the same with yields at once" "$busy_layouts" $what busy-at-once quiet 0
-                show "$what beside busy loops of the same session: default, quiet, ratio (at most 3)" "$busy_layouts" $what same-session quiet 3
+                show "$what beside busy loops of the same session: default, quiet, ratio" "$busy_layouts" $what same-session quiet 0
+                show "$what beside busy loops of the same session: default, pipes beside them, ratio (at most 3)" "$busy_layouts" \
+                    $what same-session meet/pipes 3
                 show "$what, the same with yields at once" "$busy_layouts" $what same-session-at-once quiet 0
                 ;;
             quota) show "$what in half a core: default, unlimited, ratio" "$busy_layouts" $what quota unlimited 0 ;;
