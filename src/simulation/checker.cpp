@@ -29,10 +29,6 @@ Step fault_free_checked_latency(const LogP& model) {
     return 4 * o + model.latency + (model.latency + o - 1) / o * o;
 }
 
-std::uint32_t fault_free_checked_messages(const LogP& model) {
-    return 3 + (model.latency + model.overhead - 1) / model.overhead;
-}
-
 Bounds checked_latency_bounds(const LogP& model, std::uint32_t largest_gap) {
     const Step fault_free = fault_free_checked_latency(model);
     return {fault_free + largest_gap * model.overhead, fault_free + (2 * largest_gap + 1) * model.overhead};

@@ -36,12 +36,11 @@ struct Promise {
 
 inline constexpr std::uint32_t kAnyGap = UINT32_MAX;
 
-// Lemma 2, Corollary 1 and Lemma 3, for o = g. The paper prints the first as 4o + L + floor(L / o) o, the second as
-// 3 + floor(L / o). Where o divides L this is the same. Where it does not, a member's port falls free after 3 + floor(L / o)
+// Lemma 2 and Lemma 3, for o = g. The paper prints the first as 4o + L + floor(L / o) o, and Corollary 1 as 3 + floor(L / o)
+// messages. Where o divides L this is the same. Where it does not, a member's port falls free after 3 + floor(L / o)
 // messages just before the message arrives that stops it, and it sends one more, which the proof overlooks: then L / o is to
 // be rounded up, in all three.
 Step fault_free_checked_latency(const LogP& model);
-std::uint32_t fault_free_checked_messages(const LogP& model);
 struct Bounds {
     Step least = 0;
     Step most = 0;

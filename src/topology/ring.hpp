@@ -1,5 +1,5 @@
-// The ring that correction runs on: all positions in a circle, with wrap-around; and the rotation between a
-// group's members (ranks, or nodes where hosts act as one) and positions, which puts the root at position 0.
+// The ring that correction runs on: all positions in a circle, with wrap-around; and the rotation from positions, of which the
+// root's is 0, to a group's members (ranks, or nodes where hosts act as one).
 //
 // Pure arithmetic on 1 ≤ P ≤ kMaxProcesses. Positions, members and roots are below P; offsets may be any
 // number.
@@ -38,30 +38,8 @@ constexpr std::uint32_t ring_distance(Position a, Position b, std::uint32_t proc
     return std::min(distance_right(a, b, processes), distance_right(b, a, processes));
 }
 
-constexpr Position to_position(std::uint32_t member, std::uint32_t root_member, std::uint32_t processes) {
-    return left_neighbour(Position{member}, root_member, processes);
-}
-
 constexpr std::uint32_t to_member(Position position, std::uint32_t root_member, std::uint32_t processes) {
     return right_neighbour(position, root_member, processes).value;
-}
-
-// How many neighbours on each side opportunistic correction over the distance d sends to: offsets 1 … left to
-// the left and 1 … right to the right.
-struct RingReach {
-    std::uint32_t left = 0;
-    std::uint32_t right = 0;
-
-    bool operator==(const RingReach&) const = default;
-};
-
-// d on each side (or on the right alone), but on a ring too small for that each other member once: nobody is
-// sent to twice, and nobody sends to itself. The odd one is on the right.
-constexpr RingReach ring_reach(std::uint32_t processes, std::uint32_t distance, bool one_directional) {
-    const std::uint32_t others = processes - 1;
-    if (one_directional) return {0, std::min(distance, others)};
-    const std::uint32_t right = std::min(distance, others - others / 2);
-    return {std::min(distance, others - right), right};
 }
 
 }  // namespace coppice::topology

@@ -85,11 +85,6 @@ class Tree {
     // Edges between the root and `position`.
     std::uint32_t depth(Position position) const;
 
-    // The distances (child − parent) that occur, ascending. Under every root a rank hears down the tree only
-    // from { rank − distance mod P }: O(log P) in-neighbours for binomial, k-ary, Lamé, and optimal with o |
-    // L, in both numberings; P−1 for star; up to O(steps²) for optimal with o ∤ L. Allocates.
-    std::vector<std::uint32_t> distances() const;
-
   private:
     // How positions are computed; several shapes share a layout (kary:1 is a chain, optimal with o | L is a
     // Lamé tree).
@@ -122,8 +117,6 @@ class Tree {
     std::uint32_t ordinal(std::uint32_t position, std::uint32_t slot) const;
     std::uint32_t log_p_child_count(std::uint32_t position) const;
     std::uint32_t log_p_parent(std::uint32_t position) const;
-    std::vector<std::uint32_t> kary_distances() const;
-    std::vector<std::uint32_t> log_p_distances() const;
 
     TreeSpec spec_;
     std::uint32_t processes_ = 1;

@@ -63,8 +63,6 @@ struct Registration {
 };
 
 std::span<const Registration* const> registered();
-// nullptr for a name that is not registered.
-const Registration* find_registered(std::string_view name);
 // "shm, verbs, ucx, tcp"
 std::string registered_names();
 

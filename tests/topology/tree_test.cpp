@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <queue>
 #include <random>
 #include <set>
 #include <vector>
 
-#include "topology/ring.hpp"
 #include "trees.hpp"
 
 namespace coppice::topology {
@@ -143,46 +141,6 @@ TEST(Tree, numbers_in_order_subtrees_with_consecutive_positions) {
                 ASSERT_EQ(last[p] - p + 1, size[p]) << name << " at " << p;
         }
     }
-}
-
-TEST(Tree, hears_under_all_roots_only_from_its_distances) {
-    for (const auto& name : all_trees()) {
-        for (std::uint32_t processes = 1; processes <= 90; ++processes) {
-            const Tree t = tree(name, processes);
-            std::set<std::uint32_t> heard_from;
-            for (std::uint32_t root = 0; root < processes; ++root) {
-                for (std::uint32_t rank = 0; rank < processes; ++rank) {
-                    const auto parent = t.parent(to_position(rank, root, processes));
-                    if (!parent) continue;
-                    heard_from.insert((rank + processes - to_member(*parent, root, processes)) % processes);
-                }
-            }
-            const auto distances = t.distances();
-            ASSERT_TRUE(std::equal(heard_from.begin(), heard_from.end(), distances.begin(), distances.end()))
-                << name << " over " << processes;
-        }
-    }
-}
-
-TEST(Tree, has_o_log_p_distances) {
-    for (std::uint32_t exponent = 1; exponent <= 31; ++exponent) {
-        const std::uint32_t processes = 1U << exponent;
-        EXPECT_EQ(tree("binomial", processes).distances().size(), exponent);
-        EXPECT_EQ(tree("binomial:inorder", processes).distances().size(), exponent);
-        for (const std::uint32_t k : {2U, 3U, 5U}) {
-            for (const std::string suffix : {"", ":inorder"}) {
-                // V doubles at least every k entries.
-                const auto lame = tree("lame:" + std::to_string(k) + suffix, processes);
-                EXPECT_LE(lame.distances().size(), k * (exponent + 1));
-                // A level multiplies positions by k, and has k distances (two subtree sizes' in order).
-                const auto kary = tree("kary:" + std::to_string(k) + suffix, processes);
-                EXPECT_LE(kary.distances().size(), 2 * k * (exponent / (std::bit_width(k) - 1U) + 1));
-            }
-        }
-        EXPECT_LE(tree("optimal:1,2", processes).distances().size(), 4 * (exponent + 1));
-    }
-    EXPECT_EQ(tree("star", 1000).distances().size(), 999U);
-    EXPECT_EQ(tree("chain", kMaxProcesses).distances(), std::vector<std::uint32_t>{1});
 }
 
 // Karp et al. 1993: whoever can send next takes the next position; the lower position first among equals.

@@ -85,8 +85,7 @@ class Job {
     std::uint64_t reap_at_ns_ = 0;
     std::optional<std::uint64_t> strand_ns_;    // only ranks that are cut off for good are left: when they are ended
     std::optional<std::uint64_t> end_kill_ns_;  // the run is being ended: when SIGTERM becomes SIGKILL
-    bool timed_out_ = false;
-    std::optional<int> exit_code_;  // of the first failure
+    std::optional<int> exit_code_;              // of the first failure
 };
 
 }  // namespace coppice::run

@@ -95,7 +95,6 @@ class Handshake {
     // The initiator has shown its proof, so that the acceptor may hold the connection to stand; the acceptor has heard an opening
     // that a rank might have said.
     bool committed() const { return step_ >= Step::welcome; }
-    bool has_opening() const { return !initiator_ && step_ != Step::opening; }
 
   private:
     enum class Step : std::uint8_t { opening, challenge, proof, welcome, over };  // what comes in next
