@@ -53,7 +53,7 @@ typedef enum coppice_status {
     COPPICE_ERR_NO_MEMORY = -11,
     COPPICE_ERR_NO_RESOURCES = -12, /* descriptors, devices, limits: the message says which */
     COPPICE_ERR_NO_TRANSPORT = -13, /* no allowed transport reaches a peer */
-    COPPICE_ERR_BOOTSTRAP = -14,    /* the exchange of addresses failed or somebody did not show up */
+    COPPICE_ERR_BOOTSTRAP = -14,    /* the exchange of addresses failed or a rank did not show up */
     COPPICE_ERR_BUSY = -15,         /* the object is in use, or the window is full */
     COPPICE_ERR_CONFIG = -16,       /* a setting of the environment or the options does not parse */
     COPPICE_ERR_INTERNAL = -17,
@@ -80,14 +80,14 @@ typedef struct coppice_context_options {
     size_t struct_size; /* sizeof(coppice_context_options_t) */
     coppice_thread_mode_t thread_mode;
 
-    /* Who makes progress while no call of the application does. Also COPPICE_PROGRESS_THREAD=auto, 1, 0.
-     *  0: one thread a process, however many contexts and groups. It takes over from a context that nobody has
-     *     entered for 1 to 4 ms, blocks all signals, and calls no function of the application: failure callbacks wait for
-     *     the next call, and so does what an agreement needs a combine function for.
+    /* The thread that makes progress while no call of the application does. Also COPPICE_PROGRESS_THREAD=auto, 1, 0.
+     *  0: one thread a process, however many contexts and groups. It takes over a context that no thread has
+     *     entered for 1 to 4 ms. It blocks all signals and calls no function of the application: failure callbacks wait for
+     *     the next call, and so does the part of an agreement that needs a combine function.
      *  1: the same thread, and it calls these functions, too; implies COPPICE_THREAD_MULTIPLE.
-     * -1: none. For runtimes that poll by themselves: until its groups are destroyed each process then calls
-     *     coppice_progress at least as often as others can wait, within any bound of silence (COPPICE_DETECTION_BOUND),
-     *     also while it waits elsewhere, and knows that coppice_group_create makes progress in no other group. */
+     * -1: none, for runtimes that poll by themselves. Until its groups are destroyed, each process must then call
+     *     coppice_progress as often as the others can wait, within any bound of silence (COPPICE_DETECTION_BOUND),
+     *     also while it waits elsewhere. coppice_group_create then makes progress in no other group. */
     int progress_thread;
 
     /* "shm,tcp": which may be used, per peer the first that reaches it. Also COPPICE_TRANSPORT. */
@@ -104,24 +104,26 @@ COPPICE_API coppice_status_t coppice_context_create(const coppice_context_option
 /* COPPICE_ERR_BUSY while a group of it exists. NULL is allowed. */
 COPPICE_API coppice_status_t coppice_context_destroy(coppice_context_t* context);
 
-/* Makes all progress in all groups that can be made now; never blocks. Any blocking call, test and wait do it
- * as well. Needed only with coppice_context_options_t.progress_thread -1. */
+/* Makes all progress that can be made now, in all groups; never blocks. Blocking calls, test and wait do the same.
+ * Needed only with coppice_context_options_t.progress_thread -1. */
 COPPICE_API coppice_status_t coppice_progress(coppice_context_t* context);
 
 /* ---------------------------------------------------------------------------------------------- group --- */
 
 typedef struct coppice_group coppice_group_t;
 
-/* The user's own exchange: an allgather of `bytes` bytes a rank, `mine` in, size·bytes `all` out in rank
- * order. Called from within coppice_group_create only, by its thread. Returns 0, or anything else when the
- * exchange failed. An exchange that knows that a rank has died fills that rank's place with zeros, the same at all
- * ranks, from whichever call on: the group is then formed with that rank as a failed member. */
+/* The user's own exchange, an allgather. It
+ *  - takes `bytes` bytes, `mine`, from each rank, and writes size·bytes to `all`, in rank order;
+ *  - returns 0, or anything else when the exchange failed;
+ *  - fills the place of a rank that it knows to have died with zeros, the same at all ranks, from any call on: the group
+ *    is then formed with that rank as a failed member.
+ * It is called from within coppice_group_create only, by its thread, several times. */
 typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t bytes, void* all);
 
-/* A rank has failed. Called once per failed rank from within a library call of the application on this context (or by the
- * progress thread, where it was asked to: coppice_context_options_t.progress_thread 1), at every survivor, in no
- * particular order. It may call coppice_group_failed and nothing else of the library: other calls from within it, of
- * whatever group, do nothing and return COPPICE_ERR_BUSY. */
+/* A rank has failed. The function may call coppice_group_failed and nothing else of the library: other calls from within it, of
+ * any group, do nothing and return COPPICE_ERR_BUSY.
+ * It is called once per failed rank, at every survivor, in no particular order, from within a library call of the application
+ * on this context, or by the progress thread where that was asked for (coppice_context_options_t.progress_thread 1). */
 typedef void (*coppice_failure_fn)(void* argument, coppice_group_t* group, uint32_t rank);
 
 typedef struct coppice_group_options {
@@ -142,7 +144,7 @@ typedef struct coppice_group_options {
      * COPPICE_CORRECTION; docs/corrections.md has what each one promises. opportunistic:D and optimized:D:
      * When hosts have died unnoticed before a broadcast whose root lives, a live host gets it without waiting
      * exactly if a chain of live hosts leads to it from the root, each a child of the one before it in the tree
-     * or one of its D nearest neighbours on either side of the ring that are not known to be dead; whoever is
+     * or one of its D nearest neighbours on either side of the ring that are not known to be dead; a host that is
      * left out gets it as soon as the deaths that cut it off are noticed. */
     const char* correction;
 
@@ -160,7 +162,7 @@ typedef struct coppice_group_options {
     void* on_failure_argument;
 
     /* "tree" (default): a tree and a correction. To compare: "ocg", "ccg", "fcg:F", gossip with a correction of its own; "bfb",
-     * a tree that is begun anew around the dead. Also COPPICE_ALGORITHM; docs/corrections.md has what each promises. */
+     * a tree that is started anew around the dead. Also COPPICE_ALGORITHM; docs/corrections.md has what each promises. */
     const char* algorithm;
 
     /* "auto" (default): ranks of one host publish their contributions; between hosts a binary tree, within each a star or, where there are
@@ -172,20 +174,25 @@ typedef struct coppice_group_options {
 #define COPPICE_GROUP_OPTIONS_INIT \
     { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
 
-/* Collective over all ranks of the new group, at most 1048576 (COPPICE_ERR_OUT_OF_RANGE). Trees, correction,
- * hierarchy and windows must be the same everywhere (COPPICE_ERR_MISMATCH names the rank that differs). A rank that died before is a failed
- * member from the start where the launcher knows of it; one that never shows up ends the call with
- * COPPICE_ERR_BOOTSTRAP at the deadline, naming it. Everything that the group will ever need is allocated
- * here. `options` may be NULL under coppice-run. */
+/* Makes a group. The caller
+ *  - calls it at all ranks of the new group, at most 1048576 (COPPICE_ERR_OUT_OF_RANGE);
+ *  - gives the same trees, correction, hierarchy and window everywhere (COPPICE_ERR_MISMATCH names the rank that differs);
+ *  - may pass NULL for `options` under coppice-run;
+ *  - destroys the group, before the context.
+ * A rank that died before is a failed member from the start where the launcher knows of its death. A rank that never shows up
+ * ends the call at the deadline with COPPICE_ERR_BOOTSTRAP, which names it. Everything that the group will ever need is
+ * allocated here. */
 COPPICE_API coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_group_options_t* options,
                                                   coppice_group_t** group);
 
-/* Collective; ends when every live rank has everything of this group (it may still need this one's copy),
- * or with COPPICE_ERR_TIMEOUT at `timeout_ns` from now, naming the rank it waits for; the group is gone
- * either way. timeout_ns 0 leaves at once: the others may then see this rank as failed. Open requests end
- * with COPPICE_ERR_BUSY (free them first); views must have been released. A call on a group that has been destroyed says
- * so (COPPICE_ERR_INVALID_ARGUMENT), as long as no more than 256 others have been since: it is a mistake all the same.
- * COPPICE_ERR_MISMATCH when several ranks of this host were root of one broadcast (coppice_broadcast); the group is gone. */
+/* Leaves the group and frees it; it is gone whatever is returned. The caller
+ *  - calls it at all ranks, once;
+ *  - frees its requests and views before (COPPICE_ERR_BUSY ends those that are open);
+ *  - gives the others time: with timeout_ns 0 it leaves immediately, and they may then see this rank as failed.
+ * Ends when every live rank has everything of this group, because it may still need this one's copy; or with COPPICE_ERR_TIMEOUT
+ * at `timeout_ns` from now, naming the rank it waits for. COPPICE_ERR_MISMATCH when several ranks of this host were root of
+ * one broadcast (coppice_broadcast). A later call on the group says that it has been destroyed (COPPICE_ERR_INVALID_ARGUMENT), as
+ * long as no more than 256 others have been since: it is a mistake all the same. */
 COPPICE_API coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_ns);
 
 typedef struct coppice_group_info {
@@ -194,7 +201,7 @@ typedef struct coppice_group_info {
     uint32_t size;
     uint32_t hosts;       /* positions of the tree and the ring: hosts, or ranks with hierarchy "flat" */
     uint32_t window;      /* W */
-    size_t max_payload;   /* bytes per broadcast */
+    size_t max_payload;   /* bytes per broadcast: 8192 in this version */
     uint32_t connections; /* opened by this rank so far */
     uint32_t epoch;       /* of its membership: 0, and one more with every coppice_group_shrink since */
     uint64_t garbage;     /* messages dropped because they made no sense */
@@ -230,8 +237,7 @@ COPPICE_API coppice_status_t coppice_group_count(const coppice_group_t* group, c
 
 /* The ranks that this rank knows to have failed, ascending. Writes at most `capacity` of them into `ranks`
  * (may be NULL when capacity is 0) and the number of all into `count`. Survivors learn of a death at
- * different times. Moves what is under way first, so whoever only asks learns of deaths too; not when the failure callback
- * asks. */
+ * different times. Makes progress first, so a rank that only asks learns of deaths, too; not when the failure callback asks. */
 COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, uint32_t* ranks, size_t capacity,
                                                   size_t* count);
 
@@ -239,44 +245,48 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
 
 #define COPPICE_NO_TIMEOUT UINT64_MAX
 
-/* Broadcast of `bytes` bytes from `root` to all. Collective; the n-th broadcast of one rank is the n-th of
- * all.
+/* Broadcast of a payload from `root` to all. The caller
+ *  - calls it at all ranks, with the same root; the n-th broadcast of one rank is the n-th of all;
+ *  - at the root: gives the payload, `bytes` from 0 (buffer may be NULL) to coppice_group_info_t.max_payload. The buffer may be
+ *    used again as soon as the call returns, and is not changed;
+ *  - elsewhere: gives `bytes` of room in `buffer`. The payload's size goes to *received (which may be NULL). A payload that is
+ *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
  *
- * At the root: `buffer` is the payload. It may be reused as soon as the call returns.
- * Elsewhere: `bytes` is the room in `buffer`; the payload's own size goes to *received (which may be NULL). A
- * payload larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is
- * untouched. 0 bytes (buffer may be NULL) up to coppice_group_info_t.max_payload.
+ * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
+ * its messages. The rest (connections that are being made, full queues, a rank that needs the payload again after a death) is
+ * left to the progress thread; without one, to later calls, coppice_progress among them. The promise of the group's
+ * correction says which ranks get the payload.
+ * COPPICE_ERR_TIMEOUT, `timeout_ns` from now (COPPICE_NO_TIMEOUT: never), names the ranks waited for. The broadcast is given
+ * up at this rank: it counts as done here, its buffer is not touched any more, the others are still served.
+ * COPPICE_ERR_BUSY: the window was full until then; names the rank that holds it up. Nothing was started: make the same call again.
+ * COPPICE_ERR_ROOT_FAILED: the root has died, and no rank can have the payload any more.
+ * COPPICE_ERR_MISMATCH: others name another root. On a host several ranks that name themselves root may all return COPPICE_OK,
+ * and so may others, with the payload of one of them. The group is then revoked as soon as that is seen, and every rank of
+ * the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast: the last of these roots by one of its
+ * next 16 calls of a broadcast or agreement, or by a coppice_group_destroy that waits; the others by the same, or sooner
+ * where they wait for a rank that has been told. Ranks of other hosts are told COPPICE_ERR_MISMATCH of the broadcast or
+ * COPPICE_ERR_REVOKED.
  *
- * Returns COPPICE_OK when the payload is here and this rank has done its part for the others: its messages have been
- * accepted by a transport. What is left (connections that are being made, full queues, whoever needs the payload again
- * after a death) is the progress thread's business; without one it is done in later calls, coppice_progress among
- * them. The promise of the group's correction says who gets it. COPPICE_ERR_TIMEOUT after `timeout_ns` (COPPICE_NO_TIMEOUT:
- * never), naming the ranks waited for: the broadcast is given up at this rank (it counts as done here, its
- * buffer is not touched any more, the others are still served). COPPICE_ERR_BUSY when the window was still full by then,
- * naming the rank that holds it up: nothing was started, make the same call again. COPPICE_ERR_ROOT_FAILED when
- * nobody can have the payload any more. COPPICE_ERR_MISMATCH where others name another root. On a host several ranks
- * that name themselves root may all return COPPICE_OK, and so may others, with the payload of one of them. The group is then
- * revoked as soon as that is seen, and every rank of the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the
- * broadcast: the last of these roots by one of its next 16 calls of a broadcast or agreement, or by a coppice_group_destroy that
- * waits; the others by the same, or sooner where they wait for a rank that has been told. Ranks of other hosts are told
- * COPPICE_ERR_MISMATCH of the broadcast or COPPICE_ERR_REVOKED.
  * Source: PPoPP'19 §3; what holds when ranks die in mid-operation: docs/corrections.md. */
 COPPICE_API coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
                                                size_t* received, uint64_t timeout_ns);
 
 typedef struct coppice_request coppice_request_t;
 
-/* The same without waiting. `buffer` belongs to the library until the request has ended (test or wait
- * returned anything but COPPICE_IN_PROGRESS and COPPICE_ERR_TIMEOUT). Up to W broadcasts may be under way,
- * with different roots; the next one returns COPPICE_ERR_BUSY until the oldest is done everywhere
- * (coppice_progress moves it). */
+/* The same without waiting. The caller
+ *  - leaves `buffer` to the library until the request has ended: test or wait returned anything but COPPICE_IN_PROGRESS and
+ *    COPPICE_ERR_TIMEOUT;
+ *  - frees the request (coppice_request_free).
+ * Up to W broadcasts may be under way, with different roots; the next one returns COPPICE_ERR_BUSY until the oldest is done
+ * everywhere. */
 COPPICE_API coppice_status_t coppice_broadcast_nb(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
                                                   coppice_request_t** request);
 
-/* The same, delivering a view of the memory in which the payload landed instead of a copy: no byte is
- * copied at the receivers. coppice_request_view gives it once the request has ended with COPPICE_OK, for
- * the root too. The view is good until coppice_request_free; a view that is held for W further broadcasts
- * holds them up. `payload` is the root's; ignored elsewhere. */
+/* The same, delivering a view of the memory in which the payload landed instead of a copy: no byte is copied at the
+ * receivers. The caller
+ *  - gives `payload` at the root; it is ignored elsewhere;
+ *  - asks coppice_request_view for the view once the request has ended with COPPICE_OK, at the root too;
+ *  - frees the request soon, which ends the view: one that is held for W further broadcasts holds them up. */
 COPPICE_API coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, const void* payload, size_t bytes,
                                                        uint32_t root, coppice_request_t** request);
 
@@ -287,20 +297,22 @@ COPPICE_API coppice_status_t coppice_request_wait(coppice_request_t* request, si
 /* The payload of a view request that ended with COPPICE_OK. */
 COPPICE_API coppice_status_t coppice_request_view(const coppice_request_t* request, const void** payload,
                                                   size_t* bytes);
-/* Releases the request and its view. One still under way is given up as by a timeout. NULL is allowed. A request that has been
- * freed already is told from others, in every call (COPPICE_ERR_INVALID_ARGUMENT), as long as its group is there and no more than
- * 63 others have been in its place: it is a mistake all the same. */
+/* Releases the request and its view. One that is still under way is given up as by a timeout. NULL is allowed. To free a request
+ * twice is a mistake, and every call says so (COPPICE_ERR_INVALID_ARGUMENT) as long as its group is there and no more than
+ * 63 others have been in its place. */
 COPPICE_API coppice_status_t coppice_request_free(coppice_request_t* request);
 
 /* ---------------------------------------------------------------------------------- registered memory --- */
 
-/* Memory from which a root's payload leaves without being staged first: it is copied, to serve others from later,
- * only after its messages have been handed over. That is so where the root is the only rank of its position; where
- * ranks of a host publish, the copy is the transfer itself. The memory must stay mapped until deregistered. Over
- * verbs it is pinned and made known to the device, which takes time: do it once, not per broadcast. COPPICE_ERR_NO_RESOURCES
- * when the device or the limit of locked memory (ulimit -l) does not allow it.
- * COPPICE_ERR_BUSY when the range overlaps a registered one. After COPPICE_ERR_TIMEOUT at a root the memory may
- * still be on its way out: leave it as it is until deregistering it succeeds (COPPICE_ERR_BUSY until then). */
+/* Memory from which a root's payload leaves without being staged first. The caller
+ *  - keeps it mapped until it is deregistered;
+ *  - registers once, not per broadcast: over verbs memory is pinned and made known to the device, which takes time;
+ *  - after COPPICE_ERR_TIMEOUT at a root leaves the payload as it is until deregistering succeeds (COPPICE_ERR_BUSY until
+ *    then): it may still be on its way out.
+ * The payload is copied, to serve others from later, only after its messages have been handed over. That is so where the root
+ * is the only rank of its position; where ranks of a host publish, the copy is the transfer itself.
+ * COPPICE_ERR_NO_RESOURCES when the device or the limit of locked memory (ulimit -l) does not allow it. COPPICE_ERR_BUSY when
+ * the range overlaps a registered one. */
 COPPICE_API coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, size_t bytes);
 COPPICE_API coppice_status_t coppice_memory_deregister(coppice_group_t* group, void* address);
 
@@ -330,12 +342,13 @@ typedef enum coppice_type {
     COPPICE_INT64 = 7
 } coppice_type_t;
 
-/* into = into o from; both are `bytes` long and aligned to 8. It must be idempotent (x o x = x), commutative and
- * associative, and the same function at every rank: what is not idempotent gives a value that depends on who died when,
- * though still the same at all survivors, and one that is not associative and commutative may give different ranks'
- * values in different orders. Neither can be checked. It may be called from within any call of the library until the agreement has ended
- * (by the progress thread only where that was asked for), and may call nothing of the library. While a rank that has begun
- * such an agreement is outside of the library, others whose values it has to combine wait until its next call. */
+/* into = into o from; both are `bytes` long and aligned to 8. The function must be
+ *  - idempotent (x o x = x): otherwise the value depends on who died when, though it is still the same at all survivors;
+ *  - commutative and associative: otherwise different ranks' values may be combined in different orders;
+ *  - the same at every rank. None of these can be checked.
+ * It may call nothing of the library. It is called from within any call of the library until the agreement has ended, and by
+ * the progress thread only where that was asked for. While a rank that has started such an agreement is outside of the
+ * library, others whose values it has to combine wait until its next call. */
 typedef void (*coppice_combine_fn)(void* argument, void* into, const void* from, size_t bytes);
 
 typedef struct coppice_agree_options {
@@ -348,27 +361,31 @@ typedef struct coppice_agree_options {
 #define COPPICE_AGREE_OPTIONS_INIT \
     { sizeof(coppice_agree_options_t), COPPICE_AND, COPPICE_UINT32, NULL, NULL }
 
-/* Agreement: one value and one set of failed ranks, the same at every rank that lives to see them, whoever dies whenever.
- * Collective; the n-th agreement of one rank is the n-th of all. `value` is this rank's contribution and takes the
- * result, 0 … COPPICE_MAX_AGREED bytes. `options` NULL: COPPICE_AND.
+/* Agreement: one value and one set of failed ranks, the same at every rank that lives to see them, whichever ranks die, and
+ * whenever. The caller
+ *  - calls it at all ranks, with the same operation, type and bytes; the n-th agreement of one rank is the n-th of all;
+ *  - gives its contribution in `value`, 0 … COPPICE_MAX_AGREED bytes, which takes the result;
+ *  - may pass NULL for `options`: COPPICE_AND.
  *
- * Returns COPPICE_OK, or COPPICE_ERR_PEER_FAILED when ranks have failed and not every rank that contributed had
- * acknowledged all these failures before (coppice_group_ack_failed): the same of the two at every survivor, and the
- * value is agreed in both cases. The value combines the contributions of all ranks but (some of) those in the agreed
- * set of failed ranks, which coppice_group_agreed has.
+ * COPPICE_OK, or COPPICE_ERR_PEER_FAILED when ranks have failed and not every rank that contributed had acknowledged all these
+ * failures before (coppice_group_ack_failed): the same of the two at every survivor, and the value is agreed in both
+ * cases. It combines the contributions of all ranks but (some of) those in the agreed set of failed ranks, which
+ * coppice_group_agreed has.
+ * COPPICE_ERR_MISMATCH, at every rank, when they differ in operation, type or bytes; `value` is untouched then.
+ * COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for: the contribution has been made and counts; the agreement goes
+ * on without this caller.
+ * COPPICE_ERR_BUSY when no more agreements could be under way until then: this one was not started, make the same call again.
+ * COPPICE_ERR_FENCED when the others take this rank for dead.
  *
- * COPPICE_ERR_MISMATCH at every rank when they differ in operation, type or bytes; `value` is untouched then.
- * COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for: the contribution has been made and counts; the
- * agreement goes on without this caller. COPPICE_ERR_BUSY when no more agreements could be under way until then: this one was not
- * begun, make the same call again. COPPICE_ERR_FENCED when the others take this rank for dead.
  * A rank that is merely slow, or stopped, is waited for, unless COPPICE_DETECTION_BOUND says for how long. Ranks that have
- * returned answer the others' late questions by the progress thread, or in later calls. Source: SC'15 (ERA), and docs/architecture.md for what is done where ranks share a host. */
+ * returned answer the others' late questions by the progress thread, or in later calls.
+ * Source: SC'15 (ERA), and docs/architecture.md for what is done where ranks share a host. */
 COPPICE_API coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes,
                                            const coppice_agree_options_t* options, uint64_t timeout_ns);
 
 /* The same without waiting; `value` belongs to the library until the request has ended. As many agreements may be
- * under way at a rank as COPPICE_AGREEMENT_WINDOW says (8, at most 16); the next one returns COPPICE_ERR_BUSY. Broadcasts and agreements may be mixed freely. The request is
- * used as those of broadcasts (test, wait, free). */
+ * under way at a rank as COPPICE_AGREEMENT_WINDOW says (8, at most 16); the next one returns COPPICE_ERR_BUSY. Broadcasts and
+ * agreements may be mixed freely. The request is used as those of broadcasts (test, wait, free). */
 COPPICE_API coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t bytes,
                                               const coppice_agree_options_t* options, coppice_request_t** request);
 
@@ -381,7 +398,7 @@ COPPICE_API coppice_status_t coppice_group_agreed(const coppice_group_t* group, 
 COPPICE_API coppice_status_t coppice_request_agreed(const coppice_request_t* request, uint32_t* ranks, size_t capacity,
                                                     size_t* count);
 
-/* This rank has taken note of the failures of `count` ranks: agreements that it begins from now on do not end with
+/* This rank has taken note of the failures of `count` ranks: agreements that it starts from now on do not end with
  * COPPICE_ERR_PEER_FAILED for them, once all others have done the same. Local. With `ranks` NULL: of all failures that
  * this rank knows of by now. COPPICE_ERR_INVALID_ARGUMENT, and nothing is acknowledged, for a rank that has not
  * failed as far as this rank knows. */
@@ -390,40 +407,48 @@ COPPICE_API coppice_status_t coppice_group_ack_failed(coppice_group_t* group, co
 /* ---------------------------------------------------------------------------------- revoking, shrinking --- */
 
 /* Ends the group's work: every broadcast and agreement of it that is pending, and every later one, ends with COPPICE_ERR_REVOKED,
- * at every member, sooner or later. For the rank that has seen that things cannot go on, while others wait for it in other
- * calls. Local: it returns at once. Any member may call it at any time, also several at once, also again, when it does
- * nothing; COPPICE_OK each time.
+ * at every member, sooner or later. For a rank that has seen that the group cannot go on while others wait for it in other
+ * calls. The caller
+ *  - may be any member, at any time, also several at once, also again (which does nothing); COPPICE_OK each time;
+ *  - then shrinks the group, or destroys it. An agreement that is revoked here may have ended well at another rank: a rank that
+ *    has to know agrees in the shrunk group;
+ *  - leaves a root's registered memory as after a timeout (coppice_memory_register).
  *
- * Reliable: it reaches every live member while those who know of it stay in the group, whoever dies, the caller included once
- * one other rank has heard of it; on one host at once when the call has returned. A rank learns of it in any call of the
- * library; its progress thread passes it on.
+ * Local: it returns immediately. It reaches every live member while the ranks that know of it stay in the group, whichever ranks
+ * die, the caller included once one other rank has heard of it; on one host it has reached all when the call returns. A rank
+ * learns of it in any call of the library; its progress thread passes it on.
  *
- * An agreement that is revoked may have ended well at another rank: who must know agrees in the shrunk group. What is left of
- * a revoked group: it can be asked (query, failed, agreed), shrunk, and destroyed, which waits for nobody's calls; only for
- * answers that the news has arrived where this rank had to bring it, for half a second at most. A root's registered
- * memory is as after a timeout (coppice_memory_register). Views that have been delivered stay good until they are freed. Source: ULFM's MPI_Comm_revoke; unlike there, an agreement on a revoked group is refused, too. */
+ * A revoked group can be asked (query, failed, agreed), shrunk, and destroyed, which waits for nobody's calls; only for
+ * answers that the news has arrived where this rank had to bring it, for half a second at most. Views that have been delivered
+ * stay good until they are freed.
+ * Source: ULFM's MPI_Comm_revoke; unlike there, an agreement on a revoked group is refused, too. */
 COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
 
 /* Makes a group of the survivors, in *shrunk: all ranks but those that all agree to have failed, numbered 0 … in their old
- * order, with the old group's settings. It is at once good for everything that a group is good for, shrinking again included.
+ * order, with the old group's settings. It is good for everything that a group is good for, shrinking again included. The caller
+ *  - calls it at all live ranks of `group`, which may have been revoked, and usually has been; the n-th shrink of one rank is
+ *    the n-th of all. Broadcasts and agreements may be under way, and are not touched;
+ *  - destroys both groups, in any order. The old one's memory is used again for groups that are shrunk after its end;
+ *  - registers memory with the new group where it needs that: what was registered with the old one is not;
+ *  - after COPPICE_ERR_TIMEOUT calls it again, which goes on with the same shrink, or destroys `group`: the others count on this
+ *    rank by now, and it is then one that has failed in the new group.
  *
- * Collective over the live ranks of `group`, which may have been revoked, and usually has been; broadcasts and agreements of it
- * may be under way, and are not touched. The n-th shrink of one rank is the n-th of all. The ranks that all agree upon are told
- * by coppice_group_agreed(group) afterwards; they have failed, or have left. Nobody who contributes is left out, and
- * nobody who was known to be dead is in; who dies while others are done already is in the new group, as a member that has
- * failed. Where nobody has failed the new group has all ranks: a duplicate.
+ * coppice_group_agreed(group) has the ranks that were agreed upon; they have failed, or have left. No rank that contributes is
+ * left out, and no rank that was known to be dead is in. A rank that dies while others are done already is in the new group,
+ * as a member that has failed. Where nobody has failed the new group has all ranks: a duplicate.
  *
  * The new group has the old one's transports and connections; no launcher and no exchange is asked. Its failure callback is
- * the old one's, with the same argument, called with the new group and its ranks. Both groups are to be destroyed, in any
- * order; the old one's memory is used again for groups that are shrunk after its end. Memory that was registered with the old
- * group is not with the new one.
+ * the old one's, with the same argument, called with the new group and its ranks.
  *
- * COPPICE_OK; *shrunk is NULL otherwise. COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for: the others count on
- * this rank by now, so call it again, which goes on with the same shrink, or destroy `group`: then this rank is one that has
- * failed in the new group. COPPICE_ERR_BUSY while a request shrinks this group. COPPICE_ERR_NO_RESOURCES, at all ranks
- * alike, when 8 groups that come from one share memory on a host, or there is no more memory for that: destroy groups that are
- * not used any more at all ranks. COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
- * COPPICE_ERR_FENCED when the others take this rank for dead. Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */
+ * COPPICE_OK; *shrunk is NULL otherwise.
+ * COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for.
+ * COPPICE_ERR_BUSY while a request shrinks this group.
+ * COPPICE_ERR_NO_RESOURCES, at all ranks alike, when 8 groups that come from one share memory on a host, or there is no more
+ * memory for that: destroy groups that are not used any more at all ranks.
+ * COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
+ * COPPICE_ERR_FENCED when the others take this rank for dead.
+ *
+ * Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */
 COPPICE_API coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** shrunk,
                                                   uint64_t timeout_ns);
 
