@@ -213,8 +213,8 @@ typedef struct coppice_group_info {
 
 COPPICE_API coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info);
 
-/* What this rank's transports have done for the group so far, for measurements and tests. The last six are counted where
- * the library drives the network device itself (verbs), and are 0 elsewhere. */
+/* What this rank's transports have done for the group so far, for measurements and tests. Those from `doorbells` to
+ * `registrations` are counted where the library drives the network device itself (verbs), and are 0 elsewhere. */
 typedef struct coppice_group_counts {
     size_t struct_size;     /* in: sizeof(coppice_group_counts_t) */
     uint64_t sends;         /* messages of the tree, and between ranks about the group */

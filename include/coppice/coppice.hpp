@@ -1,21 +1,18 @@
 // Coppice for C++20: RAII over coppice.h, header-only.
 //
-// What an operation does, promises and costs is said in coppice.h and in docs/; here is only what C++ adds:
+// coppice.h and docs/ say what an operation does, promises and costs. Here is only what C++ adds:
 //
-//  - Objects own what they stand for and are move-only. One made by its default constructor, or moved from,
-//  is empty:
+//  - Objects own what they stand for and are move-only. An object made by its default constructor, or moved from, is empty:
 //    it may be assigned to, destroyed and asked `if (object)`, and nothing else.
-//  - Lifetimes nest as in C: a Context outlives its Groups, a Group its Requests, Views and Registrations.
-//  Declared in
-//    this order in one scope they end in the right one.
-//  - What can fail exists twice. `try_…` never throws and returns a Status; what it produces goes to an out
-//  parameter,
-//    which keeps its value unless the Status is kOk. Its twin throws Error, which carries the Status and the
-//    sentence of last_error(), and returns what it produces.
+//  - Lifetimes nest as in C: a Context outlives its Groups, a Group its Requests, Views and Registrations. Objects that are
+//    declared in this order in one scope end in the right order.
+//  - Every call that can fail exists twice. `try_…` never throws and returns a Status; its result goes to an out
+//    parameter, which keeps its value unless the Status is kOk. The other one returns the result and throws Error, which
+//    carries the Status and the sentence of last_error().
 //  - Payloads are spans of bytes: std::as_bytes and std::as_writable_bytes make them of other spans.
 //  - Deadlines are std::chrono durations from now. Negative ones count as 0, kNoTimeout waits for ever.
 //
-// Everything lives in an inline namespace that carries the number of the ABI, so that a program may link the
+// Everything is in an inline namespace that carries the number of the ABI, so that a program may link the
 // static library, whose own names are in namespace coppice too.
 #pragma once
 
@@ -139,7 +136,7 @@ class Context {
         std::swap(handle_, taken.handle_);
         return *this;
     }
-    // One that still has groups cannot be taken away under them and stays until the process ends.
+    // A context that still has groups stays until the process ends.
     ~Context() { static_cast<void>(coppice_context_destroy(handle_)); }
 
     static Context create(const ContextOptions& options = {}) {
@@ -198,9 +195,8 @@ class View {
     std::span<const std::byte> bytes_;
 };
 
-// A broadcast under way. Its buffer must live until it has ended or this object is gone; one that is
-// destroyed before it has ended is given up at this rank, as by a timeout, and the others are served all the
-// same.
+// An operation under way. Its buffer must live until it has ended or this object is gone. Destroying the object before
+// that gives the operation up at this rank, as by a timeout; the others are served all the same.
 class Request {
   public:
     Request() = default;
@@ -338,10 +334,9 @@ struct Combination {
 
 // What is left empty or 0 takes the value of its environment variable, else the default.
 struct GroupOptions {
-    // An allgather: `mine` in, the same number of bytes of every rank out, in rank order. Called by the
-    // creating thread within creation only. Returns whether it went well; what it throws comes out of create
-    // (try_create: kBootstrap). Left empty, the launcher tells rank and size, and those below are not looked
-    // at.
+    // An allgather: `mine` in, the same number of bytes of every rank out, in rank order. Returns whether it went well;
+    // what it throws comes out of create (try_create: kBootstrap). Called by the creating thread within creation only.
+    // Empty: the launcher tells rank and size, and those below are ignored.
     std::function<bool(std::span<const std::byte> mine, std::span<std::byte> all)> exchange = {};
     std::uint32_t rank = 0;
     std::uint32_t size = 0;
@@ -352,11 +347,11 @@ struct GroupOptions {
     std::uint32_t window = 0;
     Timeout timeout{0};  // for creation
 
-    // Once per failed rank, from within any call into the library or from the progress thread. It may ask
-    // Group::failed and nothing else of the library. It must not throw; what it throws is dropped.
+    // It may ask Group::failed and nothing else of the library, and must not throw; what it throws is dropped. Called once per
+    // failed rank, from within any call of the library, or from the progress thread where that was asked for.
     std::function<void(std::uint32_t rank)> on_failure = {};
 
-    // How long the destructor of the group waits for those who still need this rank's payloads.
+    // How long the destructor of the group waits for ranks that still need this one's payloads.
     Timeout leave_timeout = std::chrono::seconds(60);
 
     std::string algorithm = {};  // "tree", "ccg", "bfb", …
@@ -376,9 +371,8 @@ class Group {
         std::swap(state_, taken.state_);
         return *this;
     }
-    // Leaves the group, collectively, within leave_timeout. While an exception unwinds the stack it leaves at
-    // once: then the others may see this rank as failed. A group whose requests are still alive stays until
-    // the process ends.
+    // Leaves the group, collectively, within leave_timeout. While an exception unwinds the stack it leaves
+    // immediately: then the others may see this rank as failed. A group whose requests still live stays until the process ends.
     ~Group() {
         if (handle_ == nullptr) return;
         const bool unwinding = std::uncaught_exceptions() > state_->exceptions;
