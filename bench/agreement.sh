@@ -4,8 +4,8 @@
 #   bench/agreement.sh [--part P]... [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "2 4 …"]
 #
 # Rounds of all candidates alternate, because a machine's speed drifts; each candidate gives one median a round, and the
-# figure is the median of those with their least and greatest. µs from the last rank's call until the last one has returned.
-# The parts, all of them if none is named:
+# figure is the median of those with their least and greatest. µs from the last rank's call until the last one has
+# returned. The parts, all of them if none is named:
 #
 #   failure-free   one host, beside MPI_Allreduce of one integer, which tolerates no fault, in the better of Open MPI's settings
 #   post-failure   a group that has lost a rank, beside a fresh one of the size that is left
@@ -17,8 +17,8 @@
 #   shrink         a new group, made without a death, and after one that an agreement has found: of 8 ranks 7 are left
 #   algorithms     ERA beside the older agreements in two and in three phases, all by messages along a binary tree
 #
-# --ranks is for failure-free, post-failure, shrink and algorithms. 4 hosts need the right to make network namespaces (coppice-run(1)).
-# Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
+# --ranks is for failure-free, post-failure, shrink and algorithms. 4 hosts need the right to make network namespaces
+# (coppice-run(1)). Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
 set -euo pipefail
 
 # shellcheck source=bench/comparison.sh

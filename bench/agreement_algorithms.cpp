@@ -1,10 +1,10 @@
-// The agreement of Coppice beside the older ones that it is compared with, message by message: Early Returning Agreement, gathering
-// and telling in two phases (Hursey et al.), and three phases (Buntinas), without failures.
+// The agreement of Coppice beside the older ones that it is compared with, message by message: Early Returning
+// Agreement, gathering and telling in two phases (Hursey et al.), and three phases (Buntinas), without failures.
 //
-// The pure machines run among forked ranks of one host, all three along the same tree, by the same driver, over the library's own
-// shared memory transport, with headers as large as the engine's. So what differs is the algorithms. (Where ranks share a host
-// the library itself publishes contributions, and sends nothing.) Rounds of the three alternate; a rank's part has ended when
-// it has the decision and has sent what it owes for it.
+// The pure machines run among forked ranks of one host, all three along the same tree, by the same driver, over the
+// library's own shared memory transport, with headers as large as the engine's. So what differs is the algorithms.
+// (Where ranks share a host the library itself publishes contributions, and sends nothing.) Rounds of the three
+// alternate; a rank's part has ended when it has the decision and has sent what it owes for it.
 //
 //   agreement_algorithms [RANKS [AGREEMENTS [TREE]]]
 #include <sys/prctl.h>

@@ -1,26 +1,30 @@
 #!/usr/bin/env bash
-# Waiting where cores are shared: agreements and broadcasts of 8 bytes, with COPPICE_SPIN's default beside other settings.
+# Waiting where cores are shared: agreements and broadcasts of 8 bytes, with COPPICE_SPIN's default beside other
+# settings.
 #
 #   bench/crowded.sh [--part P]... [--quick] [--hosts "1 2 …"] [--json FILE] [--build DIR] [--rounds N]
 #
-# All that is compared alternates in one run, because a machine's speed drifts; each candidate gives one median a round, and the
-# figure is the median of those with their least and greatest. µs from the first call until the last rank has returned. The parts,
-# all of them if none is named:
+# All that is compared alternates in one run, because a machine's speed drifts; each candidate gives one median a round,
+# and the figure is the median of those with their least and greatest. µs from the first call until the last rank has
+# returned. The parts, all of them if none is named:
 #
 #   ranks      2 to 16 ranks on 1 to 8 simulated hosts, which share this machine's cores: the default beside COPPICE_SPIN=0, which
 #              yields at once. At most 1.5 times as long. --hosts is for this part: only these numbers of hosts
 #   own-core   as many ranks as cores, on one host and on as many hosts: beside COPPICE_SPIN=500us, which spins on. No slower (at
 #              most 1.05 times as long)
 #   busy       beside a busy loop on each core, back to back, because a start barrier that yields would lose its slices itself: of
-#              another program in a session of its own, as from another terminal, at most 3 times as long as quiet; and in the
-#              same session (or without autogroup scheduling), where a rank runs when the scheduler lets it: at most 3 times as
-#              long as the same number of processes that meet by plain pipes beside the same loops (pipe_meeting)
+#              another program in a session of its own, as from another terminal, at most 3 times as long as quiet; and
+#              in the same session (or without autogroup scheduling), where a rank runs when the scheduler lets it: at
+#              most 3 times as long as the same number of processes that meet by plain pipes beside the same loops
+#              (pipe_meeting)
 #   quota      in a control group with half a core: everything ends with the right result. Beside the quiet figure
 #
-# It uses the cores that it may use itself: taskset -c 0,1 bench/crowded.sh for two of them. Each run ends after a second.
+# It uses the cores that it may use itself: taskset -c 0,1 bench/crowded.sh for two of them. Each run ends after a
+# second.
 #
-# More than one host needs the right to make network namespaces (coppice-run(1)), quota the right to make control groups. Exit
-# code 0 when everything ran; what falls short of its aim is marked and does not change it. 1 when a run gave no figure.
+# More than one host needs the right to make network namespaces (coppice-run(1)), quota the right to make control
+# groups. Exit code 0 when everything ran; what falls short of its aim is marked and does not change it. 1 when a run
+# gave no figure.
 set -euo pipefail
 
 # shellcheck source=bench/comparison.sh
@@ -72,7 +76,8 @@ for layout in 2x1 4x1 8x1 16x1 2x2 3x2 4x2 6x2 8x2 16x2 3x3 6x3 8x3 12x3 4x4 8x4
 done
 cores=$(nproc)
 
-# timed OPERATION NAME RANKS HOSTS COMMAND…: notes its median. It has to end with success: what was agreed upon and delivered is right.
+# timed OPERATION NAME RANKS HOSTS COMMAND…: notes its median. It has to end with success: what was agreed upon and
+# delivered is right.
 timed() {
     local candidate=$1/$2 count=$3 hosts=$4
     shift 4
@@ -182,8 +187,8 @@ for ((round = 1; round <= rounds; ++round)); do
 done
 medians >"$scratch/medians"
 
-# show TITLE LAYOUTS OPERATION CANDIDATE BESIDE LIMIT: a table; ratios above the limit are marked (0: none is). BESIDE may be
-# OPERATION/CANDIDATE of another operation.
+# show TITLE LAYOUTS OPERATION CANDIDATE BESIDE LIMIT: a table; ratios above the limit are marked (0: none is). BESIDE
+# may be OPERATION/CANDIDATE of another operation.
 show() {
     local beside=$5
     [[ $beside = */* ]] || beside=$3/$5

@@ -3,8 +3,8 @@
 #
 #   bench/idle.sh [--ranks N] [--seconds S] [BUILD_DIR]
 #
-# Read from /proc/PID/task/*/schedstat. One line for each way in which ranks reach each other. Exit code 1 when one of them
-# costs more than 0.2 % of a core.
+# Read from /proc/PID/task/*/schedstat. One line for each way in which ranks reach each other. Exit code 1 when one of
+# them costs more than 0.2 % of a core.
 set -euo pipefail
 
 ranks=8 seconds=10 build=

@@ -4,11 +4,11 @@
 #   bench/instructions.sh [BUILD_DIR]          prints one line per case and rank
 #
 # Counted is coppice_broadcast as coppice-perf's measured loop calls it (calls at the start, which wait, do not count).
-# Waiting would be counted too and differ from run to run; therefore
-# coppice-perf runs --staggered: a rank calls only when the rank before it is through, so that whatever it is to receive
-# is there already. Each figure is the difference of two runs with N and 2N broadcasts over N: start-up, and what is done
-# once only, cancels. Each case runs twice; "repeats" says whether both gave the same.
-# Compare the figures of two builds made with the same compiler and options. docs/benchmarks.md says more.
+# Waiting would be counted too and differ from run to run; therefore coppice-perf runs --staggered: a rank calls only
+# when the rank before it is through, so that whatever it is to receive is there already. Each figure is the difference
+# of two runs with N and 2N broadcasts over N: start-up, and what is done once only, cancels. Each case runs twice;
+# "repeats" says whether both gave the same. Compare the figures of two builds made with the same compiler and options.
+# docs/benchmarks.md says more.
 set -euo pipefail
 
 build=${1:-$(cd "$(dirname "$0")/.." && pwd)/build}

@@ -1,7 +1,7 @@
 // What the inside costs, one thread, nobody waiting: tree look-ups, a broadcast's machines, the board of one host.
 //
-// Figures here say where time goes and whether a change made it worse; they are no latencies. Two ranks that really wait
-// for each other are measured by two_ranks and coppice-perf.
+// Figures here say where time goes and whether a change made it worse; they are no latencies. Two ranks that really
+// wait for each other are measured by two_ranks and coppice-perf.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -39,8 +39,8 @@ void tree_look_ups(benchmark::State& state, const char* name) {
     }
 }
 
-// One broadcast at all its ranks, in lockstep: each turn every rank sends one message if it wants to, then all arrive; until
-// nobody wants anything. (One at a time matters to checked correction: it looks at what came before it sends on.)
+// One broadcast at all its ranks, in lockstep: each turn every rank sends one message if it wants to, then all arrive;
+// until nobody wants anything. (One at a time matters to checked correction: it looks at what came before it sends on.)
 void protocol_broadcast(benchmark::State& state, const char* correction) {
     const auto processes = static_cast<std::uint32_t>(state.range(0));
     const protocol::BroadcastPlan plan{tree_of("binomial", processes), protocol::parse_correction(correction).value()};

@@ -1,6 +1,6 @@
-// How fast the simulator is: broadcasts of 64K and 1M ranks, how the time grows with the messages, and what a second thread
-// brings. Look at the CPU column; "bytes" is what the process had resident at most, so run the sizes one by one with
-// --benchmark_filter to see theirs.
+// How fast the simulator is: broadcasts of 64K and 1M ranks, how the time grows with the messages, and what a second
+// thread brings. Look at the CPU column; "bytes" is what the process had resident at most, so run the sizes one by one
+// with --benchmark_filter to see theirs.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 

@@ -3,8 +3,8 @@
 #
 #   bench/simulator_instructions.sh [BUILD_DIR]
 #
-# Each figure is the difference of a run of three broadcasts and one of one, halved: start-up, and making the simulator, cancels.
-# Compare the figures of two builds made with the same compiler and options.
+# Each figure is the difference of a run of three broadcasts and one of one, halved: start-up, and making the simulator,
+# cancels. Compare the figures of two builds made with the same compiler and options.
 set -euo pipefail
 
 build=${1:-$(cd "$(dirname "$0")/.." && pwd)/build}

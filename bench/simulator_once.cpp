@@ -1,5 +1,5 @@
-// simulator_once RANKS RUNS [TREE CORRECTION]: that many fault-free broadcasts in one simulator. Prints messages and CPU time
-// of each, and what the process had resident at most.
+// simulator_once RANKS RUNS [TREE CORRECTION]: that many fault-free broadcasts in one simulator. Prints messages and
+// CPU time of each, and what the process had resident at most.
 #include <sys/resource.h>
 
 #include <cstdio>

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# How long a rank waits that unnoticed deaths have cut off from a broadcast: from the deaths to the payload, over some jobs.
+# How long a rank waits that unnoticed deaths have cut off from a broadcast: from the deaths to the payload, over some
+# jobs.
 #   bench/unnoticed.sh [BUILD [JOBS [RANKS VICTIM,VICTIM,…]]]
-# By default 20 jobs of 8 ranks on 8 simulated hosts, binomial tree, opportunistic:1, in which 1, 4 and 6 die and 5 waits.
-# COPPICE_TREE, COPPICE_CORRECTION, COPPICE_TRANSPORT and others are passed on.
+# By default 20 jobs of 8 ranks on 8 simulated hosts, binomial tree, opportunistic:1, in which 1, 4 and 6 die and 5
+# waits. COPPICE_TREE, COPPICE_CORRECTION, COPPICE_TRANSPORT and others are passed on.
 set -euo pipefail
 build=${1:-build} jobs=${2:-20} ranks=${3:-8} victims=${4:-1,4,6}
 export COPPICE_TREE=${COPPICE_TREE:-binomial} COPPICE_CORRECTION=${COPPICE_CORRECTION:-opportunistic:1}

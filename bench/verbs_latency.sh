@@ -4,9 +4,9 @@
 #   bench/verbs_latency.sh [BUILD_DIR]        two RDMA devices: DEVICES="rxe0 rxe1", as in tools/rxe-guest
 #
 # Prints, for writes and for sends, the median over all rounds of each program's typical latency (half a round trip) and
-# their ratio, and the same of the least: under emulation on a busy machine a round may consist of the guest's scheduler ticks
-# (4 ms), for either program. Environment: ROUNDS (default 7), ITERATIONS per round (300), SIZE (8), GID_INDEX of perftest's (1).
-# Under software emulation only the ratio means something. perftest is Debian's package of that name.
+# their ratio, and the same of the least: under emulation on a busy machine a round may consist of the guest's scheduler
+# ticks (4 ms), for either program. Environment: ROUNDS (default 7), ITERATIONS per round (300), SIZE (8), GID_INDEX of
+# perftest's (1). Under software emulation only the ratio means something. perftest is Debian's package of that name.
 set -euo pipefail
 
 build=${1:-$(cd "$(dirname "$0")/.." && pwd)/build}

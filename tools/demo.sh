@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Eight processes on two hosts (network namespaces of this machine) broadcast while three of them are killed with SIGKILL,
-# once with checked and once with opportunistic correction. Sets everything up first and builds what it needs.
+# Eight processes on two hosts (network namespaces of this machine) broadcast while three of them are killed with
+# SIGKILL, once with checked and once with opportunistic correction. Sets everything up first and builds what it needs.
 # Exit code 0 exactly when nothing was lost, corrupt or delivered twice. Environment: BUILD_DIR (default build).
 set -euo pipefail
 cd "$(dirname "$0")/.."

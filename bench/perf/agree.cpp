@@ -254,8 +254,8 @@ void AgreeRun::show_figures(const std::vector<Phase>& phases) {
     }
 }
 
-// A victim of a launcher can't say when it was killed: its last sign of life is a lower bound, and the delay printed an upper
-// one. A victim of --victims has noted the moment.
+// A victim of a launcher can't say when it was killed: its last sign of life is a lower bound, and the delay printed an
+// upper one. A victim of --victims has noted the moment.
 void AgreeRun::show_deaths(const std::vector<Phase>& phases) {
     const Outcome* mine = Own::of(session_.area(), session_.rank()).outcomes() + settings_.warmup;
     for (std::uint64_t i = 0; i < measured_; ++i) {

@@ -1,5 +1,5 @@
-// Operations without a root, whose time is from the last rank's call until the last survivor has returned: a result line for all
-// of one phase.
+// Operations without a root, whose time is from the last rank's call until the last survivor has returned: a result
+// line for all of one phase.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace perf {
 
-// Prints the line of the measured operations `which`, by all survivors' stamps, and returns its figures; nothing and null
-// when there are none. `operations` names their number in the figures. For the lowest survivor only.
+// Prints the line of the measured operations `which`, by all survivors' stamps, and returns its figures; nothing and
+// null when there are none. `operations` names their number in the figures. For the lowest survivor only.
 nlohmann::json show_phase(Session& session, const std::string& phase, const char* operations, std::uint64_t bytes,
                           std::span<const std::uint64_t> which);
 
-// A rank's part in a measurement of such operations: all `count` of them, one after the other, of which those from `warmup` on
-// are stamped. Then, when everybody is there and `has_ended` holds for the ranks that are not known to be dead (whoever tells,
-// tells of survivors: it must know who is none), the lowest survivor calls `report`, and writes its figures to `file` unless
-// that is empty.
+// A rank's part in a measurement of such operations: all `count` of them, one after the other, of which those from
+// `warmup` on are stamped. Then, when everybody is there and `has_ended` holds for the ranks that are not known to be
+// dead (whoever tells, tells of survivors: it must know who is none), the lowest survivor calls `report`, and writes
+// its figures to `file` unless that is empty.
 struct Rounds {
     std::uint64_t warmup = 0;
     std::uint64_t count = 0;

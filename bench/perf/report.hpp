@@ -40,7 +40,8 @@ class Report {
   public:
     Report(Session& session, const GroupSettings& group, const BroadcastSettings& settings, const Schedule& schedule);
 
-    // The figures of one size; `first` is the sequence number of the first one measured, of so many. For the leader only.
+    // The figures of one size; `first` is the sequence number of the first one measured, of so many. For the leader
+    // only.
     void headings() const;
     void size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t measured, std::uint64_t elapsed_ns);
     // What each rank's transports did for the broadcasts of one size. For the leader only.

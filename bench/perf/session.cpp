@@ -210,8 +210,8 @@ void Session::on_failure(void* session, coppice_group_t*, std::uint32_t rank) {
     static_cast<Session*>(session)->mark_dead(rank);
 }
 
-// A rank that waits for the others makes no progress for the library, as little as a program that waits elsewhere does. It
-// calls to hear of deaths: when a process has ended, and now and then, as a network may have parted.
+// A rank that waits for the others makes no progress for the library, as little as a program that waits elsewhere does.
+// It calls to hear of deaths: when a process has ended, and now and then, as a network may have parted.
 int Session::idle(void* session) {
     auto& self = *static_cast<Session*>(session);
     const std::uint64_t now = measure_now();

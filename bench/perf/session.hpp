@@ -1,10 +1,10 @@
 // What every measurement needs: a context and a group of the library, the memory that all ranks share for
 // time stamps, and a start barrier that goes on when ranks die.
 //
-// A network that parts in two leaves two sides that hold each other for dead, and one memory that both can write. The larger
-// side goes on (of two that are equal, the one with the lowest rank); a rank of the other one ends, with kExitCutOff. It finds
-// out before it acts on what it was told in the barrier: processes that it was told are dead, but that live and
-// hold it for dead, are the other side.
+// A network that parts in two leaves two sides that hold each other for dead, and one memory that both can write. The
+// larger side goes on (of two that are equal, the one with the lowest rank); a rank of the other one ends, with
+// kExitCutOff. It finds out before it acts on what it was told in the barrier: processes that it was told are dead, but
+// that live and hold it for dead, are the other side.
 #pragma once
 
 #include <cstdint>
@@ -73,8 +73,8 @@ class Session {
 
     // Ends the operations that come after so many seconds from now; 0: does not.
     void limit(double seconds);
-    // Whether operation `number` is not done any more; the same at all ranks. No rank is ever more than `ahead` operations
-    // ahead of another. To be asked before each one.
+    // Whether operation `number` is not done any more; the same at all ranks. No rank is ever more than `ahead`
+    // operations ahead of another. To be asked before each one.
     bool over(std::uint64_t number, std::uint64_t ahead);
     // For the next limit. To be called by one rank while all are in a barrier.
     void forget_limit();
@@ -123,8 +123,8 @@ class Session {
     std::uint32_t looked_at_ = 0;
 };
 
-// A whole measurement: opens the session, makes a run of it, checks, executes and closes. Run has check(), execute() and
-// clean(); the exit code is one of kExit….
+// A whole measurement: opens the session, makes a run of it, checks, executes and closes. Run has check(), execute()
+// and clean(); the exit code is one of kExit….
 template <class Run, class Settings>
 int measure_in_session(const GroupSettings& group, const Settings& settings) {
     Session session;

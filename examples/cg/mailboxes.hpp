@@ -34,8 +34,8 @@ struct Unmap {
 
 class Mailboxes {
   public:
-    // `boxes` of at most `numbers` each. Collective: the group's rank 0 makes the memory, and tells the others where it is. Throws
-    // RankDied, at all who live, when one has died: then nobody has it, and the survivors can make theirs.
+    // `boxes` of at most `numbers` each. Collective: the group's rank 0 makes the memory, and tells the others where it
+    // is. Throws RankDied, at all who live, when one has died: then nobody has it, and the survivors can make theirs.
     Mailboxes(coppice::Context& context, coppice::Group& group, std::size_t boxes, std::size_t numbers)
         : context_(context), stride_((sizeof(Stamp) + numbers * sizeof(double) + 63) / 64 * 64) {
         bytes_ = boxes * stride_;
@@ -49,7 +49,8 @@ class Mailboxes {
         void* memory = MAP_FAILED;
         if (file.number >= 0) memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0);
         if (memory != MAP_FAILED) memory_ = {static_cast<std::byte*>(memory), Unmap{bytes_}};
-        // Whatever went wrong, here or elsewhere: all go on, or nobody. Rank 0 keeps its file open until all have theirs.
+        // Whatever went wrong, here or elsewhere: all go on, or nobody. Rank 0 keeps its file open until all have
+        // theirs.
         const auto [all_have_it, agreed] = group.agree(memory_ ? 1U : 0U, coppice::Operation::kAnd);
         if (!agreed.acknowledged) throw RankDied();
         if (all_have_it == 1) return;

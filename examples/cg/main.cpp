@@ -3,8 +3,8 @@
 //   coppice-run -n 8 --kill 5@2s examples/cg --grid 96
 //
 // The pattern to copy is in run(): compute, and agree often. When a rank dies, whoever notices revokes the group, so
-// that nobody waits in it any more; the survivors shrink it to themselves, restore what the dead had from copies in their
-// neighbours' memory, and compute on. A death on the way there begins it again.
+// that nobody waits in it any more; the survivors shrink it to themselves, restore what the dead had from copies in
+// their neighbours' memory, and compute on. A death on the way there begins it again.
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <chrono>

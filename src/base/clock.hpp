@@ -1,5 +1,5 @@
-// The clock: CLOCK_MONOTONIC in nanoseconds, the same for all processes of one kernel. Above the transports nobody reads it but
-// through a Clock, which a simulation replaces by its own.
+// The clock: CLOCK_MONOTONIC in nanoseconds, the same for all processes of one kernel. Above the transports nobody
+// reads it but through a Clock, which a simulation replaces by its own.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ inline std::uint64_t deadline_after(const Clock& clock, std::uint64_t timeout_ns
     return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
-// A deadline that counts from the first look at it: a call that never has to wait reads no clock. UINT64_MAX means never.
+// A deadline that counts from the first look at it: a call that never has to wait reads no clock. UINT64_MAX means
+// never.
 class Deadline {
   public:
     Deadline(const Clock& clock, std::uint64_t timeout_ns) : clock_(clock), timeout_ns_(timeout_ns) {}

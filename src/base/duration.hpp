@@ -10,8 +10,8 @@
 
 namespace coppice {
 
-// "300ms", "1.5s", "2m" or "2min", "500us", "10ns", "1h", in nanoseconds; a number without a unit is in `bare`, if that is
-// one, otherwise only "0" is a time. nullopt for everything else and for what is above 30 years.
+// "300ms", "1.5s", "2m" or "2min", "500us", "10ns", "1h", in nanoseconds; a number without a unit is in `bare`, if that
+// is one, otherwise only "0" is a time. nullopt for everything else and for what is above 30 years.
 inline std::optional<std::uint64_t> parse_duration_ns(std::string_view text, std::string_view bare = {}) {
     double number = 0;
     const auto [rest, error] =

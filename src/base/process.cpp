@@ -57,8 +57,8 @@ class DescriptorSet {
 constinit DescriptorSet descriptors;
 constinit DescriptorSet sets;  // of those, epoll sets
 
-// In a child whose parent may have had many threads: nothing here but system calls. Without /proc the members stay open. A set
-// that is a member of another one is needed until its own members are closed.
+// In a child whose parent may have had many threads: nothing here but system calls. Without /proc the members stay
+// open. A set that is a member of another one is needed until its own members are closed.
 void close_members(int set) {
     for_each_member(set, [](int member) {
         if (!descriptors.contains(member)) close(member);

@@ -1,10 +1,10 @@
 // What this process may do with Coppice: everything, unless it was forked from a process that used it.
 //
-// A forked child has copies of its parent's objects and descriptors, but none of its threads: whatever it does with them, its
-// parent's peers take for the parent's. So a handler of pthread_atfork(3) marks a child of a process that has a context, and closes
-// the library's descriptors in it: otherwise connections would outlive the parent, and its peers would not see its death.
-// vfork, posix_spawn, system and popen call no such handlers; their children have the parent's memory or none of it, and what
-// they execute gets no descriptors of the library's.
+// A forked child has copies of its parent's objects and descriptors, but none of its threads: whatever it does with
+// them, its parent's peers take for the parent's. So a handler of pthread_atfork(3) marks a child of a process that has
+// a context, and closes the library's descriptors in it: otherwise connections would outlive the parent, and its peers
+// would not see its death. vfork, posix_spawn, system and popen call no such handlers; their children have the parent's
+// memory or none of it, and what they execute gets no descriptors of the library's.
 //
 // Nothing here allocates or locks, so it may be used by any thread and in a child whose other threads are gone.
 #pragma once
@@ -54,8 +54,8 @@ class InCallback {
 };
 bool in_callback();  // this thread
 
-// A descriptor of the library's: forked children close it from now on, until it is forgotten, which must be before it is closed.
-// With kMembers it is an epoll set, whose members they close too. Numbers above a million are left open.
+// A descriptor of the library's: forked children close it from now on, until it is forgotten, which must be before it
+// is closed. With kMembers it is an epoll set, whose members they close too. Numbers above a million are left open.
 enum class Closes : std::uint8_t { it, kMembers };
 void close_in_children(int descriptor, Closes what = Closes::it);
 void forget_descriptor(int descriptor);

@@ -1,5 +1,6 @@
-// The words that processes or threads share. Each has one of the types below, which says who writes it, who reads it, and
-// what is ordered by that. No other file of the sources names an order of memory: tests/arrows/check_shared_words.py.
+// The words that processes or threads share. Each has one of the types below, which says who writes it, who reads it,
+// and what is ordered by that. No other file of the sources names an order of memory:
+// tests/arrows/check_shared_words.py.
 //
 // `Memory` is what lies behind a word. Another one, which records accesses or reorders them, needs the members of
 // ProcessMemory: a Word with the calls of std::atomic that are made here, and the fences. Its Word has the size of a T,
@@ -15,7 +16,8 @@ namespace coppice::shared {
 struct ProcessMemory {
     template <class T>
     using Word = std::atomic<T>;
-    // What the caller stored before is seen by those that load after an order_all() of their own, and the other way round.
+    // What the caller stored before is seen by those that load after an order_all() of their own, and the other way
+    // round.
     static void order_all() { std::atomic_thread_fence(std::memory_order_seq_cst); }
     // The caller's loads before it come before those after it.
     static void order_loads() { std::atomic_thread_fence(std::memory_order_acquire); }
@@ -23,7 +25,8 @@ struct ProcessMemory {
     static void order_in_program() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 };
 
-// One writer at a time, many readers. A reader that reads a published value sees all that its writer stored before publishing it.
+// One writer at a time, many readers. A reader that reads a published value sees all that its writer stored before
+// publishing it.
 template <class T, class Memory = ProcessMemory>
 class Published {
   public:
@@ -46,8 +49,8 @@ class Published {
     typename Memory::template Word<T> word_{};
 };
 
-// One writer at a time, many readers. Orders nothing: it is a hint, or the writer publishes another word after it and readers
-// read that one first.
+// One writer at a time, many readers. Orders nothing: it is a hint, or the writer publishes another word after it and
+// readers read that one first.
 template <class T, class Memory = ProcessMemory>
 class Relaxed {
   public:
@@ -80,8 +83,8 @@ class Counter {
     typename Memory::template Word<T> word_{};
 };
 
-// A bit for each of many writers, and one owner that takes them all back. An owner that takes a bit sees all that the writer
-// stored before it rang. ring() comes before the writer's next Sleeper::sleeps() in an order that all agree on.
+// A bit for each of many writers, and one owner that takes them all back. An owner that takes a bit sees all that the
+// writer stored before it rang. ring() comes before the writer's next Sleeper::sleeps() in an order that all agree on.
 template <class T, class Memory = ProcessMemory>
 class Doorbell {
   public:
@@ -94,8 +97,8 @@ class Doorbell {
     typename Memory::template Word<T> word_{};
 };
 
-// The owner says that it sleeps, and looks once more at the Doorbell before it does. Others ring, then ask whether it sleeps.
-// So either it sees the ring or they see that it sleeps. Of those, one alone gets true from wake().
+// The owner says that it sleeps, and looks once more at the Doorbell before it does. Others ring, then ask whether it
+// sleeps. So either it sees the ring or they see that it sleeps. Of those, one alone gets true from wake().
 template <class Memory = ProcessMemory>
 class Sleeper {
   public:
@@ -129,7 +132,8 @@ class State {
     typename Memory::template Word<T> word_{};
 };
 
-// A plain word of shared memory that its writer may be overwriting: loaded once, so that what is checked is what is used.
+// A plain word of shared memory that its writer may be overwriting: loaded once, so that what is checked is what is
+// used.
 template <class T>
 T read_once(const T& plain) {
     return std::atomic_ref<T>(const_cast<T&>(plain)).load(std::memory_order_relaxed);

@@ -7,11 +7,10 @@
 
 namespace coppice::bootstrap {
 
-// Each allgather() calls the function twice: once with a fixed header that tells version, rank and size of
-// the piece, once with all pieces padded to the longest. The function cannot be interrupted, so the deadline
-// binds only what comes after it returns. A function that knows of deaths fills a dead rank's place with zeros;
-// its entry is then empty, also where it had told a size in the first of the two calls. So a piece that is nothing but zeros
-// counts as none.
+// Each allgather() calls the function twice: once with a fixed header that tells version, rank and size of the piece,
+// once with all pieces padded to the longest. The function cannot be interrupted, so the deadline binds only what comes
+// after it returns. A function that knows of deaths fills a dead rank's place with zeros; its entry is then empty, also
+// where it had told a size in the first of the two calls. So a piece that is nothing but zeros counts as none.
 class CallbackBootstrap final : public Bootstrap {
   public:
     // COPPICE_ERR_OUT_OF_RANGE unless rank < size. `argument` is passed through.

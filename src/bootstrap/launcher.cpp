@@ -52,8 +52,8 @@ bool wait_ready(int descriptor, short events, std::uint64_t deadline_ns) {
     }
 }
 
-// Whoever answers at the path must be of this process's own user: else somebody else has taken the launcher's place, who
-// would learn and could change what ranks tell each other.
+// Whoever answers at the path must be of this process's own user: else somebody else has taken the launcher's place,
+// who would learn and could change what ranks tell each other.
 bool is_of_this_user(int descriptor) {
     ucred server{};
     socklen_t length = sizeof server;

@@ -30,8 +30,8 @@ pid_t parent_of(pid_t pid) {
 
 namespace {
 
-// The children of one process, thread by thread as the kernel lists them. False where it does not (a kernel built without
-// CONFIG_PROC_CHILDREN).
+// The children of one process, thread by thread as the kernel lists them. False where it does not (a kernel built
+// without CONFIG_PROC_CHILDREN).
 bool children_of(pid_t pid, std::vector<pid_t>& children) {
     const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
     DIR* directory = ::opendir(tasks.c_str());

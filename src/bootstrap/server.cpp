@@ -28,7 +28,8 @@ constexpr std::uint64_t process_tag(std::uint64_t id) {
     return id * 2 + 1;
 }
 
-// Open connections of one rank and its descendants: who opens more is turned away, so that nobody uses up the descriptors.
+// Open connections of one rank and its descendants: who opens more is turned away, so that nobody uses up the
+// descriptors.
 constexpr std::uint32_t kMostConnections = 256;
 // Answers that a rank has not read. An honest one asks once, at its deadline.
 constexpr std::size_t kMostUnread = 16;

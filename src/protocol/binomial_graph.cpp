@@ -33,7 +33,8 @@ bool BinomialGraph::failed(Position position) const {
     return !failed_->empty() && failed_->contains(topology::to_member(position, root_member_, processes_));
 }
 
-// ------------------------------------------------------------------------------------------------------------ events ---
+// ------------------------------------------------------------------------------------------------------------ events
+// ---
 
 bool BinomialGraph::receive(const BinomialGraphMessage& message) {
     if (message.to.value != self_ || message.from.value >= processes_ || message.from.value == self_) return false;
@@ -81,7 +82,8 @@ bool BinomialGraph::may_be_reached() const {
     return false;
 }
 
-// ------------------------------------------------------------------------------------------------------------- sends ---
+// ------------------------------------------------------------------------------------------------------------- sends
+// ---
 
 std::optional<BinomialGraphMessage> BinomialGraph::next_send(Nanoseconds /*now*/) {
     if (colored()) return next_forward();

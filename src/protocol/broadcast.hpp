@@ -131,8 +131,8 @@ struct BroadcastPlan {
     CorrectionSpec correction;
     // Synchronized correction starts when this much time has passed since the begin of the broadcast.
     Nanoseconds correction_start{0};
-    // With rounds, nothing of `tree`, a star, counts but its size, and the correction is not ack. With none, gossip alone,
-    // everybody is reached only perhaps, and nothing is promised.
+    // With rounds, nothing of `tree`, a star, counts but its size, and the correction is not ack. With none, gossip
+    // alone, everybody is reached only perhaps, and nothing is promised.
     GossipRounds gossip{};
 };
 

@@ -61,7 +61,8 @@ void BuntinasBroadcast::fail_attempt() {
     through_ = false;
 }
 
-// ------------------------------------------------------------------------------------------------------------ events ---
+// ------------------------------------------------------------------------------------------------------------ events
+// ---
 
 bool BuntinasBroadcast::receive(const BuntinasMessage& message) {
     if (message.to.value != self_ || message.from.value == self_ || message.from.value >= processes_) return false;
@@ -148,7 +149,8 @@ void BuntinasBroadcast::origin_lost() {
     if (self_ == 0 && !colored_) given_up_ = true;
 }
 
-// ------------------------------------------------------------------------------------------------------------- sends ---
+// ------------------------------------------------------------------------------------------------------------- sends
+// ---
 
 std::optional<BuntinasMessage> BuntinasBroadcast::next_send(Nanoseconds /*now*/) {
     if (through_) return std::nullopt;
@@ -169,7 +171,8 @@ std::optional<BuntinasMessage> BuntinasBroadcast::next_send(Nanoseconds /*now*/)
 
 // As far as this member knows.
 bool BuntinasBroadcast::is_over() const {
-    // Nobody begins another attempt when the root is dead. Who stands in for another and was sent nothing has nothing to do.
+    // Nobody begins another attempt when the root is dead. Who stands in for another and was sent nothing has nothing
+    // to do.
     if (!colored_) return given_up_;
     if (root_dead_ || attempt_ == 0) return true;
     return self_ == 0 ? awaited_ == 0 : acknowledged_;

@@ -1,18 +1,20 @@
-// Buntinas' fault-tolerant tree broadcast (BFB), as IPDPS'17 §IV.B describes it: the classical way, with a failure detector
-// and acknowledgements, to compare with.
+// Buntinas' fault-tolerant tree broadcast (BFB), as IPDPS'17 §IV.B describes it: the classical way, with a failure
+// detector and acknowledgements, to compare with.
 //
-// The intuition: each message says for which range of positions its receiver is to care. The receiver hands the upper half of
-// what is left to the first member there that it does not know to have failed, and so on: a binomial tree made on the way.
-// Whoever has heard from all its children acknowledges to its parent. Who learns that a child has failed before that refuses
-// (nack), which goes straight up to the root, and the root starts the next attempt, with a tree around those known to have
-// failed. So while the root lives every live member gets the payload, whoever else dies and when, if only the deaths are
-// noticed. Without failures it takes 2 · log2 P · (2o + L), twice as long as the tree, and 2 (P − 1) messages.
+// The intuition: each message says for which range of positions its receiver is to care. The receiver hands the upper
+// half of what is left to the first member there that it does not know to have failed, and so on: a binomial tree made
+// on the way. Whoever has heard from all its children acknowledges to its parent. Who learns that a child has failed
+// before that refuses (nack), which goes straight up to the root, and the root starts the next attempt, with a tree
+// around those known to have failed. So while the root lives every live member gets the payload, whoever else dies and
+// when, if only the deaths are noticed. Without failures it takes 2 · log2 P · (2o + L), twice as long as the tree, and
+// 2 (P − 1) messages.
 //
-// Nothing is promised when the root dies: members that have nothing then give up, others keep what they have, and the operation
-// is over.
+// Nothing is promised when the root dies: members that have nothing then give up, others keep what they have, and the
+// operation is over.
 //
-// Departures: an attempt is named by a number, and what belongs to an older one is ignored. A member that is sent an older
-// attempt than it knows refuses and names the newest, so that a process that stands in for the root goes beyond it.
+// Departures: an attempt is named by a number, and what belongs to an older one is ignored. A member that is sent an
+// older attempt than it knows refuses and names the newest, so that a process that stands in for the root goes beyond
+// it.
 #pragma once
 
 #include <array>
@@ -40,8 +42,8 @@ struct BuntinasMessage {
     Position from;
     Position to;
     std::uint32_t attempt = 0;  // 1, 2, …; verdict: 0
-    // tree: the receiver cares for the positions behind its own up to, not including, this one. refusal: the newest attempt
-    // that the sender knows of. 0 elsewhere
+    // tree: the receiver cares for the positions behind its own up to, not including, this one. refusal: the newest
+    // attempt that the sender knows of. 0 elsewhere
     std::uint32_t detail = 0;
 
     bool operator==(const BuntinasMessage&) const = default;
@@ -69,8 +71,8 @@ class BuntinasBroadcast {
                : given_up_ ? BroadcastResult::root_failed
                            : BroadcastResult::pending;
     }
-    // At the root: all have acknowledged. Elsewhere: this member has acknowledged, or the root is dead. Another attempt may
-    // reopen it.
+    // At the root: all have acknowledged. Elsewhere: this member has acknowledged, or the root is dead. Another attempt
+    // may reopen it.
     bool finished() const { return through_; }
     // How often the root has begun; elsewhere the newest attempt known.
     std::uint32_t attempt() const { return attempt_; }

@@ -54,7 +54,8 @@ Position FailureProofCorrection::at(bool left, std::uint32_t offset) const {
                 : topology::right_neighbour(Position{self_}, offset, settings_->processes);
 }
 
-// ------------------------------------------------------------------------------------------------------------ events ---
+// ------------------------------------------------------------------------------------------------------------ events
+// ---
 
 void FailureProofCorrection::join() {
     if (is_g_node_ || role_ == Role::done || role_ == Role::sos) return;
@@ -171,7 +172,8 @@ void FailureProofCorrection::reopen() {
     deadline_ = kNever;
 }
 
-// ------------------------------------------------------------------------------------------------------------- sends ---
+// ------------------------------------------------------------------------------------------------------------- sends
+// ---
 
 std::optional<FailureProofMessage> FailureProofCorrection::next_send(Nanoseconds now) {
     if (wake_ <= now) wake_ = kNever;

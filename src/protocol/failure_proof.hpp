@@ -1,29 +1,30 @@
-// Failure-proof correction (IPDPS'17 §III.D, Algorithm 3): all or none of the live members get the payload, whatever the order
-// of messages and without any failure detector, while no more than f members die on the way. Any number may be dead before.
+// Failure-proof correction (IPDPS'17 §III.D, Algorithm 3): all or none of the live members get the payload, whatever
+// the order of messages and without any failure detector, while no more than f members die on the way. Any number may
+// be dead before.
 //
-// The intuition: nobody stops before it knows f + 1 others who carry on, for one of them survives. As in checked correction,
-// members reached by the dissemination (g-nodes) send outward in both directions. Their messages say which g-nodes they know
-// behind them. Who knows f + 1 on its left tells those on its right, from its next neighbour on, once more (the final
-// round), so that they get to know f + 1 on their left, too; and the other way round. A direction is closed when the farthest
-// of the f + 1 nearest g-nodes known there has been sent to; with both closed a g-node is through. Members reached by a
-// correction (c-nodes) send nothing and are through when they know f + 1 g-nodes. Whoever does not get there sends to
-// everybody, and whoever receives that does the same (SOS).
+// The intuition: nobody stops before it knows f + 1 others who carry on, for one of them survives. As in checked
+// correction, members reached by the dissemination (g-nodes) send outward in both directions. Their messages say which
+// g-nodes they know behind them. Who knows f + 1 on its left tells those on its right, from its next neighbour on, once
+// more (the final round), so that they get to know f + 1 on their left, too; and the other way round. A direction is
+// closed when the farthest of the f + 1 nearest g-nodes known there has been sent to; with both closed a g-node is
+// through. Members reached by a correction (c-nodes) send nothing and are through when they know f + 1 g-nodes. Whoever
+// does not get there sends to everybody, and whoever receives that does the same (SOS).
 //
-// FailureProofCorrection is the correction alone, for whatever dissemination; FailureProofBroadcast (failure_proof_broadcast.hpp)
-// puts it behind a tree, FailureProofGossip behind gossip.
+// FailureProofCorrection is the correction alone, for whatever dissemination; FailureProofBroadcast
+// (failure_proof_broadcast.hpp) puts it behind a tree, FailureProofGossip behind gossip.
 //
-// "Through" is when a caller may be given the payload if it must be sure that all live members get it: finished(). To have the
-// payload (colored) is not enough, as its holder may be the only one, and die.
+// "Through" is when a caller may be given the payload if it must be sure that all live members get it: finished(). To
+// have the payload (colored) is not enough, as its holder may be the only one, and die.
 //
 // Departures from the paper:
-//  - A g-node that has been all round the ring without finding f + 1 others waits for the timeout of a c-node before SOS:
-//    others may only be late.
+//  - A g-node that has been all round the ring without finding f + 1 others waits for the timeout of a c-node before
+//    SOS: others may only be late.
 //  - A c-node that the dissemination reaches after all becomes a g-node, unless it is through.
 //  - f is at most P − 2: then there is but one survivor.
-//  - Where failures are noticed (peer_failed): members known to have failed are not sent to. When none of the f + 1 on whom
-//    somebody relied is left, it goes on as if it had never heard of them. When no f + 1 others are left at all, it is enough
-//    to have heard from all that are. So with a detector it is all or none of the survivors however many die. Without
-//    notices more than f deaths may leave some with and some without.
+//  - Where failures are noticed (peer_failed): members known to have failed are not sent to. When none of the f + 1 on
+//    whom somebody relied is left, it goes on as if it had never heard of them. When no f + 1 others are left at all,
+//    it is enough to have heard from all that are. So with a detector it is all or none of the survivors however many
+//    die. Without notices more than f deaths may leave some with and some without.
 //  - After peer_restarted everything on the ring is sent once more.
 #pragma once
 
@@ -68,7 +69,8 @@ struct FailureProofMessage {
     Position from;
     Position to;
     std::uint32_t detail = 0;
-    // The nearest g-nodes that the sender knows behind it: on its left when it sends to the right. 0 behind known_count.
+    // The nearest g-nodes that the sender knows behind it: on its left when it sends to the right. 0 behind
+    // known_count.
     std::array<Position, kMaxFailures + 1> known{};
 
     bool operator==(const FailureProofMessage&) const = default;
@@ -78,26 +80,29 @@ struct FailureProofMessage {
 struct FailureProofSettings {
     std::uint32_t processes = 1;
     std::uint32_t failures = 1;  // f, 1 … kMaxFailures
-    // From when a member has the payload by a correction (or begins to correct) to its SOS. No promise depends on it. Too short
-    // costs P² messages.
+    // From when a member has the payload by a correction (or begins to correct) to its SOS. No promise depends on it.
+    // Too short costs P² messages.
     Nanoseconds timeout{0};
-    // How long the turn of a closed direction lasts: overhead as in the paper's pseudocode, 0 to give it to the other one.
+    // How long the turn of a closed direction lasts: overhead as in the paper's pseudocode, 0 to give it to the other
+    // one.
     Nanoseconds closed_turn{0};
 };
 
-// Longer than any correction lasts that needs no SOS, in LogP steps, for members that begin within `spread` of each other.
+// Longer than any correction lasts that needs no SOS, in LogP steps, for members that begin within `spread` of each
+// other.
 Nanoseconds failure_proof_timeout(std::uint32_t processes, std::uint64_t latency, std::uint64_t overhead,
                                   std::uint64_t spread);
 
-// A component: its owner is the machine, and hands it what concerns the correction. It has the payload from the first join()
-// or receive() on. Allocates nothing.
+// A component: its owner is the machine, and hands it what concerns the correction. It has the payload from the first
+// join() or receive() on. Allocates nothing.
 class FailureProofCorrection {
   public:
     // `root_member`: the member of `failed` that is position 0.
     FailureProofCorrection(const FailureProofSettings& settings, Position self, std::uint32_t root_member,
                            const FailedSet& failed);
 
-    // The dissemination has reached this member: a g-node. It remembers what it hears, but sends nothing before start().
+    // The dissemination has reached this member: a g-node. It remembers what it hears, but sends nothing before
+    // start().
     void join();
     // Its dissemination is over. Only after join().
     void start();

@@ -34,7 +34,8 @@ bool Gossip::failed(Position position) const {
     return !failed_->empty() && failed_->contains(topology::to_member(position, root_member_, plan_->processes));
 }
 
-// ------------------------------------------------------------------------------------------------------------ events ---
+// ------------------------------------------------------------------------------------------------------------ events
+// ---
 
 bool Gossip::receive(const GossipMessage& message) {
     if (message.to.value != self_ || message.from.value == self_) return false;
@@ -76,7 +77,8 @@ void Gossip::peer_failed(Position position) {
     if (phase_ == Phase::done && is_checked() && (gossiped_ || root_dead_)) phase_ = Phase::correcting;
 }
 
-// ------------------------------------------------------------------------------------------------------------- sends ---
+// ------------------------------------------------------------------------------------------------------------- sends
+// ---
 
 std::optional<GossipMessage> Gossip::next_send(Nanoseconds now) {
     if (phase_ == Phase::gossiping) {
@@ -143,7 +145,8 @@ std::optional<Position> Gossip::draw() {
     return std::nullopt;
 }
 
-// -------------------------------------------------------------------------------------------------------- correction ---
+// -------------------------------------------------------------------------------------------------------- correction
+// ---
 
 // A fixed number of offsets, whoever was heard from.
 std::optional<GossipMessage> Gossip::next_opportunistic() {

@@ -50,8 +50,8 @@ struct GossipSpec {
     bool operator==(const GossipSpec&) const = default;
 };
 
-// Reads "gos", "ocg", "ccg", "fcg:F" (F defaults to 1), then, optionally, ":T" ("ocg": ":T:K", K corrections) and, last,
-// ":rounds". As strict as parse_correction(). to_string() writes what parse_gossip() reads.
+// Reads "gos", "ocg", "ccg", "fcg:F" (F defaults to 1), then, optionally, ":T" ("ocg": ":T:K", K corrections) and,
+// last, ":rounds". As strict as parse_correction(). to_string() writes what parse_gossip() reads.
 inline constexpr std::uint32_t kMaxGossipLimit = 1'000'000;
 inline constexpr std::uint32_t kMaxGossipFailures = 4;
 tl::expected<GossipSpec, std::string> parse_gossip(std::string_view text);

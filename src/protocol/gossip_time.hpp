@@ -43,7 +43,8 @@ std::vector<double> expected_reached_by_rounds(std::uint32_t processes, std::uin
 // independently of each other, so it says little where there are few, and nothing for the root alone.
 double probability_of_longer_gap(std::uint32_t processes, double reached, std::uint32_t length);
 
-// K̄: the smallest length that the longest such run exceeds with a probability below delta, and not below the average one's.
+// K̄: the smallest length that the longest such run exceeds with a probability below delta, and not below the average
+// one's.
 std::uint32_t longest_gap(std::uint32_t processes, double reached, double delta);
 
 // Ē_V of Appendix B: the same for a run of consecutive members that begins and ends with a reached one and has

@@ -1,12 +1,13 @@
-// What every protocol machine of this room offers to its drivers (the engine, the simulator, the explorer): facts go in,
-// sends are pulled out one at a time, time is an argument. A driver is written once, as a template over the machine.
+// What every protocol machine of this room offers to its drivers (the engine, the simulator, the explorer): facts go
+// in, sends are pulled out one at a time, time is an argument. A driver is written once, as a template over the
+// machine.
 //
 // Besides what can be checked here:
-//  - next_send(now) is called whenever the send port is free, and after every fact, until it returns nothing. `now` never
-//    goes back. What it returns is sent at once; there is no way to put it back.
-//  - next_timer() is when next_send(), or timer() where the machine has it, has to be called again although no fact came
-//    in meanwhile; kNever if it need not be. It may change with every other call, so ask again after each of them, and
-//    with time alone it does not change.
+//  - next_send(now) is called whenever the send port is free, and after every fact, until it returns nothing. `now`
+//    never goes back. What it returns is sent at once; there is no way to put it back.
+//  - next_timer() is when next_send(), or timer() where the machine has it, has to be called again although no fact
+//    came in meanwhile; kNever if it need not be. It may change with every other call, so ask again after each of them,
+//    and with time alone it does not change.
 //  - receive() returns false for what can't be: it was ignored, and the driver counts it.
 //  - Nothing is allocated after construction unless the machine's own header says so.
 //  - to_string(kind) and carries_payload(kind) are free functions in the namespace of the kind.

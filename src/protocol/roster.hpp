@@ -34,9 +34,9 @@ class Roster {
     }
     bool leads() const { return leader(own_node_) == self_; }
 
-    // Calls tell(leader) for the nodes at distances ±1, ±2, ±4 … up to `farthest`, or for the next node that has a leader
-    // where that one has none: what everybody to whom it is news passes on to them is everywhere after O(log P) steps. A
-    // leader may come twice where many are gone.
+    // Calls tell(leader) for the nodes at distances ±1, ±2, ±4 … up to `farthest`, or for the next node that has a
+    // leader where that one has none: what everybody to whom it is news passes on to them is everywhere after O(log P)
+    // steps. A leader may come twice where many are gone.
     template <class Tell>
     void for_neighbours(Tell&& tell, std::uint32_t farthest = UINT32_MAX) const {
         const std::uint32_t nodes = nodes_->count();

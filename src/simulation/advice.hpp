@@ -1,10 +1,10 @@
-// Which broadcast suits a machine: from how large it is, how fast its messages and how long-lived its ranks are, and how
-// surely a broadcast is to reach everybody. Candidates are trees with corrections of the smallest distance that will do,
-// corrected gossip for the time that the equations choose (protocol/gossip_time.hpp) and the binomial graph; each is run on
-// the LogP clock a few times for its latency and messages.
+// Which broadcast suits a machine: from how large it is, how fast its messages and how long-lived its ranks are, and
+// how surely a broadcast is to reach everybody. Candidates are trees with corrections of the smallest distance that
+// will do, corrected gossip for the time that the equations choose (protocol/gossip_time.hpp) and the binomial graph;
+// each is run on the LogP clock a few times for its latency and messages.
 //
-// What is judged is what a protocol does by itself, at the end of the job, when most ranks are dead: nobody is told of a
-// death. (Groups of processes are told, and then a live root reaches every live rank anyway: docs/corrections.md.)
+// What is judged is what a protocol does by itself, at the end of the job, when most ranks are dead: nobody is told of
+// a death. (Groups of processes are told, and then a live root reaches every live rank anyway: docs/corrections.md.)
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Many runs on several threads, each result handed over in the order of seeds: what comes out does not depend on how many
-// threads there are.
+// Many runs on several threads, each result handed over in the order of seeds: what comes out does not depend on how
+// many threads there are.
 #pragma once
 
 #include <cstdint>

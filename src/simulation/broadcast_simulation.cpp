@@ -45,8 +45,8 @@ Promise BroadcastFamily::promise(const Faults& faults) const {
     const protocol::CorrectionSpec& correction = plan->correction;
     Promise promise;
     if (faults.notice_after) {
-        // Service after death: a live root's payload reaches every live member, everybody comes to an end, and with a dead
-        // root all have it or nobody. Not so for what has no correction, nor for the rule that is not live.
+        // Service after death: a live root's payload reaches every live member, everybody comes to an end, and with a
+        // dead root all have it or nobody. Not so for what has no correction, nor for the rule that is not live.
         const bool corrected = correction.kind != CorrectionKind::none &&
                                correction.kind != CorrectionKind::acknowledged &&
                                correction.kind != CorrectionKind::optimized_paper;

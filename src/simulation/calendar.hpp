@@ -1,5 +1,6 @@
 // What is due at which step: buckets of items, in the order in which they were put there. A calendar's pages are its
-// buckets: LogP times are small, so almost everything is due within the next kNear steps and finding a bucket is an index.
+// buckets: LogP times are small, so almost everything is due within the next kNear steps and finding a bucket is an
+// index.
 //
 // Buckets are lists of chunks of a few KiB, which a run takes from one pool and gives back: nothing is allocated for an
 // item, and in the end memory holds what was under way at once, not what was ever sent.
@@ -48,8 +49,8 @@ class Calendar {
     // `time` is behind the last step taken.
     void push(Step time, const Item& item) { open(time)->add(item); }
 
-    // Puts many items into the bucket of one step, without looking it up for each. Nothing else may push for that step, nor
-    // may it be taken, as long as this one is in use.
+    // Puts many items into the bucket of one step, without looking it up for each. Nothing else may push for that step,
+    // nor may it be taken, as long as this one is in use.
     class Writer {
       public:
         Writer(Calendar& calendar, Step time) : calendar_(calendar), time_(time) {}

@@ -24,8 +24,8 @@ namespace coppice::simulation {
 struct Promise {
     // Every live position is reached if no gap is longer than this; nothing if not promised.
     std::optional<std::uint32_t> covers{};
-    // Exactly these live positions, ascending, are not reached (reach.hpp), where `disseminated` says who was reached by the
-    // dissemination itself. Empty if no more is promised than the rest says.
+    // Exactly these live positions, ascending, are not reached (reach.hpp), where `disseminated` says who was reached
+    // by the dissemination itself. Empty if no more is promised than the rest says.
     using Disseminated = std::function<bool(Position)>;
     std::function<std::vector<Position>(const Disseminated& disseminated)> leaves_out{};
     bool all_or_none = false;  // every live position is reached or none
@@ -36,10 +36,10 @@ struct Promise {
 
 inline constexpr std::uint32_t kAnyGap = UINT32_MAX;
 
-// Lemma 2 and Lemma 3, for o = g. The paper prints the first as 4o + L + floor(L / o) o, and Corollary 1 as 3 + floor(L / o)
-// messages. Where o divides L this is the same. Where it does not, a member's port falls free after 3 + floor(L / o)
-// messages just before the message arrives that stops it, and it sends one more, which the proof overlooks: then L / o is to
-// be rounded up, in all three.
+// Lemma 2 and Lemma 3, for o = g. The paper prints the first as 4o + L + floor(L / o) o, and Corollary 1 as 3 + floor(L
+// / o) messages. Where o divides L this is the same. Where it does not, a member's port falls free after 3 + floor(L /
+// o) messages just before the message arrives that stops it, and it sends one more, which the proof overlooks: then L /
+// o is to be rounded up, in all three.
 Step fault_free_checked_latency(const LogP& model);
 struct Bounds {
     Step least = 0;

@@ -1,5 +1,5 @@
-// Writes down what happens in a run, for whoever draws it or looks for a mistake in it, and passes everything on to another
-// observer.
+// Writes down what happens in a run, for whoever draws it or looks for a mistake in it, and passes everything on to
+// another observer.
 #pragma once
 
 #include <cstddef>

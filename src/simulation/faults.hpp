@@ -12,7 +12,8 @@
 
 namespace coppice::simulation {
 
-// `count` different positions of 1 … processes − 1, ascending, every choice equally likely. `count` is below `processes`.
+// `count` different positions of 1 … processes − 1, ascending, every choice equally likely. `count` is below
+// `processes`.
 std::vector<Position> choose_positions(std::uint32_t processes, std::uint32_t count, Random& random);
 
 // How the faults of a run come about. What is drawn comes on top of what is given.

@@ -1,5 +1,5 @@
-// Raw memory for many items that are walked through again and again: on huge pages where the system has them, since with a
-// million machines the look-ups of small pages would cost more than the machines.
+// Raw memory for many items that are walked through again and again: on huge pages where the system has them, since
+// with a million machines the look-ups of small pages would cost more than the machines.
 #pragma once
 
 #include <sys/mman.h>

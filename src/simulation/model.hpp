@@ -1,13 +1,14 @@
 // The LogP model (PPoPP'19 §2.2), the faults of one run, and what comes out of it.
 //
-// Time is counted in integer steps from the root's first send. A send that starts at t keeps its sender's port until t + g
-// (g = o unless given larger) and arrives at t + o + L; there it keeps the receiver's port for o, first come, first served,
-// and takes effect when that is over. At equal times: receptions start, then receptions end and take effect, then sends are
-// decided, in the order of positions: what is received at t influences the send at t. Of messages that arrive at one
-// position at one time those of the dissemination are served before those of the ring; otherwise the lower sender first.
+// Time is counted in integer steps from the root's first send. A send that starts at t keeps its sender's port until t
+// + g (g = o unless given larger) and arrives at t + o + L; there it keeps the receiver's port for o, first come, first
+// served, and takes effect when that is over. At equal times: receptions start, then receptions end and take effect,
+// then sends are decided, in the order of positions: what is received at t influences the send at t. Of messages that
+// arrive at one position at one time those of the dissemination are served before those of the ring; otherwise the
+// lower sender first.
 //
-// A message to a dead position costs its sender the same and vanishes on arrival. A position that dies at t takes no part
-// in step t any more; what it has sent by then is under way and arrives.
+// A message to a dead position costs its sender the same and vanishes on arrival. A position that dies at t takes no
+// part in step t any more; what it has sent by then is under way and arrives.
 //
 // Positions and members are the same here: the root is member 0.
 #pragma once
@@ -55,8 +56,8 @@ struct Death {
 struct Faults {
     std::vector<Position> dead{};  // from before the start; nobody knows of them. Not the root
     std::vector<Death> dying{};    // in the midst of it
-    // How long after a death every machine is told (peer_failed), all at once; those dead from before the start count as
-    // having died at 0. Nothing: nobody is ever told, as in the papers.
+    // How long after a death every machine is told (peer_failed), all at once; those dead from before the start count
+    // as having died at 0. Nothing: nobody is ever told, as in the papers.
     std::optional<Step> notice_after{};
 };
 
@@ -90,8 +91,8 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
-// One line of a conversation. A send occupies its sender from `time` on for o; a reception takes effect at `time` and has
-// occupied its receiver for o before.
+// One line of a conversation. A send occupies its sender from `time` on for o; a reception takes effect at `time` and
+// has occupied its receiver for o before.
 struct Event {
     enum class What : std::uint8_t {
         send,

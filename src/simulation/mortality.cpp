@@ -12,8 +12,8 @@ double binomial(double count, double one, double k) {
                     (count - k) * std::log1p(-one));
 }
 
-// The probability that more than `tolerated` do. Summed from `tolerated` outwards on the side of the smaller terms: small
-// tails are no differences of large numbers, and terms that are too small to be numbers are the last ones.
+// The probability that more than `tolerated` do. Summed from `tolerated` outwards on the side of the smaller terms:
+// small tails are no differences of large numbers, and terms that are too small to be numbers are the last ones.
 double upper_tail(double count, double one, double tolerated) {
     if (one <= 0 || tolerated >= count) return 0;
     if (one >= 1) return 1;
@@ -94,7 +94,8 @@ double probability_of_unreached(const topology::Tree& tree, std::uint32_t distan
         if (parent == 0) continue;
         sum += is_near(rank, parent, distance, ranks) ? both_sides : both_sides * dead;
     }
-    // Of w ranks in a row the first and the last live, the others may: 2^(w-2) patterns, each dead^(w-1) times as likely.
+    // Of w ranks in a row the first and the last live, the others may: 2^(w-2) patterns, each dead^(w-1) times as
+    // likely.
     const double rows = dead < 0.5 ? 1 + dead / (1 - 2 * dead) : 2;
     return -std::expm1(-sum * (1 - dead) * rows);
 }

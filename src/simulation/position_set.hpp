@@ -47,8 +47,8 @@ class Agenda {
         word |= positions.bits;
     }
 
-    // Hands every position to `use`, ascending, and is empty then. Those for which it returned true are handed to `chosen`
-    // as words. Neither may insert.
+    // Hands every position to `use`, ascending, and is empty then. Those for which it returned true are handed to
+    // `chosen` as words. Neither may insert.
     template <class Use, class Chosen>
     void take(Use&& use, Chosen&& chosen) {
         for (std::size_t i = 0; i < filled_.size(); ++i) {

@@ -1,9 +1,9 @@
-// Drives one machine per position without any clock: whatever can happen next happens in an order drawn by chance. Messages
-// overtake each other, timers go off as early as they like, everybody hears of a death at its own time. What a protocol
-// promises must hold all the same; what it costs is not measured here.
+// Drives one machine per position without any clock: whatever can happen next happens in an order drawn by chance.
+// Messages overtake each other, timers go off as early as they like, everybody hears of a death at its own time. What a
+// protocol promises must hold all the same; what it costs is not measured here.
 //
-// Times in Faults are counted in events: a death happens before the event of that number; notice_after only says whether
-// anybody is told. Small groups: it costs O(P) for each death.
+// Times in Faults are counted in events: a death happens before the event of that number; notice_after only says
+// whether anybody is told. Small groups: it costs O(P) for each death.
 #pragma once
 
 #include <optional>

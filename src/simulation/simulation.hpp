@@ -1,11 +1,11 @@
-// Drives one machine per position on a LogP clock. model.hpp says what the clock and the faults do; protocol/machine.hpp
-// what a machine offers.
+// Drives one machine per position on a LogP clock. model.hpp says what the clock and the faults do;
+// protocol/machine.hpp what a machine offers.
 //
 // Make one per thread and run it as often as you like: it keeps its memory. A run depends on nothing but its arguments.
 //
-// How it keeps up with millions of messages: all messages of one kind of cost travel equally long, so what is sent at t is
-// due together, in the order of sending, and each message is written once and read once. Whether its receiver's port was
-// free is found out when it is due: until then nobody who arrived later can have been served before.
+// How it keeps up with millions of messages: all messages of one kind of cost travel equally long, so what is sent at t
+// is due together, in the order of sending, and each message is written once and read once. Whether its receiver's port
+// was free is found out when it is due: until then nobody who arrived later can have been served before.
 //
 // The observer is a template parameter, too. It sees everything and may stop the run (checker.hpp, conversation.hpp).
 #pragma once
@@ -134,8 +134,8 @@ class Simulation {
     Agenda agenda_;  // who is to be asked for sends in this step
     protocol::FailedSet known_;
 
-    // With overlap, messages are in these two until they would take effect if their receiver's port was free; else until
-    // they arrive. Ring messages that are one-sided arrive and take effect at once.
+    // With overlap, messages are in these two until they would take effect if their receiver's port was free; else
+    // until they arrive. Ring messages that are one-sided arrive and take effect at once.
     Calendar<Message> on_the_way_;
     Calendar<Message> on_the_ring_;
     Calendar<Message> in_line_;     // at their receiver's port, until they take effect

@@ -1,6 +1,8 @@
-// Any protocol on a LogP clock, behind one front for tools: runs by faults and seed, checked. The virtual call is per run.
+// Any protocol on a LogP clock, behind one front for tools: runs by faults and seed, checked. The virtual call is per
+// run.
 //
-// A family says how one protocol's machines are made and what they promise; family_simulator.hpp turns it into a Simulator.
+// A family says how one protocol's machines are made and what they promise; family_simulator.hpp turns it into a
+// Simulator.
 #pragma once
 
 #include <cstdint>

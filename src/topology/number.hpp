@@ -1,5 +1,5 @@
-// Whole numbers as they stand in the names of trees, corrections and gossips: decimal digits, and neither sign, blank nor
-// leading zero, so that every number has one form.
+// Whole numbers as they stand in the names of trees, corrections and gossips: decimal digits, and neither sign, blank
+// nor leading zero, so that every number has one form.
 #pragma once
 
 #include <charconv>

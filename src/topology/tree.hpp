@@ -53,9 +53,9 @@ tl::expected<TreeSpec, std::string> parse_tree(std::string_view text);
 std::string to_string(const TreeSpec& spec);
 const std::vector<std::string_view>& known_trees();
 
-// The tree that groups take where none is chosen. Up to 16 positions a star is no slower than a tree (with L = 2o, 16 ranks:
-// 18 steps against 16 and a correction that starts then), and under it everybody hears from the root itself: nobody depends on
-// another's life, so opportunistic correction has nothing to send. Beyond, binomial.
+// The tree that groups take where none is chosen. Up to 16 positions a star is no slower than a tree (with L = 2o, 16
+// ranks: 18 steps against 16 and a correction that starts then), and under it everybody hears from the root itself:
+// nobody depends on another's life, so opportunistic correction has nothing to send. Beyond, binomial.
 TreeSpec automatic_tree(std::uint32_t positions);
 
 // A tree over positions 0 … P−1 with its root at 0. Make one per group and share it: a copy copies the

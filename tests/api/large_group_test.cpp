@@ -1,5 +1,5 @@
-// Groups of 64K ranks, of which this process is one. The others are made up: their greetings and addresses are copies of this
-// one's, so that nothing but what grows with the ranks is tested, and no connection to them comes to anything.
+// Groups of 64K ranks, of which this process is one. The others are made up: their greetings and addresses are copies
+// of this one's, so that nothing but what grows with the ranks is tested, and no connection to them comes to anything.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

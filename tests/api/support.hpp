@@ -75,8 +75,8 @@ class Alone : public ::testing::Test {
     coppice_group_t* group = nullptr;
 };
 
-// Two ranks in this process, each with a context of its own; their exchange is among two threads. Once made, they may be
-// moved by one thread in turn.
+// Two ranks in this process, each with a context of its own; their exchange is among two threads. Once made, they may
+// be moved by one thread in turn.
 class Pair {
   public:
     struct Side {

@@ -1,5 +1,6 @@
-// What each type of shared word orders: the accesses that it makes, told by a memory that records them; what readers can see of
-// several words, in a memory that keeps stores back as long as their order allows; and, between threads, in the real one.
+// What each type of shared word orders: the accesses that it makes, told by a memory that records them; what readers
+// can see of several words, in a memory that keeps stores back as long as their order allows; and, between threads, in
+// the real one.
 #include "base/shared_words.hpp"
 
 #include <fmt/format.h>
@@ -142,8 +143,8 @@ TEST_F(SharedWords, AllSeeTheChangesOfStatesInOneOrder) {
 
 // -------------------------------------------------------------------------------------------- one that reorders ---
 
-// One writer, whose stores become visible later: relaxed ones in any order, a released one after all that came before it.
-// The test lands them one at a time, in every order that is allowed, and reads in between.
+// One writer, whose stores become visible later: relaxed ones in any order, a released one after all that came before
+// it. The test lands them one at a time, in every order that is allowed, and reads in between.
 struct Store {
     const void* word;
     std::function<void()> land;

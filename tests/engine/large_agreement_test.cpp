@@ -1,5 +1,5 @@
-// Agreements among 64K ranks whose failed are scattered so that no message carries their names in one piece: this is how sets of
-// any kind get through, part by part, whatever room there is.
+// Agreements among 64K ranks whose failed are scattered so that no message carries their names in one piece: this is
+// how sets of any kind get through, part by part, whatever room there is.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// What the fuzzers share. Each is a file with LLVMFuzzerTestOneInput(): libFuzzer calls it with inputs of its own making
-// (fuzz.sh), replay.cpp with those of the corpus.
+// What the fuzzers share. Each is a file with LLVMFuzzerTestOneInput(): libFuzzer calls it with inputs of its own
+// making (fuzz.sh), replay.cpp with those of the corpus.
 #pragma once
 
 #include <algorithm>

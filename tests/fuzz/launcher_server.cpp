@@ -24,7 +24,8 @@ int connected_to(const std::string& path) {
 
 }  // namespace
 
-// Commands: which connection (4 of them), what to do (say a piece, say a whole frame of a kind, shake hands, hear, hang up).
+// Commands: which connection (4 of them), what to do (say a piece, say a whole frame of a kind, shake hands, hear, hang
+// up).
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     constexpr std::uint32_t kRanks = 3;
     fuzz::Input input(data, size);

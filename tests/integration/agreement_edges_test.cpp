@@ -1,5 +1,5 @@
-// Agreements at their edges: who comes when all others are dead, who leaves without a word, every tree that can be chosen, and
-// calls that make no sense.
+// Agreements at their edges: who comes when all others are dead, who leaves without a word, every tree that can be
+// chosen, and calls that make no sense.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -41,8 +41,8 @@ class Edges : public ::testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Agreement, Edges, ::testing::ValuesIn(layouts()),
                          [](const auto& layout) { return std::string(layout.param.name); });
 
-// All but one have contributed, and some of them may have had the result of the first agreement; then they die, and only
-// after that the last one calls.
+// All but one have contributed, and some of them may have had the result of the first agreement; then they die, and
+// only after that the last one calls.
 TEST_P(Edges, WhoComesWhenAllOthersAreDeadGetsAResult) {
     constexpr std::size_t kWaiting = 0;
     constexpr std::size_t kDead = 1;
@@ -93,7 +93,8 @@ TEST_P(Edges, WhoComesWhenAllOthersAreDeadGetsAResult) {
     EXPECT_EQ(job.finish([&](std::uint32_t rank) { return rank != late; }), "");
 }
 
-// On one host everybody publishes until then; the leader, who stands in for it, and the others are connected all the same.
+// On one host everybody publishes until then; the leader, who stands in for it, and the others are connected all the
+// same.
 void expect_connections_suffice_without(std::uint32_t victim) {
     Job job({.ranks = 5}, [victim](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
@@ -221,8 +222,8 @@ TEST(Agreement, OperationsThatDoNotExistAreRefused) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// Whoever is asked something about a group moves it, too: contributions go up and decisions down through ranks that do nothing
-// but ask.
+// Whoever is asked something about a group moves it, too: contributions go up and decisions down through ranks that do
+// nothing but ask.
 TEST_P(Edges, QuestionsMoveThingsToo) {
     using Question = coppice_status_t (*)(coppice_group_t*);
     const std::vector<Question> questions{

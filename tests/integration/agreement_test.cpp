@@ -1,4 +1,5 @@
-// Agreements among real processes that are really killed: whatever happens, survivors agree on the value and on the dead.
+// Agreements among real processes that are really killed: whatever happens, survivors agree on the value and on the
+// dead.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -433,8 +434,8 @@ TEST(Agreement, OneRankAloneAgreesWithItself) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// A rank has had its result and does something else for long; the others, who need it to come to terms about a death, get
-// their answer from its progress thread.
+// A rank has had its result and does something else for long; the others, who need it to come to terms about a death,
+// get their answer from its progress thread.
 TEST_P(EveryLayout, AProgressThreadAnswersLateQuestions) {
     constexpr std::size_t kStarted = 0;
     constexpr std::size_t kFinished = 1;

@@ -1,5 +1,5 @@
-// What may go wrong between ranks before anybody dies: peers that differ, garbage, ranks that do not come, limits of the
-// system. Each is a status and a sentence that names the rank and the remedy, and nothing hangs.
+// What may go wrong between ranks before anybody dies: peers that differ, garbage, ranks that do not come, limits of
+// the system. Each is a status and a sentence that names the rank and the remedy, and nothing hangs.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sched.h>
@@ -56,7 +56,8 @@ bool has(const std::vector<char>& piece, std::string_view text) {
     return std::string_view(piece.data(), piece.size()).find(text) != std::string_view::npos;
 }
 
-// ------------------------------------------------------------------------------------------------- peers that differ ---
+// ------------------------------------------------------------------------------------------------- peers that differ
+// ---
 
 constexpr std::string_view kGreeting = "coppice 4 64-bit little-endian";
 
@@ -170,7 +171,8 @@ TEST(Peers, WithOtherHardwareMakeAGroupAllTheSame) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// ------------------------------------------------------------------------------------------- addresses that are none ---
+// ------------------------------------------------------------------------------------------- addresses that are none
+// ---
 
 // Overwrites what every rank says of how it is reached, from `from` bytes behind the transport's name on.
 JobOptions with_addresses(const char* transport, std::size_t from, const std::string& garbage) {
@@ -212,7 +214,8 @@ TEST(Addresses, OnHostsThatNoAllowedTransportConnectsNameTheRemedy) {
     }
 }
 
-// ------------------------------------------------------------------------------------------------ ranks that do not come ---
+// ------------------------------------------------------------------------------------------------ ranks that do not
+// come ---
 
 // A command with pipes at its standard input and output.
 class Command {
@@ -330,7 +333,8 @@ TEST_P(DifferentRoots, AreToldToWhoeverIsAloneWithHisAndTheGroupGoesOn) {
     }
 }
 
-// ------------------------------------------------------------------------------------------------ limits of the system ---
+// ------------------------------------------------------------------------------------------------ limits of the system
+// ---
 
 void limit(int resource, rlim_t soft) {
     rlimit now{};

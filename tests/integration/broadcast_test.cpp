@@ -61,8 +61,8 @@ const std::vector<Layout>& layouts() {
         {"flat_failure_proof_gossip", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "fcg:1"}}},
         {"flat_buntinas", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "bfb"}}},
         {"flat_binomial_graph", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "big"}}},
-        // Gossip alone promises nothing. The root's 200 draws of one in five, whatever the others do, leave somebody out
-        // once in 10^19 broadcasts.
+        // Gossip alone promises nothing. The root's 200 draws of one in five, whatever the others do, leave somebody
+        // out once in 10^19 broadcasts.
         {"flat_gossip_alone", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "gos:200:rounds"}}},
         {"ucx_failure_proof",
          4,
@@ -254,8 +254,8 @@ TEST(Broadcast, APayloadLargerThanTheBufferLeavesItUntouched) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// One round of gossip: the root's one message is all there is. Whom it does not reach ends by its deadline, and nobody is
-// held up by it, be it ever so often.
+// One round of gossip: the root's one message is all there is. Whom it does not reach ends by its deadline, and nobody
+// is held up by it, be it ever so often.
 TEST(Broadcast, WhomGossipAloneLeavesOutEndsByItsDeadlineAndTheGroupGoesOn) {
     constexpr std::uint64_t kRounds = 12;  // more than the window
     constexpr std::uint64_t kShort = 50'000'000;
@@ -437,8 +437,8 @@ TEST(Broadcast, TwoThreadsMayWaitAtOnceInMultipleMode) {
     }
 }
 
-// A rank that is taken for dead although it lives gets an error from its next call, never a payload that the others do not
-// vouch for; they go on without it.
+// A rank that is taken for dead although it lives gets an error from its next call, never a payload that the others do
+// not vouch for; they go on without it.
 TEST(Broadcast, WhoIsTakenForDeadIsToldSoAndTheOthersGoOn) {
     JobOptions options{.ranks = 4};
     options.environment = {{"COPPICE_FAULTS", "suspect:2:50@1"}};
@@ -474,7 +474,8 @@ TEST(Broadcast, WhoIsTakenForDeadIsToldSoAndTheOthersGoOn) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// One rank holds the view of broadcast number `held`. All go on for as many as coppice.h promises, and are then told who it is.
+// One rank holds the view of broadcast number `held`. All go on for as many as coppice.h promises, and are then told
+// who it is.
 void hold_a_view(Member& member, std::uint32_t hosts, std::uint64_t held, std::uint64_t window, std::uint32_t holder) {
     struct Open {
         coppice_request_t* request;

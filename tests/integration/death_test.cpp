@@ -77,8 +77,8 @@ class EveryLayout : public ::testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Layouts, EveryLayout, ::testing::ValuesIn(layouts()),
                          [](const auto& layout) { return std::string(layout.param.name); });
 
-// Does `count` broadcasts, roots by `root_of`; notes the outcome of each: notes[rank * count + number] = 1 for OK, 2 for
-// ROOT_FAILED. Everything else, or a wrong byte, ends the rank with an error.
+// Does `count` broadcasts, roots by `root_of`; notes the outcome of each: notes[rank * count + number] = 1 for OK, 2
+// for ROOT_FAILED. Everything else, or a wrong byte, ends the rank with an error.
 void sing(Member& member, std::uint64_t count, const std::function<std::uint32_t(std::uint64_t)>& root_of,
           std::size_t bytes) {
     std::vector<unsigned char> buffer(bytes);
@@ -121,7 +121,8 @@ void expect_uniform(Job& job, const Layout& layout, std::uint64_t count, const s
     }
 }
 
-// SIGKILL before and after each message that the victim would send, until it sends no more: nothing is lost, nobody waits.
+// SIGKILL before and after each message that the victim would send, until it sends no more: nothing is lost, nobody
+// waits.
 void kill_at_every_message(const Layout& layout, std::uint32_t victim,
                            const std::function<std::uint32_t(std::uint64_t)>& root_of, std::size_t bytes) {
     constexpr std::uint64_t kCount = 4;
@@ -335,7 +336,8 @@ TEST_P(EveryLayout, TheFailureCallbackHearsOfEachDeathOnce) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
 }
 
-// Whether a keeper stands by this process, and nobody else (docs/detection.md). It takes its name a moment after it has begun.
+// Whether a keeper stands by this process, and nobody else (docs/detection.md). It takes its name a moment after it has
+// begun.
 bool has_keeper() {
     const auto children = bootstrap::descendants_of(getpid());
     if (children.empty()) return false;
@@ -400,7 +402,8 @@ TEST(Death, NoKeeperStandsByRanksThatHaveACoreEach) {
     expect_keepers("on", {{two, true}, {two, true}});
 }
 
-// An exchange of the user's that knows of a death fills the dead rank's place with zeros, in whichever of its calls that is.
+// An exchange of the user's that knows of a death fills the dead rank's place with zeros, in whichever of its calls
+// that is.
 TEST(StartUp, ARankThatDiesBeforeAnyCallOfTheExchangeIsAFailedMember) {
     constexpr std::uint32_t kVictim = 2;
     struct Case {

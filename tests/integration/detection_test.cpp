@@ -63,8 +63,8 @@ Outcome agree(Member& member) {
     return outcome;
 }
 
-// Notes: [0] ranks that have begun, [1] survivors that hold all victims to be dead; from kOutcomes on, by rank and number, what
-// agreements said.
+// Notes: [0] ranks that have begun, [1] survivors that hold all victims to be dead; from kOutcomes on, by rank and
+// number, what agreements said.
 constexpr std::size_t kBegun = 0;
 constexpr std::size_t kFound = 1;
 constexpr std::size_t kLongestSearch = 2;

@@ -1,6 +1,7 @@
 // Callers that are elsewhere: what a rank owes the others happens although it is in no call of the library.
 //
-// "Outside" means here that a rank only looks at memory that the test shares among all ranks, or at a buffer of its own.
+// "Outside" means here that a rank only looks at memory that the test shares among all ranks, or at a buffer of its
+// own.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -376,7 +377,8 @@ TEST(Thread, ExitInTheMiddleOfEverythingIsAnOrdinaryEnd) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// ------------------------------------------------------------------------------------------------ functions of theirs ---
+// ------------------------------------------------------------------------------------------------ functions of theirs
+// ---
 
 struct Called {
     std::atomic<std::uint64_t>* count;
@@ -441,7 +443,8 @@ void keep_larger(void* argument, void* into, const void* from, std::size_t bytes
     if (b > a) std::memcpy(into, from, bytes);
 }
 
-// An agreement with a function of the caller's goes on at a rank when its caller is inside, and on no thread but the caller's.
+// An agreement with a function of the caller's goes on at a rank when its caller is inside, and on no thread but the
+// caller's.
 TEST_P(EveryLayout, FunctionsThatCombineWaitForTheirCaller) {
     Job job(GetParam().job(), [&](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);

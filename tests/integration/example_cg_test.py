@@ -51,7 +51,8 @@ class ConjugateGradients(unittest.TestCase):
                 self.assertEqual(results, self.undisturbed)
 
     def test_a_death_before_all_have_begun(self):
-        # While the ranks tell each other of the memory that they share, which rank 0 makes; each message, before and after.
+        # While the ranks tell each other of the memory that they share, which rank 0 makes; each message, before and
+        # after.
         for victim in (0, 2):
             for moment in ("kill-before:1", "kill-after:1", "kill-before:2", "kill-after:2", "kill-before:3"):
                 with self.subTest(victim=victim, moment=moment):

@@ -97,8 +97,8 @@ class Job {
     bool await_note(std::size_t index, std::uint64_t value) const;
     // Kills a rank; `reap` or leave it a zombie.
     void kill(std::uint32_t rank, bool reap);
-    // Reaps all, within one deadline that comes after that of whatever a rank itself waits for. Empty when every rank ended
-    // well, or by SIGKILL where `may_be_killed` says so; else what was wrong.
+    // Reaps all, within one deadline that comes after that of whatever a rank itself waits for. Empty when every rank
+    // ended well, or by SIGKILL where `may_be_killed` says so; else what was wrong.
     std::string finish(const std::function<bool(std::uint32_t)>& may_be_killed = nullptr);
     const Ending& ending(std::uint32_t rank) const { return endings_[rank]; }
 
@@ -117,7 +117,8 @@ class Job {
     std::vector<bool> reaped_;
 };
 
-// Byte `offset` of the payload of broadcast `number` from `root`: no two broadcasts, roots or offsets look alike for long.
+// Byte `offset` of the payload of broadcast `number` from `root`: no two broadcasts, roots or offsets look alike for
+// long.
 unsigned char payload_byte(std::uint64_t number, std::uint32_t root, std::size_t offset);
 std::vector<unsigned char> payload_of(std::uint64_t number, std::uint32_t root, std::size_t bytes);
 

@@ -82,8 +82,8 @@ inline void work(const Lineage& lineage, const Member& member, std::uint64_t see
     }
 }
 
-// Shrinks until nobody of `victims` is in the group any more: one that died after the others had agreed still is. `seed` tells
-// groups apart. What comes in between is destroyed or, with `keep`, left to the caller.
+// Shrinks until nobody of `victims` is in the group any more: one that died after the others had agreed still is.
+// `seed` tells groups apart. What comes in between is destroyed or, with `keep`, left to the caller.
 inline Lineage shrink_until_gone(Lineage lineage, const Member& member, const std::vector<std::uint32_t>& victims,
                                  std::vector<coppice_group_t*>* keep = nullptr) {
     while (true) {

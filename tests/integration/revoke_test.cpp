@@ -142,7 +142,8 @@ void agree_until_revoked(Member& member) {
     member.notes[member.rank] = number;
 }
 
-// Nobody can finish an agreement to which one that knows has not contributed. So either all survivors hear of it, or none.
+// Nobody can finish an agreement to which one that knows has not contributed. So either all survivors hear of it, or
+// none.
 void expect_all_or_none(Job& job, const std::set<std::uint32_t>& dead, const std::string& where) {
     std::uint64_t least = UINT64_MAX;
     std::uint64_t most = 0;

@@ -32,7 +32,8 @@ class SeveralRoots : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Windows, SeveralRoots, ::testing::Values("2", "32", "1024"),
                          [](const auto& window) { return std::string("window_") + window.param; });
 
-// Broadcast 5 of ranks 1 and 2, who both have returned before anybody could know: every rank is told by destroying the group.
+// Broadcast 5 of ranks 1 and 2, who both have returned before anybody could know: every rank is told by destroying the
+// group.
 TEST_P(SeveralRoots, AreToldOfByDestroy) {
     Job job(on_one_host(GetParam()), [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);

@@ -85,7 +85,8 @@ class Running:
     def __init__(self, *arguments):
         Running.number += 1
         self.mark = f"coppice-test-{os.getpid()}-{Running.number}"
-        # Written by the processes, at the end; read through an opening of its own, so that reading moves nothing for them.
+        # Written by the processes, at the end; read through an opening of its own, so that reading moves nothing for
+        # them.
         self.out = tempfile.NamedTemporaryFile("a")
         self.err = tempfile.NamedTemporaryFile("a")
         self.process = subprocess.Popen([RUN, *arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
@@ -411,7 +412,8 @@ class Faults(LauncherTest):
             running.assert_nothing_left()
 
     def test_who_has_ended_is_not_ended_once_more(self):
-        # The launcher looks who has ended before it says whom it ends: here all have, and a request has come in meanwhile.
+        # The launcher looks who has ended before it says whom it ends: here all have, and a request has come in
+        # meanwhile.
         with tempfile.TemporaryDirectory() as directory:
             gate = f"{directory}/gate"
             running = self.start("-n", "1", "sh", "-c", f"echo $$; exec {RANK} until {gate}")

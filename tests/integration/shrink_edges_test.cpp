@@ -1,5 +1,5 @@
-// What else may happen to groups that are shrunk: callbacks, limits, calls that make no sense, members that go away meanwhile, and
-// the C++ interface.
+// What else may happen to groups that are shrunk: callbacks, limits, calls that make no sense, members that go away
+// meanwhile, and the C++ interface.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -2,9 +2,9 @@
 //
 //     coppice-run -n 3 --hosts 3 stranger DIRECTORY
 //
-// The directory is empty; through it the ranks exchange what they must, and the third learns where they listen, as it would
-// from a port scan. Each rank says "rank N lives" when the group has worked before and after the attack, the third "connected
-// to C of L listeners".
+// The directory is empty; through it the ranks exchange what they must, and the third learns where they listen, as it
+// would from a port scan. Each rank says "rank N lives" when the group has worked before and after the attack, the
+// third "connected to C of L listeners".
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

@@ -9,8 +9,8 @@
 namespace coppice::testing {
 namespace {
 
-// The dead rank stands between the root, rank 2, and the host of ranks 0 and 1. Rank 0 finds that out; rank 1, which is not
-// connected with all of them, reads it on the board, in its first call since.
+// The dead rank stands between the root, rank 2, and the host of ranks 0 and 1. Rank 0 finds that out; rank 1, which is
+// not connected with all of them, reads it on the board, in its first call since.
 TEST(Verdict, ARankThatReadsThatARankFailedFindsItAmongTheFailed) {
     for (const std::uint32_t dead : {3U, 4U, 5U, 6U, 7U}) {
         SCOPED_TRACE(dead);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The version stands in the top meson.build and, as a heading, in CHANGELOG.md; nowhere else. version.sh SOURCE_DIR VERSION
+# The version stands in the top meson.build and, as a heading, in CHANGELOG.md; nowhere else. version.sh SOURCE_DIR
+# VERSION
 set -euo pipefail
 cd "$1"
 version=$2

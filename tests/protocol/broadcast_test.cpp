@@ -221,8 +221,9 @@ TEST(Synchronized, StartsWhenTheFaultFreeDisseminationEnds) {
     EXPECT_EQ(end("lame:3", 9, 1, 1), 7U);  // Figure 5
 }
 
-// PPoPP'19 §3.1: "if process 23 received the nearest correction messages from processes 19 and 28, it continues … until it
-// finally sent to both 19 and 28. Overall, process 23 sends correction messages to processes {22, 24, 21, 25, 20, 26, 19, 27, 28}."
+// PPoPP'19 §3.1: "if process 23 received the nearest correction messages from processes 19 and 28, it continues … until
+// it finally sent to both 19 and 28. Overall, process 23 sends correction messages to processes {22, 24, 21, 25, 20,
+// 26, 19, 27, 28}."
 TEST(CheckedCorrection, Process23SendsAsFarAs19And28) {
     const BroadcastPlan ring = plan("star", 60, "checked");
     FailedSet nobody;
@@ -236,8 +237,8 @@ TEST(CheckedCorrection, Process23SendsAsFarAs19And28) {
     EXPECT_EQ(to, (std::vector<std::uint32_t>{22, 24, 21, 25, 20, 26, 19, 27, 28}));
 }
 
-// PPoPP'19 §3.3: "process 19 receives a correction message from process 23. With d = 8, 23 surely sends messages to processes
-// 22, …, 15, so 19 has to send only to processes 14, …, 11."
+// PPoPP'19 §3.3: "process 19 receives a correction message from process 23. With d = 8, 23 surely sends messages to
+// processes 22, …, 15, so 19 has to send only to processes 14, …, 11."
 TEST(OptimizedCorrection, AsPrintedProcess19SendsTo14To11AfterHearing23) {
     const BroadcastPlan ring = plan("star", 60, "optimized-paper:8");
     FailedSet nobody;

@@ -1,6 +1,6 @@
-// Failure-proof correction by exhaustive search (IPDPS'17, Claim 4): with no more than f deaths on the way, at any moment and
-// without any detector, either all live members get the payload or none, in every order of messages and timeouts; and if
-// anybody, dead by now or not, was ever through, it is all.
+// Failure-proof correction by exhaustive search (IPDPS'17, Claim 4): with no more than f deaths on the way, at any
+// moment and without any detector, either all live members get the payload or none, in every order of messages and
+// timeouts; and if anybody, dead by now or not, was ever through, it is all.
 #include <gtest/gtest.h>
 
 #include "explore_failure_proof.hpp"

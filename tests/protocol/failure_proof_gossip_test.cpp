@@ -45,7 +45,8 @@ FailureProofMessage to_the_right(std::uint32_t from, std::uint32_t to, std::vect
     return message;
 }
 
-// ---------------------------------------------------------------------------------------------------------- one member ---
+// ---------------------------------------------------------------------------------------------------------- one member
+// ---
 
 TEST(Algorithm3, GossipsUntilTAndCorrectsFromTPlusLPlusO) {
     const FailureProofGossipPlan plan = plan_of("fcg:1:2", 50);
@@ -166,7 +167,8 @@ TEST(Garbage, IsRefused) {
     EXPECT_FALSE(member.colored());
 }
 
-// ------------------------------------------------------------------------------------------------------------ any order ---
+// ------------------------------------------------------------------------------------------------------------ any
+// order ---
 
 struct Ends {
     std::uint32_t all = 0;
@@ -255,7 +257,8 @@ TEST(Claim4, AllOrNoneWithUpToFDeathsOnTheWayAndNobodyTold) {
     EXPECT_GT(ends.with_sos, 1000U);
 }
 
-// Just past the edge the promise does not hold: f = 1, two reached by gossip, and both die once somebody relies on them.
+// Just past the edge the promise does not hold: f = 1, two reached by gossip, and both die once somebody relies on
+// them.
 TEST(Claim4, OneDeathMoreMayLeaveSomeWithout) {
     std::uint32_t violated = 0;
     for (std::uint32_t seed = 1; seed <= 500; ++seed) {
@@ -295,8 +298,8 @@ TEST(Notices, AllOrNoneHoweverManyDie) {
     EXPECT_GT(ends.none, 100U);
 }
 
-// "No colored node exits the operation before ensuring that either itself or at least one of f + 1 other nodes will distribute
-// the message": who is through has called everybody, or there are f + 1 others that gossip has reached, of
+// "No colored node exits the operation before ensuring that either itself or at least one of f + 1 other nodes will
+// distribute the message": who is through has called everybody, or there are f + 1 others that gossip has reached, of
 // whom no more than f die.
 TEST(Observation1, WhoeverIsThroughLeavesFPlusOneOthersWhoCarryOnOrHasSentToAll) {
     std::uint32_t without_sos = 0;
@@ -372,7 +375,8 @@ TEST(Lemma2, IfAGNodeIsThroughWithoutSosMessagesAreSentToAll) {
     EXPECT_GT(without_sos, 2000U);
 }
 
-// And Corollary 2, that whoever receives a message comes to an end, is the same in a machine that delivers when it ends.
+// And Corollary 2, that whoever receives a message comes to an end, is the same in a machine that delivers when it
+// ends.
 TEST(Lemma3, WhoeverReceivesAMessageDelivers) {
     for (std::uint32_t seed = 1; seed <= 3000; ++seed) {
         const Peace peace(seed);
@@ -383,8 +387,8 @@ TEST(Lemma3, WhoeverReceivesAMessageDelivers) {
     }
 }
 
-// With deaths on the way as well: nobody who has received a message waits or sends for ever (a run ends by itself, or it is
-// found to send without end).
+// With deaths on the way as well: nobody who has received a message waits or sends for ever (a run ends by itself, or
+// it is found to send without end).
 TEST(Corollary2, WhoeverReceivesAMessageComesToAnEnd) {
     for (std::uint32_t seed = 200001; seed <= 203000; ++seed) {
         SCOPED_TRACE(seed);

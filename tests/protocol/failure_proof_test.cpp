@@ -1,4 +1,5 @@
-// Failure-proof correction: Claim 4 of IPDPS'17 under seeded random orders, deaths and timeouts; single machines by hand.
+// Failure-proof correction: Claim 4 of IPDPS'17 under seeded random orders, deaths and timeouts; single machines by
+// hand.
 //
 // COPPICE_SEEDS sets how many seeds are drawn (4,000 unless told).
 #include <gtest/gtest.h>
@@ -56,8 +57,8 @@ void crash_before_the_start(FailureProofWorld& world, std::mt19937& random) {
     }
 }
 
-// Nobody notices anything. Some are dead before; up to f die on the way, the root among them, or others. Who has died counts as
-// having been through when it was.
+// Nobody notices anything. Some are dead before; up to f die on the way, the root among them, or others. Who has died
+// counts as having been through when it was.
 TEST(Claim4, AllOrNoneWhileNoMoreThanFDieOnTheWay) {
     std::uint32_t none = 0;
     std::uint32_t all = 0;
@@ -139,8 +140,9 @@ TEST(Noticed, WithADeadRootAllAreColoredOrAllAreTold) {
     EXPECT_GT(colored, seeds() / 50);
 }
 
-// Past the edge: with more than f deaths and nobody to notice, some live members may have the payload and some not. 12, whose
-// parent is dead, lives in the middle of a long gap. The members around the gap make themselves known, then they die.
+// Past the edge: with more than f deaths and nobody to notice, some live members may have the payload and some not. 12,
+// whose parent is dead, lives in the middle of a long gap. The members around the gap make themselves known, then they
+// die.
 TEST(Undetected, MoreThanFDeathsMaySplitTheGroup) {
     std::uint32_t split = 0;
     for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
@@ -184,8 +186,8 @@ FailureProofMessage from_right(std::uint32_t from, std::uint32_t to, std::initia
     return message;
 }
 
-// Figure 6: node 3 of 10, f = 1. It ends after F(0, 1), B(4) and B(5), and its last messages are final ones, up to the second
-// g-node on each side.
+// Figure 6: node 3 of 10, f = 1. It ends after F(0, 1), B(4) and B(5), and its last messages are final ones, up to the
+// second g-node on each side.
 TEST(Figure6, Node3EndsWhenItKnowsTwoOnEachSide) {
     const FailureProofSettings settings{10, 1, Nanoseconds{100}, Nanoseconds{0}};
     FailedSet nobody;

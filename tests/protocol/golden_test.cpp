@@ -7,9 +7,9 @@
 //   crash=2@9,…     position 2 dies after the 9th message of all
 //   detect=no       deaths stay unnoticed
 //   start=8         synchronized correction starts in round 8
-// What follows is the conversation. Time goes in rounds: each live member sends one message, in the order of positions, then
-// all of them arrive, in that order. When nobody has anything to send, time passes until somebody has; when nobody waits, either,
-// the deaths so far are noticed by all.
+// What follows is the conversation. Time goes in rounds: each live member sends one message, in the order of positions,
+// then all of them arrive, in that order. When nobody has anything to send, time passes until somebody has; when nobody
+// waits, either, the deaths so far are noticed by all.
 #include <gtest/gtest.h>
 
 #include <array>

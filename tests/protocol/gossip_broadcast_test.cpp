@@ -32,7 +32,8 @@ Drawn draw(std::mt19937& random, std::uint32_t largest) {
             std::to_string(rounds) + " rounds, " + correction + " P=" + std::to_string(processes)};
 }
 
-// ---------------------------------------------------------------------------------------------------------- one member ---
+// ---------------------------------------------------------------------------------------------------------- one member
+// ---
 
 TEST(GossipDissemination, SendsOneMessageARoundThenCorrects) {
     const BroadcastPlan plan = plan_of("checked", 50, 4);
@@ -104,7 +105,8 @@ TEST(GossipDissemination, RefusesWhatBelongsToATreeAndATreeWhatBelongsToGossip) 
     EXPECT_TRUE(other.receive({MessageKind::tree, Position{0}, Position{8}, 0}));
 }
 
-// ------------------------------------------------------------------------------------------------------------ any order ---
+// ------------------------------------------------------------------------------------------------------------ any
+// order ---
 
 TEST(GossipLiveRoot, EveryLiveMemberIsReachedWhoeverElseDiesAndWhenever) {
     expect_every_live_member_is_reached_whoever_else_dies_and_whenever(draw);
@@ -184,7 +186,8 @@ TEST(GossipFailureProof, AllOrNoneWithUpToFDeathsAndNobodyTold) {
     EXPECT_GT(none, 20U);
 }
 
-// -------------------------------------------------------------------------------------------------------- gossip alone ---
+// -------------------------------------------------------------------------------------------------------- gossip alone
+// ---
 
 TEST(GossipAlone, WhoHasNothingGivesUpWhenTheRootHasFailedAndWhoHasItKeepsIt) {
     const auto plan = make_gossip_broadcast_plan(*parse_gossip("gos:4:rounds"), 16, 0, 1e-6);
@@ -226,7 +229,8 @@ TEST(GossipAlone, WhoeverStandsInForTheRootWithoutItsPayloadTellsEverybody) {
     EXPECT_TRUE(stand_in.finished());
 }
 
-// ---------------------------------------------------------------------------------------------------------------- plans ---
+// ----------------------------------------------------------------------------------------------------------------
+// plans ---
 
 TEST(GossipBroadcastPlan, StandsForACorrectionAndChoosesRounds) {
     const auto ocg = make_gossip_broadcast_plan(*parse_gossip("ocg"), 1024, 1, 1e-6);

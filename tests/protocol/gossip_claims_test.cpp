@@ -1,5 +1,5 @@
-// What IPDPS'17 claims of corrected gossip and no other test here is named after: Claim 1, Lemma 4, Figure 8, and the example
-// of Figure 4, whose g-nodes are those of Figure 6: 0, 1, 3, 4 and 5.
+// What IPDPS'17 claims of corrected gossip and no other test here is named after: Claim 1, Lemma 4, Figure 8, and the
+// example of Figure 4, whose g-nodes are those of Figure 6: 0, 1, 3, 4 and 5.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -27,9 +27,9 @@ GossipPlan plan_of(std::string_view text, std::uint32_t processes) {
     return plan;
 }
 
-// (I) integrity: who has the payload got it by a message from somebody who had it. (II) no duplication: it is delivered once,
-// and whatever comes later changes nothing. (Which broadcast a message belongs to is its sequence number, the paper's
-// counter: tests/engine/wire_test.cpp and tests/integration.)
+// (I) integrity: who has the payload got it by a message from somebody who had it. (II) no duplication: it is delivered
+// once, and whatever comes later changes nothing. (Which broadcast a message belongs to is its sequence number, the
+// paper's counter: tests/engine/wire_test.cpp and tests/integration.)
 TEST(Claim1, OcgProvidesIntegrityAndNoDuplication) {
     for (std::uint32_t seed = 1; seed <= 500; ++seed) {
         SCOPED_TRACE(seed);
@@ -56,9 +56,9 @@ TEST(Claim1, OcgProvidesIntegrityAndNoDuplication) {
     }
 }
 
-// "All nodes are reached after 2 correction steps (+L/O+1) but the algorithm exits after 5 steps (+L/O+1), when all g-nodes
-// received a message from their closest g-nodes in both directions." A step is a message forward and one backward. Nodes 0 and
-// 5 have the gap 6 to 9 between them, and tell each other with their fifth.
+// "All nodes are reached after 2 correction steps (+L/O+1) but the algorithm exits after 5 steps (+L/O+1), when all
+// g-nodes received a message from their closest g-nodes in both directions." A step is a message forward and one
+// backward. Nodes 0 and 5 have the gap 6 to 9 between them, and tell each other with their fifth.
 TEST(Figure4, TwoStepsReachEverybodyAndFiveEndTheCorrection) {
     const GossipPlan plan = plan_of("ccg:1", 10);
     const std::set<std::uint32_t> g_nodes{0, 1, 3, 4, 5};
@@ -89,8 +89,8 @@ TEST(Figure4, TwoStepsReachEverybodyAndFiveEndTheCorrection) {
         EXPECT_TRUE(members[self].colored());
         EXPECT_LE(reached[self], begin + 2 * 2 - 1 + 3) << self;
     }
-    // Step 5 is at 8 and 9: node 5 sends forward to node 0, and node 0 backward to node 5, which hears it at 12 and has sent
-    // once more meanwhile.
+    // Step 5 is at 8 and 9: node 5 sends forward to node 0, and node 0 backward to node 5, which hears it at 12 and has
+    // sent once more meanwhile.
     EXPECT_EQ(last[0], 9U);
     EXPECT_EQ(last[5], 10U);
     for (const std::uint32_t self : {1U, 3U, 4U})
@@ -99,8 +99,8 @@ TEST(Figure4, TwoStepsReachEverybodyAndFiveEndTheCorrection) {
         EXPECT_TRUE(members[self].finished()) << self;
 }
 
-// Figure 8: a g-node C between A, B, D and E, and what Equation 5 concludes of it for f = 1: when all begin to correct at once
-// nobody needs longer than 4 Ē O + L - 13 O, Ē the longest chain of five g-nodes.
+// Figure 8: a g-node C between A, B, D and E, and what Equation 5 concludes of it for f = 1: when all begin to correct
+// at once nobody needs longer than 4 Ē O + L - 13 O, Ē the longest chain of five g-nodes.
 TEST(Figure8, NobodyNeedsLongerThanTheLongestChainOfFiveGNodesAllows) {
     constexpr std::uint32_t kProcesses = 60;
     std::uint64_t nearest = UINT64_MAX;
@@ -221,8 +221,8 @@ class WithoutSos {
 };
 
 // "If the SOS protocol is disabled, if any r-node receives information about f other g-nodes in one direction, then all
-// r-nodes will receive information about f + 1 g-nodes in that direction." As in Algorithm 3, line 24, the final round begins
-// with f + 1 of them.
+// r-nodes will receive information about f + 1 g-nodes in that direction." As in Algorithm 3, line 24, the final round
+// begins with f + 1 of them.
 TEST(Lemma4, WhatOneLearnsOfOneSideAllLearn) {
     std::uint32_t applied = 0;
     for (std::uint32_t seed = 1; seed <= 2000; ++seed) {

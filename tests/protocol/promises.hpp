@@ -1,5 +1,5 @@
-// The promises of the broadcast machine, whatever disseminates its payload, under seeded random orders of messages, times of
-// death and of notice, and restarts of members.
+// The promises of the broadcast machine, whatever disseminates its payload, under seeded random orders of messages,
+// times of death and of notice, and restarts of members.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The promises under seeded random orders of messages, dead sets, times of death and of notice, and restarts of members.
+// The promises under seeded random orders of messages, dead sets, times of death and of notice, and restarts of
+// members.
 #include <gtest/gtest.h>
 
 #include "promises.hpp"
@@ -149,8 +150,8 @@ TEST(Undetected, OneDirectionalReachesOverGapsOfItsDistanceOnly) {
     }
 }
 
-// Checked correction promises nothing undetected when members die in the midst of it: the two at the ends of a gap may have
-// stopped their outer neighbours and then not have served the gap. The notice repairs that.
+// Checked correction promises nothing undetected when members die in the midst of it: the two at the ends of a gap may
+// have stopped their outer neighbours and then not have served the gap. The notice repairs that.
 TEST(Undetected, DeathsInMidCorrectionMayLeaveAGapThatTheNoticeCloses) {
     std::uint32_t left_open = 0;
     for (std::uint32_t seed = 1; seed <= 3000; ++seed) {

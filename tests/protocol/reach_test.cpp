@@ -1,5 +1,5 @@
-// Who is left out until notices of deaths come is exactly whom the predicate names (simulation/reach.hpp): in every order of
-// messages in small groups, and in drawn ones of larger groups, with none, some or all of the deaths known.
+// Who is left out until notices of deaths come is exactly whom the predicate names (simulation/reach.hpp): in every
+// order of messages in small groups, and in drawn ones of larger groups, with none, some or all of the deaths known.
 #include "simulation/reach.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,8 @@ std::uint8_t to_mask(const std::vector<Position>& positions) {
     return static_cast<std::uint8_t>(mask);
 }
 
-// ------------------------------------------------------------------------------------------------------- every order ---
+// ------------------------------------------------------------------------------------------------------- every order
+// ---
 
 struct Searched {
     const char* correction;
@@ -84,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Searched{"optimized:2:one-directional", 7, 3}, Searched{"optimized:2:synchronized", 7, 4},
                       Searched{"opportunistic-paper:1", 6, 3}));
 
-// ---------------------------------------------------------------------------------------------------------- any order ---
+// ---------------------------------------------------------------------------------------------------------- any order
+// ---
 
 constexpr std::array kTrees{"binomial", "kary:2", "kary:4", "lame:2", "chain", "star", "optimal:1,2"};
 constexpr std::array kCorrections{"opportunistic:1",
@@ -165,7 +167,8 @@ TEST(AnyOrder, LeavesOutExactlyWhomThePredicateNamesUntilNoticesComeAndThenNobod
     EXPECT_GT(reached_by_notice, 5000U);
 }
 
-// The printed optimized rule depends on the order of messages: nobody else than the chain names is reached, some may be missed.
+// The printed optimized rule depends on the order of messages: nobody else than the chain names is reached, some may be
+// missed.
 TEST(AnyOrder, ThePrintedRuleReachesNobodyBeyondTheChainAndSometimesFewer) {
     std::uint32_t fewer = 0;
     for (std::uint32_t seed = 1; seed <= 6000; ++seed) {

@@ -1,6 +1,6 @@
-// One broadcast in a group, moved by hand: the driver that golden conversations and seeded random tests share. It keeps a
-// driver's duties (broadcast.hpp): it refuses the dead, and merges the FailedSet that queries and denials carry. Each member has
-// a clock of its own, which goes forward to the next timer only, at any time.
+// One broadcast in a group, moved by hand: the driver that golden conversations and seeded random tests share. It keeps
+// a driver's duties (broadcast.hpp): it refuses the dead, and merges the FailedSet that queries and denials carry. Each
+// member has a clock of its own, which goes forward to the next timer only, at any time.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,8 @@ class BasicWorld {
     // payload if its predecessor had. Everybody is told.
     void restart(std::uint32_t position);
 
-    // Empty, or which rule was broken on the way: integrity, lost color, a refused message, a verdict against a payload.
+    // Empty, or which rule was broken on the way: integrity, lost color, a refused message, a verdict against a
+    // payload.
     const std::string& violation() const { return violation_; }
 
     // Everything in random order until nothing moves. Deaths are noticed if `detect`.

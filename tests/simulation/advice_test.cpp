@@ -1,4 +1,5 @@
-// What to use on a machine: IPDPS'17 §IV.C and D as the worked example, probabilities against counting, and what is refused.
+// What to use on a machine: IPDPS'17 §IV.C and D as the worked example, probabilities against counting, and what is
+// refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,8 +28,8 @@ TEST(Tsubame, Expects2Point69FailuresInAJobOf4096Ranks) {
     EXPECT_NEAR(4096 * probability_of_death(kMtbf, kJob), 2.69, 0.01);
 }
 
-// "The probability that CCG is inconsistent, because nodes fail during the execution, is at most" 4096 · 55 µs / 18,304 h =
-// 3.4 · 10^-9; that two nodes do, about half the square of that.
+// "The probability that CCG is inconsistent, because nodes fail during the execution, is at most" 4096 · 55 µs / 18,304
+// h = 3.4 · 10^-9; that two nodes do, about half the square of that.
 TEST(Tsubame, ADeathWhileABroadcastRunsIsRareAndTwoAreNever) {
     const double one = probability_of_more_deaths(4096, kMtbf, 55e-6, 0);
     EXPECT_NEAR(one, 3.4e-9, 0.05e-9);
@@ -95,8 +96,8 @@ TEST(Advice, TakesAFailureProofCorrectionWhereADeathOnTheWayIsTooLikely) {
         << advice.recommended().name();
 }
 
-// A star needs nobody but its root.
-// Probabilities are computed, by equations with limits of their own; what the runs leave out over and over is not advised.
+// A star needs nobody but its root. Probabilities are computed, by equations with limits of their own; what the runs
+// leave out over and over is not advised.
 TEST(Advice, IsNothingThatTheRunsRefute) {
     for (const std::uint32_t ranks : {2U, 8U, 64U, 512U}) {
         for (const double reliability : {0.5, 0.8, 0.95}) {

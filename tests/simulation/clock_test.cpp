@@ -112,8 +112,8 @@ Ran play(const Script& script, std::uint32_t processes, const LogP& model = {}, 
 
 using Events = std::vector<std::string>;
 
-// PPoPP'19, Figure 2: o at the sender, L on the wire, o at the receiver; a process may send while it receives; what is sent to a
-// failed one takes its sender as long, and is dropped.
+// PPoPP'19, Figure 2: o at the sender, L on the wire, o at the receiver; a process may send while it receives; what is
+// sent to a failed one takes its sender as long, and is dropped.
 TEST(Figure2, ReceivingAndSendingOverlapAndMessagesToTheFailedAreDropped) {
     // 2 has failed. 1 sends from 11 to 17, and receives what 0 sent at 7 from 12 to 15.
     const Script script{{0, 2}, {0, 1}, {0, 1, Kind::note, 7}, {1, 2, Kind::note}, {1, 0, Kind::note}};

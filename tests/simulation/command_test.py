@@ -182,7 +182,8 @@ class Models(unittest.TestCase):
         papers = curves["checked:synchronized, as in the papers"]
         one_sided = curves["checked:synchronized, one-sided"]
         self.assertEqual(papers["x"], [64, 256, 1024])
-        # Lemma 2's eight steps, and two less: the receptions' o of the last message and of the one that stops its sender.
+        # Lemma 2's eight steps, and two less: the receptions' o of the last message and of the one that stops its
+        # sender.
         self.assertEqual([two - one for two, one in zip(papers["y"], one_sided["y"])], [2, 2, 2])
         self.assertTrue(one_sided["dashed"] and not papers["dashed"])
 

@@ -1,5 +1,5 @@
-// Our machines in our simulator against what the simulator of the papers' authors printed for the same broadcasts, and the
-// counterexample to the optimized rule as it is printed.
+// Our machines in our simulator against what the simulator of the papers' authors printed for the same broadcasts, and
+// the counterexample to the optimized rule as it is printed.
 #include <gtest/gtest.h>
 
 #include "papers.hpp"
@@ -15,9 +15,9 @@ const std::vector<PapersRow>& rows() {
     return all;
 }
 
-// Where a tree's last level is not full the papers' simulator gives its positions to the highest-ranked possible senders,
-// and the papers' formula, which we follow, to the lowest. The times of the dissemination are the same for both, and so is
-// what does not depend on who is whose child.
+// Where a tree's last level is not full the papers' simulator gives its positions to the highest-ranked possible
+// senders, and the papers' formula, which we follow, to the lowest. The times of the dissemination are the same for
+// both, and so is what does not depend on who is whose child.
 bool depends_on_the_last_level(const PapersRow& row) {
     if (row.tree.shape != topology::TreeShape::optimal) return false;
     if (!row.faults.dead.empty()) return true;

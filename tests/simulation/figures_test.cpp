@@ -1,5 +1,5 @@
-// What PPoPP'19 says of Figures 8, 9, 10 and 14, with few broadcasts of the machines that ship (coppice-sim reproduce has
-// many). Figures 1b, 6 and 7 are in lemmas_test.cpp, Table 1 in table1_test.cpp.
+// What PPoPP'19 says of Figures 8, 9, 10 and 14, with few broadcasts of the machines that ship (coppice-sim reproduce
+// has many). Figures 1b, 6 and 7 are in lemmas_test.cpp, Table 1 in table1_test.cpp.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -110,8 +110,8 @@ TEST_F(Figure9, MessagesDropWithFailuresAndTreesSendFarFewerThanGossip) {
     EXPECT_LT(gossip_.many.messages, gossip_.few.messages);
 }
 
-// "Upper and lower bounds surround the data points", which are pairs of g_max and correction time; "most large gaps happened
-// only for binomial trees".
+// "Upper and lower bounds surround the data points", which are pairs of g_max and correction time; "most large gaps
+// happened only for binomial trees".
 TEST_F(Figure10, CorrectionTimeLiesBetweenTheBoundsOfTheLargestGapWhichIsLargestInBinomialTrees) {
     std::set<std::pair<std::uint32_t, Step>> points;
     for (const char* tree : kTrees) {
@@ -131,9 +131,10 @@ TEST_F(Figure10, CorrectionTimeLiesBetweenTheBoundsOfTheLargestGapWhichIsLargest
     }
 }
 
-// "In the fault-free case all nodes are colored when the last process receives a tree message and there is no difference in
-// coloring latency between corrected and acknowledged trees. Corrected Gossip usually finishes full coloring only during
-// correction." And §4.1: "opportunistic correction may speed up coloring and a binomial tree benefits the most".
+// "In the fault-free case all nodes are colored when the last process receives a tree message and there is no
+// difference in coloring latency between corrected and acknowledged trees. Corrected Gossip usually finishes full
+// coloring only during correction." And §4.1: "opportunistic correction may speed up coloring and a binomial tree
+// benefits the most".
 TEST(Figure14, ColoringWithoutFailuresIsTheTreesOwnWhateverFollowsIt) {
     const auto coloring = [](const char* tree, const char* correction) {
         return tree_simulator(tree, correction, 4096)->run({}, 1).value().coloring_latency;

@@ -1,5 +1,5 @@
-// Figure 7 of IPDPS'17: corrected gossip against gossip alone (GOS), the binomial graph (BIG) and Buntinas' broadcast (BFB). The
-// table (§IV.D) for N = 4,096, and 7a and 7b (§IV.E), how they scale.
+// Figure 7 of IPDPS'17: corrected gossip against gossip alone (GOS), the binomial graph (BIG) and Buntinas' broadcast
+// (BFB). The table (§IV.D) for N = 4,096, and 7a and 7b (§IV.E), how they scale.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,8 +86,8 @@ TEST(Figure7, BfbSendsTheLeastAndTakesTwiceTheDepthOfItsTree) {
         EXPECT_GT(sample(setup_of(other, 4096), {}, 3).messages.mean(), 2.0 * 4095) << other;
 }
 
-// "FCG's latency is nearly 3 times less": of three that fail one does so on the way in the mean of 0.6. Even then BFB, which
-// begins anew only after some of these deaths, takes less than twice as long.
+// "FCG's latency is nearly 3 times less": of three that fail one does so on the way in the mean of 0.6. Even then BFB,
+// which begins anew only after some of these deaths, takes less than twice as long.
 TEST(Figure7, BfbTakesNearlyTwiceAsLongAsFcgAndNotThreeTimes) {
     const Sample fcg = sample(setup_of("fcg:1:32", 4096), {.dead_count = 3}, 50);
     const auto bfb = make_simulator(BuntinasSetup{4096, {}, {}}).value();
@@ -100,8 +100,9 @@ TEST(Figure7, BfbTakesNearlyTwiceAsLongAsFcgAndNotThreeTimes) {
     EXPECT_LT(mixed / fcg.quiescence.mean(), 2.1);
 }
 
-// "With 1.5625 % (N/64) node failures … All executions are strongly consistent, except OCG which reached at least 99.999 %
-// consistency in all cases … OCG outperforms GOS across the board. FCG … outperforms BIG when the number of nodes exceeds 256."
+// "With 1.5625 % (N/64) node failures … All executions are strongly consistent, except OCG which reached at least
+// 99.999 % consistency in all cases … OCG outperforms GOS across the board. FCG … outperforms BIG when the number of
+// nodes exceeds 256."
 TEST(Figure7b, WithN64thFailedAllAreConsistentAndFcgIsFasterThanBigFrom512MembersOn) {
     for (const std::uint32_t processes : {256U, 512U, 4096U}) {
         SCOPED_TRACE(processes);

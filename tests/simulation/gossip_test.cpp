@@ -17,7 +17,8 @@ namespace {
 using protocol::GossipKind;
 using protocol::parse_gossip;
 
-// ------------------------------------------------------------------------------------------------- the independent model ---
+// ------------------------------------------------------------------------------------------------- the independent
+// model ---
 
 struct Reference {
     const char* spec;
@@ -76,7 +77,8 @@ TEST(Equation1, GivesTheParticipantsOfThePapersSimulator) {
     }
 }
 
-// ------------------------------------------------------------------------------------------------------- Figures 3, 5, 9 ---
+// ------------------------------------------------------------------------------------------------------- Figures 3, 5,
+// 9 ---
 
 // "observed a maximal difference of only one time-step" between Equation 3 and the slowest of the runs.
 TEST(Figure3, OcgTakesAsLongAsEquation3Says) {
@@ -152,7 +154,8 @@ TEST(Figure9, FcgTakesNoLongerThanEquation5Says) {
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------ rounds ---
+// ------------------------------------------------------------------------------------------------------------ rounds
+// ---
 
 // Virtual time is the clock's when a hop costs as many rounds as it takes steps.
 TEST(Rounds, ColorWhomTimeColorsWhenAHopCostsAsManyAsItTakes) {
@@ -201,7 +204,8 @@ TEST(AsEngine, OpportunisticCorrectionClosesGapsOfAnyLength) {
     EXPECT_GT(longest, 4U);
 }
 
-// -------------------------------------------------------------------------------------------------------------- deaths ---
+// -------------------------------------------------------------------------------------------------------------- deaths
+// ---
 
 // "One process dying online": FCG is as fast as ever, and nobody calls for help.
 TEST(OnlineFailure, LeavesFcgAsItIs) {

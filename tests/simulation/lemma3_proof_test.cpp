@@ -1,5 +1,6 @@
-// What the proof of Lemma 3 counts (PPoPP'19, Appendix A, Figure 13, Equations 4 and 5): the messages that one member sends
-// which has a gap beside it, until it is stopped. On a star, whose dissemination leaves out the dead and nobody else.
+// What the proof of Lemma 3 counts (PPoPP'19, Appendix A, Figure 13, Equations 4 and 5): the messages that one member
+// sends which has a gap beside it, until it is stopped. On a star, whose dissemination leaves out the dead and nobody
+// else.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +48,8 @@ Corrected correct(const LogP& model, const std::vector<std::pair<std::uint32_t, 
     return corrected;
 }
 
-// Every gap up to 16 and L up to 9 o, o up to 4. (Where o does not divide L a member sends one message more: lemmas_test.cpp.)
+// Every gap up to 16 and L up to 9 o, o up to 4. (Where o does not divide L a member sends one message more:
+// lemmas_test.cpp.)
 template <class Use>
 void for_models_and_gaps(Use&& use) {
     for (Step overhead = 1; overhead <= 4; ++overhead) {
@@ -77,8 +79,8 @@ std::uint32_t stopped_after(const LogP& model) {
     return rounded_up(3 * model.overhead + model.latency, 2 * model.overhead);
 }
 
-// Figure 13b: l and c are beside the only gap. If it is long enough, l is stopped on its left before it has crossed the gap, and
-// from then on sends to the right alone.
+// Figure 13b: l and c are beside the only gap. If it is long enough, l is stopped on its left before it has crossed the
+// gap, and from then on sends to the right alone.
 TEST(Equation4, CSendsThatManyMessagesBesideAGapThatOutlastsTheOtherDirection) {
     for_models_and_gaps([](const LogP& model, std::uint32_t gap) {
         if (stopped_after(model) > gap) return;
@@ -96,7 +98,8 @@ TEST(Equation5, CSendsThatManyMessagesBesideAShorterGap) {
     });
 }
 
-// Figure 13a, the upper bound: c has a gap on either side, and so have those beyond. It sends for n o <= 2 o g_max + 3 o + L.
+// Figure 13a, the upper bound: c has a gap on either side, and so have those beyond. It sends for n o <= 2 o g_max + 3
+// o + L.
 TEST(Figure13, CBetweenTwoGapsIsStoppedLastAndWithinTheUpperBound) {
     for_models_and_gaps([](const LogP& model, std::uint32_t gap) {
         constexpr std::uint32_t c = 100;

@@ -161,8 +161,9 @@ TEST(OpportunisticCorrection, ToleratesKMinus1FailuresInAKaryTreeWithDAtLeastK) 
     }
 }
 
-// §3.1: opportunistic correction colors everybody while no gap is longer than 2d, which the simulator checks in every run. In
-// a chain whose first member is dead, of three live ones the root reaches those at its sides and not the one in the middle.
+// §3.1: opportunistic correction colors everybody while no gap is longer than 2d, which the simulator checks in every
+// run. In a chain whose first member is dead, of three live ones the root reaches those at its sides and not the one in
+// the middle.
 TEST(OpportunisticCorrection, DoesNotCloseGapsLongerThan2d) {
     for (const std::uint32_t d : {1U, 2U, 4U}) {
         BroadcastSetup setup = setup_of("chain", "opportunistic:1", 40);

@@ -1,5 +1,5 @@
-// How to add a protocol: all that a new one takes to be simulated, checked and fuzzed (docs/simulator.md). A star without
-// any correction: the root sends to everybody, one after the other.
+// How to add a protocol: all that a new one takes to be simulated, checked and fuzzed (docs/simulator.md). A star
+// without any correction: the root sends to everybody, one after the other.
 #include <gtest/gtest.h>
 
 #include "protocol/machine.hpp"
@@ -9,7 +9,8 @@
 // BEGIN (docs/simulator.md shows what follows)
 namespace coppice::example {
 
-// 1. What it sends. The names are for reports; a payload is checked to come from who has it. Messages that travel on a ring
+// 1. What it sends. The names are for reports; a payload is checked to come from who has it. Messages that travel on a
+//    ring
 // would say so with is_correction(kind).
 enum class StarKind : std::uint8_t { payload };
 constexpr std::string_view to_string(StarKind kind) {

@@ -1,6 +1,6 @@
-// The promises of docs/corrections.md as predicates (simulation/reach.hpp) against the machines, in both directions: who is
-// reached is exactly whom the predicate names. Every dead set of small groups under every tree, and drawn ones of large groups;
-// on the clock, and in orders of messages drawn by chance.
+// The promises of docs/corrections.md as predicates (simulation/reach.hpp) against the machines, in both directions:
+// who is reached is exactly whom the predicate names. Every dead set of small groups under every tree, and drawn ones
+// of large groups; on the clock, and in orders of messages drawn by chance.
 #include "simulation/reach.hpp"
 
 #include <gtest/gtest.h>
@@ -130,8 +130,8 @@ TEST(Chain, NoTwoNeighboursAreDeadAndSomebodyIsLeftOut) {
     EXPECT_EQ(left_out(8, {Position{4}, Position{6}}), "");
 }
 
-// It takes D dead on each side to cut somebody off from the ring, and under a binomial tree with D = 1 the parent besides: no
-// parent but the root is so near.
+// It takes D dead on each side to cut somebody off from the ring, and under a binomial tree with D = 1 the parent
+// besides: no parent but the root is so near.
 TEST(Chain, FewerDeadThanTwiceTheDistanceLeaveNobodyOut) {
     for (const char* tree : kTrees) {
         for (const char* correction : {"opportunistic:1", "opportunistic:2", "optimized:1", "optimized:2"}) {
@@ -190,7 +190,8 @@ TEST(AcknowledgedTree, ChildrenAfterThe64thWaitForTheFirst) {
     EXPECT_EQ(names(make_simulator(setup).value()->run(faults, 1).value().unreached), "67,68,69");
 }
 
-// ------------------------------------------------------------------------------------------------------------- gossip ---
+// ------------------------------------------------------------------------------------------------------------- gossip
+// ---
 
 // Whom gossip reaches is seen in the messages.
 TEST(Gossip, LeavesOutExactlyTheStretchesBetweenRunsOfDeadThatItDoesNotReach) {

@@ -1,6 +1,7 @@
-// Table 1 of PPoPP'19, re-measured by an independent model (10,000 broadcasts for each tree and rate), against far fewer
-// broadcasts here. Sampling error is not argued away: means are compared at 4.5 standard errors, and a percentile is
-// contradicted only by a count that has a chance of less than 1 in 10,000 if the percentile is right within one step.
+// Table 1 of PPoPP'19, re-measured by an independent model (10,000 broadcasts for each tree and rate), against far
+// fewer broadcasts here. Sampling error is not argued away: means are compared at 4.5 standard errors, and a percentile
+// is contradicted only by a count that has a chance of less than 1 in 10,000 if the percentile is right within one
+// step.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A soak of agreements: jobs drawn from a seed, one after the other, whose ranks are killed and stopped at drawn moments.
+# A soak of agreements: jobs drawn from a seed, one after the other, whose ranks are killed and stopped at drawn
+# moments.
 #
 #   tests/soak/agree.sh [--minutes M | --seconds S] [--seed N] [--job N] [--build DIR] [--verbose]
 #
@@ -9,14 +10,15 @@
 #   --build DIR   where Coppice was built (default: build beside tests)
 #   --verbose     a line for each job, not only for those that went wrong
 #
-# Every survivor checks each of its results (whose contribution is in it, who is among the failed, what was contributed by all);
-# afterwards value, failed set and status of all agreements are compared across survivors by a digest. Found are:
+# Every survivor checks each of its results (whose contribution is in it, who is among the failed, what was contributed
+# by all); afterwards value, failed set and status of all agreements are compared across survivors by a digest. Found
+# are:
 #   differed   survivors had different results, or different numbers of them
 #   wrong      a result broke a promise by itself, or a call failed
 #   hung       a call took longer than 60 s; the ranks that it waited for are named
 #   leaked     heap or descriptors grew with the number of agreements or of groups, or a process was left behind
-# Two of the jobs are long ones, of a million agreements each (of as many as fit into a third of the time), with a death on
-# the way.
+# Two of the jobs are long ones, of a million agreements each (of as many as fit into a third of the time), with a death
+# on the way.
 #
 # Exit code: 0 nothing of that was found; 1 something was; 2 the options make no sense.
 set -euo pipefail

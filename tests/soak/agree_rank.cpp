@@ -1,10 +1,11 @@
-// A rank of the soak of agreements (agree.sh, which starts it under coppice-run and kills some of them): agreements of all
-// sizes and depths, in one group after the other, each result checked here, and a digest of all of them for agree.sh to compare.
+// A rank of the soak of agreements (agree.sh, which starts it under coppice-run and kills some of them): agreements of
+// all sizes and depths, in one group after the other, each result checked here, and a digest of all of them for
+// agree.sh to compare.
 //
 //   agree_rank --report DIR --seed N [--seconds S] [--agreements N] [--groups N] [--patience S]
 //
-// What all ranks have to do alike is drawn from the seed and the agreement's number; what each does on its own (pauses, the order
-// in which it waits) from the seed and its rank. Writes DIR/RANK: lines of a name and a number, see Report.
+// What all ranks have to do alike is drawn from the seed and the agreement's number; what each does on its own (pauses,
+// the order in which it waits) from the seed and its rank. Writes DIR/RANK: lines of a name and a number, see Report.
 // Exit code 0; 1 when something was wrong, lost or took longer than --patience: a line on stderr says what.
 #include <fmt/format.h>
 #include <malloc.h>

@@ -1,5 +1,5 @@
-// What every part of a rank of the chaos soak needs: numbers that follow from the seed, a log that survives SIGKILL, and the way
-// to end when something is wrong.
+// What every part of a rank of the chaos soak needs: numbers that follow from the seed, a log that survives SIGKILL,
+// and the way to end when something is wrong.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What one thread of a rank does: it makes groups, uses, revokes, shrinks and leaves them, step by step, as drawn from the seed.
+// What one thread of a rank does: it makes groups, uses, revokes, shrinks and leaves them, step by step, as drawn from
+// the seed.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,9 @@
-// One rank of the chaos soak (chaos.sh): a program that uses everything that coppice.h offers, in an order that is drawn from a
-// seed, and looks at everything that it is given.
+// One rank of the chaos soak (chaos.sh): a program that uses everything that coppice.h offers, in an order that is
+// drawn from a seed, and looks at everything that it is given.
 //
-// All ranks are given the same options but for --die. What they have to do alike follows from the seed; pauses, the order in
-// which requests are waited for, and how long views are held from the seed and the rank. Each rank writes DIRECTORY/log-RANK,
-// a line for whatever has ended (chaos_team.hpp says which), and
+// All ranks are given the same options but for --die. What they have to do alike follows from the seed; pauses, the
+// order in which requests are waited for, and how long views are held from the seed and the rank. Each rank writes
+// DIRECTORY/log-RANK, a line for whatever has ended (chaos_team.hpp says which), and
 //   k MICROSECONDS        it will be killed, by its own timer
 //   x KIND TEXT           something is wrong: lost, corrupt, diverged, hung or leaked
 //   f                     it was taken for dead, where the job allows that

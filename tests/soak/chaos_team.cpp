@@ -100,7 +100,8 @@ void Team::adopt(coppice_group_t* group) {
     log_line(fmt::format("g {:x} {} {}", id_, info_.rank, listing(members_)));
 }
 
-// What any operation may end with, so that there is nothing to be checked. Whatever else is no result ends this process.
+// What any operation may end with, so that there is nothing to be checked. Whatever else is no result ends this
+// process.
 bool Team::ends_here(coppice_status_t status, const std::string& what) {
     if (status == COPPICE_ERR_REVOKED) {
         revoked_ = true;
@@ -297,7 +298,8 @@ void Team::acknowledge() {
         acknowledged_ |= std::uint64_t{1} << rank;
 }
 
-// --------------------------------------------------------------------------------------------------- several at once ---
+// --------------------------------------------------------------------------------------------------- several at once
+// ---
 
 void Team::start(Flight& flight) {
     coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
@@ -400,7 +402,8 @@ void Team::flights(Draw& common, std::uint64_t number) {
         end_one();
 }
 
-// ------------------------------------------------------------------------------------------------------------- life ---
+// ------------------------------------------------------------------------------------------------------------- life
+// ---
 
 void Team::revoke() {
     const coppice_status_t status = coppice_group_revoke(group_);

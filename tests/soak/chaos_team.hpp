@@ -21,7 +21,8 @@
 
 namespace chaos {
 
-// Whose failure was told of, for a group that was created and all that are shrunk from it, which have its callback: once each.
+// Whose failure was told of, for a group that was created and all that are shrunk from it, which have its callback:
+// once each.
 class Told {
   public:
     static void on_failure(void* told, coppice_group_t* group, std::uint32_t rank);

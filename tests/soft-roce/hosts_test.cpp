@@ -24,8 +24,8 @@ struct Way {
     friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 };
 
-// Rank 0 broadcasts until it knows of all deaths; then everybody who lives has 100 more, and no broadcast was lost, doubled
-// or damaged. A rank that loses its root instead is one that was meant to be lost.
+// Rank 0 broadcasts until it knows of all deaths; then everybody who lives has 100 more, and no broadcast was lost,
+// doubled or damaged. A rank that loses its root instead is one that was meant to be lost.
 void broadcast_beyond(Member& member, std::size_t deaths) {
     const std::uint64_t mine = std::uint64_t{1} << member.rank;
     std::uint64_t more = 100;
@@ -96,8 +96,8 @@ TEST_P(Hosts, BroadcastGoesOnWhenAllRanksOfAHostAreKilled) {
     });
 }
 
-// Nobody dies: the last host is cut off. For all others that host is lost, and for it all others are. (When the device itself
-// is taken down, UCX ends the processes that use it: a fatal error of its own, on UD.)
+// Nobody dies: the last host is cut off. For all others that host is lost, and for it all others are. (When the device
+// itself is taken down, UCX ends the processes that use it: a fatal error of its own, on UD.)
 TEST_P(Hosts, ADeviceThatGoesDownIsAHostLost) {
     lost_by_ = SIGABRT;
     run_without({6, 7}, [&](Job&) { ASSERT_EQ(std::system(GetParam().cut), 0); });
@@ -105,8 +105,8 @@ TEST_P(Hosts, ADeviceThatGoesDownIsAHostLost) {
 }
 
 // What the kernel forgets of an interface that is taken down. And the RDMA device is made anew: whatever its connection
-// manager wanted to send while the interface was down leaves that queue pair (the GSI) in error for good, and then nobody
-// connects to this device any more.
+// manager wanted to send while the interface was down leaves that queue pair (the GSI) in error for good, and then
+// nobody connects to this device any more.
 constexpr const char* kDeviceUp =
     "ip link set roce3 up && rdma link delete rxe3 && rdma link add rxe3 type rxe netdev roce3 && "
     "ip route replace local 10.99.0.4 dev roce3 table 1003 && "

@@ -54,8 +54,8 @@ Outcome agree(coppice_group_t* group, std::uint32_t bit, std::uint64_t timeout_n
     return outcome;
 }
 
-// The root is killed from outside, at no particular moment. The others agree on that, all alike, and go on as a group of their
-// own.
+// The root is killed from outside, at no particular moment. The others agree on that, all alike, and go on as a group
+// of their own.
 TEST_P(Survivors, AgreeOnARootThatWasKilledAndGoOnAsAGroupOfTheirOwn) {
     Job job(
         job_on_devices(GetParam().environment),
@@ -105,8 +105,8 @@ TEST_P(Survivors, AgreeOnARootThatWasKilledAndGoOnAsAGroupOfTheirOwn) {
     }
 }
 
-// One rank is silent for longer than the bound: stopped. Its device answers those who look. (The bound is such that a busy
-// machine has set up all connections within it: before that there is nobody to ask.)
+// One rank is silent for longer than the bound: stopped. Its device answers those who look. (The bound is such that a
+// busy machine has set up all connections within it: before that there is nobody to ask.)
 TEST(Detection, DoesNotSuspectARankThatIsStoppedAndFindsItWhenItIsKilled) {
     constexpr std::uint32_t kVictim = 5;
     constexpr std::uint64_t kBoundNs = 20'000'000'000;
@@ -153,8 +153,8 @@ TEST(Detection, DoesNotSuspectARankThatIsStoppedAndFindsItWhenItIsKilled) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == kVictim; }), "");
 }
 
-// The others want to connect to a rank that has joined and then computes, for longer than a kernel waits for a host that says
-// nothing (66 s): its own kernel says that it has their requests.
+// The others want to connect to a rank that has joined and then computes, for longer than a kernel waits for a host
+// that says nothing (66 s): its own kernel says that it has their requests.
 TEST(Detection, WaitsForARankThatComputesWhileOthersConnectToIt) {
     constexpr std::uint32_t kBusy = 1;  // two ranks send to it, one waits for it
     constexpr std::uint64_t kComputesNs = 75'000'000'000;

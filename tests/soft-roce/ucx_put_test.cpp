@@ -1,4 +1,5 @@
-// What is particular to UCX with one-sided writes: that they are, who is refused, and that fencing ends the right to them.
+// What is particular to UCX with one-sided writes: that they are, who is refused, and that fencing ends the right to
+// them.
 #include <cstring>
 
 #include "transport/landing.hpp"
@@ -16,7 +17,8 @@ std::string error_of(const UcxOptions& options) {
     return made.error().message;
 }
 
-// Rank 1 of a group of two, by hand: it takes the slots that rank 0 gives it, and goes on writing there when it is fenced.
+// Rank 1 of a group of two, by hand: it takes the slots that rank 0 gives it, and goes on writing there when it is
+// fenced.
 class Visitor {
   public:
     Visitor()
@@ -174,7 +176,8 @@ TEST(UcxPut, CarriesEveryWriteOfAConnectionThatStands) {
     });
 }
 
-// The host is not moved after fence(): the connection stands, and it is the end of the right alone that the write meets.
+// The host is not moved after fence(): the connection stands, and it is the end of the right alone that the write
+// meets.
 TEST(UcxPut, OfAFencedPeerDoesNotLand) {
     in_child([] {
         auto host = make_ucx(ucx_rc_options(Rank(0), 2, true));

@@ -59,8 +59,8 @@ inline std::array<unsigned char, 13> death_of_ucx() {
     return bytes;
 }
 
-// Connects the non-blocking socket and sends those bytes: true where there was a connection. False where there was none: it
-// was refused, or the kernel has had to repeat its call, so that the first one was dropped.
+// Connects the non-blocking socket and sends those bytes: true where there was a connection. False where there was
+// none: it was refused, or the kernel has had to repeat its call, so that the first one was dropped.
 inline bool strike_listener(int socket, const sockaddr_in& to) {
     if (connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0 && errno != EINPROGRESS) return false;
     for (;;) {

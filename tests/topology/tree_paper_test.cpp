@@ -23,8 +23,9 @@ Edges edges(const Tree& of) {
     return all;
 }
 
-// "For the in-order tree, the resulting gap of unreachable nodes is large and inefficient for correction to cover, whereas an
-// interleaved tree creates smaller gaps": whoever fails, its whole subtree is one gap, and here no two of it are neighbours.
+// "For the in-order tree, the resulting gap of unreachable nodes is large and inefficient for correction to cover,
+// whereas an interleaved tree creates smaller gaps": whoever fails, its whole subtree is one gap, and here no two of it
+// are neighbours.
 TEST(TreePaper, figure_1a_a_failure_leaves_one_long_gap_in_order_and_gaps_of_one_interleaved) {
     const auto longest_gap = [](const Tree& of, std::uint32_t failed) {
         std::uint32_t longest = 0;

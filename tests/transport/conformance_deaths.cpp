@@ -187,7 +187,8 @@ TEST_P(Conformance, APeerThatDiesAtAnyMessageLeavesAPrefixOfItsMessages) {
                         COPPICE_CHECK(header_word(message.header, 0) == next && is_pattern(message.payload, next));
                         next += 2;
                     }
-                    // Rank 0 accepted this many in all; where a process's end cannot hold back what it had sent, all came.
+                    // Rank 0 accepted this many in all; where a process's end cannot hold back what it had sent, all
+                    // came.
                     const std::uint64_t accepted = faults.starts_with("kill-before") ? at - 1 : at;
                     const std::uint64_t mine = (accepted + 2 - member.self().value) / 2;
                     const std::uint64_t came = member.recorder.count(Rank{0});

@@ -153,7 +153,8 @@ TEST(SourceFilter, TellsIpv6AddressesApart) {
     EXPECT_TRUE(Filtered(AF_INET6, {.loopback = true, .hosts = {}}).admits(0));
 }
 
-// -------------------------------------------------------------------------------------------- who is to be admitted ---
+// -------------------------------------------------------------------------------------------- who is to be admitted
+// ---
 
 HostAddresses host(std::string_view text) {
     const auto parsed = HostAddresses::parse(text);

@@ -7,8 +7,8 @@
 
 namespace coppice::testing {
 
-// While it lives this process, but none that it starts, goes ahead of all who share its core, where that is allowed: what it does to
-// others comes in time on a machine that is overloaded, too.
+// While it lives this process, but none that it starts, goes ahead of all who share its core, where that is allowed:
+// what it does to others comes in time on a machine that is overloaded, too.
 class Urgent {
   public:
     Urgent();
@@ -33,12 +33,13 @@ class TestNetwork {
     // The host's cable, at its own end.
     void cut(std::uint32_t host) const;
     void mend(std::uint32_t host) const;
-    // Cuts so often for so long, and waits so long after each. Returns how long the longest was: where the machine is overloaded it
-    // may be longer.
+    // Cuts so often for so long, and waits so long after each. Returns how long the longest was: where the machine is
+    // overloaded it may be longer.
     std::uint64_t cut_for(std::uint32_t host, std::uint64_t time_ns, int times, std::uint64_t pause_ns) const;
     // What the host sends is lost; it still gets what others send.
     void cut_outgoing(std::uint32_t host) const;
-    // The host never asks for the addresses of others any more, as behind a router: that they are lost shows by no answer to that.
+    // The host never asks for the addresses of others any more, as behind a router: that they are lost shows by no
+    // answer to that.
     void pin_addresses(std::uint32_t host) const;
     // How many connections the host's kernel keeps for a listener that is made from now on, until it takes them.
     void bound_backlog(std::uint32_t host, std::uint32_t most) const;

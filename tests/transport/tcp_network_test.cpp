@@ -151,8 +151,8 @@ TEST_F(TcpNetwork, OneDirectionAloneIsNoticedAtBothEnds) {
     }
 }
 
-// Ranks 0 and 1 talk all the time, 2 and 3 now and then, so that nothing is on its way when the cable is cut; all others are connected
-// and silent. Several cuts, as the kernel remembers the first one.
+// Ranks 0 and 1 talk all the time, 2 and 3 now and then, so that nothing is on its way when the cable is cut; all
+// others are connected and silent. Several cuts, as the kernel remembers the first one.
 void endure_cuts(Member& member) {
     greet(member);
     const Rank other(member.self().value ^ 1);
@@ -198,8 +198,8 @@ TEST_F(TcpNetwork, CutsOfASecondHarmNobody) {
     GTEST_SKIP() << "a cut of a second takes longer here: " << longest << " ns";
 }
 
-// Kernel buffers as a Debian without settings grants them, and larger ones; frames of every size, and small ones alone, each
-// of which is a packet of its own.
+// Kernel buffers as a Debian without settings grants them, and larger ones; frames of every size, and small ones alone,
+// each of which is a packet of its own.
 TEST_F(TcpNetwork, ARankThatIsStoppedForHalfAMinuteUnderFullLoadIsNotDead) {
     struct Load {
         std::uint32_t buffer;

@@ -1,4 +1,5 @@
-// Ranks that live and are not heard of for a while, as their processes are stopped, or starved: nobody takes them for dead.
+// Ranks that live and are not heard of for a while, as their processes are stopped, or starved: nobody takes them for
+// dead.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -139,7 +140,8 @@ TEST(TcpStarvation, AStoppedRankIsWaitedForBeforeAndWithinItsHandshake) {
     EXPECT_EQ(group.wires[1]->counters().garbage, 0U);
 }
 
-// It has accepted, and then it is starved; what it is sent meanwhile counts, though its clock says that the time is over.
+// It has accepted, and then it is starved; what it is sent meanwhile counts, though its clock says that the time is
+// over.
 TEST(TcpStarvation, AStarvedAcceptorReadsBeforeItJudges) {
     TcpGroup group(3);
     const Identity second = identity_of(Rank(2));
@@ -166,7 +168,8 @@ TEST(TcpStarvation, AStarvedAcceptorReadsBeforeItJudges) {
     EXPECT_EQ(group.wires[0]->counters().garbage, 0U);
 }
 
-// It has been silent for nearly all of its time, and speaks while the acceptor does not run, whose clock goes off first.
+// It has been silent for nearly all of its time, and speaks while the acceptor does not run, whose clock goes off
+// first.
 TEST(TcpStarvation, WhatWaitsInASocketIsHeardBeforeItsTimeIsOver) {
     TcpGroup group(3);
     const Identity second = identity_of(Rank(2));

@@ -180,7 +180,8 @@ TEST_F(TcpStrangers, NobodyTakesThePlaceOfARankThatIsConnected) {
     EXPECT_TRUE(recorders_[0].failures.empty());
 }
 
-// -------------------------------------------------------------------------------- a rank of the job that misbehaves ---
+// -------------------------------------------------------------------------------- a rank of the job that misbehaves
+// ---
 
 Bytes bytes_of(const FrameHead& head) {
     Bytes bytes(sizeof head);

@@ -251,7 +251,8 @@ TEST(UcxTransport, AFencedRankMayConnectButIsNotHeard) {
     });
 }
 
-// ---------------------------------------------------------------------------------------- what the host process sees ---
+// ---------------------------------------------------------------------------------------- what the host process sees
+// ---
 
 TEST(UcxTransport, MakingAndDestroyingLeavesNoDescriptorAndNoThread) {
     in_child([] {

@@ -190,8 +190,8 @@ TEST(VerbsBadInput, ALimitThatIsReachedLaterCostsOneConnectionAndNoOther) {
     });
 }
 
-// The peer's limit is three objects: lines, slots and queue pair, so none is left for a memory window. (Rank 1 has a device of
-// its own, and is asked for the connection.)
+// The peer's limit is three objects: lines, slots and queue pair, so none is left for a memory window. (Rank 1 has a
+// device of its own, and is asked for the connection.)
 TEST(VerbsBadInput, WhereNoMemoryWindowIsLeftTheSlotsAreRegisteredInstead) {
     in_process([] {
         VerbsGroup group(2);
@@ -247,7 +247,8 @@ TEST_F(VerbsLimits, OfThePeerAreToldToWhoeverWantsToConnectToIt) {
     expect_all_well();
 }
 
-// ------------------------------------------------------------------------------------------------ those who are silent ---
+// ------------------------------------------------------------------------------------------------ those who are silent
+// ---
 
 TEST(VerbsBadInput, WhoAsksForAConnectionAndSaysNoMoreIsGivenUp) {
     in_process([] {

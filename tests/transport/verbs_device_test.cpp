@@ -31,7 +31,8 @@ std::string kernel_resources() {
     return text;
 }
 
-// Whether the kernel has ever warned of itself; it does where a dead process leaves things in an order that it does not like.
+// Whether the kernel has ever warned of itself; it does where a dead process leaves things in an order that it does not
+// like.
 bool kernel_has_warned() {
     constexpr std::uint64_t kWarned = 1U << 9;
     std::uint64_t taints = 0;

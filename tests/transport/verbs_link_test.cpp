@@ -1,5 +1,6 @@
-// The table of connections (verbs/link.hpp) without a device: every step of it, what it does not foresee, the end in each state,
-// and two of them against each other through every order in which their requests, answers and refusals can arrive.
+// The table of connections (verbs/link.hpp) without a device: every step of it, what it does not foresee, the end in
+// each state, and two of them against each other through every order in which their requests, answers and refusals can
+// arrive.
 #include "transport/verbs/link.hpp"
 
 #include <fmt/format.h>
@@ -168,10 +169,11 @@ TEST(VerbsLink, OnlyAnEndThatKnowsTheAddressAsks) {
     });
 }
 
-// ------------------------------------------------------------------------------------------- two against each other ---
+// ------------------------------------------------------------------------------------------- two against each other
+// ---
 
-// The connection managers of two hosts, as far as they tell processes. Each request has a number. What concerns one request
-// arrives in order, and so do the requests of one end; all else may overtake.
+// The connection managers of two hosts, as far as they tell processes. Each request has a number. What concerns one
+// request arrives in order, and so do the requests of one end; all else may overtake.
 enum class Kind : char { request = 'q', answer = 'a', confirmation = 'c', wait = 'w', refusal = 'r' };
 
 struct Message {

@@ -1,4 +1,5 @@
-// What the tests of the verbs transport share. They need an RDMA device; the ranks of a test take turns at all there are.
+// What the tests of the verbs transport share. They need an RDMA device; the ranks of a test take turns at all there
+// are.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -19,8 +20,8 @@ inline constexpr std::uint64_t kVerbsToken = 0x5EED0FBEEF5EED01ULL;
 // Names of the RDMA devices of this host.
 std::vector<std::string> rdma_devices();
 
-// How long a device waits for an answer (4.096 µs · 2^n) and how often it asks again: two seconds at least together, for
-// where everything is emulated an answer may take its time.
+// How long a device waits for an answer (4.096 µs · 2^n) and how often it asks again: two seconds at least together,
+// for where everything is emulated an answer may take its time.
 inline constexpr std::uint8_t kAnswerTimeout = 16;
 inline constexpr std::uint8_t kAnswerRetries = 6;
 
@@ -42,8 +43,8 @@ class VerbsFactory final : public Factory {
 // the host's process, whose polls it needs.
 class Visitor {
   public:
-    // How far it goes: it has asked and does not wait, it was answered one way or the other but never says that it has got the
-    // answer, or the connection is open.
+    // How far it goes: it has asked and does not wait, it was answered one way or the other but never says that it has
+    // got the answer, or the connection is open.
     enum class Until : std::uint8_t { asked, answered, open };
     Visitor(transport::VerbsTransport& host, transport::Receiver& receiver, const Bytes& card,
             Until until = Until::open);

@@ -1,7 +1,7 @@
 // --cut: the cables of simulated hosts are pulled, and plugged in again, while ranks run.
 //
-// What is pulled is the bridge's end, so that the host's own interface keeps its address and routes and only loses its carrier:
-// packets are dropped in both directions, and nobody is told.
+// What is pulled is the bridge's end, so that the host's own interface keeps its address and routes and only loses its
+// carrier: packets are dropped in both directions, and nobody is told.
 #pragma once
 
 #include <sys/types.h>
@@ -21,14 +21,16 @@ class Cables {
     static constexpr std::uint64_t kPlugged = 0;
     static constexpr std::uint64_t kNever = UINT64_MAX;
 
-    // The calling process must be in the bridge's namespace and have its rights (Hosts::create); it may give them up afterwards
-    // (Hosts::drop_rights), as a process that is started here keeps them. That one ends with this object, or with its parent.
+    // The calling process must be in the bridge's namespace and have its rights (Hosts::create); it may give them up
+    // afterwards (Hosts::drop_rights), as a process that is started here keeps them. That one ends with this object, or
+    // with its parent.
     static Result<std::unique_ptr<Cables>> create(std::uint32_t hosts);
     ~Cables();
     Cables(const Cables&) = delete;
     Cables& operator=(const Cables&) = delete;
 
-    // Pulls the host's cable, until that time or for good. One that is out already stays out until the later of both times.
+    // Pulls the host's cable, until that time or for good. One that is out already stays out until the later of both
+    // times.
     Result<void> cut(std::uint32_t host, std::optional<std::uint64_t> until_ns);
     // Those whose time has come are plugged in; returns the hosts.
     Result<std::vector<std::uint32_t>> mend(std::uint64_t now);

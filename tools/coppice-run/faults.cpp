@@ -128,7 +128,8 @@ bool Job::is_cut_off(std::uint32_t rank) const {
     return cables_->is_cut(host) || (options_.hosts > 1 && reached == 0);
 }
 
-// Ranks that are cut off for good may not find out, or wait for something of their own: they are not waited for forever.
+// Ranks that are cut off for good may not find out, or wait for something of their own: they are not waited for
+// forever.
 void Job::find_stranded() {
     if (!cables_ || strand_ns_) return;
     bool others = false;

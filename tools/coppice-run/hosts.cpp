@@ -221,7 +221,8 @@ Result<void> Hosts::cable() {
     return wait_for_links();
 }
 
-// The kernel says that a link is up before it says that it runs, on a busy machine long before; what is started here looks.
+// The kernel says that a link is up before it says that it runs, on a busy machine long before; what is started here
+// looks.
 Result<void> Hosts::wait_for_links() {
     constexpr std::uint64_t kPatience = 20'000'000'000;
     const std::uint64_t deadline = now_ns() + kPatience;
@@ -244,8 +245,8 @@ Result<void> Hosts::wait_for_links() {
 int Hosts::join(std::uint32_t rank) const {
     if (::setns(descriptors_[place(rank).host], CLONE_NEWNET) != 0) return errno;
     // A mounted sysfs shows the interfaces of the namespace in which it was mounted, and UCX looks for them there. So
-    // each rank has a /sys of its own; all other mounts stay common. Where that is forbidden (some containers), the rank
-    // still has its network, and programs that use system calls to look at it work.
+    // each rank has a /sys of its own; all other mounts stay common. Where that is forbidden (some containers), the
+    // rank still has its network, and programs that use system calls to look at it work.
     if (::unshare(CLONE_NEWNS) != 0) return errno;
     if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return errno;
     ::mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV | MS_RDONLY, nullptr);

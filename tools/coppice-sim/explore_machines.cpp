@@ -1,4 +1,5 @@
-// coppice-sim explore stability, explore revocation: every schedule of the machines that stand beside a group's operations.
+// coppice-sim explore stability, explore revocation: every schedule of the machines that stand beside a group's
+// operations.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// coppice-sim fuzz broadcast: every seed is a broadcast of a shape, size, correction, model, order and deaths of its own.
+// coppice-sim fuzz broadcast: every seed is a broadcast of a shape, size, correction, model, order and deaths of its
+// own.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -7,7 +7,8 @@
 
 namespace coppice::sim {
 
-// What this process may still take: the machine's available memory, or what its control group leaves. Nothing if unknown.
+// What this process may still take: the machine's available memory, or what its control group leaves. Nothing if
+// unknown.
 std::optional<std::uint64_t> available_memory();
 
 // "312 MiB", "1.5 GiB"

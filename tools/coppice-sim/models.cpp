@@ -1,5 +1,5 @@
-// coppice-sim models: the papers' model, in which a ring message costs its receiver o, and one-sided ring messages, as RDMA
-// writes are, in one plot.
+// coppice-sim models: the papers' model, in which a ring message costs its receiver o, and one-sided ring messages, as
+// RDMA writes are, in one plot.
 #include <fmt/format.h>
 
 #include <algorithm>

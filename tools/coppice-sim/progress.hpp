@@ -1,5 +1,5 @@
-// How far long work is and how long it will still take, on a line of standard error that is written over and over; nothing
-// where that is no terminal.
+// How far long work is and how long it will still take, on a line of standard error that is written over and over;
+// nothing where that is no terminal.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// A picture as SVG 1.1, written element by element. Coordinates are pixels; styles are attributes as they stand in the file.
+// A picture as SVG 1.1, written element by element. Coordinates are pixels; styles are attributes as they stand in the
+// file.
 #pragma once
 
 #include <string>

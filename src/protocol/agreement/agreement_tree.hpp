@@ -64,12 +64,13 @@ class AgreementTree {
     std::uint32_t repaired_parent(const FailedSet& failed, std::uint32_t rank) const;
 
     // What Children(S, p) has beyond the live ones among p's own children: the nearest live descendants of its dead
-    // children and, if p is the repaired tree's root, everybody without a live ancestor. Ascending. Steps: the dead that
-    // are passed, times the degree.
+    // children and, if p is the repaired tree's root, everybody without a live ancestor. Ascending. Steps: the dead
+    // that are passed, times the degree.
     void adopted(const FailedSet& failed, std::uint32_t rank, std::vector<std::uint32_t>& out) const;
 
-    // Whether the repaired tree has become a bad one: half of those standing have failed, or somebody has more than twice
-    // max_degree() children. A pure function of the arguments: all ranks come to the same answer. Steps: as adopted().
+    // Whether the repaired tree has become a bad one: half of those standing have failed, or somebody has more than
+    // twice max_degree() children. A pure function of the arguments: all ranks come to the same answer. Steps: as
+    // adopted().
     bool is_degenerated(const FailedSet& failed) const;
 
   private:

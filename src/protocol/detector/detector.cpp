@@ -102,8 +102,8 @@ void Detector::choose_targets() {
     is_leader_ = leader(own_node_) == Rank(self_);
     for (Target& target : targets_) {
         const std::uint32_t now = leader_from(target);
-        // Whoever is new there has not heard of anything. (Nor has anybody from one that begins to speak for its node: it has
-        // told nothing so far, and its predecessor may have taken what it knew to the grave.)
+        // Whoever is new there has not heard of anything. (Nor has anybody from one that begins to speak for its node:
+        // it has told nothing so far, and its predecessor may have taken what it knew to the grave.)
         if (now != target.leader) target.told = 0;
         target.leader = now;
     }

@@ -1,37 +1,40 @@
 // Who has failed: evidence of deaths comes together here, and leaves for those who have none.
 //
 // The intuition. Most deaths are seen by somebody for certain: the kernel writes the obituary on the host, a connection
-// breaks, a read of the dead one's memory fails. What is needed besides is that every rank is *somebody's* to look at, and
-// that whoever sees something tells so few that nobody is swamped and so many that all hear of it. Both are rings.
+// breaks, a read of the dead one's memory fails. What is needed besides is that every rank is *somebody's* to look at,
+// and that whoever sees something tells so few that nobody is swamped and so many that all hear of it. Both are rings.
 //
 // After Bosilca, Bouteiller, Guermouche, Herault, Robert, Sens, Dongarra: "Failure detection and propagation in HPC
-// systems", SC'16. Each rank observes the next live one on a ring; when that fails, the one behind it is adopted, so the
-// ring repairs itself. News goes over a circulant graph, ±1, ±2, ±4 … places, which is O(log P) messages a member and O(log P)
-// steps to everybody. Departures from the paper:
+// systems", SC'16. Each rank observes the next live one on a ring; when that fails, the one behind it is adopted, so
+// the ring repairs itself. News goes over a circulant graph, ±1, ±2, ±4 … places, which is O(log P) messages a member
+// and O(log P) steps to everybody. Departures from the paper:
 //
-//  - Two rings. Ranks of a host share what they know (obituaries and logs on the board), so news travels between *nodes*,
-//    and the lowest live rank of each, its leader, passes it on. Observation runs between *ranks*, row after row: the first
-//    rank of every node, then the second of every node, and so on. Neighbours there hardly ever share a host, so a host that is
-//    lost is as many gaps of one, found side by side, and not one long gap that has to be repaired death by death.
-//  - An observed rank beats to its observer without having been asked: both compute who that is from the deaths they know of.
-//    Whoever adopts a rank tells it of the deaths between them, so that it computes the same (the paper's NewObserver).
-//  - Silence is evidence only where a bound is set, and then only as time that the *observer* was there to listen: the gap
-//    between two looks counts for one period at most. One that computed for a minute, or was stopped, does not hold its
-//    own absence against others. Anything heard of the observed rank counts, its beats, its other messages, and that its
-//    memory could be read (probes, where the transport has them: those a rank answers without taking part).
-//  - A connection of a circulant edge lasts as long as its two ends: when a neighbour fails, the next live one behind it
-//    takes its place and is told everything, as is the next leader of a node. So whatever dies in between, the living
-//    always form a ring on which all that one of them knows goes round.
+//  - Two rings. Ranks of a host share what they know (obituaries and logs on the board), so news travels between
+//    *nodes*, and the lowest live rank of each, its leader, passes it on. Observation runs between *ranks*, row after
+//    row: the first rank of every node, then the second of every node, and so on. Neighbours there hardly ever share a
+//    host, so a host that is lost is as many gaps of one, found side by side, and not one long gap that has to be
+//    repaired death by death.
+//  - An observed rank beats to its observer without having been asked: both compute who that is from the deaths they
+//    know of. Whoever adopts a rank tells it of the deaths between them, so that it computes the same (the paper's
+//    NewObserver).
+//  - Silence is evidence only where a bound is set, and then only as time that the *observer* was there to listen: the
+//    gap between two looks counts for one period at most. One that computed for a minute, or was stopped, does not hold
+//    its own absence against others. Anything heard of the observed rank counts, its beats, its other messages, and
+//    that its memory could be read (probes, where the transport has them: those a rank answers without taking part).
+//  - A connection of a circulant edge lasts as long as its two ends: when a neighbour fails, the next live one behind
+//    it takes its place and is told everything, as is the next leader of a node. So whatever dies in between, the
+//    living always form a ring on which all that one of them knows goes round.
 //
 // What holds, and is checked by exploring every order of events in small groups (tests/protocol/detector):
-//  - No rank is suspected that lives and beats, as long as a beat takes less than bound − period from one rank's call to
-//    the other's next look.
+//  - No rank is suspected that lives and beats, as long as a beat takes less than bound − period from one rank's call
+//    to the other's next look.
 //  - Every death that its observer, or anybody else who lives, has evidence of becomes known to every survivor.
-//  - A member tells of each death no more than 2⌈log2 S⌉ others (S nodes), and again only those who take the place of others.
+//  - A member tells of each death no more than 2⌈log2 S⌉ others (S nodes), and again only those who take the place of
+//    others.
 // What does not: a network that parts in two. Each side then takes the other for dead.
 //
-// A pure machine like the others (machine.hpp), between ranks: time is an argument, and is looked at only where a bound is set.
-// Allocates when a rank fails, never otherwise. Choosing another neighbour walks over the dead between.
+// A pure machine like the others (machine.hpp), between ranks: time is an argument, and is looked at only where a bound
+// is set. Allocates when a rank fails, never otherwise. Choosing another neighbour walks over the dead between.
 #pragma once
 
 #include <cstdint>

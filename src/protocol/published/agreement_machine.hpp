@@ -1,5 +1,6 @@
-// A group's agreements, whichever of the two machines takes them: contributions that are published where all ranks read each
-// other's memory (published_agreement.hpp), or the tree of messages (agreement.hpp). Its driver need not know which.
+// A group's agreements, whichever of the two machines takes them: contributions that are published where all ranks read
+// each other's memory (published_agreement.hpp), or the tree of messages (agreement.hpp). Its driver need not know
+// which.
 //
 // The calls mean what they mean at the machines, which say what allocates.
 #pragma once

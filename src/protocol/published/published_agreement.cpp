@@ -79,8 +79,8 @@ bool PublishedAgreement::gather(Slot& slot) {
         ++slot.cursor;
     }
     // A rank that was silent for too long may be taken for dead, and live. If nobody has said so by now, this rank may
-    // decide: whoever is shut out later is like one that dies then. If somebody has, the others may decide without it, and
-    // write again where it has read.
+    // decide: whoever is shut out later is like one that dies then. If somebody has, the others may decide without it,
+    // and write again where it has read.
     shut_out_ = board_->shut_out();
     return !shut_out_;
 }
@@ -191,8 +191,8 @@ Reception PublishedAgreement::receive(const AgreementMessage& message) {
     return reception;
 }
 
-// A message says what this rank knew before it looks whether it is shut out. If it is not, the message is one that was sent
-// before that; if it is, there may be others who don't know yet and would take it for a living rank's.
+// A message says what this rank knew before it looks whether it is shut out. If it is not, the message is one that was
+// sent before that; if it is, there may be others who don't know yet and would take it for a living rank's.
 std::optional<AgreementMessage> PublishedAgreement::next_send(Nanoseconds now) {
     std::optional<AgreementMessage> message = recovery_.next_send(now);
     if (message && board_->shut_out()) {

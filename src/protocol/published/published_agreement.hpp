@@ -1,32 +1,34 @@
-// Agreements among ranks that can read each other's memory: contributions are published, and everybody decides for itself.
+// Agreements among ranks that can read each other's memory: contributions are published, and everybody decides for
+// itself.
 //
-// The intuition. Where each rank owns memory that all others read and that outlives it, an agreement needs no messages: each
-// publishes its contribution, and whoever sees the contributions of all members has the decision, the same as everybody
-// else. Only when a member dies and its contribution is not there must the others come to terms. They stop deciding,
-// and agree with the tree machine (agreement.hpp, ERA) on two things: how far anybody alive has decided, and who is dead.
-// Up to there all contributions are there, and everybody decides as it would have; from there on the dead are no members
-// any more. Then they go on deciding for themselves. One such round is a recovery.
+// The intuition. Where each rank owns memory that all others read and that outlives it, an agreement needs no messages:
+// each publishes its contribution, and whoever sees the contributions of all members has the decision, the same as
+// everybody else. Only when a member dies and its contribution is not there must the others come to terms. They stop
+// deciding, and agree with the tree machine (agreement.hpp, ERA) on two things: how far anybody alive has decided, and
+// who is dead. Up to there all contributions are there, and everybody decides as it would have; from there on the dead
+// are no members any more. Then they go on deciding for themselves. One such round is a recovery.
 //
-// Why all the living decide the same. M(r) are the members after r recoveries: all ranks but the agreed dead of recovery r.
-//  1. Who decides k in the r-th period has seen the contributions of all of M(r), and these never change. So all who decide
-//     k in the same period decide the same.
-//  2. Who takes part in recovery r + 1 names d, the first agreement that it has not decided, and decides nothing until the
-//     recovery is over. Its outcome is D, the largest d of all contributors, and F, the agreed dead; whoever is not
+// Why all the living decide the same. M(r) are the members after r recoveries: all ranks but the agreed dead of
+// recovery r.
+//  1. Who decides k in the r-th period has seen the contributions of all of M(r), and these never change. So all who
+//     decide k in the same period decide the same.
+//  2. Who takes part in recovery r + 1 names d, the first agreement that it has not decided, and decides nothing until
+//     the recovery is over. Its outcome is D, the largest d of all contributors, and F, the agreed dead; whoever is not
 //     in F has contributed, or the machine says so by its promise: everybody whose contribution may be missing is in F.
 //     So of the living nobody has decided D or later among M(r), and nobody will.
-//  3. Somebody decided D − 1 among M(r) (or D is where the period began), so all contributions below D are there: who has
-//     not decided them decides them now, among M(r), as 1. says. D and later are decided among M(r + 1) by everybody.
-//     Recoveries are agreements of the machine, one after the other, and D and F are the same at all.
-// A store of a dying process that shows late changes nothing: a contribution of a member of F counts up to D only, where
-// somebody has seen it, and is not looked at from D on.
+//  3. Somebody decided D − 1 among M(r) (or D is where the period began), so all contributions below D are there: who
+//     has not decided them decides them now, among M(r), as 1. says. D and later are decided among M(r + 1) by
+//     everybody. Recoveries are agreements of the machine, one after the other, and D and F are the same at all.
+// A store of a dying process that shows late changes nothing: a contribution of a member of F counts up to D only,
+// where somebody has seen it, and is not looked at from D on.
 //
-// Why it ends. A rank whose agreement lacks a contribution of a member that it knows to be dead enters a recovery (or is in
-// one); the others see that on the board, or hear from the machine, in any call of the library, and enter it too. The
-// machine ends. Afterwards that member is gone from M.
+// Why it ends. A rank whose agreement lacks a contribution of a member that it knows to be dead enters a recovery (or
+// is in one); the others see that on the board, or hear from the machine, in any call of the library, and enter it too.
+// The machine ends. Afterwards that member is gone from M.
 //
-// The ring of lines. To publish k is to have decided k − W, W the window; to have decided j is to have seen that everybody
-// has published j, and so has decided j − W. Hence when k is published, all living ranks have decided k − 2W: 2W lines are
-// enough, and nothing is overwritten that anybody may still read.
+// The ring of lines. To publish k is to have decided k − W, W the window; to have decided j is to have seen that
+// everybody has published j, and so has decided j − W. Hence when k is published, all living ranks have decided k − 2W:
+// 2W lines are enough, and nothing is overwritten that anybody may still read.
 //
 // Pure: reads no clock, knows no thread; the board is an interface. Allocates nothing while nobody dies. Not for
 // concurrent use.
@@ -56,8 +58,8 @@ struct Contribution {
 class ContributionBoard {
   public:
     virtual void publish(std::uint64_t sequence, const Contribution& contribution) = 0;
-    // The contribution of a member, this rank included, if it is there; good until 2 windows later. Nothing about it has
-    // been checked except that the value is not longer than the plan's maximum.
+    // The contribution of a member, this rank included, if it is there; good until 2 windows later. Nothing about it
+    // has been checked except that the value is not longer than the plan's maximum.
     virtual bool look(std::uint32_t member, std::uint64_t sequence, Contribution& contribution) const = 0;
 
     // A log of the failures that this rank has acknowledged; it only grows.
@@ -68,8 +70,8 @@ class ContributionBoard {
     virtual void set_recoveries(std::uint64_t count) = 0;
     virtual std::uint64_t recoveries(std::uint32_t member) const = 0;
 
-    // Some member takes this rank for dead. A member that does so has said it here before it looks for contributions the next
-    // time, and whoever finds this false is seen to have published, by everybody who comes to say it later.
+    // Some member takes this rank for dead. A member that does so has said it here before it looks for contributions
+    // the next time, and whoever finds this false is seen to have published, by everybody who comes to say it later.
     virtual bool shut_out() const = 0;
 
   protected:
@@ -83,8 +85,8 @@ class PublishedAgreement {
     PublishedAgreement(const AgreementPlan& plan, Rank self, ContributionBoard& board);
 
     std::optional<Sequence> contribute(const Operation& operation, std::span<const std::byte> value);
-    // Who has decided it may leave, except that a recovery may need it: leaving then counts as failing, which is harmless,
-    // as nobody has anything left to decide but its own flush.
+    // Who has decided it may leave, except that a recovery may need it: leaving then counts as failing, which is
+    // harmless, as nobody has anything left to decide but its own flush.
     std::optional<Sequence> flush();
     bool can_start() const { return next_ < decided_below_ + plan_->window; }
     void acknowledge(const FailedSet& failed);
@@ -100,8 +102,8 @@ class PublishedAgreement {
     std::optional<AgreementMessage> next_send(Nanoseconds now);
     bool wants_to_send() const { return !shut_out_ && recovery_.wants_to_send(); }
 
-    // Looks at the board and decides what can be decided: call it whenever somebody waits. The cost while nothing happens:
-    // one look. With `thoroughly` also whether others have entered a recovery: now and then, in any call.
+    // Looks at the board and decides what can be decided: call it whenever somebody waits. The cost while nothing
+    // happens: one look. With `thoroughly` also whether others have entered a recovery: now and then, in any call.
     void look(bool thoroughly);
 
     bool decided(Sequence agreement) const { return agreement.value < decided_below_; }
@@ -113,8 +115,8 @@ class PublishedAgreement {
     std::optional<Rank> who_differs(Sequence agreement) const;
     Sequence next() const { return Sequence{next_}; }
     Sequence decided_below() const { return Sequence{decided_below_}; }
-    // Calls `tell` for each rank that it waits for, until it returns false: live ones that have not contributed; where there is
-    // none, those that the recovery waits for.
+    // Calls `tell` for each rank that it waits for, until it returns false: live ones that have not contributed; where
+    // there is none, those that the recovery waits for.
     void waiting_for(Sequence agreement, const std::function<bool(Rank)>& tell) const;
     bool waits_for_recovery(Sequence agreement) const;
     std::uint64_t recoveries() const { return entered_; }

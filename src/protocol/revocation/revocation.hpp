@@ -1,17 +1,17 @@
 // Revocation: everything of a group ends, at every member, because one of them has said so.
 //
-// A rank that learns of it says so on its own page of the node's memory, which outlives it, and ends what waits. So on a node
-// one store reaches all, also from a revoker that dies behind it. Between nodes it goes the way of failure notices: a rank that
-// has heard of it by message, or leads its node, tells the leaders of the nodes at distances ±1, ±2, ±4 …; and again after
-// every death that it learns of, because the dead may have been the one to pass it on. A live member whose next live neighbour
-// knows is told by it, so that in the end all living know.
+// A rank that learns of it says so on its own page of the node's memory, which outlives it, and ends what waits. So on
+// a node one store reaches all, also from a revoker that dies behind it. Between nodes it goes the way of failure
+// notices: a rank that has heard of it by message, or leads its node, tells the leaders of the nodes at distances ±1,
+// ±2, ±4 …; and again after every death that it learns of, because the dead may have been the one to pass it on. A live
+// member whose next live neighbour knows is told by it, so that in the end all living know.
 //
-// A rank that leaves passes nothing on any more, and others may take it for dead before they have read what it said. So a rank
-// that is told answers; the leader of a node says on its page when all have answered; and a rank leaves a revoked group when
-// those that it has told have answered and its leader says so, or after its patience.
+// A rank that leaves passes nothing on any more, and others may take it for dead before they have read what it said. So
+// a rank that is told answers; the leader of a node says on its page when all have answered; and a rank leaves a
+// revoked group when those that it has told have answered and its leader says so, or after its patience.
 //
-// What holds, and is checked by exploring every order of events in small groups (simulation/explore/revocation_explorer.hpp
-// has the predicates):
+// What holds, and is checked by exploring every order of events in small groups
+// (simulation/explore/revocation_explorer.hpp has the predicates):
 //  - If a rank that lives, or that has left as may_leave() says, knows of the revocation, in the end all living know.
 //  - What a rank has said on its page reaches all living ranks of its node, though it dies behind it.
 //  - Nobody needs patience to leave, while all living take part.

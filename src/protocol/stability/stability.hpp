@@ -1,28 +1,28 @@
 // Forgetting safely: how far has every live rank consumed?
 //
 // A payload may be dropped only when every live rank has it, for a rank that is colored may have to serve again after a
-// death; neighbours' credits would not show that. So counts ride up a fixed tree of nodes about once per half window (each
-// count is the minimum over a subtree) and the root's answer rides down. Nobody starts an operation W or more ahead of the
-// answer: that bounds every buffer of the group, and costs no message of its own per broadcast.
+// death; neighbours' credits would not show that. So counts ride up a fixed tree of nodes about once per half window
+// (each count is the minimum over a subtree) and the root's answer rides down. Nobody starts an operation W or more
+// ahead of the answer: that bounds every buffer of the group, and costs no message of its own per broadcast.
 //
-// On a node the ranks' counts stand in shared memory. The leader of the node, its lowest live rank, reads them and speaks
-// for it; the others read there what the leader knows to be stable. When the leader dies the next one stands in, and the
-// neighbours in the tree say again what may be lost with it. When a node dies its children report to its nearest live
-// ancestor; where there is none, to the lowest live node, which is then the top.
+// On a node the ranks' counts stand in shared memory. The leader of the node, its lowest live rank, reads them and
+// speaks for it; the others read there what the leader knows to be stable. When the leader dies the next one stands in,
+// and the neighbours in the tree say again what may be lost with it. When a node dies its children report to its
+// nearest live ancestor; where there is none, to the lowest live node, which is then the top.
 //
-// Counts between two multiples of half a window are not told unless somebody asks: a rank that is held up (a view is not
-// released, a caller stays away) says how far it must be stable for it to go on. That goes to all nodes along the tree, and
-// until it is stable every node reports every advance, and the rank that holds it up. So the window reaches W beyond the
-// slowest rank whatever that one's count is, and as long as nobody is held up no message is sent for it.
+// Counts between two multiples of half a window are not told unless somebody asks: a rank that is held up (a view is
+// not released, a caller stays away) says how far it must be stable for it to go on. That goes to all nodes along the
+// tree, and until it is stable every node reports every advance, and the rank that holds it up. So the window reaches W
+// beyond the slowest rank whatever that one's count is, and as long as nobody is held up no message is sent for it.
 //
-// What holds, and is checked by exploring every order of events in small groups (simulation/explore/stability_explorer.hpp
-// has the predicates):
+// What holds, and is checked by exploring every order of events in small groups
+// (simulation/explore/stability_explorer.hpp has the predicates):
 //  - Nothing is stable that a live rank has not consumed.
 //  - While all live ranks go on, no rank waits for ever: each can start everything, and in the end all is stable.
 //  - Where one of them stays away, each rank that is held up is exactly W beyond it, and is told its name.
 //
-// Counts are monotone, so a late, repeated or reordered message is harmless. A pure machine (machine.hpp), between ranks, part
-// of no paper. Allocates when a rank fails, and when a rank asks; never otherwise.
+// Counts are monotone, so a late, repeated or reordered message is harmless. A pure machine (machine.hpp), between
+// ranks, part of no paper. Allocates when a rank fails, and when a rank asks; never otherwise.
 #pragma once
 
 #include <cstdint>
@@ -83,8 +83,8 @@ class Stability {
 
     // --------------------------------------------------------------------------------------------------- facts
 
-    // For a node's leader, and for every rank of a group on one node: every live rank of this node has consumed everything
-    // before `count`, and `slowest` no more than that.
+    // For a node's leader, and for every rank of a group on one node: every live rank of this node has consumed
+    // everything before `count`, and `slowest` no more than that.
     void node_consumed(std::uint64_t count, Rank slowest);
     // Any message of the group says so, or this node's leader in shared memory.
     void learn_stable(std::uint64_t count);
@@ -104,7 +104,8 @@ class Stability {
 
     std::uint64_t stable() const { return stable_; }
     bool leads() const { return roster_.leads(); }
-    // The rank for which the whole group waits, if that is known here; want() finds out. Never one that is known to be dead.
+    // The rank for which the whole group waits, if that is known here; want() finds out. Never one that is known to be
+    // dead.
     std::optional<Rank> holder() const;
     // Everything that decides what it does next, without patience: equal words, equal futures.
     void append_state(std::vector<std::uint32_t>& words) const;
@@ -142,8 +143,8 @@ class Stability {
     std::uint64_t window_;
     Nanoseconds patience_;
     std::uint8_t faults_;
-    // Counts are reported when they pass a multiple of it. (Multiples, not growth: nodes whose leaders began at different
-    // times would each lag by up to a step, which adds up to more than the window.)
+    // Counts are reported when they pass a multiple of it. (Multiples, not growth: nodes whose leaders began at
+    // different times would each lag by up to a step, which adds up to more than the window.)
     std::uint64_t step_;
     FailedSet failed_nodes_;
     std::uint32_t parent_ = 0;

@@ -7,14 +7,14 @@
 // two of these, so also between two sends). Messages of the dead may arrive until their receiver knows; those to the
 // dead vanish.
 //
-// A suspicion: a rank takes a live one for dead, says so on the board if there is one, and hears nothing of it from then
-// on; the others learn of it as they do of a death. It goes on until it learns of it itself. What it decides from then on
-// must not differ from what survivors decide if there is a board; otherwise only survivors are compared.
+// A suspicion: a rank takes a live one for dead, says so on the board if there is one, and hears nothing of it from
+// then on; the others learn of it as they do of a death. It goes on until it learns of it itself. What it decides from
+// then on must not differ from what survivors decide if there is a board; otherwise only survivors are compared.
 //
-// With `published` there is a board besides, and one rank looking at it is a transition too. A look is many reads, each at its own
-// time. What is on the board stays, so a read that finds something may as well happen together with those after it; one
-// that finds nothing may not, and is followed by a pause in which the others go on. That covers all orders of all
-// reads and stores of all ranks.
+// With `published` there is a board besides, and one rank looking at it is a transition too. A look is many reads, each
+// at its own time. What is on the board stays, so a read that finds something may as well happen together with those
+// after it; one that finds nothing may not, and is followed by a pause in which the others go on. That covers all
+// orders of all reads and stores of all ranks.
 //
 // States of single machines are kept once and numbered, and so are messages; what a machine does in a state upon an
 // event is worked out once. A state of the group is a few numbers, and only a 64-bit hash of it is kept: of n states

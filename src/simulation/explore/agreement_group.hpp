@@ -59,8 +59,9 @@ class GroupOf {
     void notice(std::uint32_t rank, std::uint32_t dead);
     void acknowledge_all(std::uint32_t rank);
 
-    // Where contributions are published: a look at the board, which says whether that changed anything; a death in the middle of
-    // a contribution, if there is one to make; and what the dead had stored shows after all, if there is anything.
+    // Where contributions are published: a look at the board, which says whether that changed anything; a death in the
+    // middle of a contribution, if there is one to make; and what the dead had stored shows after all, if there is
+    // anything.
     bool look(std::uint32_t rank, bool thoroughly) requires kPublishes;
     void crash_contributing(std::uint32_t rank) requires kPublishes;
     bool store_late(std::uint32_t rank) requires kPublishes;

@@ -58,8 +58,8 @@ std::uint32_t Locals::initial(std::uint32_t rank) {
     return intern(Agreement(scenario_.plan, Rank{rank}), facts);
 }
 
-// A pull that gives nothing only notes that there is nothing: it is done at once. What a rank does that finds itself shut
-// out when it sends is for the explorer to say.
+// A pull that gives nothing only notes that there is nothing: it is done at once. What a rank does that finds itself
+// shut out when it sends is for the explorer to say.
 std::uint32_t Locals::intern(Machine machine, LocalFacts facts) {
     board_.let_in();
     Machine pulled = machine;

@@ -64,8 +64,8 @@ class Locals {
     std::uint32_t start(std::uint32_t local);
     std::uint32_t notice(std::uint32_t local, std::uint32_t dead);
     std::uint32_t receive(std::uint32_t local, std::uint32_t message);
-    // A look at the board up to the first contribution that is missing, or all of it where none is. In `after_pause` that of
-    // the rank `missing` is taken to be missing still.
+    // A look at the board up to the first contribution that is missing, or all of it where none is. In `after_pause`
+    // that of the rank `missing` is taken to be missing still.
     LocalLook look(std::uint32_t local, bool thoroughly, const BoardState& board);
     std::uint32_t look_after_pause(std::uint32_t local, bool thoroughly, std::uint32_t missing,
                                    const BoardState& board);

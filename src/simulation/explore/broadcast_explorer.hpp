@@ -29,8 +29,8 @@ class BroadcastSubject {
     static bool carries_set(const protocol::Message& message) {
         return message.kind == protocol::MessageKind::query || message.kind == protocol::MessageKind::denial;
     }
-    // In delayed correction finished members still answer; in synchronized ones a late tree message makes a member take part
-    // whom a correction has colored.
+    // In delayed correction finished members still answer; in synchronized ones a late tree message makes a member take
+    // part whom a correction has colored.
     bool end_is_final() const {
         const protocol::CorrectionSpec& correction = scenario_.plan.correction;
         return correction.kind != protocol::CorrectionKind::delayed && !correction.synchronized;

@@ -1,5 +1,5 @@
-// The board of a group that is explored: what each rank has published, as a page; pages are numbered. One object serves all
-// machines: it is told whose turn it is, and what that one finds.
+// The board of a group that is explored: what each rank has published, as a page; pages are numbered. One object serves
+// all machines: it is told whose turn it is, and what that one finds.
 #pragma once
 
 #include <array>

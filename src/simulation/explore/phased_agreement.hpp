@@ -1,4 +1,5 @@
-// Two older agreements, for comparison in the simulator and in bench, as far as Herault et al. (SC'15, §6) describe them.
+// Two older agreements, for comparison in the simulator and in bench, as far as Herault et al. (SC'15, §6) describe
+// them.
 //
 //  - Two phases (Hursey et al., "Log2phases"): contributions are gathered over a tree at one root, known to all, which
 //    tells everybody.

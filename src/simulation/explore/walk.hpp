@@ -9,8 +9,8 @@
 //   std::string check() const                       in every state: empty, or the promise that is broken
 //   std::string check_end() const                   the same in states in which nothing is left that has to happen
 //   std::uint64_t hash() const                      equal hashes are taken for equal states
-// Deaths may happen and need not; everything else happens sooner or later, so a state is an end when only deaths are left.
-// A way back into a state through which the way has come is a circle: then somebody may be waited for for ever.
+// Deaths may happen and need not; everything else happens sooner or later, so a state is an end when only deaths are
+// left. A way back into a state through which the way has come is a circle: then somebody may be waited for for ever.
 #pragma once
 
 #include <algorithm>

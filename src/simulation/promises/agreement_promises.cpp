@@ -1,4 +1,5 @@
-// Agreements: "one value and one set of failed ranks, the same at every rank that lives to see them, whoever dies whenever".
+// Agreements: "one value and one set of failed ranks, the same at every rank that lives to see them, whoever dies
+// whenever".
 #include "simulation/promises/predicates.hpp"
 
 namespace coppice::promises {
@@ -94,7 +95,8 @@ void agreed_failed_have_failed(const History& history, const Groups& /*groups*/,
     }
 }
 
-// "COPPICE_ERR_PEER_FAILED when ranks have failed and not every rank that contributed had acknowledged all these failures"
+// "COPPICE_ERR_PEER_FAILED when ranks have failed and not every rank that contributed had acknowledged all these
+// failures"
 void status_by_acknowledgement(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::agree)) {
         const Call* const one = outcome_of(history, calls);

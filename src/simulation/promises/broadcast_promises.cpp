@@ -11,8 +11,8 @@ const Call* root_of(const std::vector<const Call*>& calls) {
 
 }  // namespace
 
-// "Broadcast of `bytes` bytes from `root` to all … the n-th broadcast of one rank is the n-th of all": nothing lost on the way,
-// corrupt, or delivered twice, which would be another one's payload.
+// "Broadcast of `bytes` bytes from `root` to all … the n-th broadcast of one rank is the n-th of all": nothing lost on
+// the way, corrupt, or delivered twice, which would be another one's payload.
 void payloads_are_the_roots(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::broadcast)) {
         const Call* const root = root_of(calls);

@@ -76,8 +76,8 @@ void revoked_by_a_member(const History& history, const Groups& /*groups*/, Found
     }
 }
 
-// "every broadcast and agreement of it that is pending, and every later one, ends with COPPICE_ERR_REVOKED": at the revoker
-// when its call has returned.
+// "every broadcast and agreement of it that is pending, and every later one, ends with COPPICE_ERR_REVOKED": at the
+// revoker when its call has returned.
 void revocation_ends_all(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& revoke : history.calls) {
         if (revoke.action != Action::revoke || revoke.status != COPPICE_OK) continue;

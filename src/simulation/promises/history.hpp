@@ -1,7 +1,7 @@
 // What applications called and were told: all that the promises of coppice.h are checked against (promises.hpp).
 //
-// Nothing here knows of engines, wires or simulators. Ranks are those of the job; a group has a number, the same at all its ranks.
-// Times are on one clock.
+// Nothing here knows of engines, wires or simulators. Ranks are those of the job; a group has a number, the same at all
+// its ranks. Times are on one clock.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The promises of coppice.h and README as predicates over what callers were told: docs/promises.md has each beside its words.
+// The promises of coppice.h and README as predicates over what callers were told: docs/promises.md has each beside its
+// words.
 #pragma once
 
 #include <span>

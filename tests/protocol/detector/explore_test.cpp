@@ -1,5 +1,5 @@
-// Every order of events in small groups: who dies when, who sees which death when, what arrives when, and between which two
-// messages of a member. Without a bound of silence: deaths are seen for certain, late and out of step.
+// Every order of events in small groups: who dies when, who sees which death when, what arrives when, and between which
+// two messages of a member. Without a bound of silence: deaths are seen for certain, late and out of step.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -74,8 +74,8 @@ class Exploration {
         bool certain = false;
         for (std::uint32_t other = 0; other < nodes_.ranks(); ++other) {
             if (other == rank || !dead(state, other) || member.failed().contains(other)) continue;
-            // An observer and the ranks of the host see it; a rank of the host may have written it into its log before it
-            // died; anybody with a connection may notice.
+            // An observer and the ranks of the host see it; a rank of the host may have written it into its log before
+            // it died; anybody with a connection may notice.
             certain |= local_peers(rank, other) || member.observed() == Rank(other);
             for (std::uint32_t local_peer = 0; local_peer < nodes_.ranks(); ++local_peer)
                 certain |= local_peers(rank, local_peer) && state.members[local_peer].failed().contains(other);

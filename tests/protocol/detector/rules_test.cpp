@@ -267,7 +267,8 @@ TEST_F(Alone, AnAdoptedRankHasTwoBoundsAndHearsOfTheDeathsBetween) {
     EXPECT_TRUE(detector.failed().contains(3));
 }
 
-// Two seconds in which this rank did not look are one period of silence, so that beats that wait to be read are in time.
+// Two seconds in which this rank did not look are one period of silence, so that beats that wait to be read are in
+// time.
 TEST_F(Alone, TheOwnAbsenceIsNotHeldAgainstOthers) {
     Detector detector = flat(0, 3, true);
     detector.heard(Rank(1));

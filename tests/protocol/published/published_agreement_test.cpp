@@ -1,5 +1,5 @@
-// Published agreements by hand. Every schedule of small groups, and random ones of larger groups, are driven by the explorer
-// and by seeds (tests/simulation/explore).
+// Published agreements by hand. Every schedule of small groups, and random ones of larger groups, are driven by the
+// explorer and by seeds (tests/simulation/explore).
 #include <gtest/gtest.h>
 
 #include <memory>

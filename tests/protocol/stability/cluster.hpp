@@ -1,5 +1,5 @@
-// Groups whose ranks count what they have consumed: in-order links, served in random order, and news of deaths that come one
-// by one, late.
+// Groups whose ranks count what they have consumed: in-order links, served in random order, and news of deaths that
+// come one by one, late.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -60,7 +60,8 @@ class Cluster {
             return message.from.value == rank && random_() % 2 == 0;
         });
     }
-    // One event: a message delivered, news of a death, or a rank that looks and sends. False when nothing is left to happen.
+    // One event: a message delivered, news of a death, or a rank that looks and sends. False when nothing is left to
+    // happen.
     bool step() {
         for (int attempt = 0; attempt < 8; ++attempt) {
             if (happen(static_cast<std::uint32_t>(random_() % 3))) return true;

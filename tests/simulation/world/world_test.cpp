@@ -1,5 +1,5 @@
-// The world itself: the same seed is the same run, a program without deaths keeps every promise, and each promise of the
-// documents has its predicate.
+// The world itself: the same seed is the same run, a program without deaths keeps every promise, and each promise of
+// the documents has its predicate.
 #include "simulation/world/explore.hpp"
 
 #include <gtest/gtest.h>

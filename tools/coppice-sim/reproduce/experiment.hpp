@@ -1,5 +1,5 @@
-// A figure or table of a paper as data: which protocols, over what, how often, what is drawn, and what the paper says came
-// out. Everything that runs, writes or draws is the same for all of them (campaign.hpp, output.hpp).
+// A figure or table of a paper as data: which protocols, over what, how often, what is drawn, and what the paper says
+// came out. Everything that runs, writes or draws is the same for all of them (campaign.hpp, output.hpp).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,9 @@ struct PerScale {
     const T& at(Scale scale) const { return scale == Scale::quick ? quick : scale == Scale::normal ? normal : full; }
 };
 
-// One point of a series. A point of gossip with something to tune is run with so many shorter and longer gossip times than the
-// given one, a few broadcasts each, nobody dead, and then with the time that had the lowest mean quiescence latency.
+// One point of a series. A point of gossip with something to tune is run with so many shorter and longer gossip times
+// than the given one, a few broadcasts each, nobody dead, and then with the time that had the lowest mean quiescence
+// latency.
 struct Point {
     std::string series;
     double x = 0;

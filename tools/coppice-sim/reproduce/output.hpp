@@ -1,4 +1,5 @@
-// What is written of an experiment: NAME.csv, NAME.plot.json (from which plot.py draws NAME.svg and NAME.png) and NAME.md.
+// What is written of an experiment: NAME.csv, NAME.plot.json (from which plot.py draws NAME.svg and NAME.png) and
+// NAME.md.
 #pragma once
 
 #include <filesystem>

@@ -11,8 +11,9 @@ namespace {
 constexpr const char* kAll = "all trees, checked";
 constexpr const char* kAllGaps = "all trees, gaps";
 
-// g_max is known when the dissemination is over, and follows from the tree and the dead (simulation/tree_reach.hpp): many
-// more broadcasts than can be corrected in the same time. With the same seed the gaps are those of the corrected one.
+// g_max is known when the dissemination is over, and follows from the tree and the dead (simulation/tree_reach.hpp):
+// many more broadcasts than can be corrected in the same time. With the same seed the gaps are those of the corrected
+// one.
 std::vector<Point> table1_points(Scale scale, std::uint64_t seed) {
     std::vector<Point> points = faulty_points(scale, seed, true);
     for (Point& point : points)
@@ -42,8 +43,8 @@ constexpr std::array<Printed, 5> kTable1{{{0.01, {1, 2, 3}, {10, 12, 14}},
 void claim_percentiles(Study& e, const Printed& row, Metric metric, const std::array<double, 3>& printed,
                        const std::string& series) {
     const char* const name = metric == Metric::gap ? "g_max" : "L_SCC";
-    // Ten broadcasts beyond the percentile, over the four trees together; a hundred where the tail is long: where the two
-    // percentiles are five steps apart, ten leave an error of a step.
+    // Ten broadcasts beyond the percentile, over the four trees together; a hundred where the tail is long: where the
+    // two percentiles are five steps apart, ten leave an error of a step.
     const std::uint64_t beyond = printed[1] - printed[0] < 5 ? 10 : 100;
     const std::array<std::pair<double, std::uint64_t>, 2> shares{{{0.99, 100 * beyond}, {0.999, 1000 * beyond}}};
     for (std::size_t i = 0; i < shares.size(); ++i) {

@@ -1,5 +1,5 @@
-// What the figures of PPoPP'19 have in common: L = 2, o = 1, Lamé's k = 2, up to 64K processes, opportunistic correction with up
-// to 4 messages in each direction (§4).
+// What the figures of PPoPP'19 have in common: L = 2, o = 1, Lamé's k = 2, up to 64K processes, opportunistic
+// correction with up to 4 messages in each direction (§4).
 #pragma once
 
 #include <array>
