@@ -21,7 +21,7 @@ struct ProcessMemory {
     static void order_all() { std::atomic_thread_fence(std::memory_order_seq_cst); }
     // The caller's loads before it come before those after it.
     static void order_loads() { std::atomic_thread_fence(std::memory_order_acquire); }
-    // The compiler moves nothing across: for those who interrupt this thread, as the kernel and membarrier(2) do.
+    // The compiler moves nothing across: for what interrupts this thread: the kernel, membarrier(2).
     static void order_in_program() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 };
 

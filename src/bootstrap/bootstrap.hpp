@@ -19,9 +19,9 @@ class Bootstrap {
     virtual std::uint32_t size() const = 0;
     virtual const char* name() const = 0;  // "launcher", "callback"
 
-    // Collective. Returns one entry per rank; the entry of a rank that is known to be dead is empty. Blocks
-    // until all live ranks have contributed or `deadline_ns` (CLOCK_MONOTONIC) has passed: the error then
-    // names who is missing.
+    // Collective. Returns one entry per rank; the entry of a rank that is known to be dead is empty. Blocks until all
+    // live ranks have contributed or `deadline_ns` (CLOCK_MONOTONIC) has passed: the error then names the ranks that
+    // are missing.
     virtual Result<std::vector<std::vector<std::byte>>> allgather(std::span<const std::byte> mine,
                                                                   std::uint64_t deadline_ns) = 0;
 };

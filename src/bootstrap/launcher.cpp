@@ -20,7 +20,7 @@ namespace coppice::bootstrap {
 namespace {
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
-// How long a client that has run out of time waits for the launcher to say who is missing.
+// How long a client that has run out of time waits for the launcher to say which ranks are missing.
 constexpr std::uint64_t kAnswerTime = 2'000 * kMillisecond;
 constexpr std::size_t kReadChunk = 64UL * 1024;
 
@@ -52,8 +52,8 @@ bool wait_ready(int descriptor, short events, std::uint64_t deadline_ns) {
     }
 }
 
-// Whoever answers at the path must be of this process's own user: else somebody else has taken the launcher's place,
-// who would learn and could change what ranks tell each other.
+// The process that answers at the path must run as this process's own user. Another user's could read and change what
+// the ranks tell each other.
 bool is_of_this_user(int descriptor) {
     ucred server{};
     socklen_t length = sizeof server;
@@ -79,8 +79,8 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
             ::close(descriptor);
             return fail(
                 COPPICE_ERR_BOOTSTRAP,
-                "whoever listens at COPPICE_LAUNCHER={} is another user's process: run coppice-run and the ranks "
-                "as one user",
+                "the process that listens at COPPICE_LAUNCHER={} is another user's: run coppice-run and the ranks as "
+                "one user",
                 path);
         }
         const int reason = errno;
@@ -270,7 +270,7 @@ Error LauncherBootstrap::who_is_missing() {
         if (!*frame) {
             return Error{COPPICE_ERR_BOOTSTRAP,
                          fmt::format("rank {}: the exchange did not end before the deadline and the launcher does not "
-                                     "say who is missing: is it stopped?",
+                                     "say which ranks are missing: is it stopped?",
                                      environment_.rank.value)};
         }
         if ((*frame)->kind != FrameKind::missing) continue;  // the result itself may still have been on its way

@@ -4,13 +4,18 @@
 // byte order; a peer of another word size or byte order is told so and refused. The header's layout never
 // changes between versions, so that two versions can at least name each other.
 //
-//   rank → launcher                       launcher → rank
-//   handshake       HandshakeBody                 welcome   u32 generation      refused   text, then the connection
-//   ends contribute  u32 round, blob           gathered  u32 round, per rank u32 length and bytes (0: dead)
-//                                         left      u32 round, u32 rank  somebody who lives will never
-//                                         contribute
-//   query       u32 round                 missing   u32 round, per missing rank MissingEntry
-//   bye         nothing
+//   rank → launcher
+//     handshake   HandshakeBody
+//     contribute  u32 round, blob
+//     query       u32 round
+//     bye         nothing
+//
+//   launcher → rank
+//     welcome     u32 generation
+//     refused     text; then the connection ends
+//     gathered    u32 round, per rank u32 length and bytes (0: dead)
+//     left        u32 round, u32 rank: that rank lives, and will never contribute
+//     missing     u32 round, per missing rank MissingEntry
 //
 // Generation: the n-th connection of one rank meets the n-th connections of the others, so groups may be made
 // one after the other or nested, as long as all ranks make them in the same order.

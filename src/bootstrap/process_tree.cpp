@@ -53,7 +53,7 @@ bool children_of(pid_t pid, std::vector<pid_t>& children) {
     return known;
 }
 
-// Who has which children, from the parents of everybody: milliseconds on a busy machine.
+// The children of every process, from the parent of each: milliseconds on a busy machine.
 std::unordered_multimap<pid_t, pid_t> all_children() {
     std::unordered_multimap<pid_t, pid_t> children;
     DIR* directory = ::opendir("/proc");

@@ -1,4 +1,4 @@
-// Who descends from whom, as /proc tells it. A snapshot: processes may come and go while it is taken.
+// Which process descends from which, as /proc tells it. A snapshot: processes may come and go while it is taken.
 #pragma once
 
 #include <sys/types.h>

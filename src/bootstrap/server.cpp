@@ -28,8 +28,7 @@ constexpr std::uint64_t process_tag(std::uint64_t id) {
     return id * 2 + 1;
 }
 
-// Open connections of one rank and its descendants: who opens more is turned away, so that nobody uses up the
-// descriptors.
+// Open connections of one rank and its descendants. Further ones are refused, so that no rank uses up the descriptors.
 constexpr std::uint32_t kMostConnections = 256;
 // Answers that a rank has not read. An honest one asks once, at its deadline.
 constexpr std::size_t kMostUnread = 16;
@@ -479,7 +478,7 @@ void Server::retire(std::uint32_t number) {
 void Server::refuse(std::uint64_t id, Connection& connection, const std::string& reason) {
     queue(connection,
           std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::refused, reason.substr(0, kMaxRefusal))));
-    // One attempt only: who is refused is not waited for. The farewell's unread input would turn the close
+    // One attempt only: a refused caller is not waited for. The farewell's unread input would turn the close
     // into a reset that destroys the text on its way, so the caller's side is read empty first.
     const Payload frame = connection.output.front();
     [[maybe_unused]] const auto sent =

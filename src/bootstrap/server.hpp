@@ -8,7 +8,7 @@
 // Only processes of the launcher's own user that descend from it are let in (SO_PEERCRED), each as the rank
 // from which it descends; nothing is read of others, and they hold no connection. Everything received is bounded and
 // checked, and so is what one rank can make the server keep; a connection that speaks garbage is dropped and counted.
-// So what is exchanged needs no secret: the kernel vouches for both ends. docs/security.md says who can do what.
+// So what is exchanged needs no secret: the kernel vouches for both ends. docs/security.md says what each party can do.
 #pragma once
 
 #include <sys/types.h>

@@ -34,7 +34,6 @@ bool BinomialGraph::failed(Position position) const {
 }
 
 // ------------------------------------------------------------------------------------------------------------ events
-// ---
 
 bool BinomialGraph::receive(const BinomialGraphMessage& message) {
     if (message.to.value != self_ || message.from.value >= processes_ || message.from.value == self_) return false;
@@ -83,7 +82,6 @@ bool BinomialGraph::may_be_reached() const {
 }
 
 // ------------------------------------------------------------------------------------------------------------- sends
-// ---
 
 std::optional<BinomialGraphMessage> BinomialGraph::next_send(Nanoseconds /*now*/) {
     if (colored()) return next_forward();

@@ -62,7 +62,6 @@ void BuntinasBroadcast::fail_attempt() {
 }
 
 // ------------------------------------------------------------------------------------------------------------ events
-// ---
 
 bool BuntinasBroadcast::receive(const BuntinasMessage& message) {
     if (message.to.value != self_ || message.from.value == self_ || message.from.value >= processes_) return false;
@@ -150,7 +149,6 @@ void BuntinasBroadcast::origin_lost() {
 }
 
 // ------------------------------------------------------------------------------------------------------------- sends
-// ---
 
 std::optional<BuntinasMessage> BuntinasBroadcast::next_send(Nanoseconds /*now*/) {
     if (through_) return std::nullopt;

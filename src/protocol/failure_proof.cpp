@@ -55,7 +55,6 @@ Position FailureProofCorrection::at(bool left, std::uint32_t offset) const {
 }
 
 // ------------------------------------------------------------------------------------------------------------ events
-// ---
 
 void FailureProofCorrection::join() {
     if (is_g_node_ || role_ == Role::done || role_ == Role::sos) return;
@@ -173,7 +172,6 @@ void FailureProofCorrection::reopen() {
 }
 
 // ------------------------------------------------------------------------------------------------------------- sends
-// ---
 
 std::optional<FailureProofMessage> FailureProofCorrection::next_send(Nanoseconds now) {
     if (wake_ <= now) wake_ = kNever;

@@ -35,7 +35,6 @@ bool Gossip::failed(Position position) const {
 }
 
 // ------------------------------------------------------------------------------------------------------------ events
-// ---
 
 bool Gossip::receive(const GossipMessage& message) {
     if (message.to.value != self_ || message.from.value == self_) return false;
@@ -78,7 +77,6 @@ void Gossip::peer_failed(Position position) {
 }
 
 // ------------------------------------------------------------------------------------------------------------- sends
-// ---
 
 std::optional<GossipMessage> Gossip::next_send(Nanoseconds now) {
     if (phase_ == Phase::gossiping) {
@@ -146,7 +144,6 @@ std::optional<Position> Gossip::draw() {
 }
 
 // -------------------------------------------------------------------------------------------------------- correction
-// ---
 
 // A fixed number of offsets, whoever was heard from.
 std::optional<GossipMessage> Gossip::next_opportunistic() {

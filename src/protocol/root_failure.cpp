@@ -72,7 +72,6 @@ bool Broadcast::is_asking() const {
 }
 
 // ------------------------------------------------------------------------------------------- the coordinator
-// ---
 
 void Broadcast::start_round_if_stale() {
     if (round_ != failed_->count()) {

@@ -23,7 +23,7 @@ struct Wishes {
     LogP model{};                // L and o
     double step_seconds = 1e-6;  // how long a step of the model is
     double mtbf_hours = 0;       // of one rank
-    double job_hours = 0;        // how long a job runs; nobody who dies comes back
+    double job_hours = 0;        // how long a job runs; no rank that dies comes back
     double reliability = 0;      // the probability with which all `broadcasts` reach every live rank: between 0 and 1
     double broadcasts = 1;       // of a job
     std::uint64_t first_seed = 1;
@@ -46,7 +46,7 @@ struct Candidate {
     double coloring = 0;
     double quiescence = 0;
     double messages = 0;           // per rank
-    double unreached_dead = 0;     // probability that a live rank is left out because of those who are dead before
+    double unreached_dead = 0;     // probability that a live rank is left out because of ranks that are dead before
     double unreached_dying = 0;    // the same because somebody dies while the broadcast runs: an upper bound
     std::uint64_t incomplete = 0;  // runs in which a live rank was left out
     bool is_refuted = false;       // they were more than these probabilities let happen once in ten thousand times

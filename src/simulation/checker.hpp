@@ -1,11 +1,12 @@
 // What must hold in every run, whatever the machines are (PPoPP'19 §2.1), and what the protocol under test promises
 // besides. Knows nothing of how runs are made. Stops a run at the first violation.
 //
-//  integrity       only who has the payload sends it; nobody has it but by a message that carries it
-//  no duplicates   who has the payload never loses it, so that it is delivered once
-//  liveness        as far as promised: everybody live is reached; or all but those whom a predicate names; or everybody or
-//                  nobody; and all come to an end
-//  sense           messages say who sent them, go to somebody else within the group, and are what their receiver can expect
+//  integrity       only a member that has the payload sends it; no member has it but by a message that carries it
+//  no duplicates   a member that has the payload never loses it, so that it is delivered once
+//  liveness        as far as promised: every live member is reached; or all but those that a predicate names; or all
+//                  or none; and all come to an end
+//  sense           messages name their sender, go to another member of the group, and are what their receiver can
+//                  expect
 //  Lemma 3         synchronized checked correction lasts as long as PPoPP'19 says for the largest gap
 #pragma once
 
@@ -24,8 +25,8 @@ namespace coppice::simulation {
 struct Promise {
     // Every live position is reached if no gap is longer than this; nothing if not promised.
     std::optional<std::uint32_t> covers{};
-    // Exactly these live positions, ascending, are not reached (reach.hpp), where `disseminated` says who was reached
-    // by the dissemination itself. Empty if no more is promised than the rest says.
+    // Exactly these live positions, ascending, are not reached (reach.hpp), where `disseminated` says which members the
+    // dissemination itself reached. Empty if no more is promised than the rest says.
     using Disseminated = std::function<bool(Position)>;
     std::function<std::vector<Position>(const Disseminated& disseminated)> leaves_out{};
     bool all_or_none = false;  // every live position is reached or none

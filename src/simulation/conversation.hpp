@@ -1,5 +1,4 @@
-// Writes down what happens in a run, for whoever draws it or looks for a mistake in it, and passes everything on to
-// another observer.
+// Records what happens in a run, to be drawn or searched for a mistake, and passes everything on to another observer.
 #pragma once
 
 #include <cstddef>

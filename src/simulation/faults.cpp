@@ -14,7 +14,7 @@ std::vector<Position> draw_from(std::uint32_t processes, std::uint32_t count, Po
                                 Random& random) {
     std::vector<Position> chosen;
     chosen.reserve(count);
-    if (count > left / 2) {  // rather draw who is spared
+    if (count > left / 2) {  // rather draw which ones are spared
         PositionSet spared(processes);
         for (std::uint32_t spare = left - count; spare > 0;) {
             const std::uint32_t position = 1 + random.below(processes - 1);

@@ -1,4 +1,4 @@
-// Who fails in a run: given by name, or drawn by the run's seed.
+// Which members fail in a run: given by name, or drawn by the run's seed.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 // in the simulator.
 //
 //   GossipSetup setup{.processes = 4096, .spec = *protocol::parse_gossip("ocg")};  // T and K chosen by the equations
-//   auto simulator = make_simulator(setup).value();                              // one per thread auto outcome =
-//   simulator->run({}, seed);
+//   auto simulator = make_simulator(setup).value();                                // one per thread
+//   auto outcome = simulator->run({}, seed);
 #pragma once
 
 #include <cstdint>

@@ -88,7 +88,7 @@ double probability_of_unreached(const topology::Tree& tree, std::uint32_t distan
     if (std::uint64_t{2} * distance + 1 >= ranks || dead <= 0) return 0;
     const double both_sides = std::pow(dead, 2.0 * distance);
     double sum = 0;
-    // Whoever has the root nearby, or for a parent, is served by it.
+    // A rank that has the root nearby, or for a parent, is served by it.
     for (std::uint32_t rank = distance + 1; rank < ranks - distance; ++rank) {
         const std::uint32_t parent = tree.parent(Position{rank})->value;
         if (parent == 0) continue;

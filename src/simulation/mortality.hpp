@@ -34,7 +34,7 @@ double ranks_with_log2_failures(double mtbf_hours, double job_hours, double most
 // live rank out, where every rank but the root is dead from before the start with probability `dead` (below one half)
 // and nobody else dies or is told. Not an estimation by drawing, so that small ones have a value, too.
 //
-// Whoever is colored sends to its children and its neighbours, by which way ever it was colored. So a live rank stays
+// A colored rank sends to its children and its neighbours, however it was colored. So a live rank stays
 // uncolored only when its parent and the `distance` ranks on each side of it are dead or uncolored, mostly dead: the
 // sum of that over all ranks. Several ranks in a row of which each has a dead parent add about `dead` of it, which is
 // accounted for. O(ranks · log ranks).

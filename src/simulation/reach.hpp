@@ -1,24 +1,25 @@
-// Whom a broadcast reaches when some members are dead from before its start and the root lives: the promises of
+// Which members a broadcast reaches when some are dead from before its start and the root lives: the promises of
 // docs/corrections.md as predicates, without a clock or a machine. What a machine does must agree with them in both
 // directions, in every order of its messages (tests/simulation/reach_test.cpp, tests/protocol/reach_test.cpp).
 //
 // A live member is reached exactly if it is in the smallest set that holds the root and what the rule adds:
 //
 //   everybody          all live members.
-//   chain              the children in the tree of each of the set, and its d nearest neighbours on either side of the ring
-//                      (one-directional: on its right) that are not known to be dead.
-//   beside_the_tree    synchronized: all that have no dead member above them in the tree, and the d nearest neighbours of these
-//                      that are not known to be dead. Where any death is known, those of the neighbours in turn, and so
-//                      on.
+//   chain              the children in the tree of each of the set, and its d nearest neighbours on either side of the
+//                      ring (one-directional: on its right) that are not known to be dead.
+//   beside_the_tree    synchronized: all that have no dead member above them in the tree, and the d nearest neighbours
+//                      of these that are not known to be dead. Where any death is known, those of the neighbours in
+//                      turn, and so on.
 //   tree               all that have no dead member above them in the tree.
-//   acknowledged_tree  the same, but a member sends to its child number i only when the children up to number i − 64 have
-//                      acknowledged or are known to be dead. So it counts only where members have more than 64
+//   acknowledged_tree  the same, but a member sends to its child number i only when the children up to number i − 64
+//                      have acknowledged or are known to be dead. So it counts only where members have more than 64
 //                      children.
-//   gossip             whom gossip reached, which chance decides, and of each of the set its d nearest neighbours that are
-//                      not known to be dead.
+//   gossip             the members that gossip reached, which chance decides, and of each of the set its d nearest
+//                      neighbours that are not known to be dead.
 //
-// Known to be dead is who was known before the start or was told of to everybody since. When all deaths are known,
-// chain, beside_the_tree and gossip reach everybody: the d nearest neighbours then are live ones, all round the ring.
+// A member is known to be dead if it was known before the start, or all have been told of it since. When all deaths are
+// known, chain, beside_the_tree and gossip reach everybody: the d nearest neighbours then are live ones, all round the
+// ring.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +48,8 @@ class Reach {
     // time in proportion to those that the tree leaves out (acknowledged_tree: to all members).
     const std::vector<Position>& left_out(std::span<const Position> dead, std::span<const Position> known = {});
 
-    // For the rule gossip: `reached` says who got a message of the gossip, before or after any correction. Takes time
-    // in proportion to all members.
+    // For the rule gossip: `reached` says which members got a message of the gossip, before or after any correction.
+    // Takes time in proportion to all members.
     const std::vector<Position>& left_out_of_gossip(std::span<const Position> dead,
                                                     const std::function<bool(Position)>& reached,
                                                     std::span<const Position> known = {});

@@ -5,7 +5,7 @@
 //
 // How it keeps up with millions of messages: all messages of one kind of cost travel equally long, so what is sent at t
 // is due together, in the order of sending, and each message is written once and read once. Whether its receiver's port
-// was free is found out when it is due: until then nobody who arrived later can have been served before.
+// was free is found out when it is due: until then no later arrival can have been served before.
 //
 // The observer is a template parameter, too. It sees everything and may stop the run (checker.hpp, conversation.hpp).
 #pragma once
@@ -68,8 +68,8 @@ class Simulation {
     // `processes` is at least 1 and reason_against(model) is nothing.
     Simulation(const LogP& model, std::uint32_t processes);
 
-    // A run: `make(position, failed)` returns the machine of a position; `failed` holds who is known to have failed and
-    // outlives the run. The outcome is kept until the next run.
+    // A run: `make(position, failed)` returns the machine of a position; `failed` holds the members known to have
+    // failed and outlives the run. The outcome is kept until the next run.
     template <class Make>
     const Outcome& run(const Faults& faults, Make&& make, Observer& observer);
 
@@ -131,7 +131,7 @@ class Simulation {
     PositionSet dead_;
     PositionSet colored_;
     PositionSet disseminated_;
-    Agenda agenda_;  // who is to be asked for sends in this step
+    Agenda agenda_;  // the members to ask for sends in this step
     protocol::FailedSet known_;
 
     // With overlap, messages are in these two until they would take effect if their receiver's port was free; else

@@ -259,7 +259,7 @@ void Simulation<M, Observer>::let_send(Observer& observer) {
         });
 }
 
-// Who may not is asked again when its port is free.
+// A member that may not is asked again when its port is free.
 template <protocol::Machine M, class Observer>
 inline bool Simulation<M, Observer>::may_send(std::uint32_t position) const {
     if (ports_keep_busy_ && ports_[position].send_free > now_) return false;

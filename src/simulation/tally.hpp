@@ -1,4 +1,4 @@
-// Who was reached and who was not, in the end: the part of an outcome that does not depend on the clock.
+// Which members were reached in the end: the part of an outcome that does not depend on the clock.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Whom a tree reaches when some are dead from before the start, without a clock or a machine: everybody who is not dead
-// and has no dead ancestor. So the gaps that a dissemination leaves, g_max among them, follow from the tree and the
-// dead alone, in time proportional to those left out: millions of broadcasts in the time that running thousands takes.
-// For what the correction makes of these gaps there is the simulator (broadcast_simulation.hpp), whose gaps are the
-// same (tests/simulation/tree_reach_test.cpp).
+// Which members a tree reaches when some are dead from before the start, without a clock or a machine: those that are
+// not dead and have no dead ancestor. So the gaps that a dissemination leaves, g_max among them, follow from the tree
+// and the dead alone, in time proportional to those left out: millions of broadcasts in the time that running thousands
+// takes. For what the correction makes of these gaps there is the simulator (broadcast_simulation.hpp), whose gaps are
+// the same (tests/simulation/tree_reach_test.cpp).
 #pragma once
 
 #include <span>

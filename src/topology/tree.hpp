@@ -1,10 +1,9 @@
 // Broadcast trees as pure functions of (shape, P, position): no state that grows with P, no I/O.
 //
-// Source: Küttler et al., "Corrected Trees for Reliable Group Communication", PPoPP'19, §3.2, Equations 1
-// and 2. (One copy of the paper bounds the k-ary children by 0 < i < k; the right bound is 0 < i ≤ k, see
-// Figure 3.) For an optimal tree whose o does not divide L the closed form is no tree; there we build in LogP
-// order, after Karp et al., "Optimal Broadcast and Summation in the LogP Model", SPAA'93: whoever can send
-// next takes the next rank.
+// Source: Küttler et al., "Corrected Trees for Reliable Group Communication", PPoPP'19, §3.2, Equations 1 and 2. (One
+// copy of the paper bounds the k-ary children by 0 < i < k; the right bound is 0 < i ≤ k, see Figure 3.) For an optimal
+// tree whose o does not divide L the closed form is no tree; there we build in LogP order, after Karp et al., "Optimal
+// Broadcast and Summation in the LogP Model", SPAA'93: the rank that can send next takes the next number.
 #pragma once
 
 #include <array>

@@ -57,7 +57,6 @@ bool has(const std::vector<char>& piece, std::string_view text) {
 }
 
 // ------------------------------------------------------------------------------------------------- peers that differ
-// ---
 
 constexpr std::string_view kGreeting = "coppice 4 64-bit little-endian";
 
@@ -172,7 +171,6 @@ TEST(Peers, WithOtherHardwareMakeAGroupAllTheSame) {
 }
 
 // ------------------------------------------------------------------------------------------- addresses that are none
-// ---
 
 // Overwrites what every rank says of how it is reached, from `from` bytes behind the transport's name on.
 JobOptions with_addresses(const char* transport, std::size_t from, const std::string& garbage) {
@@ -334,7 +332,6 @@ TEST_P(DifferentRoots, AreToldToWhoeverIsAloneWithHisAndTheGroupGoesOn) {
 }
 
 // ------------------------------------------------------------------------------------------------ limits of the system
-// ---
 
 void limit(int resource, rlim_t soft) {
     rlimit now{};

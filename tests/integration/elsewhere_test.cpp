@@ -378,7 +378,6 @@ TEST(Thread, ExitInTheMiddleOfEverythingIsAnOrdinaryEnd) {
 }
 
 // ------------------------------------------------------------------------------------------------ functions of theirs
-// ---
 
 struct Called {
     std::atomic<std::uint64_t>* count;

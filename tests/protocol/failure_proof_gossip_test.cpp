@@ -46,7 +46,6 @@ FailureProofMessage to_the_right(std::uint32_t from, std::uint32_t to, std::vect
 }
 
 // ---------------------------------------------------------------------------------------------------------- one member
-// ---
 
 TEST(Algorithm3, GossipsUntilTAndCorrectsFromTPlusLPlusO) {
     const FailureProofGossipPlan plan = plan_of("fcg:1:2", 50);

@@ -33,7 +33,6 @@ Drawn draw(std::mt19937& random, std::uint32_t largest) {
 }
 
 // ---------------------------------------------------------------------------------------------------------- one member
-// ---
 
 TEST(GossipDissemination, SendsOneMessageARoundThenCorrects) {
     const BroadcastPlan plan = plan_of("checked", 50, 4);
@@ -187,7 +186,6 @@ TEST(GossipFailureProof, AllOrNoneWithUpToFDeathsAndNobodyTold) {
 }
 
 // -------------------------------------------------------------------------------------------------------- gossip alone
-// ---
 
 TEST(GossipAlone, WhoHasNothingGivesUpWhenTheRootHasFailedAndWhoHasItKeepsIt) {
     const auto plan = make_gossip_broadcast_plan(*parse_gossip("gos:4:rounds"), 16, 0, 1e-6);

@@ -31,7 +31,6 @@ std::uint8_t to_mask(const std::vector<Position>& positions) {
 }
 
 // ------------------------------------------------------------------------------------------------------- every order
-// ---
 
 struct Searched {
     const char* correction;
@@ -86,7 +85,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Searched{"opportunistic-paper:1", 6, 3}));
 
 // ---------------------------------------------------------------------------------------------------------- any order
-// ---
 
 constexpr std::array kTrees{"binomial", "kary:2", "kary:4", "lame:2", "chain", "star", "optimal:1,2"};
 constexpr std::array kCorrections{"opportunistic:1",

@@ -155,7 +155,6 @@ TEST(Figure9, FcgTakesNoLongerThanEquation5Says) {
 }
 
 // ------------------------------------------------------------------------------------------------------------ rounds
-// ---
 
 // Virtual time is the clock's when a hop costs as many rounds as it takes steps.
 TEST(Rounds, ColorWhomTimeColorsWhenAHopCostsAsManyAsItTakes) {
@@ -205,7 +204,6 @@ TEST(AsEngine, OpportunisticCorrectionClosesGapsOfAnyLength) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- deaths
-// ---
 
 // "One process dying online": FCG is as fast as ever, and nobody calls for help.
 TEST(OnlineFailure, LeavesFcgAsItIs) {

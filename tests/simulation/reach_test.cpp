@@ -191,7 +191,6 @@ TEST(AcknowledgedTree, ChildrenAfterThe64thWaitForTheFirst) {
 }
 
 // ------------------------------------------------------------------------------------------------------------- gossip
-// ---
 
 // Whom gossip reaches is seen in the messages.
 TEST(Gossip, LeavesOutExactlyTheStretchesBetweenRunsOfDeadThatItDoesNotReach) {

@@ -299,7 +299,6 @@ void Team::acknowledge() {
 }
 
 // --------------------------------------------------------------------------------------------------- several at once
-// ---
 
 void Team::start(Flight& flight) {
     coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
@@ -403,7 +402,6 @@ void Team::flights(Draw& common, std::uint64_t number) {
 }
 
 // ------------------------------------------------------------------------------------------------------------- life
-// ---
 
 void Team::revoke() {
     const coppice_status_t status = coppice_group_revoke(group_);

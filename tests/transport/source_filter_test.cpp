@@ -154,7 +154,6 @@ TEST(SourceFilter, TellsIpv6AddressesApart) {
 }
 
 // -------------------------------------------------------------------------------------------- who is to be admitted
-// ---
 
 HostAddresses host(std::string_view text) {
     const auto parsed = HostAddresses::parse(text);

@@ -181,7 +181,6 @@ TEST_F(TcpStrangers, NobodyTakesThePlaceOfARankThatIsConnected) {
 }
 
 // -------------------------------------------------------------------------------- a rank of the job that misbehaves
-// ---
 
 Bytes bytes_of(const FrameHead& head) {
     Bytes bytes(sizeof head);

@@ -100,7 +100,6 @@ TEST(UcxGarbage, AMessageOfAnUnknownNumberIsDropped) {
 }
 
 // ------------------------------------------------------------------------------------- bytes that are no UCX at all
-// ---
 
 int connected(std::uint16_t port) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -252,7 +252,6 @@ TEST(UcxTransport, AFencedRankMayConnectButIsNotHeard) {
 }
 
 // ---------------------------------------------------------------------------------------- what the host process sees
-// ---
 
 TEST(UcxTransport, MakingAndDestroyingLeavesNoDescriptorAndNoThread) {
     in_child([] {

@@ -248,7 +248,6 @@ TEST_F(VerbsLimits, OfThePeerAreToldToWhoeverWantsToConnectToIt) {
 }
 
 // ------------------------------------------------------------------------------------------------ those who are silent
-// ---
 
 TEST(VerbsBadInput, WhoAsksForAConnectionAndSaysNoMoreIsGivenUp) {
     in_process([] {

@@ -170,7 +170,6 @@ TEST(VerbsLink, OnlyAnEndThatKnowsTheAddressAsks) {
 }
 
 // ------------------------------------------------------------------------------------------- two against each other
-// ---
 
 // The connection managers of two hosts, as far as they tell processes. Each request has a number. What concerns one
 // request arrives in order, and so do the requests of one end; all else may overtake.

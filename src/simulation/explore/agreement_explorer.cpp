@@ -22,8 +22,8 @@ struct State {
     std::uint16_t messages = 0;
     std::array<std::uint8_t, kMostExplored> pauses{};  // in the middle of a look at the board
     std::array<std::uint32_t, kMostExplored> pages{};  // of the board
-    // How far those had decided that are suspected, when that began: whoever has decided and is taken for dead later is
-    // like one that died then. Without a board a suspected rank may decide until it is told.
+    // How far each suspected rank had decided when the suspicion started: a rank that has decided and is taken for dead
+    // later is like one that died then. Without a board a suspected rank may decide until it is told.
     std::array<std::uint8_t, kMostExplored> had_decided{};
     std::array<std::uint32_t, kMostMessages> bag{};  // ascending
 };
@@ -43,7 +43,7 @@ bool is_of_a_look(Step::Kind kind) {
     return kind == Step::Kind::look || kind == Step::Kind::pause || kind == Step::Kind::go_on;
 }
 
-// Who was missing, and whether the look is a thorough one.
+// Which rank was missing, and whether the look is a thorough one.
 std::uint8_t pause_of(std::uint32_t missing, bool thoroughly) {
     return static_cast<std::uint8_t>(1 + missing * 2 + (thoroughly ? 1 : 0));
 }
@@ -170,7 +170,7 @@ class Explorer {
         return fine;
     }
 
-    // Whoever looks and finds nothing is where it was. A look that decides or enters a recovery never leads back.
+    // A rank that looks and finds nothing is where it was. A look that decides or enters a recovery never leads back.
     bool only_looks_since(std::uint64_t hash) const {
         for (std::size_t i = path_.size(); i-- > 0;) {
             if (!is_of_a_look(way_[i].kind)) return false;

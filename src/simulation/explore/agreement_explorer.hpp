@@ -1,11 +1,11 @@
 // The exhaustive explorer of agreement: every order of contributions, sends and receptions, every crash point, every
 // order in which survivors learn of a death, for the agreements of a small group. The machines are those that ship.
 //
-// A state is the state of each machine, who is dead, and the messages under way (an unordered bag: no channel keeps an
-// order). From each state go: one rank starts its next agreement; one rank hands over the next message that it wants
-// sent; one message arrives; one live rank notices one dead one; one rank crashes (while the budget lasts, between any
-// two of these, so also between two sends). Messages of the dead may arrive until their receiver knows; those to the
-// dead vanish.
+// A state is the state of each machine, the set of the dead, and the messages under way (an unordered bag: no channel
+// keeps an order). From each state go: one rank starts its next agreement; one rank hands over the next message that it
+// wants sent; one message arrives; one live rank notices one dead one; one rank crashes (while the budget lasts,
+// between any two of these, so also between two sends). Messages of the dead may arrive until their receiver knows;
+// those to the dead vanish.
 //
 // A suspicion: a rank takes a live one for dead, says so on the board if there is one, and hears nothing of it from
 // then on; the others learn of it as they do of a death. It goes on until it learns of it itself. What it decides from

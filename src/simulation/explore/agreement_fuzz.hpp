@@ -1,6 +1,6 @@
 // Seeded random schedules of agreements, for groups beyond the exhaustive explorer. All that happens follows from the
-// seed: the number of ranks, the tree, the window, the operation, who dies and when, who notices it how late, and every
-// order of messages.
+// seed: the number of ranks, the tree, the window, the operation, which ranks die and when, how late each survivor
+// notices, and every order of messages.
 #pragma once
 
 #include <cstdint>

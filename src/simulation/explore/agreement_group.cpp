@@ -183,7 +183,7 @@ void GroupOf<Machine>::check(std::uint32_t rank) {
     for (std::size_t agreement = fresh_[rank]; agreement < mine.size(); ++agreement) {
         const std::string where = " (rank " + std::to_string(rank) + ", agreement " + std::to_string(agreement) + ")";
         const auto outcome = machine.outcome(Sequence{agreement});
-        if (!outcome && kPublishes) continue;  // who is missing on the board may be dead until the next look
+        if (!outcome && kPublishes) continue;  // a rank missing on the board may be dead until the next look
         if (!outcome) {
             machine.waiting_for(Sequence{agreement}, [&](Rank other) {
                 if (machine.failed().contains(other.value))

@@ -30,7 +30,7 @@ class BroadcastSubject {
         return message.kind == protocol::MessageKind::query || message.kind == protocol::MessageKind::denial;
     }
     // In delayed correction finished members still answer; in synchronized ones a late tree message makes a member take
-    // part whom a correction has colored.
+    // part that a correction has colored.
     bool end_is_final() const {
         const protocol::CorrectionSpec& correction = scenario_.plan.correction;
         return correction.kind != protocol::CorrectionKind::delayed && !correction.synchronized;

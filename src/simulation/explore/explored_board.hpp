@@ -30,7 +30,7 @@ struct BoardPage {
     bool operator==(const BoardPage&) const = default;
 };
 
-// Everybody's pages by number, and who has been told on the board that it is taken for dead, as bits.
+// Every rank's page by number, and the ranks that have been told on the board that they are taken for dead, as bits.
 struct BoardState {
     std::array<std::uint32_t, kMostExplored> pages{};
     std::uint8_t shut_out = 0;
@@ -62,7 +62,7 @@ class ExploredBoard final : public protocol::ContributionBoard {
     void let_in() { turn_.state.shut_out = 0; }
     // Its page as it is now.
     std::uint32_t page();
-    // Who was missing first; or kNobody.
+    // The rank that was missing first; or kNobody.
     std::uint32_t missing() const { return missing_; }
     // It looked for what has been overwritten.
     bool overtaken() const { return overtaken_; }

@@ -66,7 +66,7 @@ std::optional<PhasedAgreement::Message> PhasedAgreement::next_send() {
 void PhasedAgreement::receive(std::uint32_t from, const Message& message) {
     if (message.round != round_) return;
     if (message.agreement < agreement_) {
-        // Whoever asks for an agreement from which this rank has returned missed the decision.
+        // A rank that asks for an agreement from which this rank has returned missed the decision.
         if (!message.down && !message.decided && message.agreement + 1 == agreement_) {
             send(from, static_cast<std::uint8_t>(steps_ - 1), message.agreement, true, true, last_value_);
         }

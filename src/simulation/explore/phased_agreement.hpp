@@ -4,11 +4,11 @@
 //  - Two phases (Hursey et al., "Log2phases"): contributions are gathered over a tree at one root, known to all, which
 //    tells everybody.
 //  - Three phases (Buntinas): a ballot number is chosen, a value is proposed, and it is committed. Each phase goes down
-//    a tree and, the last one excepted, back up with an answer; who is committed returns.
+//    a tree and, the last one excepted, back up with an answer; a rank that is committed returns.
 //
-// When anybody dies before the end, both begin anew over the ranks that are left, on a fresh tree: a round is named by
-// the number of known failures. Who has returned answers a later round with its decision, which that round then takes
-// over. Correct as long as all ranks are told of a death at one time, as this simulator does; no more is claimed.
+// When a rank dies before the end, both start again over the ranks that are left, on a fresh tree: a round is named by
+// the number of known failures. A rank that has returned answers a later round with its decision, which that round then
+// takes over. Correct as long as all ranks are told of a death at one time, as this simulator does; no more is claimed.
 #pragma once
 
 #include <cstddef>

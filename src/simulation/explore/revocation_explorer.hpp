@@ -1,5 +1,5 @@
 // Every schedule of a revocation, with the machine that ships: which ranks revoke and when, when pages are read and
-// messages arrive, who dies when, when each survivor learns of it, and when ranks that may leave do.
+// messages arrive, which ranks die and when, when each survivor learns of it, and when ranks that may leave do.
 //
 // What the machine promises (protocol/revocation/revocation.hpp), and where it is checked:
 //

@@ -1,5 +1,6 @@
 // Every schedule of the counting of what is consumed, with the machine that ships: when each rank consumes and looks,
-// when messages arrive, when a rank that is held up asks, who dies when, and when each survivor learns of it.
+// when messages arrive, when a rank that is held up asks, which ranks die and when, and when each survivor learns of
+// it.
 //
 // What the machine promises (protocol/stability/stability.hpp), and where it is checked:
 //

@@ -2,26 +2,31 @@
 // of a death and in which timers fire, for one broadcast in a group of up to eight. The machines are those that ship.
 //
 // A state is the bytes of all machines, what each member knows of the dead, its clock, and the messages under way (an
-// unordered bag: no channel keeps an order, unless in_order). States that were seen are not entered again. From each
-// state go: one send pulled by one member; one message received; one member crashed (while the budget lasts; it may die
-// between any two events, also between two sends); one dead member noticed by one live member; one member's clock set
-// forward to its timer. Messages of the dead stay receivable until their receiver knows; those to the dead vanish.
+// unordered bag: no channel keeps an order, unless in_order). A state that was seen is not entered again. From each
+// state the explorer takes every step:
+//  - one member sends the next message;
+//  - one message is received;
+//  - one member crashes, while the budget lasts: between any two events, also between two sends;
+//  - one live member notices the death of another;
+//  - one member's clock is set forward to its timer.
+// Messages from the dead can be received until their receiver knows of the death; messages to the dead vanish.
 //
 // What is explored is a Subject:
-//   using Machine                                    as in machine.hpp, its states comparable by their bytes static
-//   uint64_t encode(message), decode(code)    from in the bits 48 … 55, to in 40 … 47; 32 … 39 and, for in_order, 20 …
-//   27
-//                                                    stay 0
-//   static bool carries_set(message)                 it brings its sender's FailedSet along static string
-//   describe(message)                  for people void build(void* where, position, failed)        constructs a machine
-//   bool end_is_final()                              without notices, nothing changes a member that is colored and
-//   finished bool is_monotone()                               a message that changes nothing at its receiver now never
-//   will, without
-//                                                    notices; and it makes no difference when nothing is pulled
-//   string check(machines)                           in every state: empty, or what is wrong. nullptr stands for the
-//   dead,
-//                                                    and for members that are colored and finished for good (retired)
-//   string check_final(machines, retired, result)    in every state in which nothing more can happen
+//
+//   using Machine                         as in machine.hpp, its states comparable by their bytes
+//   static uint64_t encode(message),      `from` in the bits 48 … 55, `to` in 40 … 47; the bits 32 … 39 stay 0, and for
+//     decode(code)                        in_order 20 … 27, too
+//   static bool carries_set(message)      it brings its sender's FailedSet along
+//   static string describe(message)       for people
+//   void build(void* where, position,     constructs a machine
+//     failed)
+//   bool end_is_final()                   without notices, nothing changes a member that is colored and finished
+//   bool is_monotone()                    without notices, a message that changes nothing at its receiver now never
+//                                         will; and it makes no difference when nothing is pulled
+//   string check(machines)                in every state: empty, or what is wrong. nullptr stands for a dead member,
+//                                         and for one that is colored and finished for good (retired)
+//   string check_final(machines,          the same in every state in which nothing more can happen
+//     retired, result)
 #pragma once
 
 #include <algorithm>
@@ -53,7 +58,7 @@ struct Conditions {
     std::uint8_t known = 0;          // these of them, otherwise
     bool detection = true;           // deaths are noticed, sooner or later, by everybody
     std::uint32_t crashes = 0;       // how many may die on the way
-    std::uint8_t may_crash = 0xff;   // who
+    std::uint8_t may_crash = 0xff;   // which members, as bits
     bool in_order = false;           // what one member sends to another arrives in that order
     bool late_timers = false;        // time passes only when nothing is under way and nobody has anything to send
     std::uint32_t under_way = 1000;  // how many messages may be under way; only then is the next one pulled
@@ -250,8 +255,8 @@ class StateExplorer {
         std::sort(state.bag.begin(), state.bag.begin() + state.messages);
     }
 
-    // Who is through says nothing more and hears nothing more, and whether it dies makes no difference: how it got
-    // there tells states apart for nothing.
+    // A member that is through says and hears nothing more, and whether it dies makes no difference. How it got there
+    // need not tell states apart.
     void retire(State& state) {
         for (std::uint32_t member = 0; member < processes_; ++member) {
             if (!lives(state, member) || !machine(state, member).colored() || !machine(state, member).finished())

@@ -23,7 +23,7 @@ bool has_contribution(std::uint64_t result, const Call& call) {
     return (result & call.value) == call.value;
 }
 
-// What the result may be at most: of all who have begun.
+// The most that the result may be: that of all ranks that have begun.
 std::uint64_t with_all(const std::vector<const Call*>& calls) {
     std::uint64_t all = calls.front()->value;
     for (const Call* call : calls) {

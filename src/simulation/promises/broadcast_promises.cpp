@@ -1,4 +1,4 @@
-// Broadcasts: what is delivered, to whom, and when nobody gets it.
+// Broadcasts: what is delivered, to which ranks, and when none gets it.
 #include "simulation/promises/predicates.hpp"
 
 namespace coppice::promises {

@@ -51,7 +51,7 @@ void timeouts_are_not_early(const History& history, const Groups& /*groups*/, Fo
     }
 }
 
-// With calls that are right, and nobody taken for dead who lives, these are the answers that there can be.
+// With correct calls, and no live rank taken for dead, these are the possible answers.
 void statuses_mean_something(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (call.ended_ns == kNever || call.status == COPPICE_OK || call.action == Action::view ||
