@@ -27,8 +27,7 @@ Solver::Solver(Mailboxes& mail, std::size_t grid, std::size_t slabs, std::uint8_
     begin(0);
 }
 
-// ------------------------------------------------------------------------------------------------
-// the mathematics ---
+// -------------------------------------------------------------------------------------------------- the mathematics
 
 // What a source is made from, so that the result can be checked. Planes and points count from 1; 0 on the boundary.
 double Solver::solution(std::size_t z, std::size_t y, std::size_t x) const {
@@ -141,8 +140,7 @@ double Solver::error(coppice::Group& group) const {
     return std::bit_cast<double>(bits);
 }
 
-// -------------------------------------------------------------------------------------------
-// what ranks say to ranks ---
+// ------------------------------------------------------------------------------------------ what ranks say to ranks
 
 // The sum of a part of each slab. An agreement can't add, because after a death it may count a contribution twice.
 // It can gather, by OR, as each slab has a place of its own; everybody adds up for itself, in the same order.
@@ -186,8 +184,7 @@ void Solver::exchange_planes(const coppice::Group& group) {
     }
 }
 
-// --------------------------------------------------------------------------------------------------------
-// checkpoints ---
+// ------------------------------------------------------------------------------------------------------ checkpoints
 
 // The owner of the next slab that belongs to somebody else; the owner itself when it is alone.
 std::uint8_t Solver::holder_of_copy(std::size_t slab) const {

@@ -44,7 +44,7 @@ bool BinomialGraph::receive(const BinomialGraphMessage& message) {
     }
     if (message.kind != BinomialGraphMessageKind::forward) return false;
     if (!std::has_single_bit(topology::distance_right(message.from, message.to, processes_))) return false;
-    // Who has given up has told its caller: too late.
+    // A member that has given up has told its caller: too late.
     if (result_ == BroadcastResult::pending) result_ = BroadcastResult::colored;
     return true;
 }

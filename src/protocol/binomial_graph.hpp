@@ -1,7 +1,7 @@
 // Broadcast on the binomial graph (Angskun, Bosilca, Dongarra; BIG in IPDPS'17 §IV.B): member p has the neighbours p +
-// 2^x mod P for all 2^x < P, and whoever gets the payload for the first time sends it to all of its neighbours. There
-// are ⌈log2 P⌉ ways from the root to everybody that share no member, so up to ⌈log2 P⌉ − 1 members may be dead, before
-// or on the way, without a detector and without a correction. The price: P · ⌈log2 P⌉ messages, always.
+// 2^x mod P for all 2^x < P, and a member that gets the payload for the first time sends it to all of its neighbours.
+// There are ⌈log2 P⌉ ways from the root to everybody that share no member, so up to ⌈log2 P⌉ − 1 members may be dead,
+// before or on the way, without a detector and without a correction. The price: P · ⌈log2 P⌉ messages, always.
 //
 // The intuition behind the order: among the edges is a binomial tree. A member first serves its children in that tree,
 // the one with the largest subtree first, then its other neighbours. So the payload is everywhere no later than by the
@@ -11,9 +11,9 @@
 //
 // A pure machine (machine.hpp). Members known to have failed are not sent to. The paper says nothing of more deaths
 // than the graph withstands, nor of a dead root; here, so that calls end where that can be known:
-//  - Who has nothing when it learns that the root has failed gives up. Others may have it, and keep it.
-//  - So does who has nothing and learns that all members that could send to it have failed. Who is cut off in company
-//    of others is not told, and waits.
+//  - A member that has nothing when it learns that the root has failed gives up. Others may have it, and keep it.
+//  - So does a member that has nothing and learns that all members that could send to it have failed. One that is cut
+//    off together with others is not told, and waits.
 //  - A process that takes a failed one's place at a member (peer_restarted, origin_lost) is served as the first was.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace coppice::protocol {
 
 enum class BinomialGraphMessageKind : std::uint8_t {
     forward,
-    verdict,  // from whoever stands in for the root without its payload, to everybody: nobody has it
+    verdict,  // from the process that stands in for the root without its payload, to everybody: nobody has it
 };
 inline constexpr std::uint8_t kBinomialGraphKinds = 2;
 
@@ -60,7 +60,7 @@ class BinomialGraph {
     BinomialGraph(std::uint32_t processes, Position self, std::uint32_t root_member, const FailedSet& failed,
                   bool has_payload);
 
-    // False when it can't be, also from somebody whose neighbour this is not: ignored.
+    // False when it can't be, also from a member that is no neighbour: ignored.
     bool receive(const BinomialGraphMessage& message);
     void peer_failed(Position position);
     void peer_restarted(Position position);

@@ -2,14 +2,14 @@
 //
 // A member that is colored sends the payload down the tree, children in send order, and only then takes part in the
 // correction. Overlapped (PPoPP'19 §3.3), correction starts at each member as soon as its tree messages are out, and it
-// makes no difference to a member's children who colored it, parent or neighbour. Synchronized, it starts everywhere at
-// one time, and who is colored by it sends nothing.
+// makes no difference to a member's children whether its parent or a neighbour colored it. Synchronized, it starts
+// everywhere at one time, and a member colored by it sends nothing.
 //
-// Beyond the paper: members that are known to have failed are not sent to; a failure notice lets whoever relied on the
-// dead member go on as if that one had never spoken (forget()); and since each member goes on until it has served its
-// nearest live neighbours, one live colored member is enough for all live members to get the payload once failures are
-// known (docs/corrections.md has the proof). Synchronized correction needs no synchronized clocks: a tree message that
-// comes after a correction makes its receiver a member colored by the tree after all.
+// Beyond the paper: members that are known to have failed are not sent to; a failure notice lets the members that
+// relied on the dead one go on as if it had never spoken (forget()); and since each member goes on until it has served
+// its nearest live neighbours, one live colored member is enough for all live members to get the payload once failures
+// are known (docs/corrections.md has the proof). Synchronized correction needs no synchronized clocks: a tree message
+// that comes after a correction makes its receiver a member colored by the tree after all.
 //
 // Gossip may take the place of the tree; then a member draws its targets, one for each round. What the proofs say of
 // the tree they say of nobody but the root: it starts, and takes part. So with gossip everything is promised that is
@@ -43,7 +43,7 @@ bool Broadcast::has_correction() const {
     return plan_->correction.kind != CorrectionKind::none && plan_->correction.kind != CorrectionKind::acknowledged;
 }
 
-// Everybody; but in synchronized correction not whom it colors. If failures are known, see docs/corrections.md.
+// All; but in synchronized correction not the members that it colors. If failures are known, see docs/corrections.md.
 bool Broadcast::serves_children() const {
     return !plan_->correction.synchronized || color_ != Color::by_correction;
 }

@@ -1,6 +1,6 @@
 // One broadcast at one member: dissemination down a tree, then correction on a ring (PPoPP'19 §3; IPDPS'17 §III), and
-// what we add to both, service after death: whoever is colored takes its correction up again when a member on which it
-// relied has failed, so that a live root's payload reaches every live member whoever else dies, and when.
+// what we add to both, service after death: a colored member takes its correction up again when a member on which it
+// relied has failed. So a live root's payload reaches every live member, whichever others die, and whenever.
 //
 // A pure machine: facts go in (receive, peer_failed, peer_restarted, origin_lost), sends are pulled out one at a time
 // (next_send). It reads no clock, allocates nothing after construction, and never sees the payload.
@@ -10,14 +10,13 @@
 // The driver's duties:
 //  - Call next_send() whenever its send port is free and send what it returns, until it returns nothing. Call it again
 //    after every fact, and at next_timer().
-//  - Count `now` from the begin of the broadcast, as well as it knows; no promise but speed depends on it.
+//  - Count `now` from the start of the broadcast, as well as it knows; no promise but speed depends on it.
 //  - Insert into the FailedSet first, then call peer_failed() on every machine of the group, in any order of machines.
 //  - Refuse every message from a member in its FailedSet from then on. The root-failure verdict stands on it.
 //  - `query` and `denial` carry their sender's FailedSet; merge it into your own (insert + peer_failed) before
 //    receive().
-//  - What a member says outlives its leader: before a message leaves, the payload (if it is colored) and its
-//    FailedSet (if it is a denial) are where a process that stands in for it finds them, and whoever stands in starts
-//    from both.
+//  - What a member says outlives its leader: before a message leaves, the payload (if it is colored) and its FailedSet
+//    (if it is a denial) are where a process that stands in for it finds them, and that process starts from both.
 //  - Give the payload along with every message for which carries_payload() holds, and store it before the receive()
 //    that colors; keep it servable until every live member is known to have it.
 #pragma once
@@ -41,7 +40,7 @@ enum class CorrectionKind : std::uint8_t {
     none,                     // the tree alone, as fault-ignorant libraries do it
     acknowledged,             // the tree, acknowledged up the tree: the classical baseline
     opportunistic,            // d neighbours on each side (or on the right only) but those known to have it
-    opportunistic_paper,      // all d neighbours on each side, whoever was heard from; to compare
+    opportunistic_paper,      // all d neighbours on each side, heard from or not; to compare
     optimized_opportunistic,  // the same, skipping what a neighbour surely covers: our repaired rule (docs/corrections.md)
     optimized_paper,          // the rule as printed in PPoPP'19 §3.3, which is not live for three messages a side; to
                               // compare
@@ -91,7 +90,7 @@ enum class MessageKind : std::uint8_t {
     denial,            // no, and I refuse what the members of your failed set may still have under way; echoes `detail`
     verdict,           // nobody has it and nobody can get it any more: the root failed. With correction none and ack,
                        // parent to child: nothing will come down from here. With gossip alone: the root's process died,
-                       // and whoever stands in for it has nothing
+                       // and the one that stands in for it has nothing
     gossip,            // payload, to a member drawn at random; `detail` is the round
 };
 inline constexpr std::uint8_t kMessageKinds = 9;
@@ -109,15 +108,15 @@ struct Message {
     Position from;
     Position to;
     // query, denial: the round (the size of the asker's FailedSet). Corrections of optimized_opportunistic: the
-    // sender's turn, which says on whom it may rely (docs/corrections.md). verdict with correction none and ack: 0 the
-    // root failed, 1 another ancestor did. gossip: its round, from 1. 0 elsewhere.
+    // sender's turn, which says on which members it may rely (docs/corrections.md). verdict with correction none and
+    // ack: 0 the root failed, 1 another ancestor did. gossip: its round, from 1. 0 elsewhere.
     std::uint32_t detail = 0;
 
     bool operator==(const Message&) const = default;
 };
 
-// Dissemination by gossip in the place of the tree: by rounds, as gossip.hpp has it and tells. Who is reached by a
-// correction gossips only when gossip reaches it, too.
+// Dissemination by gossip in the place of the tree: by rounds, as gossip.hpp has it and tells. A member that a
+// correction reaches gossips only when gossip reaches it, too.
 struct GossipRounds {
     std::uint32_t rounds = 0;  // 0: no gossip, but the tree
     std::uint32_t hop = 0;     // how many rounds a hop costs
@@ -129,7 +128,7 @@ struct GossipRounds {
 struct BroadcastPlan {
     topology::Tree tree;
     CorrectionSpec correction;
-    // Synchronized correction starts when this much time has passed since the begin of the broadcast.
+    // Synchronized correction starts when this much time has passed since the start of the broadcast.
     Nanoseconds correction_start{0};
     // With rounds, nothing of `tree`, a star, counts but its size, and the correction is not ack. With none, gossip
     // alone, everybody is reached only perhaps, and nothing is promised.
@@ -268,8 +267,8 @@ class Broadcast {
     std::uint64_t heard_left_ = 0;
     std::uint64_t heard_right_ = 0;
     // Whose answer has come, of the 64 from first_awaited_ on. The coordinator: which positions have denied in this
-    // round. Correction ack: which children (by index) have acknowledged. Correction delayed, when colored: whom on the
-    // left, as in heard_left_, this member has stopped.
+    // round. Correction ack: which children (by index) have acknowledged. Correction delayed, when colored: the members
+    // on the left, as in heard_left_, that this one has stopped.
     std::uint64_t answered_ = 0;
     // Nothing changes before then; kNever: not with time alone.
     Nanoseconds wake_{kNever};
@@ -285,12 +284,13 @@ class Broadcast {
     // before this member's. As offsets; 0 is nobody.
     std::uint32_t relied_left_ = 0;
     std::uint32_t relied_right_ = 0;
-    // Optimized: the nearest one whose turn is the same as this member's. Delayed: whom to stop beyond the offset 64.
+    // Optimized: the nearest one whose turn is the same as this member's. Delayed: the one to stop beyond the offset
+    // 64.
     std::uint32_t equal_left_ = 0;
     std::uint32_t equal_right_ = 0;
     // Optimized: this member's turn, fixed once took_turn_. Delayed: up to where everybody is sent to once more.
     std::uint32_t turn_ = 0;
-    std::uint32_t asker_ = 0;  // whom a reply is due to, and for which round
+    std::uint32_t asker_ = 0;  // the member to reply to, and for which round
     std::uint32_t asked_round_ = 0;
     std::uint32_t round_ = 0;          // the coordinator's round
     std::uint32_t first_awaited_ = 0;  // everybody before it has answered, or failed

@@ -49,7 +49,7 @@ void BuntinasBroadcast::begin(std::uint32_t attempt, std::uint32_t end) {
     through_ = false;
 }
 
-// The root begins anew, others tell their parent.
+// The root starts again, others tell their parent.
 void BuntinasBroadcast::fail_attempt() {
     if (self_ == 0) {
         begin(std::max(attempt_, newest_) + 1, processes_);
@@ -126,7 +126,7 @@ void BuntinasBroadcast::peer_failed(Position position) {
     }
 }
 
-// Who has acknowledged outlives its process: its range is colored.
+// An acknowledgement outlives its process: the range is colored.
 void BuntinasBroadcast::peer_restarted(Position position) {
     for (std::uint32_t index = 0; index < children_; ++index) {
         if (child_[index] != position.value || (awaited_ >> index & 1) == 0) continue;
@@ -169,8 +169,8 @@ std::optional<BuntinasMessage> BuntinasBroadcast::next_send(Nanoseconds /*now*/)
 
 // As far as this member knows.
 bool BuntinasBroadcast::is_over() const {
-    // Nobody begins another attempt when the root is dead. Who stands in for another and was sent nothing has nothing
-    // to do.
+    // Nobody starts another attempt when the root is dead. A process that stands in for another and was sent nothing
+    // has nothing to do.
     if (!colored_) return given_up_;
     if (root_dead_ || attempt_ == 0) return true;
     return self_ == 0 ? awaited_ == 0 : acknowledged_;

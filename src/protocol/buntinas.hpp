@@ -3,11 +3,11 @@
 //
 // The intuition: each message says for which range of positions its receiver is to care. The receiver hands the upper
 // half of what is left to the first member there that it does not know to have failed, and so on: a binomial tree made
-// on the way. Whoever has heard from all its children acknowledges to its parent. Who learns that a child has failed
-// before that refuses (nack), which goes straight up to the root, and the root starts the next attempt, with a tree
-// around those known to have failed. So while the root lives every live member gets the payload, whoever else dies and
-// when, if only the deaths are noticed. Without failures it takes 2 · log2 P · (2o + L), twice as long as the tree, and
-// 2 (P − 1) messages.
+// on the way. A member that has heard from all its children acknowledges to its parent. One that learns before that
+// that a child has failed refuses (nack), which goes straight up to the root, and the root starts the next attempt,
+// with a tree around those known to have failed. So while the root lives every live member gets the payload, whichever
+// others die and when, as long as the deaths are noticed. Without failures it takes 2 · log2 P · (2o + L), twice as
+// long as the tree, and 2 (P − 1) messages.
 //
 // Nothing is promised when the root dies: members that have nothing then give up, others keep what they have, and the
 // operation is over.
@@ -27,7 +27,7 @@ enum class BuntinasKind : std::uint8_t {
     tree,             // payload, from parent to child
     acknowledgement,  // child to parent: my range is colored
     refusal,          // child to parent: this attempt fails
-    verdict,          // from whoever stands in for the root without its payload, to everybody: nobody has it
+    verdict,          // from the process that stands in for the root without its payload, to everybody: nobody has it
 };
 
 inline constexpr std::uint8_t kBuntinasKinds = 4;
@@ -98,14 +98,15 @@ class BuntinasBroadcast {
     std::uint32_t attempt_ = 0;
     std::uint32_t newest_ = 0;  // refused with
     std::uint32_t parent_ = 0;
-    // What is left to hand on: the positions behind self_ before this one. Where the payload is lost: who was told so.
+    // What is left to hand on: the positions behind self_ before this one. Where the payload is lost: the members that
+    // were told so.
     std::uint32_t end_ = 0;
     std::uint32_t children_ = 0;
     std::uint32_t awaited_ = 0;                             // children that owe an answer, by index
     std::uint32_t resend_ = 0;                              // children that must be sent to once more
     std::array<std::uint32_t, kMostChildren> child_{};      // this attempt's, in send order
     std::array<std::uint32_t, kMostChildren> child_end_{};  // and up to where they care
-    std::uint32_t stale_from_ = 0;                          // who sent an older attempt, and which
+    std::uint32_t stale_from_ = 0;                          // which member sent an older attempt, and which one
     std::uint32_t stale_attempt_ = 0;                       // 0: nobody
     bool colored_ = false;
     bool given_up_ = false;

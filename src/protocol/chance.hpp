@@ -26,7 +26,7 @@ constexpr std::uint64_t next_word(std::uint64_t& state) {
 
 class Chance {
   public:
-    // For whoever draws nothing.
+    // For a machine that draws nothing.
     constexpr Chance() = default;
     // Streams of one seed (one for each member, say) have nothing to do with each other.
     constexpr Chance(std::uint64_t seed, std::uint64_t stream) : state_(mix(mix(seed) + kWeyl * (stream + 1))) {}

@@ -1,9 +1,10 @@
-// What all corrections share: when they start, and the memory of who was heard from, and from which side.
+// What all corrections share: when they start, and the memory of the members heard from, and from which side.
 //
 // A correction message that travels to the right comes from somebody on the left. Offsets up to 64 are remembered one
 // by one, so that when the nearest sender dies the next nearest takes its place; of those farther off only the nearest.
 // That memory serves two ends: checked and delayed correction stop at the nearest sender (a promise that this one goes
-// on from there), and opportunistic correction does not send to whoever has spoken (proof that it has the payload).
+// on from there), and opportunistic correction does not send to a member that has spoken (proof that it has the
+// payload).
 #include <algorithm>
 #include <bit>
 

@@ -1,9 +1,9 @@
 // Checked correction (IPDPS'17 §III.C; PPoPP'19 §3.1), overlapped with the dissemination or synchronized (PPoPP'19
 // §3.3).
 //
-// The intuition: whoever takes part sends outward, one step to the left, one to the right, two to the left, …, until it
-// has sent to somebody who takes part as well and has spoken. What lies beyond is that one's business. So the members
-// taking part hand the ring over to each other all the way round, and no gap is too long.
+// The intuition: a member that takes part sends outward, one step to the left, one to the right, two to the left, …,
+// until it has sent to another one that takes part and has spoken. What lies beyond is that one's business. So the
+// members taking part hand the ring over to each other all the way round, and no gap is too long.
 //
 // Left first, then the less advanced of the directions that are still open (the order of the papers' simulator). A
 // member colored by a correction takes no part: the one that colored it covers its place. (Overlapped, it serves its

@@ -1,17 +1,17 @@
 // Delayed correction (PPoPP'19 §3.3): the fewest messages while nobody is dead, one per member, at the price of a wait
 // for each gap.
 //
-// The intuition: whoever takes part sends one message to the left, and then it is its right neighbour's turn to do the
-// same. If nothing comes from the right for the length of the delay, there may be a gap: the member sends to the right,
-// one step, two steps, …, until it hears from there. Whoever takes part and hears from the left answers at once, which
-// stops the sender. So each gap is closed by the member on its left.
+// The intuition: a member that takes part sends one message to the left, and then it is its right neighbour's turn to
+// do the same. If nothing comes from the right for the length of the delay, there may be a gap: the member sends to the
+// right, one step, two steps, …, until it hears from there. A member that takes part and hears from the left answers at
+// once, which stops the sender. So each gap is closed by the member on its left.
 //
 // The delay is no failure detector: too short, it costs messages; too long, time; nothing else depends on it. A member
 // that is colored by a correction takes no part, neither sends nor answers; the one that colored it passes over it. It
 // answers when it comes to take part after all.
 //
 // Departures:
-//  - Who was sent the message to the left already is not answered once more: that message stops it, too.
+//  - A member that was sent the message to the left already is not answered once more: that message stops it, too.
 //  - The message to the left goes to the nearest member not known to have failed. When that one fails, it goes to the
 //    next.
 //  - When the member at which a sender stopped has failed the sender goes on to the right at once; no more delay.
@@ -52,7 +52,7 @@ std::optional<Message> Broadcast::next_to_left(Nanoseconds now) {
     return std::nullopt;
 }
 
-// The answer to somebody on the left who sends to the right.
+// The answer to a member on the left that sends to the right.
 std::optional<Message> Broadcast::next_stop() {
     const std::uint64_t owed = heard_left_ & ~answered_;
     std::uint32_t offset = equal_left_;
@@ -72,7 +72,7 @@ void Broadcast::owe_stop(Position to) {
     if (offset <= kRemembered) {
         answered_ &= ~(std::uint64_t{1} << (offset - 1));
     } else {
-        // One at a time is enough: who is not stopped here will be farther on.
+        // One at a time is enough: a sender that is not stopped here will be farther on.
         equal_left_ = offset;
     }
 }

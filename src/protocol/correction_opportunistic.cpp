@@ -9,7 +9,7 @@
 // is none. Should the root die itself in mid-operation, its failure notice takes that back. So under a star nothing is
 // sent at all. The papers' rule sends to all of them (opportunistic_paper).
 //
-// Optimized: a target may be left to somebody else in whose range it lies and who has spoken. As printed,
+// Optimized: a target may be left to another member that has it in its range and has spoken. As printed,
 // both of two neighbours that send to each other at once leave the rest to each other, and neither serves it
 // (optimized_paper). What is missing is an order. Ours is: first the member whose turn is lower; of those
 // with the same turn the one nearer to the target; of two equally near the one on the target's left. A member

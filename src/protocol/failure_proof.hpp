@@ -2,13 +2,13 @@
 // the order of messages and without any failure detector, while no more than f members die on the way. Any number may
 // be dead before.
 //
-// The intuition: nobody stops before it knows f + 1 others who carry on, for one of them survives. As in checked
+// The intuition: no member stops before it knows f + 1 others that carry on, for one of them survives. As in checked
 // correction, members reached by the dissemination (g-nodes) send outward in both directions. Their messages say which
-// g-nodes they know behind them. Who knows f + 1 on its left tells those on its right, from its next neighbour on, once
-// more (the final round), so that they get to know f + 1 on their left, too; and the other way round. A direction is
-// closed when the farthest of the f + 1 nearest g-nodes known there has been sent to; with both closed a g-node is
-// through. Members reached by a correction (c-nodes) send nothing and are through when they know f + 1 g-nodes. Whoever
-// does not get there sends to everybody, and whoever receives that does the same (SOS).
+// g-nodes they know behind them. A g-node that knows f + 1 on its left tells those on its right, from its next
+// neighbour on, once more (the final round), so that they get to know f + 1 on their left, too; and the other way
+// round. A direction is closed when the farthest of the f + 1 nearest g-nodes known there has been sent to; with both
+// closed a g-node is through. Members reached by a correction (c-nodes) send nothing and are through when they know f +
+// 1 g-nodes. A member that does not get there sends to everybody, and each receiver does the same (SOS).
 //
 // FailureProofCorrection is the correction alone, for whatever dissemination; FailureProofBroadcast
 // (failure_proof_broadcast.hpp) puts it behind a tree, FailureProofGossip behind gossip.
@@ -22,7 +22,7 @@
 //  - A c-node that the dissemination reaches after all becomes a g-node, unless it is through.
 //  - f is at most P − 2: then there is but one survivor.
 //  - Where failures are noticed (peer_failed): members known to have failed are not sent to. When none of the f + 1 on
-//    whom somebody relied is left, it goes on as if it had never heard of them. When no f + 1 others are left at all,
+//    which a member relied is left, it goes on as if it had never heard of them. When no f + 1 others are left at all,
 //    it is enough to have heard from all that are. So with a detector it is all or none of the survivors however many
 //    die. Without notices more than f deaths may leave some with and some without.
 //  - After peer_restarted everything on the ring is sent once more.

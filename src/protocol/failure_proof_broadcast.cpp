@@ -48,7 +48,8 @@ bool FailureProofBroadcast::receive(const FailureProofMessage& message) {
     }
     const protocol::Message received{plain(message.kind), message.from, message.to, message.detail};
     if (message.kind == FailureProofKind::gossip && (correction_.finished() || correction_.is_sos())) {
-        // Who is through, or calls for help, does not begin to gossip; a copy tells whether the message can be.
+        // A member that is through, or calls for help, does not start to gossip; a copy tells whether the message can
+        // be.
         Broadcast copy = core_;
         return copy.receive(received);
     }

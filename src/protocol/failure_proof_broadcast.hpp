@@ -6,10 +6,10 @@
 // root has died (rescue, verdict: root_failure.cpp), and the duties of its driver (broadcast.hpp), are the same here.
 //
 // A member may give the payload to its caller at once (colored), or when it is through (finished). Only the latter is
-// uniform: whoever got the payload, then, and dies, leaves it with all survivors.
+// uniform: a member that returned the payload then, and dies, leaves it with all survivors.
 //
-// Beyond the paper, when failures are noticed: with a live root every live member gets the payload whoever else dies,
-// and when; with a dead root all survivors get it, or all are told that the root failed.
+// Beyond the paper, when failures are noticed: with a live root every live member gets the payload, whichever others
+// die, and when; with a dead root all survivors get it, or all are told that the root failed.
 #pragma once
 
 #include "protocol/broadcast.hpp"

@@ -14,7 +14,7 @@ bool FailureProofGossip::receive(const FailureProofMessage& message) {
         return message.detail == 0 && correction_.receive(message);
     }
     if (message.known_count != 0) return false;
-    // Who is through as a c-node has nothing to add; a copy finds out whether the message can be.
+    // A member that is through as a c-node has nothing to add; a copy finds out whether the message can be.
     const bool is_late = !gossip_.colored() && (correction_.finished() || correction_.is_sos());
     Gossip copy = gossip_;
     Gossip& gossip = is_late ? copy : gossip_;

@@ -1,11 +1,11 @@
 // Failure-proof corrected gossip, FCG (IPDPS'17 §III.D, Algorithm 3): gossip (gossip.hpp) by time or by rounds, then
-// failure-proof correction (failure_proof.hpp) among those whom gossip has reached. All or none of the live members get
-// the payload while no more than f die on the way, and any number may be dead before, without a detector.
+// failure-proof correction (failure_proof.hpp) among the members that gossip has reached. All or none of the live
+// members get the payload while no more than f die on the way, and any number may be dead before, without a detector.
 //
-// Only who is through (finished()) knows that everybody will get it.
+// Only a member that is through (finished()) knows that everybody will get it.
 //
-// By rounds nobody keeps the phases apart: corrections may overtake gossip. Who is reached by a correction first and by
-// gossip later joins those who correct, unless it is through or has heard an SOS.
+// By rounds nobody keeps the phases apart: corrections may overtake gossip. A member that is reached by a correction
+// first and by gossip later joins the correction, unless it is through or has heard an SOS.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // The intuition: gossip colors half of the members almost as fast as the fastest tree, and no death can cut anybody
-// off. But the last few members it finds slowly, as most messages then reach those who have the payload. Left out are,
-// with high probability, only short runs of neighbours on the ring. These the members around them reach in a few steps.
+// off. But it finds the last few members slowly, as most messages then reach members that have the payload already.
+// With high probability only short runs of neighbours on the ring are left out. The members around them reach these in
+// a few steps.
 #include "protocol/gossip.hpp"
 
 #include <algorithm>
@@ -145,7 +146,7 @@ std::optional<Position> Gossip::draw() {
 
 // -------------------------------------------------------------------------------------------------------- correction
 
-// A fixed number of offsets, whoever was heard from.
+// A fixed number of offsets, heard from or not.
 std::optional<GossipMessage> Gossip::next_opportunistic() {
     while (left_ + right_ < plan_->spec.corrections && !all_are_served()) {
         if (const std::optional<GossipMessage> next = step(left_ < right_)) return next;
@@ -169,7 +170,7 @@ std::optional<GossipMessage> Gossip::next_checked(Nanoseconds now) {
     return std::nullopt;
 }
 
-// To the next offset on that side, or nothing if who is there is known to have failed.
+// To the next offset on that side, or nothing if the member there is known to have failed.
 std::optional<GossipMessage> Gossip::step(bool to_left) {
     const Position self{self_};
     const Position to = to_left ? topology::left_neighbour(self, ++left_, plan_->processes)
@@ -183,7 +184,7 @@ std::optional<GossipMessage> Gossip::step(bool to_left) {
                          0};
 }
 
-// Nobody has been heard from there yet, or there is still somebody to be sent to up to the nearest who was.
+// Nobody has been heard from there yet, or there is still a member to send to, up to the nearest one heard from.
 bool Gossip::is_open(bool to_left) const {
     const std::uint32_t heard = to_left ? heard_left_ : heard_right_;
     const std::uint32_t nearest = heard != 0 ? static_cast<std::uint32_t>(std::countr_zero(heard)) + 1

@@ -1,5 +1,5 @@
-// One broadcast by gossip at one member (IPDPS'17 §III.A to C): whoever has the payload sends it to members drawn at
-// random until a given time, and what gossip left out is then corrected on the ring of positions.
+// One broadcast by gossip at one member (IPDPS'17 §III.A to C): a member that has the payload sends it to members drawn
+// at random until a given time, and what gossip left out is then corrected on the ring of positions.
 //
 //   GOS  gossip alone
 //   OCG  opportunistic corrected gossip (Algorithm 1): each member reached by gossip sends a given number of
@@ -14,8 +14,8 @@
 //  - by time, as IPDPS'17: all members stop gossiping at T and start correcting at T + L + O, when all gossip has
 //    arrived. Their clocks must agree (the simulator's do; across hosts they do not).
 //  - by rounds, as PPoPP'19 §4.4 does on a real network: messages carry the round, which goes up by one with every
-//    message sent and by `hop` with every hop. Who has sent the last round's message, or received one, goes on to the
-//    correction.
+//    message sent and by `hop` with every hop. A member that has sent the last round's message, or received one, goes
+//    on to the correction.
 //
 // A pure machine (machine.hpp): the same seed and the same facts give the same messages. Nothing is allocated, every
 // call is O(1) but for members known to have failed, which a correction steps over one by one.
@@ -107,9 +107,9 @@ class Gossip {
     using Message = GossipMessage;
 
     // `self` is this member's position; `root_member` the root's ring index, so that position p is member (p +
-    // root_member) mod P of `failed`. Position 0 is the root. Whoever has the payload from the start gossips like the
-    // root, from round 1 (a member that stands in for a dead process). Each broadcast of a group takes another seed;
-    // members draw from streams of their own.
+    // root_member) mod P of `failed`. Position 0 is the root. A member that has the payload from the start (it stands
+    // in for a dead process) gossips like the root, from round 1. Each broadcast of a group takes another seed; members
+    // draw from streams of their own.
     Gossip(const GossipPlan& plan, Position self, std::uint32_t root_member, const FailedSet& failed, bool has_payload,
            std::uint64_t seed);
 

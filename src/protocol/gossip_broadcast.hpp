@@ -1,8 +1,8 @@
 // Corrected gossip as a Broadcast, for real networks: gossip by rounds in the place of the tree, a correction of
 // Broadcast's behind it, and with that all that Broadcast knows of deaths, stand-ins, and dead roots.
 //
-// Besides, as everywhere in Broadcast, opportunistic correction is not left to those whom gossip reached: everybody
-// colored takes part, so that no gap is too long but for the dead.
+// Besides, as everywhere in Broadcast, opportunistic correction is not left to the members that gossip reached: every
+// colored member takes part, so that no gap is too long but for the dead.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace coppice::protocol {
 // What a hop costs in rounds where processes gossip: it takes as long as so many sends (L = 2, o = 1).
 inline constexpr std::uint32_t kHopRounds = 4;
 
-// "gos" stands for no correction: with it somebody may be left out for good, and is never told, whoever dies or does
-// not; only whoever has nothing when it learns that the root has failed gives up (others may have the payload). "ocg"
-// stands for opportunistic correction over half of K on each side, "ccg" for checked, "fcg:F" for failure-proof
+// "gos" stands for no correction: with it a member may be left out for good, and is never told, whether anybody dies or
+// not. Only a member that has nothing when it learns that the root has failed gives up (others may have the payload).
+// "ocg" stands for opportunistic correction over half of K on each side, "ccg" for checked, "fcg:F" for failure-proof
 // correction (whose plan make_failure_proof_plan() completes). What the spec leaves open is chosen by the equations for
 // `delta`, with `hop` rounds for each hop. Refused, in words: a time instead of rounds; no processes.
 tl::expected<BroadcastPlan, std::string> make_gossip_broadcast_plan(const GossipSpec& spec, std::uint32_t processes,

@@ -91,7 +91,7 @@ tl::expected<FailureProofGossipPlan, std::string> make_failure_proof_gossip_plan
     plan.correction.closed_turn = Nanoseconds{spec.by_rounds ? 0 : model.overhead};
     plan.correction.timeout = timeout;
     if (timeout.value == 0) {
-        // By time all begin at once; by rounds some are still reached when others have long begun.
+        // By time all start at once; by rounds some are still reached when others have long started.
         const std::uint64_t hop_time = model.latency + 2 * std::uint64_t{model.overhead};
         const std::uint64_t spread = spec.by_rounds ? gossip->spec.limit * hop_time : hop_time;
         plan.correction.timeout = failure_proof_timeout(model.processes, model.latency, model.overhead, spread);

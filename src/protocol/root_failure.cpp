@@ -1,19 +1,19 @@
-// What becomes of the members that have nothing when the root is dead: either somebody live has the payload,
-// then all get it, or nobody has and nobody ever will, then all are told.
+// What becomes of the members that have nothing when the root is dead. Either a live member has the payload: then all
+// get it. Or none has and none ever will: then all are told.
 //
-// This is ours; the papers assume a live root. The intuition: the lowest live position (the coordinator), if
-// it has nothing, asks everybody. Whoever has the payload hands it over (rescue), and from there correction
-// serves everybody, as all colored members take part once the root is dead. Whoever has not says so (denial),
-// and since query and denial carry their sender's set of failed members and everybody refuses what comes from
-// a member of its set, it has thereby bound itself not to accept anything that a dead member left under way.
-// When all live members have denied with one and the same set, nobody live has the payload and nobody dead
-// can hand it over any more: the verdict is final. A round is named by the size of the coordinator's set; a
-// set that grew starts a new round, as somebody may have denied before it knew of the new death.
+// This is ours; the papers assume a live root. The intuition: the lowest live position (the coordinator), if it has
+// nothing, asks everybody. A member that has the payload hands it over (rescue), and from there correction serves
+// everybody, as all colored members take part once the root is dead. A member that has not says so (denial). Query and
+// denial carry their sender's set of failed members, and everybody refuses what comes from a member of its set. So by
+// its denial a member has bound itself not to accept anything that a dead member left under way. When all live members
+// have denied with one and the same set, no live member has the payload and no dead one can hand it over any more: the
+// verdict is final. A round is named by the size of the coordinator's set; a set that grew starts a new round, as
+// somebody may have denied before it knew of the new death.
 //
 // Memory: the coordinator asks at most 64 positions at a time, so that the answers fit one word.
 //
-// Correction none and ack promise less, and need less: a member whose parent is dead and that has nothing
-// gets nothing more; it gives up and tells its children. Gossip alone promises least: who has nothing gives up when the
+// Correction none and ack promise less, and need less: a member whose parent is dead and that has nothing gets nothing
+// more; it gives up and tells its children. Gossip alone promises least: a member that has nothing gives up when the
 // root has failed (its plan's tree is a star), whatever others have.
 #include "protocol/broadcast.hpp"
 #include "topology/ring.hpp"
@@ -127,7 +127,7 @@ std::optional<Message> Broadcast::next_verdict() {
         }
         return std::nullopt;
     }
-    // Who holds the verdict and is, or becomes, the coordinator tells everybody: its predecessor may have
+    // A member that holds the verdict and is, or becomes, the coordinator tells everybody: its predecessor may have
     // died over it. With gossip alone there is no coordinator but at the root's own position.
     const bool tells = coordinator_ && (has_correction() || self_ == 0);
     while (tells && ask_next_ < processes()) {
@@ -137,8 +137,7 @@ std::optional<Message> Broadcast::next_verdict() {
     return std::nullopt;
 }
 
-// --------------------------------------------------------------------------------------------- everybody
-// else ---
+// --------------------------------------------------------------------------------------------------- everybody else
 
 bool Broadcast::receive_query(const Message& message) {
     // The asker is the lowest live position and its FailedSet has been merged: the root is dead, and this

@@ -1,4 +1,5 @@
-// Who of a group is gone, as far as one rank knows, who leads each node, and the neighbours to whom news goes first.
+// Which ranks of a group are gone, as far as one rank knows; which rank leads each node; and the neighbours that are
+// told news first.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ class Roster {
     bool leads() const { return leader(own_node_) == self_; }
 
     // Calls tell(leader) for the nodes at distances ±1, ±2, ±4 … up to `farthest`, or for the next node that has a
-    // leader where that one has none: what everybody to whom it is news passes on to them is everywhere after O(log P)
-    // steps. A leader may come twice where many are gone.
+    // leader where that one has none: if every rank to which it is news passes it on to them, it is everywhere after
+    // O(log P) steps. A leader may come twice where many are gone.
     template <class Tell>
     void for_neighbours(Tell&& tell, std::uint32_t farthest = UINT32_MAX) const {
         const std::uint32_t nodes = nodes_->count();

@@ -212,8 +212,7 @@ TEST(Addresses, OnHostsThatNoAllowedTransportConnectsNameTheRemedy) {
     }
 }
 
-// ------------------------------------------------------------------------------------------------ ranks that do not
-// come ---
+// ------------------------------------------------------------------------------------------- ranks that do not come
 
 // A command with pipes at its standard input and output.
 class Command {

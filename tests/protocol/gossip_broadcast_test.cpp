@@ -104,8 +104,7 @@ TEST(GossipDissemination, RefusesWhatBelongsToATreeAndATreeWhatBelongsToGossip) 
     EXPECT_TRUE(other.receive({MessageKind::tree, Position{0}, Position{8}, 0}));
 }
 
-// ------------------------------------------------------------------------------------------------------------ any
-// order ---
+// -------------------------------------------------------------------------------------------------------- any order
 
 TEST(GossipLiveRoot, EveryLiveMemberIsReachedWhoeverElseDiesAndWhenever) {
     expect_every_live_member_is_reached_whoever_else_dies_and_whenever(draw);
@@ -227,8 +226,7 @@ TEST(GossipAlone, WhoeverStandsInForTheRootWithoutItsPayloadTellsEverybody) {
     EXPECT_TRUE(stand_in.finished());
 }
 
-// ----------------------------------------------------------------------------------------------------------------
-// plans ---
+// ------------------------------------------------------------------------------------------------------------ plans
 
 TEST(GossipBroadcastPlan, StandsForACorrectionAndChoosesRounds) {
     const auto ocg = make_gossip_broadcast_plan(*parse_gossip("ocg"), 1024, 1, 1e-6);

@@ -70,8 +70,7 @@ class Member {
 
 using Sends = std::vector<int>;
 
-// ---------------------------------------------------------------------------------------------------------- Algorithm
-// 1 ---
+// ------------------------------------------------------------------------------------------------------ Algorithm 1
 
 TEST(Algorithm1, GossipsUntilTAndCorrectsFromTPlusLPlusO) {
     Member root("ocg:4:3", 50, 0);
@@ -129,8 +128,7 @@ TEST(Algorithm1, OnASmallRingNobodyIsSentToTwiceAndNobodyToItself) {
     EXPECT_TRUE(alone->finished());
 }
 
-// ------------------------------------------------------------------------------------------------------------------
-// GOS ---
+// -------------------------------------------------------------------------------------------------------------- GOS
 
 TEST(Gos, StopsAtTAndKnowsNoCorrection) {
     Member root("gos:3", 50, 0);
@@ -170,8 +168,7 @@ TEST(Gos, MembersAndBroadcastsDrawFromStreamsOfTheirOwn) {
     EXPECT_EQ(seen.size(), 400U);
 }
 
-// ---------------------------------------------------------------------------------------------------------- Algorithm
-// 2 ---
+// ------------------------------------------------------------------------------------------------------ Algorithm 2
 
 TEST(Algorithm2, ADirectionEndsWithTheNearestMemberHeardFromThere) {
     Member member("ccg:1", 100, 50);
@@ -229,8 +226,7 @@ TEST(Algorithm2, SomebodyFarAwayIsRememberedToo) {
     EXPECT_EQ(std::count_if(sent.begin(), sent.end(), [](int to) { return to < 0; }), 1);
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// deaths ---
+// ----------------------------------------------------------------------------------------------------------- deaths
 
 TEST(Deaths, WhoIsKnownToHaveFailedIsNotSentTo) {
     Member root("ccg:40:rounds", 6, 0);
@@ -271,8 +267,7 @@ TEST(Deaths, OnceTheRootIsDeadWhoIsReachedByACorrectionTakesPart) {
     EXPECT_EQ(member.sends(0, 3), (Sends{1, -1, 2}));
 }
 
-// ---------------------------------------------------------------------------------------------------------------
-// rounds ---
+// ----------------------------------------------------------------------------------------------------------- rounds
 
 TEST(Rounds, GoUpByOneWithEveryMessageAndTheLastOneEndsTheGossip) {
     const GossipPlan plan = plan_of("ocg:5:2:rounds", 100);
@@ -324,8 +319,7 @@ TEST(Rounds, GossipAfterACorrectionMakesItsReceiverTakePart) {
     EXPECT_EQ(Sends(sent.begin() + 1, sent.end()), (Sends{1, -1, 0}));
 }
 
-// ----------------------------------------------------------------------------------------------------------- what
-// can't be ---
+// ---------------------------------------------------------------------------------------------------- what can't be
 
 TEST(Garbage, IsRefused) {
     Member timed("ccg:5", 10, 3);
@@ -342,8 +336,7 @@ TEST(Garbage, IsRefused) {
     EXPECT_FALSE(rounds->colored());
 }
 
-// ------------------------------------------------------------------------------------------------------------ any
-// order ---
+// -------------------------------------------------------------------------------------------------------- any order
 
 AnyOrder<Gossip> group(const GossipPlan& plan, std::uint64_t seed) {
     return AnyOrder<Gossip>(plan.processes, [&plan, seed](Position self, const FailedSet& failed) {
@@ -435,8 +428,7 @@ TEST(Claim2, OpportunisticReachesEverybodyWhereItSendsFarEnough) {
     }
 }
 
-// -----------------------------------------------------------------------------------------------------------
-// allocation ---
+// ------------------------------------------------------------------------------------------------------- allocation
 
 template <class Machine>
 void expect_no_allocation(Machine& machine, FailedSet& failed) {
@@ -473,8 +465,7 @@ TEST(Machines, AllocateNothingAfterConstruction) {
     expect_no_allocation(graph, failed);
 }
 
-// ----------------------------------------------------------------------------------------------------------------
-// names ---
+// ------------------------------------------------------------------------------------------------------------ names
 
 TEST(GossipNames, AreWrittenAsTheyAreRead) {
     for (const char* text :

@@ -17,8 +17,7 @@ namespace {
 using protocol::GossipKind;
 using protocol::parse_gossip;
 
-// ------------------------------------------------------------------------------------------------- the independent
-// model ---
+// -------------------------------------------------------------------------------------------- the independent model
 
 struct Reference {
     const char* spec;
@@ -77,8 +76,7 @@ TEST(Equation1, GivesTheParticipantsOfThePapersSimulator) {
     }
 }
 
-// ------------------------------------------------------------------------------------------------------- Figures 3, 5,
-// 9 ---
+// -------------------------------------------------------------------------------------------------- Figures 3, 5, 9
 
 // "observed a maximal difference of only one time-step" between Equation 3 and the slowest of the runs.
 TEST(Figure3, OcgTakesAsLongAsEquation3Says) {

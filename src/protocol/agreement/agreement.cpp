@@ -271,7 +271,7 @@ Reception Agreement::receive(const AgreementMessage& message) {
     if (message.kind == AgreementKind::result_request) {
         std::span<const std::byte> rest = message.body;
         if (!read_failed(rest, plan_->tree.ranks(), failed) || !rest.empty()) return Reception::garbage;
-        // Who asks is root: everybody below it has failed.
+        // The rank that asks is root: everybody below it has failed.
         if (failed.lowest_absent() != from) return Reception::garbage;
         return is_about_us(failed, message.from, verdict) ? verdict : receive_request(message, failed);
     }

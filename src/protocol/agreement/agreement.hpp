@@ -18,7 +18,7 @@
 //    gone.
 //  - Deliver messages of the living reliably, in any order. Those of the dead may be lost or come late.
 //  - Call peer_failed() for every rank that died or left, at every live rank, sooner or later, in any order; only for
-//    those that never act again (who is wrongly suspected has to be kept out for good: fencing).
+//    ranks that never act again (a rank that is wrongly suspected has to be kept out for good: fencing).
 //  - Learn from failed() after receive() in turn: messages tell of failures that the driver may not have noticed.
 //  - All ranks start their agreements in the same order: the n-th call of contribute() or flush() is agreement n.
 //
@@ -126,8 +126,8 @@ class Agreement {
     // the plan's maximum, is the caller's mistake (asserted).
     std::optional<Sequence> contribute(const Operation& operation, std::span<const std::byte> value);
     // The agreement with which a group ends: when it is decided everybody has returned from all before, and this rank
-    // may leave as soon as it has nothing more to send. Otherwise as contribute(); whoever contributes a value to it is
-    // told of the mismatch.
+    // may leave as soon as it has nothing more to send. Otherwise as contribute(); a rank that contributes a value to
+    // it is told of the mismatch.
     std::optional<Sequence> flush();
     bool can_start() const { return next_ < decided_below_ + plan_->window; }
 
@@ -183,13 +183,13 @@ class Agreement {
         std::uint32_t parent = kNobody;            // in the repaired tree
         std::vector<std::uint32_t> dead;           // indices of children that failed
         std::vector<std::uint32_t> adopted;        // other children in the repaired tree, ascending
-        std::vector<std::uint32_t> fresh;          // of those, who were not before the last failure
+        std::vector<std::uint32_t> fresh;          // of those, the ones that were not before the last failure
     };
 
     struct Slot {
         std::uint64_t sequence = 0;
         std::uint32_t missing = 0;       // gathering: children that have not contributed
-        std::uint32_t parent = kNobody;  // broadcasting: to whom the contribution goes or went
+        std::uint32_t parent = kNobody;  // broadcasting: where the contribution goes or went
         std::uint32_t cursor = 0;        // children in the tree as made that have been asked or told
         std::uint16_t bytes = 0;         // of the value
         std::uint8_t operation = 0;

@@ -3,7 +3,7 @@
 //   flags  operation  lag  size (2 bytes, little endian)  value  [failed]  [acknowledged]
 //
 // The sets are written (failed_codec.hpp) only when they have members, which flags say. Both are relative to the set
-// agreed upon one window of agreements before, which all who contribute know: without new failures they are not there
+// agreed upon one window of agreements before, which every contributor knows: without new failures they are not there
 // at all.
 #pragma once
 
@@ -39,7 +39,7 @@ struct AgreementBody {
 
 inline constexpr std::size_t kBodyHeader = 5;
 
-// The longest body in a group of so many ranks, whoever has failed.
+// The longest body in a group of so many ranks, whichever have failed.
 constexpr std::size_t longest_body(std::size_t max_value, std::uint32_t ranks) {
     return kBodyHeader + max_value + 2 * longest_failed(ranks);
 }

@@ -73,7 +73,7 @@ tl::expected<AgreementTree, std::string> AgreementTree::make(const AgreementTree
     }
     if (spec.within) {
         if (hosts == nullptr || hosts->ranks() != ranks) {
-            return tl::unexpected(std::string("a tree across hosts needs to know who shares a host"));
+            return tl::unexpected(std::string("a tree across hosts needs to know which ranks share a host"));
         }
         if (const auto made = tree.make_levels(*hosts); !made) return tl::unexpected(made.error());
         return tree;

@@ -39,9 +39,9 @@ class AgreementTree {
   public:
     static constexpr std::uint32_t kNobody = UINT32_MAX;
 
-    // `hosts` says who shares a host; it is needed, and has to outlive the tree, where the spec has two levels, and is
-    // not looked at otherwise. Refuses no ranks, everybody excluded, and what topology refuses. Linear in the number of
-    // ranks for two levels, else in the intervals of `excluded`.
+    // `hosts` says which ranks share a host; it is needed, and has to outlive the tree, where the spec has two levels,
+    // and is not looked at otherwise. Refuses no ranks, everybody excluded, and what topology refuses. Linear in the
+    // number of ranks for two levels, else in the intervals of `excluded`.
     static tl::expected<AgreementTree, std::string> make(const AgreementTreeSpec& spec, std::uint32_t ranks,
                                                          const topology::Nodes* hosts, const FailedSet& excluded);
 

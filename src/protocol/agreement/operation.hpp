@@ -1,8 +1,8 @@
 // How the contributions to an agreement become one value: an associative, commutative and idempotent operation.
 //
 // Idempotent, because after a death a contribution may be counted twice. The built-in operations are; of a caller's own
-// one this can't be checked, and where it is not the survivors still agree, on some value that depends on who died
-// when.
+// one this can't be checked, and where it is not the survivors still agree, on some value that depends on which ranks
+// died when.
 #pragma once
 
 #include <cstddef>

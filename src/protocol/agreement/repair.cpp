@@ -1,6 +1,6 @@
 // Failures: how parents and children change (ERA part 4), and which tree an agreement runs on.
 //
-// A rank keeps, for each tree in use, whom it has as parent and children in the repaired tree; agreements only compare.
+// A rank keeps, for each tree in use, its parent and children in the repaired tree; agreements only compare.
 // What is "discovered dead" may be many at once: a message's whole set is taken in before anything reacts.
 #include <algorithm>
 #include <bit>
@@ -156,7 +156,7 @@ std::uint32_t Agreement::count_missing(const Slot& slot) const {
 
 // ---------------------------------------------------------------------------------------------------- the tree
 
-// Agreement k runs on the tree that follows from what was agreed upon up to k − window: whoever contributes knows that.
+// Agreement k runs on the tree that follows from what was agreed upon up to k − window: every contributor knows that.
 void Agreement::choose_view(Slot& slot) {
     if (slot.sequence >= plan_->window && !trouble_.empty() && plan_->rebalance != Rebalance::never) {
         rebalance(agreed_before(slot.sequence));

@@ -65,8 +65,8 @@ std::optional<std::uint32_t> Agreement::next_target(Slot& slot, bool skip_contri
     return std::nullopt;
 }
 
-// Decided: whom to tell beside the children in the tree as made: those that the repaired tree adds, and whoever has
-// contributed here because its parent died, though this rank may not know of that death yet.
+// Decided: the ranks to tell beside the children in the tree as made. The repaired tree adds some; others have
+// contributed here because their parent died, though this rank may not know of that death yet.
 void Agreement::collect_others(Slot& slot) {
     Trouble& mine = trouble(slot);
     mine.told = 0;

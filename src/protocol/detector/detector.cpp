@@ -78,7 +78,7 @@ void Detector::choose_observed() {
     must_watch_ = next != kNobody;
     adopting_ = next == kNobody ? kNobody : step(self_, true);
     heard_ = false;
-    // It has to learn first who observes it.
+    // It has to learn first which rank observes it.
     silence_ = -static_cast<std::int64_t>(bound_.value);
 }
 
@@ -102,8 +102,8 @@ void Detector::choose_targets() {
     is_leader_ = leader(own_node_) == Rank(self_);
     for (Target& target : targets_) {
         const std::uint32_t now = leader_from(target);
-        // Whoever is new there has not heard of anything. (Nor has anybody from one that begins to speak for its node:
-        // it has told nothing so far, and its predecessor may have taken what it knew to the grave.)
+        // A leader that is new there has not heard of anything. (Nor has anybody from one that has just become its
+        // node's leader: it has told nothing so far, and its predecessor may have taken what it knew to the grave.)
         if (now != target.leader) target.told = 0;
         target.leader = now;
     }

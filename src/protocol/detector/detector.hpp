@@ -1,8 +1,9 @@
-// Who has failed: evidence of deaths comes together here, and leaves for those who have none.
+// Which ranks have failed: evidence of deaths comes together here, and goes out to the ranks that have none.
 //
-// The intuition. Most deaths are seen by somebody for certain: the kernel writes the obituary on the host, a connection
-// breaks, a read of the dead one's memory fails. What is needed besides is that every rank is *somebody's* to look at,
-// and that whoever sees something tells so few that nobody is swamped and so many that all hear of it. Both are rings.
+// The intuition. Most deaths are seen by some rank for certain: the kernel writes the obituary on the host, a
+// connection breaks, a read of the dead one's memory fails. Two things are needed besides. Every rank must be *some*
+// rank's to look at. And a rank that sees something must tell so few that nobody is swamped, and so many that all hear
+// of it. Both are rings.
 //
 // After Bosilca, Bouteiller, Guermouche, Herault, Robert, Sens, Dongarra: "Failure detection and propagation in HPC
 // systems", SC'16. Each rank observes the next live one on a ring; when that fails, the one behind it is adopted, so
@@ -14,9 +15,9 @@
 //    row: the first rank of every node, then the second of every node, and so on. Neighbours there hardly ever share a
 //    host, so a host that is lost is as many gaps of one, found side by side, and not one long gap that has to be
 //    repaired death by death.
-//  - An observed rank beats to its observer without having been asked: both compute who that is from the deaths they
-//    know of. Whoever adopts a rank tells it of the deaths between them, so that it computes the same (the paper's
-//    NewObserver).
+//  - An observed rank beats to its observer without having been asked: both compute which rank that is from the deaths
+//    they know of. A rank that adopts another tells it of the deaths between them, so that it computes the same (the
+//    paper's NewObserver).
 //  - Silence is evidence only where a bound is set, and then only as time that the *observer* was there to listen: the
 //    gap between two looks counts for one period at most. One that computed for a minute, or was stopped, does not hold
 //    its own absence against others. Anything heard of the observed rank counts, its beats, its other messages, and
@@ -28,9 +29,9 @@
 // What holds, and is checked by exploring every order of events in small groups (tests/protocol/detector):
 //  - No rank is suspected that lives and beats, as long as a beat takes less than bound − period from one rank's call
 //    to the other's next look.
-//  - Every death that its observer, or anybody else who lives, has evidence of becomes known to every survivor.
-//  - A member tells of each death no more than 2⌈log2 S⌉ others (S nodes), and again only those who take the place of
-//    others.
+//  - Every death of which its observer, or any other live rank, has evidence becomes known to every survivor.
+//  - A member tells of each death no more than 2⌈log2 S⌉ others (S nodes), and again only the ranks that take the place
+//    of others.
 // What does not: a network that parts in two. Each side then takes the other for dead.
 //
 // A pure machine like the others (machine.hpp), between ranks: time is an argument, and is looked at only where a bound
@@ -130,7 +131,7 @@ class Detector {
     struct Target {
         std::uint32_t distance = 0;
         bool to_right = true;
-        std::uint32_t leader = kNobody;  // who is told; of the first node from there outward that has one
+        std::uint32_t leader = kNobody;  // the one that is told; of the first node from there outward that has one
         std::uint32_t told = 0;          // of news_, from the front
     };
 

@@ -79,8 +79,8 @@ bool PublishedAgreement::gather(Slot& slot) {
         ++slot.cursor;
     }
     // A rank that was silent for too long may be taken for dead, and live. If nobody has said so by now, this rank may
-    // decide: whoever is shut out later is like one that dies then. If somebody has, the others may decide without it,
-    // and write again where it has read.
+    // decide: a rank that is shut out later is like one that dies then. If somebody has, the others may decide without
+    // it, and write again where it has read.
     shut_out_ = board_->shut_out();
     return !shut_out_;
 }

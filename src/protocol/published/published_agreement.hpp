@@ -2,23 +2,23 @@
 // itself.
 //
 // The intuition. Where each rank owns memory that all others read and that outlives it, an agreement needs no messages:
-// each publishes its contribution, and whoever sees the contributions of all members has the decision, the same as
-// everybody else. Only when a member dies and its contribution is not there must the others come to terms. They stop
-// deciding, and agree with the tree machine (agreement.hpp, ERA) on two things: how far anybody alive has decided, and
-// who is dead. Up to there all contributions are there, and everybody decides as it would have; from there on the dead
-// are no members any more. Then they go on deciding for themselves. One such round is a recovery.
+// each publishes its contribution, and a rank that sees the contributions of all members has the decision, the same as
+// every other rank. Only when a member dies and its contribution is not there must the others come to terms. They stop
+// deciding, and agree with the tree machine (agreement.hpp, ERA) on two things: how far any live rank has decided, and
+// which ranks are dead. Up to there all contributions are there, and everybody decides as it would have; from there on
+// the dead are no members any more. Then they go on deciding for themselves. One such round is a recovery.
 //
 // Why all the living decide the same. M(r) are the members after r recoveries: all ranks but the agreed dead of
 // recovery r.
-//  1. Who decides k in the r-th period has seen the contributions of all of M(r), and these never change. So all who
-//     decide k in the same period decide the same.
-//  2. Who takes part in recovery r + 1 names d, the first agreement that it has not decided, and decides nothing until
-//     the recovery is over. Its outcome is D, the largest d of all contributors, and F, the agreed dead; whoever is not
-//     in F has contributed, or the machine says so by its promise: everybody whose contribution may be missing is in F.
-//     So of the living nobody has decided D or later among M(r), and nobody will.
-//  3. Somebody decided D − 1 among M(r) (or D is where the period began), so all contributions below D are there: who
-//     has not decided them decides them now, among M(r), as 1. says. D and later are decided among M(r + 1) by
-//     everybody. Recoveries are agreements of the machine, one after the other, and D and F are the same at all.
+//  1. A rank that decides k in the r-th period has seen the contributions of all of M(r), and these never change. So
+//     all that decide k in the same period decide the same.
+//  2. A rank that takes part in recovery r + 1 names d, the first agreement that it has not decided, and decides
+//     nothing until the recovery is over. Its outcome is D, the largest d of all contributors, and F, the agreed dead.
+//     A rank that is not in F has contributed, or the machine says so by its promise: everybody whose contribution may
+//     be missing is in F. So of the living nobody has decided D or later among M(r), and nobody will.
+//  3. Somebody decided D − 1 among M(r) (or D is where the period began), so all contributions below D are there: a
+//     rank that has not decided them decides them now, among M(r), as 1. says. D and later are decided among M(r + 1)
+//     by everybody. Recoveries are agreements of the machine, one after the other, and D and F are the same at all.
 // A store of a dying process that shows late changes nothing: a contribution of a member of F counts up to D only,
 // where somebody has seen it, and is not looked at from D on.
 //
@@ -71,7 +71,8 @@ class ContributionBoard {
     virtual std::uint64_t recoveries(std::uint32_t member) const = 0;
 
     // Some member takes this rank for dead. A member that does so has said it here before it looks for contributions
-    // the next time, and whoever finds this false is seen to have published, by everybody who comes to say it later.
+    // the next time, and a rank that finds this false is seen to have published by every member that comes to say it
+    // later.
     virtual bool shut_out() const = 0;
 
   protected:
@@ -85,8 +86,8 @@ class PublishedAgreement {
     PublishedAgreement(const AgreementPlan& plan, Rank self, ContributionBoard& board);
 
     std::optional<Sequence> contribute(const Operation& operation, std::span<const std::byte> value);
-    // Who has decided it may leave, except that a recovery may need it: leaving then counts as failing, which is
-    // harmless, as nobody has anything left to decide but its own flush.
+    // A rank that has decided it may leave, except that a recovery may need it: leaving then counts as failing, which
+    // is harmless, as nobody has anything left to decide but its own flush.
     std::optional<Sequence> flush();
     bool can_start() const { return next_ < decided_below_ + plan_->window; }
     void acknowledge(const FailedSet& failed);
@@ -111,7 +112,7 @@ class PublishedAgreement {
     std::optional<AgreementOutcome> outcome(Sequence agreement) const;
     // The same set as in the outcome, to hold on to. Never null.
     std::shared_ptr<const FailedSet> agreed(Sequence agreement) const;
-    // Who contributed another operation or size than this rank, after an outcome that says `mismatched`.
+    // A rank that contributed another operation or size than this one, after an outcome that says `mismatched`.
     std::optional<Rank> who_differs(Sequence agreement) const;
     Sequence next() const { return Sequence{next_}; }
     Sequence decided_below() const { return Sequence{decided_below_}; }

@@ -55,7 +55,7 @@ void Revocation::peer_failed(Rank rank) {
     if (!shares_memory_ || roster_.leads()) spread();  // the dead may have been on the way
 }
 
-// A rank that has left answers nobody. It has told all whom it had to tell, but passes on nothing any more.
+// A rank that has left answers nobody. It has told all that it had to tell, but passes on nothing any more.
 void Revocation::peer_left(Rank rank) {
     const bool led = roster_.leads();
     std::erase(unaware_, rank.value);

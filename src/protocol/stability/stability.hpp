@@ -6,8 +6,8 @@
 // ahead of the answer: that bounds every buffer of the group, and costs no message of its own per broadcast.
 //
 // On a node the ranks' counts stand in shared memory. The leader of the node, its lowest live rank, reads them and
-// speaks for it; the others read there what the leader knows to be stable. When the leader dies the next one stands in,
-// and the neighbours in the tree say again what may be lost with it. When a node dies its children report to its
+// reports for it; the others read there what the leader knows to be stable. When the leader dies the next one stands
+// in, and the neighbours in the tree say again what may be lost with it. When a node dies its children report to its
 // nearest live ancestor; where there is none, to the lowest live node, which is then the top.
 //
 // Counts between two multiples of half a window are not told unless somebody asks: a rank that is held up (a view is
