@@ -17,7 +17,7 @@ struct Others {
     int calls = 0;
 };
 
-// Calls come in pairs: a fixed header that says who speaks, its fourth word, then what is said.
+// Calls come in pairs: a fixed header, whose fourth word is the sender, then what is said.
 int exchange_for_all(void* argument, const void* mine, std::size_t bytes, void* all) {
     Others& others = *static_cast<Others*>(argument);
     const int call = others.calls++;

@@ -1,4 +1,4 @@
-// Who may call the library at all: not a forked child of a process that uses it, not a failure callback.
+// What may call the library at all: not a forked child of a process that uses it, not a failure callback.
 #include <unistd.h>
 
 #include "api/support.hpp"

@@ -144,7 +144,7 @@ TEST(CoppicePerf, WrongValuesThatOnlyTheGroupKnowsAreNamedOnce) {
     }
 }
 
-TEST(CoppicePerf, VerifiesEveryByteWhoeverIsTheRoot) {
+TEST(CoppicePerf, VerifiesEveryByteWhicheverRankIsTheRoot) {
     for (const char* more : {"", " --view", " --back-to-back", " --view --back-to-back", " --hierarchy flat"}) {
         const Outcome outcome = ranks(4, std::string("broadcast -s 1000 -n 300 -w 20 --root rotate --verify") + more);
         EXPECT_EQ(outcome.code, 0) << more << ": " << outcome.text;
@@ -224,7 +224,7 @@ TEST(CoppicePerf, AgreementsGoOnWithoutTheVictims) {
     }
 }
 
-TEST(CoppicePerf, AgreementsGoOnWithoutThoseWhoAreSilent) {
+TEST(CoppicePerf, AgreementsGoOnWithoutRanksThatAreSilent) {
     setenv("COPPICE_DETECTION_BOUND", "5s", 1);  // longer than a living rank is ever kept from its core
     const Outcome outcome = ranks(4, "agree -n 60 --victims 2,3 --at 30 --silent");
     unsetenv("COPPICE_DETECTION_BOUND");
@@ -263,7 +263,7 @@ TEST(CoppicePerf, ShrinksLeaveTheVictimsOut) {
     }
 }
 
-// Whoever stops at another operation than the others waits for them in vain.
+// A rank that stops at another operation than the others waits for them in vain.
 TEST(CoppicePerf, StopsAfterATimeAtAllRanksAlike) {
     for (const char* arguments :
          {"agree --for 200ms", "agree --for 200ms --back-to-back", "shrink --for 200ms",

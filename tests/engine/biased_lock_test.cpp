@@ -8,7 +8,7 @@
 namespace coppice::engine {
 namespace {
 
-TEST(BiasedLock, CountsEntriesAndShowsWhoIsInside) {
+TEST(BiasedLock, CountsEntriesAndShowsWhichThreadIsInside) {
     BiasedLock lock;
     EXPECT_FALSE(BiasedLock::is_inside(lock.entries()));
     const std::uint32_t before = lock.entries();

@@ -181,7 +181,7 @@ class Survivors : public ::testing::Test {
 };
 
 // Each survivor knows of every second death, and has acknowledged of those every second one: both sets are bitmaps.
-TEST_F(Survivors, AgreeWhoeverKnowsOfWhichDeaths) {
+TEST_F(Survivors, AgreeWhicheverRanksKnowOfWhichDeaths) {
     for (Member* member : {&a, &b, &c}) {
         const FailedSet& known = member == &b ? even : odd;
         member->agreements->peers_failed(known);

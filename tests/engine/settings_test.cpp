@@ -48,7 +48,7 @@ TEST(Settings, HeartbeatsFitIntoTheBoundOfSilenceFiveTimesUnlessSaidOtherwise) {
     EXPECT_EQ(chosen->heartbeat_period, Nanoseconds(900'000'000));
     EXPECT_NE(chosen->agreement(), by_default->agreement());
     EXPECT_FALSE(parse(texts_of({{"COPPICE_DETECTION_BOUND", "2s"}, {"COPPICE_HEARTBEAT", "1000ms"}})));
-    EXPECT_EQ(chosen->most_silence(), Nanoseconds(1'996'000'000)) << "whoever waits may sleep for 4 ms";
+    EXPECT_EQ(chosen->most_silence(), Nanoseconds(1'996'000'000)) << "a rank that waits may sleep for 4 ms";
     const auto least = parse(texts_of({{"COPPICE_DETECTION_BOUND", "20ms"}, {"COPPICE_HEARTBEAT", "8ms"}}));
     ASSERT_TRUE(least) << least.error().message;
     EXPECT_EQ(least->most_silence(), Nanoseconds(16'000'000));

@@ -1,4 +1,4 @@
-// Who goes on, under which number and token.
+// Which ranks go on, under which number and token.
 #include "engine/collectives/shrink/succession.hpp"
 
 #include <gtest/gtest.h>

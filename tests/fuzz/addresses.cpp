@@ -10,7 +10,7 @@ using namespace coppice;
 
 namespace {
 
-// Checksums are against accidents: whoever means harm gets them right, and so does the fuzzer, which would not find
+// Checksums are against accidents: an attacker gets them right, and so does this harness, as the fuzzer would not find
 // them.
 void make_sound(std::uint8_t which, std::vector<std::byte>& address) {
     const auto put = [&](std::size_t at, const auto& sum) { std::memcpy(address.data() + at, &sum, sizeof sum); };

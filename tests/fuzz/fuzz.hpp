@@ -56,7 +56,7 @@ class Input {
     std::span<const std::byte> rest_;
 };
 
-// A copy on the heap of exactly this size: a sanitizer sees whoever reads beyond it.
+// A copy on the heap of exactly this size: a sanitizer sees every read beyond it.
 inline std::vector<std::byte> exact(std::span<const std::byte> bytes) {
     return {bytes.begin(), bytes.end()};
 }

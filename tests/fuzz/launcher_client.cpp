@@ -16,7 +16,7 @@ using namespace coppice::bootstrap;
 
 namespace {
 
-// A socket at which the input answers everybody who calls.
+// A socket at which the input answers every caller.
 struct Launcher {
     Launcher() {
         char name[] = "/tmp/coppice-fuzz-XXXXXX";

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::Input input(data, size);
     const bool sound = (input.number<std::uint8_t>() & 1U) != 0;
     std::vector<std::byte> bytes = fuzz::exact(input.rest());
-    // Whoever means harm gets the checksum right; the fuzzer would not.
+    // An attacker gets the checksum right; the fuzzer would not.
     if (sound && bytes.size() >= verbs::kCardBytes) {
         const std::size_t at = verbs::kCardBytes - sizeof(std::uint32_t);
         const std::uint32_t crc = crc32c(std::span<const std::byte>(bytes).first(at));

@@ -1,5 +1,5 @@
-// Agreements at their edges: who comes when all others are dead, who leaves without a word, every tree that can be
-// chosen, and calls that make no sense.
+// Agreements at their edges: a rank that comes when all others are dead, one that leaves without a word, every tree
+// that can be chosen, and calls that make no sense.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Agreement, Edges, ::testing::ValuesIn(layouts()),
 
 // All but one have contributed, and some of them may have had the result of the first agreement; then they die, and
 // only after that the last one calls.
-TEST_P(Edges, WhoComesWhenAllOthersAreDeadGetsAResult) {
+TEST_P(Edges, ARankThatComesWhenAllOthersAreDeadGetsAResult) {
     constexpr std::size_t kWaiting = 0;
     constexpr std::size_t kDead = 1;
     const std::uint32_t late = GetParam().ranks - 1;
@@ -93,8 +93,8 @@ TEST_P(Edges, WhoComesWhenAllOthersAreDeadGetsAResult) {
     EXPECT_EQ(job.finish([&](std::uint32_t rank) { return rank != late; }), "");
 }
 
-// On one host everybody publishes until then; the leader, who stands in for it, and the others are connected all the
-// same.
+// On one host everybody publishes until then; the leader, the rank that stands in for it, and the others are connected
+// all the same.
 void expect_connections_suffice_without(std::uint32_t victim) {
     Job job({.ranks = 5}, [victim](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
@@ -124,7 +124,7 @@ TEST(Agreement, TheFirstOneAfterADeathOnAHostConnectsNobody) {
     expect_connections_suffice_without(1);
 }
 
-TEST_P(Edges, WhoLeavesWithoutWaitingIsAmongTheFailed) {
+TEST_P(Edges, ARankThatLeavesWithoutWaitingIsAmongTheFailed) {
     Job job(GetParam().job(), [&](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         std::uint64_t value = std::uint64_t{1} << member.rank;
@@ -222,7 +222,7 @@ TEST(Agreement, OperationsThatDoNotExistAreRefused) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// Whoever is asked something about a group moves it, too: contributions go up and decisions down through ranks that do
+// A call that only asks about a group makes progress, too: contributions go up and decisions down through ranks that do
 // nothing but ask.
 TEST_P(Edges, QuestionsMoveThingsToo) {
     using Question = coppice_status_t (*)(coppice_group_t*);

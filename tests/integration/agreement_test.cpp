@@ -34,7 +34,8 @@ std::uint64_t agreed_mask(coppice_group_t* group) {
     return mask_of(ranks);
 }
 
-// What an agreement said to one rank, as one word: who contributed, who is dead, and whether all that was acknowledged.
+// What an agreement said to one rank, as one word: which ranks contributed, which are dead, and whether all that was
+// acknowledged.
 struct Outcome {
     std::uint64_t contributors = 0;
     std::uint64_t failed = 0;
@@ -349,7 +350,7 @@ TEST_P(EveryLayout, AFunctionOfTheCallersOwnCombines) {
     EXPECT_EQ(job.finish(), "");
 }
 
-TEST_P(EveryLayout, ATimeoutNamesWhomItWaitsForAndLosesNothing) {
+TEST_P(EveryLayout, ATimeoutNamesTheRanksItWaitsForAndLosesNothing) {
     constexpr std::size_t kTimedOut = 0;
     const std::uint32_t late = GetParam().ranks - 1;
     Job job(GetParam().job(), [&](Member& member) {
@@ -434,7 +435,7 @@ TEST(Agreement, OneRankAloneAgreesWithItself) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// A rank has had its result and does something else for long; the others, who need it to come to terms about a death,
+// A rank has had its result and does something else for long; the others, which need it to come to terms about a death,
 // get their answer from its progress thread.
 TEST_P(EveryLayout, AProgressThreadAnswersLateQuestions) {
     constexpr std::size_t kStarted = 0;

@@ -271,7 +271,7 @@ TEST(Start, ARankThatNeverShowsUpIsNamedAtTheDeadline) {
         const std::string line = command.line();
         EXPECT_THAT(line, AnyOf(HasSubstr("1 " + std::to_string(COPPICE_ERR_BOOTSTRAP)),
                                 HasSubstr("2 " + std::to_string(COPPICE_ERR_BOOTSTRAP))));
-        // Whoever is second may find that the first one, who has given up, has left.
+        // The second one may find that the first has given up and left.
         EXPECT_THAT(line, AnyOf(HasSubstr("missing: rank 0"), HasSubstr("has left the exchange")));
         if (i == 0) {
             EXPECT_THAT(line, HasSubstr("missing: rank 0"));
@@ -298,9 +298,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Layout{"a_rank_a_host", 4, {}}),
     [](const auto& layout) { return std::string(layout.param.name); });
 
-// Whoever names another root than the others learns of it, whatever the two roots; the others have their payload, and
-// the next broadcasts are as if nothing had been.
-TEST_P(DifferentRoots, AreToldToWhoeverIsAloneWithHisAndTheGroupGoesOn) {
+// A rank that names another root than the others learns of it, whatever the two roots; the others have their payload,
+// and the next broadcasts are as if nothing had been.
+TEST_P(DifferentRoots, AreToldToARankThatIsAloneWithItsOwnAndTheGroupGoesOn) {
     JobOptions options{.ranks = 4, .hosts = GetParam().hosts};
     options.environment = GetParam().environment;
     for (std::uint32_t odd = 0; odd < 4; ++odd) {

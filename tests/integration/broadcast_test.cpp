@@ -254,9 +254,9 @@ TEST(Broadcast, APayloadLargerThanTheBufferLeavesItUntouched) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// One round of gossip: the root's one message is all there is. Whom it does not reach ends by its deadline, and nobody
-// is held up by it, be it ever so often.
-TEST(Broadcast, WhomGossipAloneLeavesOutEndsByItsDeadlineAndTheGroupGoesOn) {
+// One round of gossip: the root's one message is all there is. A rank that it does not reach ends by its deadline, and
+// holds up nobody, be it ever so often.
+TEST(Broadcast, ARankThatGossipAloneLeavesOutEndsByItsDeadlineAndTheGroupGoesOn) {
     constexpr std::uint64_t kRounds = 12;  // more than the window
     constexpr std::uint64_t kShort = 50'000'000;
     JobOptions options{.ranks = 4};
@@ -289,7 +289,7 @@ TEST(Broadcast, WhomGossipAloneLeavesOutEndsByItsDeadlineAndTheGroupGoesOn) {
         EXPECT_LE(job.note(number), 1U) << number;
 }
 
-TEST(Broadcast, ADeadlineNamesWhomItWaitedForAndTheGroupGoesOn) {
+TEST(Broadcast, ADeadlineNamesTheRanksItWaitedForAndTheGroupGoesOn) {
     Job job({.ranks = 3}, [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         unsigned char byte = 7;
@@ -439,7 +439,7 @@ TEST(Broadcast, TwoThreadsMayWaitAtOnceInMultipleMode) {
 
 // A rank that is taken for dead although it lives gets an error from its next call, never a payload that the others do
 // not vouch for; they go on without it.
-TEST(Broadcast, WhoIsTakenForDeadIsToldSoAndTheOthersGoOn) {
+TEST(Broadcast, ARankTakenForDeadIsToldSoAndTheOthersGoOn) {
     JobOptions options{.ranks = 4};
     options.environment = {{"COPPICE_FAULTS", "suspect:2:50@1"}};
     Job job(options, [](Member& member) {
@@ -475,7 +475,7 @@ TEST(Broadcast, WhoIsTakenForDeadIsToldSoAndTheOthersGoOn) {
 }
 
 // One rank holds the view of broadcast number `held`. All go on for as many as coppice.h promises, and are then told
-// who it is.
+// which rank it is.
 void hold_a_view(Member& member, std::uint32_t hosts, std::uint64_t held, std::uint64_t window, std::uint32_t holder) {
     struct Open {
         coppice_request_t* request;
@@ -516,7 +516,7 @@ void hold_a_view(Member& member, std::uint32_t hosts, std::uint64_t held, std::u
     };
     start_all(0, held + window);
     const std::string name = "rank " + std::to_string(holder) + " has not consumed broadcast " + std::to_string(held);
-    // On one host whoever only receives may be a window beyond its own broadcasts.
+    // On one host a rank that only receives may be a window beyond its own broadcasts.
     const bool waits = hosts > 1 || member.rank == 0 || member.rank == holder;
     member.await("the name of the rank that holds all up", [&] {
         free_ended();

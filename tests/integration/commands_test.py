@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands that documents and help texts give, as a user types them: they work, whoever dies in them.
+"""The commands that documents and help texts give, as a user types them: they work, whichever rank dies in them.
 
 Usage: commands_test.py COPPICE_RUN COPPICE_PERF CG COPPICE_SIM ROOT_LEAVES"""
 
@@ -61,7 +61,7 @@ class Commands(unittest.TestCase):
         self.assertTrue(residuals, done.stdout)
         for residual in residuals:
             self.assertLessEqual(float(residual), 1e-12)
-        # Whoever is fast is done before the kill, and says so.
+        # A fast rank is done before the kill, and says so.
         if "killed rank 5" in done.stderr:
             self.assertIn("7 of 8 ranks live", done.stdout)
 

@@ -96,7 +96,7 @@ void sing(Member& member, std::uint64_t count, const std::function<std::uint32_t
         } else if (status != COPPICE_ERR_ROOT_FAILED) {
             throw CheckFailed(coppice_last_error());
         } else {
-            // Whoever is told so knows who has failed.
+            // A rank that is told so knows which rank has failed.
             COPPICE_CHECK(std::ranges::count(member.failed(), root) == 1);
         }
         member.notes[member.rank * count + number] = status == COPPICE_OK ? 1 : 2;
@@ -283,8 +283,8 @@ TEST(Death, ALateRankFindsWhatADeadLeaderHasPublished) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 3; }), "");
 }
 
-// The root is not the one that speaks for its host. It publishes and dies having told one other host at most, while the
-// leader moves things without taking part yet: the third host gets the payload all the same.
+// The root is not the leader of its host. It publishes and dies having told one other host at most, while the leader
+// makes progress without taking part yet: the third host gets the payload all the same.
 TEST(Death, ALeaderServesWhatADeadRootHasPublishedBeforeItTakesPartItself) {
     constexpr std::size_t kDone = 0;
     for (const char* fault : {"kill-after:1@1", "kill-after:2@1"}) {
@@ -477,7 +477,7 @@ void try_everything(void* argument, coppice_group_t* group, std::uint32_t /*rank
     tried.asked = coppice_group_failed(group, &tried.dead, 1, &count);
 }
 
-TEST(FailureCallback, MayAskWhoHasFailedAndNothingElse) {
+TEST(FailureCallback, MayAskWhichRanksHaveFailedAndNothingElse) {
     for (const char* thread : {"0", "1"}) {
         for (const std::uint32_t hosts : {1U, 2U}) {
             JobOptions options{.ranks = 4, .hosts = hosts};

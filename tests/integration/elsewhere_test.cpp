@@ -199,7 +199,7 @@ TEST_P(EveryLayout, AShrinkEndsForAllThoughTheFirstOnesAreOutside) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
 }
 
-// The window is full until everybody has consumed; whoever counts for its host is outside.
+// The window is full until everybody has consumed; the leaders, which count for their hosts, are outside.
 TEST_P(EveryLayout, CountsOfWhatIsConsumedTravelWhileLeadersAreOutside) {
     Job job(GetParam().job(), [&](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);

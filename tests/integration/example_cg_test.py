@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The conjugate-gradient example with real processes: whoever dies, the survivors end with the same residuals, to the last bit.
+"""The conjugate-gradient example with real processes: whichever rank dies, the survivors end with the same
+residuals, to the last bit.
 
 Usage: example_cg_test.py COPPICE_RUN CG"""
 

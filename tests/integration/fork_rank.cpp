@@ -8,7 +8,7 @@
 //   orphan, daemon, left  the last rank leaves a process behind (forked; by daemon(3); executed) and dies; the launcher ends that
 //                         process
 //
-// Context and group are static objects, so whoever ends by exit() destroys them.
+// Context and group are static objects, so a process that ends by exit() destroys them.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Destroying a group in which one rank stays: each of the others is told for whom it has waited in vain.
+// Destroying a group in which one rank stays: each of the others is told which rank it has waited for in vain.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

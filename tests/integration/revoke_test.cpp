@@ -1,4 +1,4 @@
-// Revocation among real processes: whatever is pending ends, everywhere, whoever dies.
+// Revocation among real processes: whatever is pending ends, everywhere, whichever rank dies.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -191,10 +191,10 @@ void kill_at_every_message(const Layout& layout, std::uint32_t revoker, const st
 TEST_P(EveryLayout, TheRevokerMayDieAtEveryMessage) {
     kill_at_every_message(GetParam(), 1, {1});
 }
-TEST_P(EveryLayout, WhoSpeaksForAHostMayRevokeAndDieAtEveryMessage) {
+TEST_P(EveryLayout, TheLeaderOfAHostMayRevokeAndDieAtEveryMessage) {
     kill_at_every_message(GetParam(), 0, {0});
 }
-TEST_P(EveryLayout, WhoPassesItOnMayDieAtEveryMessageToo) {
+TEST_P(EveryLayout, ARankThatPassesItOnMayDieAtEveryMessageToo) {
     kill_at_every_message(GetParam(), GetParam().ranks - 1, {0, GetParam().ranks - 1});
 }
 

@@ -32,8 +32,8 @@ class SeveralRoots : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Windows, SeveralRoots, ::testing::Values("2", "32", "1024"),
                          [](const auto& window) { return std::string("window_") + window.param; });
 
-// Broadcast 5 of ranks 1 and 2, who both have returned before anybody could know: every rank is told by destroying the
-// group.
+// Broadcast 5 of ranks 1 and 2, which both have returned before anybody could know: every rank is told by destroying
+// the group.
 TEST_P(SeveralRoots, AreToldOfByDestroy) {
     Job job(on_one_host(GetParam()), [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
@@ -66,7 +66,7 @@ TEST_P(SeveralRoots, AreToldOfByTheNextCalls) {
         std::uint64_t value = 0;
         COPPICE_CHECK(coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout) == COPPICE_ERR_MISMATCH);
         expect_named("37");
-        // Whoever can put that right goes on in a group of its own.
+        // A rank that can put that right goes on in a group of its own.
         coppice_group_t* again = nullptr;
         COPPICE_CHECK(coppice_group_shrink(member.group, &again, kTimeout) == COPPICE_OK);
         COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_ERR_MISMATCH);
@@ -77,7 +77,7 @@ TEST_P(SeveralRoots, AreToldOfByTheNextCalls) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// Who was root of what is compared for hours without a finding.
+// Roots are compared for hours without a finding.
 TEST_P(SeveralRoots, AreNotSeenWhereThereIsOne) {
     Job job(on_one_host(GetParam()), [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);

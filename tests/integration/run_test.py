@@ -73,7 +73,7 @@ def processes_with(mark):
     return found
 
 
-# Whoever runs the tests may ignore it (nohup does), and the launcher would rightly do so too.
+# The caller of the tests may ignore it (nohup does), and the launcher would rightly do so too.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
@@ -221,7 +221,7 @@ class Endings(LauncherTest):
             self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertEqual(run("-n", "2", "/etc/passwd").returncode, 126)
 
-    def test_timeout_names_who_is_still_running(self):
+    def test_timeout_names_the_ranks_still_running(self):
         # Rank 1 ends at once, which on a busy machine may take more than the shortest of them.
         for seconds in (1, 5, 25):
             result = run("-n", "3", "--timeout", str(seconds), "sh", "-c", "[ $COPPICE_RANK = 1 ] || exec sleep 1000")
@@ -411,9 +411,9 @@ class Faults(LauncherTest):
             self.assertEqual(running.wait(), 128 + signal.SIGTERM)
             running.assert_nothing_left()
 
-    def test_who_has_ended_is_not_ended_once_more(self):
-        # The launcher looks who has ended before it says whom it ends: here all have, and a request has come in
-        # meanwhile.
+    def test_a_rank_that_has_ended_is_not_ended_once_more(self):
+        # The launcher looks which ranks have ended before it says which it ends: here all have, and a request has come
+        # in meanwhile.
         with tempfile.TemporaryDirectory() as directory:
             gate = f"{directory}/gate"
             running = self.start("-n", "1", "sh", "-c", f"echo $$; exec {RANK} until {gate}")
@@ -582,7 +582,7 @@ class Hosts(LauncherTest):
                                 self.CABLE + "kill -SEGV $$")
         self.assertEqual(result.returncode, 128 + signal.SIGSEGV, result.stderr)
 
-    def test_who_is_cut_off_for_good_is_not_waited_for_forever(self):
+    def test_a_rank_cut_off_for_good_is_not_waited_for_forever(self):
         with tempfile.TemporaryDirectory() as noted:
             # Rank 0 ends when both others have seen that they are cut off.
             running = self.start("-n", "3", "--hosts", "3", "--cut", "1@start+50ms", "--cut", "2@start+50ms", "sh", "-c",

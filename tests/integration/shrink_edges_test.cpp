@@ -134,7 +134,7 @@ void leave_while_undecided(const Layout& layout, std::uint32_t leaver, bool in_p
     EXPECT_EQ(job.finish(), "") << layout.name << ", rank " << leaver << (in_peace ? " in peace" : " at once");
 }
 
-TEST_P(EveryLayout, WhoLeavesTheOldGroupBeforeItIsDecidedIsNotWaitedFor) {
+TEST_P(EveryLayout, ARankThatLeavesTheOldGroupBeforeItIsDecidedIsNotWaitedFor) {
     for (const std::uint32_t leaver : {0U, 1U}) {
         leave_while_undecided(GetParam(), leaver, false);
         leave_while_undecided(GetParam(), leaver, true);

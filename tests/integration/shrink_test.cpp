@@ -1,4 +1,4 @@
-// Groups that are shrunk, among real processes that are really killed: the survivors go on, whoever dies when.
+// Groups that are shrunk, among real processes that are really killed: the survivors go on, whichever rank dies when.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -173,8 +173,8 @@ void kill_at_every_message(const Layout& layout, const std::vector<std::uint32_t
                 second.insert(job.note(16 + rank).load());
                 EXPECT_NE(job.note(rank).load() & std::uint64_t{1} << rank, 0U) << faults;
             }
-            EXPECT_EQ(first.size(), 1U) << faults << ": survivors differ about who is in the new group";
-            EXPECT_EQ(second.size(), 1U) << faults << ": survivors differ about who is in the second group";
+            EXPECT_EQ(first.size(), 1U) << faults << ": survivors differ about the members of the new group";
+            EXPECT_EQ(second.size(), 1U) << faults << ": survivors differ about the members of the second group";
         }
     }
 }
@@ -225,7 +225,7 @@ TEST_P(EveryLayout, WhatIsUnderWayInTheOldGroupNeverReachesTheNewOne) {
     EXPECT_EQ(job.finish(), "");
 }
 
-TEST_P(EveryLayout, ATimeoutNamesWhomItWaitsForAndACallGoesOnWithIt) {
+TEST_P(EveryLayout, ATimeoutNamesTheRanksItWaitsForAndACallGoesOnWithIt) {
     constexpr std::size_t kTimedOut = 0;
     Job job(GetParam().job(), [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);

@@ -1,4 +1,4 @@
-"""Somebody on the network who is not of the job. Usage: stranger_test.py COPPICE_RUN STRANGER"""
+"""A stranger on the network, no part of the job. Usage: stranger_test.py COPPICE_RUN STRANGER"""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Who waits for the notice of deaths that cut it off from a broadcast, and that it then gets it: real ranks on simulated hosts,
-and whom coppice-sim names.
+"""Which ranks wait for the notice of deaths that cut them off from a broadcast, and that they then get it: real ranks
+on simulated hosts, and the ones that coppice-sim names.
 
 Usage: unnoticed_test.py COPPICE_RUN UNNOTICED COPPICE_SIM"""
 
@@ -41,7 +41,7 @@ class Unnoticed(unittest.TestCase):
         self.assertEqual(sorted(rank for rank, time in at.items() if time > killed[0]), left_out, done.stdout)
         return left_out
 
-    def test_whoever_is_cut_off_waits_for_the_notice_and_then_gets_it(self):
+    def test_a_rank_that_is_cut_off_waits_for_the_notice_and_then_gets_it(self):
         self.assertEqual(self.expect("opportunistic:1", COPPICE_CORRECTION="opportunistic:1"), [5])
 
     def test_by_default_nobody_waits_while_three_are_dead(self):

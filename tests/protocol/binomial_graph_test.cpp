@@ -1,4 +1,4 @@
-// The binomial graph: who is whose neighbour, what it withstands, and what it costs.
+// The binomial graph: which members are neighbours, what it withstands, and what it costs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ TEST(BinomialGraphFailures, AnyLog2PMinusOneOfThemCutNobodyOff) {
     }
 }
 
-TEST(BinomialGraphFailures, OneMoreCanCutSomebodyOff) {
+TEST(BinomialGraphFailures, OneMoreCanCutAMemberOff) {
     // All in-neighbours of 5 among 16.
     EXPECT_NE(reachable(16, 1U << 4 | 1U << 3 | 1U << 1 | 1U << 13),
               0xffffU & ~(1U << 4 | 1U << 3 | 1U << 1 | 1U << 13));
@@ -167,7 +167,7 @@ TEST(BinomialGraphMember, GivesUpWhenAllThatCouldSendToItHaveFailed) {
     EXPECT_TRUE(member.finished());
 }
 
-TEST(BinomialGraphMember, ServesWhoeverTakesAFailedProcessesPlace) {
+TEST(BinomialGraphMember, ServesTheProcessThatTakesAFailedOnesPlace) {
     const FailedSet nobody;
     BinomialGraph member(16, Position{5}, 0, nobody, true);
     EXPECT_EQ(member.next_send(Nanoseconds{0})->to, Position{13});

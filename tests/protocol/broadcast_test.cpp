@@ -185,8 +185,8 @@ TEST(Machine, CheckedGoesOnWhenTheOneAtWhichItStoppedFails) {
     EXPECT_EQ(more.back().to.value, 45U);
 }
 
-// PPoPP'19 §3.3, synchronized: correction starts everywhere at one time, and whom it colors sends nothing.
-TEST(Synchronized, StartsAtTheGivenTimeAndWhomItColorsSendsNothing) {
+// PPoPP'19 §3.3, synchronized: correction starts everywhere at one time, and a member that it colors sends nothing.
+TEST(Synchronized, StartsAtTheGivenTimeAndAMemberThatItColorsSendsNothing) {
     BroadcastPlan eight = plan("binomial", 8, "checked:synchronized");
     eight.correction_start = Nanoseconds{12};
     FailedSet nobody;
@@ -272,7 +272,7 @@ TEST(Delayed, SendsToTheRightOnlyWhenNobodyWasHeardFromThere) {
     EXPECT_EQ(five.next_send(Nanoseconds{16}), (Message{MessageKind::correction_right, Position{5}, Position{9}, 0}));
 }
 
-TEST(Delayed, AnswersWhoeverSendsToTheRight) {
+TEST(Delayed, AnswersAnyMemberThatSendsToTheRight) {
     const BroadcastPlan ring = plan("star", 200, "delayed:10");
     FailedSet nobody;
     Broadcast machine(ring, Position{150}, 0, nobody, false);

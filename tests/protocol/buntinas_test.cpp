@@ -138,7 +138,7 @@ TEST(Buntinas, ALiveRootReachesEverybodyHoweverManyDie) {
             ASSERT_TRUE(machines[to].receive(message)) << describe(message);
             idle = 0;
         }
-        // Whoever is dead becomes known to all, in the end.
+        // Every death becomes known to all, in the end.
         for (bool moves = true; moves;) {
             moves = false;
             for (std::uint32_t position = 0; position < processes; ++position) {
@@ -220,7 +220,7 @@ TEST(Buntinas, RefusesWhatCanNotBe) {
     EXPECT_FALSE(receive(BuntinasKind::verdict, 0, 0, 0));  // it has the payload
 }
 
-TEST(Buntinas, WhoeverStandsInForTheRootGoesBeyondTheAttemptsThatOthersKnow) {
+TEST(Buntinas, AStandInForTheRootGoesBeyondTheAttemptsThatOthersKnow) {
     FailedSet nobody;
     BuntinasBroadcast root(2, Position{0}, 0, nobody, true);
     BuntinasBroadcast other(2, Position{1}, 0, nobody, false);

@@ -21,7 +21,7 @@ std::ostream& operator<<(std::ostream& out, const Group& group) {
 
 class Crashes : public ::testing::TestWithParam<Group> {};
 
-TEST_P(Crashes, WhoeverDiesAndWhenAllLiveMembersEndAndAgree) {
+TEST_P(Crashes, WhicheverDieAndWhenAllLiveMembersEndAndAgree) {
     const Group group = GetParam();
     const auto tree = topology::Tree::make(*topology::parse_tree(group.tree), group.processes);
     const auto correction = parse_correction(group.correction);

@@ -27,7 +27,7 @@ class FailureProofSubject {
     void build(void* where, Position position, const FailedSet& failed) const;
     // A verdict only where nobody live has the payload.
     std::string check(const Machines& machines) const;
-    // None or all of the live members are colored, and whoever is colored is through.
+    // None or all of the live members are colored, and every colored one is through.
     std::string check_final(const Machines& machines, std::uint32_t retired, Exploration& result) const;
 
   private:

@@ -46,7 +46,7 @@ Exploration explore(const Group& group) {
 
 class Claim4 : public ::testing::TestWithParam<Group> {};
 
-TEST_P(Claim4, AllOrNoneWhoeverDiesAndWhenever) {
+TEST_P(Claim4, AllOrNoneWhicheverDieAndWhenever) {
     const Exploration result = explore(GetParam());
     EXPECT_TRUE(result.complete) << result.states;
     EXPECT_EQ(result.violation, "");

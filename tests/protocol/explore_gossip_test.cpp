@@ -1,6 +1,6 @@
 // Corrected gossip by exhaustive search: every order of messages, every moment of death, every moment of a timeout, for
 // gossip by rounds in small groups; in the larger cases with what one member sends to another kept in order, or with
-// few messages under way at once. Whom gossip draws is a matter of the seed: several are searched.
+// few messages under way at once. The seed decides which members gossip draws: several are searched.
 #include <gtest/gtest.h>
 
 #include "explore_failure_proof.hpp"
@@ -33,7 +33,7 @@ class CheckedSubject {
     }
     static std::string describe(const GossipMessage& message) { return describe_ends(message); }
     static bool carries_set(const GossipMessage& /*message*/) { return false; }
-    // Gossip may still make somebody take part whom a correction has reached.
+    // Gossip may still make a member take part that a correction has reached.
     static bool end_is_final() { return false; }
     static bool is_monotone() { return false; }
     void build(void* where, Position position, const FailedSet& failed) const {

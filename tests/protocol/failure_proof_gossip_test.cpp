@@ -1,4 +1,4 @@
-// Failure-proof corrected gossip: all or none, whoever dies and whenever, while no more than f die on the way.
+// Failure-proof corrected gossip: all or none, whichever members die and whenever, while no more than f die on the way.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -92,7 +92,7 @@ TEST(Algorithm3, ByRoundsWhatIsHeardDuringTheGossipIsRemembered) {
     }
 }
 
-TEST(Algorithm3, WhoIsReachedByACorrectionIsThroughWhenItKnowsFPlusOne) {
+TEST(Algorithm3, AMemberReachedByACorrectionIsThroughWhenItKnowsFPlusOne) {
     const FailureProofGossipPlan plan = plan_of("fcg:1:3:rounds", 50);
     const FailedSet nobody;
     FailureProofGossip member(plan, Position{7}, 0, nobody, false, 1);
@@ -297,9 +297,9 @@ TEST(Notices, AllOrNoneHoweverManyDie) {
 }
 
 // "No colored node exits the operation before ensuring that either itself or at least one of f + 1 other nodes will
-// distribute the message": who is through has called everybody, or there are f + 1 others that gossip has reached, of
-// whom no more than f die.
-TEST(Observation1, WhoeverIsThroughLeavesFPlusOneOthersWhoCarryOnOrHasSentToAll) {
+// distribute the message": a member that is through has called everybody, or there are f + 1 others that gossip has
+// reached, of which no more than f die.
+TEST(Observation1, AMemberThatIsThroughLeavesFPlusOneOthersThatCarryOnOrHasSentToAll) {
     std::uint32_t without_sos = 0;
     for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
         SCOPED_TRACE(seed);
@@ -373,9 +373,9 @@ TEST(Lemma2, IfAGNodeIsThroughWithoutSosMessagesAreSentToAll) {
     EXPECT_GT(without_sos, 2000U);
 }
 
-// And Corollary 2, that whoever receives a message comes to an end, is the same in a machine that delivers when it
-// ends.
-TEST(Lemma3, WhoeverReceivesAMessageDelivers) {
+// And Corollary 2, that a member that receives a message comes to an end, is the same in a machine that delivers when
+// it ends.
+TEST(Lemma3, AMemberThatReceivesAMessageDelivers) {
     for (std::uint32_t seed = 1; seed <= 3000; ++seed) {
         const Peace peace(seed);
         for (std::uint32_t position = 0; position < peace.world().processes(); ++position) {
@@ -385,9 +385,9 @@ TEST(Lemma3, WhoeverReceivesAMessageDelivers) {
     }
 }
 
-// With deaths on the way as well: nobody who has received a message waits or sends for ever (a run ends by itself, or
-// it is found to send without end).
-TEST(Corollary2, WhoeverReceivesAMessageComesToAnEnd) {
+// With deaths on the way as well: no member that has received a message waits or sends for ever (a run ends by itself,
+// or it is found to send without end).
+TEST(Corollary2, AMemberThatReceivesAMessageComesToAnEnd) {
     for (std::uint32_t seed = 200001; seed <= 203000; ++seed) {
         SCOPED_TRACE(seed);
         std::mt19937 random(seed);

@@ -57,8 +57,8 @@ void crash_before_the_start(FailureProofWorld& world, std::mt19937& random) {
     }
 }
 
-// Nobody notices anything. Some are dead before; up to f die on the way, the root among them, or others. Who has died
-// counts as having been through when it was.
+// Nobody notices anything. Some are dead before; up to f die on the way, the root among them, or others. A member that
+// has died counts as having been through when it was.
 TEST(Claim4, AllOrNoneWhileNoMoreThanFDieOnTheWay) {
     std::uint32_t none = 0;
     std::uint32_t all = 0;
@@ -239,7 +239,7 @@ TEST(CNode, EndsWhenItKnowsEnoughAndCallsForHelpWhenItDoesNot) {
     EXPECT_TRUE(forgotten.finished());
 }
 
-TEST(Sos, IsPassedOnByWhoeverIsNotThrough) {
+TEST(Sos, IsPassedOnByEveryMemberThatIsNotThrough) {
     const FailureProofSettings settings{6, 1, Nanoseconds{50}, Nanoseconds{0}};
     FailedSet nobody;
     FailureProofCorrection uncolored(settings, Position{2}, 0, nobody);

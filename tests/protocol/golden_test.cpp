@@ -71,7 +71,7 @@ class Conversation {
             if (!message) continue;
             if (!spoke) text_ << "round " << ++time_ << "\n";
             spoke = true;
-            text_ << "  " << describe(*message) << (world.is_dead(message->to.value) ? ", who is dead" : "") << "\n";
+            text_ << "  " << describe(*message) << (world.is_dead(message->to.value) ? ", which is dead" : "") << "\n";
             crash_if_due(world);
         }
         while (world.under_way() > 0)

@@ -60,7 +60,7 @@ TEST(GossipDissemination, GoesOnFromTheRoundThatColored) {
     EXPECT_TRUE(is_correction(member.next_send(Nanoseconds{0})->kind));
 }
 
-TEST(GossipDissemination, WhoIsColoredByACorrectionDoesNotGossipUntilItIsReachedByGossip) {
+TEST(GossipDissemination, AMemberColoredByACorrectionDoesNotGossipUntilItIsReachedByGossip) {
     const BroadcastPlan plan = plan_of("checked", 50, 3);
     const FailedSet nobody;
     Broadcast member(plan, Position{9}, 0, nobody, false, 7);
@@ -106,7 +106,7 @@ TEST(GossipDissemination, RefusesWhatBelongsToATreeAndATreeWhatBelongsToGossip) 
 
 // -------------------------------------------------------------------------------------------------------- any order
 
-TEST(GossipLiveRoot, EveryLiveMemberIsReachedWhoeverElseDiesAndWhenever) {
+TEST(GossipLiveRoot, EveryLiveMemberIsReachedWhicheverOthersDieAndWhenever) {
     expect_every_live_member_is_reached_whoever_else_dies_and_whenever(draw);
 }
 
@@ -186,7 +186,7 @@ TEST(GossipFailureProof, AllOrNoneWithUpToFDeathsAndNobodyTold) {
 
 // -------------------------------------------------------------------------------------------------------- gossip alone
 
-TEST(GossipAlone, WhoHasNothingGivesUpWhenTheRootHasFailedAndWhoHasItKeepsIt) {
+TEST(GossipAlone, AMemberWithNothingGivesUpWhenTheRootHasFailedAndOneWithThePayloadKeepsIt) {
     const auto plan = make_gossip_broadcast_plan(*parse_gossip("gos:4:rounds"), 16, 0, 1e-6);
     ASSERT_TRUE(plan.has_value()) << plan.error();
     FailedSet failed;
@@ -207,7 +207,7 @@ TEST(GossipAlone, WhoHasNothingGivesUpWhenTheRootHasFailedAndWhoHasItKeepsIt) {
     EXPECT_EQ(reached.next_send(Nanoseconds{0})->kind, MessageKind::gossip);
 }
 
-TEST(GossipAlone, WhoeverStandsInForTheRootWithoutItsPayloadTellsEverybody) {
+TEST(GossipAlone, AStandInForTheRootWithoutItsPayloadTellsEverybody) {
     const auto plan = make_gossip_broadcast_plan(*parse_gossip("gos:4:rounds"), 6, 0, 1e-6);
     ASSERT_TRUE(plan.has_value());
     const FailedSet nobody;

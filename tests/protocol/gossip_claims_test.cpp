@@ -27,9 +27,9 @@ GossipPlan plan_of(std::string_view text, std::uint32_t processes) {
     return plan;
 }
 
-// (I) integrity: who has the payload got it by a message from somebody who had it. (II) no duplication: it is delivered
-// once, and whatever comes later changes nothing. (Which broadcast a message belongs to is its sequence number, the
-// paper's counter: tests/engine/wire_test.cpp and tests/integration.)
+// (I) integrity: a member that has the payload got it by a message from one that had it. (II) no duplication: it is
+// delivered once, and whatever comes later changes nothing. (Which broadcast a message belongs to is its sequence
+// number, the paper's counter: tests/engine/wire_test.cpp and tests/integration.)
 TEST(Claim1, OcgProvidesIntegrityAndNoDuplication) {
     for (std::uint32_t seed = 1; seed <= 500; ++seed) {
         SCOPED_TRACE(seed);
@@ -67,7 +67,7 @@ TEST(Figure4, TwoStepsReachEverybodyAndFiveEndTheCorrection) {
     for (std::uint32_t self = 0; self < 10; ++self)
         members.emplace_back(plan, Position{self}, 0, nobody, g_nodes.contains(self), 1);
     for (const std::uint32_t self : g_nodes)
-        members[self].next_send(Nanoseconds{0});  // its gossip, which reaches somebody who knows
+        members[self].next_send(Nanoseconds{0});  // its gossip, which reaches a member that knows
     std::map<std::uint64_t, std::vector<GossipMessage>> arriving;
     std::map<std::uint32_t, std::uint64_t> reached;
     std::map<std::uint32_t, std::uint64_t> last;

@@ -96,7 +96,7 @@ TEST(Algorithm1, SaysWhenItWantsToBeWoken) {
     EXPECT_TRUE(root->finished());
 }
 
-TEST(Algorithm1, WhoIsReachedByGossipGossipsForWhatIsLeftOfT) {
+TEST(Algorithm1, AMemberReachedByGossipGossipsForWhatIsLeftOfT) {
     Member member("ocg:9:2", 50, 7);
     EXPECT_FALSE(member->colored());
     EXPECT_EQ(member.sends(0, 3), (Sends{0, 0, 0}));
@@ -109,7 +109,7 @@ TEST(Algorithm1, WhoIsReachedByGossipGossipsForWhatIsLeftOfT) {
     EXPECT_EQ(Sends(sent.begin() + 2, sent.end()), (Sends{0, 0, 0, 1, -1, 0, 0}));
 }
 
-TEST(Algorithm1, WhoIsReachedByACorrectionSendsNothing) {
+TEST(Algorithm1, AMemberReachedByACorrectionSendsNothing) {
     for (const char* spec : {"ocg:9:8", "ccg:9", "ocg:9:8:rounds", "ccg:9:rounds"}) {
         Member member(spec, 50, 7);
         ASSERT_TRUE(member.receive(kRight, 3));
@@ -214,7 +214,7 @@ TEST(Algorithm2, EndsWhenEverybodyOnTheRingIsServed) {
     EXPECT_TRUE(root->finished());
 }
 
-TEST(Algorithm2, SomebodyFarAwayIsRememberedToo) {
+TEST(Algorithm2, AMemberFarAwayIsRememberedToo) {
     Member member("ccg:1:rounds", 1000, 500);
     ASSERT_TRUE(member.receive(kGossip, 0, 1));
     ASSERT_TRUE(member.receive(kLeft, 600));
@@ -228,7 +228,7 @@ TEST(Algorithm2, SomebodyFarAwayIsRememberedToo) {
 
 // ----------------------------------------------------------------------------------------------------------- deaths
 
-TEST(Deaths, WhoIsKnownToHaveFailedIsNotSentTo) {
+TEST(Deaths, AMemberKnownToHaveFailedIsNotSentTo) {
     Member root("ccg:40:rounds", 6, 0);
     root.failed().insert(2);
     root.failed().insert(5);
@@ -257,7 +257,7 @@ TEST(Deaths, ADirectionThatClosedAtTheDeadOpensAgain) {
     EXPECT_TRUE(member->finished());
 }
 
-TEST(Deaths, OnceTheRootIsDeadWhoIsReachedByACorrectionTakesPart) {
+TEST(Deaths, OnceTheRootIsDeadAMemberReachedByACorrectionTakesPart) {
     Member member("ccg:5:rounds", 20, 10);
     ASSERT_TRUE(member.receive(kRight, 8));
     EXPECT_TRUE(member->finished());
@@ -365,7 +365,7 @@ TEST(Claim3, CheckedReachesEveryLiveMemberIfNobodyDiesOnTheWay) {
 }
 
 // What notices of deaths add to it, as for corrected trees.
-TEST(LiveRoot, CheckedReachesEveryLiveMemberWhoeverElseDiesAndWhenever) {
+TEST(LiveRoot, CheckedReachesEveryLiveMemberWhicheverOthersDieAndWhenever) {
     for (std::uint32_t seed = 1; seed <= 4000; ++seed) {
         SCOPED_TRACE(seed);
         std::mt19937 random(seed);

@@ -253,7 +253,7 @@ TEST(Rounds, AreStepsWhenAHopCostsAsManyAsItTakes) {
     EXPECT_EQ(rounds.length, steps.length);
     const GossipTime fast = *choose_gossip_rounds(GossipKind::opportunistic, 4096, 4096, 0, kDelta);
     EXPECT_LT(fast.time, steps.time);
-    EXPECT_GE(fast.time, 12U);  // a message a round at most doubles those who have it
+    EXPECT_GE(fast.time, 12U);  // a message a round at most doubles the members that have it
 }
 
 TEST(Equations, AreQuickForAMillionMembersAndSoundForTwo) {

@@ -40,7 +40,7 @@ Drawn draw_corrected(std::mt19937& random, std::uint32_t largest) {
     return draw(random, kCorrections, largest);
 }
 
-TEST(LiveRoot, EveryLiveMemberIsReachedWhoeverElseDiesAndWhenever) {
+TEST(LiveRoot, EveryLiveMemberIsReachedWhicheverOthersDieAndWhenever) {
     expect_every_live_member_is_reached_whoever_else_dies_and_whenever(draw_corrected);
 }
 
@@ -52,8 +52,8 @@ TEST(Restart, WhatMayBeLostIsSentAgain) {
     expect_what_may_be_lost_to_be_sent_again(draw_corrected);
 }
 
-// Without acknowledgement or correction nobody else sends: who depends on a dead member is told so.
-TEST(NoCorrection, EverybodyEndsAndWhoDependsOnADeadMemberIsOrphaned) {
+// Without acknowledgement or correction nobody else sends: a member that depends on a dead one is told so.
+TEST(NoCorrection, EverybodyEndsAndAMemberThatDependsOnADeadOneIsOrphaned) {
     constexpr std::array<const char*, 2> kinds{"none", "ack"};
     for (std::uint32_t seed = 1; seed <= 700; ++seed) {
         std::mt19937 random(seed);

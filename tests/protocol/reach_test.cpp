@@ -1,5 +1,6 @@
-// Who is left out until notices of deaths come is exactly whom the predicate names (simulation/reach.hpp): in every
-// order of messages in small groups, and in drawn ones of larger groups, with none, some or all of the deaths known.
+// The members left out until notices of deaths come are exactly those that the predicate names (simulation/reach.hpp):
+// in every order of messages in small groups, and in drawn ones of larger groups, with none, some or all of the deaths
+// known.
 #include "simulation/reach.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +45,7 @@ std::ostream& operator<<(std::ostream& out, const Searched& one) {
 
 class EveryOrder : public ::testing::TestWithParam<Searched> {};
 
-TEST_P(EveryOrder, LeavesOutExactlyWhomThePredicateNamesWhicheverDeathsAreKnown) {
+TEST_P(EveryOrder, LeavesOutExactlyTheMembersThatThePredicateNamesWhicheverDeathsAreKnown) {
     const Searched one = GetParam();
     std::uint32_t somebody_left_out = 0;
     for (const char* shape : {"binomial", "kary:2", "kary:4", "lame:2", "chain", "star"}) {
@@ -155,8 +156,8 @@ void expect_exactly_the_predicate(std::uint32_t seed, std::uint64_t& left_out, s
     }
 }
 
-// "Whoever is left out waits for the notice of a death, and then gets it."
-TEST(AnyOrder, LeavesOutExactlyWhomThePredicateNamesUntilNoticesComeAndThenNobody) {
+// A member that is left out waits for the notice of a death, and then gets the payload.
+TEST(AnyOrder, LeavesOutExactlyTheMembersThatThePredicateNamesUntilNoticesComeAndThenNobody) {
     std::uint64_t left_out = 0;
     std::uint64_t reached_by_notice = 0;
     for (std::uint32_t seed = 1; seed <= 20000 && !::testing::Test::HasFatalFailure(); ++seed)

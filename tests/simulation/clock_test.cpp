@@ -39,7 +39,7 @@ struct Line {
     std::uint32_t to = 0;
     Kind kind = Kind::tell;
     Step not_before = 0;
-    std::uint32_t claims = UINT32_MAX;  // whom it says it is from, if not `from`
+    std::uint32_t claims = UINT32_MAX;  // the sender that it names, if not `from`
     bool uncolored_too = false;
 };
 using Script = std::vector<Line>;
@@ -191,7 +191,7 @@ TEST(Deaths, SendsToTheDeadCostTheSameAndVanish) {
     EXPECT_EQ(play({{0, 1}}, 2, {}, {.dead = {Position{1}}}).outcome.quiescence_latency, 3U);
 }
 
-TEST(Deaths, WhoDiesAtAStepTakesNoPartInItAndWhatItHasSentArrives) {
+TEST(Deaths, AMemberThatDiesAtAStepTakesNoPartInItAndWhatItHasSentArrives) {
     const Script script{{0, 1}, {0, 2}, {0, 3}};
     const Ran ran = play(script, 4, {}, {.dying = {{Position{0}, 2}, {Position{1}, 4}}});
     EXPECT_EQ(ran.outcome.messages, 2U);

@@ -17,7 +17,7 @@ const std::vector<PapersRow>& rows() {
 
 // Where a tree's last level is not full the papers' simulator gives its positions to the highest-ranked possible
 // senders, and the papers' formula, which we follow, to the lowest. The times of the dissemination are the same for
-// both, and so is what does not depend on who is whose child.
+// both, and so is what does not depend on which is whose child.
 bool depends_on_the_last_level(const PapersRow& row) {
     if (row.tree.shape != topology::TreeShape::optimal) return false;
     if (!row.faults.dead.empty()) return true;

@@ -23,7 +23,7 @@ GossipSetup setup_of(const std::string& spec, std::uint32_t processes, Step late
 
 // Figure 1: L = O = 1, n = N = 1,024: how many gossip reaches, and the longest run of others, which 99 % of all gossips
 // do not exceed. Equations 1 and 2 foresee both; "a rough approximation".
-TEST(Figure1, WhomGossipReachesAndTheLongestRunThatItLeavesAreThoseOfTheEquations) {
+TEST(Figure1, TheMembersThatGossipReachesAndTheLongestRunThatItLeavesAreThoseOfTheEquations) {
     for (const std::uint32_t time : {14U, 18U, 22U, 26U}) {
         SCOPED_TRACE(time);
         const auto simulator = make_simulator(setup_of("gos:" + std::to_string(time), 1024, 1, 0.01)).value();
@@ -45,7 +45,7 @@ TEST(Figure1, WhomGossipReachesAndTheLongestRunThatItLeavesAreThoseOfTheEquation
 // Figure 2: N = 10, L = O = 1, T = 2, C = 6 = KO + L + O with K = 4; the root is node 1. "An artificially-poor example
 // in order to demonstrate a case where OCG fails to reach all the nodes (in this case node 8)." The root gossips twice;
 // each g-node sends forward, backward, forward, backward, and nobody else sends.
-TEST(Figure2, OcgLeavesOutNode8WhomNoGNodeIsNearEnoughTo) {
+TEST(Figure2, OcgLeavesOutNode8WhichNoGNodeIsNearEnoughTo) {
     const auto node_of = [](Position position) { return (position.value + 1) % 10; };
     const auto simulator = make_simulator(setup_of("ocg:2:4", 10, 1, 0.01)).value();
     const auto longer = make_simulator(setup_of("ocg:2:6", 10, 1, 0.01)).value();

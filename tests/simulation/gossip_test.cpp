@@ -155,7 +155,7 @@ TEST(Figure9, FcgTakesNoLongerThanEquation5Says) {
 // ------------------------------------------------------------------------------------------------------------ rounds
 
 // Virtual time is the clock's when a hop costs as many rounds as it takes steps.
-TEST(Rounds, ColorWhomTimeColorsWhenAHopCostsAsManyAsItTakes) {
+TEST(Rounds, ColorTheMembersThatTimeColorsWhenAHopCostsAsManyAsItTakes) {
     GossipSetup by_time = setup_of("gos:20", 1000);
     GossipSetup by_rounds = setup_of("gos:20:rounds", 1000);
     by_rounds.hop = 3;

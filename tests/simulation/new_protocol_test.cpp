@@ -9,8 +9,8 @@
 // BEGIN (docs/simulator.md shows what follows)
 namespace coppice::example {
 
-// 1. What it sends. The names are for reports; a payload is checked to come from who has it. Messages that travel on a
-//    ring
+// 1. What it sends. The names are for reports; a payload is checked to come from a member that has it. Messages that
+//    travel on a ring
 // would say so with is_correction(kind).
 enum class StarKind : std::uint8_t { payload };
 constexpr std::string_view to_string(StarKind kind) {

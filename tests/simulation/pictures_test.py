@@ -64,7 +64,7 @@ class Timeline(unittest.TestCase):
         self.assertCountEqual(sent, [tip for tip in tooltips if ", sent from" in tip])
         self.assertCountEqual(received, [tip for tip in tooltips if ", received at" in tip])
 
-    def test_shows_who_is_dead_and_when_the_others_were_colored(self):
+    def test_shows_the_dead_and_when_the_others_were_colored(self):
         colored = {f"rank {b} has the payload from step {at} on"
                    for at, what, _, b, _ in self.conversation() if what == "color"}
         tooltips = self.tooltips()
@@ -72,7 +72,7 @@ class Timeline(unittest.TestCase):
                          {tip for tip in tooltips if "has the payload" in tip})
         self.assertEqual({"rank 2 is dead", "rank 5 is dead"}, {tip for tip in tooltips if "is dead" in tip})
 
-    def test_says_who_was_not_reached(self):
+    def test_says_which_ranks_were_not_reached(self):
         ran = sim("timeline", "--ranks", 8, "--correction", "none", "--failed", 1)
         words = [text.text for text in xml.fromstring(ran.stdout.encode()).iter(SVG + "text")]
         # Below the dead child of a binomial tree of eight.

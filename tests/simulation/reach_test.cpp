@@ -1,6 +1,6 @@
 // The promises of docs/corrections.md as predicates (simulation/reach.hpp) against the machines, in both directions:
-// who is reached is exactly whom the predicate names. Every dead set of small groups under every tree, and drawn ones
-// of large groups; on the clock, and in orders of messages drawn by chance.
+// the members reached are exactly those that the predicate names. Every dead set of small groups under every tree, and
+// drawn ones of large groups; on the clock, and in orders of messages drawn by chance.
 #include "simulation/reach.hpp"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ std::vector<Position> of_mask(std::uint32_t mask) {
 
 class Reached : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Reached, IsExactlyWhomThePredicateNamesForEveryDeadSetOfUpToTwelve) {
+TEST_P(Reached, IsExactlyAsThePredicateSaysForEveryDeadSetOfUpToTwelve) {
     std::uint64_t somebody_left_out = 0;
     for (const char* tree : kTrees) {
         for (std::uint32_t processes = 2; processes <= 12; ++processes) {
@@ -94,7 +94,7 @@ TEST_P(Reached, IsExactlyWhomThePredicateNamesForEveryDeadSetOfUpToTwelve) {
     EXPECT_EQ(somebody_left_out == 0, reaches_all);
 }
 
-TEST_P(Reached, IsExactlyWhomThePredicateNamesForDrawnDeadSetsOfUpTo4096) {
+TEST_P(Reached, IsExactlyAsThePredicateSaysForDrawnDeadSetsOfUpTo4096) {
     for (const char* tree : kTrees) {
         for (const std::uint32_t processes : {32U, 100U, 512U, 4096U}) {
             const BroadcastSetup setup = setup_of(tree, GetParam(), processes);
@@ -192,7 +192,7 @@ TEST(AcknowledgedTree, ChildrenAfterThe64thWaitForTheFirst) {
 
 // ------------------------------------------------------------------------------------------------------------- gossip
 
-// Whom gossip reaches is seen in the messages.
+// The members that gossip reaches are seen in the messages.
 TEST(Gossip, LeavesOutExactlyTheStretchesBetweenRunsOfDeadThatItDoesNotReach) {
     std::uint32_t left_somebody_out = 0;
     for (const char* correction : {"opportunistic:1", "opportunistic:2", "opportunistic:1:one-directional",
@@ -228,8 +228,8 @@ TEST(Gossip, LeavesOutExactlyTheStretchesBetweenRunsOfDeadThatItDoesNotReach) {
     EXPECT_GT(left_somebody_out, 500U);
 }
 
-// Who stands on one stretch with the root is always reached, and nobody else surely: in some draws gossip misses them.
-TEST(Gossip, WhoMayBeLeftOutIsWhoIsNotOnTheRootsStretch) {
+// A member on one stretch with the root is always reached, and no other surely: in some draws gossip misses it.
+TEST(Gossip, OnlyMembersOffTheRootsStretchMayBeLeftOut) {
     for (const std::uint32_t distance : {1U, 2U}) {
         BroadcastSetup setup = setup_of("star", distance == 1 ? "opportunistic:1" : "opportunistic:2", 8);
         setup.gossip = {2, 0};

@@ -10,9 +10,9 @@
 #   --build DIR   where Coppice was built (default: build beside tests)
 #   --verbose     a line for each job, not only for those that went wrong
 #
-# Every survivor checks each of its results (whose contribution is in it, who is among the failed, what was contributed
-# by all); afterwards value, failed set and status of all agreements are compared across survivors by a digest. Found
-# are:
+# Every survivor checks each of its results (whose contribution is in it, which ranks are among the failed, what was
+# contributed by all); afterwards value, failed set and status of all agreements are compared across survivors by a
+# digest. Found are:
 #   differed   survivors had different results, or different numbers of them
 #   wrong      a result broke a promise by itself, or a call failed
 #   hung       a call took longer than 60 s; the ranks that it waited for are named
@@ -84,10 +84,10 @@ run_job() {
         --seed $((seed + job)) "$@" >"$scratch/output" 2>&1 || code=$?
     jobs=$((jobs + 1))
     agreements=$((agreements + $(most agreements)))
-    # Whoever has not reported was killed in time, or the job has failed.
+    # A rank that has not reported was killed in time, or the job has failed.
     [ $code != 0 ] || killed=$((killed + ranks - $(find "$scratch/reports" -type f | wc -l)))
 
-    # Reports of those who were killed right after writing theirs are as good as any.
+    # Reports of ranks that were killed right after writing theirs are as good as any.
     if [ "$(reports | grep -E '^(digest|agreements) ' | sort -u | wc -l)" -gt 2 ]; then differed=$((differed + 1)); faults="$faults differed"; fi
     if grep -q "the deadline has passed" "$scratch/output" || [ $code = 124 ]; then
         hung=$((hung + 1)); faults="$faults hung"

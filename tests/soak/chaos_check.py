@@ -116,7 +116,7 @@ def broadcasts(outcome, survivors, plan, dead):
 
 
 def agreements(outcome, ranks):
-    """Whoever was told a result, the killed included: all were told the same."""
+    """Of all ranks that were told a result, the killed included: all were told the same."""
     first = {}
     for rank in ranks:
         for key, result in rank.agreements.items():

@@ -34,7 +34,7 @@ std::string describe(const std::string& what, coppice_status_t status) {
 
 void wrong(const char* kind, const std::string& what) {
     log_line(fmt::format("x {} {}", kind, what));
-    // Whoever runs this looks at all ranks first: nothing is to be seen of a hang once its ranks have gone.
+    // The runner looks at all ranks first: nothing can be seen of a hang once its ranks have gone.
     const std::string looked = log_path.substr(0, log_path.rfind('/')) + "/looked";
     for (int i = 0; i < 600 && std::string_view(kind) == "hung" && ::access(looked.c_str(), F_OK) != 0; ++i)
         ::usleep(100'000);

@@ -64,7 +64,7 @@ bool FileExchange::is_dead(std::uint32_t member) const {
 int FileExchange::run(const void* mine, std::size_t bytes, void* all) {
     ++round_;
     write_file(path(std::to_string(members_[self_])), std::string(static_cast<const char*>(mine), bytes));
-    // Whoever first sees each other one either here or dead says who is in; a link is made once.
+    // The first rank that sees each other one either here or dead says which are in; a link is made once.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_);
     const std::string decision = path("decision");
     while (::access(decision.c_str(), F_OK) != 0) {

@@ -1,5 +1,5 @@
-// An exchange as somebody might write it who has a common directory and nothing else: an allgather for
-// coppice_group_create, that knows of deaths and tells the same to all.
+// An exchange as a program with a common directory and nothing else might have it: an allgather for
+// coppice_group_create that knows of deaths and tells the same to all.
 #pragma once
 
 #include <cstdint>

@@ -92,7 +92,7 @@ class Guest(unittest.TestCase):
                 if end != signal.SIGKILL:
                     self.assertEqual(os.listdir(directory), [])
 
-    def test_nothing_is_left_behind_by_who_is_killed_before_its_processes_are_tied_to_it(self):
+    def test_nothing_is_left_behind_by_a_guest_killed_before_its_processes_are_tied_to_it(self):
         mark = f"RXE_GUEST_TEST={os.getpid()}-early"
         name, value = mark.split("=")
         with tempfile.TemporaryDirectory() as directory:

@@ -24,7 +24,7 @@ struct Way {
     friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 };
 
-// Rank 0 broadcasts until it knows of all deaths; then everybody who lives has 100 more, and no broadcast was lost,
+// Rank 0 broadcasts until it knows of all deaths; then every live rank has 100 more, and no broadcast was lost,
 // doubled or damaged. A rank that loses its root instead is one that was meant to be lost.
 void broadcast_beyond(Member& member, std::size_t deaths) {
     const std::uint64_t mine = std::uint64_t{1} << member.rank;

@@ -105,14 +105,14 @@ TEST_P(Survivors, AgreeOnARootThatWasKilledAndGoOnAsAGroupOfTheirOwn) {
     }
 }
 
-// One rank is silent for longer than the bound: stopped. Its device answers those who look. (The bound is such that a
-// busy machine has set up all connections within it: before that there is nobody to ask.)
+// One rank is silent for longer than the bound: stopped. Its device answers the ranks that look. (The bound is such
+// that a busy machine has set up all connections within it: before that there is nobody to ask.)
 TEST(Detection, DoesNotSuspectARankThatIsStoppedAndFindsItWhenItIsKilled) {
     constexpr std::uint32_t kVictim = 5;
     constexpr std::uint64_t kBoundNs = 20'000'000'000;
     std::map<std::string, std::string> environment{{"COPPICE_TRANSPORT", "shm,verbs"}};
     environment["COPPICE_DETECTION_BOUND"] = "20s";
-    environment["COPPICE_VERBS_PROBE"] = "0";  // so that it is the detector who looks
+    environment["COPPICE_VERBS_PROBE"] = "0";  // so that it is the detector that looks
     Job job(job_on_devices(environment), [](Member& member) {
         if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
         for (std::uint64_t number = 0; number < 3; ++number)

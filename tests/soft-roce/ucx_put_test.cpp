@@ -1,5 +1,5 @@
-// What is particular to UCX with one-sided writes: that they are, who is refused, and that fencing ends the right to
-// them.
+// What is particular to UCX with one-sided writes: that they are, which peers are refused, and that fencing ends the
+// right to them.
 #include <cstring>
 
 #include "transport/landing.hpp"

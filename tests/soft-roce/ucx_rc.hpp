@@ -12,7 +12,7 @@ inline transport::UcxOptions ucx_rc_options(Rank self, std::uint32_t size, bool 
     const auto names = devices();
     auto options = ucx_options(self, size);
     options.loopback_only = false;
-    // Many connections take their time here; who dies before first contact is among few.
+    // Many connections take their time here; a rank that dies before first contact is among few.
     options.connect_patience = Nanoseconds{size > 8 ? 300'000'000'000U : 20'000'000'000U};
     options.tls = "rc_verbs,ud_verbs";
     options.net_devices = names[self.value % names.size()] + ":1";

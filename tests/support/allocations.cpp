@@ -18,7 +18,7 @@ std::atomic<std::uint64_t> blocks{0};   // malloc and its kin, operator new's ow
 }  // namespace
 
 #if COPPICE_COUNTS_MALLOC
-// glibc's allocator under the names that it keeps for those who put something in front of it.
+// glibc's allocator under the names that it keeps for programs that put something in front of it.
 extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);

@@ -48,7 +48,7 @@ inline std::set<std::uint16_t> listening_ports() {
     return ports;
 }
 
-// UCX's public magic, and the header of a message of 4 GiB: an assertion of UCX 1.13 ends who reads them.
+// UCX's public magic, and the header of a message of 4 GiB: an assertion of UCX 1.13 ends the process that reads them.
 inline std::array<unsigned char, 13> death_of_ucx() {
     std::array<unsigned char, 13> bytes{};
     const std::uint64_t magic = 0xCAFEBABE12345678U;

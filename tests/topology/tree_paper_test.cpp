@@ -24,8 +24,8 @@ Edges edges(const Tree& of) {
 }
 
 // "For the in-order tree, the resulting gap of unreachable nodes is large and inefficient for correction to cover,
-// whereas an interleaved tree creates smaller gaps": whoever fails, its whole subtree is one gap, and here no two of it
-// are neighbours.
+// whereas an interleaved tree creates smaller gaps": whichever fails, its whole subtree is one gap, and here no two of
+// it are neighbours.
 TEST(TreePaper, figure_1a_a_failure_leaves_one_long_gap_in_order_and_gaps_of_one_interleaved) {
     const auto longest_gap = [](const Tree& of, std::uint32_t failed) {
         std::uint32_t longest = 0;
@@ -150,9 +150,8 @@ TEST(TreePaper, lame_children_are_those_of_equation_2) {
     }
 }
 
-// A broadcast down the tree alone in LogP time, g = o, sends and receptions overlapping: a send that starts
-// at t keeps the sender until t + o and colors the receiver at t + 2o + L. Who is dead costs its parent as
-// much.
+// A broadcast down the tree alone in LogP time, g = o, sends and receptions overlapping: a send that starts at t keeps
+// the sender until t + o and colors the receiver at t + 2o + L. A dead process costs its parent as much.
 struct Outcome {
     std::uint64_t last_colored = 0;
     std::uint64_t messages = 0;
@@ -252,7 +251,7 @@ struct Faulty {
     std::uint32_t colored;
 };
 
-// The same simulator (L = 2, o = 1) with dead processes: who is cut off tells the edges.
+// The same simulator (L = 2, o = 1) with dead processes: the ones that are cut off tell the edges.
 TEST(TreePaper, loses_the_same_processes_to_the_dead_as_the_papers_simulator) {
     const std::vector<Faulty> rows = {
         {64, "binomial", {4, 33, 37, 41, 52, 53}, 56, 24, 52},
@@ -303,7 +302,7 @@ TEST(TreePaper, loses_the_same_processes_to_the_dead_as_the_papers_simulator) {
     }
 }
 
-// How many the tree phase colors, by the same simulator's count of those who take part in synchronized
+// How many the tree phase colors, by the same simulator's count of the processes that take part in synchronized
 // correction.
 TEST(TreePaper, loses_the_same_processes_in_order_as_the_papers_simulator) {
     const auto colored = [](std::uint32_t processes, const std::set<std::uint32_t>& dead) {

@@ -287,7 +287,7 @@ TEST_F(IdleTest, RanksThatKeepTheCoreForASliceNowAndThenAreStillYieldedTo) {
     EXPECT_GE(core_.slices, 10U);
 }
 
-TEST_F(IdleTest, AFixedTimeIsKeptWhoeverWantsTheCore) {
+TEST_F(IdleTest, AFixedTimeIsKeptWhateverElseWantsTheCore) {
     spin_ns_ = 0;
     for (int i = 0; i < 1000; ++i) {
         const std::uint32_t yields = core_.yields;

@@ -24,7 +24,7 @@ Bytes ShmFactory::of_other_version(Bytes address) {
     return address;
 }
 
-// Overwrites all that peers write to in this rank's segment, but for the claims of those who have one, and rings all
+// Overwrites all that peers write to in this rank's segment, but for the claims of peers that have one, and rings all
 // bells.
 bool ShmFactory::send_garbage(Transport& transport) {
     const auto address = shm::decode(Rank{0}, transport.address());

@@ -209,7 +209,7 @@ TEST_F(Keeper, OfAParentIsNoneOfAForkedChild) {
 }
 
 // Only root can give up its user: the keeper of another one is its own anyway.
-TEST_F(Keeper, GoesWithWhoHasBecomeAnotherUser) {
+TEST_F(Keeper, GoesWithAProcessThatHasBecomeAnotherUser) {
     in_a_child([] {
         Obituary obituary;
         COPPICE_CHECK(hold(obituary).has_value());
@@ -261,7 +261,7 @@ TEST_F(Keeper, IsDoneWithoutWhereThereIsNoRightToAnotherProcess) {
         COPPICE_CHECK(hold(obituary).has_value());
         const rlimit none{1, 1};
         COPPICE_CHECK(setrlimit(RLIMIT_NPROC, &none) == 0);
-        COPPICE_CHECK(geteuid() != 0 || setuid(65534) == 0);  // whom the limit does not mean
+        COPPICE_CHECK(geteuid() != 0 || setuid(65534) == 0);  // to which the limit does not apply
         keep_memory();
         COPPICE_CHECK(bootstrap::descendants_of(getpid()).empty());
         let_go(obituary);

@@ -1,4 +1,4 @@
-// Who gets through a filter by source: with real sockets, whose sources are addresses of 127.0.0.0/8 and ::1.
+// What gets through a filter by source: with real sockets, whose sources are addresses of 127.0.0.0/8 and ::1.
 #include "transport/source_filter.hpp"
 
 #include <arpa/inet.h>
@@ -153,7 +153,7 @@ TEST(SourceFilter, TellsIpv6AddressesApart) {
     EXPECT_TRUE(Filtered(AF_INET6, {.loopback = true, .hosts = {}}).admits(0));
 }
 
-// -------------------------------------------------------------------------------------------- who is to be admitted
+// -------------------------------------------------------------------------------------------- what is to be admitted
 
 HostAddresses host(std::string_view text) {
     const auto parsed = HostAddresses::parse(text);

@@ -102,7 +102,7 @@ TEST(TcpHandshake, AnAcceptorWithoutTheSecretIsFoundOut) {
     EXPECT_EQ(initiator.state(), State::refused);
 }
 
-// Whoever has recorded a handshake, or passes on what one rank says to another, proves nothing.
+// A stranger that has recorded a handshake, or passes on what one rank says to another, proves nothing.
 TEST(TcpHandshake, RecordingsAndReflectionsProveNothing) {
     const Identity two = identity(2), five = identity(5);
     auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());

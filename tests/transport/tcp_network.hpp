@@ -7,7 +7,7 @@
 
 namespace coppice::testing {
 
-// While it lives this process, but none that it starts, goes ahead of all who share its core, where that is allowed:
+// While it lives this process, but none that it starts, goes ahead of all that share its core, where that is allowed:
 // what it does to others comes in time on a machine that is overloaded, too.
 class Urgent {
   public:

@@ -117,7 +117,7 @@ TEST(TcpStarvation, AListenerWhoseQueueIsFullIsNotDead) {
 }
 
 // It had connected, but this process did not run, and sees first that the time is over.
-TEST(TcpStarvation, WhoComesLateToItsOwnAttemptFindsItConnected) {
+TEST(TcpStarvation, ARankThatComesLateToItsOwnAttemptFindsItConnected) {
     const Listener listener(8);
     const Identity identity = identity_of(Rank(0));
     Attempt attempt(identity, Rank(1), {listener.endpoint()});
@@ -190,7 +190,7 @@ TEST(TcpStarvation, WhatWaitsInASocketIsHeardBeforeItsTimeIsOver) {
 }
 
 // Far more often than a wrong proof may be.
-TEST(TcpStarvation, WhoIsBusyIsAskedAgainForAsLongAsItTakes) {
+TEST(TcpStarvation, ARankThatIsBusyIsAskedAgainForAsLongAsItTakes) {
     const Listener listener(8);
     const Identity identity = identity_of(Rank(0)), its = identity_of(Rank(1));
     Attempt attempt(identity, Rank(1), {listener.endpoint()});
@@ -235,7 +235,7 @@ TEST(TcpSilence, OnlyWhatTheKernelSaysInSeveralLooksCounts) {
 // ------------------------------------------------------------------------------------------------- being fenced ---
 
 // It had shown its proof when it fenced: the other end may hold the connection to stand, and must not see it end.
-TEST(TcpStarvation, WhoIsFencedWhileAConnectionComesToStandIsTold) {
+TEST(TcpStarvation, ARankFencedWhileAConnectionComesToStandIsTold) {
     for (int rounds = 0; rounds < 12; ++rounds) {  // how far the handshake has come
         TcpGroup group(2);
         ASSERT_EQ(group.try_send(0, 1, 0, {}), SendStatus::sent);
@@ -249,7 +249,7 @@ TEST(TcpStarvation, WhoIsFencedWhileAConnectionComesToStandIsTold) {
 }
 
 // Its connection broke, and it was fenced for that: when it connects again, it hears of it.
-TEST(TcpStarvation, WhoConnectsAgainAfterItsConnectionBrokeIsTold) {
+TEST(TcpStarvation, ARankThatConnectsAgainAfterItsConnectionBrokeIsTold) {
     TcpGroup group(2);
     group.send(0, 1, 0, pattern(1, 3000));
     group.send(1, 0, 0, pattern(1, 3000));

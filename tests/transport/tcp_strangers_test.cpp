@@ -1,4 +1,4 @@
-// Who speaks to a rank without being one, and ranks that misbehave.
+// Strangers that speak to a rank, and ranks that misbehave.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ using transport::tcp::Identity;
 using transport::tcp::Kind;
 using transport::tcp::Strangers;
 
-// Ranks 0 and 1 of a group of 3, in this process; rank 2 is whom the test plays.
+// Ranks 0 and 1 of a group of 3, in this process; the test plays rank 2.
 class TcpStrangers : public ::testing::Test {
   protected:
     TcpStrangers() {

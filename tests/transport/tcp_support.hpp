@@ -80,7 +80,8 @@ class TcpFactory : public Factory {
     bool send_garbage(Transport& transport) override;
 };
 
-// A connection of somebody who knows the address of a rank, and speaks as the test wants. Blocks, for a while at most.
+// A connection of a stranger that knows the address of a rank, and speaks as the test wants. Blocks, for a while at
+// most.
 class RawPeer {
   public:
     explicit RawPeer(const transport::TcpTransport& victim);

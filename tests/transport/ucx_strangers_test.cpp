@@ -1,4 +1,4 @@
-// Somebody who is not of the job and reaches the listener of a rank's UCX.
+// A stranger to the job that reaches the listener of a rank's UCX.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -102,7 +102,7 @@ TEST(UcxStrangers, OtherListenersOfTheProcessStayOpen) {
     });
 }
 
-// Who was quicker than the filter: waiting to be accepted, or accepted already.
+// Connections that were quicker than the filter: waiting to be accepted, or accepted already.
 TEST(UcxStrangers, ConnectionsFromBeforeTheFilterAreEnded) {
     in_child([] {
         const transport::ucx::Listeners listeners;

@@ -58,7 +58,8 @@ inline void poll_until(transport::Transport& wire, transport::Receiver& receiver
     }
 }
 
-// An endpoint of a worker that is not a transport's, to whoever has this address; it ends without anybody's consent.
+// An endpoint of a worker that is not a transport's, to the worker with this address; it ends without anybody's
+// consent.
 inline ucp_ep_h connect(transport::ucx::Worker& worker, std::span<const std::byte> address) {
     ucp_ep_params_t params{};
     params.field_mask =
@@ -130,7 +131,7 @@ class UcxFactory : public Factory {
 
   protected:
     virtual transport::UcxOptions options(Rank self, std::uint32_t size) const { return ucx_options(self, size); }
-    // How somebody who is not of the group reaches its ranks.
+    // How a stranger to the group reaches its ranks.
     virtual transport::ucx::WorkerOptions stranger() const { return {.net_devices = "lo", .tls = "tcp"}; }
 };
 

@@ -286,7 +286,7 @@ TEST(UcxTransport, TheEnvironmentAndTheSignalsOfTheApplicationStay) {
         COPPICE_CHECK(sigaction(SIGSEGV, nullptr, &found) == 0 && found.sa_handler == SIG_IGN);
         for (int signal : {SIGHUP, SIGBUS, SIGFPE, SIGILL}) {
             COPPICE_CHECK(sigaction(signal, nullptr, &found) == 0);
-            // Whoever runs the tests may ignore some of them (nohup does).
+            // The caller of the tests may ignore some of them (nohup does).
             COPPICE_CHECK(found.sa_handler == SIG_DFL || found.sa_handler == SIG_IGN);
         }
         std::size_t i = 0;

@@ -226,7 +226,7 @@ class VerbsLimits : public ::testing::Test, protected Ranks {
     VerbsFactory factory_;
 };
 
-TEST_F(VerbsLimits, OfThePeerAreToldToWhoeverWantsToConnectToIt) {
+TEST_F(VerbsLimits, OfThePeerAreToldToARankThatWantsToConnectToIt) {
     start(2, [](Member& member) {
         constexpr std::size_t kReached = 0;
         constexpr std::size_t kRefused = 1;
@@ -247,9 +247,10 @@ TEST_F(VerbsLimits, OfThePeerAreToldToWhoeverWantsToConnectToIt) {
     expect_all_well();
 }
 
-// ------------------------------------------------------------------------------------------------ those who are silent
+// ------------------------------------------------------------------------------------------------ peers that are
+// silent
 
-TEST(VerbsBadInput, WhoAsksForAConnectionAndSaysNoMoreIsGivenUp) {
+TEST(VerbsBadInput, APeerThatAsksForAConnectionAndSaysNoMoreIsGivenUp) {
     in_process([] {
         auto options = verbs_options(Rank{0}, 4);
         options.connect_timeout = Nanoseconds(200'000'000);
@@ -263,7 +264,7 @@ TEST(VerbsBadInput, WhoAsksForAConnectionAndSaysNoMoreIsGivenUp) {
 }
 
 // As a rank does whose kernel has given up to repeat a request that this process was too busy for.
-TEST(VerbsBadInput, WhoAsksAgainIsAnsweredWhateverBecameOfItsFirstRequest) {
+TEST(VerbsBadInput, APeerThatAsksAgainIsAnsweredWhateverBecameOfItsFirstRequest) {
     for (const Visitor::Until until : {Visitor::Until::asked, Visitor::Until::answered}) {
         for (const bool withdraws : {false, true}) {
             in_process([=] {

@@ -1,4 +1,4 @@
-// The verbs transport on a device: who is let in, what it costs, and what it leaves behind.
+// The verbs transport on a device: which peers it accepts, what it costs, and what it leaves behind.
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -82,7 +82,7 @@ TEST(VerbsConnections, AreOneForEachPairAlsoWhenBothSidesOpenAtOnce) {
     });
 }
 
-TEST(VerbsConnections, AreRefusedToWhoeverDoesNotBelongAndCounted) {
+TEST(VerbsConnections, AreRefusedToStrangersAndCounted) {
     in_process([] {
         auto host = make_verbs(verbs_options(Rank{0}, 4));
         Recorder recorder;
@@ -116,7 +116,7 @@ TEST(VerbsConnections, AreRefusedToWhoeverDoesNotBelongAndCounted) {
     });
 }
 
-TEST(VerbsConnections, OfOneWhoSaysNothingEndAsAFailureWhenItGoes) {
+TEST(VerbsConnections, OfAPeerThatSaysNothingEndAsAFailureWhenItGoes) {
     in_process([] {
         auto host = make_verbs(verbs_options(Rank{0}, 4));
         Recorder recorder;

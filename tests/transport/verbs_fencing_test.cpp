@@ -1,4 +1,4 @@
-// What fencing ends on a device: whatever is written late, by whomever and with whichever key, does not land.
+// What fencing ends on a device: whatever is written late, by any process and with any key, does not land.
 #include <array>
 #include <cstring>
 

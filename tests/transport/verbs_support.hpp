@@ -39,8 +39,8 @@ class VerbsFactory final : public Factory {
     bool forked_children_do_not_count() const override { return false; }
 };
 
-// Somebody who connects to a rank's address with any bytes for a card, and then does what a rank would not. It lives in
-// the host's process, whose polls it needs.
+// A stranger that connects to a rank's address with any bytes for a card, and then does what a rank would not. It lives
+// in the host's process, whose polls it needs.
 class Visitor {
   public:
     // How far it goes: it has asked and does not wait, it was answered one way or the other but never says that it has

@@ -342,7 +342,7 @@ TEST(Garbage, IsRefusedAndChangesNothing) {
     bad.kind = AgreementKind::result_request;
     const std::vector<std::byte> nobody{std::byte{0}};
     bad.body = nobody;
-    expect_refused(bad, "who asks must be root");
+    expect_refused(bad, "a rank that asks must be root");
     for (int round = 0; round < 20000; ++round) {
         std::vector<std::byte> bytes(good->body.begin(), good->body.end());
         bytes.resize(below(random, 24));
@@ -357,7 +357,7 @@ TEST(Garbage, IsRefusedAndChangesNothing) {
     EXPECT_TRUE(victim.failed().count() < 6);
 }
 
-TEST(Fenced, WhoIsTakenForDeadDoesNothingAnyMore) {
+TEST(Fenced, ARankTakenForDeadDoesNothingAnyMore) {
     const AgreementPlan plan = plan_of("star", 3);
     std::vector<Agreement> group = group_of(plan);
     const std::uint64_t value = 1;

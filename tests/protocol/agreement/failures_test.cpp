@@ -90,7 +90,7 @@ TEST_F(Failures, AcknowledgedByAllBeforeTheyWereAgreedUponAreNoError) {
     EXPECT_EQ(*outcome(7, 0).failed, set_of({3}));
 }
 
-TEST_F(Failures, AreAgreedUponByThoseWhoHaveNotNoticedThem) {
+TEST_F(Failures, AreAgreedUponByRanksThatHaveNotNoticedThem) {
     make(plan_of("chain", 5));
     group->crash(4);
     for (std::uint32_t rank = 0; rank < 4; ++rank)

@@ -283,7 +283,7 @@ TEST_F(Rules, DeathOfAChildThatHadContributedDelaysNobody) {
     say_and_hear(1, 0);
     EXPECT_TRUE(decided(0));
     die(1, {0, 2});
-    EXPECT_EQ(says(0), "") << "whoever missed the decision asks for it";
+    EXPECT_EQ(says(0), "") << "a rank that missed the decision asks for it";
     say_and_hear(2, 0);
     EXPECT_EQ(says(0), "0 -> 2 down #0 (of 0,1,2)");
 }

@@ -107,7 +107,7 @@ const std::vector<std::vector<std::uint32_t>>& layouts() {
     return all;
 }
 
-TEST(DetectorClock, NobodyWhoBeatsInTimeIsSuspected) {
+TEST(DetectorClock, NoRankThatBeatsInTimeIsSuspected) {
     static_assert(kLatency + kPause + kPeriod < kBound);
     for (const auto& hosts : layouts()) {
         for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -119,7 +119,7 @@ TEST(DetectorClock, NobodyWhoBeatsInTimeIsSuspected) {
     }
 }
 
-TEST(DetectorClock, WhoFallsSilentIsFoundByEverybodyAndNobodyElseIsSuspected) {
+TEST(DetectorClock, ARankThatFallsSilentIsFoundByAllAndNoOtherIsSuspected) {
     for (const auto& hosts : layouts()) {
         for (std::uint64_t seed = 0; seed < 40; ++seed) {
             World world(hosts, seed);
@@ -143,7 +143,7 @@ TEST(DetectorClock, WhoFallsSilentIsFoundByEverybodyAndNobodyElseIsSuspected) {
     }
 }
 
-TEST(DetectorClock, WhoComesBackTooLateIsToldSoAndTakesNobodyWithIt) {
+TEST(DetectorClock, ARankThatComesBackTooLateIsToldSoAndTakesNobodyWithIt) {
     for (const auto& hosts : layouts()) {
         for (std::uint64_t seed = 0; seed < 40; ++seed) {
             World world(hosts, seed);

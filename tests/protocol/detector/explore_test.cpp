@@ -1,5 +1,6 @@
-// Every order of events in small groups: who dies when, who sees which death when, what arrives when, and between which
-// two messages of a member. Without a bound of silence: deaths are seen for certain, late and out of step.
+// Every order of events in small groups: which ranks die when, which sees which death when, what arrives when, and
+// between which two messages of a member. Without a bound of silence: deaths are seen for certain, late and out of
+// step.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -162,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(Detector, EveryOrder,
                                            Case{"uneven_hosts", {2, 1, 1}, 2}, Case{"a_host_of_three", {3, 1}, 3}),
                          [](const auto& one) { return std::string(one.param.name); });
 
-TEST_P(EveryOrder, SurvivorsLearnOfEveryDeathAndSuspectNobodyWhoLives) {
+TEST_P(EveryOrder, SurvivorsLearnOfEveryDeathAndSuspectNoLiveRank) {
     const Exploration exploration(GetParam().hosts, GetParam().crashes);
     EXPECT_EQ(exploration.violation(), "");
     EXPECT_GT(exploration.final_states(), 0U);

@@ -94,7 +94,7 @@ TEST_F(Alone, ALostHostIsGapsOfOne) {
         const Rank before = *detector.observed();
         for (std::uint32_t dead = 8; dead < 12; ++dead)
             detector.peer_failed(Rank(dead));
-        // Who observed the lost host observes the next one, in the same row; nobody else is concerned.
+        // The rank that observed the lost host observes the next one, in the same row; no other is concerned.
         EXPECT_EQ(detector.observed(), nodes_->node_of(before) == 2 ? Rank(before.value + 4) : before);
     }
 }
@@ -120,7 +120,7 @@ TEST_F(Alone, ADeathIsToldToLogarithmicallyMany) {
         EXPECT_LE(told_of(first, ranks - 1).size(), 2 * log) << ranks;
         EXPECT_FALSE(told_of(first, ranks - 1).contains(ranks - 1));
         EXPECT_TRUE(failures_of(detector).empty());
-        // The next one is told to as many, and the first not again, except to who takes a place.
+        // The next one is told to as many, and the first not again, except to a rank that takes a place.
         detector.peer_failed(Rank(ranks / 2));
         const auto second = all_sends(detector);
         EXPECT_LE(told_of(second, ranks / 2).size(), 2 * log) << ranks;
@@ -197,14 +197,14 @@ TEST_F(Alone, ARankThatIsTakenForDeadSaysNothingMore) {
     EXPECT_TRUE(failures_of(detector).empty());
 }
 
-TEST_F(Alone, WhoGivesUpTellsOthersThatItFailed) {
+TEST_F(Alone, ARankThatGivesUpTellsOthersThatItFailed) {
     Detector detector = make(1, {2, 2});
     all_sends(detector);
     detector.give_up();
     EXPECT_EQ(told_of(all_sends(detector), 1), (std::set<std::uint32_t>{2}));
 }
 
-TEST_F(Alone, WhoLeftInPeaceIsNobodysToObserveAndNotToldOf) {
+TEST_F(Alone, ARankThatLeftInPeaceIsNobodysToObserveAndNotToldOf) {
     Detector detector = flat(0, 3, true);
     all_sends(detector);
     detector.peer_left(Rank(1));

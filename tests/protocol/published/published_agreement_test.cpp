@@ -105,7 +105,7 @@ class Suspected : public ::testing::Test {
     std::vector<std::unique_ptr<PublishedAgreement>> machines_;
 };
 
-TEST_F(Suspected, WhoDecidedBeforeTheSuspicionDecidedAsTheOthersWill) {
+TEST_F(Suspected, ARankThatDecidedBeforeTheSuspicionDecidedAsTheOthersWill) {
     for (std::uint32_t rank = 0; rank < 3; ++rank)
         contribute(rank);
     machines_[2]->look(false);
@@ -116,7 +116,7 @@ TEST_F(Suspected, WhoDecidedBeforeTheSuspicionDecidedAsTheOthersWill) {
         EXPECT_EQ(value_at(rank), 7U) << rank;
 }
 
-TEST_F(Suspected, WhoLooksAfterwardsDecidesNothingAndKnowsWhy) {
+TEST_F(Suspected, ARankThatLooksAfterwardsDecidesNothingAndKnowsWhy) {
     contribute(0);
     contribute(1);
     suspect();
@@ -130,7 +130,7 @@ TEST_F(Suspected, WhoLooksAfterwardsDecidesNothingAndKnowsWhy) {
     EXPECT_TRUE(machines_[2]->fenced());
 }
 
-// Also by those who have not looked yet when whoever differs is dead.
+// Also by ranks that have not looked yet when the one that differs is dead.
 TEST_F(Suspected, ADifferentOperationIsSeenByAll) {
     contribute(0);
     contribute(1);
@@ -166,7 +166,7 @@ TEST_F(Suspected, WhatAllHaveAcknowledgedIsNoNews) {
     EXPECT_TRUE(is_no_news(2));
 }
 
-TEST_F(Suspected, WhoIsShutOutInARecoverySaysNothingToThoseWhoDoNotKnow) {
+TEST_F(Suspected, ARankShutOutInARecoverySaysNothingToRanksThatDoNotKnow) {
     contribute(2);
     machines_[2]->peer_failed(Rank{0});
     machines_[2]->look(false);

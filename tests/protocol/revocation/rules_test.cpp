@@ -155,7 +155,7 @@ class World {
     std::mt19937 random_;
 };
 
-TEST(Revocation, AllThatLiveLearnOfItAndLeaveWhoeverDiesAndWhen) {
+TEST(Revocation, AllThatLiveLearnOfItAndLeaveWhicheverDieAndWhen) {
     for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
         std::mt19937 random(seed);
         std::vector<std::uint32_t> hosts;

@@ -44,7 +44,7 @@ TEST(Stability, AdvancesBelowTheStepAreNotReportedUntilAFlush) {
     EXPECT_EQ(cluster.stable(3), 7U);
 }
 
-TEST(Stability, NothingIsStableThatALiveRankHasNotConsumedWhoeverDiesAndWhen) {
+TEST(Stability, NothingIsStableThatALiveRankHasNotConsumedWhicheverDieAndWhen) {
     for (std::uint32_t seed = 1; seed <= 2000; ++seed) {
         std::mt19937 random(seed);
         std::vector<std::uint32_t> hosts;

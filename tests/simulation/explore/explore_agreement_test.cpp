@@ -39,7 +39,7 @@ AgreementScenario scenario_of(const std::string& tree, std::uint32_t ranks, std:
     return scenario;
 }
 
-TEST(Everywhere, OneAgreementWhoeverDiesAndWhenever) {
+TEST(Everywhere, OneAgreementWhicheverDieAndWhenever) {
     for (const char* tree : kTrees) {
         for (const auto& [ranks, crashes] : {std::pair{1U, 0U}, {2U, 1U}, {3U, 2U}, {4U, 3U}, {5U, 2U}})
             expect_all_hold(scenario_of(tree, ranks, crashes), std::string(tree) + " " + std::to_string(ranks));
@@ -88,7 +88,7 @@ TEST(Everywhere, AcknowledgedFailures) {
     }
 }
 
-TEST(Everywhere, WhoHasFlushedMayLeave) {
+TEST(Everywhere, ARankThatHasFlushedMayLeave) {
     for (const char* tree : kTrees) {
         AgreementScenario scenario = scenario_of(tree, 3, 1);
         scenario.agreements = 1;

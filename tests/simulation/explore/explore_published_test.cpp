@@ -1,5 +1,5 @@
-// Every schedule of agreements that are published on a board: the promises hold, whoever dies and whenever, and also
-// where a live rank is taken for dead. And what the board's contract is for.
+// Every schedule of agreements that are published on a board: the promises hold, whichever ranks die and whenever, and
+// also where a live rank is taken for dead. And what the board's contract is for.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -27,7 +27,7 @@ AgreementScenario scenario_of(const std::string& tree, std::uint32_t ranks, std:
     return scenario;
 }
 
-TEST(Published, OneAgreementWhoeverDiesAndWhenever) {
+TEST(Published, OneAgreementWhicheverDieAndWhenever) {
     for (const char* tree : kTrees) {
         for (const auto& [ranks, crashes] : {std::pair{1U, 0U}, {2U, 1U}, {3U, 2U}, {4U, 2U}})
             expect_all_hold(scenario_of(tree, ranks, crashes), std::string(tree) + " " + std::to_string(ranks));
@@ -61,7 +61,7 @@ TEST(Published, AcknowledgedFailures) {
     expect_all_hold(scenario, "overlapping");
 }
 
-TEST(Published, WhoHasFlushedMayLeave) {
+TEST(Published, ARankThatHasFlushedMayLeave) {
     for (const char* tree : kTrees) {
         AgreementScenario scenario = scenario_of(tree, 3, 2);
         scenario.flush = true;
@@ -99,7 +99,7 @@ TEST(Suspected, SeveralAgreementsAndAcknowledgedFailures) {
 }
 
 // Four ranks, of which one is taken for dead and another one dies: long, but the shortest in which a suspected rank
-// could talk to somebody who does not know, on a tree where it matters.
+// could talk to a rank that does not know, on a tree where it matters.
 TEST(Suspected, ALiveRankWithdrawsBeforeItTalksToTheUnaware) {
     expect_all_hold(scenario_of("binary", 4, 1, 1), "binary");
 }
