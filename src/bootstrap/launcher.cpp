@@ -79,8 +79,7 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
             ::close(descriptor);
             return fail(
                 COPPICE_ERR_BOOTSTRAP,
-                "the process that listens at COPPICE_LAUNCHER={} is another user's: run coppice-run and the ranks as "
-                "one user",
+                "another user's process listens at COPPICE_LAUNCHER={}: run coppice-run and the ranks as one user",
                 path);
         }
         const int reason = errno;
