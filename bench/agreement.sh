@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Agreements of 8 bytes: beside Open MPI's reduction, after deaths, by who dies, and along different trees.
+# Agreements of 8 bytes: beside Open MPI's reduction, after deaths, by which rank dies, and along different trees.
 #
 #   bench/agreement.sh [--part P]... [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "2 4 …"]
 #
@@ -7,12 +7,15 @@
 # figure is the median of those with their least and greatest. µs from the last rank's call until the last one has
 # returned. The parts, all of them if none is named:
 #
-#   failure-free   one host, beside MPI_Allreduce of one integer, which tolerates no fault, in the better of Open MPI's settings
+#   failure-free   one host, beside MPI_Allreduce of one integer, which tolerates no fault, in the better of Open MPI's
+#                  settings
 #   post-failure   a group that has lost a rank, beside a fresh one of the size that is left
-#   deaths         who dies, on one host and on 4 of 4 ranks with TCP between them: failure-free, the agreement that detects
-#                  it (from the death to the last survivor's return), the stabilizing one, and those after it
+#   deaths         by which rank dies, on one host and on 4 of 4 ranks with TCP between them: failure-free, the
+#                  agreement that detects it (from the death to the last survivor's return), the stabilizing one, and
+#                  those after it
 #   memory         8 ranks of 1 MB, 512 MB and 1 GB each, one host and 2 of 4 ranks: the agreement that detects a death
-#   lost-host      a host of 4 is killed, and falls silent, with a bound of 500 ms and of 50 ms: the agreement that detects it
+#   lost-host      a host of 4 is killed, and falls silent, with a bound of 500 ms and of 50 ms: the agreement that
+#                  detects it
 #   trees          along which tree contributions travel, on one host and on 4 of 4 ranks
 #   shrink         a new group, made without a death, and after one that an agreement has found: of 8 ranks 7 are left
 #   algorithms     ERA beside the older agreements in two and in three phases, all by messages along a binary tree

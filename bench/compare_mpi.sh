@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Coppice's broadcast beside Open MPI's and beside the floor, all in one run.
 #
-#   bench/compare_mpi.sh [--transport tcp|ucx | --dead] [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "2 4
-#   …"]
+#   bench/compare_mpi.sh [--transport tcp|ucx | --dead] [--quick] [--json FILE] [--build DIR] [--rounds N]
+#                        [--ranks "2 4 …"]
 #
 # Rounds of all candidates alternate, because a machine's speed drifts; each candidate gives one median a round, and the
 # figure is the median of those with their least and greatest. Every candidate is measured by the same code (measure.h):

@@ -11,7 +11,7 @@ complain() { echo "$(basename "$0"): $*" >&2; exit 2; }
 value() { [ $# -ge 2 ] || complain "$1 needs a value"; }
 
 # common_option OPTION…: one that all comparisons have; `taken` is how many words it was.
-# shellcheck disable=SC2034 # for those who source this
+# shellcheck disable=SC2034 # for scripts that source this
 common_option() {
     taken=2
     case $1 in

@@ -8,15 +8,16 @@
 # and the figure is the median of those with their least and greatest. µs from the first call until the last rank has
 # returned. The parts, all of them if none is named:
 #
-#   ranks      2 to 16 ranks on 1 to 8 simulated hosts, which share this machine's cores: the default beside COPPICE_SPIN=0, which
-#              yields at once. At most 1.5 times as long. --hosts is for this part: only these numbers of hosts
-#   own-core   as many ranks as cores, on one host and on as many hosts: beside COPPICE_SPIN=500us, which spins on. No slower (at
-#              most 1.05 times as long)
-#   busy       beside a busy loop on each core, back to back, because a start barrier that yields would lose its slices itself: of
-#              another program in a session of its own, as from another terminal, at most 3 times as long as quiet; and
-#              in the same session (or without autogroup scheduling), where a rank runs when the scheduler lets it: at
-#              most 3 times as long as the same number of processes that meet by plain pipes beside the same loops
-#              (pipe_meeting)
+#   ranks      2 to 16 ranks on 1 to 8 simulated hosts, which share this machine's cores: the default beside
+#              COPPICE_SPIN=0, which yields at once. At most 1.5 times as long. --hosts is for this part: only these
+#              numbers of hosts
+#   own-core   as many ranks as cores, on one host and on as many hosts: beside COPPICE_SPIN=500us, which spins on. No
+#              slower (at most 1.05 times as long)
+#   busy       beside a busy loop on each core, back to back, because a start barrier that yields would lose its
+#              slices itself: of another program in a session of its own, as from another terminal, at most 3 times as
+#              long as quiet; and in the same session (or without autogroup scheduling), where a rank runs when the
+#              scheduler lets it: at most 3 times as long as the same number of processes that meet by plain pipes
+#              beside the same loops (pipe_meeting)
 #   quota      in a control group with half a core: everything ends with the right result. Beside the quiet figure
 #
 # It uses the cores that it may use itself: taskset -c 0,1 bench/crowded.sh for two of them. Each run ends after a

@@ -1,4 +1,4 @@
-// What the inside costs, one thread, nobody waiting: tree look-ups, a broadcast's machines, the board of one host.
+// What the inside costs, one thread, nobody waiting: tree look-ups, a broadcast's machines, publishing on one host.
 //
 // Figures here say where time goes and whether a change made it worse; they are no latencies. Two ranks that really
 // wait for each other are measured by two_ranks and coppice-perf.

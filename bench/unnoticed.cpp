@@ -1,9 +1,9 @@
-// How long somebody waits whom deaths cut off from a broadcast that nobody has noticed: from the death to the payload.
+// How long a rank waits that unnoticed deaths have cut off from a broadcast: from the death to the payload.
 // A rank of bench/unnoticed.sh and of tests/integration/unnoticed_test.py. Usage: unnoticed VICTIM,VICTIM,… [OTHERS]
 //
-// The root stops the victims, so that they are as silent as the dead, broadcasts, lets everybody have it who can, waits
-// until so many OTHERS have it (0 by default) and a tenth of a second more, and kills the victims. Every rank prints
-// when it had the payload, in microseconds of one clock; the root when it killed.
+// The root stops the victims, so that they are as silent as the dead, broadcasts, lets every rank have it that can,
+// waits until so many OTHERS have it (0 by default) and a tenth of a second more, and kills the victims. Every rank
+// prints when it had the payload, in microseconds of one clock; the root when it killed.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

@@ -278,7 +278,7 @@ void AgreeRun::show_deaths(const std::vector<Phase>& phases) {
                 cut_off = true;
                 continue;
             }
-            // Who died here has taken part in everything up to now, and in nothing after.
+            // A rank that died here has taken part in everything up to now, and in nothing after.
             const Outcome* outcomes = Own::of(session_.area(), rank).outcomes() + settings_.warmup;
             if (outcomes[i].ended != 0 || (i > 1 && outcomes[i - 2].ended == 0)) continue;
             sign = std::max(sign, Own::of(session_.area(), rank).last_sign);

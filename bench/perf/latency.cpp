@@ -141,7 +141,7 @@ int run_latency(const LatencySettings& settings, double timeout_s) {
     if (!addresses) return complain(addresses.error().message, kExitFailed);
     if (auto added = (*wire)->add_peer(other, (*addresses)[other.value]); !added)
         return complain(added.error().message, kExitFailed);
-    // Nobody sends before the other knows whom to expect.
+    // Neither sends before the other knows which rank to expect.
     const std::byte ready{1};
     if (auto all = (*exchange)->allgather(std::span(&ready, 1), deadline); !all)
         return complain(all.error().message, kExitFailed);

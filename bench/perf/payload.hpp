@@ -15,7 +15,7 @@ enum class Verdict : std::uint8_t {
     corrupt,  // torn, foreign, of the wrong size, or anything else
 };
 
-// Who broadcasts what: the root of each sequence number.
+// Which rank broadcasts what: the root of each sequence number.
 struct Schedule {
     std::uint32_t ranks = 1;
     std::uint32_t root = 0;

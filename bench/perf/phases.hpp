@@ -20,8 +20,8 @@ nlohmann::json show_phase(Session& session, const std::string& phase, const char
 
 // A rank's part in a measurement of such operations: all `count` of them, one after the other, of which those from
 // `warmup` on are stamped. Then, when everybody is there and `has_ended` holds for the ranks that are not known to be
-// dead (whoever tells, tells of survivors: it must know who is none), the lowest survivor calls `report`, and writes
-// its figures to `file` unless that is empty.
+// dead (a report is of survivors: the reporter must know which ranks are none), the lowest survivor calls `report`, and
+// writes its figures to `file` unless that is empty.
 struct Rounds {
     std::uint64_t warmup = 0;
     std::uint64_t count = 0;

@@ -235,7 +235,7 @@ bool Session::holds_dead(std::uint32_t witness, std::uint32_t rank) const {
     return (__atomic_load_n(&standing(witness).holds_dead[rank / 64], __ATOMIC_ACQUIRE) >> (rank % 64) & 1) != 0;
 }
 
-// Of those that are dead to us, or to whom we are dead, who lives, or has come to its end.
+// Of the ranks that are dead to us, or to which we are dead: one that lives, or has come to its end.
 bool Session::is_other_side(std::uint32_t rank) const {
     if (!is_dead(rank) && !holds_dead(rank, this->rank())) return false;
     const Standing& other = standing(rank);
@@ -331,7 +331,7 @@ void Session::limit(double seconds) {
 
 bool Session::over(std::uint64_t number, std::uint64_t ahead) {
     if (end_ns_ == 0) return false;
-    // Whoever finds first that time is over names an operation that nobody can have begun yet.
+    // The rank that first finds that time is over names an operation that none can have started yet.
     std::uint64_t& stop_at = standing(0).stop_at;
     std::uint64_t stop = __atomic_load_n(&stop_at, __ATOMIC_ACQUIRE);
     if (stop == 0 && measure_now() >= end_ns_) {

@@ -61,7 +61,7 @@ class Session {
     // CLOCK_MONOTONIC when this rank was told of the failure; 0 while it was not.
     std::uint64_t noticed(std::uint32_t rank) const { return __atomic_load_n(&noticed_[rank], __ATOMIC_ACQUIRE); }
 
-    // Marks whomever the library holds dead, also those of whose death no callback has told yet.
+    // Marks every rank that the library holds dead, also where no callback has told of the death yet.
     void learn_failures();
 
     // Of the ranks that are dead, those whose processes lived when the others went on without them.
@@ -108,7 +108,7 @@ class Session {
     std::uint32_t deaths_ = 0;  // how many are marked in dead_
     std::uint32_t judged_ = 0;  // of those, how many the barrier goes on without
     std::vector<std::uint8_t> gone_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);     // those
-    std::vector<std::uint8_t> cut_off_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);  // of those, who lived
+    std::vector<std::uint8_t> cut_off_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);  // of those, the ones that lived
     bool parted_ = false;
     std::uint64_t doubt_ns_ = 0;     // since when it is not clear which side goes on
     std::uint64_t together_ns_ = 0;  // when the last barrier was passed
@@ -128,7 +128,7 @@ class Session {
 template <class Run, class Settings>
 int measure_in_session(const GroupSettings& group, const Settings& settings) {
     Session session;
-    // Settings that nobody takes are told once, by rank 0; other troubles by everybody who has them.
+    // Settings that nobody takes are told once, by rank 0; other troubles by every rank that has them.
     if (const auto failure = session.open(group)) return complain_unless_known(*failure);
     Run run(session, group, settings);
     if (const auto failure = run.check()) return session.rank() == 0 ? complain(0, *failure) : failure->exit_code;

@@ -1,9 +1,9 @@
 // How the ranks of this example hand each other numbers: one box for each slab and purpose in memory that all of
 // them share.
 //
-// Coppice broadcasts and agrees; the bulk of a program's data goes its own way, which here is the simplest one there
-// is on one machine. A box has one writer at a time, the owner of its slab, and is filled before its stamp is set.
-// Whoever waits for a stamp looks after the library meanwhile, and is thrown out of the wait when a rank has failed.
+// Coppice broadcasts and agrees; the bulk of a program's data goes its own way, which here is the simplest one there is
+// on one machine. A box has one writer at a time, the owner of its slab, and is filled before its stamp is set. A rank
+// that waits for a stamp makes progress in the library meanwhile, and is thrown out of the wait when a rank has failed.
 #pragma once
 
 #include <fcntl.h>
@@ -35,12 +35,12 @@ struct Unmap {
 class Mailboxes {
   public:
     // `boxes` of at most `numbers` each. Collective: the group's rank 0 makes the memory, and tells the others where it
-    // is. Throws RankDied, at all who live, when one has died: then nobody has it, and the survivors can make theirs.
+    // is. Throws RankDied, at all live ranks, when one has died: then none has it, and the survivors can make theirs.
     Mailboxes(coppice::Context& context, coppice::Group& group, std::size_t boxes, std::size_t numbers)
         : context_(context), stride_((sizeof(Stamp) + numbers * sizeof(double) + 63) / 64 * 64) {
         bytes_ = boxes * stride_;
         char path[64] = "";
-        const File own{group.rank() == 0 ? memfd_create("cg", MFD_CLOEXEC) : -1};  // it goes with the last who has it
+        const File own{group.rank() == 0 ? memfd_create("cg", MFD_CLOEXEC) : -1};  // goes with the last that has it
         if (own.number >= 0 && ftruncate(own.number, static_cast<off_t>(bytes_)) == 0)
             std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(getpid()), own.number);
         std::size_t received = 0;
@@ -61,8 +61,7 @@ class Mailboxes {
     Mailboxes(const Mailboxes&) = delete;
     Mailboxes& operator=(const Mailboxes&) = delete;
 
-    // Where what is to be posted goes, and the posting. The last one must have been fetched by everybody who needs
-    // it.
+    // Where what is to be posted goes, and the posting. Every rank that needs the last one must have fetched it.
     double* outgoing(std::size_t box) {
         return reinterpret_cast<double*>(memory_.get() + box * stride_ + sizeof(Stamp));
     }

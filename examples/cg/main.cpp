@@ -2,8 +2,8 @@
 //
 //   coppice-run -n 8 --kill 5@2s examples/cg --grid 96
 //
-// The pattern to copy is in run(): compute, and agree often. When a rank dies, whoever notices revokes the group, so
-// that nobody waits in it any more; the survivors shrink it to themselves, restore what the dead had from copies in
+// The pattern to copy is in run(): compute, and agree often. When a rank dies, the ranks that notice revoke the group,
+// so that nobody waits in it any more; the survivors shrink it to themselves, restore what the dead had from copies in
 // their neighbours' memory, and compute on. A death on the way there begins it again.
 #include <CLI/CLI.hpp>
 #include <bit>
@@ -28,14 +28,14 @@ bool is_about_a_death(coppice::Status status) {
     return status == coppice::Status::kRevoked || status == coppice::Status::kPeerFailed;
 }
 
-// Ranks, by the numbers that they had first, as bits: those who are in this group.
+// Ranks, by the numbers that they had first, as bits: those that are in this group.
 std::uint32_t who_is_here(coppice::Group& group, std::uint8_t self) {
     const auto [ranks, agreed] = group.agree(std::uint32_t{1} << self, coppice::Operation::kOr);
     if (!agreed.acknowledged) throw cg::RankDied();
     return ranks;
 }
 
-// To a group of those who live, over the connections that are there.
+// To a group of the survivors, over the connections that are there.
 void leave_the_dead(coppice::Group& group) {
     group.revoke();
     coppice::Group survivors = group.shrink();

@@ -154,7 +154,7 @@ double Solver::sum(coppice::Group& group, Part&& part) {
     return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
-// For each slab the lowest name of those who have it in some way; kNobody if nobody has.
+// For each slab the lowest name of the ranks that have it in some way; kNobody if none has.
 template <class Has>
 Solver::Owners Solver::who(coppice::Group& group, Has&& has) const {
     Owners owners;

@@ -1,8 +1,8 @@
 // Conjugate gradients for Poisson's equation on a cube: 7-point stencil, n³ unknowns, zero on the boundary.
 //
-// The cube is cut into as many slabs of planes as there are ranks at first. Slabs stay what they are, whoever owns
-// them: when a rank dies others take its slabs over and from then on work on more than one. So what is computed does
-// not depend on who died when, not even in the last bit: partial sums are added up slab by slab.
+// The cube is cut into as many slabs of planes as there are ranks at first. Slabs stay what they are, whichever rank
+// owns them: when a rank dies others take its slabs over and from then on work on more than one. So the result does not
+// depend on which ranks died when, not even in the last bit: partial sums are added up slab by slab.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ class Solver {
     void solve(coppice::Group& group, std::uint64_t sources, double tolerance);
 
     // In a new group, after a failure: goes back to the last checkpoint that all have, and takes over slabs of the
-    // dead whose copies are here. Collective. Returns who owned what before that: kNobody for those taken over.
+    // dead whose copies are here. Collective. Returns which rank owned what before that: kNobody for those taken over.
     // Throws std::runtime_error when a slab is lost, because its owner and the holder of its copy are both dead.
     Owners restore(coppice::Group& group);
     const Owners& owners() const { return owners_; }

@@ -5,8 +5,8 @@
 //   exit, _exit, return   ranks 0 and 1 fork a child that makes every call, and ends in that way
 //   runs-on               the same; the child goes on making calls until its parent is through
 //   spawn, vfork, system  they execute this program again, which looks at what it was given
-//   orphan, daemon, left  the last rank leaves a process behind (forked; by daemon(3); executed) and dies; the launcher ends that
-//                         process
+//   orphan, daemon, left  the last rank leaves a process behind (forked; by daemon(3); executed) and dies; the launcher
+//                         ends that process
 //
 // Context and group are static objects, so a process that ends by exit() destroys them.
 #include <dirent.h>

@@ -6,7 +6,8 @@
 #
 #   --minutes M   how long (default 5); --seconds S the same for short runs
 #   --seed N      of everything that is drawn (default: from the clock; it is printed)
-#   --job N       only the N-th job of that seed, to repeat what went wrong (the moments of deaths repeat to some microseconds)
+#   --job N       only the N-th job of that seed, to repeat what went wrong (the moments of deaths repeat to some
+#                 microseconds)
 #   --build DIR   where Coppice was built (default: build beside tests)
 #   --verbose     a line for each job, not only for those that went wrong
 #

@@ -1,4 +1,5 @@
-"""The soak's judgement: each thing that it looks for, planted in the logs of a job, is found; and nothing where there is nothing."""
+"""The soak's judgement: each thing that it looks for, planted in the logs of a job, is found; and nothing where there is
+nothing."""
 
 import collections
 import pathlib

@@ -69,7 +69,7 @@ bool wait_for_request(int channel, std::uint64_t until_ns) {
     return ::ppoll(&one, 1, &time, nullptr) == 1;
 }
 
-// The process that has the rights; until the launcher closes its end. It ends a cut by itself, and ahead of all who
+// The process that has the rights; until the launcher closes its end. It ends a cut by itself, and ahead of all that
 // share its core, where that is allowed: so a cut is as long as it was asked for on a machine that is overloaded, too.
 [[noreturn]] void serve(int channel, pid_t launcher, std::uint32_t hosts) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -120,7 +120,7 @@ void Job::mend_cables(std::uint64_t now) {
 
 bool Job::is_cut_off(std::uint32_t rank) const {
     if (!cables_) return false;
-    // Whoever has lost all others is as lost as if its own cable were out.
+    // A host that has lost all others is as lost as if its own cable were out.
     std::uint32_t reached = 0;
     const std::uint32_t host = hosts_->place(rank).host;
     for (std::uint32_t other = 0; other < options_.hosts; ++other)

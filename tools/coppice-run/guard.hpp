@@ -1,4 +1,4 @@
-// Nothing is left behind, whoever is killed.
+// Nothing is left behind, whichever process is killed.
 //
 // The launcher is two processes: the one that the user started only waits (the guard), its child does the
 // work. Both are child subreapers. If the worker is killed, its ranks get SIGKILL from the kernel

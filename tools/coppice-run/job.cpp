@@ -25,8 +25,8 @@
 namespace coppice::run {
 namespace {
 
-// How often it is looked who has ended. A signal would wake this process at every death, on a core that the survivors
-// may want just then to agree on it.
+// How often to look which ranks have ended. A signal would wake this process at every death, on a core that the
+// survivors may want just then to agree on it.
 constexpr std::uint64_t kReapEvery = kSecond / 50;
 
 constexpr std::uint64_t kSignalTag = 0;
@@ -200,8 +200,8 @@ void Job::begin_end(int exit_code) {
     }
 }
 
-// A rank may be a shell around the program: what is done to it is done to all below it. But who is killed leaves behind
-// what would be left by anybody else's kill: the keeper of its memory.
+// A rank may be a shell around the program: what is done to it is done to all below it. But a killed rank leaves behind
+// what any other kill would leave: the keeper of its memory.
 void Job::signal_rank(std::uint32_t rank, int signal) const {
     const pid_t pid = ranks_[rank].pid;
     auto below = bootstrap::descendants_of(pid);

@@ -27,7 +27,7 @@ struct Fault {
 struct Options {
     std::uint32_t ranks = 0;
     std::uint32_t hosts = 0;           // 0: all ranks on this host
-    std::vector<std::string> devices;  // host k is who uses the k-th RDMA device; empty: hosts are network namespaces
+    std::vector<std::string> devices;  // host k uses the k-th RDMA device; empty: hosts are network namespaces
     std::vector<Fault> faults;         // those of whole hosts one by one
     std::optional<std::uint64_t> timeout_ns;
     bool tag_output = false;

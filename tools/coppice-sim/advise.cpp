@@ -17,9 +17,9 @@ for that are computed.
 )";
 
 constexpr const char* kFooter =
-    R"(A broadcast is reliable enough when it reaches every live rank without being told who is dead. What the figures rest on
-is printed with them. The first example is that of IPDPS'17, IV-C: TSUBAME 2.0, jobs of 12 hours.
-Exit code: 0; 1 when a promise was broken; 2 bad options.
+    R"(A broadcast is reliable enough when it reaches every live rank without being told which are dead. What the
+figures rest on is printed with them. The first example is that of IPDPS'17, IV-C: TSUBAME 2.0, jobs of 12 hours. Exit
+code: 0; 1 when a promise was broken; 2 bad options.
 
 Examples:
   coppice-sim advise --ranks 4096 --latency 2 --overhead 1 --mtbf 18304 --job-hours 12 --reliability 0.5 --broadcasts 1e6

@@ -71,7 +71,7 @@ void add_options(CLI::App& app, Options& options) {
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--failures", options.failures, "how many ranks die")->capture_default_str();
-    app.add_option("--victims", options.victims, "who")->capture_default_str();
+    app.add_option("--victims", options.victims, "which ones")->capture_default_str();
     app.add_option("--at", options.at, "when they die, steps")->capture_default_str();
     app.add_option("--notice-after", options.notice_after, "all others are told so many steps later")
         ->capture_default_str();

@@ -20,12 +20,12 @@ using simulation::AgreementScenario;
 
 constexpr const char* kDescription =
     R"(Walks every schedule of agreements in a small group, with the machines that ship: every order of calls, sends and
-receptions, every crash point, every order in which survivors learn of a death. Checks in every state that nobody who
-lives has decided otherwise than another (Agreement), that decisions stay (Irrevocability) and contain the contribution
-of whoever decides (Participation), that nobody waits for a rank that it knows to be dead, that nobody live is in an
-agreed failed set and everybody whose contribution is missing is, that no result is forgotten that may be asked for; and
-in every state in which nothing can happen any more that everybody live has decided (Termination). A violation is printed
-as a shortest conversation that leads to it.
+receptions, every crash point, every order in which survivors learn of a death. Checks in every state that all live
+ranks have decided alike (Agreement), that decisions stay (Irrevocability) and contain the contribution of the rank that
+decides (Participation), that no rank waits for one that it knows to be dead, that an agreed failed set holds no live
+rank and every rank whose contribution is missing, that no result is forgotten that may be asked for; and in every state
+in which nothing can happen any more that every live rank has decided (Termination). A violation is printed as a
+shortest conversation that leads to it.
 )";
 
 constexpr const char* kFooter =
@@ -92,11 +92,11 @@ void add_options(CLI::App& app, Options& options) {
     app.add_flag("--flush", options.flush, "a flush at the end, upon which ranks leave");
     app.add_flag("--acknowledge", options.acknowledge, "ranks acknowledge what they know before each agreement");
     app.add_flag("--published", options.published,
-                 "contributions are published on a board, as among ranks of one host; the tree is that of recoveries");
+                 "contributions are published in shared memory, as on one host; the tree is that of recoveries");
     app.add_option("--suspicions", options.suspicions, "so many ranks are taken for dead by others, and live")
         ->capture_default_str();
     app.add_flag("--suspect-silently", options.suspect_silently,
-                 "with --suspicions and --published: they are not told on the board, which breaks promises");
+                 "with --suspicions and --published: they are not told in shared memory, which breaks promises");
     app.add_option("--printed", options.printed, "a rule as the paper prints it")->delimiter(',');
     app.add_option("--max-states", options.max_states, "give up beyond so many; 0: as many as memory holds")
         ->capture_default_str();

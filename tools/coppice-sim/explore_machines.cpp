@@ -19,11 +19,11 @@ using simulation::WalkResult;
 constexpr std::uint32_t kMostRanks = 6;
 
 constexpr const char* kAboutStability =
-    R"(Walks every schedule of the counting of what is consumed, with the machine that ships: when each rank consumes, when
-messages arrive, who dies when, when each survivor learns of it. Checks in every state that nothing is stable that a live
-rank has not consumed, and in the end that all that go on have consumed everything and know that it is stable; or, where
-ranks stay away, that the others are a window beyond them and are told by which rank they are held up. A violation is
-printed as a shortest way to it.
+    R"(Walks every schedule of the counting of what is consumed, with the machine that ships: when each rank consumes,
+when messages arrive, which ranks die when, when each survivor learns of it. Checks in every state that nothing is
+stable that a live rank has not consumed, and in the end that all that go on have consumed everything and know that it
+is stable; or, where ranks stay away, that the others are a window beyond them and are told by which rank they are held
+up. A violation is printed as a shortest way to it.
 )";
 
 constexpr const char* kStabilityFooter =
@@ -38,10 +38,10 @@ Examples:
 )";
 
 constexpr const char* kAboutRevocation =
-    R"(Walks every schedule of a revocation, with the machine that ships: which ranks revoke and when, when pages are read and
-messages arrive, who dies when, when each survivor learns of it, and when ranks leave. Checks in the end that all living
-know of it when one that lives, or has left as it may, does, or a page of their node says so; and that nobody needs patience
-to leave. A violation is printed as a shortest way to it.
+    R"(Walks every schedule of a revocation, with the machine that ships: which ranks revoke and when, when pages are
+read and messages arrive, which ranks die when, when each survivor learns of it, and when ranks leave. Checks in the end
+that all living know of it when one that lives, or has left as it may, does, or a page of their node says so; and that
+nobody needs patience to leave. A violation is printed as a shortest way to it.
 )";
 
 constexpr const char* kRevocationFooter =

@@ -13,8 +13,9 @@ namespace coppice::sim {
 namespace {
 
 constexpr const char* kDescription =
-    R"(Draws schedules of agreements, one for each seed: number of ranks, tree, window, operation, who dies when and who
-notices it how late, and the order of all messages. Ends at the first one in which a promise is broken, and prints it.
+    R"(Draws schedules of agreements, one for each seed: number of ranks, tree, window, operation, which ranks die when,
+which notices it how late, and the order of all messages. Ends at the first one in which a promise is broken, and prints
+it.
 )";
 
 constexpr const char* kFooter =
@@ -80,7 +81,7 @@ int run_fuzz_agreement(int argc, char** argv) {
     app.add_option("--seed", first, "the first one")->capture_default_str();
     app.add_option("--ranks", ranks, "from..to, at most 64")->capture_default_str();
     app.add_option("--threads", threads, "how many at a time")->capture_default_str()->check(CLI::Range(1U, 1024U));
-    app.add_flag("--published", published, "contributions are published on a board, as among ranks of one host");
+    app.add_flag("--published", published, "contributions are published in shared memory, as among ranks of one host");
     app.add_flag("--verbose,-v", verbose, "print every event");
     if (const auto code = parse(app, argc, argv)) return *code;
     auto range = parse_range(ranks);

@@ -24,9 +24,9 @@ using simulation::Random;
 using simulation::Step;
 
 constexpr const char* kDescription =
-    R"(Draws broadcasts, one for each seed: tree, gossip, binomial graph or Buntinas' broadcast, number of ranks, correction,
-model, who is dead, who dies when, and whether anybody is told. Half of them run on a LogP clock, half in an order drawn by
-chance. Ends at the first one in which a promise is broken, and prints its conversation.
+    R"(Draws broadcasts, one for each seed: tree, gossip, binomial graph or Buntinas' broadcast, number of ranks,
+correction, model, which ranks are dead, which die when, and whether any is told. Half of them run on a LogP clock, half
+in an order drawn by chance. Ends at the first one in which a promise is broken, and prints its conversation.
 )";
 
 constexpr const char* kFooter =

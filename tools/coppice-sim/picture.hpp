@@ -19,9 +19,9 @@ struct Caption {
 // between them.
 std::string draw_timeline(const Story& story, const Caption& caption);
 
-// Graphviz, for neato: ranks on a circle, the tree's edges and the ring's, who is dead, who was reached only by the
-// correction and who not at all. The tree's edges are those of `tree`, or, without one, the dissemination messages that
-// were sent.
+// Graphviz, for neato: ranks on a circle, the tree's edges and the ring's, which are dead, which were reached only by
+// the correction and which not at all. The tree's edges are those of `tree`, or, without one, the dissemination
+// messages that were sent.
 std::string draw_dot(const Story& story, const Caption& caption, const topology::Tree* tree);
 
 }  // namespace coppice::sim

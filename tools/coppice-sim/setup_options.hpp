@@ -1,4 +1,4 @@
-// The options that say what is broadcast how, and who fails: shared by the subcommands that run broadcasts.
+// The options that say what is broadcast how, and which ranks fail: shared by the subcommands that run broadcasts.
 #pragma once
 
 #include <CLI/CLI.hpp>

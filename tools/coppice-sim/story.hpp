@@ -1,4 +1,4 @@
-// What happened in one broadcast, put together from its conversation for whoever draws it.
+// What happened in one broadcast, put together from its conversation, to be drawn.
 #pragma once
 
 #include <cstdint>

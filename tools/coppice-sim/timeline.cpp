@@ -93,7 +93,7 @@ int run_timeline(int argc, char** argv) {
     options.setup.add_faults_to(app);
     app.add_option("--seed", options.seed, "of the broadcast")->capture_default_str();
     app.add_option("--out", options.out, "FILE to write; -, the default, is standard output");
-    app.add_flag("--dot", options.dot, "the tree and the ring instead, with who is dead or uncolored, for Graphviz");
+    app.add_flag("--dot", options.dot, "the tree and the ring instead, with the dead and the uncolored, for Graphviz");
     if (const auto code = parse(app, argc, argv)) return *code;
 
     const auto experiment = options.setup.experiment();

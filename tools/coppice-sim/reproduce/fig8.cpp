@@ -25,9 +25,8 @@ Study fig8(Scale scale, std::uint64_t seed) {
         {"The same for optimized opportunistic correction.", "PPoPP'19 §4.3", "largest growth over the trees, in %",
          [=](const Results& r) { return std::optional(range(all_optimized(), latency(r)).second); }, 11.5, 14.5,
          "\"all corrected trees\" may not mean these. It is the optimal tree's, by the printed rule as well; the "
-         "others' grows "
-         "by 5 % at most. Overlapped, who is colored by a correction still serves its children, and in an optimal tree "
-         "nobody else is that late"},
+         "others' grows by 5 % at most. Overlapped, a member colored by a correction still serves its children, and in "
+         "an optimal tree no other is that late"},
         {"With the same change of rates, the latency of corrected gossip degrades only by 4 %.", "PPoPP'19 §4.3",
          "growth in %", [](const Results& r) { return std::optional(growth(r, kFaultyGossip, Metric::quiescence)); },
          3.5, 4.5, "depends on the gossip time, which the paper does not give"},

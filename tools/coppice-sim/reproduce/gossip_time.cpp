@@ -64,7 +64,7 @@ Study over_gossip_time(const TimeFigure& figure, Scale scale, std::uint64_t seed
     e.formulas = {{figure.formula, [kind = figure.kind](double x) { return std::optional(total_time(kind, x)); }}};
     e.reading =
         "Dots: the longest of all broadcasts with this gossip time; line: what the equation foresees. The best "
-        "gossip time is where both are lowest: shorter leaves long gaps to correct, longer gossips to those who "
+        "gossip time is where both are lowest: shorter leaves long gaps to correct, longer gossips to those that "
         "know.";
     return e;
 }

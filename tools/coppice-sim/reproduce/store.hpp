@@ -1,5 +1,5 @@
-// What has been run already, in DIR/runs.jsonl: a line for each finished part, added when it is finished. Whoever is
-// killed in the middle of a line loses that part only: the torn line is cut off when work goes on.
+// What has been run already, in DIR/runs.jsonl: a line for each finished part, added when it is finished. A program
+// that is killed in the middle of a line loses that part only: the torn line is cut off when work goes on.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ std::vector<Point> fault_free_points(Scale scale, std::uint64_t seed) {
             add(optimized(tree.name), TreeProtocol{tree.tree, "optimized:4"}, 1, 0, 0);
             add(acknowledged(tree.name), TreeProtocol{tree.tree, "ack"}, 1, 0, 0);
         }
-        // As the paper has it: ours does not correct the root and its children, who have the payload.
+        // As the paper has it: ours does not correct the root and its children, which have the payload.
         add("binomial, one message", TreeProtocol{"binomial", "opportunistic-paper:1:one-directional"}, 1, 0, 0);
         if (ranks > most || ranks < 64) continue;
         const std::uint64_t runs = std::clamp<std::uint64_t>(
