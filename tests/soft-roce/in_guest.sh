@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Runs a test in a guest with RoCE devices in software: in_guest.sh BUILD_DIR DEVICES COMMAND [ARGUMENT…]
-# Exit code 77,
-# with the reason, where QEMU or the kernel can't be had; any other failure of the guest is one of the test.
+# Exit code 77, with the reason, where QEMU or the kernel can't be had; any other failure of the guest is one of the test.
 set -uo pipefail
 guest=$(dirname "$0")/../../tools/rxe-guest
 export BUILD_DIR=$1

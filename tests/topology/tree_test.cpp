@@ -143,7 +143,7 @@ TEST(Tree, numbers_in_order_subtrees_with_consecutive_positions) {
     }
 }
 
-// Karp et al. 1993: whoever can send next takes the next position; the lower position first among equals.
+// Karp et al. 1993: the process that can send next takes the next position; the lower position first among equals.
 std::vector<std::uint32_t> greedy_parents(std::uint32_t processes, std::uint32_t overhead, std::uint32_t latency) {
     using Sender = std::pair<std::uint64_t, std::uint32_t>;
     std::priority_queue<Sender, std::vector<Sender>, std::greater<>> senders;
