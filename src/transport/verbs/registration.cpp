@@ -53,6 +53,9 @@ struct NumberSetting {
     Number VerbsTuning::*target;
     bool has_auto = false;  // which leaves the target as it is
 };
+// Clang 14, which makes the fuzzers, deduces nothing from an aggregate by itself.
+template <class Number>
+NumberSetting(std::string_view, int, int, Number VerbsTuning::*, bool = false) -> NumberSetting<Number>;
 
 // The settings that are numbers; none, or the first error.
 Result<void> read_numbers(const SettingTexts& texts, VerbsTuning& tuning) {
