@@ -279,5 +279,29 @@ TEST_P(EveryLayout, ADeathIsNotWaitedForAsLongAsTheBound) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
 }
 
+// Rank 3, on a host of its own, takes the three of the other host for dead. Rank 2 speaks to no other host, so nobody there tells
+// it; ranks 0 and 1 are told, and stay without another call.
+TEST(Detection, ARankThatOnlyItsHostSpeaksToLearnsThatItIsFenced) {
+    JobOptions options{.ranks = 4};
+    options.environment = {{"COPPICE_HOST", "together"}};
+    options.of_rank[3] = {{"COPPICE_HOST", "alone"},
+                          {"COPPICE_FAULTS", "suspect:0:50000@3,suspect:1:50000@3,suspect:2:50000@3"}};
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        Outcome outcome;
+        while (outcome.status != COPPICE_ERR_FENCED && outcome.failed != 0b0111) {
+            outcome = agree(member);
+            COPPICE_CHECK(outcome.status == COPPICE_OK || outcome.status == COPPICE_ERR_PEER_FAILED ||
+                          outcome.status == COPPICE_ERR_FENCED);
+        }
+        COPPICE_CHECK((outcome.status == COPPICE_ERR_FENCED) == (member.rank != 3));
+        member.notes[kFound].fetch_add(1);
+        member.await_note(kFound, member.ranks);
+        coppice_group_destroy(member.group, 0);
+        coppice_context_destroy(member.context);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 }  // namespace
 }  // namespace coppice::testing

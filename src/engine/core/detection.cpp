@@ -89,6 +89,11 @@ void Core::alive(Rank there) {
 void Core::be_fenced() {
     if (fenced()) return;
     standing_ = Standing::fenced;
+    // The ranks of its host may know nothing of the others but through this one. They stop to wait for it, and ask others.
+    if (board_ != nullptr) {
+        board_->log_failure(members_.self());
+        wake_local_peers();
+    }
     end_all(COPPICE_ERR_FENCED, fmt::format("the others take this rank {} for dead", members_.self().value));
 }
 
