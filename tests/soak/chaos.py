@@ -27,7 +27,7 @@ were given is compared. Found are
   diverged  two ranks were told different results of one agreement or shrink
   hung      a call did not end within its deadline, or nothing ended at any rank for three times as long; with backtraces of all
             ranks, where there is gdb. A pause of more than 10 s is no finding: it is printed, with how long threads ran and
-            how long they waited for a core in a second of it
+            how long they waited for a core meanwhile, all of them together and the one that waited longest
   leaked    descriptors, or processes that were left behind
 """
 
@@ -130,45 +130,57 @@ def has_hung(directory):
 class Watch:
     """How long a job has paused: no rank of it has logged anything."""
 
-    WORTH_A_LOOK = 10  # seconds
+    LOOKS_LIKE_ONE = 2  # seconds
+    WORTH_TELLING = 10
 
     def __init__(self, directory):
         self.directory = directory
         self.logged, self.since = -1, time.monotonic()
+        self.before = None  # what threads had done by the time it looked like a pause
         self.pauses = []  # texts
-        self.looked = False
 
     def seconds(self):
         logged = sum(log.stat().st_size for log in self.directory.glob("log-*"))
         now = time.monotonic()
+        quiet = now - self.since
         if logged != self.logged:
-            if self.looked:
-                self.pauses[-1] = f"{now - self.since:.0f} s, {self.pauses[-1]}"
-            self.logged, self.since, self.looked = logged, now, False
-        elif now - self.since > self.WORTH_A_LOOK and not self.looked:
-            self.looked = True
-            self.pauses.append(what_threads_do(self.directory))
+            self.end(quiet)
+            self.logged, self.since = logged, now
+        elif quiet > self.LOOKS_LIKE_ONE and self.before is None:
+            self.before = scheduled(self.directory)
         return now - self.since
+
+    def end(self, quiet):
+        if quiet > self.WORTH_TELLING and self.before is not None:
+            self.pauses.append(f"{quiet:.0f} s, {what_threads_did(self.before, scheduled(self.directory))}")
+        self.before = None
 
 
 def scheduled(directory):
-    """Of each thread, nanoseconds on a core and in wait for one."""
+    """Of each thread, the time of the look, the rank, and nanoseconds on a core and in wait for one."""
     found = {}
     for pid in processes_of(directory):
-        for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        process = pathlib.Path(f"/proc/{pid}")
+        rank = next((v.removeprefix("COPPICE_RANK=") for v in read(process / "environ").split("\0") if v.startswith("COPPICE_RANK=")),
+                    "")
+        for task in (process / "task").glob("*"):
             words = read(task / "schedstat").split()
             if len(words) == 3:
-                found[task] = int(words[0]), int(words[1])
+                found[task] = time.monotonic(), rank, int(words[0]), int(words[1])
     return found
 
 
-def what_threads_do(directory):
-    before = scheduled(directory)
-    time.sleep(1)
-    after = scheduled(directory)
-    both = [(after[task][0] - before[task][0], after[task][1] - before[task][1]) for task in before if task in after]
-    return (f"{len(both)} threads ran {sum(ran for ran, _ in both) / 1e9:.2f} s and waited for a core for "
-            f"{sum(waited for _, waited in both) / 1e9:.2f} s in one second, the load is {os.getloadavg()[0]:.0f}")
+def what_threads_did(before, after):
+    """A wait that has not ended yet counts in none of these figures: the kernel adds it when the thread gets its core."""
+    both = [(now[3] - then[3], now[2] - then[2], now[0] - then[0], now[1]) for then, now in
+            ((before[task], after[task]) for task in before if task in after)]
+    text = f"the load is {os.getloadavg()[0]:.0f}"
+    if not both:
+        return text
+    waited, ran, passed, rank = max(both)
+    return (f"{len(both)} threads ran {sum(each[1] for each in both) / 1e9:.2f} s and waited for a core for "
+            f"{sum(each[0] for each in both) / 1e9:.2f} s; longest one of rank {rank}, {waited / 1e9:.2f} of {passed:.0f} s, "
+            f"and ran {ran / 1e9:.2f} s; {text}")
 
 
 class Outcome:
