@@ -35,7 +35,7 @@ fi
 on_hosts=()
 [ "$hosts" -eq 1 ] || on_hosts=(--hosts "$hosts")
 
-# Rank 4 speaks for the second host; 2 and 6 are one of each host. Rank 0, the root, lives.
+# Rank 4 is the leader of the second host; 2 and 6 are one of each host. Rank 0, the root, lives.
 kills=(4@300ms 2@400ms 6@500ms)
 kill_options=()
 for kill in "${kills[@]}"; do kill_options+=(--kill "$kill"); done

@@ -25,7 +25,7 @@ struct GroupSettings {
     std::string agreement_tree;
     std::uint32_t window = 0;
     double timeout_s = 60;
-    bool without_thread = false;  // nothing is made progress in while this rank is outside of the library
+    bool without_thread = false;  // no progress while this rank is outside of the library
 };
 
 struct BroadcastSettings {

@@ -40,7 +40,7 @@ coppice_group_options_t group_options(const GroupSettings& settings) {
     return options;
 }
 
-// Neither gone nor a zombie. (A process may go between opening and reading, which a stream's buffer would throw about.)
+// Neither gone nor a zombie. (A process may go between opening and reading; a stream would throw then.)
 bool is_running(std::uint64_t pid) {
     std::FILE* const file = std::fopen(fmt::format("/proc/{}/stat", pid).c_str(), "re");
     if (file == nullptr) return false;

@@ -131,7 +131,7 @@ void for_each_member(int set, void (*tell)(int member)) {
 
     constexpr char kMark[] = "tfd:";
     constexpr std::size_t kMarkSize = sizeof kMark - 1;
-    std::size_t matched = 0;  // of the mark, at the beginning of a line; kMarkSize: in the number
+    std::size_t matched = 0;  // of the mark, at the start of a line; kMarkSize: in the number
     int number = -1;
     char buffer[4096];
     while (true) {

@@ -91,11 +91,11 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
         if (reason == EINTR) continue;
         ::close(descriptor);
         if (reason == ENOENT || reason == ECONNREFUSED) {
-            return fail(COPPICE_ERR_BOOTSTRAP,
-                        "the launcher is gone: nobody listens at COPPICE_LAUNCHER={} ({}); start the program "
-                        "anew with "
-                        "coppice-run",
-                        path, std::strerror(reason));
+            return fail(
+                COPPICE_ERR_BOOTSTRAP,
+                "the launcher is gone: nobody listens at COPPICE_LAUNCHER={} ({}); start the program again with "
+                "coppice-run",
+                path, std::strerror(reason));
         }
         return fail(COPPICE_ERR_BOOTSTRAP, "cannot reach the launcher at COPPICE_LAUNCHER={}: {}", path,
                     std::strerror(reason));
@@ -171,7 +171,7 @@ Result<void> LauncherBootstrap::shake_hands(std::uint64_t deadline_ns) {
 Error LauncherBootstrap::launcher_died() const {
     return Error{COPPICE_ERR_BOOTSTRAP,
                  fmt::format("the launcher (coppice-run, at {}) died during the exchange of rank {}; start the program "
-                             "anew",
+                             "again",
                              environment_.socket_path, environment_.rank.value)};
 }
 

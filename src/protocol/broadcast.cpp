@@ -269,7 +269,7 @@ std::optional<Message> Broadcast::next_tree() {
     return std::nullopt;
 }
 
-// Those drawn that are known to have failed are drawn anew, but not for ever.
+// A drawn member that is known to have failed is drawn again, but not for ever.
 std::optional<Message> Broadcast::next_gossip() {
     constexpr int kDraws = 8;
     while (child_ < children_ && processes() > 1) {

@@ -106,7 +106,7 @@ class FailureProofCorrection {
     void join();
     // Its dissemination is over. Only after join().
     void start();
-    // It has the payload from somebody of whom nothing else is known: a c-node, if it is not a g-node.
+    // It has the payload from a member of which nothing else is known: a c-node, if it is not a g-node.
     void color();
 
     // correction_left, correction_right or sos. False when it can't be: ignored.

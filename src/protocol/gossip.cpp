@@ -12,7 +12,7 @@
 namespace coppice::protocol {
 namespace {
 
-// How often a member is drawn anew when the one drawn is known to have failed, before the turn is given up.
+// How often a member is drawn again when the one drawn is known to have failed, before the turn is given up.
 constexpr int kDraws = 8;
 
 constexpr std::uint32_t bit(std::uint32_t offset) {

@@ -101,7 +101,7 @@ class Calendar {
         consume(bucket, use);
     }
 
-    // Forgets everything, and begins anew at step 0.
+    // Forgets everything, and starts again at step 0.
     void clear() {
         for (Bucket& bucket : near_)
             drop(std::exchange(bucket, Bucket{}));

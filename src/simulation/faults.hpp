@@ -16,7 +16,7 @@ namespace coppice::simulation {
 // `processes`.
 std::vector<Position> choose_positions(std::uint32_t processes, std::uint32_t count, Random& random);
 
-// How the faults of a run come about. What is drawn comes on top of what is given.
+// How the faults of a run are chosen. What is drawn comes on top of what is given.
 struct FaultPlan {
     std::vector<Position> dead{};   // given, dead from before the start
     std::vector<Death> dying{};     // given, dying at a time

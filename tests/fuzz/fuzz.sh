@@ -7,7 +7,7 @@
 #   tests/fuzz/fuzz.sh --merge NAME…            only makes the corpus small again, with what was found meanwhile
 #
 # Starts from tests/fuzz/corpus/NAME, and puts into it what reaches code that nothing in it reached, a file for each. An
-# input that breaks something is kept in tests/fuzz/corpus/NAME/found-…, which fails in CI until it is mended, and is a
+# input that breaks something is kept in tests/fuzz/corpus/NAME/found-…, which fails in CI until it is fixed, and is a
 # test from then on. Prints a line for each fuzzer: how long, how many inputs, findings. Exit code 1 if anything was
 # found.
 set -euo pipefail

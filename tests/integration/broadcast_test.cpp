@@ -255,7 +255,7 @@ TEST(Broadcast, APayloadLargerThanTheBufferLeavesItUntouched) {
 }
 
 // One round of gossip: the root's one message is all there is. A rank that it does not reach ends by its deadline, and
-// holds up nobody, be it ever so often.
+// holds up nobody, however often.
 TEST(Broadcast, ARankThatGossipAloneLeavesOutEndsByItsDeadlineAndTheGroupGoesOn) {
     constexpr std::uint64_t kRounds = 12;  // more than the window
     constexpr std::uint64_t kShort = 50'000'000;

@@ -253,7 +253,7 @@ TEST_P(EveryLayout, ARankMayDieWhileTheOthersLeave) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 2; }), "");
 }
 
-// Ranks 3, 4 and 5 share a host, 3 speaks for it. It publishes, 4 reads, 3 dies; 5 comes only then, to a host whose new
+// Ranks 3, 4 and 5 share a host, 3 is its leader. It publishes, 4 reads, 3 dies; 5 comes only then, to a host whose new
 // leader has had the payload for long and from a line that is not its own.
 TEST(Death, ALateRankFindsWhatADeadLeaderHasPublished) {
     constexpr std::size_t kRead = 0;

@@ -563,7 +563,7 @@ class Hosts(LauncherTest):
                                         self.CABLE + "until plugged; do sleep 0.01; done")
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(result.stderr, "coppice-run: cut host 1 off at 100 ms\n"
-                                                "coppice-run: mended the cable of host 1\n")
+                                                "coppice-run: repaired the cable of host 1\n")
 
     def test_cuts_of_one_host_add_up(self):
         result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+100ms+400ms", "--cut",
@@ -571,8 +571,8 @@ class Hosts(LauncherTest):
                                 self.CABLE + "until plugged; do sleep 0.01; done")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr.count("cut host 1 off"), 2)
-        self.assertEqual(result.stderr.count("mended the cable of host 1"), 1)
-        self.assertEqual(result.stderr.count("mended the cable of host 0"), 1)
+        self.assertEqual(result.stderr.count("repaired the cable of host 1"), 1)
+        self.assertEqual(result.stderr.count("repaired the cable of host 0"), 1)
 
     def test_how_a_rank_ends_that_is_cut_off_is_told_and_no_failure(self):
         result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms", "sh", "-c", self.CABLE + "exit 7")

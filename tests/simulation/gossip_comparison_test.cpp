@@ -87,7 +87,7 @@ TEST(Figure7, BfbSendsTheLeastAndTakesTwiceTheDepthOfItsTree) {
 }
 
 // "FCG's latency is nearly 3 times less": of three that fail one does so on the way in the mean of 0.6. Even then BFB,
-// which begins anew only after some of these deaths, takes less than twice as long.
+// which starts again only after some of these deaths, takes less than twice as long.
 TEST(Figure7, BfbTakesNearlyTwiceAsLongAsFcgAndNotThreeTimes) {
     const Sample fcg = sample(setup_of("fcg:1:32", 4096), {.dead_count = 3}, 50);
     const auto bfb = make_simulator(BuntinasSetup{4096, {}, {}}).value();

@@ -104,9 +104,9 @@ TEST_P(Hosts, ADeviceThatGoesDownIsAHostLost) {
     ASSERT_EQ(std::system(GetParam().mend), 0);
 }
 
-// What the kernel forgets of an interface that is taken down. And the RDMA device is made anew: whatever its connection
-// manager wanted to send while the interface was down leaves that queue pair (the GSI) in error for good, and then
-// nobody connects to this device any more.
+// What the kernel forgets of an interface that is taken down. And the RDMA device is made again: whatever its
+// connection manager wanted to send while the interface was down leaves that queue pair (the GSI) in error for good,
+// and then nobody connects to this device any more.
 constexpr const char* kDeviceUp =
     "ip link set roce3 up && rdma link delete rxe3 && rdma link add rxe3 type rxe netdev roce3 && "
     "ip route replace local 10.99.0.4 dev roce3 table 1003 && "

@@ -119,7 +119,7 @@ ordered_json describe_settings(const engine::SettingTexts& texts) {
     return all;
 }
 
-// Variables that look like ours and are not: most likely a slip of the pen, and silently without effect.
+// Variables that look like ours and are not: most likely a typo, and silently without effect.
 std::vector<std::string> unknown_variables() {
     std::vector<std::string> unknown;
     for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -115,7 +115,7 @@ void Job::mend_cables(std::uint64_t now) {
         return fail_with(1);
     }
     for (const std::uint32_t host : *mended)
-        say("mended the cable of host {}", host);
+        say("repaired the cable of host {}", host);
 }
 
 bool Job::is_cut_off(std::uint32_t rank) const {

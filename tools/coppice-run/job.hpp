@@ -1,4 +1,4 @@
-// One run: starts the ranks, serves their exchange, does what was asked to them, and tells how it ended.
+// One run: starts the ranks, serves their exchange, does to them what was asked, and tells how it ended.
 #pragma once
 
 #include <cstdint>

@@ -209,7 +209,7 @@ ParseResult parse_options(int argc, char** argv) {
         ->allow_extra_args(false)
         ->type_name("RANK@TIME[+DURATION]");
     app.add_option("--cut", cuts,
-                   "cut that simulated host off the network, and mend its cable after the duration, or never (may be "
+                   "cut that simulated host off the network, and repair its cable after the duration, or never (may be "
                    "repeated)")
         ->allow_extra_args(false)
         ->type_name("HOST@TIME[+DURATION]");

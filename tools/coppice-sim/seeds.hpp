@@ -15,7 +15,7 @@
 namespace coppice::sim {
 
 // `run(seed)` for `seeds` seeds from `first` on, on so many threads; what it returns goes to `note(seed, result)`, one
-// at a time, which says whether that seed failed. After a failure no more are begun. Returns the lowest seed that
+// at a time, which says whether that seed failed. After a failure no more are started. Returns the lowest seed that
 // failed.
 template <class Run, class Note>
 std::optional<std::uint64_t> first_failing_seed(std::uint64_t first, std::uint64_t seeds, unsigned threads,

@@ -33,7 +33,7 @@ class SetupOptions {
     // A sentence if they make no sense.
     tl::expected<Experiment, std::string> experiment() const;
 
-    // The options that bring about the same faults and machines, without seed and number of runs.
+    // The options that give the same faults and machines, without seed and number of runs.
     std::string command_line() const;
 
   private:

@@ -10,7 +10,7 @@
 
 namespace coppice::sim {
 
-// One message, from the beginning of its sending to its end.
+// One message, from the start of its sending to its end.
 struct Flight {
     enum class Fate : std::uint8_t { received, ignored, vanished, under_way };
 

@@ -85,7 +85,7 @@ void Agreement::repair(Slot& slot) {
 }
 
 // All above have died since this rank contributed: what it sent up is lost, or has become a decision that may be known
-// below. It gathers anew, and asks.
+// below. It gathers again, and asks.
 void Agreement::become_root(Slot& slot) {
     slot.status = Status::gathering;
     slot.asking = true;

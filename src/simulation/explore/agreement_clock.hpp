@@ -16,8 +16,8 @@ namespace coppice::simulation {
 
 enum class AgreementAlgorithm : std::uint8_t {
     era,
-    two_phase,    // Hursey et al.: gathered at a root, told to all; begun anew when somebody dies
-    three_phase,  // Buntinas: ballot, proposal, commitment, each down and up the tree; begun anew when somebody dies
+    two_phase,    // Hursey et al.: gathered at a root, told to all; started again when a rank dies
+    three_phase,  // Buntinas: ballot, proposal, commitment, each down and up the tree; started again when a rank dies
 };
 
 struct AgreementDeath {

@@ -1,4 +1,4 @@
-// Groups: their begin and end, deadlines, revocation, shrinking, and what is told of failures.
+// Groups: their start and end, deadlines, revocation, shrinking, and what is told of failures.
 #include <array>
 #include <set>
 #include <tuple>

@@ -47,7 +47,7 @@ struct Group {
 
 struct History {
     std::uint32_t ranks = 0;
-    std::vector<Call> calls;                // in the order of their begins
+    std::vector<Call> calls;                // in the order of their starts
     std::vector<std::uint64_t> died_ns;     // by rank, kNever: it lives
     std::vector<std::uint64_t> stopped_ns;  // by rank: how long it was kept from running in all
     std::uint64_t ended_ns = 0;             // of all

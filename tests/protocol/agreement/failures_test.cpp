@@ -1,4 +1,4 @@
-// Acknowledged failures, agreed failed sets, and trees that are made anew.
+// Acknowledged failures, agreed failed sets, and trees that are rebuilt.
 #include <gtest/gtest.h>
 
 #include <map>

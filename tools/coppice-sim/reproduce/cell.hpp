@@ -36,9 +36,9 @@ struct Cell {
     Protocol protocol;
     std::uint32_t ranks = 2;
     simulation::LogP model{};
-    std::uint32_t dead_count = 0;       // drawn anew for each broadcast
+    std::uint32_t dead_count = 0;       // drawn again for each broadcast
     std::vector<std::uint32_t> dead{};  // always these
-    std::uint32_t dying_count = 0;      // drawn anew, as are their times from the start on up to `dying_until`
+    std::uint32_t dying_count = 0;      // drawn again, as are their times from the start on up to `dying_until`
     simulation::Step dying_until = 0;
     std::uint64_t first_seed = 1;  // run i has the seed first_seed + i
     std::uint64_t runs = 1;

@@ -24,8 +24,8 @@ bool is_part(const std::string& series) {
     return series.find("on the way") != std::string::npos;
 }
 
-// BFB begins anew after a death on the way, so there it matters how many of the three those are. The mixture is made of
-// as many broadcasts of each kind as it has.
+// BFB starts again after a death on the way, so there it matters how many of the three those are. The mixture is made
+// of as many broadcasts of each kind as it has.
 void add_bfb_with_deaths(Study& study, std::uint64_t runs, std::uint64_t seed) {
     const auto point = std::find_if(study.points.begin(), study.points.end(),
                                     [](const Point& one) { return one.series == "BFB" && one.x == kFailed; });

@@ -9,7 +9,7 @@ using protocol::GossipKind;
 }  // namespace
 
 const char* const kFaultyRemarks =
-    "The dead are drawn anew for each broadcast, of all processes but the root; everybody else knows nothing of "
+    "The dead are drawn again for each broadcast, of all processes but the root; everybody else knows nothing of "
     "them. Optimized correction follows the repaired rule, up to 4 messages in each direction; the rule as printed "
     "leaves live processes out (`optimized-paper:D`). Gossip lasts as long as is best without failures, at all "
     "rates.";
