@@ -2,11 +2,6 @@
 // what we add to both, service after death: a colored member takes its correction up again when a member on which it
 // relied has failed. So a live root's payload reaches every live member, whichever others die, and whenever.
 //
-// A pure machine: facts go in (receive, peer_failed, peer_restarted, origin_lost), sends are pulled out one at a time
-// (next_send). It reads no clock, allocates nothing after construction, and never sees the payload.
-//
-// A member is a process, or a host whose live ranks stand in for each other (see docs/architecture.md).
-//
 // The driver's duties:
 //  - Call next_send() whenever its send port is free and send what it returns, until it returns nothing. Call it again
 //    after every fact, and at next_timer().
@@ -19,6 +14,11 @@
 //    (if it is a denial) are where a process that stands in for it finds them, and that process starts from both.
 //  - Give the payload along with every message for which carries_payload() holds, and store it before the receive()
 //    that colors; keep it servable until every live member is known to have it.
+//
+// A pure machine: facts go in (receive, peer_failed, peer_restarted, origin_lost), sends are pulled out one at a time
+// (next_send). It reads no clock, allocates nothing after construction, and never sees the payload.
+//
+// A member is a process, or a host whose live ranks stand in for each other (see docs/architecture.md).
 #pragma once
 
 #include <cstdint>

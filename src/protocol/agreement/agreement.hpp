@@ -1,17 +1,5 @@
 // The agreements of one group at one rank: Early Returning Agreement (Herault et al., SC'15, §2–§4).
 //
-// The intuition. Contributions go up a tree (UP), the root decides when everybody's is in, the decision comes down
-// (DOWN), and a rank returns as soon as it has it. When a parent dies its children contribute again, to the nearest
-// live ancestor. When the root dies the lowest live rank takes its place; the decision may be out already, so it asks
-// those directly below it (RESULTREQUEST), each of which sends the decision or, once more, its contribution. So a rank
-// that has returned has to go on answering: see `settled_below`. docs/era.md has the rules, and where and why they
-// depart from the printed ones.
-//
-// A pure machine: facts go in (contribute, receive, peer_failed), sends are pulled out one at a time (next_send). It
-// reads no clock. While nobody has failed it allocates nothing after construction (a user operation's early
-// contributions excepted). Work per event: logarithmic in the ranks, plus the tree's degree times the failures that the
-// event tells of.
-//
 // The driver's duties:
 //  - Call next_send() whenever its send port is free and send what it returns, until it returns nothing; again after
 //    every fact. Go on doing so, and handing in messages, after a decision: others may depend on it until the group is
@@ -23,6 +11,18 @@
 //  - All ranks start their agreements in the same order: the n-th call of contribute() or flush() is agreement n.
 //
 // Not for concurrent use.
+//
+// A pure machine: facts go in (contribute, receive, peer_failed), sends are pulled out one at a time (next_send). It
+// reads no clock. While nobody has failed it allocates nothing after construction (a user operation's early
+// contributions excepted). Work per event: logarithmic in the ranks, plus the tree's degree times the failures that the
+// event tells of.
+//
+// The intuition. Contributions go up a tree (UP), the root decides when everybody's is in, the decision comes down
+// (DOWN), and a rank returns as soon as it has it. When a parent dies its children contribute again, to the nearest
+// live ancestor. When the root dies the lowest live rank takes its place; the decision may be out already, so it asks
+// those directly below it (RESULTREQUEST), each of which sends the decision or, once more, its contribution. So a rank
+// that has returned has to go on answering: see `settled_below`. docs/era.md has the rules, and where and why they
+// depart from the printed ones.
 #pragma once
 
 #include <cstddef>

@@ -330,7 +330,7 @@ class Explorer {
         return Step{kind, static_cast<std::uint8_t>(rank), detail};
     }
 
-    // What a dead machine would have done tells states apart for nothing; what was sent to it is lost.
+    // What a dead machine would have done need not tell states apart; what was sent to it is lost.
     void bury(State& state, std::uint32_t rank) {
         state.dead = static_cast<std::uint8_t>(state.dead | 1U << rank);
         state.locals[rank] = 0;

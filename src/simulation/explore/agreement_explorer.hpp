@@ -36,7 +36,7 @@ struct AgreementScenario {
     std::uint32_t agreements = 1;  // every rank contributes to so many, as early as the window lets it
     bool flush = false;            // after them a flush, upon which ranks leave
     std::uint32_t crashes = 0;
-    std::uint32_t may_crash = 0xff;  // who, as bits
+    std::uint32_t may_crash = 0xff;  // which ranks, as bits
     bool acknowledge = false;        // before each agreement a rank acknowledges all failures that it knows of
     bool published = false;          // contributions are published on a board (protocol/published)
     std::uint32_t suspicions = 0;    // so many live ranks are taken for dead

@@ -451,7 +451,7 @@ class StateExplorer {
         copy(next, state);
         next.dead = static_cast<std::uint8_t>(next.dead | 1U << member);
         --next.crashes_left;
-        silence(next, member);  // what it would have done tells states apart for nothing
+        silence(next, member);  // what it would have done need not tell states apart
         way_.push_back("crash " + std::to_string(member));
         if (!enter(next)) return false;
         way_.pop_back();
