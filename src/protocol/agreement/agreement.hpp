@@ -203,7 +203,7 @@ class Agreement {
         bool up_due = false;  // broadcasting
     };
 
-    // Somebody who contributed here and is not a child in the tree as made.
+    // A rank that contributed here and is not a child in the tree as made.
     struct Helper {
         std::uint32_t rank = 0;
         bool counts = false;  // since this rank began to gather

@@ -192,7 +192,7 @@ Reception PublishedAgreement::receive(const AgreementMessage& message) {
 }
 
 // A message says what this rank knew before it looks whether it is shut out. If it is not, the message is one that was
-// sent before that; if it is, there may be others who don't know yet and would take it for a living rank's.
+// sent before that; if it is, there may be others that don't know yet and would take it for a living rank's.
 std::optional<AgreementMessage> PublishedAgreement::next_send(Nanoseconds now) {
     std::optional<AgreementMessage> message = recovery_.next_send(now);
     if (message && board_->shut_out()) {

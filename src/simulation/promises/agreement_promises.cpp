@@ -1,5 +1,5 @@
-// Agreements: "one value and one set of failed ranks, the same at every rank that lives to see them, whoever dies
-// whenever".
+// Agreements: "one value and one set of failed ranks, the same at every rank that lives to see them, whichever ranks
+// die, and whenever".
 #include "simulation/promises/predicates.hpp"
 
 namespace coppice::promises {
@@ -60,7 +60,7 @@ void one_outcome(const History& history, const Groups& /*groups*/, Found& found)
     }
 }
 
-// "The value combines the contributions of all ranks but (some of) those in the agreed set of failed ranks"
+// "It combines the contributions of all ranks but (some of) those in the agreed set of failed ranks"
 void value_of_contributions(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::agree)) {
         const Call* const one = outcome_of(history, calls);

@@ -66,7 +66,7 @@ void root_failed_when_nobody_has_it(const History& history, const Groups& /*grou
     }
 }
 
-// "The view is good until coppice_request_free"
+// "frees the request soon, which ends the view"
 void views_stay(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls)
         if (call.action == Action::view)

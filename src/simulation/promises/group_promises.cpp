@@ -115,7 +115,7 @@ void shrunk_alike(const History& history, const Groups& /*groups*/, Found& found
     }
 }
 
-// "Nobody who contributes is left out, and nobody who was known to be dead is in"
+// "No rank that contributes is left out, and no rank that was known to be dead is in."
 void survivors_are_in(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::shrink)) {
         for (const Call* call : calls) {
@@ -134,7 +134,7 @@ void survivors_are_in(const History& history, const Groups& /*groups*/, Found& f
     }
 }
 
-// "Called once per failed rank"
+// "It is called once per failed rank"
 void callbacks_once(const History& history, const Groups& /*groups*/, Found& found) {
     std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> seen;
     for (const Call& call : history.calls) {

@@ -124,7 +124,7 @@ class Conversation {
 
     bool let_late_ones_start() {
         const bool any = !late_.empty();
-        if (any) text_ << "those who are late start\n";
+        if (any) text_ << "the late ranks start\n";
         late_.clear();
         return any;
     }
