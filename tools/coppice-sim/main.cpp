@@ -24,6 +24,7 @@ constexpr std::array kSubcommands{
     Subcommand{"explore agreement", "every schedule of agreements in a small group", run_explore_agreement},
     Subcommand{"explore stability", "every schedule of counting what is consumed", run_explore_stability},
     Subcommand{"explore revocation", "every schedule of a revocation", run_explore_revocation},
+    Subcommand{"explore leaving", "every schedule of leaving a group", run_explore_leaving},
     Subcommand{"fuzz agreement", "random schedules of agreements, until a promise is broken", run_fuzz_agreement},
     Subcommand{"world", "whole ranks of the library, with random programs and fates", run_world},
 };

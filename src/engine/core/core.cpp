@@ -32,8 +32,8 @@ bool Core::may_call_back() const {
 
 std::size_t Core::progress(Care care) {
     const std::size_t events = poll_wires();
-    const bool thorough = care == Care::thorough || stage_ == Stage::leaving || events > 0 || detector_is_due() ||
-                          ++rounds_ % kHousekeepingRounds == 0;
+    const bool thorough =
+        care == Care::thorough || leaving() || events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
     for (Collective* const collective : collectives_)
         collective->progress(thorough);
     if (thorough) {
@@ -117,6 +117,10 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
         ++garbage_;
         return false;
     }
+    if (stage() == Stage::left) {
+        departure_.heard(from);
+        send_departures();
+    }
     if (revoked() && !collective->outlives_revocation()) return false;
     return collective->message(from, *header, payload, buffer);
 }
@@ -127,9 +131,8 @@ void Core::members_message(Rank from, const WireHeader& header) {
         case MembersKind::left:
             return member_left(from);
         case MembersKind::leaving_ask:
-            return leaving_asked(from);
         case MembersKind::leaving_answer:
-            return leaving_answered(from, header);
+            return departure_message(from, header);
         case MembersKind::failure_notice:
         case MembersKind::heartbeat:
             break;

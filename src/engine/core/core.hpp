@@ -21,6 +21,7 @@
 #include "engine/core/wire.hpp"
 #include "engine/router.hpp"
 #include "engine/settings.hpp"
+#include "protocol/departure/departure.hpp"
 #include "protocol/detector/detector.hpp"
 #include "transport/board.hpp"
 
@@ -107,15 +108,8 @@ class Core final : private transport::Receiver {
     // Why the group was revoked, where a component did it.
     std::optional<Error> reason_to_revoke();
 
-    // --- stage: what the caller has done with the group
-    enum class Stage : std::uint8_t {
-        unclaimed,  // made by a shrink, and not taken by the caller yet
-        in_use,
-        leaving,     // the caller waits until it may leave
-        left,        // and the others have been told
-        left_early,  // and the others are told when the group goes: it may still be asked who is in its successor
-    };
-    bool leaving() const { return stage_ == Stage::leaving; }
+    // The caller waits until it may leave, or it has given up while others may ask this rank.
+    bool leaving() const { return stage() == Stage::leaving || stage() == Stage::deserting; }
 
     // --- control messages: no payload, kept until a transport takes them
     void send_control(Rank to, Tag tag, std::uint64_t sequence = 0, std::uint32_t detail = 0);
@@ -131,7 +125,7 @@ class Core final : private transport::Receiver {
     // What a component's messages have told. That a rank has left in peace looks the same there, and only at a group's end.
     void learn_from(const protocol::FailedSet& failed);
     // Ranks that left in peace: everything that they took part in is over for all.
-    std::span<const Rank> departed() const { return departed_; }
+    std::span<const Rank> departed() const { return departure_.departed(); }
     void member_left(Rank rank);
     // Calls `tell` for the leaders of the nodes at distances ±1, ±2, ±4 …, or of the next live node where that one is dead: what
     // everybody to whom it is news passes on to them is everywhere after O(log P) steps.
@@ -161,7 +155,7 @@ class Core final : private transport::Receiver {
     bool drained();
     std::string leaving_waits_for() const;
     // A member that has left in peace knew that everything was over for all, although its messages may be lost.
-    bool is_settled_by_departure() const;
+    bool is_settled_by_departure() const { return departure_.is_settled(); }
     void abandon(bool may_be_asked);
     void go_on_leaving(bool may_be_asked);
     bool depart(bool may_be_asked);
@@ -183,11 +177,13 @@ class Core final : private transport::Receiver {
               transport::Buffer buffer);
     void members_message(Rank from, const WireHeader& header);
 
-    // leaving.cpp: which rank holds up one that leaves
-    void ask_who_stays();
-    void leaving_asked(Rank from);
-    void leaving_answered(Rank from, const WireHeader& header);
-    std::optional<Rank> leaving_depends_on() const;
+    // leaving.cpp
+    using Stage = protocol::Departure::Stage;
+    Stage stage() const { return departure_.stage(); }
+    void end_stage(Stage before, bool transports_stay);
+    void departure_message(Rank from, const WireHeader& header);
+    void note_dependence(Nanoseconds now);
+    void send_departures();
 
     // detection.cpp
     std::size_t poll_wires();
@@ -227,26 +223,15 @@ class Core final : private transport::Receiver {
     std::array<Collective*, kChannels> by_channel_{};
     Passenger* passenger_ = nullptr;
     Standing standing_ = Standing::member;
-    Stage stage_;
-    bool farewell_said_ = false;
-    // While it leaves, the rank that holds that up, as those between them have told.
-    struct Stays {
-        Rank rank;
-        bool said_so;  // by itself
-        Rank told_by;
-        std::uint64_t told_ns;
-    };
-    std::optional<Stays> stays_;
-    std::uint64_t ask_who_stays_at_ns_ = 0;
+    bool unclaimed_;  // made by a shrink, and not taken by the caller yet
 
+    protocol::Departure departure_;
     protocol::Detector detector_;
     std::uint64_t looked_ns_ = 0;  // when the wires were polled; kept up where there is a bound of silence
     std::uint32_t rounds_ = 0;
     std::uint32_t starts_ = 0;
     std::uint32_t starts_mask_;             // with so many calls between them, + 1, there is progress in any case
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
-    std::vector<Rank> departed_;
-    bool abandons_later_ = false;
     bool retired_ = false;
     std::vector<Rank> to_meet_;  // of this host, to be connected with by and by
     FailureCallback on_failure_;

@@ -94,6 +94,7 @@ void Core::be_fenced() {
         board_->log_failure(members_.self());
         wake_local_peers();
     }
+    departure_.be_fenced();
     end_all(COPPICE_ERR_FENCED, fmt::format("the others take this rank {} for dead", members_.self().value));
 }
 

@@ -39,8 +39,7 @@ void Core::learn_from(const protocol::FailedSet& failed) {
     std::vector<Rank> news;  // learning changes the set
     for (const protocol::FailedSet::Interval& interval : failed.intervals()) {
         for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank) {
-            if (!members_.failed(Rank(rank)) && std::ranges::find(departed_, Rank(rank)) == departed_.end())
-                news.emplace_back(rank);
+            if (!members_.failed(Rank(rank)) && !departure_.has_departed(Rank(rank))) news.emplace_back(rank);
         }
     }
     if (failed.contains(members_.self().value)) be_fenced();
@@ -55,6 +54,7 @@ void Core::take_failure(Rank rank) {
     death.is_local = death.node == members_.own_node();
     death.node_is_gone = members_.failed_nodes().contains(death.node);
     detector_.peer_failed(rank);
+    departure_.peer_failed(rank);
     router_.fence(rank);
     if (board_ != nullptr) {
         board_->log_failure(rank);
@@ -64,17 +64,17 @@ void Core::take_failure(Rank rank) {
     for (Collective* const collective : collectives_)
         collective->member_failed(death);
     // At a group's end a rank that has left already can't be told from a dead one, and nobody is interested any more.
-    const bool is_told = on_failure_ || stage_ == Stage::unclaimed;
-    if (is_told && stage_ <= Stage::in_use) untold_.push_back(rank);
+    const bool is_told = on_failure_ || unclaimed_;
+    if (is_told && stage() == Stage::staying) untold_.push_back(rank);
 }
 
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
 void Core::tell_failures() {
     if (!may_call_back()) return;
-    while (stage_ != Stage::unclaimed && !untold_.empty()) {
+    while (!unclaimed_ && !untold_.empty()) {
         const Rank rank = untold_.front();
         untold_.erase(untold_.begin());
-        if (on_failure_ && stage_ == Stage::in_use) on_failure_(rank);
+        if (on_failure_ && stage() == Stage::staying) on_failure_(rank);
     }
 }
 
@@ -135,9 +135,9 @@ void Core::read_departures() {
 }
 
 void Core::member_left(Rank rank) {
-    if (std::ranges::find(departed_, rank) != departed_.end()) return;
+    if (departure_.has_departed(rank)) return;
     hear_last_words();
-    departed_.push_back(rank);
+    departure_.peer_left(rank);
     detector_.peer_left(rank);
     for (Collective* const collective : collectives_)
         collective->member_left(rank);

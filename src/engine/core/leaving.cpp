@@ -1,69 +1,45 @@
-// Who stays while this rank wants to leave? Its caller is told when it gives up waiting.
+// Leaving a group: drives the machine that knows when a rank may go and what holds it up (protocol/departure/).
 //
-// A rank that leaves waits for messages of its neighbours in some tree, and most of these wait for others in turn. So it asks
-// one of those that it waits for, now and then: for whom do you wait? A rank that does not leave names itself; one that
-// leaves names whom it has been told, or for whom it waits. So the name of a rank that stays comes to all others, by the
-// way on which they wait for it, and nobody asks anybody but its neighbours. Waiting goes one way only, down to those that stay,
-// so a name that is wrong by now is replaced.
-//
-// On one host the board shows who stays.
+// Neighbours are told by messages, the ranks of the own host by this rank's page. Where the transports end with the group they
+// tell their peers, and the segment's obituary tells this host. On one host nobody asks: the board shows who stays.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "engine/core/core.hpp"
 
 namespace coppice::engine {
 namespace {
 
-// Most ranks leave together: only one that has waited for longer asks, and then asks again.
-constexpr std::uint64_t kAskAfterNs = 20'000'000;
-constexpr std::uint64_t kAskAgainNs = 50'000'000;
-// Once another rank is asked, its answer should be here by then, or it is the one that stays.
-constexpr std::uint64_t kAnswerAfterNs = 1'000'000'000;
-
 constexpr std::uint64_t kSaidSo = 1;
 
 }  // namespace
 
+bool Core::drained() {
+    departure_.want();
+    progress();
+    if (!fenced() && !revoked() && !single_node()) {
+        const Nanoseconds now(now_ns());
+        if (departure_.is_due(now)) note_dependence(now);
+        send_departures();
+        flush_controls();
+    }
+    bool all = true;
+    for (Collective* const collective : collectives_) {
+        if (fenced() || (revoked() && !collective->outlives_revocation())) continue;
+        all = collective->drained() && all;
+    }
+    return departure_.may_leave(all, controls_.empty());
+}
+
 // One of those whose message this rank waits for.
-std::optional<Rank> Core::leaving_depends_on() const {
-    for (const Collective* const collective : collectives_)
-        if (const auto rank = collective->leaving_depends_on()) return rank;
-    return std::nullopt;
-}
-
-void Core::ask_who_stays() {
-    if (single_node()) return;
-    const std::uint64_t now = now_ns();
-    if (ask_who_stays_at_ns_ == 0) ask_who_stays_at_ns_ = now + kAskAfterNs;
-    if (now < ask_who_stays_at_ns_) return;
-    ask_who_stays_at_ns_ = now + kAskAgainNs;
-    const auto rank = leaving_depends_on();
-    const auto is_old = [&] { return stays_->told_by != rank && now > stays_->told_ns + kAnswerAfterNs; };
-    if (stays_ && (members_.failed(stays_->rank) || is_old())) stays_.reset();
-    if (!rank || *rank == members_.self()) return;
-    send_control(*rank, {Channel::members, MembersKind::leaving_ask});
-    flush_controls();
-}
-
-void Core::leaving_asked(Rank from) {
-    if (!leaving())
-        return send_control(from, {Channel::members, MembersKind::leaving_answer}, kSaidSo, members_.self().value);
-    if (stays_ && !members_.failed(stays_->rank)) {
-        return send_control(from, {Channel::members, MembersKind::leaving_answer}, stays_->said_so ? kSaidSo : 0,
-                            stays_->rank.value);
+void Core::note_dependence(Nanoseconds now) {
+    std::optional<Rank> rank;
+    for (const Collective* const collective : collectives_) {
+        rank = collective->leaving_depends_on();
+        if (rank) break;
     }
-    const auto rank = leaving_depends_on();
-    if (rank && *rank != members_.self())
-        send_control(from, {Channel::members, MembersKind::leaving_answer}, 0, rank->value);
-}
-
-void Core::leaving_answered(Rank from, const WireHeader& header) {
-    if (header.detail >= members_.ranks()) {
-        ++garbage_;
-        return;
-    }
-    const Rank rank(header.detail);
-    if (rank != members_.self() && !members_.failed(rank)) stays_ = {rank, header.sequence == kSaidSo, from, now_ns()};
+    departure_.wait_for(rank, now);
 }
 
 std::string Core::leaving_waits_for() const {
@@ -73,9 +49,115 @@ std::string Core::leaving_waits_for() const {
         if (collective->outlives_revocation() && !holder.empty()) return holder;
         if (others.empty() && !revoked()) others = holder;
     }
-    if (stays_ && !members_.failed(stays_->rank) && !revoked())
-        return fmt::format("rank {} {}", stays_->rank.value, stays_->said_so ? "does not leave" : "is waited for");
+    if (const auto holder = departure_.holder(); holder && !revoked())
+        return fmt::format("rank {} {}", holder->rank.value, holder->said_so ? "does not leave" : "is waited for");
     return others.empty() ? "this rank's last messages have not left yet" : others;
+}
+
+// ------------------------------------------------------------------------------------------------------- the end ---
+
+bool Core::depart(bool may_be_asked) {
+    const bool transports_stay = router_.transport_set()->users() > 1;
+    const Stage before = stage();
+    departure_.leave(transports_stay && may_be_asked);
+    end_stage(before, transports_stay);
+    if (stage() != Stage::left) return true;
+    if (transports_stay) {
+        flush_controls();
+        return controls_.empty();
+    }
+    router_.poll();
+    bool left = true;
+    for (const auto& wire : router_.wires())
+        left = wire->leave() && left;
+    return left;
+}
+
+void Core::abandon(bool may_be_asked) {
+    const bool transports_stay = router_.transport_set()->users() > (retired_ ? 0U : 1U);
+    const Stage before = stage();
+    departure_.give_up(transports_stay && may_be_asked);
+    end_stage(before, transports_stay);
+}
+
+void Core::go_on_leaving(bool may_be_asked) {
+    const Stage before = stage();
+    if (before != Stage::deserting && before != Stage::lingering) return;
+    departure_.go_on(may_be_asked, before == Stage::deserting && may_be_asked && drained());
+    end_stage(before, router_.transport_set()->users() > 0);
+}
+
+// Tells the others what this rank's going means, once.
+void Core::end_stage(Stage before, bool transports_stay) {
+    if (stage() == before) return;
+    if (stage() == Stage::left) {
+        if (board_ != nullptr) {
+            board_->depart();
+            wake_local_peers();
+        }
+        if (transports_stay) send_departures();
+    }
+    if (stage() != Stage::given_up) return;
+    // Nobody is waited for, so nobody may wait for this rank: it is a failed one from here on. Where the transports end with this
+    // group, the obituary of the segment says it on this host.
+    if (board_ != nullptr && transports_stay && !fenced()) {
+        board_->log_failure(members_.self());
+        wake_local_peers();
+    }
+    if (!single_node()) {
+        detector_.give_up();
+        progress_detector();
+        flush_controls();
+        router_.poll();
+    }
+}
+
+void Core::retire() {
+    on_failure_ = nullptr;
+    untold_.clear();
+    retired_ = true;
+    router_.transport_set()->retire();
+}
+
+bool Core::quiet() const {
+    return std::ranges::all_of(collectives_, &Collective::quiet);
+}
+
+// ------------------------------------------------------------------------------------------------------ messages ---
+
+void Core::departure_message(Rank from, const WireHeader& header) {
+    if (header.detail >= members_.ranks()) {
+        ++garbage_;
+        return;
+    }
+    const Nanoseconds now(now_ns());
+    const bool asks = header.tag.kind == static_cast<std::uint8_t>(MembersKind::leaving_ask);
+    if (asks && leaving() && !revoked()) note_dependence(now);
+    departure_.receive({.kind = asks ? protocol::DepartureKind::ask : protocol::DepartureKind::answer,
+                        .from = from,
+                        .to = members_.self(),
+                        .about = Rank(header.detail),
+                        .said_so = header.sequence == kSaidSo},
+                       now);
+    send_departures();
+}
+
+// Kept until nothing is polled any more.
+void Core::send_departures() {
+    while (const auto send = departure_.next_send()) {
+        switch (send->kind) {
+            case protocol::DepartureKind::farewell:
+                send_control(send->to, {Channel::members, MembersKind::left});
+                break;
+            case protocol::DepartureKind::ask:
+                send_control(send->to, {Channel::members, MembersKind::leaving_ask});
+                break;
+            case protocol::DepartureKind::answer:
+                send_control(send->to, {Channel::members, MembersKind::leaving_answer}, send->said_so ? kSaidSo : 0,
+                             send->about.value);
+                break;
+        }
+    }
 }
 
 }  // namespace coppice::engine

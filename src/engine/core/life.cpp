@@ -1,4 +1,4 @@
-// How a group begins and ends at this rank: whom it meets, whom it wakes, and leaving.
+// How a group begins at this rank: whom it meets, and whom it wakes.
 #include <algorithm>
 #include <utility>
 
@@ -15,6 +15,10 @@ constexpr std::size_t kMostToMeet = 64;
 // Calls that begin something between two in which there is progress whether the caller has to wait or not; half the window if that
 // is less (roots.cpp).
 constexpr std::uint32_t kStartsPerProgress = 16;
+// Of a rank that leaves (protocol/departure/).
+constexpr Nanoseconds kAskAfter{20'000'000};
+constexpr Nanoseconds kAskAgain{50'000'000};
+constexpr Nanoseconds kAnswerAfter{1'000'000'000};
 
 }  // namespace
 
@@ -31,7 +35,12 @@ Core::Core(Parts parts)
       sharing_cores_(parts.sharing_cores),
       publishing_(board_ != nullptr && members_.ranks_of(members_.own_node()).size() > 1),
       oversubscribed_(parts.sharing_cores > parts.cores),
-      stage_(parts.is_successor ? Stage::unclaimed : Stage::in_use),
+      unclaimed_(parts.is_successor),
+      departure_({.nodes = &members_.nodes_table(),
+                  .ask_after = kAskAfter,
+                  .ask_again = kAskAgain,
+                  .answer_after = kAnswerAfter},
+                 members_.self()),
       detector_(
           {.nodes = &members_.nodes_table(), .period = settings_.heartbeat_period, .bound = settings_.most_silence()},
           members_.self()),
@@ -43,12 +52,12 @@ Core::Core(Parts parts)
 
 void Core::open() {
     router_.transport_set()->attach(id_.token, *this);
-    if (stage_ == Stage::unclaimed) meet_leaders();
+    if (unclaimed_) meet_leaders();
 }
 
 void Core::close() {
     router_.transport_set()->detach(*this);
-    if (stage_ == Stage::left_early && board_ != nullptr) board_->depart();
+    if (stage() == Stage::lingering && board_ != nullptr) board_->depart();
 }
 
 Core::~Core() {
@@ -93,7 +102,7 @@ void Core::meet_leaders() {
             to_meet_.push_back(rank);
         }
     }
-    while (stage_ != Stage::unclaimed && !to_meet_.empty())
+    while (!unclaimed_ && !to_meet_.empty())
         meet_next();
 }
 
@@ -126,98 +135,10 @@ std::uint64_t Core::next_timer_ns() const {
     return detector_.next_timer().value;
 }
 
-// ----------------------------------------------------------------------------------------------------- leaving ---
-
 void Core::claim(FailureCallback on_failure) {
     on_failure_ = std::move(on_failure);
-    if (stage_ == Stage::unclaimed) stage_ = Stage::in_use;
+    unclaimed_ = false;
     if (!on_failure_) untold_.clear();
-}
-
-bool Core::drained() {
-    if (stage_ <= Stage::in_use) stage_ = Stage::leaving;
-    progress();
-    if (fenced()) return true;
-    if (!revoked()) ask_who_stays();
-    bool all = true;
-    for (Collective* const collective : collectives_) {
-        if (revoked() && !collective->outlives_revocation()) continue;
-        all = collective->drained() && all;
-    }
-    return all && (controls_.empty() || is_settled_by_departure());
-}
-
-bool Core::is_settled_by_departure() const {
-    return std::ranges::any_of(departed_, [this](Rank rank) { return !members_.failed(rank); });
-}
-
-// Nobody is waited for, so nobody may wait for this rank: it is a failed one from here on. While others may still have to ask
-// it who is in a group that was shrunk from this one, they must not take it for dead: until then it goes on leaving in peace.
-void Core::abandon(bool may_be_asked) {
-    if (stage_ >= Stage::left) return;
-    const bool transports_stay = router_.transport_set()->users() > (retired_ ? 0U : 1U);
-    abandons_later_ = transports_stay && may_be_asked;
-    if (abandons_later_) return;
-    stage_ = Stage::left;
-    // Where the transports end with this group, the obituary of the segment says it on this host.
-    if (board_ != nullptr && transports_stay) {
-        board_->log_failure(members_.self());
-        wake_local_peers();
-    }
-    if (!single_node()) {
-        detector_.give_up();
-        progress_detector();
-        flush_controls();
-        router_.poll();
-    }
-}
-
-void Core::go_on_leaving(bool may_be_asked) {
-    if (!abandons_later_) return;
-    if (!may_be_asked) {
-        abandon(false);
-    } else if (drained()) {
-        abandons_later_ = false;
-        stage_ = Stage::left_early;
-    }
-}
-
-bool Core::depart(bool may_be_asked) {
-    const bool transports_stay = router_.transport_set()->users() > 1;
-    if (transports_stay && may_be_asked) {
-        stage_ = Stage::left_early;  // whoever is said to have left is not asked any more
-        return true;
-    }
-    if (stage_ < Stage::left && board_ != nullptr) {
-        board_->depart();
-        wake_local_peers();
-    }
-    stage_ = Stage::left;
-    if (transports_stay) {
-        if (!std::exchange(farewell_said_, true) && !single_node()) {
-            for_neighbours([this](Rank leader, std::uint32_t /*node*/) {
-                send_control(leader, {Channel::members, MembersKind::left});
-            });
-        }
-        flush_controls();
-        return controls_.empty();
-    }
-    router_.poll();
-    bool left = true;
-    for (const auto& wire : router_.wires())
-        left = wire->leave() && left;
-    return left;
-}
-
-void Core::retire() {
-    on_failure_ = nullptr;
-    untold_.clear();
-    retired_ = true;
-    router_.transport_set()->retire();
-}
-
-bool Core::quiet() const {
-    return std::ranges::all_of(collectives_, &Collective::quiet);
 }
 
 }  // namespace coppice::engine

@@ -1,0 +1,82 @@
+// Every order of events in small groups, and that rules which are taken away are missed.
+#include <gtest/gtest.h>
+
+#include "simulation/explore/departure_explorer.hpp"
+
+namespace coppice::simulation {
+namespace {
+
+std::string text_of(const WalkResult& result) {
+    std::string text = result.violation;
+    for (const std::string& step : result.way)
+        text.append("\n  ").append(step);
+    return text;
+}
+
+struct Case {
+    const char* name;
+    DepartureScenario scenario;
+};
+
+class Departure : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    EveryOrder, Departure,
+    ::testing::Values(Case{"two", {.node_of = {0, 1}, .crashes = 1, .slow = true}}, Case{"three", {.crashes = 2}},
+                      Case{"three_all_leave", {.crashes = 1, .all_leave = true}}, Case{"three_slow", {.slow = true}},
+                      Case{"three_that_are_not_told", {.crashes = 2, .farthest = 0}},
+                      Case{"two_are_taken_for_dead", {.node_of = {0, 1}, .crashes = 1, .fences = true}},
+                      Case{"two_that_are_told_everything_before_the_other_leaves",
+                           {.node_of = {0, 1}, .slow = true, .farthest = 0, .faults = protocol::kTheDepartedAreSilent}},
+                      Case{"three_of_which_one_falls_silent", {.all_leave = true, .silent = 2}},
+                      Case{"three_lose_patience", {.patience = 7}}, Case{"three_ask", {.crashes = 1, .asks = 4}},
+                      Case{"two_ask_and_lose_patience", {.node_of = {0, 1}, .crashes = 1, .patience = 3, .asks = 2}},
+                      Case{"two_hosts", {.node_of = {0, 0, 1}, .crashes = 2}},
+                      Case{"one_host", {.node_of = {0, 0, 0}, .crashes = 2, .all_leave = true}}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(Departure, KeepsItsPromises) {
+    const WalkResult result = explore(GetParam().scenario);
+    EXPECT_EQ(text_of(result), "");
+    EXPECT_TRUE(result.complete);
+    EXPECT_GT(result.ends, 0U);
+    std::printf("%s: %llu states, %llu of them ends\n", GetParam().name, static_cast<unsigned long long>(result.states),
+                static_cast<unsigned long long>(result.ends));
+}
+
+struct Missed {
+    const char* name;
+    std::uint16_t rules;
+    DepartureScenario scenario;
+};
+
+class DepartureWithout : public ::testing::TestWithParam<Missed> {};
+INSTANTIATE_TEST_SUITE_P(
+    EveryRule, DepartureWithout,
+    ::testing::Values(
+        Missed{"asking_the_collectives", protocol::kCollectivesAreNotAsked, {.node_of = {0, 1}}},
+        // Answers after leaving make up for it; a process that ends with its group gives none.
+        Missed{"waiting_until_all_is_sent",
+               protocol::kUnsentIsLost | protocol::kTheDepartedAreSilent,
+               {.node_of = {0, 1}, .slow = true, .farthest = 0}},
+        Missed{"believing_farewells", protocol::kFarewellsEndNoWait, {.crashes = 1}},
+        Missed{"answering_after_leaving", protocol::kTheDepartedAreSilent, {.node_of = {0, 1, 1}, .crashes = 1}},
+        Missed{"silence_without_peace", protocol::kFarewellWithoutPeace, {.patience = 7}},
+        Missed{"silence_of_those_taken_for_dead", protocol::kFarewellWithoutPeace, {.crashes = 1, .fences = true}},
+        Missed{"staying_for_the_last_answer", protocol::kFarewellBeforeTheLastAnswer, {.asks = 4}},
+        Missed{"forgetting_names", protocol::kNamesOfHoldersStay, {.all_leave = true, .silent = 2}},
+        Missed{"keeping_names_from_their_source", protocol::kNamesGoBack, {.crashes = 1}},
+        Missed{"passing_names_on",
+               protocol::kHoldersAreNotPassedOn,
+               {.node_of = {0, 1, 2, 3}, .all_leave = true, .wanting = 7, .farthest = 0}}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(DepartureWithout, APromiseIsBroken) {
+    DepartureScenario scenario = GetParam().scenario;
+    scenario.faults = GetParam().rules;
+    const WalkResult result = explore(scenario);
+    EXPECT_NE(result.violation, "");
+    std::printf("%s\n", text_of(result).c_str());
+}
+
+}  // namespace
+}  // namespace coppice::simulation
