@@ -40,19 +40,19 @@ inline coppice_status_t given(Result<void> outcome) noexcept {
 coppice_status_t remember_unacknowledged(const engine::Request& agreement) noexcept;
 coppice_status_t null_argument(const char* call, const char* argument) noexcept;
 
-// Not NULL, and not destroyed. The handles of groups that were destroyed are kept for a while, so that whoever still uses one
-// is told so.
+// Not NULL, and not destroyed. The handles of groups that were destroyed are kept for a while, so that a caller that
+// still uses one is told so.
 inline bool is_group(const coppice_group* group) {
     return group != nullptr && group->context != nullptr;
 }
-// Every call on a group moves things. Under the guard; nothing when a failure callback asks.
+// Every call on a group makes progress. Under the guard; nothing when a failure callback asks.
 inline void move_on(const coppice_group* group) {
     if (!process::in_callback()) group->context->progress();
 }
 coppice_status_t no_group(const char* call, const coppice_group* group) noexcept;
 void bury(coppice_group* group);
 
-// Who may make a call.
+// Which callers may make a call.
 enum class Callers : std::uint8_t { kAll, kNoCallbacks };
 // Why this process or this thread may not: it was forked from one that uses Coppice, or is within a failure callback.
 coppice_status_t refuse(Callers callers) noexcept;

@@ -58,9 +58,9 @@ class Context final : private Attended {
     };
     const Duty& duty() const { return duty_; }
 
-    // Held during every call into a group. Recursive, because a failure callback may ask the group who has failed.
-    // Of a blocking call a Visit lasts from its start to its end, and each round in it is a Turn: with one calling thread
-    // the context is entered once, with several all get their turns.
+    // Held during every call into a group. Recursive, because a failure callback may ask the group which ranks have
+    // failed. Of a blocking call a Visit lasts from its start to its end, and each round in it is a Turn: with one
+    // calling thread the context is entered once, with several all get their turns.
     class Guard {
       public:
         explicit Guard(Context& context) : context_(context) { context_.enter(); }

@@ -1,4 +1,4 @@
-// Forming a group: who is there, who shares a host, which transport reaches whom.
+// Forming a group: which ranks are there, which share a host, which transport reaches which.
 //
 // Two exchanges. First everybody says what it is (version, word size, host, settings), so that disagreement is found and
 // named before anything is opened; only then are the transports made that are needed, and their addresses exchanged.

@@ -1,7 +1,7 @@
 // What ranks tell each other while a group is formed: the greeting of the first exchange, and the addresses of the second.
 //
 // Nothing that is read here is trusted: both parsers look only at bytes that are there. What a greeting says is text of the
-// peer's own: whoever shows it to people makes it fit for that.
+// peer's own: the caller that shows it to people makes it fit for that.
 #pragma once
 
 #include <cstddef>

@@ -76,7 +76,7 @@ class Group final {
     // --- the end
     // True when nothing of this group is waited for by anybody any more: call with progress() until it is, then depart.
     bool drained() { return core_.drained(); }
-    // Whom drained() is waiting for.
+    // What drained() is waiting for.
     std::string leaving_waits_for() const { return core_.leaving_waits_for(); }
     // Leaves without waiting: the others are told to count this rank as failed.
     void abandon() { core_.abandon(!shrink_.is_settled()); }

@@ -1,4 +1,5 @@
-// The secret of a group: whoever took part in the exchange of its first greetings knows it, and nobody else does.
+// The secret of a group: every process that took part in the exchange of its first greetings knows it, and no other
+// does.
 //
 // Each greeting carries a nonce of 32 random bytes; the secret is a keyed hash over those of all ranks, in the order of the
 // ranks. So it is as secret as the exchange: made by the launcher or the caller, it never stands in an argument or the

@@ -1,4 +1,5 @@
-// What a context stands on: time, how its callers wait, who makes progress while they are elsewhere, and what carries its messages.
+// What a context stands on: time, how its callers wait, what makes progress while they are elsewhere, and what carries
+// its messages.
 //
 // A process has its kernel for that, and no object of this kind. The simulator has one for each of its ranks
 // (src/simulation/world), so that whole ranks run there on a clock, wires and host memory of its own.

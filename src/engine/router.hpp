@@ -1,4 +1,4 @@
-// The transports as one group sees them: which one reaches whom, by the group's own numbers.
+// The transports as one group sees them: which one reaches which rank, by the group's own numbers.
 //
 // The first group of a transport set has the numbers of that set. One that was shrunk has its own, dense, in the same order.
 #pragma once

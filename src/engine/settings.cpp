@@ -167,14 +167,14 @@ std::string Settings::agreement() const {
                     to_string(algorithm), tree ? topology::to_string(*tree) : "auto", protocol::to_string(correction),
                     hierarchy == Hierarchy::host ? "host" : "flat",
                     agreement_tree ? protocol::to_string(*agreement_tree) : "auto", window, agreement_window);
-    // Who beats less often than others listen would be suspected.
+    // A rank that beats less often than others listen would be suspected.
     if (detection_bound.value > 0) {
         text += fmt::format(", detection bound {} ns, heartbeat {} ns", detection_bound.value, heartbeat_period.value);
     }
     return text;
 }
 
-// Whoever waits may sleep when the time comes, and so may those who are told.
+// A rank that waits may sleep when the time comes, and so may the ranks that are told.
 Nanoseconds Settings::most_silence() const {
     const std::uint64_t bound = detection_bound.value;
     return Nanoseconds(bound - std::min(transport::Idle::kLongestWatchedSleepNs, bound));

@@ -57,7 +57,7 @@ struct Settings {
     protocol::CorrectionSpec correction;
     std::optional<std::uint64_t> correction_start_ns;  // none: chosen by the tree
     Hierarchy hierarchy = Hierarchy::host;
-    std::optional<protocol::AgreementTreeSpec> agreement_tree;  // none: chosen by who shares a host
+    std::optional<protocol::AgreementTreeSpec> agreement_tree;  // none: chosen by which ranks share a host
     std::uint32_t window = 32;
     std::uint32_t agreement_window = 8;
     std::uint64_t start_timeout_ns = 0;

@@ -1,4 +1,4 @@
-// The transports of a group, and of all groups shrunk from it: who stays in touch needs no new connections.
+// The transports of a group, and of all groups shrunk from it: ranks that stay in touch need no new connections.
 //
 // The set numbers its ranks as the first group did; each group translates (router.hpp). What arrives goes to the group whose
 // token it carries. Deaths go to all of them. A rank that has left one group in peace, while another one keeps its process in

@@ -2,7 +2,7 @@
 //
 // A board is the fastest broadcast on one host: the writer publishes one line and every reader polls that line, one
 // store instead of k. What is published outlives its writer, so a reader is served though the writer is dead.
-// Every word has one writer. Nothing here blocks, and nobody who dies at any instruction blocks anybody else.
+// Every word has one writer. Nothing here blocks, and no rank that dies at any instruction blocks another.
 //
 // Offered by transports for ranks of one host (shm). One thread at a time, as transport.hpp.
 #pragma once
@@ -58,8 +58,9 @@ class Board {
 
     // Wakes that rank if it sleeps on its transport's arm(), because what was written here concerns it.
     virtual void wake(Rank /*member*/) {}
-    // After the transport's arm(): until this rank is awake again, members that publish wake it. They spend a system call on that, so
-    // it is for those to whom a timed sleep costs more. One that publishes at the same moment may not see it: sleep for a bounded time.
+    // After the transport's arm(): until this rank is awake again, members that publish wake it. They spend a system
+    // call on that, so it is for ranks to which a timed sleep costs more. One that publishes at the same moment may not
+    // see it: sleep for a bounded time.
     virtual void listen() {}
 
     // A log of failures that this rank knows, for ranks of the host that have no connections of their own.

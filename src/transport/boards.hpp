@@ -1,8 +1,9 @@
 // The boards of one rank: one for the group that its transports were made for, and more in the same memory for groups of some of
 // these ranks. Offered by transports that share memory within a host (shm).
 //
-// Each board is in a panel, the same one at all its members, as their groups have to agree. Panels are told as bits. What a rank
-// has written stays for those who still read it, until everybody who may has closed the same panel and clears it.
+// Each board is in a panel, the same one at all its members, as their groups have to agree. Panels are told as bits.
+// What a rank has written stays for the ranks that still read it, until every rank that may has closed the same panel
+// and clears it.
 //
 // One thread at a time, as transport.hpp.
 #pragma once

@@ -1,7 +1,7 @@
 // Whether others want the core of a waiting thread: found out from what happens when the thread gives it away, without a
 // clock or a system call of its own.
 //
-// Nobody can count who shares a core: other jobs, containers and simulated hosts do. But it shows:
+// What shares a core cannot be counted: other jobs, containers and simulated hosts do. But it shows:
 //   - Alone: sched_yield does not switch. The thread spins first, so that it sees at once what is on its way.
 //   - Shared: most yields switch, and the core comes back after microseconds: the others are ranks that wait, too. What is
 //     waited for may need this very core, so the thread yields at once.

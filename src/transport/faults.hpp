@@ -1,6 +1,6 @@
-// Faults on purpose, around any transport and board: for tests, and for people who want to see what happens.
+// Faults on purpose, around any transport and board: for tests, and to see what happens.
 //
-// The setting (COPPICE_FAULTS; whoever makes transports reads it) is a list, separated by commas:
+// The setting (COPPICE_FAULTS; the maker of transports reads it) is a list, separated by commas:
 //
 //     kill-before:N      SIGKILL to this process instead of its N-th message (from 1)
 //     kill-after:N       SIGKILL to this process right after its N-th message

@@ -56,7 +56,7 @@ template <class Machine>
 class BasicIdle : public IdleTimes {
   public:
     // `oversubscribed`: more ranks of a group on this host than cores for them; where to begin. `spin_ns`: spin for so
-    // long, then yield, whoever else wants the core.
+    // long, then yield, whatever else wants the core.
     explicit BasicIdle(bool oversubscribed, std::optional<std::uint64_t> spin_ns = std::nullopt)
         : spin_ns_(spin_ns), oversubscribed_(oversubscribed) {}
 

@@ -1,4 +1,4 @@
-// The IP addresses of hosts, as ranks tell them to each other, and who may connect to a rank by them.
+// The IP addresses of hosts, as ranks tell them to each other, and which hosts may connect to a rank by them.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ struct Admission {
     bool loopback = false;
     std::vector<IpAddress> hosts;  // sorted, each once
 
-    // Everybody if one of them says so, else those of the other ranks' hosts. Whoever has an address of `own` is in this network namespace and may come over
-    // loopback; without such a rank nobody of this host is let in.
+    // All hosts if one of them says so, else those of the other ranks. A rank with an address of `own` is in this
+    // network namespace and may come over loopback; without such a rank this host is not admitted.
     static Admission of(const HostAddresses& own, std::span<const HostAddresses> others);
 };
 

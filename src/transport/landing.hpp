@@ -3,7 +3,7 @@
 //
 // A write carries no completion here, and nothing is assumed about the order in which its bytes land. A slot is valid
 // only when it proves it: its stamp is the number that is expected next, and the CRC-32C over prefix, header and payload,
-// seeded with who writes to whom in which group, is right. Until then the reader looks again.
+// seeded with the writer, the reader and the group, is right. Until then the reader looks again.
 //
 // A writer is at most `slots` ahead of what the reader has consumed (class Credit): a slot is never overwritten unread. The
 // reader's counts come back in the prefix of what it writes in the other direction; what else tells of them is each
@@ -68,8 +68,9 @@ class Landing {
     // `base`: zeroed memory of `slots` times kSlotStride.
     void attach(std::byte* base, std::uint16_t slots, std::uint32_t seed);
 
-    // The next message, if it is there as a whole; it stays until advance(). `garbage` is said once for each thing that is
-    // found where none of the writer's messages can be; the slot remains the writer's, who will fill it when its turn comes.
+    // The next message, if it is there as a whole; it stays until advance(). `garbage` is said once for each thing that
+    // is found where none of the writer's messages can be; the slot remains the writer's, which will fill it when its
+    // turn comes.
     Found peek(View& view);
     void advance() { ++next_; }
     std::uint32_t consumed() const { return static_cast<std::uint32_t>(next_); }

@@ -1,5 +1,5 @@
 // A classic BPF program for a listening socket: packets from elsewhere than the admitted hosts are dropped before TCP sees
-// them. Whoever sends them gets no answer, as if nobody were there.
+// them. Their sender gets no answer, as if nobody were there.
 //
 // No privilege is needed, and the connections that come of the socket keep the program: it also looks at their packets,
 // which costs about a tenth of a microsecond each. What a packet says of its source is all that is known: on a network where

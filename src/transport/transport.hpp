@@ -128,7 +128,8 @@ class Transport {
     virtual SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                              std::uint32_t* in_flight) = 0;
 
-    // Delivers what has arrived and moves what is under way. Returns how many events it handed to the receiver.
+    // Delivers what has arrived and makes progress with what is under way. Returns how many events it handed to the
+    // receiver.
     virtual std::size_t poll(Receiver& receiver) = 0;
 
     // For a rank that has waited in vain and wants to sleep: a descriptor that becomes readable when a send arrives, or one

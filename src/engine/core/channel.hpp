@@ -19,7 +19,7 @@
 namespace coppice::engine {
 
 enum class Channel : std::uint8_t {
-    members,     // who is here: MembersKind
+    members,     // which ranks are here: MembersKind
     window,      // what has been consumed: protocol::StabilityKind; `sequence` is the count, `detail` the slowest rank
     revocation,  // RevocationKind
     // A broadcast's machine, one for each family: the kinds are those of protocol/.
@@ -28,7 +28,7 @@ enum class Channel : std::uint8_t {
     buntinas,
     binomial_graph,
     agreement,   // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
-    succession,  // the same of agreements on who goes on in a group that is shrunk from this one
+    succession,  // the same of agreements on which ranks go on in a group that is shrunk from this one
 };
 inline constexpr std::size_t kChannels = 9;
 

@@ -20,8 +20,8 @@ std::size_t Core::poll_wires() {
     const bool was_away = looked_ns_ != 0 && now - looked_ns_ > settings_.most_silence().value;
     looked_ns_ = now;
     if (!was_away) return events;
-    // Whoever was away for so long may have been taken for dead, and the others may have gone on without it. To learn of that
-    // comes before everything that would follow from the other messages that wait here.
+    // A rank that was away for so long may have been taken for dead, and the others may have gone on without it. To
+    // learn of that comes before everything that would follow from the other messages that wait here.
     for (int polls = 0, quiet = 0; quiet < kQuietPolls && polls < kMostPolls && !fenced(); ++polls) {
         const std::size_t more = router_.poll();
         quiet = more == 0 ? quiet + 1 : 0;

@@ -1,4 +1,4 @@
-// Who is in the group, where they run, and who of them is known to be dead.
+// The ranks of the group, where they run, and which are known to be dead.
 //
 // Tree and ring run between nodes: a node is a host, or a single rank where every rank is a position of its own.
 // The leader of a node sends and receives for it; when it dies the next live rank stands in.

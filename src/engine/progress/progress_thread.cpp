@@ -179,7 +179,7 @@ void ProgressThread::serve(Charge& charge, Plan& plan) {
     what.lock().release();
 }
 
-// Whether an entry has changed since it was looked at. With the flag up, whoever comes later wakes the thread.
+// Whether an entry has changed since it was looked at. With the flag up, a caller that comes later wakes the thread.
 bool ProgressThread::anybody_came() const {
     return std::ranges::any_of(charges_,
                                [](const Charge& charge) { return charge.what->lock().entries() != charge.seen; });

@@ -77,7 +77,7 @@ class ProgressThread {
     // What a pass over all charges comes to.
     struct Plan {
         bool again = false;     // at once
-        bool watching = false;  // it looks again at callers that come often, who need not wake it then
+        bool watching = false;  // it looks again at callers that come often, which need not wake it then
         std::uint64_t until_ns = UINT64_MAX;
     };
 

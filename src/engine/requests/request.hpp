@@ -33,9 +33,9 @@ struct alignas(64) Request {
     coppice_status_t status = COPPICE_IN_PROGRESS;
     const std::byte* payload = nullptr;  // view delivery: where it landed
     std::size_t received = 0;
-    // What went wrong. Empty when the sentence is only made for who asks for it: not_acknowledged(), of what is `agreed`.
+    // What went wrong. Empty when the sentence is made only on demand: not_acknowledged(), of what is `agreed`.
     std::string message;
-    // An agreement (or shrink) that has ended: whom all hold to be dead.
+    // An agreement (or shrink) that has ended: the ranks that all hold to be dead.
     std::shared_ptr<const protocol::FailedSet> agreed;
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and
     coppice_group_t** shrunk = nullptr;  // where the new one goes

@@ -1,6 +1,6 @@
 // Wakes up ranks of this host that sleep: a datagram socket for each rank, with a name that its address tells.
 //
-// Nobody but those who were given the address can wake a rank: the kernel drops every datagram that does not carry the
+// Only processes that were given the address can wake a rank: the kernel drops every datagram that does not carry the
 // key. A socket and not a futex, because a rank sleeps on its network connections at the same time.
 #pragma once
 

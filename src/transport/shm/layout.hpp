@@ -1,5 +1,5 @@
 // What a rank's shared segment looks like. Every word has one writer, except the doorbell and the claim counter, which
-// take wait-free read-modify-writes from all; so whoever dies at whatever instruction blocks nobody.
+// take wait-free read-modify-writes from all; so a rank that dies at any instruction blocks nobody.
 //
 //   read-only for others        header page | panel 0 | panel 1 | …
 //   each panel                  consumed, stable, departed, log length | failure log | page | W lines
@@ -115,11 +115,11 @@ struct InboxShape {
     }
 };
 
-// Who sends into inbox i. Claimed by adding to Mailroom::claimed; the rest is written by the claimant alone.
+// The sender into inbox i. Claimed by adding to Mailroom::claimed; the rest is written by the claimant alone.
 struct Claim {
     shared::Published<std::uint32_t> ready;  // stored last
     std::uint32_t rank = 0;
-    std::uint64_t nonce = 0;  // the claimant's own segment's, which only those know who were given its address
+    std::uint64_t nonce = 0;  // the claimant's own segment's, which only ranks know that were given its address
 };
 
 // The doorbell and the claim counter share cache lines, so that an idle reader reads one line (two above 384 peers).

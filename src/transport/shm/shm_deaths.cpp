@@ -1,4 +1,5 @@
-// The deaths of the shared-memory transport's peers: who has died, what is done about it, and who is taken for dead.
+// The deaths of the shared-memory transport's peers: which have died, what is done about it, and which are taken for
+// dead.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -79,8 +80,8 @@ void ShmTransport::fence(Rank rank) {
     if (!peer->segment.mailroom) return;
     auto& mail = shared::at<shm::Mailroom>(peer->segment.mailroom.base());
     mail.fenced_by.publish(self_.value + 1);
-    // Whoever looks at its own word after it has published something, and finds nothing there, is seen to have published it by
-    // whoever looks for it after this line: PublishedAgreement rests on that.
+    // A rank that looks at its own word after it has published something, and finds nothing there, is seen to have
+    // published it by every rank that looks for it after this line: PublishedAgreement rests on that.
     shared::ProcessMemory::order_all();
 }
 

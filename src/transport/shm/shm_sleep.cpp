@@ -1,4 +1,4 @@
-// How a rank of the shared-memory transport sleeps, and who wakes it.
+// How a rank of the shared-memory transport sleeps, and what wakes it.
 //
 // It says in its mailroom that it sleeps, and looks once more; a rank that rings its doorbell afterwards sees that and
 // rings its bell (bell.hpp). What is published on a board rings for nobody, unless a sleeper says that it listens. Deaths it learns of from the kernel: each rank watches the process of the next live one,

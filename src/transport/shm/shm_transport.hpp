@@ -1,9 +1,9 @@
 // Messages and the board between the ranks of one host, through shared memory of our own.
 //
-// Each rank owns one segment (segment.hpp). Who sends to it for the first time claims an inbox there, which then has
-// that one writer for good (link.hpp), and rings the reader's doorbell after each message; an idle poll reads the
-// doorbell's cache line and one peer's obituary, and makes no system call. Deaths are read from obituaries (obituary.hpp);
-// a slow look at the processes themselves, some peer every ShmOptions::second_look_ns, backs them up.
+// Each rank owns one segment (segment.hpp). A rank that sends to it for the first time claims an inbox there, which
+// then has that one writer for good (link.hpp), and rings the reader's doorbell after each message; an idle poll reads
+// the doorbell's cache line and one peer's obituary, and makes no system call. Deaths are read from obituaries
+// (obituary.hpp); a slow look at the processes themselves, some peer every ShmOptions::second_look_ns, backs them up.
 //
 // Everything that a rank published or sent completely before it died is still delivered; nothing is delivered by half.
 #pragma once

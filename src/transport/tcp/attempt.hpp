@@ -7,7 +7,7 @@
 //   port is tried, too, at which nobody listens: a host that lives refuses that, and is waited for.
 // - A kernel that answers, and a process that does not: it computes, or is stopped. Waited for.
 // - The peer says that it is busy: it had no place for us, or was starved. Tried again, for as long as it says so.
-// - Closed before the welcome without a word: somebody who does not take our proof. Tried again, kMostRefusals times.
+// - Closed before the welcome without a word: the other side does not take our proof. Tried again, kMostRefusals times.
 //
 // Time counts while the kernel tries, never while this process did not run: before a try is given up its socket is looked at.
 #pragma once

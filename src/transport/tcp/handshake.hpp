@@ -13,8 +13,8 @@
 // - Ranks, group token and the side are in them, too: a proof is good for one pair, one group and one direction.
 // - The connection stands for the initiator with the welcome, never before: what ends earlier may be tried again.
 // - In place of its challenge or its welcome the acceptor may say `busy`, as many zeros: try again. Nobody has to prove that.
-// - It authenticates the other end of a connection when that begins. What follows is neither secret nor protected against
-//   somebody who can change packets on their way.
+// - It authenticates the other end of a connection when that begins. What follows is neither secret nor protected
+//   against a party that can change packets on their way.
 #pragma once
 
 #include <array>
@@ -71,7 +71,7 @@ class Handshake {
 
     enum class State : std::uint8_t {
         under_way,
-        proven,   // acceptor: the peer has proved who it is; welcome() is to be sent, or the connection closed
+        proven,   // acceptor: the peer has proved which rank it is; welcome() is to be sent, or the connection closed
         done,     // the connection stands
         busy,     // initiator: the acceptor has no place or no time at present
         refused,  // what came was not what a rank of the group says

@@ -1,8 +1,9 @@
-// Who has connected to this rank and has not proved yet that it belongs to the group.
+// The peers that have connected to this rank and have not proved yet that they belong to the group.
 //
-// Bounded in every respect: so many at once, so many bytes each (handshake.hpp), so long. When there is no place the oldest
-// goes. Whoever has to go for lack of place or time is told that this rank is busy: a rank tries again. Time counts only while
-// this process looks, and what waits in a socket is read before its time is over. Nothing is allocated for them.
+// Bounded in every respect: so many at once, so many bytes each (handshake.hpp), so long. When there is no place the
+// oldest goes. A peer that has to go for lack of place or time is told that this rank is busy: a rank tries again. Time
+// counts only while this process looks, and what waits in a socket is read before its time is over. Nothing is
+// allocated for them.
 #pragma once
 
 #include <array>

@@ -96,7 +96,7 @@ void TcpTransport::accept(std::size_t listener) {
             break;
         }
         const std::size_t place = strangers_.next_place();
-        meet(place);  // whoever has to make room is heard first
+        meet(place);  // the peer that has to make room is heard first
         strangers_.add(place, std::move(socket), now);
         add_to_epoll(strangers_.socket(place), Tag::stranger, place, EPOLLIN);
         meet(place);

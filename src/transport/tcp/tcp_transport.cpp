@@ -227,8 +227,8 @@ bool TcpTransport::notify(Peer& peer, Kind kind) {
 
 // ---------------------------------------------------------------------------------------------------- receiving ---
 
-// Whoever spoke last is asked directly: that is one system call less for its answer. Every second poll that finds nothing asks the
-// epoll set instead, for all others: one system call a poll either way, as there may be others who need the core.
+// The peer that spoke last is asked directly: that is one system call less for its answer. Every second poll that finds
+// nothing asks the epoll set instead, for all others: one system call a poll either way, as others may need the core.
 std::size_t TcpTransport::poll(Receiver& receiver) {
     receiver_ = &receiver;
     delivered_ = 0;

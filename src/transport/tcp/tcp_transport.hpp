@@ -1,8 +1,8 @@
 // The transport for Ethernet between hosts: one TCP connection a pair, made when it is needed, by ranks of the group alone.
 //
 // What is particular to it
-//  - Nobody is listened to who has not proved that it knows the group's secret (handshake.hpp). Strangers are few at a time,
-//    and short (strangers.hpp).
+//  - It listens to no peer that has not proved that it knows the group's secret (handshake.hpp). Strangers are few at a
+//    time, and short (strangers.hpp).
 //  - A lost host or cable is found within 4 s, idle or busy, at both ends (socket.hpp); a rank that is stopped or computes is
 //    not mistaken for one, however much is sent to it (wire.hpp, credits).
 //  - Payloads are copied or in the kernel when send() returns; in_flight is never touched. Payloads can't be kept. write() is

@@ -72,7 +72,7 @@ bool attach(int socket, std::span<const sock_filter> program) {
     return setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
 }
 
-// Connections that wait to be accepted: whoever made them came before the filter.
+// Connections that wait to be accepted: they were made before the filter.
 void turn_away(int listener) {
     if ((fcntl(listener, F_GETFL) & O_NONBLOCK) == 0) return;
     for (int stranger = 0; (stranger = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;)
@@ -110,7 +110,7 @@ Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worke
     Closed result;
     if (!known_) return {0, "its sockets cannot be found without /proc"};
     std::vector<in_port_t> ports;
-    Admission admitted_by_ipv4 = admitted;  // whoever is called by IPv4 calls by IPv4
+    Admission admitted_by_ipv4 = admitted;  // a peer that is called by IPv4 calls by IPv4
     std::erase_if(admitted_by_ipv4.hosts, [](const IpAddress& one) { return one.version != 4; });
     const auto ipv4 = source_filter(admitted_by_ipv4);
     const auto both = source_filter(admitted);

@@ -1,9 +1,9 @@
 // Closes the TCP listeners of a UCX worker to everybody but the job's hosts.
 //
-// UCX 1.13 reads a public magic from whoever connects and then trusts the lengths that follow: one that is too large ends
-// the process by an assertion. It does not show its sockets, so they are found: those that came into being while the
-// worker was made, listen, and whose port stands in the worker's address. A filter (source_filter.hpp) then drops what
-// comes from elsewhere, and connections that were made before it was in place are ended.
+// UCX 1.13 reads a public magic from anything that connects and then trusts the lengths that follow: one that is too
+// large ends the process by an assertion. It does not show its sockets, so they are found: those that came into being
+// while the worker was made, listen, and whose port stands in the worker's address. A filter (source_filter.hpp) then
+// drops what comes from elsewhere, and connections that were made before it was in place are ended.
 #pragma once
 
 #include <sys/types.h>

@@ -32,7 +32,7 @@ class OwnSlots {
     // What the peer has to know. The key is good until revoke().
     Offer offer() const { return {.address = reinterpret_cast<std::uint64_t>(base_), .slots = slots_}; }
     std::span<const std::byte> key() const { return {static_cast<const std::byte*>(key_), key_size_}; }
-    // Ends the right to write here, at once and whoever has the key. The bytes stay.
+    // Ends the right to write here, immediately, whichever process has the key. The bytes stay.
     void revoke();
 
     // What the peer has yet to hear of, before it waits for room in vain.

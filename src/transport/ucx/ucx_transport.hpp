@@ -3,16 +3,16 @@
 // What is particular to it
 //  - write() is send() unless options.put is on. One-sided puts are safe only on lanes with native RMA, and this UCX does
 //    not say which those are; its emulated puts (tcp) let any connected peer write anywhere, so RMA is not even switched on.
-//  - With options.put (RC alone) each rank gives each connected peer slots of its own, in memory mapped for that peer, and
-//    write() puts into them from the moment the peer's offer is here; before that it is send(). Then write() and send() may
-//    pass each other, and a payload that was written can't be kept. fence() unmaps the peer's slots at once. What it
-//    costs: UCX switches emulated puts on as well, which whoever has connected to this worker may send, and which write
-//    anywhere in this process. So it is for networks that can be trusted, and off by default.
-//  - Who is watched: UCX tells of a peer's death only where this side has an endpoint of its own. So a rank that hears
-//    from a peer opens the way back (over the same connection), and either end notices the other's death.
-//    A peer with which nothing was ever exchanged is watched from watch() on.
-//    Over RDMA the device notices only when something is sent to it: each connection gets a message of 64 bytes every
-//    kPingInterval, so that death is known about a second and a half later. (See worker.cpp for why not UCX's keepalive.)
+//  - With options.put (RC alone) each rank gives each connected peer slots of its own, in memory mapped for that peer,
+//    and write() puts into them from the moment the peer's offer is here; before that it is send(). Then write() and
+//    send() may pass each other, and a payload that was written can't be kept. fence() unmaps the peer's slots at once.
+//    What it costs: UCX switches emulated puts on as well, which any process that has connected to this worker may
+//    send, and which write anywhere in this process. So it is for networks that can be trusted, and off by default.
+//  - Which peers are watched: UCX tells of a peer's death only where this side has an endpoint of its own. So a rank
+//    that hears from a peer opens the way back (over the same connection), and either end notices the other's death. A
+//    peer with which nothing was ever exchanged is watched from watch() on. Over RDMA the device notices only when
+//    something is sent to it: each connection gets a message of 64 bytes every kPingInterval, so that death is known
+//    about a second and a half later. (See worker.cpp for why not UCX's keepalive.)
 //  - A peer that is connected to only after it has left looks dead; one that left while connected does not. Either way
 //    send() to it answers `failed`.
 //  - Messages are delivered straight from UCX's progress, within poll(). What the receiver sends there is put off (`again`),
@@ -45,8 +45,8 @@ struct UcxOptions {
     std::string tls;                // as UCX_TLS, likewise
     bool loopback_only = false;     // all ranks of the group are on this host: one device less to poll
     bool put = false;               // write() is one-sided; refused where UCX has more than RC
-    // Who may connect to UCX's TCP listeners, which trust whoever connects; none: anybody. Where they cannot be closed to
-    // others, open_to_strangers() says why.
+    // Which hosts may connect to UCX's TCP listeners, which trust anything that connects; none: any. Where they cannot
+    // be closed to others, open_to_strangers() says why.
     std::optional<Admission> admitted{};
     // Over RDMA: a peer that has not answered the first word for so long is taken for dead. One that computes answers all
     // the same (a thread of UCX does), one that is stopped does not.
@@ -94,7 +94,7 @@ class UcxTransport final : public Transport {
     // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
     bool connected(Rank peer) const;
 
-    // Why somebody who is not of the job may reach a TCP listener of UCX's; empty: nobody may.
+    // Why a stranger to the job may reach a TCP listener of UCX's; empty: none may.
     const std::string& open_to_strangers() const { return worker_.open_to_strangers(); }
     unsigned listeners() const { return worker_.listeners(); }
 

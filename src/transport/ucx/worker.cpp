@@ -247,7 +247,7 @@ Result<void> Worker::initialize(const WorkerOptions& options) {
     if (!config) return tl::unexpected(config.error());
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
-    // With RMA a worker takes emulated puts, too, from whoever has connected to it: these may write anywhere.
+    // With RMA a worker takes emulated puts, too, from any process that has connected to it: these may write anywhere.
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
     if (options.put) params.features |= UCP_FEATURE_RMA;
     params.name = "coppice";

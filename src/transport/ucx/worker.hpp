@@ -24,7 +24,7 @@ struct WorkerOptions {
     std::string tls;             // as UCX_TLS, likewise
     bool loopback_only = false;  // all ranks are on this host: use `lo` alone unless the two above or UCX_* say else
     bool put = false;            // one-sided writes: needs transports that all have them (RC)
-    std::optional<Admission> admitted{};     // who may connect to its TCP listeners; none: anybody
+    std::optional<Admission> admitted{};     // which hosts may connect to its TCP listeners; none: any
     std::uint32_t expected_connections = 1;  // to check the limit of file descriptors against
 };
 
@@ -44,8 +44,8 @@ class Worker {
 
     ucp_worker_h handle() const { return worker_; }
     ucp_context_h context() const { return context_; }
-    // Whether RDMA devices are among what UCX may use here. Then whoever wants to know of a silent peer's death has to send to
-    // it now and then: the device tells. (Over TCP the kernel asks silent peers.)
+    // Whether RDMA devices are among what UCX may use here. Then a rank that wants to know of a silent peer's death has
+    // to send to it now and then: the device tells. (Over TCP the kernel asks silent peers.)
     bool over_rdma() const { return over_rdma_; }
     // After connections were made or taken: what this process executes must not have them.
     void close_connections_on_exec() const { descriptors_.close_connections_on_exec(); }

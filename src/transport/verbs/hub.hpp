@@ -61,7 +61,7 @@ class Hub {
 
     Pool pool;
     ibv_pd* domain = nullptr;
-    // Wakes up whoever sleeps on it when something completes in either queue, once after each arm().
+    // Wakes up a sleeper on it when something completes in either queue, once after each arm().
     int arm();
 
     ibv_comp_channel* wake_up = nullptr;

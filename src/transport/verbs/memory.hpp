@@ -44,7 +44,7 @@ class Region {
 };
 
 // A memory window of type 2: one queue pair's right to write to a region that is not open to anybody else. The device
-// opens it by a work request of that queue pair; its end is the right's end, at once, whoever knows the key.
+// opens it by a work request of that queue pair; its end is the right's end, at once, whichever process knows the key.
 class Window {
   public:
     Window() = default;
@@ -60,7 +60,7 @@ class Window {
     explicit operator bool() const { return window_ != nullptr; }
     // With which it can be written to once it is open; known before that.
     std::uint32_t remote_key() const { return key_; }
-    // The work request that opens it to `region` for whoever is connected to the queue pair.
+    // The work request that opens it to `region` for the peer that is connected to the queue pair.
     ibv_send_wr opening(const Region& region) const;
 
   private:

@@ -6,7 +6,7 @@
 // Sends are bounded as writes are: a sender is at most so many ahead of what the receiver has taken (class Credit), so that a
 // send never finds the receive queue empty. Receiver-not-ready would be harmless to most devices, but soft-RoCE counts the
 // time it takes as lack of an answer and gives the connection up. The counts come back in the prefix of every message in
-// the other direction; who hears nothing reads them from the other's memory.
+// the other direction; a side that hears nothing reads them from the other's memory.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -58,7 +58,7 @@ class Peer {
     Card card() const;
     // Brings the queue pair to where it can send and receive, as the connection `id` says and `card` allows.
     Result<void> activate(const LinkOptions& options, const Card& card);
-    // Only the peer's own queue pair will write to the slots, by a memory window; else whoever has the key.
+    // Only the peer's own queue pair will write to the slots, by a memory window; else any process with the key.
     bool has_window() const { return static_cast<bool>(window_); }
     // Opens the window by the queue pair, which must be active. Its completion is the connection's first.
     Posted open_window();

@@ -202,7 +202,7 @@ void VerbsTransport::release(Buffer buffer) {
 }
 
 int VerbsTransport::arm() {
-    look_soon_ = true;  // who sleeps polls seldom: connections and clock are looked at each time
+    look_soon_ = true;  // a sleeper polls seldom: connections and clock are looked at each time
     return hub_->arm();
 }
 

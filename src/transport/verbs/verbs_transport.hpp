@@ -3,7 +3,7 @@
 //
 // What is particular to it
 //  - Connections are opened when first needed, one for each pair of ranks. When both sides open at once, the request of
-//    the lower rank counts. The request and its answer carry version, group, epoch, rank and keys; whoever does not
+//    the lower rank counts. The request and its answer carry version, group, epoch, rank and keys; a peer that does not
 //    belong to the group is refused and counted (Counters::garbage). Until a connection stands, messages wait here.
 //  - Payloads leave from where they are if that is registered memory: a kept buffer, or memory that register_memory() was
 //    told of. Small ones ride in the work request, others are copied into a buffer first (Counters::copies).

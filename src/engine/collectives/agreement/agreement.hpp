@@ -20,7 +20,7 @@ class Agreement final : public Collective {
     // Takes note of failures for later agreements: all that this rank knows of, or those of `ranks` that it does.
     void acknowledge_failures();
     Result<void> acknowledge_failures(std::span<const std::uint32_t> ranks);
-    // The caller has had the end of an agreement; and whom the last such agreement holds to be dead.
+    // The caller has had the end of an agreement; and the ranks that the last such agreement holds to be dead.
     void note_agreed(const Request& request);
     const protocol::FailedSet* last_agreed() const { return last_agreed_.get(); }
     // All living members have contributed to something, so all have made the group.

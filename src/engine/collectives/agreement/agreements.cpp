@@ -337,7 +337,7 @@ std::string Agreements::waiting_for(const Request& request) const {
     });
     if (ranks.empty()) return fmt::format("agreement {}: waiting until it is through", request.sequence.value);
     return fmt::format("agreement {}: waiting for {}{}", request.sequence.value, rank_names(ranks),
-                       machine_->waits_for_recovery(request.sequence) ? " to agree on who has died" : "");
+                       machine_->waits_for_recovery(request.sequence) ? " to agree on the dead" : "");
 }
 
 Request Agreements::oldest() const {

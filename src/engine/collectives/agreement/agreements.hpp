@@ -51,7 +51,7 @@ class Agreements {
     struct Shape {
         Channel channel = Channel::agreement;  // of their messages
         std::uint32_t window = 8;              // agreements under way at once at one rank
-        // One to send along, whoever shares a host; none: the best that is known.
+        // One to send along, whichever ranks share a host; none: the best that is known.
         std::optional<protocol::AgreementTreeSpec> tree = std::nullopt;
     };
     // `board`: where all ranks of the group publish, else null. References outlive this object.
@@ -101,7 +101,7 @@ class Agreements {
     // How many were started here, and how often the board's ranks had to come to terms about a death.
     std::uint64_t started() const { return next().value; }
     std::uint64_t recoveries() const { return machine_->recoveries(); }
-    // Everybody who lives has contributed to all agreements below this one.
+    // Every live rank has contributed to all agreements below this one.
     std::uint64_t ended_below() const { return decided_below().value; }
     // Messages wait that a transport has not taken.
     bool waits_for_room() const { return unsent_ > 0; }

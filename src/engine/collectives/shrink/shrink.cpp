@@ -32,7 +32,7 @@ Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> establish
       members_(core.members()),
       router_(core.router()),
       established_(std::move(established)) {
-    // A rank that leaves a group which not all have made yet could not tell them any more who is in it.
+    // A rank that leaves a group which not all have made yet could not tell them any more which ranks are in it.
     if (established_) agreement_.flush_in_any_case();
 }
 

@@ -26,11 +26,11 @@ class Shrink final : public Collective {
     // Joins the others in making a group of the survivors, or goes on with what an earlier call has left.
     // COPPICE_ERR_BUSY while another request does. The request ends when the new group is there to be taken.
     Result<void> start(Request& request);
-    // Once, after the end of a shrink. Whoever takes it has it progressed already (it is attached to the context).
+    // Once, after the end of a shrink. It makes progress already (it is attached to the context).
     std::unique_ptr<Group> take_successor();
     // The others have made it with this rank, which does not take part in it.
     void drop_successor();
-    // No successor's member could ask any more who is in it.
+    // No successor's member could ask any more which ranks are in it.
     bool is_settled() const;
 
     // Collective

@@ -1,10 +1,11 @@
-// Who goes on: the agreements from which the survivors of a group make the next one.
+// Which ranks go on: the agreements from which the survivors of a group make the next one.
 //
-// Each rank contributes whom it holds to be dead, as a hash and its complement under AND: they stay complements exactly when all
-// have contributed the same. Then the set that the agreement brings is the one that everybody knew, and it is the succession:
-// all ranks outside of it are the new group. Otherwise all know more now than before, and agree again. There can't be more
-// rounds than deaths. Along with it they agree on a panel of their hosts' segments for the boards of the new group: one
-// that is clean at all, and on which ones nobody uses any more, which are cleared then.
+// Each rank contributes the set of ranks that it holds to be dead, as a hash and its complement under AND: they stay
+// complements exactly when all have contributed the same. Then the set that the agreement brings is the one that
+// everybody knew, and it is the succession: all ranks outside of it are the new group. Otherwise all know more now than
+// before, and agree again. There can't be more rounds than deaths. Along with it they agree on a panel of their hosts'
+// segments for the boards of the new group: one that is clean at all, and on which ones nobody uses any more, which are
+// cleared then.
 //
 // These agreements are none of the group's own: they have their own numbers and message kinds, so that a group whose
 // agreements have ended at different numbers, being revoked, can still be shrunk. They run on the tree machine, always.
@@ -26,7 +27,7 @@ namespace coppice::engine {
 
 // What all members of the new group have agreed upon.
 struct Heritage {
-    std::uint64_t number = 0;                             // the how many-th of the old group
+    std::uint64_t number = 0;                             // which successor of the old group, counted from the first
     std::shared_ptr<const protocol::FailedSet> excluded;  // of the old group's ranks
     std::optional<std::uint32_t> panel;                   // none: no panel is clean at all of them
 };
@@ -43,7 +44,7 @@ class Succession {
 
     void begin();
     bool under_way() const { return under_way_; }
-    // Moves things; what has been agreed upon, once.
+    // Makes progress; returns what has been agreed upon, once.
     std::optional<Heritage> progress(bool thoroughly);
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> body);
 

@@ -120,7 +120,7 @@ std::optional<Rank> Window::leaving_depends_on() const {
 
 // ------------------------------------------------------------------------------------------------- stability ---
 
-// The least that a live rank of this node has consumed, and who that is.
+// The least that a live rank of this node has consumed, and which rank that is.
 std::uint64_t Window::local_consumed(Rank& slowest) const {
     slowest = members_.self();
     std::uint64_t least = consumed_.value;
