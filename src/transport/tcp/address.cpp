@@ -10,13 +10,13 @@
 #include <cstring>
 #include <memory>
 
+#include "transport/address_check.hpp"
 #include "transport/tcp/handshake.hpp"
 
 namespace coppice::transport::tcp {
 namespace {
 
 constexpr std::array<char, 4> kMagic = {'C', 'P', 'T', 'A'};
-constexpr std::uint32_t kByteOrderMark = 0x01020304;
 
 // The fixed part of an address. What precedes the order mark are single bytes, which every order reads alike.
 struct Envelope {
@@ -29,14 +29,6 @@ struct Envelope {
     std::uint32_t checksum = 0;
 };
 static_assert(sizeof(Envelope) == 16);
-
-// FNV-1a: against damage on the way through a bootstrap, not against malice.
-std::uint32_t checksum_of(std::span<const std::byte> bytes) {
-    std::uint32_t hash = 2166136261U;
-    for (const std::byte byte : bytes)
-        hash = (hash ^ std::to_integer<std::uint32_t>(byte)) * 16777619U;
-    return hash;
-}
 
 bool is_named(std::string_view interfaces, std::string_view name) {
     while (true) {
@@ -199,22 +191,12 @@ Result<std::vector<Endpoint>> unpack_address(Rank rank, std::span<const std::byt
     Envelope envelope;
     const bool readable = address.size() >= sizeof envelope;
     if (readable) std::memcpy(&envelope, address.data(), sizeof envelope);
-    if (!readable || envelope.magic != kMagic)
-        return fail(
-            COPPICE_ERR_MISMATCH,
-            "tcp: rank {} gave an address of {} bytes, which is no TCP address of Coppice; is tcp allowed there "
-            "(COPPICE_TRANSPORT)?",
-            rank.value, address.size());
-    if (envelope.version != kWireVersion)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "tcp: rank {} speaks version {} of this transport, this rank {}: install the same Coppice on all "
-                    "hosts",
-                    rank.value, envelope.version, kWireVersion);
-    if (envelope.word_size != sizeof(void*) || envelope.byte_order != kByteOrderMark)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "tcp: rank {} has another word size or byte order ({}-byte words there, {} here): all ranks of a "
-                    "group must run on the same kind of machine",
-                    rank.value, envelope.word_size, sizeof(void*));
+    const AddressHead head{.ours = readable && envelope.magic == kMagic,
+                           .version = envelope.version,
+                           .word_size = envelope.word_size,
+                           .byte_order = envelope.byte_order};
+    if (auto known = check_address("tcp", rank, head, kWireVersion, address.size()); !known)
+        return tl::unexpected(std::move(known.error()));
     const auto body = address.subspan(sizeof envelope);
     std::vector<Endpoint> endpoints(envelope.endpoints);
     const bool whole = !endpoints.empty() && endpoints.size() <= kMaxEndpoints &&
@@ -224,9 +206,7 @@ Result<std::vector<Endpoint>> unpack_address(Rank rank, std::span<const std::byt
         whole && std::ranges::all_of(endpoints, [](const Endpoint& one) {
             return one.port != 0 && ((one.family == 4 && one.prefix <= 32) || (one.family == 6 && one.prefix <= 128));
         });
-    if (!sound)
-        return fail(COPPICE_ERR_MISMATCH, "tcp: the address of rank {} was damaged on its way through the bootstrap",
-                    rank.value);
+    if (!sound) return damaged_address("tcp", rank);
     return endpoints;
 }
 

@@ -245,7 +245,7 @@ std::size_t TcpTransport::poll(Receiver& receiver) {
         look();
     }
     if (!attention_.empty()) [[unlikely]]
-        attend();
+        attention_.attend([this](Peer& peer) { attend_to(peer); });
     receiver_ = nullptr;
     return delivered_;
 }
@@ -341,21 +341,6 @@ void TcpTransport::take(Peer& peer, const Frame& frame) {
 }
 
 // -------------------------------------------------------------------------------------------- ends, and what is owed ---
-
-void TcpTransport::queue(Peer& peer) {
-    if (peer.queued) return;
-    peer.queued = true;
-    attention_.push_back(&peer);
-}
-
-void TcpTransport::attend() {
-    attending_.swap(attention_);
-    for (Peer* const peer : attending_) {
-        peer->queued = false;
-        attend_to(*peer);  // may queue peers again: for the next poll
-    }
-    attending_.clear();
-}
 
 void TcpTransport::attend_to(Peer& peer) {
     // What it sent before the end may be here; a goodbye, for one.

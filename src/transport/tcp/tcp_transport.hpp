@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/attention.hpp"
 #include "transport/tcp/peer.hpp"
 #include "transport/transport.hpp"
 
@@ -114,8 +115,7 @@ class TcpTransport final : public Transport {
     void find_broken(Peer& peer);
     void break_link(Peer& peer, std::string_view why);
     void close(Peer& peer);
-    void queue(Peer& peer);
-    void attend();
+    void queue(Peer& peer) { attention_.queue(peer); }
     void attend_to(Peer& peer);
 
     void add_to_epoll(int socket, Tag tag, std::size_t index, std::uint32_t events, bool known = false);
@@ -137,8 +137,7 @@ class TcpTransport final : public Transport {
     std::vector<Peer*> open_;
     std::uint64_t next_look_ns_ = UINT64_MAX;  // for silence; never while no connection stands
     bool talks_ = false;                       // something was to be sent since the last look
-    std::vector<Peer*> attention_;
-    std::vector<Peer*> attending_;
+    Attention<Peer> attention_;
     Peer* hot_ = nullptr;  // whose message came last: looked at first
     std::uint32_t fruitless_ = 0;
     std::uint32_t in_a_row_ = 0;

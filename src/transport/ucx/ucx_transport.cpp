@@ -1,11 +1,9 @@
+// Messages: sending, receiving, and what progress left to do. Connections are in ucx_connect.cpp.
 #include "transport/ucx/ucx_transport.hpp"
 
-#include <algorithm>
-#include <bit>
 #include <cassert>
 #include <utility>
 
-#include "base/clock.hpp"
 #include "transport/ucx/log.hpp"
 
 namespace coppice::transport {
@@ -16,16 +14,6 @@ using ucx::Prefix;
 
 namespace {
 
-// How many connections a rank of a group may come to have: its own and its peers' to it, O(log P) each.
-std::uint32_t expected_connections(std::uint32_t group_size) {
-    const auto width = static_cast<std::uint32_t>(std::bit_width(group_size));
-    return std::min(group_size - 1, 4 * width + 8);
-}
-
-// The most rounds of progress that the destructor grants to UCX to take endpoints apart. It needs a handful.
-constexpr int kClosingRounds = 100'000;
-
-constexpr std::uint16_t kSlots = 16;             // for the writes of one peer: 130 KiB
 constexpr std::uint32_t kMessagesPerVisit = 64;  // of one peer's slots
 
 template <class T>
@@ -34,202 +22,6 @@ std::span<const std::byte> bytes_of(const T& value) {
 }
 
 }  // namespace
-
-Result<std::unique_ptr<UcxTransport>> UcxTransport::create(const UcxOptions& options) {
-    if (options.group_size == 0 || options.group_size > kMaxProcesses || options.self.value >= options.group_size)
-        return fail(COPPICE_ERR_OUT_OF_RANGE, "ucx: rank {} is no rank of a group of {}", options.self.value,
-                    options.group_size);
-    auto worker = ucx::Worker::create({.net_devices = options.net_devices,
-                                       .tls = options.tls,
-                                       .loopback_only = options.loopback_only,
-                                       .put = options.put,
-                                       .admitted = options.admitted,
-                                       .expected_connections = expected_connections(options.group_size)});
-    if (!worker) return tl::unexpected(worker.error());
-    std::unique_ptr<UcxTransport> made(new UcxTransport(options, std::move(*worker)));
-    if (auto listening = made->listen(); !listening) return tl::unexpected(listening.error());
-    return made;
-}
-
-UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
-    : self_(options.self),
-      group_size_(options.group_size),
-      token_(options.group_token),
-      put_(options.put),
-      connect_patience_(options.connect_patience),
-      capabilities_{.name = "ucx",
-                    .native_write = options.put,
-                    .inline_size = 0,
-                    .eager_size = kMaxPayload,
-                    .arm_is_complete = !options.put && !worker.over_rdma()},
-      worker_(std::move(worker)) {
-    if (options.admitted && !options.admitted->everybody && !open_to_strangers().empty())
-        last_error_ = fmt::format("ucx: hosts that are not of the job can reach its listener: {}", open_to_strangers());
-    for (std::uint16_t i = 0; i < kMaxKept; ++i)
-        kept_free_[i] = i;
-}
-
-Result<void> UcxTransport::listen() {
-    for (unsigned id = 0; id < ucx::kMessageIds; ++id) {
-        ucp_am_handler_param_t handler{};
-        handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                             UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-        handler.id = id;
-        handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-        handler.cb = id == ucx::kMessageId ? &UcxTransport::on_message : &UcxTransport::on_stranger;
-        handler.arg = this;
-        if (const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_.handle(), &handler); status != UCS_OK)
-            return fail(COPPICE_ERR_NO_MEMORY, "ucx: no handler for messages could be set: {}",
-                        ucs_status_string(status));
-    }
-    auto worker_address = worker_.address();
-    if (!worker_address) return tl::unexpected(worker_address.error());
-    auto packed = ucx::pack_address(*worker_address, put_);
-    if (!packed) return tl::unexpected(packed.error());
-    address_ = std::move(*packed);
-    return {};
-}
-
-UcxTransport::~UcxTransport() {
-    const ucx::Hush hush;
-    for (auto& peer : peers_) {
-        if (!peer) continue;
-        peer->disown();
-        if (peer->link != Link::none && peer->link != Link::closed) close(*peer);
-    }
-    for (void* data : kept_)
-        if (data != nullptr) ucp_am_data_release(worker_.handle(), data);
-    for (int round = 0; round < kClosingRounds && !closing_.empty(); ++round) {
-        worker_.progress();
-        reap_closed();
-    }
-}
-
-// ------------------------------------------------------------------------------------------------------- peers ---
-
-UcxTransport::Peer& UcxTransport::obtain(Rank rank) {
-    if (rank.value >= peers_.size()) peers_.resize(rank.value + std::size_t{1});
-    auto& peer = peers_[rank.value];
-    if (!peer) peer = std::make_unique<Peer>(*this, rank);
-    return *peer;
-}
-
-Result<void> UcxTransport::add_peer(Rank rank, std::span<const std::byte> address) {
-    if (rank.value >= group_size_)
-        return fail(COPPICE_ERR_OUT_OF_RANGE, "ucx: rank {} is no rank of a group of {}", rank.value, group_size_);
-    auto worker_address = ucx::unpack_address(rank, address, put_);
-    if (!worker_address) return tl::unexpected(worker_address.error());
-    if (rank == self_) return {};  // nothing is ever sent to oneself
-    Peer& peer = obtain(rank);
-    peer.address = std::move(*worker_address);
-    if (peer.heard) queue(peer);
-    return {};
-}
-
-// Opens the endpoint if that has not been tried yet. False: there is none, and the failure will be reported.
-bool UcxTransport::connect(Peer& peer) {
-    if (peer.link != Link::none) return peer.link == Link::opening || peer.link == Link::open;
-    if (peer.fenced || peer.failed || peer.address.empty()) return false;
-    const ucx::Hush hush;
-    const ucs_status_t status = peer.open(worker_.handle(), &UcxTransport::on_error, &UcxTransport::on_opened);
-    if (status != UCS_OK) {
-        if (peer.link == Link::none) peer.link = Link::closed;
-        break_link(peer, status);
-        return false;
-    }
-    peer.owes_slots = put_;
-    connections_changed_ = true;
-    connects_ = true;
-    queue(peer);  // to greet it
-    return true;
-}
-
-void UcxTransport::on_opened(Peer& peer) {
-    peer.owner.connections_changed_ = true;
-    peer.owner.queue(peer);
-}
-
-// What has to be said as soon as something can be said.
-void UcxTransport::greet(Peer& peer) {
-    if (const ucs_status_t status = peer.post_waiting(); status != UCS_OK) {
-        if (status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) return queue(peer);
-        return break_link(peer, status);
-    }
-    if (peer.owes_handshake && notify(peer, Kind::handshake)) peer.owes_handshake = false;
-    if (peer.owes_slots && give_slots(peer)) peer.owes_slots = false;
-    if (peer.theirs.noted()) peer.attach_slots(slot_seed(token_, self_.value, peer.rank.value));
-    if (peer.owes_ack && notify(peer, Kind::goodbye_ack)) peer.owes_ack = false;
-    if (leave_until_ns_ != 0 && !peer.said_goodbye)
-        peer.said_goodbye = notify(peer, Kind::goodbye, bytes_of(peer.writes));
-}
-
-// Where there is no memory for slots the peer sends instead.
-bool UcxTransport::give_slots(Peer& peer) {
-    if (!peer.ours) {
-        auto made = ucx::OwnSlots::make(worker_.context(), kSlots, slot_seed(token_, peer.rank.value, self_.value));
-        if (!made) {
-            last_error_ = made.error().message;
-            return true;
-        }
-        peer.ours = std::move(*made);
-        writers_.push_back(&peer);
-    }
-    const ucx::Offer offer = peer.ours.offer();
-    return notify(peer, Kind::slots, bytes_of(offer), peer.ours.key());
-}
-
-bool UcxTransport::connected(Rank peer) const {
-    return peer.value < peers_.size() && peers_[peer.value] && peers_[peer.value]->link == Link::open;
-}
-
-bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key) {
-    const Prefix prefix{
-        .token = token_, .from = self_.value, .kind = kind, .header_size = static_cast<std::uint16_t>(what.size())};
-    const ucs_status_t status = peer.post(prefix, what, key, nullptr);
-    if (status == UCS_OK || status == UCS_INPROGRESS) return true;
-    if (status != UCS_ERR_NO_RESOURCE && status != UCS_ERR_NO_MEMORY) break_link(peer, status);
-    return false;
-}
-
-// Takes a note only: this is called from within UCX.
-void UcxTransport::break_link(Peer& peer, ucs_status_t status) {
-    if (peer.link == Link::opening || peer.link == Link::open) peer.link = Link::broken;
-    if (!peer.failed && !peer.fenced && !peer.departed) {
-        const std::string complaint = ucx::Hush::take();
-        last_error_ = fmt::format(
-            "ucx: the connection to rank {} failed: {}{}{}; if that rank is alive, check that its host can be reached "
-            "over the devices in UCX_NET_DEVICES and that no firewall stands between",
-            peer.rank.value, ucs_status_string(status), complaint.empty() ? "" : "; UCX says: ", complaint);
-    }
-    peer.failed = true;
-    queue(peer);
-}
-
-void UcxTransport::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
-    auto& peer = *static_cast<Peer*>(argument);
-    peer.owner.break_link(peer, status);
-}
-
-void UcxTransport::watch(Rank rank) {
-    Peer* peer = find(rank);
-    if (peer == nullptr || peer->link != Link::none) return;
-    peer->owes_handshake = true;
-    if (progressing_) {
-        queue(*peer);
-    } else if (connect(*peer)) {
-        ++counters_.connections;
-    }
-}
-
-void UcxTransport::fence(Rank rank) {
-    if (rank.value >= group_size_ || rank == self_) return;
-    Peer& peer = obtain(rank);
-    peer.owes_fence = !peer.fenced && peer.link == Link::open;
-    peer.fenced = true;
-    peer.ours.revoke();
-    if (peer.link == Link::opening) peer.link = Link::broken;
-    queue(peer);
-}
 
 // ------------------------------------------------------------------------------------------------------ sending ---
 
@@ -428,20 +220,9 @@ void UcxTransport::drain_slots(Peer& peer) {
 
 // -------------------------------------------------------------------------------------- what progress left to do ---
 
-void UcxTransport::queue(Peer& peer) {
-    if (peer.queued) return;
-    peer.queued = true;
-    attention_.push_back(&peer);
-}
-
 void UcxTransport::attend(Receiver& receiver) {
     if (std::exchange(connections_changed_, false)) worker_.close_connections_on_exec();
-    attending_.swap(attention_);
-    for (Peer* peer : attending_) {
-        peer->queued = false;
-        attend_to(*peer, receiver);  // may queue peers again: for the next poll
-    }
-    attending_.clear();
+    attention_.attend([&](Peer& peer) { attend_to(peer, receiver); });
     reap_closed();
 }
 
@@ -477,56 +258,6 @@ void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
         connect(peer);  // the way back
     }
     if (peer.link == Link::open) greet(peer);
-}
-
-void UcxTransport::close(Peer& peer) {
-    std::erase(writers_, &peer);
-    if (const ucs_status_ptr_t request = peer.close(); request != nullptr) closing_.push_back(request);
-}
-
-// While anything is under way to a peer, that itself will tell.
-void UcxTransport::look_after_connections() {
-    const std::uint64_t now = now_ns();
-    if (now < next_look_ns_) return;
-    next_look_ns_ = now + kPingInterval.value;
-    for (auto& peer : peers_) {
-        if (!peer) continue;
-        if (peer->link == Link::open && peer->pending == 0) notify(*peer, Kind::ping);
-        if (peer->link != Link::opening) continue;
-        if (peer->opening_since_ns == 0) peer->opening_since_ns = now;
-        if (now - peer->opening_since_ns > connect_patience_.value) break_link(*peer, UCS_ERR_ENDPOINT_TIMEOUT);
-    }
-}
-
-// UCX tries again with another socket, without telling.
-void UcxTransport::bound_set_up() {
-    const std::uint64_t now = now_ns();
-    if (now < next_look_ns_) return;
-    next_look_ns_ = now + kSetUpLook.value;
-    worker_.bound_set_up();
-    connects_ = std::ranges::any_of(peers_, [](const auto& peer) { return peer && peer->link == Link::opening; });
-}
-
-void UcxTransport::reap_closed() {
-    std::erase_if(closing_, [](ucs_status_ptr_t request) {
-        if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
-        ucp_request_free(request);
-        return true;
-    });
-}
-
-bool UcxTransport::leave() {
-    if (leave_until_ns_ == 0) {
-        leave_until_ns_ = now_ns() + kLeavePatience.value;
-        for (auto& peer : peers_)
-            if (peer && peer->link == Link::open) greet(*peer);
-    }
-    const bool settled = std::ranges::all_of(peers_, [](const auto& peer) {
-        if (!peer || peer->link == Link::none || peer->link == Link::closed) return true;
-        const bool heard_out = peer->departed || peer->goodbye_acked;
-        return peer->link == Link::open && heard_out && !peer->owes_ack && peer->pending == 0;
-    });
-    return (settled && closing_.empty() && attention_.empty()) || now_ns() >= leave_until_ns_;
 }
 
 }  // namespace coppice::transport

@@ -31,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/attention.hpp"
 #include "transport/transport.hpp"
 #include "transport/ucx/peer.hpp"
 #include "transport/ucx/worker.hpp"
@@ -131,7 +132,7 @@ class UcxTransport final : public Transport {
 
     void drain_slots();
     void drain_slots(Peer& peer);
-    void queue(Peer& peer);
+    void queue(Peer& peer) { attention_.queue(peer); }
     void attend(Receiver& receiver);
     void attend_to(Peer& peer, Receiver& receiver);
     void close(Peer& peer);
@@ -150,8 +151,7 @@ class UcxTransport final : public Transport {
     bool connections_changed_ = false;
     bool progressing_ = false;  // UCX is on the stack: no send, no new endpoint now
     std::size_t delivered_ = 0;
-    std::vector<Peer*> attention_;  // peers with something to do after progress
-    std::vector<Peer*> attending_;
+    Attention<Peer> attention_;
     std::vector<ucs_status_ptr_t> closing_;
     std::vector<Peer*> writers_;  // with slots here
     std::uint64_t puts_ = 0;

@@ -5,11 +5,12 @@
 #include <array>
 #include <cstring>
 
+#include "transport/address_check.hpp"
+
 namespace coppice::transport::ucx {
 namespace {
 
 constexpr std::array<char, 4> kMagic = {'C', 'P', 'U', 'X'};
-constexpr std::uint32_t kByteOrderMark = 0x01020304;
 
 // The fixed part of an address. The order mark is read as written, so that another byte order shows itself; what
 // precedes it are single bytes, which every order reads alike.
@@ -25,14 +26,6 @@ struct Envelope {
     std::uint32_t checksum = 0;
 };
 static_assert(sizeof(Envelope) == 24);
-
-// FNV-1a: against damage on the way through a bootstrap, not against malice.
-std::uint32_t checksum_of(std::span<const std::byte> bytes) {
-    std::uint32_t hash = 2166136261U;
-    for (std::byte byte : bytes)
-        hash = (hash ^ std::to_integer<std::uint32_t>(byte)) * 16777619U;
-    return hash;
-}
 
 }  // namespace
 
@@ -89,27 +82,14 @@ Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_ad
 
 Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address, bool put) {
     Envelope envelope;
-    if (address.size() < sizeof envelope || address.size() > kMaxAddress)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "ucx: rank {} gave an address of {} bytes, which is no UCX address of Coppice; is UCX allowed "
-                    "there (COPPICE_TRANSPORT)?",
-                    rank.value, address.size());
-    std::memcpy(&envelope, address.data(), sizeof envelope);
-    if (envelope.magic != kMagic)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "ucx: the address of rank {} is no UCX address of Coppice; is UCX allowed there "
-                    "(COPPICE_TRANSPORT)?",
-                    rank.value);
-    if (envelope.version != kWireVersion)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "ucx: rank {} speaks version {} of this transport, this rank {}: install the same Coppice on all "
-                    "hosts",
-                    rank.value, envelope.version, kWireVersion);
-    if (envelope.word_size != sizeof(void*) || envelope.byte_order != kByteOrderMark)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "ucx: rank {} has another word size or byte order ({}-byte words there, {} here): all ranks of a "
-                    "group must run on the same kind of machine",
-                    rank.value, envelope.word_size, sizeof(void*));
+    const bool readable = address.size() >= sizeof envelope && address.size() <= kMaxAddress;
+    if (readable) std::memcpy(&envelope, address.data(), sizeof envelope);
+    const AddressHead head{.ours = readable && envelope.magic == kMagic,
+                           .version = envelope.version,
+                           .word_size = envelope.word_size,
+                           .byte_order = envelope.byte_order};
+    if (auto known = check_address("ucx", rank, head, kWireVersion, address.size()); !known)
+        return tl::unexpected(std::move(known.error()));
     if (envelope.ucx_release != ucx_release())
         return fail(COPPICE_ERR_MISMATCH,
                     "ucx: rank {} runs UCX {}.{}, this rank {}.{}: install the same release on all hosts", rank.value,
@@ -122,8 +102,7 @@ Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::by
     const auto worker_address = address.subspan(sizeof envelope);
     if (worker_address.empty() || envelope.size != worker_address.size() ||
         envelope.checksum != checksum_of(worker_address))
-        return fail(COPPICE_ERR_MISMATCH, "ucx: the address of rank {} was damaged on its way through the bootstrap",
-                    rank.value);
+        return damaged_address("ucx", rank);
     return std::vector<std::byte>(worker_address.begin(), worker_address.end());
 }
 

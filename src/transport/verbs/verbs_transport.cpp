@@ -77,7 +77,7 @@ std::size_t VerbsTransport::poll(Receiver& receiver) {
     for (std::size_t at = 0; at < open_.size(); ++at)
         if (open_[at]->landing.changed()) drain_landing(*open_[at]);
     if (!attention_.empty()) [[unlikely]]
-        attend();
+        attention_.attend([this](Peer& peer) { attend_to(peer); });
     if (look_soon_ || ++polls_ % (setting_up_ > 0 ? kPollsWhileSettingUp : kPollsPerLook) == 0) [[unlikely]] {
         look_soon_ = false;
         look_up();
@@ -215,21 +215,6 @@ void VerbsTransport::deregister_memory(const std::byte* begin) {
 }
 
 // ------------------------------------------------------------------------------------------- what is left to do ---
-
-void VerbsTransport::queue(Peer& peer) {
-    if (peer.queued) return;
-    peer.queued = true;
-    attention_.push_back(&peer);
-}
-
-void VerbsTransport::attend() {
-    attending_.swap(attention_);
-    for (Peer* const peer : attending_) {
-        peer->queued = false;
-        attend_to(*peer);  // may queue peers again: for the next poll
-    }
-    attending_.clear();
-}
 
 void VerbsTransport::attend_to(Peer& peer) {
     if (peer.link == Link::broken) {

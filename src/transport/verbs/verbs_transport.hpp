@@ -27,6 +27,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "transport/attention.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/hub.hpp"
 #include "transport/verbs/link.hpp"
@@ -113,8 +114,7 @@ class VerbsTransport final : public Transport {
     bool deliver(const Peer& peer, const verbs::Prefix& prefix, std::span<const std::byte> message, Buffer buffer);
     void drain_sent();
     void drain_landing(Peer& peer);
-    void queue(Peer& peer);
-    void attend();
+    void queue(Peer& peer) { attention_.queue(peer); }
     void attend_to(Peer& peer);
     void say_goodbye(Peer& peer);
 
@@ -163,8 +163,7 @@ class VerbsTransport final : public Transport {
     std::vector<Peer*> links_;                           // with a connection, or one being set up
     std::vector<Peer*> open_;                            // whose landing slots are looked at
     std::unordered_map<std::uint32_t, Peer*> by_queue_;  // queue pair number
-    std::vector<Peer*> attention_;
-    std::vector<Peer*> attending_;
+    Attention<Peer> attention_;
     Receiver* receiver_ = nullptr;
     std::size_t delivered_ = 0;
     bool found_ = false;  // by this poll

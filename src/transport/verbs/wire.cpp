@@ -5,13 +5,13 @@
 #include <array>
 #include <cstring>
 
+#include "transport/address_check.hpp"
 #include "transport/crc32c.hpp"
 
 namespace coppice::transport::verbs {
 namespace {
 
 constexpr std::array<char, 4> kMagic = {'C', 'P', 'V', 'B'};
-constexpr std::uint32_t kByteOrderMark = 0x01020304;
 
 struct CardBytes {
     std::array<char, 4> magic = kMagic;
@@ -165,25 +165,16 @@ std::vector<std::byte> encode(const Address& address) {
 
 Result<Address> decode_address(Rank peer, std::span<const std::byte> data) {
     AddressBytes bytes;
-    if (data.size() >= sizeof bytes) std::memcpy(&bytes, data.data(), sizeof bytes);
-    if (data.size() != sizeof bytes || bytes.magic != kMagic)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "verbs: rank {} gave {} bytes that are no verbs address of Coppice; is verbs allowed there "
-                    "(COPPICE_TRANSPORT)?",
-                    peer.value, data.size());
-    if (bytes.version != kWireVersion)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "verbs: rank {} speaks version {} of this transport, this rank {}: install the same Coppice on all "
-                    "hosts",
-                    peer.value, bytes.version, kWireVersion);
-    if (bytes.word_size != sizeof(void*) || bytes.byte_order != kByteOrderMark)
-        return fail(COPPICE_ERR_MISMATCH,
-                    "verbs: rank {} has another word size or byte order ({}-byte words there, {} here): all ranks of a "
-                    "group must run on the same kind of machine",
-                    peer.value, bytes.word_size, sizeof(void*));
+    const bool readable = data.size() == sizeof bytes;
+    if (readable) std::memcpy(&bytes, data.data(), sizeof bytes);
+    const AddressHead head{.ours = readable && bytes.magic == kMagic,
+                           .version = bytes.version,
+                           .word_size = bytes.word_size,
+                           .byte_order = bytes.byte_order};
+    if (auto known = check_address("verbs", peer, head, kWireVersion, data.size()); !known)
+        return tl::unexpected(std::move(known.error()));
     if (bytes.crc != crc_of(bytes) || (bytes.family != AF_INET && bytes.family != AF_INET6))
-        return fail(COPPICE_ERR_MISMATCH, "verbs: the address of rank {} was damaged on its way through the bootstrap",
-                    peer.value);
+        return damaged_address("verbs", peer);
     Address address;
     address.rank = bytes.rank;
     address.group_size = bytes.group_size;
