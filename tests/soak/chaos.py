@@ -178,8 +178,9 @@ def what_threads_did(before, after):
     if not both:
         return text
     waited, ran, passed, rank = max(both)
+    of = f"rank {rank}" if rank else "the launcher"
     return (f"{len(both)} threads ran {sum(each[1] for each in both) / 1e9:.2f} s and waited for a core for "
-            f"{sum(each[0] for each in both) / 1e9:.2f} s; longest one of rank {rank}, {waited / 1e9:.2f} of {passed:.0f} s, "
+            f"{sum(each[0] for each in both) / 1e9:.2f} s; longest one of {of}, {waited / 1e9:.2f} of {passed:.0f} s, "
             f"and ran {ran / 1e9:.2f} s; {text}")
 
 
