@@ -1,3 +1,4 @@
+// The connections of the exchange: which processes connect, and what arrives. The exchange itself is in server_exchange.cpp.
 #include "bootstrap/server.hpp"
 
 #include <fcntl.h>
@@ -318,112 +319,6 @@ bool Server::handshake(std::uint64_t id, Connection& connection, std::span<const
     return connections_.contains(id) && connections_.at(id).socket >= 0;
 }
 
-bool Server::contribute(Connection& connection, std::span<const std::byte> body) {
-    std::uint32_t round = 0;
-    if (!take(body, round) || body.size() > kMaxBlob || round != connection.round || connection.waiting) return false;
-    Generation& generation = generations_[connection.generation];
-    if (round != generation.round) return false;
-    Round& current = generation.current;
-    current.blobs.resize(size_);
-    current.given.resize(size_, false);
-    current.blobs[connection.rank].assign(body.begin(), body.end());
-    current.given[connection.rank] = true;
-    ++current.contributions;
-    connection.waiting = true;
-    return true;
-}
-
-bool Server::is_dead(const Generation& generation, std::uint32_t rank) const {
-    const auto member = generation.members.find(rank);
-    if (member == generation.members.end()) return ended_[rank];
-    return connections_.at(member->second).state == State::dead;
-}
-
-// A rank that lives, has been in this exchange, and will never contribute to it again.
-bool Server::has_left(const Generation& generation, std::uint32_t rank) const {
-    const auto member = generation.members.find(rank);
-    return member != generation.members.end() && connections_.at(member->second).state == State::left;
-}
-
-// Looks whether the generation's round can be answered now.
-void Server::review(std::uint32_t number) {
-    const auto found = generations_.find(number);
-    if (found == generations_.end()) return;
-    Generation& generation = found->second;
-    Round& current = generation.current;
-    if (current.contributions == 0) return;
-    bool complete = true;
-    for (std::uint32_t rank = 0; rank < size_; ++rank) {
-        if (current.given[rank]) continue;
-        if (has_left(generation, rank)) {
-            std::vector<std::byte> body;
-            append(body, generation.round);
-            append(body, rank);
-            const auto frame = std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::left, body));
-            std::vector<std::uint64_t> ids;
-            for (const auto& [member, id] : generation.members)
-                ids.push_back(id);
-            for (const auto id : ids) {
-                Connection& connection = connections_.at(id);
-                if (!connection.waiting) continue;
-                connection.waiting = false;
-                connection.round = UINT32_MAX;  // this exchange is over for it; whatever else it says is garbage
-                queue(connection, frame);
-                flush(id, connection);
-            }
-            return;
-        }
-        if (!is_dead(generation, rank)) {
-            // Most reviews end here early, as ranks tend to arrive in order of their numbers.
-            complete = false;
-            if (current.contributions + generation.gone + ended_count_ < size_) return;
-        }
-    }
-    if (complete) answer(number, generation);
-}
-
-void Server::answer(std::uint32_t number, Generation& generation) {
-    std::vector<std::byte> body;
-    append(body, generation.round);
-    for (const auto& blob : generation.current.blobs) {
-        append(body, static_cast<std::uint32_t>(blob.size()));
-        append_bytes(body, blob);
-    }
-    const auto frame = std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::gathered, body));
-    generation.current = Round{};
-    ++generation.round;
-    if (number == 0) gathered_ = true;
-    std::vector<std::uint64_t> ids;
-    for (const auto& [rank, id] : generation.members)
-        ids.push_back(id);
-    // First all states, then the sending: a flush may find a connection broken and review this generation
-    // again.
-    for (const auto id : ids) {
-        Connection& connection = connections_.at(id);
-        if (!connection.waiting) continue;
-        connection.waiting = false;
-        connection.round = generation.round;
-        queue(connection, frame);
-    }
-    for (const auto id : ids)
-        flush(id, connections_.at(id));
-}
-
-void Server::tell_missing(Connection& connection) {
-    const Generation& generation = generations_[connection.generation];
-    std::vector<std::byte> body;
-    append(body, connection.round);
-    for (std::uint32_t rank = 0; rank < size_; ++rank) {
-        const bool given = !generation.current.given.empty() && generation.current.given[rank];
-        if (given || is_dead(generation, rank)) continue;
-        const bool connected = generation.members.contains(rank);
-        append(body, MissingEntry{rank, connected ? MissingState::connected : MissingState::never_called});
-    }
-    const std::uint64_t id = generation.members.at(connection.rank);
-    queue(connection, std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::missing, body)));
-    flush(id, connection);
-}
-
 void Server::process_ended(std::uint64_t id) {
     Connection& connection = connections_.at(id);
     if (connection.socket >= 0) read_from(id);  // what it said before its end still counts
@@ -460,19 +355,6 @@ void Server::close_socket(std::uint64_t id, State state) {
     if (state == State::dead) ++generation.gone;
     review(number);
     retire(number);
-}
-
-// A generation that everybody has left or died in is over; so is its memory.
-void Server::retire(std::uint32_t number) {
-    const auto found = generations_.find(number);
-    if (found == generations_.end()) return;
-    const Generation& generation = found->second;
-    for (std::uint32_t rank = 0; rank < size_; ++rank) {
-        if (!is_dead(generation, rank) && !has_left(generation, rank)) return;
-    }
-    for (const auto& [rank, member] : generation.members)
-        connections_.erase(member);
-    generations_.erase(found);
 }
 
 void Server::refuse(std::uint64_t id, Connection& connection, const std::string& reason) {
