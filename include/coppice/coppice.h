@@ -389,6 +389,19 @@ COPPICE_API coppice_status_t coppice_agree(coppice_group_t* group, void* value, 
 COPPICE_API coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t bytes,
                                               const coppice_agree_options_t* options, coppice_request_t** request);
 
+/* Barrier: no rank is through before every live rank has entered. It is an agreement on nothing, and counts as one. The caller
+ *  - calls it at all ranks; the n-th agreement or barrier of one rank is the n-th of all.
+ *
+ * Returns as coppice_agree() does: COPPICE_OK, or COPPICE_ERR_PEER_FAILED when ranks have failed and not every rank that entered
+ * had acknowledged all these failures before; the same at every survivor, and all are through in both cases.
+ * coppice_group_agreed has the ranks that have failed.
+ * COPPICE_ERR_MISMATCH where other ranks agree on a value instead.
+ * COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for: this rank has entered, and the others do not wait for it. */
+COPPICE_API coppice_status_t coppice_barrier(coppice_group_t* group, uint64_t timeout_ns);
+
+/* The same without waiting: the request ends when this rank is through. It takes the place of an agreement under way. */
+COPPICE_API coppice_status_t coppice_barrier_nb(coppice_group_t* group, coppice_request_t** request);
+
 /* The failed ranks that the last agreement whose end this rank was told (by coppice_agree, coppice_request_test or
  * coppice_request_wait) agreed upon, ascending: at most `capacity` of them into `ranks` (may be NULL when capacity is
  * 0), the number of all into `count`. None before the first agreement. */

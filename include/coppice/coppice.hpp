@@ -540,6 +540,28 @@ class Group {
         return status;
     }
 
+    // Blocking, until every live rank has entered.
+    Agreed barrier(Timeout timeout = kNoTimeout) {
+        const Status status = try_barrier(timeout);
+        if (status != Status::kPeerFailed) detail::throw_unless_ok(status);
+        return {status == Status::kOk};
+    }
+    Status try_barrier(Timeout timeout = kNoTimeout) noexcept {
+        return detail::from_c(coppice_barrier(handle_, detail::to_c(timeout)));
+    }
+    // Request::wait throws kPeerFailed where C returns it.
+    Request barrier_nb() {
+        Request request;
+        detail::throw_unless_ok(try_barrier_nb(request));
+        return request;
+    }
+    Status try_barrier_nb(Request& request) noexcept {
+        coppice_request_t* handle = nullptr;
+        const Status status = detail::from_c(coppice_barrier_nb(handle_, &handle));
+        if (status == Status::kOk) request = Request(handle);
+        return status;
+    }
+
     // The failed ranks that the last agreement, as far as this rank was told of its end, has agreed upon, ascending.
     std::vector<std::uint32_t> agreed() const {
         std::vector<std::uint32_t> ranks;

@@ -85,6 +85,49 @@ Result<engine::AgreementCall> call_of(const char* name, void* value, size_t byte
     return call;
 }
 
+// `start` begins an agreement, or a barrier, which takes the place of one: there may be none for a while.
+template <class Start>
+coppice_status_t wait_for_end(coppice_group_t* group, uint64_t timeout_ns, Start&& start) {
+    engine::Context& context = *group->context;
+    engine::Group& inner = *group->engine;
+    const engine::Context::Visit visit(context);
+    Deadline deadline(context.clock(), timeout_ns);
+    engine::Request request;
+    request.group = &inner;
+    const api::GiveUp give_up(context, inner, request);
+    std::optional<Error> refused;
+    bool tried = false;
+    const auto try_it = [&] {
+        tried = true;
+        if (auto started = start(request); !started) refused = std::move(started.error());
+    };
+    const auto is_over = [&] {
+        if (!tried && !inner.agreement().has_room()) return false;
+        if (!tried) try_it();
+        return refused.has_value() || inner.peek(request);
+    };
+    if (!context.wait(inner, deadline, is_over)) {
+        const engine::Context::Turn turn(context);
+        if (!tried) try_it();  // at the deadline: for the sentence that says who holds the others up
+        if (!refused && request.state == engine::RequestState::waiting) {
+            return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
+        }
+    }
+    if (refused) return api::remember(std::move(*refused));
+    return api::outcome(request, nullptr);
+}
+
+// The same without waiting.
+template <class Start>
+coppice_status_t start_request(coppice_group_t* group, coppice_request_t** request, Start&& start) {
+    const engine::Context::Guard guard(*group->context);
+    group->engine->progress();
+    auto started = group->engine->start_pooled(start);
+    if (!started) return api::remember(std::move(started.error()));
+    *request = api::handle_of(*started);
+    return COPPICE_OK;
+}
+
 void copy_ranks(const protocol::FailedSet* failed, uint32_t* ranks, size_t capacity, size_t* count) {
     *count = failed == nullptr ? 0 : failed->count();
     if (failed == nullptr) return;
@@ -105,36 +148,8 @@ coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes
     return api::guarded([&] {
         const auto call = call_of("coppice_agree", value, bytes, options);
         if (!call) return api::remember(call.error());
-        engine::Context& context = *group->context;
-        engine::Group& inner = *group->engine;
-        const engine::Context::Visit visit(context);
-        Deadline deadline(context.clock(), timeout_ns);
-        engine::Request request;
-        request.group = &inner;
-        const api::GiveUp give_up(context, inner, request);
-        std::optional<Error> refused;
-        const auto start = [&] {
-            auto started = inner.agreement().start(*call, request);
-            if (!started) refused = std::move(started.error());
-        };
-        bool tried = false;
-        const auto is_over = [&] {
-            if (!tried) {
-                if (!inner.agreement().has_room()) return false;
-                tried = true;
-                start();
-            }
-            return refused.has_value() || inner.peek(request);
-        };
-        if (!context.wait(inner, deadline, is_over)) {
-            const engine::Context::Turn turn(context);
-            if (!tried) start();  // at the deadline: for the sentence that says who holds the others up
-            if (!refused && request.state == engine::RequestState::waiting) {
-                return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
-            }
-        }
-        if (refused) return api::remember(std::move(*refused));
-        return api::outcome(request, nullptr);
+        return wait_for_end(group, timeout_ns,
+                            [&](engine::Request& request) { return group->engine->agreement().start(*call, request); });
     });
 }
 
@@ -146,14 +161,26 @@ coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t by
     return api::guarded([&] {
         const auto call = call_of("coppice_agree_nb", value, bytes, options);
         if (!call) return api::remember(call.error());
-        const engine::Context::Guard guard(*group->context);
-        group->engine->progress();
-        engine::Group& inner = *group->engine;
-        auto started =
-            inner.start_pooled([&](engine::Request& place) { return inner.agreement().start(*call, place); });
-        if (!started) return api::remember(std::move(started.error()));
-        *request = api::handle_of(*started);
-        return COPPICE_OK;
+        return start_request(group, request,
+                             [&](engine::Request& place) { return group->engine->agreement().start(*call, place); });
+    });
+}
+
+coppice_status_t coppice_barrier(coppice_group_t* group, uint64_t timeout_ns) {
+    if (!api::is_group(group)) return api::no_group("coppice_barrier", group);
+    return api::guarded([&] {
+        return wait_for_end(group, timeout_ns,
+                            [&](engine::Request& request) { return group->engine->barrier().start(request); });
+    });
+}
+
+coppice_status_t coppice_barrier_nb(coppice_group_t* group, coppice_request_t** request) {
+    if (!api::is_group(group)) return api::no_group("coppice_barrier_nb", group);
+    if (request == nullptr) return api::null_argument("coppice_barrier_nb", "request");
+    *request = nullptr;
+    return api::guarded([&] {
+        return start_request(group, request,
+                             [&](engine::Request& place) { return group->engine->barrier().start(place); });
     });
 }
 

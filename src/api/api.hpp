@@ -121,7 +121,9 @@ inline coppice_status_t outcome(engine::Request& request, size_t* received) {
         if (request.status == COPPICE_OK) hand_over(request);
     }
     if (request.status == COPPICE_OK) return COPPICE_OK;
-    if (request.agreed && request.status == COPPICE_ERR_PEER_FAILED) return remember_unacknowledged(request);
+    const bool is_unsaid = request.message.empty();
+    if (request.agreed && is_unsaid && request.status == COPPICE_ERR_PEER_FAILED)
+        return remember_unacknowledged(request);
     return remember(request.status, request.message);
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "engine/collectives/agreement/agreement.hpp"
+#include "engine/collectives/barrier/barrier.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
 #include "engine/collectives/revocation/revocation.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
@@ -37,6 +38,7 @@ class Group final {
     Broadcasts& broadcasts() { return broadcasts_; }
     Agreement& agreement() { return agreement_; }
     const Agreement& agreement() const { return agreement_; }
+    Barrier& barrier() { return barrier_; }
     Shrink& shrink() { return shrink_; }
     Revocation& revocation() { return revocation_; }
 
@@ -114,6 +116,7 @@ class Group final {
     Window window_;
     Broadcasts broadcasts_;
     Agreement agreement_;
+    Barrier barrier_{agreement_};
     Shrink shrink_;
     RequestPool pool_;
 };
