@@ -85,6 +85,23 @@ void value_of_contributions(const History& history, const Groups& /*groups*/, Fo
     }
 }
 
+// "no rank is through before every live rank has entered": of barriers, which are agreements on nothing, and of all
+// others.
+void nobody_is_through_early(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const auto& [key, calls] : together(history, Action::agree)) {
+        const std::vector<std::uint32_t> members = members_of(history, key.first);
+        for (const Call* call : calls) {
+            if (!has_outcome(*call)) continue;
+            for (const std::uint32_t member : members) {
+                const auto other = std::ranges::find(calls, member, &Call::rank);
+                const bool has_entered = other != calls.end() && (*other)->began_ns <= call->ended_ns;
+                if (has_entered || contains(call->failed, member)) continue;
+                found.push_back({"", fmt::format("{} is through before rank {} has entered", where(*call), member)});
+            }
+        }
+    }
+}
+
 void agreed_failed_have_failed(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (call.action != Action::agree || !has_outcome(call)) continue;

@@ -25,6 +25,7 @@ void views_stay(const History& history, const Groups& groups, Found& found);
 // agreement_promises.cpp
 void one_outcome(const History& history, const Groups& groups, Found& found);
 void value_of_contributions(const History& history, const Groups& groups, Found& found);
+void nobody_is_through_early(const History& history, const Groups& groups, Found& found);
 void agreed_failed_have_failed(const History& history, const Groups& groups, Found& found);
 void status_by_acknowledgement(const History& history, const Groups& groups, Found& found);
 

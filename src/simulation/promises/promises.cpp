@@ -15,6 +15,7 @@ constexpr std::array kPromises{
     Promise{"views-stay", views_stay},
     Promise{"one-outcome", one_outcome},
     Promise{"value-of-contributions", value_of_contributions},
+    Promise{"nobody-is-through-early", nobody_is_through_early},
     Promise{"agreed-failed-have-failed", agreed_failed_have_failed},
     Promise{"status-by-acknowledgement", status_by_acknowledgement},
     Promise{"calls-end", calls_end},

@@ -258,10 +258,15 @@ void Caller::broadcast_nb(const Step& step) {
 
 // -------------------------------------------------------------------------------------------------------- agreements ---
 
+std::uint64_t Caller::contribution_to(const Step& step) const {
+    if (step.is_barrier) return 0;
+    const std::uint64_t bit = std::uint64_t{1} << rank_.number();
+    return step.operation == COPPICE_AND ? ~bit : bit;
+}
+
 void Caller::agree(const Step& step) {
     const std::size_t call = begin(Action::agree, &step, &current_);
-    std::uint64_t value = std::uint64_t{1} << rank_.number();
-    if (step.operation == COPPICE_AND) value = ~value;
+    const std::uint64_t value = contribution_to(step);
     at(call).value = value;
     at(call).operation = step.operation;
     {
@@ -275,8 +280,10 @@ void Caller::agree(const Step& step) {
         if (tries > 0) make_room();
         result = value;
         at(call).began_ns = rank_.clock().now_ns();
-        status = rank_.call(
-            [&] { return coppice_agree(current_.group, &result, sizeof result, &options, step.timeout_ns); });
+        status = rank_.call([&] {
+            return step.is_barrier ? coppice_barrier(current_.group, step.timeout_ns)
+                                   : coppice_agree(current_.group, &result, sizeof result, &options, step.timeout_ns);
+        });
     }
     at(call).result = result;
     if (status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED) take_agreement(call, current_);
@@ -287,8 +294,7 @@ void Caller::agree_nb(const Step& step) {
     Open open;
     open.call = begin(Action::agree, &step, &current_);
     at(open.call).timeout_ns = COPPICE_NO_TIMEOUT;
-    std::uint64_t value = std::uint64_t{1} << rank_.number();
-    if (step.operation == COPPICE_AND) value = ~value;
+    const std::uint64_t value = contribution_to(step);
     at(open.call).value = value;
     at(open.call).operation = step.operation;
     {
@@ -301,7 +307,9 @@ void Caller::agree_nb(const Step& step) {
     coppice_status_t status = COPPICE_ERR_BUSY;
     while (status == COPPICE_ERR_BUSY) {
         status = rank_.call([&] {
-            return coppice_agree_nb(current_.group, open.buffer.data(), sizeof value, &options, &open.request);
+            return step.is_barrier
+                       ? coppice_barrier_nb(current_.group, &open.request)
+                       : coppice_agree_nb(current_.group, open.buffer.data(), sizeof value, &options, &open.request);
         });
         if (status == COPPICE_ERR_BUSY) make_room();
     }

@@ -50,6 +50,7 @@ class Caller {
     void do_step(const Step& step);
     void broadcast(const Step& step);
     void broadcast_nb(const Step& step);
+    std::uint64_t contribution_to(const Step& step) const;
     void agree(const Step& step);
     void agree_nb(const Step& step);
     void take_agreement(std::size_t call, Joined& joined);

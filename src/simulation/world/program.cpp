@@ -80,6 +80,8 @@ Step draw_step(Random& random, std::uint32_t number) {
         step.mode = mode(2);
         const std::array operations{COPPICE_AND, COPPICE_OR, COPPICE_MAX, COPPICE_COMBINE};
         step.operation = operations[random.below(4)];
+        step.is_barrier = kind >= 66;
+        if (step.is_barrier) step.operation = COPPICE_OR;
     } else if (kind < 80) {
         step.kind = Step::Kind::settle;
     } else if (kind < 88) {
@@ -180,6 +182,10 @@ std::string describe(const Step& step) {
                                 kModes[static_cast<std::size_t>(step.mode)]);
             break;
         case Step::Kind::agree:
+            if (step.is_barrier) {
+                text += fmt::format(" in a barrier, {}", kModes[static_cast<std::size_t>(step.mode)]);
+                break;
+            }
             text += fmt::format(", operation {}, {}", static_cast<int>(step.operation),
                                 kModes[static_cast<std::size_t>(step.mode)]);
             break;

@@ -29,6 +29,7 @@ struct Step {
     std::uint32_t who = 0;     // root, or revoker: modulo the group's size
     std::uint32_t bytes = 8;
     coppice_operation_t operation = COPPICE_AND;
+    bool is_barrier = false;  // agree: on nothing
     std::uint64_t timeout_ns = COPPICE_NO_TIMEOUT;
     std::uint64_t away_ns = 0;
     bool keep_old = false;  // shrink: the old group is destroyed at the end
