@@ -1,6 +1,5 @@
 // The words that processes or threads share. Each has one of the types below, which says who writes it, who reads it,
-// and what is ordered by that. No other file of the sources names an order of memory:
-// tests/arrows/check_shared_words.py.
+// and what is ordered by that. No other file names an order of memory (tests/arrows/check_shared_words.py).
 //
 // `Memory` is what lies behind a word. Another one, which records accesses or reorders them, needs the members of
 // ProcessMemory: a Word with the calls of std::atomic that are made here, and the fences. Its Word has the size of a T,
@@ -16,8 +15,7 @@ namespace coppice::shared {
 struct ProcessMemory {
     template <class T>
     using Word = std::atomic<T>;
-    // What the caller stored before is seen by those that load after an order_all() of their own, and the other way
-    // round.
+    // What the caller stored before is seen by those that load after an order_all() of their own, and vice versa.
     static void order_all() { std::atomic_thread_fence(std::memory_order_seq_cst); }
     // The caller's loads before it come before those after it.
     static void order_loads() { std::atomic_thread_fence(std::memory_order_acquire); }
@@ -132,8 +130,7 @@ class State {
     typename Memory::template Word<T> word_{};
 };
 
-// A plain word of shared memory that its writer may be overwriting: loaded once, so that what is checked is what is
-// used.
+// A plain word of shared memory that its writer may be overwriting: loaded once, so what is checked is what is used.
 template <class T>
 T read_once(const T& plain) {
     return std::atomic_ref<T>(const_cast<T&>(plain)).load(std::memory_order_relaxed);
