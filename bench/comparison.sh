@@ -77,15 +77,21 @@ measure() {
     note "$candidate" "$count" "$bytes" "$median"
 }
 
+# mpirun_of RANKS MPIRUN-OPTIONS…: the words before a program and its arguments, in `mpirun`.
+mpirun_of() {
+    local count=$1
+    shift
+    # The programs pin rank mod cores themselves, as coppice-run does. Yielding costs 50 % where every rank has a core.
+    local yield=0
+    [ "$count" -le "$(nproc)" ] || yield=1
+    mpirun=(mpirun --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle "$yield" "$@" -n "$count")
+}
 # mpi CANDIDATE RANKS BYTES MPIRUN-OPTIONS…
 mpi() {
     local candidate=$1 count=$2 bytes=$3
     shift 3
-    # mpi_collective pins rank mod cores itself, as coppice-run does. Yielding costs 50 % where every rank has a core.
-    local yield=0
-    [ "$count" -le "$(nproc)" ] || yield=1
-    measure "$candidate" "$count" "$bytes" mpirun --allow-run-as-root --oversubscribe --bind-to none \
-        --mca mpi_yield_when_idle "$yield" "$@" -n "$count" "$scratch/mpi_collective" "$operation" "$bytes" "$iterations"
+    mpirun_of "$count" "$@"
+    measure "$candidate" "$count" "$bytes" "${mpirun[@]}" "$scratch/mpi_collective" "$operation" "$bytes" "$iterations"
 }
 mpi_ucx() {
     local tls=$1 candidate=$2 count=$3 bytes=$4
