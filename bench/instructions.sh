@@ -7,7 +7,8 @@
 # Waiting would be counted too and differ from run to run; therefore coppice-perf runs --staggered: a rank calls only
 # when the rank before it is through, so that whatever it is to receive is there already. Each figure is the difference
 # of two runs with N and 2N broadcasts over N: start-up, and what is done once only, cancels. Each case runs twice;
-# "repeats" says whether both gave the same. Compare the figures of two builds made with the same compiler and options.
+# "repeats" says whether both gave the same. There is no progress thread, which would take messages in while a rank
+# awaits its turn, uncounted. Compare the figures of two builds made with the same compiler and options.
 # docs/benchmarks.md says more.
 set -euo pipefail
 
@@ -15,6 +16,7 @@ build=${1:-$(cd "$(dirname "$0")/.." && pwd)/build}
 launcher=$build/tools/coppice-run
 perf=$build/bench/coppice-perf
 count=${COPPICE_COUNT:-1024}
+export COPPICE_PROGRESS_THREAD=0
 
 command -v valgrind >/dev/null || { echo "instructions.sh: valgrind is missing (Debian package: valgrind)" >&2; exit 2; }
 for file in "$launcher" "$perf"; do
