@@ -22,35 +22,11 @@ namespace coppice::protocol {
 
 using topology::to_member;
 
-Broadcast::Broadcast(const BroadcastPlan& plan, Position self, std::uint32_t root_member, const FailedSet& failed,
-                     bool has_payload, std::uint64_t seed)
-    : plan_(&plan),
-      failed_(&failed),
-      self_(self.value),
-      root_member_(root_member),
-      children_(plan.gossip.rounds != 0 ? plan.gossip.rounds : plan.tree.child_count(self)) {
-    if (has_payload) color_ = Color::from_start;
-    if (gossips()) chance_ = Chance(seed, self.value);
-    coordinator_ = self_ == 0;
-    if (!failed.empty()) learn_of_failures();
+bool Broadcast::is_in_failed(Position position) const {
+    return failed_->contains(to_member(position, root_member_, processes()));
 }
 
-bool Broadcast::failed(Position position) const {
-    return !failed_->empty() && failed_->contains(to_member(position, root_member_, processes()));
-}
-
-bool Broadcast::has_correction() const {
-    return plan_->correction.kind != CorrectionKind::none && plan_->correction.kind != CorrectionKind::acknowledged;
-}
-
-// All; but in synchronized correction not the members that it colors. If failures are known, see docs/corrections.md.
-bool Broadcast::serves_children() const {
-    return !plan_->correction.synchronized || color_ != Color::by_correction;
-}
-
-// Whether a colored member takes part in the correction.
-bool Broadcast::takes_part() const {
-    if (color_ != Color::by_correction && color_ != Color::by_rescue) return true;
+bool Broadcast::takes_part_when_reached_late() const {
     if (self_ == 0 || root_dead_) return true;
     switch (plan_->correction.kind) {
         case CorrectionKind::checked:
@@ -61,15 +37,6 @@ bool Broadcast::takes_part() const {
             // Gossip leaves gaps of any length, without a single death.
             return !plan_->correction.synchronized || gossips() || !failed_->empty();
     }
-}
-
-// In the tree, if there is one.
-bool Broadcast::is_child_of(Position position, Position parent) const {
-    return !gossips() && plan_->tree.parent(position) == parent;
-}
-
-Message Broadcast::message(MessageKind kind, Position to, std::uint32_t detail) const {
-    return Message{kind, Position{self_}, to, detail};
 }
 
 // ---------------------------------------------------------------------------------------------------- events ---
@@ -102,8 +69,7 @@ bool Broadcast::receive(const Message& message) {
 
 bool Broadcast::receive_tree(const Message& message) {
     if (gossips()) return false;
-    const std::optional<Position> parent = plan_->tree.parent(Position{self_});
-    if (!parent || *parent != message.from) return false;
+    if (!plan_->tree.is_parent(message.from, Position{self_})) return false;
     if (given_up_ != BroadcastResult::pending) return false;
     if (plan_->correction.kind == CorrectionKind::acknowledged) {
         ack_due_ = true;
@@ -215,12 +181,11 @@ void Broadcast::peer_restarted(Position position) {
 
 // ----------------------------------------------------------------------------------------------------- sends ---
 
-std::optional<Message> Broadcast::next_send(Nanoseconds now) {
+std::optional<Message> Broadcast::next_of_all(Nanoseconds now) {
     if (wake_ <= now) {
         wake_ = kNever;
         idle_ = false;
     }
-    if (idle_) return std::nullopt;
     if (reply_due_) {
         if (const std::optional<Message> reply = next_reply()) return reply;
     }
@@ -242,12 +207,6 @@ std::optional<Message> Broadcast::next_send(Nanoseconds now) {
     }
     idle_ = true;
     return std::nullopt;
-}
-
-// Whether next_tree() may have anything to do.
-bool Broadcast::disseminates() const {
-    if (child_ == children_ && !gossips() && plan_->correction.kind != CorrectionKind::acknowledged) return false;
-    return serves_children();
 }
 
 std::optional<Message> Broadcast::next_tree() {

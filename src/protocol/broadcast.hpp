@@ -160,7 +160,17 @@ class Broadcast {
     // in `failed` already are not sent to. Gossip draws its targets from `seed`, which is another one for each
     // broadcast.
     Broadcast(const BroadcastPlan& plan, Position self, std::uint32_t root_member, const FailedSet& failed,
-              bool has_payload, std::uint64_t seed = 0);
+              bool has_payload, std::uint64_t seed = 0)
+        : plan_(&plan),
+          failed_(&failed),
+          self_(self.value),
+          root_member_(root_member),
+          children_(plan.gossip.rounds != 0 ? plan.gossip.rounds : plan.tree.child_count(self)) {
+        if (has_payload) color_ = Color::from_start;
+        if (gossips()) chance_ = Chance(seed, self.value);
+        coordinator_ = self_ == 0;
+        if (!failed.empty()) learn_of_failures();
+    }
 
     // A message to this member. False when it can't be (position out of range, from itself, an impossible kind): it was
     // ignored and should be counted.
@@ -177,7 +187,10 @@ class Broadcast {
     void origin_lost();
 
     // The next message that the machine wants sent, now.
-    std::optional<Message> next_send(Nanoseconds now);
+    std::optional<Message> next_send(Nanoseconds now) {
+        if (idle_ && wake_ > now) return std::nullopt;
+        return next_of_all(now);
+    }
     // When to call next_send() again though nothing happens: the start of synchronized correction, the end of a delay.
     Nanoseconds next_timer() const { return wake_; }
 
@@ -202,21 +215,39 @@ class Broadcast {
 
     // broadcast.cpp: events, the tree, acknowledgements.
     std::uint32_t processes() const { return plan_->tree.processes(); }
-    bool failed(Position position) const;
-    bool has_correction() const;
-    bool takes_part() const;
-    bool serves_children() const;
-    bool disseminates() const;
+    bool failed(Position position) const { return !failed_->empty() && is_in_failed(position); }
+    bool is_in_failed(Position position) const;
+    bool has_correction() const {
+        return plan_->correction.kind != CorrectionKind::none && plan_->correction.kind != CorrectionKind::acknowledged;
+    }
+    // Whether a colored member takes part in the correction.
+    bool takes_part() const {
+        return (color_ != Color::by_correction && color_ != Color::by_rescue) || takes_part_when_reached_late();
+    }
+    bool takes_part_when_reached_late() const;
+    // All; in synchronized correction not the members that it colors. If failures are known: docs/corrections.md.
+    bool serves_children() const { return !plan_->correction.synchronized || color_ != Color::by_correction; }
+    // Whether next_tree() may have anything to do.
+    bool disseminates() const {
+        if (child_ == children_ && !gossips() && plan_->correction.kind != CorrectionKind::acknowledged) return false;
+        return serves_children();
+    }
     bool gossips() const { return plan_->gossip.rounds != 0; }
     bool tells_children() const { return !has_correction() && !gossips(); }
-    bool is_child_of(Position position, Position parent) const;
+    // In the tree, if there is one.
+    bool is_child_of(Position position, Position parent) const {
+        return !gossips() && plan_->tree.is_parent(parent, position);
+    }
     bool receive_tree(const Message& message);
     bool receive_gossip(const Message& message);
     bool receive_acknowledgement(const Message& message);
     bool receive_correction(const Message& message);
     bool receive_rescue(const Message& message);
     void color(Color how);
-    Message message(MessageKind kind, Position to, std::uint32_t detail) const;
+    Message message(MessageKind kind, Position to, std::uint32_t detail) const {
+        return Message{kind, Position{self_}, to, detail};
+    }
+    std::optional<Message> next_of_all(Nanoseconds now);
     std::optional<Message> next_tree();
     std::optional<Message> next_gossip();
     std::optional<Message> next_acknowledgement();
@@ -227,17 +258,29 @@ class Broadcast {
     void hear(MessageKind kind, Position from);
     void forget(Position from);
     void remember_as_colored(Position position);
-    bool was_heard(Position position) const;
+    // From the member that is so far to the left.
+    bool was_heard(std::uint32_t left) const {
+        const std::uint32_t right = processes() - left;
+        return (left <= kRemembered && (heard_left_ >> (left - 1) & 1) != 0) ||
+               (right <= kRemembered && (heard_right_ >> (right - 1) & 1) != 0);
+    }
     std::uint32_t nearest_left() const;
     std::uint32_t nearest_right() const;
 
     std::optional<Message> next_opportunistic();
     void rely(MessageKind kind, Position from, std::uint32_t turn);
-    bool served_by_root(Position target) const;
-    bool needless(Position target) const;
+    // The root has the payload, and sends it to its children itself while it lives.
+    bool served_by_root(Position target) const {
+        return !root_dead_ && (target.value == 0 || is_child_of(target, Position{0}));
+    }
+    bool needless(Position target, std::uint32_t left) const;
     bool relies_on_others_for(Position target) const;
-    bool is_open(std::uint32_t first_member, std::uint32_t offset) const;
-    bool takes_turns() const;
+    bool is_open_to_right() const;
+    bool is_open_to_left() const;
+    bool is_open_beyond(Position first, std::uint32_t count) const;
+    bool takes_turns() const {
+        return plan_->correction.kind == CorrectionKind::optimized_opportunistic && !plan_->correction.one_directional;
+    }
 
     std::optional<Message> next_checked();
 

@@ -89,13 +89,6 @@ void Broadcast::remember_as_colored(Position position) {
     if (other <= kRemembered) heard_right_ |= bit(other);
 }
 
-bool Broadcast::was_heard(Position position) const {
-    const std::uint32_t left = topology::distance_left(Position{self_}, position, processes());
-    const std::uint32_t right = processes() - left;
-    return (left <= kRemembered && (heard_left_ & bit(left)) != 0) ||
-           (right <= kRemembered && (heard_right_ & bit(right)) != 0);
-}
-
 std::uint32_t Broadcast::nearest_left() const {
     return nearest(heard_left_, relied_left_);
 }
@@ -107,7 +100,7 @@ std::uint32_t Broadcast::nearest_right() const {
 void Broadcast::forget(Position from) {
     const std::uint32_t left = topology::distance_left(Position{self_}, from, processes());
     const std::uint32_t right = processes() - left;
-    const bool heard = was_heard(from);
+    const bool heard = was_heard(left);
     if (left <= kRemembered) heard_left_ &= ~bit(left);
     if (right <= kRemembered) heard_right_ &= ~bit(right);
     for (std::uint32_t* offset : {&relied_left_, &equal_left_}) {

@@ -49,33 +49,35 @@ std::uint32_t failed_among(const FailedSet& failed, std::uint32_t first, std::ui
 
 }  // namespace
 
-bool Broadcast::takes_turns() const {
-    return plan_->correction.kind == CorrectionKind::optimized_opportunistic && !plan_->correction.one_directional;
+// Whether the range on that side, which covers right_ or left_ positions, is to go farther.
+bool Broadcast::is_open_to_right() const {
+    if (right_ < plan_->correction.distance) return true;
+    if (failed_->empty()) return false;
+    return is_open_beyond(topology::right_neighbour(Position{self_}, 1, processes()), right_);
 }
 
-// Whether a range that covers `offset` positions, which begin at `first_member`, is to go farther.
-bool Broadcast::is_open(std::uint32_t first_member, std::uint32_t offset) const {
-    const std::uint32_t distance = plan_->correction.distance;
-    if (offset < distance) return true;
+bool Broadcast::is_open_to_left() const {
+    if (left_ < plan_->correction.distance) return true;
     if (failed_->empty()) return false;
-    return offset - failed_among(*failed_, first_member, offset, processes()) < distance;
+    return is_open_beyond(topology::left_neighbour(Position{self_}, left_, processes()), left_);
+}
+
+bool Broadcast::is_open_beyond(Position first, std::uint32_t count) const {
+    const std::uint32_t first_member = topology::to_member(first, root_member_, processes());
+    return count - failed_among(*failed_, first_member, count, processes()) < plan_->correction.distance;
 }
 
 std::optional<Message> Broadcast::next_opportunistic() {
     const std::uint32_t p = processes();
     const Position self{self_};
     while (left_ + right_ < p - 1) {
-        const auto member_at = [&](std::uint32_t offset_left) {
-            return topology::to_member(topology::left_neighbour(self, offset_left, p), root_member_, p);
-        };
-        const std::uint32_t after_self = topology::to_member(topology::right_neighbour(self, 1, p), root_member_, p);
-        const bool right_open = is_open(after_self, right_);
-        const bool left_open = !plan_->correction.one_directional && is_open(member_at(left_), left_);
+        const bool right_open = is_open_to_right();
+        const bool left_open = !plan_->correction.one_directional && is_open_to_left();
         if (!right_open && !left_open) return std::nullopt;
         const bool to_right = right_open && (!left_open || right_ <= left_);
         const Position target =
             to_right ? topology::right_neighbour(self, ++right_, p) : topology::left_neighbour(self, ++left_, p);
-        if (failed(target) || needless(target)) continue;
+        if (failed(target) || needless(target, to_right ? p - right_ : left_)) continue;
         took_turn_ = true;
         return message(to_right ? MessageKind::correction_right : MessageKind::correction_left, target,
                        takes_turns() ? turn_ : 0);
@@ -83,12 +85,8 @@ std::optional<Message> Broadcast::next_opportunistic() {
     return std::nullopt;
 }
 
-// The root has the payload, and sends it to its children itself while it lives.
-bool Broadcast::served_by_root(Position target) const {
-    return !root_dead_ && (target.value == 0 || is_child_of(target, Position{0}));
-}
-
-bool Broadcast::needless(Position target) const {
+// `left`: how far to the left it is.
+bool Broadcast::needless(Position target, std::uint32_t left) const {
     switch (plan_->correction.kind) {
         case CorrectionKind::opportunistic_paper:
             return false;
@@ -97,7 +95,7 @@ bool Broadcast::needless(Position target) const {
         default:
             break;
     }
-    if (was_heard(target) || served_by_root(target)) return true;
+    if (was_heard(left) || served_by_root(target)) return true;
     if (target.value > self_ && child_ > 0 && is_child_of(target, Position{self_})) return true;
     return plan_->correction.kind == CorrectionKind::optimized_opportunistic && relies_on_others_for(target);
 }

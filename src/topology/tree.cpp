@@ -262,7 +262,7 @@ std::optional<Position> Tree::parent(Position position) const {
     return std::nullopt;
 }
 
-std::uint32_t Tree::child_count(Position position) const {
+std::uint32_t Tree::child_count_of_others(Position position) const {
     const std::uint32_t p = position.value;
     assert(p < processes_);
     const std::uint32_t beyond = processes_ - 1 - p;  // positions after p
@@ -272,7 +272,7 @@ std::uint32_t Tree::child_count(Position position) const {
         case Layout::star:
             return p == 0 ? beyond : 0;
         case Layout::binomial:
-            return above(width(beyond), width(p));
+            break;
         case Layout::binomial_in_order:
             return p == 0 ? width(beyond) : std::min(lowest_bit(p), width(beyond));
         case Layout::lame:
@@ -292,7 +292,7 @@ std::uint32_t Tree::child_count(Position position) const {
     return 0;
 }
 
-Position Tree::child(Position position, std::uint32_t index) const {
+Position Tree::child_of_others(Position position, std::uint32_t index) const {
     const std::uint32_t p = position.value;
     assert(p < processes_);
     std::uint32_t distance = 0;
@@ -304,7 +304,6 @@ Position Tree::child(Position position, std::uint32_t index) const {
             distance = index + 1;
             break;
         case Layout::binomial:
-            distance = bit(width(p) + index);
             break;
         case Layout::binomial_in_order:
             distance = bit(child_count(position) - 1 - index);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -76,10 +77,25 @@ class Tree {
 
     // The position that sends to `position`; none for the root. Always the lower of the two.
     std::optional<Position> parent(Position position) const;
+    // Whether it is `position` that sends to `child`.
+    bool is_parent(Position position, Position child) const {
+        if (layout_ == Layout::binomial) {
+            return child.value != 0 && child.value - std::bit_floor(child.value) == position.value;
+        }
+        return parent(child) == position;
+    }
 
     // Children in send order, 0 ≤ index < child_count(position).
-    std::uint32_t child_count(Position position) const;
-    Position child(Position position, std::uint32_t index) const;
+    std::uint32_t child_count(Position position) const {
+        if (layout_ != Layout::binomial) return child_count_of_others(position);
+        const auto below = static_cast<std::uint32_t>(std::bit_width(processes_ - 1 - position.value));
+        const auto own = static_cast<std::uint32_t>(std::bit_width(position.value));
+        return below > own ? below - own : 0;
+    }
+    Position child(Position position, std::uint32_t index) const {
+        if (layout_ != Layout::binomial) return child_of_others(position, index);
+        return Position{position.value + (1U << (static_cast<std::uint32_t>(std::bit_width(position.value)) + index))};
+    }
 
     // Edges between the root and `position`.
     std::uint32_t depth(Position position) const;
@@ -106,6 +122,10 @@ class Tree {
     void make_kary();
     void make_log_p(std::uint32_t overhead, std::uint32_t latency);
     void index_table();
+
+    // Of trees of another layout than binomial.
+    std::uint32_t child_count_of_others(Position position) const;
+    Position child_of_others(Position position, std::uint32_t index) const;
 
     std::uint32_t entries_up_to(std::uint32_t value) const;
     std::uint32_t first_step(std::uint32_t position) const;

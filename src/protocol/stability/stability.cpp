@@ -66,6 +66,8 @@ void Stability::find_relatives() {
     children_.erase(std::unique(children_.begin(), children_.end()), children_.end());
     // Each of them takes exactly this node for its parent: otherwise two would wait for the same report.
     std::erase_if(children_, [this](std::uint32_t child) { return live_parent(child) != roster_.own_node(); });
+    downs_.reserve(children_.size());
+    asks_.reserve(children_.size() + 1);
 }
 
 // A node has another leader, or none any more: what was sent to it may be lost.
@@ -161,15 +163,14 @@ void Stability::settle() {
     const bool named = least.slowest != slowest_ && somebody_is_held_up() && !lacks(kNamesAreNotPassedOn);
     slowest_ = least.slowest;
     slowest_is_known_ = least.heard;
-    const std::uint64_t step = somebody_is_held_up() ? 1 : step_;
     if (is_top()) {
-        if (least.count / step > stable_ / step) {
+        if (least.count / step() > stable_ / step()) {
             learn_stable(least.count);
         } else if (named) {
             tell_children();
         }
     } else {
-        if (least.count / step > reported_ / step || named) report_again_ = true;
+        if (least.count / step() > reported_ / step() || named) report_again_ = true;
         least_ = least.count;
     }
 }

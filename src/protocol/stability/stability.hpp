@@ -104,6 +104,8 @@ class Stability {
 
     std::uint64_t stable() const { return stable_; }
     bool leads() const { return roster_.leads(); }
+    // A count is news for others where it passes a multiple of this.
+    std::uint64_t step() const { return somebody_is_held_up() ? 1 : step_; }
     // The rank for which the whole group waits, if that is known here; want() finds out. Never one that is known to be
     // dead.
     std::optional<Rank> holder() const;
