@@ -54,7 +54,10 @@ class Router {
     }
     Rank set_rank(Rank here) const { return there_.empty() ? here : there_[here.value]; }
     // None for ranks that are no members.
-    std::optional<Rank> own_rank(Rank there) const;
+    std::optional<Rank> own_rank(Rank there) const {
+        if (there_.empty()) return there;
+        return find_own_rank(there);
+    }
 
     std::span<const std::unique_ptr<transport::Transport>> wires() const { return transport_set_->wires(); }
     std::size_t poll() const { return transport_set_->poll(); }
@@ -62,6 +65,8 @@ class Router {
     const std::shared_ptr<TransportSet>& transport_set() const { return transport_set_; }
 
   private:
+    std::optional<Rank> find_own_rank(Rank there) const;
+
     std::shared_ptr<TransportSet> transport_set_;
     std::vector<Rank> there_;  // empty: the same numbers
 };

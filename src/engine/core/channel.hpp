@@ -62,6 +62,7 @@ struct ChannelRow {
     std::uint32_t corrections = 0;    // go as one-sided writes
     std::uint32_t with_failures = 0;  // their receiver has to know of the deaths of which their sender knows
     bool is_long = false;             // `more` is used
+    bool is_frequent = false;         // come with every operation, and change nothing that is looked at rarely
 };
 
 namespace detail {
@@ -90,7 +91,8 @@ constexpr std::array<ChannelRow, kChannels> channel_rows() {
     row(Channel::broadcast) = {.kinds = kMessageKinds,
                                .with_payload = bits<MessageKind>(kMessageKinds, carries_payload),
                                .corrections = bits<MessageKind>(kMessageKinds, is_correction),
-                               .with_failures = bits_of(MessageKind::query, MessageKind::denial)};
+                               .with_failures = bits_of(MessageKind::query, MessageKind::denial),
+                               .is_frequent = true};
     row(Channel::failure_proof) = {.kinds = kFailureProofKinds,
                                    .with_payload = bits<FailureProofKind>(kFailureProofKinds, carries_payload),
                                    .corrections = bits<FailureProofKind>(kFailureProofKinds, is_correction),

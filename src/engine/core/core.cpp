@@ -32,11 +32,12 @@ bool Core::may_call_back() const {
 
 std::size_t Core::progress(Care care) {
     const std::size_t events = poll_wires();
-    const bool thorough =
-        care == Care::thorough || leaving() || events > 0 || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
+    const bool thorough = care == Care::thorough || leaving() || look_soon_ || (publishing_ && events > 0) ||
+                          detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
     for (Collective* const collective : collectives_)
         collective->progress(thorough);
-    if (thorough) {
+    if (thorough || look_soon_) {
+        look_soon_ = false;
         read_failure_logs();
         read_departures();
         hear_last_words();
@@ -108,6 +109,7 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
         return false;
     }
     detector_.heard(from);
+    if (!row_of(header->tag.channel).is_frequent) look_soon_ = true;
     if (header->tag.channel == Channel::members) {
         members_message(from, *header);
         return false;
@@ -169,8 +171,8 @@ void Core::flush_controls() {
         if (!link || members_.failed(control.to)) continue;
         control.header.stable = passenger_->count();
         std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
-        const Encoded bytes = encode(control.header);
-        if (link.send(bytes, {}, &in_flight) == transport::SendStatus::again) controls_[kept++] = control;
+        if (link.send(bytes_of(control.header), {}, &in_flight) == transport::SendStatus::again)
+            controls_[kept++] = control;
     }
     controls_.erase(controls_.begin() + static_cast<std::ptrdiff_t>(kept),
                     controls_.begin() + static_cast<std::ptrdiff_t>(count));

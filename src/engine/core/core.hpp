@@ -147,6 +147,8 @@ class Core final : private transport::Receiver {
     // --- progress
     enum class Care : std::uint8_t { usual, thorough };
     std::size_t progress(Care care = Care::usual);
+    // Something has changed that is looked at rarely: it is looked at when this round, or the next one, ends.
+    void look_soon() { look_soon_ = true; }
     std::uint64_t next_timer_ns() const;
     bool waits_for_room() const;
 
@@ -229,6 +231,7 @@ class Core final : private transport::Receiver {
     protocol::Detector detector_;
     std::uint64_t looked_ns_ = 0;  // when the wires were polled; kept up where there is a bound of silence
     std::uint32_t rounds_ = 0;
+    bool look_soon_ = false;
     std::uint32_t starts_ = 0;
     std::uint32_t starts_mask_;             // with so many calls between them, + 1, there is progress in any case
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far

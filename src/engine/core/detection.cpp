@@ -83,6 +83,7 @@ void Core::fenced(Rank there) {
 }
 
 void Core::alive(Rank there) {
+    look_soon_ = true;
     if (const auto peer = router_.own_rank(there)) detector_.heard(*peer);
 }
 

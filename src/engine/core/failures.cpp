@@ -10,6 +10,7 @@ void Core::peer_failed(Rank there, transport::FailureCause /*cause*/) {
 }
 
 void Core::learn_failure(Rank rank) {
+    look_soon_ = true;
     if (rank == members_.self()) {
         be_fenced();
         return;
@@ -20,6 +21,7 @@ void Core::learn_failure(Rank rank) {
 
 void Core::learn_failures(std::span<const Rank> ranks) {
     if (ranks.empty()) return;
+    look_soon_ = true;
     hear_last_words();
     protocol::FailedSet news;
     for (const Rank rank : ranks) {
@@ -136,6 +138,7 @@ void Core::read_departures() {
 
 void Core::member_left(Rank rank) {
     if (departure_.has_departed(rank)) return;
+    look_soon_ = true;
     hear_last_words();
     departure_.peer_left(rank);
     detector_.peer_left(rank);

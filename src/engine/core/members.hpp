@@ -27,7 +27,7 @@ class Members {
     const topology::Nodes& nodes_table() const { return nodes_; }
     std::span<const Rank> ranks_of(std::uint32_t node) const { return nodes_.members(node); }
 
-    bool failed(Rank rank) const { return failed_[rank.value]; }
+    bool failed(Rank rank) const { return !failed_ranks_.empty() && failed_[rank.value]; }
     std::span<const Rank> failed_ranks() const { return failed_ranks_; }  // ascending
     const protocol::FailedSet& failed_nodes() const { return failed_nodes_; }
 

@@ -47,7 +47,10 @@ constexpr std::size_t header_size(Channel channel) {
     return row_of(channel).is_long ? sizeof(WireHeader) : kShortHeader;
 }
 
-// A header as it travels: without what its channel does not use.
+// A header as it travels, without what its channel does not use: where it is, or as a copy.
+inline std::span<const std::byte> bytes_of(const WireHeader& header) {
+    return std::as_bytes(std::span(&header, 1)).first(header_size(header.tag.channel));
+}
 struct Encoded {
     WireBytes bytes;
     std::size_t size;
@@ -64,15 +67,18 @@ inline Encoded encode(const WireHeader& header) {
 // None when the bytes can't be a header of this group with a payload of this length.
 inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::size_t payload_length,
                                         const GroupId& group) {
-    WireHeader header;
-    if (bytes.size() < kShortHeader || bytes.size() > sizeof header) return std::nullopt;
-    std::memcpy(&header, bytes.data(), bytes.size());
-    if (!is_known(header.tag) || bytes.size() != header_size(header.tag.channel)) return std::nullopt;
-    if (header.token != group.token || header.version != kWireVersion || header.epoch != group.epoch.value ||
-        header.length != payload_length || (payload_length > 0 && !carries_payload(header.tag))) {
-        return std::nullopt;
-    }
-    return header;
+    std::optional<WireHeader> read(std::in_place);
+    WireHeader& header = *read;
+    const bool is_long = bytes.size() == sizeof header;
+    if (!is_long && bytes.size() != kShortHeader) return std::nullopt;
+    std::memcpy(static_cast<void*>(&header), bytes.data(), kShortHeader);
+    if (is_long) std::memcpy(&header.more, bytes.data() + kShortHeader, sizeof header.more);
+    const bool fits = is_known(header.tag) && row_of(header.tag.channel).is_long == is_long &&
+                      header.token == group.token && header.version == kWireVersion &&
+                      header.epoch == group.epoch.value && header.length == payload_length &&
+                      (payload_length == 0 || carries_payload(header.tag));
+    if (!fits) read.reset();
+    return read;
 }
 
 }  // namespace coppice::engine

@@ -1,8 +1,8 @@
 #include "transport/shm/link.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace coppice::transport::shm {
@@ -21,11 +21,6 @@ Consumed& consumed_word(std::byte* base) {
 
 Released& released_word(std::byte* base, const InboxShape& shape, std::uint32_t slot) {
     return shared::at<Released>(base + shape.released_at + slot * sizeof(Released));
-}
-
-Descriptor& descriptor_at(std::byte* base, const InboxShape& shape, std::uint64_t number) {
-    return shared::at<Descriptor>(base + shape.descriptors_at +
-                                  (number & (shape.descriptors - 1)) * sizeof(Descriptor));
 }
 
 }  // namespace
@@ -80,9 +75,10 @@ bool Outbox::put(std::span<const std::byte> header, std::span<const std::byte> p
         where = take_slot();
         if (where == Descriptor::kInline) return false;
     }
-    Descriptor& out = descriptor_at(base_, shape_, sent_);
-    if (!header.empty()) std::memcpy(out.data, header.data(), header.size());
-    if (!payload.empty()) std::memcpy(beside ? out.data + payload_at : slot(where), payload.data(), payload.size());
+    auto& out =
+        shared::at<Descriptor>(base_ + shape_.descriptors_at + (sent_ & (shape_.descriptors - 1)) * sizeof(Descriptor));
+    copy_few(out.data, header.data(), header.size());
+    copy_few(beside ? out.data + payload_at : slot(where), payload.data(), payload.size());
     out.payload_length = static_cast<std::uint32_t>(payload.size());
     out.header_length = static_cast<std::uint16_t>(header.size());
     out.slot = where;
@@ -98,26 +94,20 @@ void Inbox::attach(std::byte* base, std::uint64_t key) {
     key_ = key;
 }
 
-void Inbox::advance() {
-    ++next_;
-    consumed_word(base_).publish(next_);
-}
-
 Inbox::Found Inbox::skip() {
     advance();
     return Found::garbage;
 }
 
-Inbox::Found Inbox::peek(View& view) {
-    Descriptor& in = descriptor_at(base_, shape_, next_);
-    const std::uint64_t stamp = in.stamp.read();
-    if (stamp != key_ + next_ + 1) {
-        const bool last_lap = next_ >= shape_.descriptors ? stamp == key_ + next_ + 1 - shape_.descriptors : stamp == 0;
-        if (last_lap || stamp == odd_stamp_) return Found::nothing;
-        // Not a message and never was; its place is still the writer's, who will fill it when its turn comes.
-        odd_stamp_ = stamp;
-        return Found::garbage;
-    }
+Inbox::Found Inbox::without_message(std::uint64_t stamp) {
+    const bool last_lap = next_ >= shape_.descriptors ? stamp == key_ + next_ + 1 - shape_.descriptors : stamp == 0;
+    if (last_lap || stamp == odd_stamp_) return Found::nothing;
+    // Not a message and never was; its place is still the writer's, who will fill it when its turn comes.
+    odd_stamp_ = stamp;
+    return Found::garbage;
+}
+
+Inbox::Found Inbox::open(const Descriptor& in, View& view) {
     // Read once: what was checked is what is used, whatever the other end does meanwhile.
     const std::size_t header_length = shared::read_once(in.header_length);
     const std::size_t payload_length = shared::read_once(in.payload_length);
@@ -140,14 +130,11 @@ void Inbox::give_back(std::uint32_t slot) {
     released_word(base_, shape_, slot).publish(++released_[slot]);
 }
 
-void Inbox::take(const View& view, bool keep) {
-    if (view.slot != Descriptor::kInline) {
-        if (keep)
-            held_[view.slot] = 1;
-        else
-            give_back(view.slot);
-    }
-    advance();
+void Inbox::give_back_or_hold(std::uint32_t slot, bool hold) {
+    if (hold)
+        held_[slot] = 1;
+    else
+        give_back(slot);
 }
 
 bool Inbox::release(std::uint32_t slot) {

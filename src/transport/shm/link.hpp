@@ -66,16 +66,31 @@ class Inbox {
         std::uint16_t slot = Descriptor::kInline;
     };
     // The oldest message that was not taken yet. `garbage`: something else was there and is dealt with; peek again.
-    Found peek(View& view);
+    Found peek(View& view) {
+        Descriptor& in = next_descriptor();
+        const std::uint64_t stamp = in.stamp.read();
+        return stamp == key_ + next_ + 1 ? open(in, view) : without_message(stamp);
+    }
     // Consumes it. `keep` (messages with a slot only): its slot stays until release().
-    void take(const View& view, bool keep);
+    void take(const View& view, bool keep) {
+        if (view.slot != Descriptor::kInline) give_back_or_hold(view.slot, keep);
+        advance();
+    }
     // False when that slot is not held.
     bool release(std::uint32_t slot);
 
   private:
+    Descriptor& next_descriptor() const {
+        return shared::at<Descriptor>(base_ + shape_.descriptors_at +
+                                      (next_ & (shape_.descriptors - 1)) * sizeof(Descriptor));
+    }
+    Found open(const Descriptor& in, View& view);
+    Found without_message(std::uint64_t stamp);
     Found skip();
-    void advance();
+    // The reader's count of consumed descriptors stands at the beginning of the inbox.
+    void advance() { shared::at<shared::Published<std::uint64_t>>(base_).publish(++next_); }
     std::byte* slot(std::uint32_t index) const { return base_ + shape_.slots_at + index * kSlotStride; }
+    void give_back_or_hold(std::uint32_t slot, bool hold);
     void give_back(std::uint32_t slot);
 
     std::byte* base_ = nullptr;

@@ -17,6 +17,9 @@ struct ShmTransport::Peer {
     Peer(std::uint32_t i, Rank r, shm::Address a, const shm::InboxShape& shape)
         : index(i), rank(r), address(std::move(a)), outbox(shape), inbox(shape) {}
 
+    // Nothing goes there.
+    bool is_closed() const { return gone || fenced || lost; }
+
     const std::uint32_t index;
     const Rank rank;
     const shm::Address address;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/copy.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/obituary.hpp"
 #include "transport/shm/shm_peer.hpp"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::uint32_t kPollsPerClockRead = 256;  // a power of two
 constexpr std::size_t kLooksPerPoll = 4;           // at obituaries
+constexpr std::uint32_t kBusyPollsPerLook = 8;     // a power of two
 
 Buffer buffer_of(std::uint32_t peer_index, std::uint16_t slot) {
     return (static_cast<Buffer>(peer_index) + 1) << 32 | slot;
@@ -219,8 +221,7 @@ void ShmTransport::watch(Rank rank) {
 SendStatus ShmTransport::put(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                              std::uint64_t& counter) {
     Peer* const peer = find(to);
-    if (peer == nullptr || peer->gone || peer->fenced || peer->lost || header.size() > kMaxHeader ||
-        payload.size() > kMaxPayload)
+    if (peer == nullptr || peer->is_closed() || header.size() > kMaxHeader || payload.size() > kMaxPayload)
         return SendStatus::failed;
     if (!peer->outbox.attached() && !connect(*peer)) return peer->lost ? SendStatus::failed : SendStatus::again;
     if (!peer->outbox.put(header, payload)) return SendStatus::again;
@@ -251,18 +252,21 @@ shm::Claim& ShmTransport::claim(std::uint32_t inbox) const {
 }
 
 std::size_t ShmTransport::poll(Receiver& receiver) {
-    collect_rings();
+    shm::Mailroom& mail = mailroom();
+    collect_rings(mail);
     std::size_t events = rung_ ? visit_rung(receiver) : 0;
-    const std::uint32_t fenced_by = mailroom().fenced_by.read();
+    const std::uint32_t fenced_by = mail.fenced_by.read();
     if (fenced_by != 0 && !told_fenced_) [[unlikely]] {
         told_fenced_ = true;
         ++events;
         receiver.fenced(Rank{fenced_by <= own_.layout().group_size ? fenced_by - 1 : self_.value});
     }
-    if (!watched_.empty()) {
+    // A poll that brings messages leaves the looking to the next one, but not for ever.
+    const bool looks_around = events == 0 || (++polls_ & (kBusyPollsPerLook - 1)) == 0;
+    if (looks_around && !watched_.empty()) {
         for (std::size_t looks = std::min(kLooksPerPoll, watched_.size()); looks > 0 && !watched_.empty(); --looks)
             events += look_at_one(receiver);
-        if ((++polls_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);
+        if ((++looks_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);
     }
     if (sleep_.armed) [[unlikely]] {
         events += look_at_watched_process(receiver);
@@ -271,8 +275,7 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
     return events;
 }
 
-void ShmTransport::collect_rings() {
-    shm::Mailroom& mail = mailroom();
+void ShmTransport::collect_rings(shm::Mailroom& mail) {
     if (mail.claimed.value() > prepared_) [[unlikely]]
         prepare_inboxes();
     for (std::uint32_t word = 0; word < bell_words_; ++word) {
@@ -313,9 +316,8 @@ std::size_t ShmTransport::visit_rung(Receiver& receiver) {
     return events;
 }
 
-// Who writes into that inbox, as far as the claim can be believed.
-ShmTransport::Peer* ShmTransport::claimant(std::uint32_t inbox) {
-    if (inbox < peer_of_inbox_.size() && peer_of_inbox_[inbox] != kNobody) return peers_[peer_of_inbox_[inbox]].get();
+// Who writes into an inbox that has not been read so far, as far as the claim can be believed.
+ShmTransport::Peer* ShmTransport::new_claimant(std::uint32_t inbox) {
     if (inbox >= peer_of_inbox_.size() || claim(inbox).ready.read() != 1) {
         ++counters_.garbage;
         return nullptr;
@@ -354,7 +356,7 @@ std::size_t ShmTransport::drain(Peer& peer, Receiver& receiver, std::size_t at_m
         }
         // The header is interpreted, so it must not change under its reader; the payload is only carried.
         std::byte header[kMaxHeader];
-        std::copy(view.header.begin(), view.header.end(), header);
+        copy_few(header, view.header.data(), view.header.size());
         const bool can_keep = view.slot != shm::Descriptor::kInline;
         const Buffer buffer = can_keep ? buffer_of(peer.index, view.slot) : 0;
         ++counters_.received;

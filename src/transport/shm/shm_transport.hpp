@@ -107,10 +107,14 @@ class ShmTransport final : public Transport, public Boards, public shm::ShmBoard
     SendStatus put(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                    std::uint64_t& counter);
 
-    void collect_rings();
+    void collect_rings(shm::Mailroom& mail);
     void prepare_inboxes();
     std::size_t visit_rung(Receiver& receiver);
-    Peer* claimant(std::uint32_t inbox);
+    Peer* claimant(std::uint32_t inbox) {
+        const std::uint32_t known = inbox < peer_of_inbox_.size() ? peer_of_inbox_[inbox] : UINT32_MAX;
+        return known != UINT32_MAX ? peers_[known].get() : new_claimant(inbox);
+    }
+    Peer* new_claimant(std::uint32_t inbox);
     std::size_t drain(Peer& peer, Receiver& receiver, std::size_t at_most, bool& more);
     std::size_t look_at_one(Receiver& receiver);
     bool second_look_due();
@@ -141,7 +145,8 @@ class ShmTransport final : public Transport, public Boards, public shm::ShmBoard
     std::vector<std::uint32_t> watched_;        // indices into peers_
     std::size_t watch_cursor_ = 0;
     std::size_t second_cursor_ = 0;
-    std::uint32_t polls_ = 0;
+    std::uint32_t polls_ = 0;  // that brought messages
+    std::uint32_t looks_ = 0;  // at obituaries
     const std::uint64_t second_look_period_ns_;
     std::uint64_t second_look_ns_ = 0;
     std::uint32_t bell_words_ = 0;

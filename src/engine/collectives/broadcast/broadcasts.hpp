@@ -99,7 +99,7 @@ class Broadcasts final : public Collective {
     void ensure_machine(Slot& slot);
     bool adopt_line(Slot& slot);
     void pump(Slot& slot);
-    bool send(Slot& slot, const Envelope& message);
+    bool send(Slot& slot, const Envelope& message, WireHeader& header);
     void settle(Slot& slot);
     void wake(Slot& slot);
     void pump_active();

@@ -8,7 +8,6 @@ namespace coppice::engine {
 namespace {
 
 using protocol::BinomialGraph;
-using protocol::Broadcast;
 using protocol::BuntinasBroadcast;
 using protocol::FailureProofBroadcast;
 using protocol::FailureProofKind;
@@ -131,25 +130,19 @@ std::string Plan::doubt() const {
     return {};
 }
 
-void Machine::emplace(const Plan& plan, Position self, std::uint32_t root_member, const protocol::FailedSet& failed,
-                      bool has_payload, std::uint64_t seed) {
+void Machine::emplace_other(const Plan& plan, Position self, std::uint32_t root_member,
+                            const protocol::FailedSet& failed, bool has_payload, std::uint64_t seed) {
     if (plan.algorithm == Algorithm::bfb) {
         machine_.emplace<BuntinasBroadcast>(plan.tree().processes(), self, root_member, failed, has_payload);
     } else if (plan.algorithm == Algorithm::big) {
         machine_.emplace<BinomialGraph>(plan.tree().processes(), self, root_member, failed, has_payload);
-    } else if (plan.failure_proof) {
-        machine_.emplace<FailureProofBroadcast>(*plan.failure_proof, self, root_member, failed, has_payload, seed);
     } else {
-        machine_.emplace<Broadcast>(plan.broadcast, self, root_member, failed, has_payload, seed);
+        machine_.emplace<FailureProofBroadcast>(*plan.failure_proof, self, root_member, failed, has_payload, seed);
     }
 }
 
-bool Machine::receive(const Plan& plan, const Envelope& envelope) {
+bool Machine::receive_other(const Plan& plan, const Envelope& envelope) {
     const auto is_of = [&envelope](Channel channel) { return envelope.tag.channel == channel; };
-    if (auto* tree = std::get_if<Broadcast>(&machine_)) {
-        return is_of(Channel::broadcast) && tree->receive({static_cast<protocol::MessageKind>(envelope.tag.kind),
-                                                           envelope.from, envelope.to, envelope.detail});
-    }
     if (auto* proof = std::get_if<FailureProofBroadcast>(&machine_)) {
         if (!is_of(Channel::failure_proof)) return false;
         const auto message = unwrap(envelope, plan.tree().processes());
@@ -165,12 +158,7 @@ bool Machine::receive(const Plan& plan, const Envelope& envelope) {
         {static_cast<protocol::BinomialGraphMessageKind>(envelope.tag.kind), envelope.from, envelope.to});
 }
 
-std::optional<Envelope> Machine::next_send(const Plan& plan, Nanoseconds now) {
-    if (auto* tree = std::get_if<Broadcast>(&machine_)) {
-        const auto message = tree->next_send(now);
-        if (!message) return std::nullopt;
-        return Envelope{{Channel::broadcast, message->kind}, message->from, message->to, message->detail, 0};
-    }
+std::optional<Envelope> Machine::next_other(const Plan& plan, Nanoseconds now) {
     if (auto* proof = std::get_if<FailureProofBroadcast>(&machine_)) {
         const auto message = proof->next_send(now);
         if (!message) return std::nullopt;
@@ -187,19 +175,6 @@ std::optional<Envelope> Machine::next_send(const Plan& plan, Nanoseconds now) {
     return Envelope{{Channel::binomial_graph, message->kind}, message->from, message->to, 0, 0};
 }
 
-namespace {
-
-// For what all machines have under the same name.
-template <class Variant, class Visitor>
-decltype(auto) ask(Variant& machine, Visitor&& visitor) {
-    if (auto* tree = std::get_if<Broadcast>(&machine)) return visitor(*tree);
-    if (auto* proof = std::get_if<FailureProofBroadcast>(&machine)) return visitor(*proof);
-    if (auto* buntinas = std::get_if<BuntinasBroadcast>(&machine)) return visitor(*buntinas);
-    return visitor(std::get<BinomialGraph>(machine));
-}
-
-}  // namespace
-
 void Machine::peer_failed(Position position) {
     ask(machine_, [position](auto& machine) { machine.peer_failed(position); });
 }
@@ -210,18 +185,6 @@ void Machine::peer_restarted(Position position) {
 
 void Machine::origin_lost() {
     ask(machine_, [](auto& machine) { machine.origin_lost(); });
-}
-
-bool Machine::colored() const {
-    return ask(machine_, [](const auto& machine) { return machine.colored(); });
-}
-
-protocol::BroadcastResult Machine::result() const {
-    return ask(machine_, [](const auto& machine) { return machine.result(); });
-}
-
-bool Machine::finished() const {
-    return ask(machine_, [](const auto& machine) { return machine.finished(); });
 }
 
 }  // namespace coppice::engine

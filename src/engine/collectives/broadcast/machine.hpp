@@ -52,6 +52,8 @@ struct Plan {
     bool is_paced;  // corrections decide on each message after what has arrived since the one before
 
     const topology::Tree& tree() const { return broadcast.tree; }
+    // Its machines are protocol::Broadcast.
+    bool is_tree() const { return !failure_proof && algorithm != Algorithm::bfb && algorithm != Algorithm::big; }
     // What a live root's broadcast withstands may be too little for some live rank to be reached, ever: why, in words for
     // whoever waits in vain. Empty where everybody live is reached or told in the end.
     std::string doubt() const;
@@ -71,25 +73,67 @@ struct Envelope {
 };
 
 class Machine {
+    // For what all machines have under the same name.
+    template <class Variant, class Visitor>
+    static decltype(auto) ask(Variant& machine, Visitor&& visitor) {
+        if (auto* const tree = std::get_if<protocol::Broadcast>(&machine)) [[likely]]
+            return visitor(*tree);
+        if (auto* const proof = std::get_if<protocol::FailureProofBroadcast>(&machine)) return visitor(*proof);
+        if (auto* const buntinas = std::get_if<protocol::BuntinasBroadcast>(&machine)) return visitor(*buntinas);
+        return visitor(std::get<protocol::BinomialGraph>(machine));
+    }
+
   public:
     explicit operator bool() const { return !std::holds_alternative<std::monostate>(machine_); }
     void reset() { machine_.emplace<std::monostate>(); }
     // `seed`: another one for each broadcast.
     void emplace(const Plan& plan, Position self, std::uint32_t root_member, const protocol::FailedSet& failed,
-                 bool has_payload, std::uint64_t seed);
+                 bool has_payload, std::uint64_t seed) {
+        if (plan.is_tree()) [[likely]] {
+            machine_.emplace<protocol::Broadcast>(plan.broadcast, self, root_member, failed, has_payload, seed);
+        } else {
+            emplace_other(plan, self, root_member, failed, has_payload, seed);
+        }
+    }
 
     // False when it can't be, be it of another family.
-    bool receive(const Plan& plan, const Envelope& envelope);
+    bool receive(const Plan& plan, const Envelope& envelope) {
+        if (auto* const tree = std::get_if<protocol::Broadcast>(&machine_)) [[likely]] {
+            return envelope.tag.channel == Channel::broadcast &&
+                   tree->receive({static_cast<protocol::MessageKind>(envelope.tag.kind), envelope.from, envelope.to,
+                                  envelope.detail});
+        }
+        return receive_other(plan, envelope);
+    }
     void peer_failed(Position position);
     void peer_restarted(Position position);
     void origin_lost();
-    std::optional<Envelope> next_send(const Plan& plan, Nanoseconds now);
+    std::optional<Envelope> next_send(const Plan& plan, Nanoseconds now) {
+        if (auto* const tree = std::get_if<protocol::Broadcast>(&machine_)) [[likely]] {
+            const auto message = tree->next_send(now);
+            if (!message) return std::nullopt;
+            return Envelope{{Channel::broadcast, message->kind}, message->from, message->to, message->detail, 0};
+        }
+        return next_other(plan, now);
+    }
 
-    bool colored() const;
-    protocol::BroadcastResult result() const;
-    bool finished() const;
+    bool colored() const {
+        return ask(machine_, [](const auto& machine) { return machine.colored(); });
+    }
+    protocol::BroadcastResult result() const {
+        return ask(machine_, [](const auto& machine) { return machine.result(); });
+    }
+    bool finished() const {
+        return ask(machine_, [](const auto& machine) { return machine.finished(); });
+    }
 
   private:
+    // machine.cpp: all but the tree with its corrections
+    void emplace_other(const Plan& plan, Position self, std::uint32_t root_member, const protocol::FailedSet& failed,
+                       bool has_payload, std::uint64_t seed);
+    bool receive_other(const Plan& plan, const Envelope& envelope);
+    std::optional<Envelope> next_other(const Plan& plan, Nanoseconds now);
+
     std::variant<std::monostate, protocol::Broadcast, protocol::FailureProofBroadcast, protocol::BuntinasBroadcast,
                  protocol::BinomialGraph>
         machine_;

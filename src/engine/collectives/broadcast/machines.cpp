@@ -72,7 +72,8 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
         core_.note_garbage();
         return false;
     }
-    wake(*slot);
+    // A late correction changes nothing where this rank's part is over.
+    if (slot->request != nullptr || !plan_.is_tree() || !slot->machine.finished()) wake(*slot);
     // Nothing leaves before the payload is published: machines are asked for sends between polls only.
     if (!carries_payload(header.tag) || slot->has_payload || !slot->machine.colored()) return false;
     const bool keep = buffer != 0 && !publishing_ && payload.size() >= kKeepFrom;
@@ -130,17 +131,30 @@ bool Broadcasts::adopt_line(Slot& slot) {
 // messages: they decide on each after what has arrived since the one before, and neighbours need time to speak up.
 void Broadcasts::pump(Slot& slot) {
     const bool paced = plan_.is_paced;
+    WireHeader header{.token = core_.id().token,
+                      .tag = {},
+                      .sequence = slot.sequence.value,
+                      .stable = window_.stable(),
+                      .root = slot.root.value,
+                      .epoch = core_.id().epoch.value};
     while (true) {
-        if (!slot.unsent) {
+        Envelope next;
+        if (slot.unsent) {
+            next = *slot.unsent;
+        } else {
             const bool wait =
                 paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 && !slot.machine.finished();
             if (wait && core_.now_ns() < slot.next_correction_ns) return;
-            slot.unsent =
-                slot.machine.next_send(plan_, Nanoseconds(plan_.is_timed ? core_.now_ns() - slot.began_ns : 0));
-            if (!slot.unsent) return;
+            const Nanoseconds now(plan_.is_timed ? core_.now_ns() - slot.began_ns : 0);
+            const auto pulled = slot.machine.next_send(plan_, now);
+            if (!pulled) return;
+            next = *pulled;
         }
-        if (!send(slot, *slot.unsent)) return;
-        if (paced && is_correction(slot.unsent->tag)) {
+        if (!send(slot, next, header)) {
+            slot.unsent = next;
+            return;
+        }
+        if (paced && is_correction(next.tag)) {
             ++slot.corrections;
             if (slot.corrections >= 2) slot.next_correction_ns = core_.now_ns() + settings_.correction_gap_ns;
         }
@@ -149,8 +163,8 @@ void Broadcasts::pump(Slot& slot) {
     }
 }
 
-// False when the transport has no room: try the same message again later.
-bool Broadcasts::send(Slot& slot, const Envelope& message) {
+// `header` has what all messages of the slot say alike. False when the transport has no room: try it again later.
+bool Broadcasts::send(Slot& slot, const Envelope& message, WireHeader& header) {
     const auto to = members_.leader_for(members_.node_at(message.to, slot.root), slot.root);
     if (!to) return true;
     const Link link = router_.to(*to);
@@ -166,19 +180,14 @@ bool Broadcasts::send(Slot& slot, const Envelope& message) {
         core_.flush_controls();
         if (core_.controls_wait_for(*to)) return false;
     }
-    const WireHeader header{.token = core_.id().token,
-                            .tag = message.tag,
-                            .sequence = slot.sequence.value,
-                            .stable = window_.stable(),
-                            .root = slot.root.value,
-                            .detail = message.detail,
-                            .length = payload ? slot.length : 0,
-                            .epoch = core_.id().epoch.value,
-                            .more = message.more};
-    const Encoded bytes = encode(header);
-    const std::span<const std::byte> body(slot.payload, payload ? slot.length : 0);
-    const transport::SendStatus status =
-        is_correction(message.tag) ? link.write(bytes, body, &slot.in_flight) : link.send(bytes, body, &slot.in_flight);
+    header.tag = message.tag;
+    header.detail = message.detail;
+    header.length = payload ? slot.length : 0;
+    header.more = message.more;
+    const std::span<const std::byte> body(slot.payload, header.length);
+    const transport::SendStatus status = is_correction(message.tag)
+                                             ? link.write(bytes_of(header), body, &slot.in_flight)
+                                             : link.send(bytes_of(header), body, &slot.in_flight);
     return status != transport::SendStatus::again;
 }
 

@@ -36,6 +36,7 @@ bool Window::may_start(Rank root) {
 void Window::consume(Sequence count) {
     if (count == consumed_) return;
     consumed_ = count;
+    if (consumed_.value >= report_at_) core_.look_soon();
     if (board_ != nullptr) board_->set_consumed(count);
 }
 
@@ -70,7 +71,10 @@ bool Window::message(Rank from, const WireHeader& header, std::span<const std::b
 // Nothing is stable that this rank has not consumed, and nobody starts W ahead of what is stable.
 bool Window::heard(std::uint64_t count) {
     if (count > consumed_.value) return false;
-    if (count > stable_) learn_stable(count);
+    if (count > stable_) {
+        learn_stable(count);
+        core_.look_soon();
+    }
     return true;
 }
 
@@ -152,6 +156,8 @@ void Window::update() {
         stability_.learn_stable(std::min(board_->stable(*leader).value, consumed_.value));
     }
     send();
+    const std::uint64_t step = stability_.step();
+    report_at_ = (consumed_.value / step + 1) * step;
     if (!publishing_ || core_.single_node()) return;
     if (leads) {
         board_->set_stable(Sequence(stable_));

@@ -70,6 +70,7 @@ class Window final : public Collective, private Passenger {
     Sequence next_;
     Sequence consumed_;
     std::uint64_t stable_ = 0;
+    std::uint64_t report_at_ = 0;         // consumed_ from which on others are to hear of it
     std::uint64_t leader_woken_for_ = 0;  // consumed_ when this rank last woke its leader
 
     protocol::Stability stability_;
