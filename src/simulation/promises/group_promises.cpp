@@ -34,6 +34,17 @@ void calls_end(const History& history, const Groups& /*groups*/, Found& found) {
     if (waiting.empty()) found.push_back({"", "the program has not ended, though no call is open"});
 }
 
+// Whoever is waited for is awake when it is needed: nothing takes until somebody happens to look again.
+void waits_are_short(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (!history.lives(call.rank) || call.ended_ns == kNever) continue;
+        const std::uint64_t took = call.ended_ns - call.began_ns;
+        if (took <= history.accounted_ns) continue;
+        found.push_back({"", fmt::format("{} took {} ns, of which all that there was to wait for explains {} ns",
+                                         name_of(call), took, history.accounted_ns)});
+    }
+}
+
 void deadlines_are_kept(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (call.timeout_ns == COPPICE_NO_TIMEOUT || !history.lives(call.rank) || call.ended_ns == kNever) continue;

@@ -53,6 +53,7 @@ struct History {
     std::uint64_t ended_ns = 0;             // of all
     bool over = false;                      // every rank that lives has come to its end
     std::uint64_t slack_ns = 0;             // what a call may take longer than its deadline says
+    std::uint64_t accounted_ns = 0;         // what a call may take: absences, links, deaths to be noticed
 
     bool lives(std::uint32_t rank) const { return died_ns[rank] == kNever; }
 };

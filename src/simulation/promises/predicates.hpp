@@ -31,6 +31,7 @@ void status_by_acknowledgement(const History& history, const Groups& groups, Fou
 
 // group_promises.cpp
 void calls_end(const History& history, const Groups& groups, Found& found);
+void waits_are_short(const History& history, const Groups& groups, Found& found);
 void deadlines_are_kept(const History& history, const Groups& groups, Found& found);
 void timeouts_are_not_early(const History& history, const Groups& groups, Found& found);
 void statuses_mean_something(const History& history, const Groups& groups, Found& found);

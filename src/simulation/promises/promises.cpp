@@ -19,6 +19,7 @@ constexpr std::array kPromises{
     Promise{"agreed-failed-have-failed", agreed_failed_have_failed},
     Promise{"status-by-acknowledgement", status_by_acknowledgement},
     Promise{"calls-end", calls_end},
+    Promise{"waits-are-short", waits_are_short},
     Promise{"deadlines-are-kept", deadlines_are_kept},
     Promise{"timeouts-are-not-early", timeouts_are_not_early},
     Promise{"statuses-mean-something", statuses_mean_something},

@@ -172,7 +172,7 @@ bool Caller::create(std::uint32_t step) {
     current_ = {};
     {
         const Within outside(nullptr);
-        current_.id = rank_.world().group_number(promises::kNone, made_++);
+        current_.id = rank_.world().group_number(promises::kNone, made_++, {});
         if (groups_.size() <= current_.id) groups_.resize(current_.id + 1);
         groups_[current_.id].started_by.clear();
         for (std::uint32_t rank = 0; rank < options.size; ++rank)
@@ -390,7 +390,7 @@ void Caller::take_shrunk(std::size_t call, Joined& old, coppice_group_t* shrunk)
     rank_.call([&] { return coppice_group_query(shrunk, &info); });
     const Within outside(nullptr);
     promises::Call& record = at(call);
-    record.made = rank_.world().group_number(old.id, record.step);
+    record.made = rank_.world().group_number(old.id, record.step, record.failed);
     if (groups_.size() <= record.made) groups_.resize(record.made + 1);
     groups_[record.made].parent = old.id;
     for (const std::uint32_t rank : old.members)

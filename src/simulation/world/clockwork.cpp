@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace coppice::world {
 namespace {
@@ -105,7 +106,7 @@ void Clockwork::look(std::uint32_t rank) {
 void Clockwork::kill(std::uint32_t rank) {
     if (ranks_[rank].dead) return;
     const Within outside(nullptr);
-    ranks_[rank].dead = true;
+    ranks_[rank].dead = has_killed_ = true;
     ranks_[rank].died_at_ns = now_ns_;
     if (tell) tell(fmt::format("{:>12} ns  rank {} dies, at its action {}", now_ns_, rank, ranks_[rank].actions));
     if (on_death_) on_death_(rank);
@@ -149,6 +150,7 @@ bool Clockwork::run(std::uint64_t most_ns, const std::function<bool()>& until) {
         now_ns_ = next.time_ns;
         if (next.who != nullptr) {
             next.who->happen(next.what);
+            if (std::exchange(has_killed_, false) && until()) return true;
             continue;
         }
         Actor& actor = *next.actor;

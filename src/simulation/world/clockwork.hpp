@@ -111,6 +111,7 @@ class Clockwork final : public Clock {
     std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
     std::vector<std::unique_ptr<Actor>> actors_;
     Actor* running_ = nullptr;
+    bool has_killed_ = false;
     std::vector<RankState> ranks_;
     std::function<void(std::uint32_t)> on_death_;
 };

@@ -11,6 +11,23 @@ namespace {
 constexpr std::uint64_t kMostNs = 60'000'000'000;
 constexpr std::uint64_t kSlackNs = 10'000'000;
 
+// A rank that sleeps looks again after a second, whether it was woken or not: no call may take so long, whatever else there was to
+// wait for. A revocation may wait for half a second.
+constexpr std::uint64_t kUnaccountedNs = 900'000'000;
+
+std::uint64_t accounted_ns(const Drawn& drawn) {
+    const Fate& fate = drawn.fate;
+    const std::uint64_t late = fate.late_one_in > 0 ? fate.late_times : 1;
+    const std::uint64_t slow = fate.slow_link_one_in > 0 ? fate.slow_times : 1;
+    std::uint64_t time = kUnaccountedNs;
+    time += fate.deaths.size() * late * std::max(fate.near_detection_ns, fate.far_detection_ns);
+    for (const Stop& stop : fate.stops)
+        time += stop.for_ns;
+    for (const Step& step : drawn.program.steps)
+        time += step.away_ns + 2 * (fate.latency_ns * slow + fate.jitter_ns);
+    return time;
+}
+
 std::uint64_t mark_of(const promises::History& history) {
     std::uint64_t mark = 0;
     for (const promises::Call& call : history.calls) {
@@ -28,6 +45,7 @@ Outcome run(const Drawn& drawn, const Tell& tell) {
     std::vector<promises::Group> groups;
     history.ranks = drawn.fate.ranks;
     history.slack_ns = kSlackNs;
+    history.accounted_ns = accounted_ns(drawn);
     Outcome outcome;
     {
         World world(drawn.fate, drawn.program.seed, tell);

@@ -186,8 +186,13 @@ void Port::look_again_at(std::uint64_t time_ns) {
 }
 
 std::size_t Port::poll(transport::Receiver& receiver) {
+    const std::size_t events = poll_all(receiver);
+    if (events > 0) armed_ = false;
+    return events;
+}
+
+std::size_t Port::poll_all(transport::Receiver& receiver) {
     clockwork_.look(rank_);
-    armed_ = false;
     std::size_t events = 0;
     if (!completed_.empty()) {
         events += completed_.size();

@@ -54,7 +54,7 @@ class Port final : private Happening {
     void release(transport::Buffer buffer);
     void fence(std::uint32_t peer);
     bool leave();
-    // Until the next poll whatever arrives wakes a rank that sleeps; so does ring().
+    // Until a poll brings something whatever arrives wakes a rank that sleeps; so does ring().
     void arm() { armed_ = true; }
     void ring();
 
@@ -92,6 +92,7 @@ class Port final : private Happening {
     void connect(std::uint32_t peer);
     void put(std::uint32_t to, Message message);
     void leave_from(std::uint64_t reference);
+    std::size_t poll_all(transport::Receiver& receiver);
     std::size_t take(std::uint32_t from, transport::Receiver& receiver);
     bool deliver(std::uint32_t from, Message& message, transport::Receiver& receiver);
     void look_again_at(std::uint64_t time_ns);

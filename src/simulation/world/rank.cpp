@@ -120,14 +120,16 @@ void WorldRank::pause(int descriptor, std::uint64_t longest_ns) {
         return;
     }
     const std::uint64_t nap = std::min(std::uint64_t{50'000} << std::min(pauses_ - most, 12U), longest_ns);
+    if (std::exchange(rung_, false) && descriptor >= 0) return;
     caller_sleeps_ = true;
     clockwork.wait(*caller_, clockwork.now_ns() + nap, descriptor >= 0);
-    caller_sleeps_ = false;
+    caller_sleeps_ = rung_ = false;
 }
 
 void WorldRank::stir(bool armed) {
     Clockwork& clockwork = world_.clockwork();
     if (clockwork.dead(rank_)) return;
+    rung_ = rung_ || armed;
     if (caller_ != nullptr && (armed || !caller_sleeps_)) clockwork.wake(*caller_, world_.fate().react_ns);
     if (thread_ != nullptr && armed && thread_sleeps_) clockwork.wake(*thread_, world_.fate().react_ns);
 }
@@ -184,8 +186,10 @@ bool WorldRank::on_duty(std::uint32_t seen) {
         if (fruitless < kFruitless) clockwork.wait(*thread_, clockwork.now_ns() + kRoundNs, false);
         if (attended_ == nullptr || attended_->lock().entries() != seen) return false;
     }
+    if (std::exchange(rung_, false)) return true;
     thread_sleeps_ = true;
     clockwork.wait(*thread_, until_ns, true);
+    rung_ = false;
     thread_sleeps_ = false;
     return attended_ != nullptr && attended_->lock().entries() == seen;
 }

@@ -85,6 +85,7 @@ class WorldRank final : public engine::Platform {
     bool enters_late_ = false;    // the caller is in such a call
     bool thread_sleeps_ = false;  // on descriptors
     bool caller_sleeps_ = false;
+    bool rung_ = false;  // since the last sleep: the next one ends at once
     std::uint32_t pauses_ = 0;
     std::uint32_t groups_made_ = 0;
     std::uint32_t exchanges_ = 0;

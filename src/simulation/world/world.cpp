@@ -78,9 +78,10 @@ void World::forget_thread() {
     if (idle->attended != nullptr) idle->attended->progress_for_callers();
 }
 
-std::uint32_t World::group_number(std::uint32_t parent, std::uint32_t number) {
+std::uint32_t World::group_number(std::uint32_t parent, std::uint32_t number,
+                                  const std::vector<std::uint32_t>& without) {
     const Within outside(nullptr);
-    return groups_.try_emplace({parent, number}, static_cast<std::uint32_t>(groups_.size())).first->second;
+    return groups_.try_emplace({parent, number, without}, static_cast<std::uint32_t>(groups_.size())).first->second;
 }
 
 World::World(const Fate& fate, std::uint64_t seed, std::function<void(const std::string&)> tell)

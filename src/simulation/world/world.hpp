@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "simulation/world/clockwork.hpp"
@@ -28,8 +28,9 @@ class World {
     // Runs until all ranks that live are over; false: they are not within that time.
     bool run(std::uint64_t most_ns);
 
-    // The number of the n-th group made from that one, or by exchange (promises::kNone): the same at all ranks.
-    std::uint32_t group_number(std::uint32_t parent, std::uint32_t number);
+    // The number of the n-th group made from that one without these ranks, or by exchange (promises::kNone): the same at all ranks
+    // that agree on these. Ranks that die soon after may have agreed on others, and so made a group of their own.
+    std::uint32_t group_number(std::uint32_t parent, std::uint32_t number, const std::vector<std::uint32_t>& without);
     // A rank that dies on its progress thread leaves a mark in the library that the next one must not find.
     static void forget_thread();
     // The last error's sentence lies in memory of the rank whose it was.
@@ -54,7 +55,7 @@ class World {
     std::vector<std::unique_ptr<WorldRank>> ranks_;
     std::vector<std::unique_ptr<Network>> networks_;
     std::vector<std::unique_ptr<Exchange>> exchanges_;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> groups_;
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint32_t>>, std::uint32_t> groups_;
 };
 
 }  // namespace coppice::world
