@@ -8,11 +8,12 @@
 # when the rank before it is through, so that whatever it is to receive is there already. Each figure is the difference
 # of two runs with N and 2N broadcasts over N: start-up, and what is done once only, cancels. Each case runs twice;
 # "repeats" says whether both gave the same. There is no progress thread, which would take messages in while a rank
-# awaits its turn, uncounted. Compare the figures of two builds made with the same compiler and options.
-# docs/benchmarks.md says more.
+# awaits its turn, uncounted. MPI_Bcast of Debian's Open MPI and MPICH is counted in the same way where they are
+# installed. Compare the figures of two builds made with the same compiler and options. docs/benchmarks.md says more.
 set -euo pipefail
 
-build=${1:-$(cd "$(dirname "$0")/.." && pwd)/build}
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:-$here/../build}
 launcher=$build/tools/coppice-run
 perf=$build/bench/coppice-perf
 count=${COPPICE_COUNT:-1024}
@@ -25,32 +26,61 @@ done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# run RANKS BROADCASTS OPTIONS…: the instructions counted at each rank, in rank order, one per line.
-run() {
-    local ranks=$1 broadcasts=$2 rank
-    shift 2
-    rm -f "$scratch"/out.*
-    timeout 600 "$launcher" -n "$ranks" --timeout 600 \
-        valgrind -q --tool=callgrind --toggle-collect='*Run::broadcast(*' \
-        --callgrind-out-file="$scratch/out.%q{COPPICE_RANK}" \
-        "$perf" broadcast -s 8 -w 64 -n "$broadcasts" --staggered --timeout 300 "$@" \
-        >"$scratch/stdout" 2>"$scratch/stderr" ||
-        { cat "$scratch/stdout" "$scratch/stderr" >&2; echo "instructions.sh: the run failed" >&2; exit 1; }
-    for ((rank = 0; rank < ranks; ++rank)); do
+# count_within FUNCTION RANK-VARIABLE: how a rank runs under callgrind, which counts within that function, goes to `counted`.
+count_within() {
+    counted=(valgrind -q --tool=callgrind "--toggle-collect=$1" "--callgrind-out-file=$scratch/out.%q{$2}")
+}
+
+# totals RANKS: what callgrind has counted at each rank, in rank order.
+totals() {
+    local rank
+    for ((rank = 0; rank < $1; ++rank)); do
         awk '/^(totals|summary):/ { total = $2 } END { print total }' "$scratch/out.$rank"
     done
 }
 
-# per_broadcast RANKS OPTIONS…: the same, per broadcast.
+# attempt COMMAND…: its output is only for when it fails.
+attempt() {
+    timeout 600 "$@" >"$scratch/stdout" 2>"$scratch/stderr" && return
+    cat "$scratch/stdout" "$scratch/stderr" >&2
+    echo "instructions.sh: the run failed: $*" >&2
+    exit 1
+}
+
+# coppice RANKS BROADCASTS OPTIONS…: the instructions counted at each rank, in rank order, one per line.
+coppice() {
+    local ranks=$1 broadcasts=$2
+    shift 2
+    count_within '*Run::broadcast(*' COPPICE_RANK
+    attempt "$launcher" -n "$ranks" --timeout 600 "${counted[@]}" \
+        "$perf" broadcast -s 8 -w 64 -n "$broadcasts" --staggered --timeout 300 "$@"
+    totals "$ranks"
+}
+
+# open_mpi RANKS BROADCASTS, mpich RANKS BROADCASTS: the same of MPI_Bcast.
+open_mpi() {
+    count_within call_once OMPI_COMM_WORLD_RANK
+    attempt mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n "$1" \
+        "${counted[@]}" "$scratch/openmpi" bcast 8 "$2" staggered
+    totals "$1"
+}
+mpich() {
+    count_within call_once PMI_RANK
+    attempt mpirun.mpich -n "$1" "${counted[@]}" "$scratch/mpich" bcast 8 "$2" staggered
+    totals "$1"
+}
+
+# per_broadcast WHO RANKS OPTIONS…: the same, per broadcast.
 per_broadcast() {
-    local ranks=$1
-    shift
-    run "$ranks" "$count" "$@" >"$scratch/once"
-    run "$ranks" $((2 * count)) "$@" >"$scratch/twice"
+    local who=$1 ranks=$2
+    shift 2
+    rm -f "$scratch"/out.*
+    "$who" "$ranks" "$count" "$@" >"$scratch/once"
+    "$who" "$ranks" $((2 * count)) "$@" >"$scratch/twice"
     paste "$scratch/once" "$scratch/twice" | awk -v n="$count" '{ printf "%.2f\n", ($2 - $1) / n }'
 }
 
-# show TITLE RANKS OPTIONS…
+# show TITLE WHO RANKS OPTIONS…
 show() {
     local title=$1
     shift
@@ -64,6 +94,20 @@ show() {
 }
 
 echo "instructions per broadcast of 8 bytes, inside coppice_broadcast"
-show "publish, 2 ranks on a host" 2 --hierarchy host
-show "publish, 4 ranks on a host" 4 --hierarchy host
-show "flat binomial, opportunistic:1, 4" 4 --hierarchy flat --tree binomial --correction opportunistic:1
+show "publish, 2 ranks on a host" coppice 2 --hierarchy host
+show "publish, 4 ranks on a host" coppice 4 --hierarchy host
+show "flat binomial, opportunistic:1, 4" coppice 4 --hierarchy flat --tree binomial --correction opportunistic:1
+
+# compare NAME WHO SUFFIX PACKAGES: MPI_Bcast, as that Debian package has it.
+compare() {
+    if ! command -v "mpicc.$3" >/dev/null || ! command -v "mpirun.$3" >/dev/null; then
+        echo "$1 is missing (Debian packages: $4)"
+        return
+    fi
+    "mpicc.$3" -O2 -o "$scratch/$3" "$here/mpi_collective.c" -lm
+    show "$1, 2 ranks on a host" "$2" 2
+    show "$1, 4 ranks on a host" "$2" 4
+}
+echo "the same inside MPI_Bcast, over shared memory"
+compare "Open MPI" open_mpi openmpi "libopenmpi-dev openmpi-bin"
+compare MPICH mpich mpich "libmpich-dev mpich"

@@ -1,4 +1,5 @@
 #include "api/api.hpp"
+#include "engine/collectives/broadcast/at_once.hpp"
 
 using namespace coppice;
 
@@ -18,6 +19,47 @@ coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& c
     return COPPICE_OK;
 }
 
+// Within a Visit. Not inline: what it keeps on the stack costs each call that contains it.
+[[gnu::noinline]] coppice_status_t broadcast_and_wait(const coppice_group_t& handle, const engine::BroadcastCall& call,
+                                                      size_t* received, uint64_t timeout_ns) {
+    engine::Context& context = *handle.context;
+    engine::Group& group = *handle.engine;
+    Deadline deadline(context.clock(), timeout_ns);
+    engine::Request request;
+    request.group = &group;
+    // Whatever happens, nothing refers to `request` behind this frame.
+    const api::GiveUp give_up(context, group, request);
+    std::optional<Error> refused;
+    const auto start = [&] {
+        auto started = group.broadcasts().start(call, request);
+        if (!started) refused = std::move(started.error());
+    };
+    bool tried = false;
+    const auto is_over = [&] {
+        if (!tried) {
+            if (!group.broadcasts().has_room(call.root)) return false;
+            tried = true;
+            start();
+        }
+        return refused.has_value() || group.peek(request);
+    };
+    if (!context.wait(group, deadline, is_over)) {
+        const engine::Context::Turn turn(context);
+        if (!tried) start();  // at the deadline: for the sentence that says who holds the window up
+        if (!refused && request.state == engine::RequestState::waiting) {
+            return api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(request));
+        }
+    }
+    if (refused) return api::remember(std::move(*refused));
+    return api::outcome(request, received);
+}
+
+// Within a Visit.
+bool broadcast_at_once(const coppice_group_t& group, void* buffer, size_t bytes, uint32_t root, size_t* received) {
+    const engine::Context::Turn turn(*group.context);
+    return group.engine->broadcasts().at_once(static_cast<std::byte*>(buffer), bytes, Rank(root), received);
+}
+
 }  // namespace
 
 extern "C" {
@@ -26,38 +68,9 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
                                    uint64_t timeout_ns) {
     if (!api::is_group(group)) return api::no_group("coppice_broadcast", group);
     return api::guarded([&] {
-        engine::Context& context = *group->context;
-        engine::Group& inner = *group->engine;
-        const engine::Context::Visit visit(context);
-        const engine::BroadcastCall call = call_of(buffer, bytes, root, false);
-        Deadline deadline(context.clock(), timeout_ns);
-        engine::Request request;
-        request.group = &inner;
-        // Whatever happens, nothing refers to `request` behind this frame.
-        const api::GiveUp give_up(context, inner, request);
-        std::optional<Error> refused;
-        const auto start = [&] {
-            auto started = inner.broadcasts().start(call, request);
-            if (!started) refused = std::move(started.error());
-        };
-        bool tried = false;
-        const auto is_over = [&] {
-            if (!tried) {
-                if (!inner.broadcasts().has_room(call.root)) return false;
-                tried = true;
-                start();
-            }
-            return refused.has_value() || inner.peek(request);
-        };
-        if (!context.wait(inner, deadline, is_over)) {
-            const engine::Context::Turn turn(context);
-            if (!tried) start();  // at the deadline: for the sentence that says who holds the window up
-            if (!refused && request.state == engine::RequestState::waiting) {
-                return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
-            }
-        }
-        if (refused) return api::remember(std::move(*refused));
-        return api::outcome(request, received);
+        const engine::Context::Visit visit(*group->context);
+        if (broadcast_at_once(*group, buffer, bytes, root, received)) return COPPICE_OK;
+        return broadcast_and_wait(*group, call_of(buffer, bytes, root, false), received, timeout_ns);
     });
 }
 

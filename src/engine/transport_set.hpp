@@ -16,8 +16,11 @@
 #include "engine/core/wire.hpp"
 #include "topology/words.hpp"
 #include "transport/boards.hpp"
-#include "transport/faults.hpp"
 #include "transport/transport.hpp"
+
+namespace coppice::transport {
+class MessageCount;
+}
 
 namespace coppice::engine {
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/copy.hpp"
 #include "base/shared_words.hpp"
 #include "topology/words.hpp"
 #include "transport/transport.hpp"
@@ -47,6 +48,10 @@ class Board {
 
     // The line of `member` for `sequence`, if it is there; works for dead members too. False costs one cache line read.
     virtual bool look(Rank member, Sequence sequence, PublishedLine& line) const = 0;
+
+    // Copies the payload of `member` for `sequence` into `to`, if its line is there, is of a broadcast of its own, and fits. False,
+    // too, when this rank is fenced(): what was copied may be something else's then. Its length goes to `length`, if not null.
+    virtual bool copy_published(Rank member, Sequence sequence, std::span<std::byte> to, std::size_t* length) const = 0;
 
     // Everything before `sequence` has been consumed here (copied out, or its view released). Monotone.
     virtual void set_consumed(Sequence sequence) = 0;
@@ -88,6 +93,13 @@ class Board {
     // This rank leaves in peace: its obituary is not a failure. departed() stays readable after its end.
     virtual void depart() = 0;
     virtual bool departed(Rank member) const = 0;
+
+  protected:
+    static bool copy_line(Rank member, const PublishedLine& line, std::span<std::byte> to) {
+        if (line.root != member.value || line.length > to.size()) return false;
+        copy_few(to.data(), line.payload, line.length);
+        return true;
+    }
 };
 
 }  // namespace coppice::transport

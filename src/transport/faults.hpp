@@ -154,6 +154,9 @@ class FaultyBoard final : public Board {
     bool look(Rank member, Sequence sequence, PublishedLine& line) const override {
         return inner_.look(member, sequence, line);
     }
+    bool copy_published(Rank member, Sequence sequence, std::span<std::byte> to, std::size_t* length) const override {
+        return inner_.copy_published(member, sequence, to, length);
+    }
     void set_consumed(Sequence sequence) override { inner_.set_consumed(sequence); }
     Sequence consumed(Rank member) const override { return inner_.consumed(member); }
     void set_stable(Sequence sequence) override { inner_.set_stable(sequence); }

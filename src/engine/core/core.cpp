@@ -12,6 +12,9 @@ namespace {
 // How often a polling rank looks at what changes rarely: failure logs, others' counters.
 constexpr std::uint32_t kHousekeepingRounds = 32;
 
+// Of calls that take the shortcut (at_once.hpp): as many broadcasts, less one, as have their roots compared together (roots.cpp).
+constexpr std::uint32_t kMostStartsWithoutALook = 31;
+
 }  // namespace
 
 void Core::add(Collective& collective, std::span<const Channel> channels) {
@@ -57,11 +60,7 @@ bool Core::waits_for_room() const {
 
 Result<void> Core::look_before_start() {
     if (!to_meet_.empty()) meet_next();
-    if ((++starts_ & starts_mask_) == 0) {
-        progress();
-        read_failure_logs();
-        hear_last_words();
-    }
+    if ((++starts_ & starts_mask_) == 0) look_for_news();
     if (revoked()) {
         if (auto reason = reason_to_revoke()) return tl::unexpected(std::move(*reason));
         return fail(COPPICE_ERR_REVOKED, "the group has been revoked: it can be shrunk or destroyed, no more");
@@ -69,6 +68,19 @@ Result<void> Core::look_before_start() {
     look_whether_fenced();
     if (fenced()) return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     return {};
+}
+
+void Core::look_for_news() {
+    progress();
+    read_failure_logs();
+    hear_last_words();
+}
+
+// There are ranks to meet, or there is a bound of silence.
+std::uint32_t Core::starts_without_a_look() const {
+    const bool has_something_to_do =
+        standing_ != Standing::member || !to_meet_.empty() || settings_.detection_bound.value > 0;
+    return has_something_to_do ? 0 : std::min(kMostStartsWithoutALook, settings_.window - 1);
 }
 
 void Core::end_all(coppice_status_t status, const std::string& why) {

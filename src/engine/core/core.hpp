@@ -103,6 +103,10 @@ class Core final : private transport::Receiver {
     // Before something is begun: lets things move now and then, so that a rank that never has to wait learns of what is new.
     // An error where this rank takes part in nothing any more.
     Result<void> look_before_start();
+    // What that does now and then. And how many starts may pass from one time to the next without a look: none where each
+    // has something to do.
+    void look_for_news();
+    std::uint32_t starts_without_a_look() const;
     // Ends what waits, in every component.
     void end_all(coppice_status_t status, const std::string& why);
     // Why the group was revoked, where a component did it.

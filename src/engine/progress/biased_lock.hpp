@@ -21,7 +21,8 @@ class BiasedLock {
 
     // --- callers. May be nested.
     void enter() {
-        if (depth_++ > 0) return;
+        if (depth_++ > 0) [[unlikely]]
+            return;
         const std::uint32_t odd = entries_.own() + 1;
         entries_.announce(odd);
         order_store_and_load();
@@ -30,7 +31,8 @@ class BiasedLock {
     }
     // True for the outermost one.
     bool leave() {
-        if (--depth_ > 0) return false;
+        if (--depth_ > 0) [[unlikely]]
+            return false;
         entries_.publish(entries_.own() + 1);
         order_store_and_load();
         return true;

@@ -54,6 +54,13 @@ bool HostBoard::look(Rank member, Sequence sequence, transport::PublishedLine& l
     return true;
 }
 
+bool HostBoard::copy_published(Rank member, Sequence sequence, std::span<std::byte> to, std::size_t* length) const {
+    transport::PublishedLine line;
+    if (!look(member, sequence, line) || !copy_line(member, line, to) || fenced()) return false;
+    if (length != nullptr) *length = line.length;
+    return true;
+}
+
 void HostBoard::set_consumed(Sequence sequence) {
     network_.clockwork().act(self_);
     own().consumed = sequence.value;

@@ -28,6 +28,7 @@ class HostBoard final : public transport::Board {
     void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
                       std::uint32_t detail) override;
     bool look(Rank member, Sequence sequence, transport::PublishedLine& line) const override;
+    bool copy_published(Rank member, Sequence sequence, std::span<std::byte> to, std::size_t* length) const override;
     void set_consumed(Sequence sequence) override;
     Sequence consumed(Rank member) const override;
     void set_stable(Sequence sequence) override;

@@ -1,9 +1,9 @@
 #include "transport/shm/shm_board.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "base/copy.hpp"
 #include "transport/shm/obituary.hpp"
 
 namespace coppice::transport::shm {
@@ -22,12 +22,13 @@ std::size_t log_entry(const Layout& layout, std::uint64_t index) {
 ShmBoard::ShmBoard(OwnSegment& own, std::uint32_t panel, Bells& bells, std::function<void(Rank)> wake)
     : own_(own),
       bells_(bells),
-      listeners_(shared::at<Mailroom>(own.base() + own.layout().mailroom_at).listeners),
+      mailroom_(shared::at<const Mailroom>(own.base() + own.layout().mailroom_at)),
       wake_(std::move(wake)),
       window_(own.layout().window),
       mask_((window_ & (window_ - 1)) == 0 ? window_ - 1 : 0),
       lines_at_(own.layout().lines_at),
-      panel_at_(own.layout().panels_at + panel * own.layout().panel_stride) {}
+      panel_at_(own.layout().panels_at + panel * own.layout().panel_stride),
+      own_panel_(own.base() + panel_at_) {}
 
 void ShmBoard::seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases) {
     members_ = std::move(members);
@@ -60,19 +61,12 @@ void ShmBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t ro
     tell_listeners();
 }
 
-// A payload that shares the stamp's cache line is stored together with it, word after word from registers: the readers poll
-// this line, and each pause between two stores to it would be a chance for them to take it away in the middle.
+// A payload that shares the stamp's cache line is stored together with it, from registers: the readers poll this line, and each
+// pause between two stores to it would be a chance for them to take it away in the middle.
 void ShmBoard::publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
                             std::uint32_t detail) {
-    constexpr std::size_t kWords = (kCacheLine - sizeof(Line)) / sizeof(std::uint64_t);
     std::byte* const at = own_panel() + line_at(sequence);
-    if (payload.size() <= kWords * sizeof(std::uint64_t)) {
-        std::uint64_t words[kWords] = {};
-        if (!payload.empty()) std::memcpy(words, payload.data(), payload.size());
-        std::memcpy(at + sizeof(Line), words, sizeof words);
-    } else {
-        std::memcpy(at + sizeof(Line), payload.data(), payload.size());
-    }
+    copy_few(at + sizeof(Line), payload.data(), payload.size());
     Line& line = shared::at<Line>(at);
     line.length = static_cast<std::uint32_t>(payload.size());
     line.root = root;
@@ -87,6 +81,17 @@ void ShmBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint64_
 }
 
 bool ShmBoard::look(Rank member, Sequence sequence, PublishedLine& line) const {
+    return see(member, sequence, line);
+}
+
+bool ShmBoard::copy_published(Rank member, Sequence sequence, std::span<std::byte> to, std::size_t* length) const {
+    PublishedLine line;
+    if (!see(member, sequence, line) || !copy_line(member, line, to) || is_fenced()) return false;
+    if (length != nullptr) *length = line.length;
+    return true;
+}
+
+inline bool ShmBoard::see(Rank member, Sequence sequence, PublishedLine& line) const {
     const std::byte* const start = panel(member);
     if (start == nullptr) return false;
     const std::byte* const at = start + line_at(sequence);
@@ -143,9 +148,12 @@ bool ShmBoard::alive(Rank member) const {
 }
 
 bool ShmBoard::fenced() const {
+    return is_fenced();
+}
+
+inline bool ShmBoard::is_fenced() const {
     shared::ProcessMemory::order_loads();
-    const auto& mail = shared::at<const Mailroom>(own_.base() + own_.layout().mailroom_at);
-    return mail.fenced_by.read() != 0;
+    return mailroom_.fenced_by.read() != 0;
 }
 
 void ShmBoard::depart() {

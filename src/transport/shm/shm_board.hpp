@@ -36,6 +36,7 @@ class ShmBoard final : public Board {
     void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
                       std::uint32_t detail) override;
     bool look(Rank member, Sequence sequence, PublishedLine& line) const override;
+    bool copy_published(Rank member, Sequence sequence, std::span<std::byte> to, std::size_t* length) const override;
     void set_consumed(Sequence sequence) override;
     Sequence consumed(Rank member) const override;
     void set_stable(Sequence sequence) override;
@@ -64,26 +65,33 @@ class ShmBoard final : public Board {
         return index < panels_.size() ? panels_[index] : nullptr;
     }
     const PanelHeader* header(Rank member) const { return reinterpret_cast<const PanelHeader*>(panel(member)); }
-    std::byte* own_panel() const { return own_.base() + panel_at_; }
+    std::byte* own_panel() const { return own_panel_; }
     PanelHeader& own_header() const { return *reinterpret_cast<PanelHeader*>(own_panel()); }
     std::size_t line_at(Sequence sequence) const {
-        const std::uint64_t index = mask_ != 0 ? sequence.value & mask_ : sequence.value % window_;
+        std::uint64_t index = sequence.value & mask_;
+        if (mask_ == 0) [[unlikely]]
+            index = sequence.value % window_;
         return lines_at_ + static_cast<std::size_t>(index) * kLineStride;
     }
 
+    // As look(), fenced().
+    bool see(Rank member, Sequence sequence, PublishedLine& line) const;
+    bool is_fenced() const;
+
     void tell_listeners() {
-        if (listeners_.get() != 0) [[unlikely]]
+        if (mailroom_.listeners.get() != 0) [[unlikely]]
             bells_.ring_listeners();
     }
 
     OwnSegment& own_;
     Bells& bells_;
-    const shared::State<std::uint32_t>& listeners_;
+    const Mailroom& mailroom_;
     std::function<void(Rank)> wake_;
     std::uint32_t window_;
     std::uint64_t mask_;  // window_ - 1 where that is a mask, else 0
     std::size_t lines_at_;
     std::size_t panel_at_;  // in every segment
+    std::byte* own_panel_;
     std::uint32_t first_ = 0;
     std::vector<const std::byte*> panels_;
     std::vector<Rank> members_;

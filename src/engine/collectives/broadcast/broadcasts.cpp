@@ -13,9 +13,6 @@ namespace {
 // How often a polling rank looks whether its own call may be the wrong one, in times that it keeps house.
 constexpr std::uint32_t kHousesPerDoubt = 8;
 
-// Starts between two looks whether roots are to be compared; half the window if that is less (roots.cpp).
-constexpr std::uint32_t kStartsPerLook = 16;
-
 Channel channel_of(const Plan& plan) {
     if (plan.algorithm == Algorithm::bfb) return Channel::buntinas;
     if (plan.algorithm == Algorithm::big) return Channel::binomial_graph;
@@ -33,11 +30,11 @@ Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Plan 
       router_(core.router()),
       board_(core.board()),
       publishing_(core.publishing()),
+      ends_at_once_(core.publishing() && core.single_node()),
       plan_(std::move(plan)),
       channel_(channel_of(plan_)),
       slots_(window.size()),
-      roots_(core, window, std::min(kStartsPerLook, window.size() / 2)),
-      starts_mask_(std::min(kStartsPerLook, window.size() / 2) - 1) {
+      roots_(core, window) {
     active_.reserve(window_.size());
     if (!publishing_) private_lines_.resize(window_.size() * transport::kMaxPayload);
     // Payloads leave from this rank's lines. A device that cannot register them copies what leaves from there.
@@ -67,7 +64,7 @@ bool Broadcasts::has_room(Rank root) {
 }
 
 Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
-    if (publishing_ && (++starts_ & starts_mask_) == 0 && roots_.is_due()) compare_own_roots();
+    if (publishing_ && roots_.is_due()) compare_own_roots();
     if (auto takes_part = core_.look_before_start(); !takes_part) return takes_part;
     if (call.root.value >= members_.ranks()) {
         return fail(COPPICE_ERR_OUT_OF_RANGE, "root {} is outside of 0…{}", call.root.value, members_.ranks() - 1);
@@ -114,6 +111,17 @@ Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
         look_for_line(*slot);
     }
     return {};
+}
+
+// For at_once(), which has it not done by each start().
+bool Broadcasts::look_for_news() {
+    if (!ends_at_once_ || core_.starts_without_a_look() == 0) return false;
+    if (roots_.is_due()) compare_own_roots();
+    core_.look_for_news();
+    const std::uint32_t more = core_.starts_without_a_look();
+    if (more == 0) return false;
+    next_look_ = std::min(roots_.due(), Sequence(window_.next().value + more + 1));
+    return true;
 }
 
 void Broadcasts::finish(Request& request) {
@@ -256,6 +264,7 @@ bool Broadcasts::waits_for_room() const {
 }
 
 void Broadcasts::end_all(coppice_status_t status, const std::string& why) {
+    next_look_ = Sequence(0);
     pending_.clear();
     for (Slot& slot : slots_) {
         if (slot.request != nullptr) complete(slot, status, fmt::format("broadcast {}: {}", slot.sequence.value, why));

@@ -47,6 +47,9 @@ class Broadcasts final : public Collective {
     bool has_room(Rank root);
     // Starts a broadcast into `request` (state free), or says why not: COPPICE_ERR_BUSY when the window is full.
     Result<void> start(const BroadcastCall& call, Request& request);
+    // A blocking call's shortcut (at_once.hpp): where the broadcast can begin and end well here and now it does; the payload's
+    // length goes to `received` if that is not null. False: start() is to follow, nothing has been begun.
+    bool at_once(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received);
 
     Result<void> register_memory(const std::byte* address, std::size_t bytes);
     Result<void> deregister_memory(const std::byte* address);
@@ -81,6 +84,8 @@ class Broadcasts final : public Collective {
     void stage_what_is_in_place(Slot& slot);
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
     std::span<const std::byte> own_lines() const;
+
+    bool look_for_news();
 
     // delivery.cpp: how a broadcast ends for its caller, and the lines of the host's board that tell of it
     void complete(Slot& slot, coppice_status_t status, std::string message = {});
@@ -131,6 +136,7 @@ class Broadcasts final : public Collective {
     const Router& router_;
     transport::Board* board_;
     bool publishing_;
+    bool ends_at_once_;  // what is published reaches everybody: no rank relays anything
     Plan plan_;
     Channel channel_;
 
@@ -142,8 +148,7 @@ class Broadcasts final : public Collective {
     bool told_of_a_death_ = false;  // a caller is told of a death that the leader of its host may have logged just now
     std::vector<Range> registered_;
     Roots roots_;
-    std::uint32_t starts_ = UINT32_MAX;  // modulo 2^32, from −1: so whole blocks of broadcasts are compared (roots.hpp)
-    std::uint32_t starts_mask_;
+    Sequence next_look_;  // the broadcast before which at_once() looks for news; 0 also where it is of no use
     std::uint32_t houses_ = 0;
 };
 

@@ -1,9 +1,9 @@
 // How a broadcast ends for its caller: delivery and completion, and the lines of the host's board that tell of it.
 #include <fmt/format.h>
 
-#include <cstring>
 #include <utility>
 
+#include "base/copy.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
 
 namespace coppice::engine {
@@ -14,7 +14,7 @@ void Broadcasts::deliver(Slot& slot) {
     stage_what_is_in_place(slot);
     if (slot.in_place) return;  // it is still leaving
     const bool fits = request.view || is_root || slot.length <= request.capacity;
-    if (fits && !request.view && !is_root && slot.length > 0) std::memcpy(request.buffer, slot.payload, slot.length);
+    if (fits && !request.view && !is_root) copy_few(request.buffer, slot.payload, slot.length);
     // Who is taken for dead is not waited for: what it reads on the board may be a later broadcast's already.
     if (publishing_ && board_->fenced()) return core_.be_fenced();
     request.received = slot.length;

@@ -36,11 +36,11 @@ struct FoundWords {
 }  // namespace
 
 // No more broadcasts may be between two comparisons than one block has, nor than there are lines.
-Roots::Roots(const Core& core, const Window& window, std::uint32_t starts_per_look)
+Roots::Roots(const Core& core, const Window& window)
     : members_(core.members()),
       window_(window),
       board_(core.publishing() ? core.board() : nullptr),
-      least_(std::min(1U << kBlockBits, window.size()) - (starts_per_look - 1)) {
+      most_(std::min(1U << kBlockBits, window.size())) {
     if (board_ == nullptr) return;
     const std::size_t at = page::tail_at(*board_) + page::kRootWordsAt;
     own_words_ = &shared::at<shared::Published<std::uint64_t>>(board_->own_page() + at);

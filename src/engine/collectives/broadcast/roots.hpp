@@ -14,13 +14,13 @@ namespace coppice::engine {
 
 class Roots {
   public:
-    // `starts_per_look`: so many broadcasts start between two questions whether it is_due().
-    Roots(const Core& core, const Window& window, std::uint32_t starts_per_look);
+    Roots(const Core& core, const Window& window);
 
     // This rank is the root of that broadcast.
     void note(Sequence sequence) { noted_ |= std::uint64_t{1} << (sequence.value & 63); }
-    // So many broadcasts after the last time that this rank's own have to be compared.
-    bool is_due() const { return window_.next().value - published_.value >= least_; }
+    // So many broadcasts after the last time that this rank's own have to be compared, before the next one starts.
+    bool is_due() const { return window_.next() >= due(); }
+    Sequence due() const { return Sequence(published_.value + most_); }
     // Compares those of which this rank was root since the last time with what the others say. A rank that was not has nothing
     // to do. True: as below.
     bool own_differ();
@@ -53,7 +53,7 @@ class Roots {
     std::uint64_t noted_ = 0;  // of which of the last broadcasts, modulo 64, this rank was root: not on its page yet
     std::uint64_t word_ = 0;   // the last word on its page
     Sequence published_;       // the first broadcast that noted_ may speak of
-    std::uint32_t least_;      // so many broadcasts later it is due
+    std::uint32_t most_;       // broadcasts between two comparisons
     Sequence looked_at_;       // the first broadcast whose roots have not been compared, of all ranks
     shared::Published<std::uint64_t>* own_words_ = nullptr;
     std::vector<Words> words_;  // of the ranks of this host, this one's among them

@@ -27,9 +27,17 @@ class Window final : public Collective, private Passenger {
 
     // Whether the next broadcast may start. Where that depends on other ranks they are asked who holds this one up.
     bool may_start(Rank root);
+    // The same at a root, as far as this rank knows without asking.
+    bool has_known_room() const { return next_.value < stable_ + size_; }
     void note_started() { next_.value += 1; }
     // Everything before `count` has been consumed here.
     void consume(Sequence count);
+    // Both for the next broadcast, where everything before it has been consumed and ranks publish.
+    void start_and_consume() {
+        const Sequence after(next_.value + 1);
+        next_ = consumed_ = after;
+        board_->set_consumed(after);
+    }
     // Whom this rank waits for, for people.
     std::string holder_name() const;
     // All that was begun is over at every live rank.

@@ -1,0 +1,39 @@
+// The shortcut of a blocking call that need not wait, where all ranks of the group publish on one host. That is nearly every
+// call of a root, and every call of a rank that comes later than the payload.
+//
+// Such a broadcast needs no slot and no request: it begins and ends within this function, and what a slot tells of an
+// ended broadcast is that its place is free. The slot keeps what the broadcast W before it has left there, which says the same.
+// All else is as start() and complete() leave it: the line, the roots noted, and the counts of what was started and consumed.
+// What is new is looked at as often as start() does it, and at once where this rank takes part in nothing any more
+// (next_look_). What can't end here, because it waits, fails or is a mistake of the caller's, is start()'s; nothing has been
+// begun then.
+//
+// In a header so that it becomes a part of the call.
+#pragma once
+
+#include "engine/collectives/broadcast/broadcasts.hpp"
+
+namespace coppice::engine {
+
+inline bool Broadcasts::at_once(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received) {
+    const Sequence sequence = window_.next();
+    if (sequence >= next_look_ && !look_for_news()) [[unlikely]]
+        return false;
+    // With all consumed there is no request that waits and no view that is held.
+    if (!window_.all_consumed() || (buffer == nullptr && bytes > 0)) return false;
+    if (root == members_.self()) {
+        const bool has_room = window_.has_known_room() || window_.may_start(root);
+        if (!has_room || bytes > transport::kMaxPayload) return false;
+        board_->will_publish(sequence);
+        if (board_->fenced()) return false;
+        roots_.note(sequence);
+        board_->publish_copy(sequence, {buffer, bytes}, root.value, static_cast<std::uint32_t>(LineKind::payload));
+        if (received != nullptr) *received = bytes;
+    } else if (!board_->copy_published(root, sequence, {buffer, bytes}, received)) {
+        return false;
+    }
+    window_.start_and_consume();
+    return true;
+}
+
+}  // namespace coppice::engine
