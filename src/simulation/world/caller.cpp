@@ -213,8 +213,9 @@ void Caller::broadcast(const Step& step) {
     if (is_root) at(call).bytes = buffer.size();
     std::size_t received = 0;
     coppice_status_t status = COPPICE_ERR_BUSY;
-    for (int tries = 0; status == COPPICE_ERR_BUSY && tries < 1000; ++tries) {
-        if (tries > 0) make_room();
+    // With a short deadline that takes many tries. A rank that never has room is seen by the promise that calls end.
+    for (bool again = false; status == COPPICE_ERR_BUSY; again = true) {
+        if (again) make_room();
         at(call).began_ns = rank_.clock().now_ns();
         status = rank_.call([&] {
             return coppice_broadcast(current_.group, buffer.data(), buffer.size(), root, &received, step.timeout_ns);
@@ -276,8 +277,9 @@ void Caller::agree(const Step& step) {
     const coppice_agree_options_t options = options_of(step);
     std::uint64_t result = value;
     coppice_status_t status = COPPICE_ERR_BUSY;
-    for (int tries = 0; status == COPPICE_ERR_BUSY && tries < 1000; ++tries) {
-        if (tries > 0) make_room();
+    // With a short deadline that takes many tries. A rank that never has room is seen by the promise that calls end.
+    for (bool again = false; status == COPPICE_ERR_BUSY; again = true) {
+        if (again) make_room();
         result = value;
         at(call).began_ns = rank_.clock().now_ns();
         status = rank_.call([&] {
