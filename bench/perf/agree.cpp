@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/mix.hpp"
 #include "perf/phases.hpp"
 #include "perf/session.hpp"
 
@@ -40,11 +41,6 @@ struct Own {
 
 enum class Phase : std::uint8_t { failure_free, detecting, stabilizing, post_failure };
 constexpr const char* kPhases[] = {"failure-free", "detecting", "stabilizing", "post-failure"};
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
-    return hash ^ (hash >> 29);
-}
 
 class AgreeRun {
   public:
@@ -134,13 +130,13 @@ void AgreeRun::inspect(std::uint64_t number, coppice_status_t status, Outcome& o
         if (!std::binary_search(failed.begin(), failed.end(), rank)) needed[bit / 8] |= mask;
     }
     bool right = true;
-    std::uint64_t digest = mix(0, static_cast<std::uint64_t>(status == COPPICE_OK));
+    std::uint64_t digest = coppice::mix(0, static_cast<std::uint64_t>(status == COPPICE_OK));
     for (std::size_t i = 0; i < value_.size(); ++i) {
         right = right && (value_[i] & needed[i]) == needed[i] && (value_[i] & ~possible[i]) == 0;
-        digest = mix(digest, value_[i]);
+        digest = coppice::mix(digest, value_[i]);
     }
     for (const std::uint32_t rank : failed)
-        digest = mix(digest, rank);
+        digest = coppice::mix(digest, rank);
     if (!right) ++Own::of(session_.area(), session_.rank()).wrong_values;
     outcome.digest = digest;
     outcome.failed = static_cast<std::uint32_t>(count);

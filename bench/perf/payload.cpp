@@ -3,24 +3,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mix.hpp"
+
 namespace perf {
 
 namespace {
 
-// One round of a 64-bit finalizer: neighbouring inputs give unrelated words.
-std::uint64_t scramble(std::uint64_t value) {
-    value ^= value >> 32;
-    value *= 0xd6e8feb86659fd93u;
-    value ^= value >> 32;
-    value *= 0xd6e8feb86659fd93u;
-    return value ^ (value >> 32);
-}
-
 class Words {
   public:
     Words(std::uint64_t sequence, std::uint32_t root)
-        : seed_(scramble(sequence + 1) ^ scramble(~static_cast<std::uint64_t>(root))) {}
-    std::uint64_t operator[](std::size_t index) const { return scramble(seed_ + index * 0x9e3779b97f4a7c15u); }
+        : seed_(coppice::mix(sequence + 1) ^ coppice::mix(~static_cast<std::uint64_t>(root))) {}
+    std::uint64_t operator[](std::size_t index) const { return coppice::mix(seed_ + index * coppice::kWeyl); }
 
   private:
     std::uint64_t seed_;

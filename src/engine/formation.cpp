@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/mix.hpp"
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
@@ -50,13 +51,11 @@ bool is_listed(std::string_view list, std::string_view name) {
     }
 }
 
-// FNV-1a: only to make tokens of different groups differ.
+// Only to make tokens of different groups differ.
 std::uint64_t hash_of(const std::vector<std::string>& words) {
-    std::uint64_t hash = 0xcbf29ce484222325U;
-    for (const std::string& word : words) {
-        for (const char c : word)
-            hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    }
+    std::uint64_t hash = 0;
+    for (const std::string& word : words)
+        hash = hash_bytes(word.data(), word.size(), hash);
     return hash;
 }
 

@@ -1,23 +1,15 @@
 // A small seeded generator for machines that need chance: eight bytes of state, the same numbers everywhere. A machine
 // is handed its seed; this room has no source of chance of its own.
 //
-// SplitMix64 (Steele, Lea, Flood, OOPSLA'14): a finalizer over a Weyl sequence. Good enough for simulations, tests and
+// SplitMix64 (Steele, Lea, Flood, OOPSLA'14): a finalizer over a Weyl sequence (base/mix.hpp). Good enough for simulations, tests and
 // seeds; nothing here is a secret.
 #pragma once
 
 #include <cstdint>
 
+#include "base/mix.hpp"
+
 namespace coppice::protocol {
-
-// Neighbouring words become unrelated ones.
-constexpr std::uint64_t mix(std::uint64_t word) {
-    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9U;
-    word = (word ^ (word >> 27)) * 0x94d049bb133111ebU;
-    return word ^ (word >> 31);
-}
-
-// The odd number nearest to 2^64 divided by the golden ratio: steps of it visit every word, far apart from each other.
-inline constexpr std::uint64_t kWeyl = 0x9e3779b97f4a7c15U;
 
 // One word of the sequence, and on to the next.
 constexpr std::uint64_t next_word(std::uint64_t& state) {

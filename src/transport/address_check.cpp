@@ -1,5 +1,7 @@
 #include "transport/address_check.hpp"
 
+#include "base/mix.hpp"
+
 namespace coppice::transport {
 
 Result<void> check_address(std::string_view transport, Rank rank, const AddressHead& head, std::uint8_t version,
@@ -28,10 +30,7 @@ tl::unexpected<Error> damaged_address(std::string_view transport, Rank rank) {
 }
 
 std::uint32_t checksum_of(std::span<const std::byte> bytes) {
-    std::uint32_t hash = 2166136261U;
-    for (const std::byte byte : bytes)
-        hash = (hash ^ std::to_integer<std::uint32_t>(byte)) * 16777619U;
-    return hash;
+    return fnv1a<std::uint32_t>(bytes);
 }
 
 }  // namespace coppice::transport

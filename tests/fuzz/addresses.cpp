@@ -1,4 +1,5 @@
 // The second exchange: the list of a rank's addresses, and the address of each transport.
+#include "base/mix.hpp"
 #include "engine/greeting.hpp"
 #include "fuzz.hpp"
 #include "transport/crc32c.hpp"
@@ -14,21 +15,16 @@ namespace {
 // them.
 void make_sound(std::uint8_t which, std::vector<std::byte>& address) {
     const auto put = [&](std::size_t at, const auto& sum) { std::memcpy(address.data() + at, &sum, sizeof sum); };
-    const auto fnv = [](auto sum, auto prime, std::span<const std::byte> bytes) {
-        for (const std::byte byte : bytes)
-            sum = (sum ^ static_cast<decltype(sum)>(byte)) * prime;
-        return sum;
-    };
     const std::span<const std::byte> bytes(address);
     if (which == 1 && address.size() >= sizeof(std::uint64_t)) {  // shm: FNV-1a at the end
         const std::size_t at = address.size() - sizeof(std::uint64_t);
-        put(at, fnv(std::uint64_t{0xcbf29ce484222325U}, std::uint64_t{0x100000001b3U}, bytes.first(at)));
+        put(at, fnv1a<std::uint64_t>(bytes.first(at)));
     }
     constexpr std::size_t kEnvelope = 24;  // ucx: release, size and FNV-1a in front
     if (which == 2 && address.size() >= kEnvelope) {
         put(12, transport::ucx::ucx_release());
         put(16, static_cast<std::uint32_t>(address.size() - kEnvelope));
-        put(20, fnv(std::uint32_t{2166136261U}, std::uint32_t{16777619U}, bytes.subspan(kEnvelope)));
+        put(20, fnv1a<std::uint32_t>(bytes.subspan(kEnvelope)));
     }
     if (which == 3 && address.size() >= sizeof(std::uint32_t)) {  // verbs: CRC-32C at the end
         const std::size_t at = address.size() - sizeof(std::uint32_t);

@@ -1,4 +1,5 @@
 #include "transport/conformance.hpp"
+#include "base/mix.hpp"
 
 #include <signal.h>
 #include <unistd.h>
@@ -6,14 +7,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "protocol/chance.hpp"
-
 namespace coppice::testing {
 
 Bytes pattern(std::uint64_t seed, std::size_t length) {
     Bytes bytes(length);
     for (std::size_t at = 0; at < length; ++at)
-        bytes[at] = static_cast<std::byte>(protocol::mix(seed * 8192 + at / 8 + protocol::kWeyl) >> (8 * (at % 8)));
+        bytes[at] = static_cast<std::byte>(mix(seed * 8192 + at / 8 + kWeyl) >> (8 * (at % 8)));
     return bytes;
 }
 

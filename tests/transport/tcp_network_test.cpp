@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "protocol/chance.hpp"
+#include "base/mix.hpp"
 #include "transport/tcp_network.hpp"
 #include "transport/tcp_support.hpp"
 
@@ -224,7 +224,7 @@ TEST_F(TcpNetwork, ARankThatIsStoppedForHalfAMinuteUnderFullLoadIsNotDead) {
                 [&] {
                     for (std::uint32_t to = 0; to < 3; ++to) {
                         if (to == member.self().value) continue;
-                        const std::size_t size = protocol::mix(sent[to]) % (most + 1);
+                        const std::size_t size = mix(sent[to]) % (most + 1);
                         const auto status =
                             member.wire().send(Rank(to), header_of(sent[to]), std::span(bytes).first(size), &in_flight);
                         COPPICE_CHECK(status != SendStatus::failed);

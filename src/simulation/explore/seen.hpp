@@ -3,27 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
+#include "base/mix.hpp"
+
 namespace coppice::simulation {
-
-inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(a ^ 0x9e3779b97f4a7c15U) * (b ^ 0xd1342543de82ef95U);
-    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-}
-
-inline std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed) {
-    const auto* from = static_cast<const unsigned char*>(data);
-    seed = mix(seed, bytes + 0x2545f4914f6cdd1dU);
-    for (std::size_t at = 0; at < bytes; at += 8) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, from + at, bytes - at < 8 ? bytes - at : 8);
-        seed = mix(seed ^ word, seed + at);
-    }
-    return seed;
-}
 
 class Seen {
   public:

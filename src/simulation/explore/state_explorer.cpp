@@ -1,18 +1,6 @@
 #include "simulation/explore/state_explorer.hpp"
 
-#include "simulation/explore/seen.hpp"
-
 namespace coppice::simulation {
-
-std::uint64_t hash_words(const void* data, std::size_t bytes, std::uint64_t seed) {
-    const auto* from = static_cast<const std::byte*>(data);
-    for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, from + at, 8);
-        seed = mix(seed ^ word, seed + at + 0x2545f4914f6cdd1dU);
-    }
-    return seed;
-}
 
 // Open addressing.
 bool SeenStates::insert(std::uint64_t hash) {

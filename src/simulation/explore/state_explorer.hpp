@@ -40,6 +40,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/mix.hpp"
 #include "protocol/failed_set.hpp"
 #include "protocol/machine.hpp"
 #include "topology/ring.hpp"
@@ -86,8 +87,6 @@ class SeenStates {
     std::vector<std::uint64_t> slots_ = std::vector<std::uint64_t>(1 << 12, 0);
     std::size_t count_ = 0;
 };
-
-std::uint64_t hash_words(const void* data, std::size_t bytes, std::uint64_t seed);
 
 template <class Message>
 std::string describe_ends(const Message& message) {
@@ -307,13 +306,13 @@ class StateExplorer {
         if (subject_.is_monotone()) poll_the_silent(state);
         if (subject_.end_is_final() && !failures_possible_) retire(state);
         remove_void_messages(state);
-        std::uint64_t hash = hash_words(state.machines.data(), processes_ * sizeof(Machine), 17);
-        hash = hash_words(&state.now, sizeof(state.now) + 16, hash);
-        hash = hash_words(state.bag.data(), state.messages * std::size_t{8}, hash);
+        std::uint64_t hash = hash_bytes(state.machines.data(), processes_ * sizeof(Machine), 17);
+        hash = hash_bytes(&state.now, sizeof(state.now) + 16, hash);
+        hash = hash_bytes(state.bag.data(), state.messages * std::size_t{8}, hash);
         if (bound_ != 0) {
             // With fewer steps left the same state leads less far.
             if (way_.size() > bound_) return true;
-            hash = hash_words(&hash, sizeof(hash), way_.size());
+            hash = hash_bytes(&hash, sizeof(hash), way_.size());
         }
         if (!seen_.insert(hash)) return true;
         if (result_.states == conditions_.max_states) {

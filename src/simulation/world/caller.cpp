@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/mix.hpp"
 #include "engine/settings.hpp"
 #include "protocol/chance.hpp"
 #include "simulation/world/world.hpp"
@@ -17,21 +18,6 @@ namespace {
 using promises::Action;
 
 constexpr std::uint64_t kBetweenTriesNs = 20'000;
-
-std::uint64_t hash_of(const void* bytes, std::size_t size) {
-    std::uint64_t hash = 0xcbf29ce484222325U ^ size;
-    const auto* const at = static_cast<const unsigned char*>(bytes);
-    std::size_t done = 0;
-    for (; done + 8 <= size; done += 8) {
-        std::uint64_t word;
-        std::memcpy(&word, at + done, 8);
-        hash = (hash ^ word) * 0x100000001b3U;
-        hash ^= hash >> 29;
-    }
-    for (; done < size; ++done)
-        hash = (hash ^ at[done]) * 0x100000001b3U;
-    return hash;
-}
 
 // What a root gives: different for each step, root and place.
 void fill(std::vector<std::byte>& buffer, std::uint64_t seed) {
@@ -88,7 +74,7 @@ void Caller::end(std::size_t number, coppice_status_t status) {
 }
 
 std::uint64_t Caller::liberty(const Step& step, std::uint32_t salt) const {
-    std::uint64_t state = program_.seed * 0x9e3779b97f4a7c15U + step.number * 1000003U + rank_.number() * 7919U + salt;
+    std::uint64_t state = program_.seed * kWeyl + step.number * 1000003U + rank_.number() * 7919U + salt;
     protocol::next_word(state);
     return protocol::next_word(state);
 }
@@ -209,7 +195,7 @@ void Caller::broadcast(const Step& step) {
     if (is_root) fill(buffer, place);
     const std::size_t call = begin(Action::broadcast, &step, &current_);
     at(call).root = current_.members[root];
-    if (is_root) at(call).payload = hash_of(buffer.data(), buffer.size());
+    if (is_root) at(call).payload = hash_bytes(buffer.data(), buffer.size(), 0);
     if (is_root) at(call).bytes = buffer.size();
     std::size_t received = 0;
     coppice_status_t status = COPPICE_ERR_BUSY;
@@ -223,7 +209,7 @@ void Caller::broadcast(const Step& step) {
     }
     ++current_.broadcasts;
     if (!is_root && status == COPPICE_OK) {
-        at(call).payload = hash_of(buffer.data(), received);
+        at(call).payload = hash_bytes(buffer.data(), received, 0);
         at(call).bytes = received;
     }
     end(call, status);
@@ -240,7 +226,7 @@ void Caller::broadcast_nb(const Step& step) {
     open.call = begin(Action::broadcast, &step, &current_);
     at(open.call).timeout_ns = COPPICE_NO_TIMEOUT;
     at(open.call).root = current_.members[root];
-    if (is_root) at(open.call).payload = hash_of(open.buffer.data(), open.buffer.size());
+    if (is_root) at(open.call).payload = hash_bytes(open.buffer.data(), open.buffer.size(), 0);
     if (is_root) at(open.call).bytes = open.buffer.size();
     coppice_status_t status = COPPICE_ERR_BUSY;
     while (status == COPPICE_ERR_BUSY) {
@@ -445,7 +431,7 @@ void Caller::take_end(Open& open, coppice_status_t status, std::size_t received)
             open.seen = payload;
             open.length = received = bytes;
         }
-        at(open.call).payload = hash_of(payload, received);
+        at(open.call).payload = hash_bytes(payload, received, 0);
         at(open.call).bytes = received;
     }
     end(open.call, status);
@@ -461,7 +447,7 @@ void Caller::wait_for(Open& open, std::uint64_t timeout_ns) {
 
 // A view is what it was until it is freed.
 void Caller::release(Open& open) {
-    if (open.seen != nullptr && hash_of(open.seen, open.length) != at(open.call).payload) {
+    if (open.seen != nullptr && hash_bytes(open.seen, open.length, 0) != at(open.call).payload) {
         const std::size_t call = begin(Action::view, nullptr, &current_);
         at(call).step = at(open.call).step;
         at(call).payload = at(open.call).payload;

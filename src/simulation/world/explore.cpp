@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mix.hpp"
 #include "simulation/world/caller.hpp"
 #include "simulation/world/world.hpp"
 
@@ -33,7 +34,7 @@ std::uint64_t mark_of(const promises::History& history) {
     for (const promises::Call& call : history.calls) {
         for (const std::uint64_t word : {std::uint64_t{call.rank}, call.began_ns, call.ended_ns,
                                          static_cast<std::uint64_t>(call.status), call.payload, call.result})
-            mark = (mark ^ word) * 0x9e3779b97f4a7c15U + (mark >> 31);
+            mark = mix(mark, word);
     }
     return mark;
 }

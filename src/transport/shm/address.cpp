@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/mix.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/segment.hpp"
 
@@ -37,14 +38,6 @@ struct Body {
 
 constexpr std::size_t kBytes = sizeof(Prefix) + sizeof(Body) + sizeof(std::uint64_t);
 
-// FNV-1a, against accidents only.
-std::uint64_t checksum(std::span<const std::byte> bytes) {
-    std::uint64_t sum = 0xcbf29ce484222325U;
-    for (const std::byte byte : bytes)
-        sum = (sum ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3U;
-    return sum;
-}
-
 }  // namespace
 
 std::vector<std::byte> encode(const Address& address) {
@@ -64,7 +57,7 @@ std::vector<std::byte> encode(const Address& address) {
     std::vector<std::byte> bytes(kBytes);
     std::memcpy(bytes.data(), &prefix, sizeof prefix);
     std::memcpy(bytes.data() + sizeof prefix, &body, sizeof body);
-    const std::uint64_t sum = checksum(std::span(bytes).first(kBytes - sizeof(std::uint64_t)));
+    const std::uint64_t sum = fnv1a<std::uint64_t>(std::span(bytes).first(kBytes - sizeof(std::uint64_t)));
     std::memcpy(bytes.data() + kBytes - sizeof sum, &sum, sizeof sum);
     return bytes;
 }
@@ -84,7 +77,8 @@ Result<Address> decode(Rank peer, std::span<const std::byte> bytes) {
                     peer.value, prefix.version, prefix.word_bits, kVersion, sizeof(void*) * 8);
     std::uint64_t sum = 0;
     if (bytes.size() == kBytes) std::memcpy(&sum, bytes.data() + kBytes - sizeof sum, sizeof sum);
-    if (bytes.size() != kBytes || prefix.size != kBytes || sum != checksum(bytes.first(kBytes - sizeof sum)))
+    if (bytes.size() != kBytes || prefix.size != kBytes ||
+        sum != fnv1a<std::uint64_t>(bytes.first(kBytes - sizeof sum)))
         return fail(COPPICE_ERR_MISMATCH,
                     "shm: the address of rank {} was damaged on its way; check the exchange of addresses", peer.value);
     Body body{};

@@ -14,13 +14,14 @@
 #include <span>
 #include <vector>
 
+#include "base/mix.hpp"
 #include "transport/shm/layout.hpp"
 
 namespace coppice::transport::shm {
 
 // The same at both ends.
 inline std::uint64_t link_key(std::uint64_t reader_nonce, std::uint64_t writer_nonce) {
-    return std::rotl(reader_nonce, 23) ^ writer_nonce * 0x9e3779b97f4a7c15U;
+    return std::rotl(reader_nonce, 23) ^ writer_nonce * kWeyl;
 }
 
 class Outbox {

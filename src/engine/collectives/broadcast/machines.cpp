@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mix.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
-#include "protocol/chance.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::size_t kMostPending = 65536;
 
 // For each broadcast of each group.
 constexpr std::uint64_t seed_of(std::uint64_t token, std::uint64_t sequence) {
-    return protocol::mix(token << 32 ^ sequence);
+    return mix(token << 32 ^ sequence);
 }
 
 }  // namespace

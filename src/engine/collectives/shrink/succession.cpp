@@ -3,20 +3,15 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/mix.hpp"
+
 namespace coppice::engine {
 namespace {
-
-// The finalizer of splitmix64.
-constexpr std::uint64_t mix(std::uint64_t word) {
-    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9U;
-    word = (word ^ word >> 27) * 0x94d049bb133111ebU;
-    return word ^ word >> 31;
-}
 
 std::uint64_t hash_of(const protocol::FailedSet& ranks) {
     std::uint64_t hash = 0;
     for (const protocol::FailedSet::Interval& interval : ranks.intervals())
-        hash = mix(hash + 0x9e3779b97f4a7c15U + (std::uint64_t{interval.first} << 32 | interval.last));
+        hash = mix(hash + kWeyl + (std::uint64_t{interval.first} << 32 | interval.last));
     return hash;
 }
 
