@@ -78,7 +78,7 @@ class Formation {
         if (auto met = meet(); !met) return tl::unexpected(std::move(met.error()));
         if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
         if (auto known = exchange_addresses(); !known) return tl::unexpected(std::move(known.error()));
-        if (auto shared = share_boards(); !shared) return tl::unexpected(std::move(shared.error()));
+        if (auto shared = share_host_memory(); !shared) return tl::unexpected(std::move(shared.error()));
         look_at_cores();
 
         topology::Nodes nodes =
@@ -198,10 +198,11 @@ class Formation {
     }
 
     Result<void> make_transports() {
+        const std::vector<transport::Region> regions = Group::host_regions(size_, settings_);
         for (std::uint32_t r = 0; r < size_; ++r)
             far_ = far_ || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
         const bool alone = size_ == dead_.size() + 1;
-        if (Platform* const platform = context_.platform()) return take_transports_of(*platform, alone);
+        if (Platform* const platform = context_.platform()) return take_transports_of(*platform, alone, regions);
         const bool needs_wire = far_ || (!settings_.allows_within_host() && !alone);
         const transport::GroupFacts facts{.self = self_,
                                           .group_size = size_,
@@ -211,7 +212,8 @@ class Formation {
                                           .host = settings_.host,
                                           .local_ranks = local_ranks_,
                                           .has_far_ranks = far_,
-                                          .admitted = transport::Admission::of(own_addresses_, their_addresses_)};
+                                          .admitted = transport::Admission::of(own_addresses_, their_addresses_),
+                                          .regions = regions};
         for (const TransportChoice& choice : settings_.transports) {
             const bool of_use = choice.transport->within_host ? has_local_peers_ : needs_wire;
             if (!of_use || !wants(choice)) continue;
@@ -220,20 +222,21 @@ class Formation {
                 if (made.error().status == COPPICE_ERR_NO_TRANSPORT && can_do_without(choice)) continue;
                 return tl::unexpected(std::move(made.error()));
             }
-            if (made->boards != nullptr) boards_ = made->boards;
+            if (made->host_memory != nullptr) host_memory_ = made->host_memory;
             if (auto added = add(std::move(made->transport)); !added) return added;
         }
         return {};
     }
 
-    Result<void> take_transports_of(Platform& platform, bool alone) {
+    Result<void> take_transports_of(Platform& platform, bool alone, std::span<const transport::Region> regions) {
         const bool near = settings_.allows_within_host();
         Platform::Wires wires = platform.make_transports({.self = self_,
                                                           .ranks = size_,
                                                           .window = settings_.window,
                                                           .has_local_peers = near && has_local_peers_,
-                                                          .has_far_peers = far_ || (!near && !alone)});
-        boards_ = wires.boards;
+                                                          .has_far_peers = far_ || (!near && !alone),
+                                                          .regions = regions});
+        host_memory_ = wires.host_memory;
         if (wires.near) {
             if (auto added = add(std::move(wires.near)); !added) return added;
         }
@@ -321,28 +324,28 @@ class Formation {
     void look_at_cores() {
         cores_ = transport::own_cores();
         sharing_ = local_ranks_;
-        if (boards_ == nullptr) return;
+        if (host_memory_ == nullptr) return;
         std::vector<Rank> local_peers;
         for (std::uint32_t r = 0; r < size_; ++r)
             if (same_host(Rank(r))) local_peers.emplace_back(r);  // the dead are counted out as they become known
-        boards_->look_at_cores();
-        sharing_ = boards_->sharing_cores(local_peers);
+        host_memory_->look_at_cores();
+        sharing_ = host_memory_->sharing_cores(local_peers);
         const bool by_default = sharing_ > cores_ && !(far_ && transport::has_rdma_devices());
-        if (settings_.keeper.value_or(by_default)) boards_->keep_memory();
+        if (settings_.keeper.value_or(by_default)) host_memory_->keep_memory();
     }
 
     // Where ranks of a host publish to each other, all of them must have mapped all others before the first one
     // publishes: only what is mapped outlives its writer.
-    Result<void> share_boards() {
+    Result<void> share_host_memory() {
         if (!by_host()) return {};
-        if (boards_ != nullptr) {
+        if (host_memory_ != nullptr) {
             std::vector<Rank> local_peers;
             for (std::uint32_t r = 0; r < size_; ++r) {
                 if (!dead(Rank(r)) && same_host(Rank(r))) local_peers.emplace_back(r);
             }
-            if (auto sealed = boards_->seal_board(std::move(local_peers)); !sealed) return sealed;
-            board_ = &boards_->board();
-            transport_set_->share_boards(boards_, fault_count_);
+            if (auto sealed = host_memory_->seal_board(std::move(local_peers)); !sealed) return sealed;
+            board_ = &host_memory_->board();
+            transport_set_->share_host_memory(host_memory_, fault_count_);
             if (fault_count_) {
                 board_wrapper_ = std::make_unique<transport::FaultyBoard>(*board_, fault_count_);
                 board_ = board_wrapper_.get();
@@ -393,7 +396,7 @@ class Formation {
     Rank self_;
     std::uint32_t size_;
     std::shared_ptr<TransportSet> transport_set_;
-    transport::Boards* boards_ = nullptr;
+    transport::HostMemory* host_memory_ = nullptr;
     transport::Board* board_ = nullptr;
     std::unique_ptr<transport::Board> board_wrapper_;
     std::shared_ptr<transport::MessageCount> fault_count_;

@@ -4,6 +4,11 @@
 
 namespace coppice::engine {
 
+std::vector<transport::Region> Group::host_regions(std::uint32_t ranks, const Settings& settings) {
+    const auto [roots, roots_found] = Roots::host_regions();
+    return {Agreements::host_region(ranks, settings.agreement_window), Revocation::host_region(), roots, roots_found};
+}
+
 Group::Group(Core::Parts parts, Plan plan, std::shared_ptr<bool> established)
     : core_(std::move(parts)),
       revocation_(core_),

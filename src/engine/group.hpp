@@ -1,6 +1,7 @@
 // A group at one rank: its core and its collectives, and what callers want of them.
 //
-// To add a collective: a folder in collectives/, a channel (core/channel.hpp), and its lines here and in the constructor.
+// To add a collective: a folder in collectives/, a channel (core/channel.hpp), and its lines here, in the constructor and, if it
+// needs memory of the host, in host_regions().
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/collectives/agreement/agreement.hpp"
 #include "engine/collectives/barrier/barrier.hpp"
@@ -26,6 +28,10 @@ class Group final {
   public:
     using FailureCallback = Core::FailureCallback;
     using Care = Core::Care;
+
+    // What the collectives need of the memory that each rank of a host shows to the others. It is made once for a group and all
+    // that are shrunk from it.
+    static std::vector<transport::Region> host_regions(std::uint32_t ranks, const Settings& settings);
 
     // `established`: of a group made by a shrink (shrink.hpp), else null.
     Group(Core::Parts parts, Plan plan, std::shared_ptr<bool> established = nullptr);

@@ -8,11 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "topology/words.hpp"
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
 #include "transport/idle.hpp"
 #include "transport/transport.hpp"
 
@@ -39,10 +40,11 @@ class Platform {
         std::uint32_t window = 1;
         bool has_local_peers = false;
         bool has_far_peers = false;
+        std::span<const transport::Region> regions{};
     };
     struct Wires {
-        std::unique_ptr<transport::Transport> near;  // to the ranks of this host, named "shm"; null: none
-        transport::Boards* boards = nullptr;         // that one's
+        std::unique_ptr<transport::Transport> near;    // to the ranks of this host, named "shm"; null: none
+        transport::HostMemory* host_memory = nullptr;  // that one's
         std::unique_ptr<transport::Transport> far;
     };
     // For a group that is being formed.

@@ -15,7 +15,7 @@
 
 #include "engine/core/wire.hpp"
 #include "topology/words.hpp"
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::transport {
@@ -36,8 +36,8 @@ class TransportSet final : private transport::Receiver {
     std::uint8_t add(std::unique_ptr<transport::Transport> wire);
     void route(Rank peer, std::uint8_t index) { route_[peer.value] = index; }
     // Whose boards the groups of a host have; null where they have none. It is one of the transports, or inside of one.
-    void share_boards(transport::Boards* boards, std::shared_ptr<transport::MessageCount> faults) {
-        boards_ = boards;
+    void share_host_memory(transport::HostMemory* host_memory, std::shared_ptr<transport::MessageCount> faults) {
+        host_memory_ = host_memory;
         faults_ = std::move(faults);
     }
 
@@ -46,7 +46,7 @@ class TransportSet final : private transport::Receiver {
         return index == kNobody ? nullptr : wires_[index].get();
     }
     std::span<const std::unique_ptr<transport::Transport>> wires() const { return wires_; }
-    transport::Boards* boards() const { return boards_; }
+    transport::HostMemory* host_memory() const { return host_memory_; }
     const std::shared_ptr<transport::MessageCount>& faults() const { return faults_; }
 
     // --- groups
@@ -109,7 +109,7 @@ class TransportSet final : private transport::Receiver {
     std::vector<std::uint8_t> route_;
     int sleep_set_ = -1;         // epoll, of what several transports sleep on
     std::vector<int> sleep_on_;  // by transport, as in that set
-    transport::Boards* boards_ = nullptr;
+    transport::HostMemory* host_memory_ = nullptr;
     std::shared_ptr<transport::MessageCount> faults_;
     std::vector<Attached> groups_;
     std::uint32_t users_ = 0;

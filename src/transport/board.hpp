@@ -10,10 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/copy.hpp"
 #include "base/shared_words.hpp"
 #include "topology/words.hpp"
+#include "transport/regions.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::transport {
@@ -74,13 +76,13 @@ class Board {
     virtual std::uint32_t log_length(Rank member) const = 0;
     virtual Rank logged(Rank member, std::uint32_t index) const = 0;
 
-    // A page of page_bytes() for whatever else the ranks of a host tell each other: each member writes its own, the others
-    // read; zeroed at first, aligned to 128 bytes, and it outlives its writer as lines do. What stands in it is the
-    // engine's to say. page(member): nullptr for one that died before it could be mapped (it has written nothing).
-    // publish_word: publishes a word of the own page, and with it what was written there before.
-    virtual std::size_t page_bytes() const = 0;
-    virtual std::byte* own_page() = 0;
-    virtual const std::byte* page(Rank member) const = 0;
+    // The regions that were declared when this memory was made, for whatever else the ranks of a host tell each other: each
+    // member writes its own, the others read; zeroed at first, and they outlive their writer as lines do. region(member, …):
+    // nullptr for one that died before it could be mapped (it has written nothing).
+    // publish_word: publishes a word of an own region, and with it what was written there before.
+    virtual Regions::Place find_region(std::string_view name) const = 0;
+    virtual std::byte* own_region(Regions::Place place) = 0;
+    virtual const std::byte* region(Rank member, Regions::Place place) const = 0;
     virtual void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) { word.publish(value); }
 
     // The obituary: false once the member's process is dead, however it died, reaped or not. One cache line read.

@@ -164,9 +164,9 @@ class FaultyBoard final : public Board {
     void log_failure(Rank failed) override { inner_.log_failure(failed); }
     std::uint32_t log_length(Rank member) const override { return inner_.log_length(member); }
     Rank logged(Rank member, std::uint32_t index) const override { return inner_.logged(member, index); }
-    std::size_t page_bytes() const override { return inner_.page_bytes(); }
-    std::byte* own_page() override { return inner_.own_page(); }
-    const std::byte* page(Rank member) const override { return inner_.page(member); }
+    Regions::Place find_region(std::string_view name) const override { return inner_.find_region(name); }
+    std::byte* own_region(Regions::Place place) override { return inner_.own_region(place); }
+    const std::byte* region(Rank member, Regions::Place place) const override { return inner_.region(member, place); }
     void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
     bool alive(Rank member) const override { return inner_.alive(member); }
     bool fenced() const override { return inner_.fenced(); }

@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/setting.hpp"
 #include "topology/words.hpp"
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
 #include "transport/ip_addresses.hpp"
 #include "transport/secret.hpp"
 #include "transport/transport.hpp"
@@ -30,11 +30,12 @@ struct GroupFacts {
     std::uint32_t local_ranks = 2;        // of the group, on this host
     bool has_far_ranks = true;            // on other hosts
     std::optional<Admission> admitted{};  // who may connect; none: anybody
+    std::span<const Region> regions{};    // of the memory that ranks of one host show to each other
 };
 
 struct Made {
     std::unique_ptr<Transport> transport;
-    Boards* boards = nullptr;  // the same one, where it shares memory
+    HostMemory* host_memory = nullptr;  // the same one, where it shares memory
 };
 
 // A transport whose settings have been read. Shared by all groups of a context.

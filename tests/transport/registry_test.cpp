@@ -52,7 +52,7 @@ TEST_P(Registered, MakesATransportOfThatNameOrSaysWhyNot) {
     }
     EXPECT_EQ(made->transport->capabilities().name, GetParam()->name);
     EXPECT_EQ(made->transport->capabilities().within_host, GetParam()->within_host);
-    EXPECT_EQ(made->boards != nullptr, GetParam()->within_host);
+    EXPECT_EQ(made->host_memory != nullptr, GetParam()->within_host);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Registered, testing::ValuesIn(registered().begin(), registered().end()),

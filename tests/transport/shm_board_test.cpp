@@ -1,4 +1,5 @@
-// The board: what is published outlives its writer, whenever that dies.
+// The board between processes: what is published outlives its writer, whenever that dies. What every host memory must do is in
+// host_memory_conformance.hpp.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
@@ -60,32 +61,6 @@ bool look_and_check(const Board& board, Rank writer, std::uint64_t sequence) {
 
 }  // namespace
 
-TEST_F(ShmBoard, LinesAreReadByAllMembersWithinTheWindow) {
-    start(4, [](Member& member) {
-        Board& board = board_of(member);
-        COPPICE_CHECK(board.lines() == kWindow && board.members().size() == 4);
-        for (std::uint32_t rank = 0; rank < 4; ++rank)
-            COPPICE_CHECK(board.members()[rank] == Rank{rank});
-        for (std::uint32_t rank = 0; rank < 4; ++rank)
-            for (std::uint64_t sequence = 0; sequence < kWindow; ++sequence)
-                COPPICE_CHECK(!look_and_check(board, Rank{rank}, sequence));
-        member.barrier();
-        for (std::uint64_t sequence = 0; sequence < kWindow + 3; ++sequence)
-            publish(board, member.self(), sequence);
-        member.barrier();
-        for (std::uint32_t rank = 0; rank < 4; ++rank) {
-            for (std::uint64_t sequence = 3; sequence < kWindow + 3; ++sequence)
-                COPPICE_CHECK(look_and_check(board, Rank{rank}, sequence));
-            COPPICE_CHECK(!look_and_check(board, Rank{rank}, 2));  // overwritten
-            COPPICE_CHECK(!look_and_check(board, Rank{rank}, kWindow + 3));
-        }
-        PublishedLine line;
-        COPPICE_CHECK(!board.look(Rank{4}, Sequence{3}, line));
-        member.leave();
-    });
-    expect_all_well();
-}
-
 TEST_F(ShmBoard, SixteenReadersFollowAWriterThatWaitsForThem) {
     start(16, [](Member& member) {
         Board& board = board_of(member);
@@ -106,31 +81,12 @@ TEST_F(ShmBoard, SixteenReadersFollowAWriterThatWaitsForThem) {
     expect_all_well();
 }
 
-TEST_F(ShmBoard, EachMemberCountsAndLogsForItself) {
+TEST_F(ShmBoard, TheLogHasRoomForEachRankOnce) {
     start(3, [](Member& member) {
         Board& board = board_of(member);
-        for (std::uint32_t rank = 0; rank < 3; ++rank) {
-            COPPICE_CHECK(board.consumed(Rank{rank}) == Sequence{0} && board.stable(Rank{rank}) == Sequence{0});
-            COPPICE_CHECK(board.log_length(Rank{rank}) == 0 && board.alive(Rank{rank}) && !board.departed(Rank{rank}));
-        }
-        member.barrier();
-        const std::uint32_t self = member.self().value;
-        board.set_consumed(Sequence{self + 10});
-        board.set_stable(Sequence{self + 20});
-        for (std::uint32_t entry = 0; entry < self + 1; ++entry)
-            board.log_failure(Rank{2 - entry});
-        member.barrier();
-        for (std::uint32_t rank = 0; rank < 3; ++rank) {
-            COPPICE_CHECK(board.consumed(Rank{rank}) == Sequence{rank + 10});
-            COPPICE_CHECK(board.stable(Rank{rank}) == Sequence{rank + 20});
-            COPPICE_CHECK(board.log_length(Rank{rank}) == rank + 1);
-            for (std::uint32_t entry = 0; entry < rank + 1; ++entry)
-                COPPICE_CHECK(board.logged(Rank{rank}, entry) == Rank{2 - entry});
-        }
-        member.barrier();
-        for (int more = 0; more < 10; ++more)
+        for (int entry = 0; entry < 10; ++entry)
             board.log_failure(Rank{0});
-        COPPICE_CHECK(board.log_length(member.self()) == 3);  // there are no more ranks than that
+        COPPICE_CHECK(board.log_length(member.self()) == 3);
         member.leave();
     });
     expect_all_well();
@@ -157,7 +113,7 @@ TEST_F(ShmBoard, PublishingWakesAMemberThatListens) {
             pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
             COPPICE_CHECK(::poll(&entry, 1, 0) == 0);
         } else {
-            auto& word = shared::at<shared::Published<std::uint64_t>>(board.own_page());
+            auto& word = shared::at<shared::Published<std::uint64_t>>(board.own_region(board.find_region("test")));
             for (std::uint64_t way = 0; way < 4; ++way) {
                 while (asleep <= way)
                     sched_yield();

@@ -13,6 +13,7 @@ Result<std::unique_ptr<Transport>> ShmFactory::make(Rank self, std::uint32_t siz
     options.self = self;
     options.group_size = size;
     options.window = kWindow;
+    options.regions = kRegions;
     auto made = ShmTransport::create(options);
     if (!made) return tl::unexpected(made.error());
     return std::unique_ptr<Transport>(std::move(*made));
@@ -29,7 +30,7 @@ Bytes ShmFactory::of_other_version(Bytes address) {
 bool ShmFactory::send_garbage(Transport& transport) {
     const auto address = shm::decode(Rank{0}, transport.address());
     COPPICE_CHECK(address.has_value());
-    const shm::Layout layout(address->window, address->group_size, address->inboxes);
+    const shm::Layout layout(address->window, address->group_size, address->inboxes, Regions(kRegions).bytes());
     auto mapped = shm::map_peer(*address, layout);
     COPPICE_CHECK(mapped.has_value());
     std::byte* const base = mapped->mailroom.base();

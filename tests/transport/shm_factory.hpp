@@ -1,9 +1,14 @@
 // The shm transport under the conformance suite, and a way to vandalize its segments.
 #pragma once
 
+#include <array>
+
 #include "transport/conformance.hpp"
+#include "transport/regions.hpp"
 
 namespace coppice::testing {
+
+inline constexpr std::array kRegions{transport::Region{.name = "test", .bytes = 64}};
 
 class ShmFactory final : public Factory {
   public:

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "engine/core/core.hpp"
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
 
 namespace coppice::engine {
 void Core::peer_failed(Rank there, transport::FailureCause /*cause*/) {
@@ -82,10 +82,10 @@ void Core::tell_failures() {
 
 // Where the living have a core each now, they need not give theirs away when they wait.
 void Core::count_out_of_cores(Rank dead) {
-    const transport::Boards* const boards = router_.transport_set()->boards();
-    if (!oversubscribed() || boards == nullptr) return;
+    const transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
+    if (!oversubscribed() || host_memory == nullptr) return;
     const Rank there = router_.set_rank(dead);
-    sharing_cores_ -= boards->sharing_cores({&there, 1});
+    sharing_cores_ -= host_memory->sharing_cores({&there, 1});
     oversubscribed_.set(sharing_cores_ > cores_);
 }
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/core/core.hpp"
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -63,9 +63,9 @@ void Core::close() {
 Core::~Core() {
     const TransportSet& transport_set = *router_.transport_set();
     if (transport_set.users() == 0) return;  // the transports end too
-    if (board_ == nullptr || transport_set.boards() == nullptr) return;
-    transport_set.boards()->close_board(panel_);
-    transport_set.boards()->make_panel_ready();  // for the next one that is shrunk, which is in more of a hurry
+    if (board_ == nullptr || transport_set.host_memory() == nullptr) return;
+    transport_set.host_memory()->close_board(panel_);
+    transport_set.host_memory()->make_panel_ready();  // for the next one that is shrunk, which is in more of a hurry
 }
 
 void Core::start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others) {

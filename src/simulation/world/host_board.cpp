@@ -107,9 +107,9 @@ Rank HostBoard::logged(Rank member, std::uint32_t index) const {
     return Rank{panel == nullptr || index >= panel->log.size() ? UINT32_MAX : panel->log[index]};
 }
 
-const std::byte* HostBoard::page(Rank member) const {
+const std::byte* HostBoard::region(Rank member, transport::Regions::Place place) const {
     Panel* const panel = of(member);
-    return panel == nullptr ? nullptr : panel->page();
+    return panel == nullptr ? nullptr : panel->regions() + place.at;
 }
 
 void HostBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) {
@@ -144,17 +144,17 @@ bool HostBoard::departed(Rank member) const {
 
 // ------------------------------------------------------------------------------------------------------- boards ---
 
-HostBoards::HostBoards(Network& network, std::uint32_t self)
+WorldMemory::WorldMemory(Network& network, std::uint32_t self)
     : network_(network), self_(self), mapped_(network.ranks(), false) {
     mapped_[self] = true;
     network_.segment(self).make(0);
 }
 
-bool HostBoards::made(std::uint32_t panel) const {
+bool WorldMemory::made(std::uint32_t panel) const {
     return network_.segment(self_).panel(panel) != nullptr;
 }
 
-Result<void> HostBoards::seal_board(std::vector<Rank> members) {
+Result<void> WorldMemory::seal_board(std::vector<Rank> members) {
     members.emplace_back(self_);
     std::ranges::sort(members);
     members.erase(std::unique(members.begin(), members.end()), members.end());
@@ -171,7 +171,7 @@ Result<void> HostBoards::seal_board(std::vector<Rank> members) {
     return {};
 }
 
-void HostBoards::make_panel_ready() {
+void WorldMemory::make_panel_ready() {
     for (std::uint32_t panel = 1; panel < kPanels && clean_ == 0; ++panel) {
         const std::uint32_t bit = 1U << panel;
         if ((closed_ & bit) != 0 || boards_[panel] != nullptr) continue;
@@ -180,7 +180,7 @@ void HostBoards::make_panel_ready() {
     }
 }
 
-void HostBoards::make_all_panels_ready() {
+void WorldMemory::make_all_panels_ready() {
     for (std::uint32_t panel = 1; panel < kPanels; ++panel) {
         const std::uint32_t bit = 1U << panel;
         if (((clean_ | closed_) & bit) != 0 || boards_[panel] != nullptr) continue;
@@ -189,7 +189,7 @@ void HostBoards::make_all_panels_ready() {
     }
 }
 
-transport::Board& HostBoards::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
+transport::Board& WorldMemory::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
     std::vector<Rank> numbers;
     std::vector<std::uint32_t> ranks;
     for (const BoardMember& member : members) {
@@ -201,13 +201,13 @@ transport::Board& HostBoards::open_board(std::uint32_t panel, std::span<const Bo
     return *boards_[panel];
 }
 
-void HostBoards::close_board(std::uint32_t panel) {
+void WorldMemory::close_board(std::uint32_t panel) {
     network_.clockwork().act(self_);
     if (panel != 0) boards_[panel].reset();
     closed_ |= 1U << panel;
 }
 
-void HostBoards::clear_panels(std::uint32_t panels) {
+void WorldMemory::clear_panels(std::uint32_t panels) {
     for (std::uint32_t panel = 0; panel < kPanels; ++panel) {
         const std::uint32_t bit = 1U << panel;
         if ((panels & closed_ & bit) == 0) continue;

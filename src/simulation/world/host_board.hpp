@@ -1,4 +1,4 @@
-// The boards of one rank in a world: transport::Board and transport::Boards over the segments of its host's ranks. Each store
+// The boards of one rank in a world: transport::Board and transport::HostMemory over the segments of its host's ranks. Each store
 // is an action, before which its rank may die or lose its core.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "simulation/world/network.hpp"
 #include "transport/board.hpp"
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
 
 namespace coppice::world {
 
@@ -37,9 +37,11 @@ class HostBoard final : public transport::Board {
     void log_failure(Rank failed) override;
     std::uint32_t log_length(Rank member) const override;
     Rank logged(Rank member, std::uint32_t index) const override;
-    std::size_t page_bytes() const override { return own().page_bytes(); }
-    std::byte* own_page() override { return own().page(); }
-    const std::byte* page(Rank member) const override;
+    transport::Regions::Place find_region(std::string_view name) const override {
+        return network_.regions().find(name);
+    }
+    std::byte* own_region(transport::Regions::Place place) override { return own().regions() + place.at; }
+    const std::byte* region(Rank member, transport::Regions::Place place) const override;
     void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
     bool alive(Rank member) const override;
     bool fenced() const override;
@@ -63,9 +65,9 @@ class HostBoard final : public transport::Board {
     std::vector<bool> readable_;
 };
 
-class HostBoards final : public transport::Boards {
+class WorldMemory final : public transport::HostMemory {
   public:
-    HostBoards(Network& network, std::uint32_t self);
+    WorldMemory(Network& network, std::uint32_t self);
 
     Result<void> seal_board(std::vector<Rank> members) override;
     transport::Board& board() override { return *boards_[0]; }

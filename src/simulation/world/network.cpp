@@ -320,12 +320,13 @@ bool Port::leave() {
 
 // ----------------------------------------------------------------------------------------------------- network ---
 
-Network::Network(Clockwork& clockwork, std::uint32_t window, std::function<void(std::uint32_t, bool)> stir)
-    : clockwork_(clockwork), stir_(std::move(stir)) {
+Network::Network(Clockwork& clockwork, std::uint32_t window, std::span<const transport::Region> regions,
+                 std::function<void(std::uint32_t, bool)> stir)
+    : clockwork_(clockwork), stir_(std::move(stir)), regions_(regions) {
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
         near_.push_back(std::make_unique<Port>(*this, Wire::near, rank));
         far_.push_back(std::make_unique<Port>(*this, Wire::far, rank));
-        segments_.push_back(std::make_unique<Segment>(window, ranks()));
+        segments_.push_back(std::make_unique<Segment>(window, regions_.bytes()));
     }
 }
 

@@ -120,12 +120,15 @@ class Port final : private Happening {
 class Network {
   public:
     // `stir`: something has arrived at a rank, or gone from it, or its peer is gone.
-    Network(Clockwork& clockwork, std::uint32_t window, std::function<void(std::uint32_t rank, bool armed)> stir);
+    // `regions`: of the host memory of each rank.
+    Network(Clockwork& clockwork, std::uint32_t window, std::span<const transport::Region> regions,
+            std::function<void(std::uint32_t rank, bool armed)> stir);
 
     Clockwork& clockwork() { return clockwork_; }
     std::uint32_t ranks() const { return clockwork_.fate().ranks; }
     Port& port(Wire wire, std::uint32_t rank) { return *(wire == Wire::near ? near_ : far_)[rank]; }
     Segment& segment(std::uint32_t rank) { return *segments_[rank]; }
+    const transport::Regions& regions() const { return regions_; }
     bool same_host(std::uint32_t a, std::uint32_t b) const {
         return clockwork_.fate().host_of[a] == clockwork_.fate().host_of[b];
     }
@@ -139,6 +142,7 @@ class Network {
     std::function<void(std::uint32_t, bool)> stir_;
     std::vector<std::unique_ptr<Port>> near_;
     std::vector<std::unique_ptr<Port>> far_;
+    transport::Regions regions_;
     std::vector<std::unique_ptr<Segment>> segments_;
 };
 

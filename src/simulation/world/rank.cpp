@@ -19,11 +19,11 @@ class WireTransport final : public transport::Transport {
     WireTransport(Network& network, Wire wire, std::uint32_t rank)
         : network_(network), wire_(wire), port_(network.port(wire, rank)), rank_(rank) {
         port_.open();
-        if (wire == Wire::near) boards_ = std::make_unique<HostBoards>(network, rank);
+        if (wire == Wire::near) host_memory_ = std::make_unique<WorldMemory>(network, rank);
     }
     ~WireTransport() override { port_.close(); }
 
-    transport::Boards* boards() { return boards_.get(); }
+    transport::HostMemory* host_memory() { return host_memory_.get(); }
 
     const transport::Capabilities& capabilities() const override {
         static constexpr transport::Capabilities kNear{.name = "shm",
@@ -68,7 +68,7 @@ class WireTransport final : public transport::Transport {
     Wire wire_;
     Port& port_;
     std::uint32_t rank_;
-    std::unique_ptr<HostBoards> boards_;
+    std::unique_ptr<WorldMemory> host_memory_;
 };
 
 constexpr std::uint64_t kRoundNs = 100;
@@ -95,11 +95,11 @@ void WorldRank::forsake(engine::Attended& /*context*/) {
 }
 
 engine::Platform::Wires WorldRank::make_transports(const Place& place) {
-    Network& network = world_.network(groups_made_++, place.window);
+    Network& network = world_.network(groups_made_++, place.window, place.regions);
     Wires wires;
     if (place.has_local_peers) {
         auto near = std::make_unique<WireTransport>(network, Wire::near, rank_);
-        wires.boards = near->boards();
+        wires.host_memory = near->host_memory();
         wires.near = std::move(near);
     }
     if (place.has_far_peers) wires.far = std::make_unique<WireTransport>(network, Wire::far, rank_);

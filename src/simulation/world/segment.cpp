@@ -9,15 +9,8 @@
 namespace coppice::world {
 namespace {
 
-constexpr std::size_t kPageBase = 14336;  // as shared memory has it
-constexpr std::size_t kAlignment = 128;
-
-constexpr std::size_t round_up(std::size_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-// Panels of runs that are over, by window and ranks: their memory is there already.
-using Shape = std::pair<std::uint32_t, std::uint32_t>;
+// Panels of runs that are over, by window and bytes of regions: their memory is there already.
+using Shape = std::pair<std::uint32_t, std::size_t>;
 std::map<Shape, std::vector<std::unique_ptr<Panel>>>& spare_panels() {
     static std::map<Shape, std::vector<std::unique_ptr<Panel>>> panels;
     return panels;
@@ -25,12 +18,12 @@ std::map<Shape, std::vector<std::unique_ptr<Panel>>>& spare_panels() {
 
 }  // namespace
 
-Panel::Panel(std::uint32_t window, std::uint32_t ranks)
-    : lines(window), page_bytes_(round_up(kPageBase + ranks * sizeof(std::uint32_t))) {
-    memory_.resize(kAlignment + page_bytes_ + window * transport::kMaxPayload);
+Panel::Panel(std::uint32_t window, std::size_t region_bytes) : lines(window), region_bytes_(region_bytes) {
+    constexpr std::size_t kAlignment = transport::kRegionAlignment;
+    memory_.resize(kAlignment + region_bytes_ + window * transport::kMaxPayload);
     const auto at = reinterpret_cast<std::uintptr_t>(memory_.data());
-    page_ = memory_.data() + (kAlignment - at % kAlignment) % kAlignment;
-    payloads_ = page_ + page_bytes_;
+    regions_ = memory_.data() + (kAlignment - at % kAlignment) % kAlignment;
+    payloads_ = regions_ + region_bytes_;
 }
 
 // The bytes of payloads stay: nothing says that they are there.
@@ -39,13 +32,13 @@ void Panel::clear() {
     departed = false;
     log.clear();
     std::ranges::fill(lines, Line{});
-    std::fill_n(page_, page_bytes_, std::byte{0});
+    std::fill_n(regions_, region_bytes_, std::byte{0});
 }
 
 void Segment::make(std::uint32_t number) {
     const Within outside(nullptr);
-    auto& spare = spare_panels()[{window_, ranks_}];
-    if (spare.empty()) spare.push_back(std::make_unique<Panel>(window_, ranks_));
+    auto& spare = spare_panels()[{window_, region_bytes_}];
+    if (spare.empty()) spare.push_back(std::make_unique<Panel>(window_, region_bytes_));
     panels_[number] = std::move(spare.back());
     spare.pop_back();
     panels_[number]->clear();
@@ -53,7 +46,7 @@ void Segment::make(std::uint32_t number) {
 
 Segment::~Segment() {
     for (auto& panel : panels_)
-        if (panel) spare_panels()[{window_, ranks_}].push_back(std::move(panel));
+        if (panel) spare_panels()[{window_, region_bytes_}].push_back(std::move(panel));
 }
 
 }  // namespace coppice::world

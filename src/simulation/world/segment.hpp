@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::world {
@@ -22,7 +22,7 @@ struct Line {
 
 class Panel {
   public:
-    Panel(std::uint32_t window, std::uint32_t ranks);
+    Panel(std::uint32_t window, std::size_t region_bytes);
     // As new.
     void clear();
 
@@ -31,21 +31,20 @@ class Panel {
     bool departed = false;
     std::vector<std::uint32_t> log;
     std::vector<Line> lines;
-    std::size_t page_bytes() const { return page_bytes_; }
-    std::byte* page() { return page_; }
+    std::byte* regions() { return regions_; }
     std::byte* payload(std::size_t line) { return payloads_ + line * transport::kMaxPayload; }
 
   private:
     std::vector<std::byte> memory_;
-    std::size_t page_bytes_;
-    std::byte* page_;
+    std::size_t region_bytes_;
+    std::byte* regions_;
     std::byte* payloads_;
 };
 
 class Segment {
   public:
-    static constexpr std::uint32_t kPanels = transport::Boards::kPanels;
-    Segment(std::uint32_t window, std::uint32_t ranks) : window_(window), ranks_(ranks) {}
+    static constexpr std::uint32_t kPanels = transport::HostMemory::kPanels;
+    Segment(std::uint32_t window, std::size_t region_bytes) : window_(window), region_bytes_(region_bytes) {}
     ~Segment();
     Segment(const Segment&) = delete;
     Segment& operator=(const Segment&) = delete;
@@ -59,7 +58,7 @@ class Segment {
 
   private:
     std::uint32_t window_;
-    std::uint32_t ranks_;
+    std::size_t region_bytes_;  // of each panel
     bool fenced_ = false;
     std::array<std::unique_ptr<Panel>, kPanels> panels_;
 };

@@ -104,13 +104,13 @@ World::~World() {
     forget_the_dead();
 }
 
-Network& World::network(std::uint32_t number, std::uint32_t window) {
+Network& World::network(std::uint32_t number, std::uint32_t window, std::span<const transport::Region> regions) {
     const Within outside(nullptr);
     while (networks_.size() <= number)
         networks_.push_back(nullptr);
     if (!networks_[number]) {
         networks_[number] = std::make_unique<Network>(
-            clockwork_, window, [this](std::uint32_t rank, bool armed) { ranks_[rank]->stir(armed); });
+            clockwork_, window, regions, [this](std::uint32_t rank, bool armed) { ranks_[rank]->stir(armed); });
     }
     return *networks_[number];
 }

@@ -24,7 +24,7 @@ class World {
     const Fate& fate() const { return fate_; }
     WorldRank& rank(std::uint32_t number) { return *ranks_[number]; }
     // That of the ranks' n-th group that is made by an exchange.
-    Network& network(std::uint32_t number, std::uint32_t window);
+    Network& network(std::uint32_t number, std::uint32_t window, std::span<const transport::Region> regions);
     // Runs until all ranks that live are over; false: they are not within that time.
     bool run(std::uint64_t most_ns);
 

@@ -2,7 +2,7 @@
 // take wait-free read-modify-writes from all; so a rank that dies at any instruction blocks nobody.
 //
 //   read-only for others        header page | panel 0 | panel 1 | …
-//   each panel                  consumed, stable, departed, log length | failure log | page | W lines
+//   each panel                  consumed, stable, departed, log length | failure log | regions | W lines
 //   written by others as well   doorbell, claims | inbox 0 | inbox 1 | …
 //
 // The two parts are page-aligned: peers map the first one read-only, so that a stray store of theirs can't forge an
@@ -16,7 +16,8 @@
 #include <cstdint>
 
 #include "base/shared_words.hpp"
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
+#include "transport/regions.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::transport::shm {
@@ -25,7 +26,7 @@ inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
 inline constexpr std::uint32_t kVersion = 5;
 inline constexpr std::size_t kCacheLine = 64;
 // Processors fetch lines in pairs: what one rank polls and another stores to must not share one.
-inline constexpr std::size_t kLinePair = 128;
+inline constexpr std::size_t kLinePair = kRegionAlignment;
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::uint32_t kMaxLocal = 1024;  // ranks of one group on one host
 inline constexpr std::uint32_t kMaxWindow = 1024;
@@ -59,7 +60,7 @@ struct Header {
 static_assert(sizeof(Header) <= kPage);
 
 // How many groups at once can have a board in these segments.
-inline constexpr std::uint32_t kPanels = Boards::kPanels;
+inline constexpr std::uint32_t kPanels = HostMemory::kPanels;
 
 struct PanelHeader {
     Count consumed;
@@ -134,18 +135,14 @@ struct alignas(kCacheLine) Mailroom {
     shared::State<std::uint32_t> listens;  // 1: the owner, while it sleeps, is to be woken by publications, too
 };
 
-// Board::page_bytes(): this, and a word for each rank of the group. Room for the contributions to 16 agreements under way,
-// 32 lines of 384 bytes, for the words around them, and some to spare.
-inline constexpr std::size_t kPageBase = 14336;
-
 struct Layout {
     std::uint32_t window = 0;
     std::uint32_t group_size = 0;
     std::uint32_t inboxes = 0;
     InboxShape inbox{1};
     std::size_t log_at = 0;  // in a panel, as the next three
-    std::size_t page_at = 0;
-    std::size_t page_bytes = 0;
+    std::size_t regions_at = 0;
+    std::size_t region_bytes = 0;
     std::size_t lines_at = 0;
     std::size_t panels_at = kPage;
     std::size_t panel_stride = 0;
@@ -154,12 +151,12 @@ struct Layout {
     std::size_t inboxes_at = 0;
     std::size_t size = 0;
 
-    constexpr Layout(std::uint32_t w, std::uint32_t group, std::uint32_t local)
-        : window(w), group_size(group), inboxes(local), inbox(w) {
+    // `regions`: the bytes of all of them.
+    constexpr Layout(std::uint32_t w, std::uint32_t group, std::uint32_t local, std::size_t regions)
+        : window(w), group_size(group), inboxes(local), inbox(w), region_bytes(regions) {
         log_at = sizeof(PanelHeader);
-        page_at = round_up(log_at + std::size_t{group} * sizeof(std::uint32_t), kLinePair);
-        page_bytes = round_up(kPageBase + std::size_t{group} * sizeof(std::uint32_t), kLinePair);
-        lines_at = page_at + page_bytes;
+        regions_at = round_up(log_at + std::size_t{group} * sizeof(std::uint32_t), kLinePair);
+        lines_at = round_up(regions_at + region_bytes, kLinePair);
         panel_stride = round_up(lines_at + std::size_t{w} * kLineStride, kPage);
         mailroom_at = panels_at + kPanels * panel_stride;
         claims_at = mailroom_at + round_up(sizeof(Mailroom), kCacheLine);

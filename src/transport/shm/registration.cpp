@@ -22,10 +22,11 @@ class ShmMaker final : public Maker {
                                           .window = group.window,
                                           .host = group.host,
                                           .max_local = std::max(group.local_ranks, 2U),
-                                          .second_look_ns = second_look_ns_});
+                                          .second_look_ns = second_look_ns_,
+                                          .regions = group.regions});
         if (!made) return tl::unexpected(std::move(made.error()));
-        Boards* const boards = made->get();
-        return Made{std::move(*made), boards};
+        HostMemory* const host_memory = made->get();
+        return Made{std::move(*made), host_memory};
     }
 
   private:

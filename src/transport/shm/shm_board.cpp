@@ -19,13 +19,16 @@ std::size_t log_entry(const Layout& layout, std::uint64_t index) {
 
 }  // namespace
 
-ShmBoard::ShmBoard(OwnSegment& own, std::uint32_t panel, Bells& bells, std::function<void(Rank)> wake)
+ShmBoard::ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel, Bells& bells,
+                   std::function<void(Rank)> wake)
     : own_(own),
       bells_(bells),
       mailroom_(shared::at<const Mailroom>(own.base() + own.layout().mailroom_at)),
       wake_(std::move(wake)),
       window_(own.layout().window),
       mask_((window_ & (window_ - 1)) == 0 ? window_ - 1 : 0),
+      regions_(regions),
+      regions_at_(own.layout().regions_at),
       lines_at_(own.layout().lines_at),
       panel_at_(own.layout().panels_at + panel * own.layout().panel_stride),
       own_panel_(own.base() + panel_at_) {}

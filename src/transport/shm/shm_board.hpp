@@ -22,7 +22,8 @@ class ShmBoard final : public Board {
     };
 
     // `wake` wakes a member, by the number that the group has for it.
-    ShmBoard(OwnSegment& own, std::uint32_t panel, Bells& bells, std::function<void(Rank)> wake);
+    ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel, Bells& bells,
+             std::function<void(Rank)> wake);
 
     // The members as the group counts them, ascending, this rank among them, and the beginning of each one's segment as it is
     // mapped here (nullptr: it died before it could be). Called once, before anything else.
@@ -44,11 +45,11 @@ class ShmBoard final : public Board {
     void log_failure(Rank failed) override;
     std::uint32_t log_length(Rank member) const override;
     Rank logged(Rank member, std::uint32_t index) const override;
-    std::size_t page_bytes() const override { return own_.layout().page_bytes; }
-    std::byte* own_page() override { return own_panel() + own_.layout().page_at; }
-    const std::byte* page(Rank member) const override {
+    Regions::Place find_region(std::string_view name) const override { return regions_.find(name); }
+    std::byte* own_region(Regions::Place place) override { return own_panel() + regions_at_ + place.at; }
+    const std::byte* region(Rank member, Regions::Place place) const override {
         const std::byte* const start = panel(member);
-        return start == nullptr ? nullptr : start + own_.layout().page_at;
+        return start == nullptr ? nullptr : start + regions_at_ + place.at;
     }
     bool alive(Rank member) const override;
     bool fenced() const override;
@@ -89,6 +90,8 @@ class ShmBoard final : public Board {
     std::function<void(Rank)> wake_;
     std::uint32_t window_;
     std::uint64_t mask_;  // window_ - 1 where that is a mask, else 0
+    const Regions& regions_;
+    std::size_t regions_at_;  // in a panel, as the next one
     std::size_t lines_at_;
     std::size_t panel_at_;  // in every segment
     std::byte* own_panel_;

@@ -64,7 +64,7 @@ Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember
         const auto member = std::ranges::find(known, number, &BoardMember::number);
         if (member != known.end()) wake(member->rank);
     };
-    boards_[panel] = std::make_unique<shm::ShmBoard>(own_, panel, *this, wake_member);
+    boards_[panel] = std::make_unique<shm::ShmBoard>(own_, regions_, panel, *this, wake_member);
     boards_[panel]->seal(std::move(numbers), bases);
     clean_ &= ~(1U << panel);
     return *boards_[panel];

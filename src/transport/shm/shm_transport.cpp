@@ -38,15 +38,19 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::create(const ShmOptions& opt
     if (options.host.size() > kMaxHostName)
         return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: the host name \"{}\" is longer than {} bytes", options.host,
                     kMaxHostName);
-    auto segment = shm::OwnSegment::make(options.self, shm::Layout(options.window, options.group_size, local));
+    Regions regions(options.regions);
+    auto segment =
+        shm::OwnSegment::make(options.self, shm::Layout(options.window, options.group_size, local, regions.bytes()));
     if (!segment) return tl::unexpected(segment.error());
-    return std::unique_ptr<ShmTransport>(new ShmTransport(options, std::move(*segment), host_identity(options.host)));
+    return std::unique_ptr<ShmTransport>(
+        new ShmTransport(options, std::move(*segment), std::move(regions), host_identity(options.host)));
 }
 
-ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, std::string host)
+ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, Regions regions, std::string host)
     : self_(options.self),
       host_(std::move(host)),
       own_(std::move(segment)),
+      regions_(std::move(regions)),
       sleep_(shm::Bell::make(own_.header().nonce)),
       peer_of_rank_(options.group_size, kNobody),
       peer_of_inbox_(own_.layout().inboxes, kNobody),
@@ -54,7 +58,7 @@ ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, s
       bell_words_((own_.layout().inboxes + 63) / 64),
       pending_(bell_words_, 0),
       unknown_(bell_words_, 0) {
-    boards_[0] = std::make_unique<shm::ShmBoard>(own_, 0, *this, [this](Rank rank) { wake(rank); });
+    boards_[0] = std::make_unique<shm::ShmBoard>(own_, regions_, 0, *this, [this](Rank rank) { wake(rank); });
     peers_.reserve(own_.layout().inboxes);
     watched_.reserve(own_.layout().inboxes);
 }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/boards.hpp"
+#include "transport/host_memory.hpp"
 #include "transport/shm/bell.hpp"
 #include "transport/shm/link.hpp"
 #include "transport/shm/segment.hpp"
@@ -30,9 +30,10 @@ struct ShmOptions {
     std::string host;                           // as host_identity(): the name of the simulated host, usually empty
     std::uint32_t max_local = 0;                // ranks of the group on one host at most; 0: min(group_size, 1024)
     std::uint64_t second_look_ns = 20'000'000;  // between two looks at processes themselves; 0: none
+    std::span<const Region> regions{};          // of each board; the same at all ranks of the host
 };
 
-class ShmTransport final : public Transport, public Boards, public shm::ShmBoard::Bells {
+class ShmTransport final : public Transport, public HostMemory, public shm::ShmBoard::Bells {
   public:
     // Makes the segment: three file descriptors for a moment, two for good, and W·8 KiB of memory for the lines, twice
     // once a board is sealed. Inboxes
@@ -98,7 +99,7 @@ class ShmTransport final : public Transport, public Boards, public shm::ShmBoard
         bool listens = false;
     };
 
-    ShmTransport(const ShmOptions& options, shm::OwnSegment segment, std::string host);
+    ShmTransport(const ShmOptions& options, shm::OwnSegment segment, Regions regions, std::string host);
     Peer* find(Rank rank) const;
     // Maps the peer's segment, once. False: not now, or never (Peer::lost).
     bool map(Peer& peer);
@@ -133,6 +134,7 @@ class ShmTransport final : public Transport, public Boards, public shm::ShmBoard
     Rank self_;
     std::string host_;
     shm::OwnSegment own_;
+    Regions regions_;
     Sleep sleep_;
     std::array<std::unique_ptr<shm::ShmBoard>, kPanels> boards_;  // open ones, and the first
     std::uint32_t unheard_ = 0;                                   // publications in a row

@@ -36,11 +36,20 @@ protocol::AgreementPlan make_plan(const Members& members, const protocol::Agreem
     return {.tree = std::move(*tree), .hosts = &members.nodes_table(), .window = window};
 }
 
+// Twice as many as can be under way: a rank may be one window behind another.
+std::uint32_t lines_for(std::uint32_t window) {
+    return 2 * window;
+}
+
 bool publishes(const transport::Board* board, std::uint32_t ranks, std::uint32_t window) {
-    return board != nullptr && ranks <= kMostPublishing && Contributions::fits(*board, ranks, 2 * window);
+    return board != nullptr && ranks <= kMostPublishing && Contributions::fits(*board, ranks, lines_for(window));
 }
 
 }  // namespace
+
+transport::Region Agreements::host_region(std::uint32_t ranks, std::uint32_t window) {
+    return Contributions::host_region(ranks, lines_for(window));
+}
 
 Agreements::Agreements(const Members& members, const Router& router, transport::Board* board, const GroupId& group,
                        Shape shape)
@@ -58,7 +67,7 @@ Agreements::Agreements(const Members& members, const Router& router, transport::
     for (Outgoing& message : outgoing_)
         message.body.reserve(protocol::body_bytes(plan_.max_value));
     if (!shape.tree && publishes(board, members.ranks(), shape.window)) {
-        contributions_.emplace(*board, members.ranks(), 2 * shape.window);
+        contributions_.emplace(*board, members.ranks(), lines_for(shape.window));
     }
     machine_.emplace(plan_, members.self(), contributions_ ? &*contributions_ : nullptr);
 }

@@ -55,6 +55,9 @@ class Agreements {
         std::optional<protocol::AgreementTreeSpec> tree = std::nullopt;
     };
     // `board`: where all ranks of the group publish, else null. References outlive this object.
+    // What publishing needs of the memory that each rank of a host shows to the others.
+    static transport::Region host_region(std::uint32_t ranks, std::uint32_t window);
+
     Agreements(const Members& members, const Router& router, transport::Board* board, const GroupId& group,
                Shape shape);
     Agreements(const Agreements&) = delete;

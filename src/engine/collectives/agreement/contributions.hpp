@@ -1,8 +1,7 @@
-// Contributions to agreements, on the pages that the ranks of one host have for each other (transport::Board).
+// Contributions to agreements, in the memory that the ranks of one host show to each other (transport::Board).
 //
-//   recoveries | log of acknowledged failures, a word for each rank | a ring of lines, one for each agreement | …
+//   recoveries | log of acknowledged failures, a word for each rank | a ring of lines, one for each agreement
 //
-// The end of the page is not theirs (page.hpp).
 // Every word has one writer. A line's stamp is stored last; whoever sees it sees the line.
 #pragma once
 
@@ -16,7 +15,9 @@ namespace coppice::engine {
 
 class Contributions final : public protocol::ContributionBoard {
   public:
-    // `lines`: a power of two; such that page_bytes() is enough for a group of `ranks` (fits()).
+    // What it needs of that memory, for a group of `ranks` and all that are shrunk from it.
+    static transport::Region host_region(std::uint32_t ranks, std::uint32_t lines);
+    // `lines`: a power of two; such that what was declared is enough for a group of `ranks` (fits()).
     Contributions(transport::Board& board, std::uint32_t ranks, std::uint32_t lines);
     static bool fits(const transport::Board& board, std::uint32_t ranks, std::uint32_t lines);
 
@@ -36,6 +37,7 @@ class Contributions final : public protocol::ContributionBoard {
     std::size_t line_at(std::uint64_t sequence) const;
 
     transport::Board& board_;
+    transport::Regions::Place region_;
     std::uint32_t ranks_;
     std::uint32_t lines_;
     std::size_t lines_at_;

@@ -1,18 +1,18 @@
 // Several ranks of one host that take themselves for the root of one broadcast.
 //
 // Between hosts a message names its root, and whoever expects another one says so. On a host a root publishes, and has done
-// its part; nobody sends it anything. So each rank notes on its page of which broadcasts it was root, a bit each, and all
+// its part; nobody sends it anything. So each rank notes in its region of which broadcasts it was root, a bit each, and all
 // compare these now and then: with every 32nd start, each its own with the others', and all of them while they wait and before
 // they leave.
 //
 //   kRootWords words, broadcast / 32 modulo kRootWords: what is above 32 bits of the block's number | a bit for each broadcast
 //
-// Each writes what it has noted to its page when it compares, and before it does. So of two roots of a broadcast the one that
+// Each writes what it has noted to its region when it compares, and before it does. So of two roots of a broadcast the one that
 // compares later finds the other's bit: a word is written over kRootWords · 32 broadcasts later, and nobody is further ahead of
 // that rank than the window and the starts between two looks.
 //
 // The payloads that the ranks of the host have been given differ then, and calls have returned. So the group is revoked; what
-// was found stands on the page of whoever did, before its revocation, and is the error that ranks of this host are told.
+// was found stands in a region of the rank that did, before its revocation, and is the error that ranks of this host are told.
 #include "engine/collectives/broadcast/roots.hpp"
 
 #include <fmt/format.h>
@@ -20,13 +20,14 @@
 #include <algorithm>
 #include <bit>
 
-#include "engine/core/page.hpp"
-
 namespace coppice::engine {
 namespace {
 
 constexpr std::uint32_t kBlockBits = 5;
-static_assert((page::kRootWords << kBlockBits) >= 2 * 1024, "twice the largest window");
+constexpr std::size_t kRootWords = 64;
+constexpr std::string_view kRootsRegion = "roots";        // kRootWords words
+constexpr std::string_view kFoundRegion = "roots found";  // FoundWords
+static_assert((kRootWords << kBlockBits) >= 2 * 1024, "twice the largest window");
 
 struct FoundWords {
     shared::Relaxed<std::uint64_t> ranks;        // first << 32 | second
@@ -35,6 +36,11 @@ struct FoundWords {
 
 }  // namespace
 
+std::array<transport::Region, 2> Roots::host_regions() {
+    return {{{.name = kRootsRegion, .bytes = kRootWords * sizeof(shared::Published<std::uint64_t>)},
+             {.name = kFoundRegion, .bytes = sizeof(FoundWords)}}};
+}
+
 // No more broadcasts may be between two comparisons than one block has, nor than there are lines.
 Roots::Roots(const Core& core, const Window& window)
     : members_(core.members()),
@@ -42,11 +48,12 @@ Roots::Roots(const Core& core, const Window& window)
       board_(core.publishing() ? core.board() : nullptr),
       most_(std::min(1U << kBlockBits, window.size())) {
     if (board_ == nullptr) return;
-    const std::size_t at = page::tail_at(*board_) + page::kRootWordsAt;
-    own_words_ = &shared::at<shared::Published<std::uint64_t>>(board_->own_page() + at);
+    const transport::Regions::Place roots = board_->find_region(kRootsRegion);
+    found_region_ = board_->find_region(kFoundRegion);
+    own_words_ = &shared::at<shared::Published<std::uint64_t>>(board_->own_region(roots));
     for (const Rank rank : members_.ranks_of(members_.own_node())) {
-        if (const std::byte* const own = board_->page(rank))
-            words_.push_back({rank, &shared::at<shared::Published<std::uint64_t>>(own + at)});
+        if (const std::byte* const its = board_->region(rank, roots))
+            words_.push_back({rank, &shared::at<shared::Published<std::uint64_t>>(its)});
     }
 }
 
@@ -56,7 +63,7 @@ void Roots::publish() {
     for (std::uint64_t block = published_.value >> kBlockBits; block <= last; ++block) {
         if (word_ >> 32 != static_cast<std::uint32_t>(block)) word_ = block << 32;
         word_ |= static_cast<std::uint32_t>(noted_ >> ((block & 1) << kBlockBits));
-        own_words_[block & (page::kRootWords - 1)].publish(word_);
+        own_words_[block & (kRootWords - 1)].publish(word_);
     }
     noted_ = 0;
     published_ = window_.next();
@@ -70,7 +77,7 @@ bool Roots::own_differ() {
     std::uint64_t block = published_.value >> kBlockBits;
     publish();
     for (; block <= (window_.next().value - 1) >> kBlockBits; ++block) {
-        const std::size_t at = block & (page::kRootWords - 1);
+        const std::size_t at = block & (kRootWords - 1);
         const std::uint64_t own = own_words_[at].own();
         for (const Words& rank : words_) {
             if (rank.words == own_words_) continue;
@@ -83,17 +90,17 @@ bool Roots::own_differ() {
     return false;
 }
 
-// Of the broadcasts from `from` on, as far as they are on the pages.
+// Of the broadcasts from `from` on, as far as they are in the regions.
 bool Roots::differ_from(Sequence from) {
     if (board_ == nullptr || window_.next().value == 0) return false;
     if (noted_ != 0) publish();
     const std::uint64_t last = (window_.next().value - 1) >> kBlockBits;
     std::uint64_t block = from.value >> kBlockBits;
-    if (last >= page::kRootWords && block <= last - page::kRootWords) block = last - page::kRootWords + 1;
+    if (last >= kRootWords && block <= last - kRootWords) block = last - kRootWords + 1;
     looked_at_ = window_.next();
     for (; block <= last; ++block) {
         const auto word_of = [block](const Words& rank) {
-            const std::uint64_t word = rank.words[block & (page::kRootWords - 1)].read();
+            const std::uint64_t word = rank.words[block & (kRootWords - 1)].read();
             return word >> 32 == static_cast<std::uint32_t>(block) ? static_cast<std::uint32_t>(word) : 0;
         };
         std::uint32_t seen = 0;
@@ -111,7 +118,7 @@ bool Roots::differ_from(Sequence from) {
     return false;
 }
 
-// All have consumed all broadcasts, and may not have written to their pages yet of which of the last they were root; but
+// All have consumed all broadcasts, and may not have written to their regions yet of which of the last they were root; but
 // the lines are there.
 bool Roots::differ_at_the_end() {
     if (differ_from(Sequence(0))) return true;
@@ -130,7 +137,7 @@ bool Roots::differ_at_the_end() {
 
 bool Roots::tell(std::uint64_t broadcast, Rank first, Rank second) {
     found_ = {broadcast, first, second};
-    auto& words = shared::at<FoundWords>(board_->own_page() + page::tail_at(*board_) + page::kFoundAt);
+    auto& words = shared::at<FoundWords>(board_->own_region(found_region_));
     words.ranks.set(std::uint64_t{first.value} << 32 | second.value);
     board_->publish_word(words.broadcast, broadcast + 1);
     return true;
@@ -138,9 +145,9 @@ bool Roots::tell(std::uint64_t broadcast, Rank first, Rank second) {
 
 void Roots::hear() {
     for (const Words& rank : words_) {
-        const std::byte* const its = board_->page(rank.rank);
+        const std::byte* const its = board_->region(rank.rank, found_region_);
         if (found_ || its == nullptr) continue;
-        const auto& words = shared::at<FoundWords>(its + page::tail_at(*board_) + page::kFoundAt);
+        const auto& words = shared::at<FoundWords>(its);
         const std::uint64_t broadcast = words.broadcast.read();
         const std::uint64_t ranks = words.ranks.get();
         if (broadcast == 0) continue;

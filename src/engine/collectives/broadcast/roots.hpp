@@ -1,7 +1,8 @@
-// Several ranks of one host that take themselves for the root of one broadcast: noted on the ranks' pages, and found by
+// Several ranks of one host that take themselves for the root of one broadcast: noted in the host's memory, and found by
 // comparing them (roots.cpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,6 +15,9 @@ namespace coppice::engine {
 
 class Roots {
   public:
+    // What it needs of the memory that each rank of a host shows to the others.
+    static std::array<transport::Region, 2> host_regions();
+
     Roots(const Core& core, const Window& window);
 
     // This rank is the root of that broadcast.
@@ -50,8 +54,9 @@ class Roots {
     const Members& members_;
     const Window& window_;
     transport::Board* board_;
-    std::uint64_t noted_ = 0;  // of which of the last broadcasts, modulo 64, this rank was root: not on its page yet
-    std::uint64_t word_ = 0;   // the last word on its page
+    transport::Regions::Place found_region_;
+    std::uint64_t noted_ = 0;  // of which of the last broadcasts, modulo 64, this rank was root: not in its region yet
+    std::uint64_t word_ = 0;   // the last word in its region
     Sequence published_;       // the first broadcast that noted_ may speak of
     std::uint32_t most_;       // broadcasts between two comparisons
     Sequence looked_at_;       // the first broadcast whose roots have not been compared, of all ranks

@@ -3,24 +3,25 @@
 
 #include <fmt/format.h>
 
-#include "engine/core/page.hpp"
-
 namespace coppice::engine {
 namespace {
 
 // For ranks that are in no call of the library: the news waits for them, unless they hear first that this rank is gone.
 constexpr Nanoseconds kLeavePatience{500'000'000};
 
-std::size_t word_at(const transport::Board& board) {
-    return page::tail_at(board) + page::kRevocationAt;
-}
+constexpr std::string_view kRegion = "revocation";  // one word
 
 }  // namespace
+
+transport::Region Revocation::host_region() {
+    return {.name = kRegion, .bytes = sizeof(shared::Published<std::uint64_t>)};
+}
 
 Revocation::Revocation(Core& core)
     : core_(core),
       members_(core.members()),
       board_(core.board()),
+      region_(board_ == nullptr ? transport::Regions::Place{} : board_->find_region(kRegion)),
       publishing_(core.publishing()),
       machine_({.nodes = &members_.nodes_table(), .shares_memory = publishing_, .patience = kLeavePatience},
                members_.self()) {}
@@ -31,10 +32,10 @@ void Revocation::begin() {
     heed();
 }
 
-// What the machine has come to know: on the page first, which outlives this rank, then to the callers here, then to others.
+// What the machine has come to know: in the host's memory first, which outlives this rank, then to the callers here, then to others.
 void Revocation::heed() {
     if (!machine_.revoked() || (!known_ && core_.fenced())) return;
-    if (publishing_ && said_ != machine_.word()) say_on_page(machine_.word());
+    if (publishing_ && said_ != machine_.word()) say_to_host(machine_.word());
     if (!known_) {
         known_ = true;
         core_.note_revoked();
@@ -61,25 +62,23 @@ bool Revocation::message(Rank from, const WireHeader& header, std::span<const st
     return false;
 }
 
-// What the ranks of this host, dead or alive, have on their pages.
+// What the ranks of this host, dead or alive, have said.
 void Revocation::hear_last_words() {
     if (!publishing_ || known_ || core_.fenced()) return;
     for (const Rank local_peer : members_.ranks_of(members_.own_node()))
-        machine_.read(said_on_page(local_peer));
+        machine_.read(said_to_host(local_peer));
     heed();
 }
 
-void Revocation::say_on_page(std::uint64_t word) {
+void Revocation::say_to_host(std::uint64_t word) {
     said_ = word;
-    auto& place = shared::at<shared::Published<std::uint64_t>>(board_->own_page() + word_at(*board_));
-    board_->publish_word(place, word);
+    board_->publish_word(shared::at<shared::Published<std::uint64_t>>(board_->own_region(region_)), word);
     core_.wake_local_peers();
 }
 
-std::uint64_t Revocation::said_on_page(Rank rank) const {
-    const std::byte* const page = board_->page(rank);
-    if (page == nullptr) return 0;
-    return shared::at<shared::Published<std::uint64_t>>(page + word_at(*board_)).read();
+std::uint64_t Revocation::said_to_host(Rank rank) const {
+    const std::byte* const its = board_->region(rank, region_);
+    return its == nullptr ? 0 : shared::at<shared::Published<std::uint64_t>>(its).read();
 }
 
 void Revocation::member_failed(const Death& death) {
@@ -100,7 +99,7 @@ void Revocation::keep_house() {
 
 bool Revocation::drained() {
     if (!known_) return true;
-    const std::uint64_t leader_word = publishing_ ? said_on_page(Rank(machine_.leader())) : 0;
+    const std::uint64_t leader_word = publishing_ ? said_to_host(Rank(machine_.leader())) : 0;
     return machine_.may_leave(Nanoseconds(core_.now_ns()), !core_.controls_wait(), leader_word);
 }
 

@@ -1,4 +1,4 @@
-// Revocation between its machine (protocol/revocation/), the pages of this node, the other nodes, and what waits here.
+// Revocation between its machine (protocol/revocation/), the memory of this node, the other nodes, and what waits here.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,9 @@ namespace coppice::engine {
 
 class Revocation final : public Collective {
   public:
+    // What it needs of the memory that each rank of a host shows to the others.
+    static transport::Region host_region();
+
     explicit Revocation(Core& core);
 
     // This rank revokes the group: local, idempotent.
@@ -34,16 +37,17 @@ class Revocation final : public Collective {
 
   private:
     void heed();
-    void say_on_page(std::uint64_t word);
-    std::uint64_t said_on_page(Rank rank) const;
+    void say_to_host(std::uint64_t word);
+    std::uint64_t said_to_host(Rank rank) const;
 
     Core& core_;
     const Members& members_;
     transport::Board* board_;
+    transport::Regions::Place region_;
     bool publishing_;
     protocol::Revocation machine_;
     bool known_ = false;      // here
-    std::uint64_t said_ = 0;  // on this rank's page
+    std::uint64_t said_ = 0;  // to the ranks of this host
 };
 
 }  // namespace coppice::engine

@@ -15,8 +15,8 @@
 #include "engine/collectives/shrink/shrink.hpp"
 #include "engine/context.hpp"
 #include "engine/group.hpp"
-#include "transport/boards.hpp"
 #include "transport/faults.hpp"
+#include "transport/host_memory.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -115,7 +115,7 @@ void Shrink::make_successor(const Heritage& heritage) {
     const std::vector<Rank> survivors = heirs(members_.ranks(), *heritage.excluded);
     const auto self = std::ranges::lower_bound(survivors, members_.self());
     const std::shared_ptr<TransportSet>& transport_set = router_.transport_set();
-    const bool has_board = transport_set->boards() != nullptr;
+    const bool has_board = transport_set->host_memory() != nullptr;
     const auto refuse = [&](coppice_status_t status, const std::string& why) {
         transport_set->expect_no_more();
         end(status, "shrinking: " + why);
@@ -127,7 +127,7 @@ void Shrink::make_successor(const Heritage& heritage) {
         return refuse(COPPICE_ERR_NO_RESOURCES,
                       fmt::format("{} groups of these ranks share memory already, or there is no more of it: destroy "
                                   "groups that are not used any more, at all ranks",
-                                  transport::Boards::kPanels));
+                                  transport::HostMemory::kPanels));
     }
     std::vector<Rank> there;
     std::vector<std::uint64_t> nodes;
@@ -153,14 +153,14 @@ void Shrink::make_successor(const Heritage& heritage) {
                       .panel = heritage.panel.value_or(0),
                       .is_successor = true};
     if (has_board) {
-        std::vector<transport::Boards::BoardMember> local_peers;
+        std::vector<transport::HostMemory::BoardMember> local_peers;
         std::vector<Rank> known_as;
         for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
             known_as.push_back(parts.router.set_rank(local_peer));
             local_peers.push_back({local_peer, known_as.back()});
         }
-        parts.sharing_cores = transport_set->boards()->sharing_cores(known_as);
-        parts.board = &transport_set->boards()->open_board(parts.panel, local_peers);
+        parts.sharing_cores = transport_set->host_memory()->sharing_cores(known_as);
+        parts.board = &transport_set->host_memory()->open_board(parts.panel, local_peers);
         if (transport_set->faults()) {
             parts.board_wrapper = std::make_unique<transport::FaultyBoard>(*parts.board, transport_set->faults());
             parts.board = parts.board_wrapper.get();

@@ -15,7 +15,7 @@ std::uint64_t hash_of(const protocol::FailedSet& ranks) {
     return hash;
 }
 
-constexpr std::uint64_t kAllPanels = (std::uint64_t{1} << transport::Boards::kPanels) - 1;
+constexpr std::uint64_t kAllPanels = (std::uint64_t{1} << transport::HostMemory::kPanels) - 1;
 
 }  // namespace
 
@@ -53,17 +53,17 @@ void Succession::begin() {
 }
 
 void Succession::contribute() {
-    transport::Boards* const boards = router_.transport_set()->boards();
-    if (boards != nullptr) {
+    transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
+    if (host_memory != nullptr) {
         if (all_panels_) {
-            boards->make_all_panels_ready();
+            host_memory->make_all_panels_ready();
         } else {
-            boards->make_panel_ready();
+            host_memory->make_panel_ready();
         }
     }
     const std::uint64_t hash = hash_of(agreements_.failed());
-    value_ = {hash, ~hash, boards != nullptr ? boards->clean_panels() : kAllPanels,
-              boards != nullptr ? boards->closed_panels() : kAllPanels};
+    value_ = {hash, ~hash, host_memory != nullptr ? host_memory->clean_panels() : kAllPanels,
+              host_memory != nullptr ? host_memory->closed_panels() : kAllPanels};
     round_ = Request{};
     const AgreementCall call{.operation = {.op = protocol::Operator::bit_and},
                              .value = reinterpret_cast<std::byte*>(value_.data()),
@@ -87,8 +87,8 @@ std::optional<Heritage> Succession::progress(bool thoroughly) {
             contribute();
             continue;
         }
-        if (transport::Boards* const boards = router_.transport_set()->boards()) {
-            boards->clear_panels(static_cast<std::uint32_t>(value_[3] & kAllPanels));
+        if (transport::HostMemory* const host_memory = router_.transport_set()->host_memory()) {
+            host_memory->clear_panels(static_cast<std::uint32_t>(value_[3] & kAllPanels));
         }
         under_way_ = false;
         all_panels_ = false;

@@ -1,11 +1,15 @@
-// The boards of one rank: one for the group that its transports were made for, and more in the same memory for groups of some of
-// these ranks. Offered by transports that share memory within a host (shm).
+// The memory that the ranks of one host show to each other, as one of them sees it. Offered by transports that share memory within a
+// host (shm).
+//
+// A group's part of it is a board (board.hpp): lines, counts, a log, and the regions that their users declared when the memory was
+// made (regions.hpp). There is one for the group that the transports were made for, and more in the same memory for groups of
+// some of these ranks.
 //
 // Each board is in a panel, the same one at all its members, as their groups have to agree. Panels are told as bits.
 // What a rank has written stays for the ranks that still read it, until every rank that may has closed the same panel
 // and clears it.
 //
-// One thread at a time, as transport.hpp.
+// One thread at a time, as transport.hpp. tests/transport/host_memory_conformance.hpp has the conformance suite.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +22,7 @@
 
 namespace coppice::transport {
 
-class Boards {
+class HostMemory {
   public:
     // How many groups at once can have a board in this memory.
     static constexpr std::uint32_t kPanels = 8;
@@ -54,7 +58,7 @@ class Boards {
     virtual void keep_memory() = 0;
 
   protected:
-    ~Boards() = default;
+    ~HostMemory() = default;
 };
 
 }  // namespace coppice::transport
