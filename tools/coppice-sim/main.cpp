@@ -5,36 +5,46 @@
 #include <cstdio>
 #include <exception>
 #include <string_view>
+#include <utility>
 
 #include "subcommand.hpp"
 
 namespace coppice::sim {
 namespace {
 
+// As --help groups them.
+constexpr const char* kMachine = "For a machine and a job";
+constexpr const char* kCheck = "To look for broken promises";
+constexpr const char* kPapers = "The papers again";
+
 constexpr std::array kSubcommands{
-    Subcommand{"broadcast", "run broadcasts under faults and print what they cost", run_broadcast},
-    Subcommand{"advise", "which tree, correction and distance to use on a machine", run_advise},
-    Subcommand{"promise", "how often deaths that nobody has noticed leave somebody waiting", run_promise},
-    Subcommand{"models", "the papers' model and one-sided ring messages in one plot", run_models},
-    Subcommand{"reproduce", "the papers' figures and tables, and whether what they say holds", run_reproduce},
-    Subcommand{"timeline", "draw one broadcast as a picture", run_timeline},
-    Subcommand{"fuzz broadcast", "random broadcasts, until a promise is broken", run_fuzz_broadcast},
-    Subcommand{"agree", "run agreements under faults and print what they cost", run_agree},
-    Subcommand{"explore broadcast", "every schedule of one broadcast in a small group", run_explore_broadcast},
-    Subcommand{"explore agreement", "every schedule of agreements in a small group", run_explore_agreement},
-    Subcommand{"explore stability", "every schedule of counting what is consumed", run_explore_stability},
-    Subcommand{"explore revocation", "every schedule of a revocation", run_explore_revocation},
-    Subcommand{"explore leaving", "every schedule of leaving a group", run_explore_leaving},
-    Subcommand{"fuzz agreement", "random schedules of agreements, until a promise is broken", run_fuzz_agreement},
-    Subcommand{"world", "whole ranks of the library, with random programs and fates", run_world},
+    Subcommand{kMachine, "broadcast", "run broadcasts under faults and print what they cost", run_broadcast},
+    Subcommand{kMachine, "agree", "run agreements under faults and print what they cost", run_agree},
+    Subcommand{kMachine, "advise", "which tree, correction and distance to use on a machine", run_advise},
+    Subcommand{kMachine, "promise", "how often deaths that nobody has noticed leave somebody waiting", run_promise},
+    Subcommand{kMachine, "timeline", "draw one broadcast as a picture", run_timeline},
+    Subcommand{kCheck, "world", "whole ranks of the library, with random programs and fates", run_world},
+    Subcommand{kCheck, "explore broadcast", "every schedule of one broadcast in a small group", run_explore_broadcast},
+    Subcommand{kCheck, "explore agreement", "every schedule of agreements in a small group", run_explore_agreement},
+    Subcommand{kCheck, "explore stability", "every schedule of counting what is consumed", run_explore_stability},
+    Subcommand{kCheck, "explore revocation", "every schedule of a revocation", run_explore_revocation},
+    Subcommand{kCheck, "explore leaving", "every schedule of leaving a group", run_explore_leaving},
+    Subcommand{kCheck, "fuzz broadcast", "random broadcasts, until a promise is broken", run_fuzz_broadcast},
+    Subcommand{kCheck, "fuzz agreement", "random schedules of agreements, until a promise is broken",
+               run_fuzz_agreement},
+    Subcommand{kPapers, "reproduce", "the papers' figures and tables, and whether what they say holds", run_reproduce},
+    Subcommand{kPapers, "models", "the papers' model and one-sided ring messages in one plot", run_models},
 };
 
 void print_usage(std::FILE* out) {
     fmt::print(out,
                "Runs Coppice's protocols on a LogP clock: what they cost, and what they survive.\n\n"
-               "  coppice-sim SUBCOMMAND [options]\n\nSubcommands:\n");
-    for (const Subcommand& subcommand : kSubcommands)
+               "  coppice-sim SUBCOMMAND [options]\n");
+    const char* group = nullptr;
+    for (const Subcommand& subcommand : kSubcommands) {
+        if (std::exchange(group, subcommand.group) != subcommand.group) fmt::print(out, "\n{}:\n", subcommand.group);
         fmt::print(out, "  {:<18} {}\n", subcommand.words, subcommand.summary);
+    }
     fmt::print(out,
                "\nEach has its own --help. Exit codes: 0 fine, 1 a promise was broken, 2 bad options.\n\n"
                "Examples:\n"

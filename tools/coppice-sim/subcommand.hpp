@@ -1,4 +1,5 @@
-// What coppice-sim can do: one file for each, and a row in the table of main.cpp.
+// What coppice-sim can do: one file for each, and a row in the table of main.cpp. check/ has those that look for broken promises,
+// reproduce/ those that run the papers' experiments again.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@ inline constexpr int kFailed = 1;      // something did not hold, or could not b
 inline constexpr int kBadOptions = 2;  // said what is wrong with them
 
 struct Subcommand {
+    const char* group;    // what it is for
     const char* words;    // "broadcast", "fuzz broadcast"
     const char* summary;  // one line
     // argv[0] is the subcommand's last word. Returns the exit code.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "seeds.hpp"
+#include "check/seeds.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/buntinas_simulation.hpp"
 #include "simulation/faults.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "seeds.hpp"
+#include "check/seeds.hpp"
 #include "simulation/explore/agreement_fuzz.hpp"
 #include "simulation/explore/agreement_group.hpp"
 #include "subcommand.hpp"
