@@ -263,7 +263,7 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  * COPPICE_ERR_MISMATCH: others name another root. On a host several ranks that name themselves root may all return COPPICE_OK,
  * and so may others, with the payload of one of them. The group is then revoked as soon as that is seen, and every rank of
  * the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast: the last of these roots by one of its
- * next 16 calls of a broadcast or agreement, or by a coppice_group_destroy that waits; the others by the same, or sooner
+ * next 32 calls of a broadcast or agreement, or by a coppice_group_destroy that waits; the others by the same, or sooner
  * where they wait for a rank that has been told. Ranks of other hosts are told COPPICE_ERR_MISMATCH of the broadcast or
  * COPPICE_ERR_REVOKED.
  *
