@@ -15,6 +15,13 @@ coppice_status_t broadcast(Member& member, std::uint64_t value, std::uint32_t ro
     return coppice_broadcast(member.group, &value, sizeof value, root, nullptr, kTimeout);
 }
 
+// Of a broadcast before the one that has two roots, ranks 1 and 2: another rank may come to it so late that they have been found
+// meanwhile, and the group has been revoked.
+bool may_end_so(const Member& member, coppice_status_t status) {
+    const bool is_one_of_the_roots = member.rank == 1 || member.rank == 2;
+    return status == COPPICE_OK || (status == COPPICE_ERR_MISMATCH && !is_one_of_the_roots);
+}
+
 void expect_named(const std::string& broadcast) {
     const std::string said = coppice_last_error();
     for (const std::string& part : {"broadcast " + broadcast + ":", std::string("ranks 1 and 2")})
@@ -38,7 +45,7 @@ TEST_P(SeveralRoots, AreToldOfByDestroy) {
     Job job(on_one_host(GetParam()), [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         for (std::uint64_t number = 0; number < 5; ++number)
-            COPPICE_CHECK(broadcast(member, number, 0) == COPPICE_OK);
+            COPPICE_CHECK(may_end_so(member, broadcast(member, number, 0)));
         const std::uint32_t root = member.rank == 2 ? 2 : 1;
         const coppice_status_t status = broadcast(member, member.rank, root);
         COPPICE_CHECK(status == COPPICE_OK || status == COPPICE_ERR_MISMATCH);
@@ -55,7 +62,7 @@ TEST_P(SeveralRoots, AreToldOfByTheNextCalls) {
     Job job(on_one_host(GetParam()), [most](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         for (std::uint64_t number = 0; number < 37; ++number)
-            COPPICE_CHECK(broadcast(member, number, number % 4) == COPPICE_OK);
+            COPPICE_CHECK(may_end_so(member, broadcast(member, number, number % 4)));
         (void)broadcast(member, member.rank, member.rank == 2 ? 2 : 1);
         std::uint64_t more = 0;
         coppice_status_t status = COPPICE_OK;
