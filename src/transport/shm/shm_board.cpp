@@ -36,7 +36,8 @@ ShmBoard::ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel,
 void ShmBoard::seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases) {
     members_ = std::move(members);
     first_ = members_.front().value;
-    panels_.assign(members_.back().value - first_ + 1, nullptr);
+    numbers_ = members_.back().value - first_ + 1;
+    panels_.assign(numbers_, nullptr);
     for (std::size_t index = 0; index < members_.size(); ++index) {
         if (bases[index] != nullptr) panels_[members_[index].value - first_] = bases[index] + panel_at_;
     }

@@ -63,7 +63,7 @@ class ShmBoard final : public Board {
     // Ranks of one host mostly follow each other, so a member is found by its distance from the first.
     const std::byte* panel(Rank member) const {
         const std::uint32_t index = member.value - first_;
-        return index < panels_.size() ? panels_[index] : nullptr;
+        return index < numbers_ ? panels_[index] : nullptr;
     }
     const PanelHeader* header(Rank member) const { return reinterpret_cast<const PanelHeader*>(panel(member)); }
     std::byte* own_panel() const { return own_panel_; }
@@ -96,6 +96,7 @@ class ShmBoard final : public Board {
     std::size_t panel_at_;  // in every segment
     std::byte* own_panel_;
     std::uint32_t first_ = 0;
+    std::uint32_t numbers_ = 0;  // of panels_, from the first member's to the last one's
     std::vector<const std::byte*> panels_;
     std::vector<Rank> members_;
 };
