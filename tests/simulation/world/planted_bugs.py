@@ -33,8 +33,9 @@ BUGS = [
     # --- the engine
     Bug("a control message is not sent again",
         "src/engine/core/core.cpp",
-        "if (link.send(bytes, {}, &in_flight) == transport::SendStatus::again) controls_[kept++] = control;",
-        "(void)link.send(bytes, {}, &in_flight);", 3000),
+        "        if (link.send(bytes_of(control.header), {}, &in_flight) == transport::SendStatus::again)\n"
+        "            controls_[kept++] = control;\n",
+        "        (void)link.send(bytes_of(control.header), {}, &in_flight);\n", 3000),
     Bug("agreements hear of no death",
         "src/engine/collectives/agreement/agreement.cpp",
         "    if (!core_.revoked()) agreements_.peer_failed(death.rank);\n", "", 3000),
