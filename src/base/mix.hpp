@@ -20,7 +20,7 @@ constexpr std::uint64_t mix(std::uint64_t word) {
     return word ^ (word >> 31);
 }
 
-// Two words become one, by a single wide multiplication: for those who hash a lot.
+// Two words become one, by a single wide multiplication: for users that hash a lot.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
     __extension__ using Wide = unsigned __int128;
     const Wide product = static_cast<Wide>(a ^ kWeyl) * (b ^ 0xd1342543de82ef95U);

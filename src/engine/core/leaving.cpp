@@ -1,7 +1,7 @@
 // Leaving a group: drives the machine that knows when a rank may go and what holds it up (protocol/departure/).
 //
 // Neighbours are told by messages, the ranks of the own host by this rank's page. Where the transports end with the group they
-// tell their peers, and the segment's obituary tells this host. On one host nobody asks: the board shows who stays.
+// tell their peers, and the segment's obituary tells this host. On one host nobody asks: the board shows which ranks stay.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How a group begins at this rank: whom it meets, and whom it wakes.
+// How a group begins at this rank: which ranks it meets, and which it wakes.
 #include <algorithm>
 #include <utility>
 

@@ -34,7 +34,7 @@ void calls_end(const History& history, const Groups& /*groups*/, Found& found) {
     if (waiting.empty()) found.push_back({"", "the program has not ended, though no call is open"});
 }
 
-// Whoever is waited for is awake when it is needed: nothing takes until somebody happens to look again.
+// A rank that others wait for is awake when it is needed: no wait lasts until a rank happens to look again.
 void waits_are_short(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (!history.lives(call.rank) || call.ended_ns == kNever) continue;

@@ -22,7 +22,7 @@ class Fibre {
     void resume();
     bool over() const { return over_; }
 
-    // From within: back to the one who has resumed it.
+    // From within: back to the one that has resumed it.
     static void suspend();
     static Fibre* current() { return current_; }
 

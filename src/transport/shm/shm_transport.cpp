@@ -320,7 +320,7 @@ std::size_t ShmTransport::visit_rung(Receiver& receiver) {
     return events;
 }
 
-// Who writes into an inbox that has not been read so far, as far as the claim can be believed.
+// The rank that writes into an inbox that has not been read so far, as far as the claim can be believed.
 ShmTransport::Peer* ShmTransport::new_claimant(std::uint32_t inbox) {
     if (inbox >= peer_of_inbox_.size() || claim(inbox).ready.read() != 1) {
         ++counters_.garbage;

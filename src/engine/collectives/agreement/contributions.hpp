@@ -2,7 +2,7 @@
 //
 //   recoveries | log of acknowledged failures, a word for each rank | a ring of lines, one for each agreement
 //
-// Every word has one writer. A line's stamp is stored last; whoever sees it sees the line.
+// Every word has one writer. A line's stamp is stored last; a rank that sees it sees the line.
 #pragma once
 
 #include <cstddef>

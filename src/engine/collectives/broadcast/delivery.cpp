@@ -15,7 +15,7 @@ void Broadcasts::deliver(Slot& slot) {
     if (slot.in_place) return;  // it is still leaving
     const bool fits = request.view || is_root || slot.length <= request.capacity;
     if (fits && !request.view && !is_root) copy_few(request.buffer, slot.payload, slot.length);
-    // Who is taken for dead is not waited for: what it reads on the board may be a later broadcast's already.
+    // Nobody waits for a rank that is taken for dead: what it reads on the board may be a later broadcast's already.
     if (publishing_ && board_->fenced()) return core_.be_fenced();
     request.received = slot.length;
     if (request.view) {
@@ -52,7 +52,7 @@ void Broadcasts::mark_consumed(Slot& slot) {
 // ------------------------------------------------------------------------------------------ published on a board ---
 
 // Looks for the line of a waiting broadcast where this rank does not speak for its host: at the root, if it lives here,
-// and at whoever speaks for the host. True when the request has ended.
+// and at the host's leader. True when the request has ended.
 bool Broadcasts::look_for_line(Slot& slot) {
     if (!publishing_ || slot.request == nullptr) return slot.request == nullptr;
     transport::PublishedLine line;
@@ -95,7 +95,7 @@ bool Broadcasts::look_at_failed_local_peers(Slot& slot, transport::PublishedLine
 void Broadcasts::complete_without_payload(Slot& slot, LineKind why) {
     told_of_a_death_ = true;
     if (why == LineKind::root_failed) {
-        // The verdict may be here before the notice is. Whoever is told of it by a call finds the root among the failed.
+        // The verdict may be here before the notice is. A caller that is told of it finds the root among the failed.
         if (!members_.failed(slot.root)) lost_roots_.push_back(slot.root);
         complete(slot, COPPICE_ERR_ROOT_FAILED,
                  fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload",
@@ -122,7 +122,7 @@ void Broadcasts::look_for_lines() {
 }
 
 // A rank that names another root than the others may wait for somebody who will never publish this broadcast, and who
-// speaks for this host may be somebody else in the others' eyes. Any line of the host shows who is right.
+// speaks for this host may be somebody else in the others' eyes. Any line of the host shows which rank is right.
 void Broadcasts::look_for_other_roots() {
     for (Sequence sequence = window_.consumed(); sequence < window_.next(); sequence.value += 1) {
         Slot& slot = slot_of(sequence);

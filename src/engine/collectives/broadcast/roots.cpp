@@ -1,6 +1,6 @@
 // Several ranks of one host that take themselves for the root of one broadcast.
 //
-// Between hosts a message names its root, and whoever expects another one says so. On a host a root publishes, and has done
+// Between hosts a message names its root, and a rank that expects another one says so. On a host a root publishes, and has done
 // its part; nobody sends it anything. So each rank notes in its region of which broadcasts it was root, a bit each, and all
 // compare these now and then: with every 32nd start, each its own with the others', and all of them while they wait and before
 // they leave.

@@ -38,7 +38,7 @@ class Window final : public Collective, private Passenger {
         next_ = consumed_ = after;
         board_->set_consumed(after);
     }
-    // Whom this rank waits for, for people.
+    // The rank that this one waits for, for people.
     std::string holder_name() const;
     // All that was begun is over at every live rank.
     bool is_settled() const { return core_.is_settled_by_departure() || stable_ >= next_.value; }
