@@ -74,17 +74,32 @@ void answer(Member& member) {
     member.send(Rank(0), header_of(0), {});
 }
 
-TEST_F(UcxNetwork, AHostThatIsLostBeforeItIsConnectedIsNoticed) {
-    start(2, [](Member& member) {
-        if (member.self().value == 1) {
-            ++member.stage().words[kReady];
-            while (member.stage().words[kSeenAfter] == 0)
-                usleep(1000);
-            return;
-        }
+// Rank 1 says nothing, and its host is lost.
+void connect_to_a_lost_host(Member& member) {
+    if (member.self().value == 1) {
+        ++member.stage().words[kReady];
+        while (member.stage().words[kSeenAfter] == 0)
+            usleep(1000);
+        return;
+    }
+    connect(member);
+    COPPICE_CHECK(member.recorder.failures.size() == 1);
+}
+
+// Both live, and speak to each other in the end.
+void meet(Member& member) {
+    if (member.self().value == 1) {
+        answer(member);
+    } else {
         connect(member);
-        COPPICE_CHECK(member.recorder.failures.size() == 1);
-    });
+    }
+    COPPICE_CHECK(member.recorder.failures.empty() && member.recorder.messages.size() == 1);
+    member.barrier();
+    member.leave();
+}
+
+TEST_F(UcxNetwork, AHostThatIsLostBeforeItIsConnectedIsNoticed) {
+    start(2, connect_to_a_lost_host);
     await_word(kReady, 2);
     network_->cut(1);
     stage().words[kGo] = 1;
@@ -94,16 +109,7 @@ TEST_F(UcxNetwork, AHostThatIsLostBeforeItIsConnectedIsNoticed) {
 
 // The kernel of the lost host has taken the connection; the process there has not answered.
 TEST_F(UcxNetwork, AHostThatIsLostWhileItIsConnectedIsNoticed) {
-    start(2, [](Member& member) {
-        if (member.self().value == 1) {
-            ++member.stage().words[kReady];
-            while (member.stage().words[kSeenAfter] == 0)
-                usleep(1000);
-            return;
-        }
-        connect(member);
-        COPPICE_CHECK(member.recorder.failures.size() == 1);
-    });
+    start(2, connect_to_a_lost_host);
     await_word(kReady, 2);
     stage().words[kGo] = 1;
     await_word(kBegun, 1);
@@ -114,16 +120,7 @@ TEST_F(UcxNetwork, AHostThatIsLostWhileItIsConnectedIsNoticed) {
 }
 
 TEST_F(UcxNetwork, ACutOfASecondWhileAConnectionIsSetUpHarmsNobody) {
-    start(2, [](Member& member) {
-        if (member.self().value == 1) {
-            answer(member);
-        } else {
-            connect(member);
-        }
-        COPPICE_CHECK(member.recorder.failures.empty() && member.recorder.messages.size() == 1);
-        member.barrier();
-        member.leave();
-    });
+    start(2, meet);
     await_word(kReady, 2);
     network_->cut(1);
     stage().words[kGo] = 1;
@@ -135,16 +132,7 @@ TEST_F(UcxNetwork, ACutOfASecondWhileAConnectionIsSetUpHarmsNobody) {
 
 // It is there, and its kernel says so.
 TEST_F(UcxNetwork, ARankThatIsStoppedWhileAConnectionIsSetUpIsNotDead) {
-    start(2, [](Member& member) {
-        if (member.self().value == 1) {
-            answer(member);
-        } else {
-            connect(member);
-        }
-        COPPICE_CHECK(member.recorder.failures.empty() && member.recorder.messages.size() == 1);
-        member.barrier();
-        member.leave();
-    });
+    start(2, meet);
     await_word(kReady, 2);
     processes_.signal(1, SIGSTOP);
     stage().words[kGo] = 1;
