@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/descriptor_table.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -19,6 +21,7 @@ Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multip
     const ProgressMode mode = settings->progress_thread;
     multiple = multiple || mode == ProgressMode::with_callbacks;
     std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple, platform));
+    if (platform == nullptr) make_room_for_descriptors();  // before there are threads of the library's
     if (mode == ProgressMode::none) return context;
     if (platform != nullptr) {
         if (auto attended = platform->attend(*context); !attended) return tl::unexpected(std::move(attended.error()));

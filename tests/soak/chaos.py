@@ -104,6 +104,10 @@ def look_at(directory):
             continue
         rank = next((v for v in read(process / "environ").split("\0") if v.startswith("COPPICE_RANK=")), "")
         text += f"---- process {pid}, {rank}\n"
+        # Before the debugger stops them. A thread may wait for something of the kernel's, which no backtrace shows.
+        for task in sorted((process / "task").glob("*")):
+            state = read(task / "stat").rpartition(")")[2].split()[:1]
+            text += f"LWP {task.name}: {' '.join(state)} {read(task / 'wchan')}\n"
         if debugger:
             try:
                 text += subprocess.run([debugger, "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all bt 30"],
