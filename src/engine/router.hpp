@@ -19,6 +19,7 @@ namespace coppice::engine {
 // The way to one rank: a transport, and what it calls that rank. Empty where nothing leads there.
 class Link {
   public:
+    Link() = default;
     Link(transport::Transport* wire, Rank there) : wire_(wire), there_(there) {}
     explicit operator bool() const { return wire_ != nullptr; }
 
@@ -38,7 +39,7 @@ class Link {
     std::string description() const { return wire_->description(); }
 
   private:
-    transport::Transport* wire_;
+    transport::Transport* wire_ = nullptr;
     Rank there_;
 };
 

@@ -149,6 +149,8 @@ enum class BroadcastResult : std::uint8_t {
                   // it
 };
 
+class Schedule;
+
 class Broadcast {
   public:
     using Message = protocol::Message;
@@ -191,6 +193,12 @@ class Broadcast {
         if (idle_ && wake_ > now) return std::nullopt;
         return next_of_all(now);
     }
+    // The same, looked up where that can be done, in the schedule of this machine's position (schedule.hpp). Both may be mixed.
+    std::optional<Message> next_send(Nanoseconds now, const Schedule& schedule);
+    // Only while follows_schedule(): the message's number in the schedule, or kNothing.
+    static constexpr std::uint32_t kNothing = UINT32_MAX;
+    std::uint32_t next_scheduled(const Schedule& schedule);
+    bool follows_schedule() const { return color_ != Color::uncolored && !reply_due_ && failed_->empty(); }
     // When to call next_send() again though nothing happens: the start of synchronized correction, the end of a delay.
     Nanoseconds next_timer() const { return wake_; }
 
@@ -205,6 +213,8 @@ class Broadcast {
     }
 
   private:
+    friend class Schedule;
+
     // How far on each side members heard from are remembered one by one.
     static constexpr std::uint32_t kRemembered = 64;
     // How many may owe an answer at a time: their answers fit one word.

@@ -35,6 +35,11 @@ bool Core::may_call_back() const {
 
 std::size_t Core::progress(Care care) {
     const std::size_t events = poll_wires();
+    attend(events, care);
+    return events;
+}
+
+void Core::attend(std::size_t events, Care care) {
     const bool thorough = care == Care::thorough || leaving() || look_soon_ || (publishing_ && events > 0) ||
                           detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
     for (Collective* const collective : collectives_)
@@ -51,7 +56,6 @@ std::size_t Core::progress(Care care) {
         if (!controls_.empty()) flush_controls();
     }
     if (!untold_.empty()) tell_failures();
-    return events;
 }
 
 bool Core::waits_for_room() const {

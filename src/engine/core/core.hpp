@@ -151,6 +151,14 @@ class Core final : private transport::Receiver {
     // --- progress
     enum class Care : std::uint8_t { usual, thorough };
     std::size_t progress(Care care = Care::usual);
+    // Takes in what has arrived, no more, for a caller that looks after its own component; and where something has come that is
+    // looked at rarely, makes the rest of the progress, too.
+    void take_in() {
+        const std::size_t events = poll_wires();
+        if (has_news()) attend(events, Care::usual);
+    }
+    bool has_news() const { return look_soon_ || !untold_.empty() || !controls_.empty(); }
+    void attend_to_news() { attend(0, Care::usual); }
     // Something has changed that is looked at rarely: it is looked at when this round, or the next one, ends.
     void look_soon() { look_soon_ = true; }
     std::uint64_t next_timer_ns() const;
@@ -172,6 +180,9 @@ class Core final : private transport::Receiver {
     std::uint64_t refused() const { return refused_; }
 
   private:
+    // core.cpp: what comes behind a poll
+    void attend(std::size_t events, Care care);
+
     // life.cpp
     void meet(Rank rank);
     void meet_next();

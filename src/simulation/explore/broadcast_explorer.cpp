@@ -2,7 +2,6 @@
 
 namespace coppice::simulation {
 
-using protocol::Broadcast;
 using protocol::BroadcastResult;
 using protocol::CorrectionKind;
 using protocol::Message;
@@ -28,14 +27,24 @@ Message BroadcastSubject::decode(std::uint64_t code) {
                    Position{static_cast<std::uint32_t>(code >> 40 & 0xff)}, static_cast<std::uint32_t>(code)};
 }
 
+BroadcastSubject::BroadcastSubject(const BroadcastScenario& scenario) : scenario_(scenario) {
+    if (!protocol::Schedule::exists_for(scenario.plan)) return;
+    schedules_.resize(scenario.processes);
+    bool all = true;
+    for (std::uint32_t position = 0; position < scenario.processes; ++position)
+        all = schedules_[position].make(scenario.plan, Position{position}) && all;
+    if (!all) schedules_.clear();
+}
+
 void BroadcastSubject::build(void* where, Position position, const FailedSet& failed) const {
-    new (where) Broadcast(scenario_.plan, position, scenario_.root_member, failed, position.value == 0);
+    const protocol::Schedule* const schedule = schedules_.empty() ? nullptr : &schedules_[position.value];
+    new (where) ScheduledBroadcast(scenario_.plan, position, scenario_.root_member, failed, schedule);
 }
 
 std::string BroadcastSubject::check(const Machines& machines) const {
     bool colored = false;
     bool told = false;
-    for (const Broadcast* machine : machines) {
+    for (const Machine* machine : machines) {
         if (machine == nullptr) continue;
         colored |= machine->colored();
         told |= machine->result() == BroadcastResult::root_failed;
@@ -52,7 +61,7 @@ std::string BroadcastSubject::check_final(const Machines& machines, std::uint32_
     bool told = false;
     bool all = true;
     for (std::uint32_t member = 0; member < scenario_.processes; ++member) {
-        const Broadcast* machine = machines[member];
+        const Machine* machine = machines[member];
         if (machine == nullptr) continue;
         told |= machine->result() == BroadcastResult::root_failed;
         all &= machine->colored();

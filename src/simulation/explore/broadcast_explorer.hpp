@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "protocol/broadcast.hpp"
+#include "protocol/schedule.hpp"
 #include "simulation/explore/state_explorer.hpp"
 
 namespace coppice::simulation {
@@ -16,12 +18,27 @@ struct BroadcastScenario : Conditions {
     std::optional<std::uint8_t> must_leave_out{};
 };
 
+// A machine as the engine drives it: by a schedule, where there is one.
+class ScheduledBroadcast : public protocol::Broadcast {
+  public:
+    ScheduledBroadcast(const protocol::BroadcastPlan& plan, Position self, std::uint32_t root_member,
+                       const protocol::FailedSet& failed, const protocol::Schedule* schedule)
+        : Broadcast(plan, self, root_member, failed, self.value == 0), schedule_(schedule) {}
+
+    std::optional<protocol::Message> next_send(Nanoseconds now) {
+        return schedule_ != nullptr ? Broadcast::next_send(now, *schedule_) : Broadcast::next_send(now);
+    }
+
+  private:
+    const protocol::Schedule* schedule_;
+};
+
 class BroadcastSubject {
   public:
-    using Machine = protocol::Broadcast;
-    using Machines = std::array<const protocol::Broadcast*, kMaxExplored>;
+    using Machine = ScheduledBroadcast;
+    using Machines = std::array<const Machine*, kMaxExplored>;
 
-    explicit BroadcastSubject(const BroadcastScenario& scenario) : scenario_(scenario) {}
+    explicit BroadcastSubject(const BroadcastScenario& scenario);
 
     static std::uint64_t encode(const protocol::Message& message);
     static protocol::Message decode(std::uint64_t code);
@@ -42,6 +59,7 @@ class BroadcastSubject {
 
   private:
     const BroadcastScenario& scenario_;
+    std::vector<protocol::Schedule> schedules_;  // by position; none where the plan has none
 };
 
 std::string describe_broadcast(const protocol::Message& message);

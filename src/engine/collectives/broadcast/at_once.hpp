@@ -1,7 +1,8 @@
-// The shortcut of a blocking call that need not wait, where all ranks of the group publish on one host. That is nearly every
-// call of a root, and every call of a rank that comes later than the payload.
+// The shortcut of a blocking call that need not wait. That is nearly every call of a root, and every call of a rank that comes
+// later than the payload. There is one for groups all of whose ranks publish on one host, and one for groups where nobody
+// publishes and each rank's messages are known beforehand (at_once.cpp).
 //
-// Such a broadcast needs no slot and no request: it begins and ends within this function, and what a slot tells of an
+// A broadcast that is published needs no slot and no request: it begins and ends within this function, and what a slot tells of an
 // ended broadcast is that its place is free. The slot keeps what the broadcast W before it has left there, which says the same.
 // All else is as start() and complete() leave it: the line, the roots noted, and the counts of what was started and consumed.
 // What is new is looked at as often as start() does it, and at once where this rank takes part in nothing any more
@@ -21,6 +22,7 @@ inline bool Broadcasts::at_once(std::byte* buffer, std::size_t bytes, Rank root,
         return false;
     // With all consumed there is no request that waits and no view that is held.
     if (!window_.all_consumed() || (buffer == nullptr && bytes > 0)) return false;
+    if (!publishing_) return at_once_by_messages(buffer, bytes, root, received);
     if (root == members_.self()) {
         const bool has_room = window_.has_known_room() || window_.may_start(root);
         if (!has_room || bytes > transport::kMaxPayload) return false;

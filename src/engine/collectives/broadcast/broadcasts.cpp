@@ -30,9 +30,11 @@ Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Plan 
       router_(core.router()),
       board_(core.board()),
       publishing_(core.publishing()),
-      ends_at_once_(core.publishing() && core.single_node()),
+      single_node_(core.single_node()),
       plan_(std::move(plan)),
       channel_(channel_of(plan_)),
+      send_plans_(plan_, members_, router_),
+      goes_at_once_(publishing_ ? single_node_ : send_plans_.exist()),
       slots_(window.size()),
       roots_(core, window) {
     active_.reserve(window_.size());
@@ -111,17 +113,6 @@ Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
         look_for_line(*slot);
     }
     return {};
-}
-
-// For at_once(), which has it not done by each start().
-bool Broadcasts::look_for_news() {
-    if (!ends_at_once_ || core_.starts_without_a_look() == 0) return false;
-    if (roots_.is_due()) compare_own_roots();
-    core_.look_for_news();
-    const std::uint32_t more = core_.starts_without_a_look();
-    if (more == 0) return false;
-    next_look_ = std::min(roots_.due(), Sequence(window_.next().value + more + 1));
-    return true;
 }
 
 void Broadcasts::finish(Request& request) {

@@ -20,6 +20,7 @@
 
 #include "engine/collectives/broadcast/machine.hpp"
 #include "engine/collectives/broadcast/roots.hpp"
+#include "engine/collectives/broadcast/send_plans.hpp"
 #include "engine/collectives/broadcast/slot.hpp"
 #include "engine/collectives/revocation/revocation.hpp"
 #include "engine/collectives/window/window.hpp"
@@ -85,7 +86,12 @@ class Broadcasts final : public Collective {
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
     std::span<const std::byte> own_lines() const;
 
+    // at_once.cpp
     bool look_for_news();
+    bool at_once_by_messages(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received);
+    bool nothing_has_happened(Sequence next) const;
+    bool send_at_once(Sequence sequence, std::span<const std::byte> payload);
+    const Slot* find_arrived(Sequence sequence);
 
     // delivery.cpp: how a broadcast ends for its caller, and the lines of the host's board that tell of it
     void complete(Slot& slot, coppice_status_t status, std::string message = {});
@@ -104,6 +110,8 @@ class Broadcasts final : public Collective {
     void ensure_machine(Slot& slot);
     bool adopt_line(Slot& slot);
     void pump(Slot& slot);
+    bool pump_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan);
+    WireHeader header_of(const Slot& slot) const;
     bool send(Slot& slot, const Envelope& message, WireHeader& header);
     void settle(Slot& slot);
     void wake(Slot& slot);
@@ -136,10 +144,12 @@ class Broadcasts final : public Collective {
     const Router& router_;
     transport::Board* board_;
     bool publishing_;
-    bool ends_at_once_;  // what is published reaches everybody: no rank relays anything
+    const bool single_node_;
     Plan plan_;
     Channel channel_;
 
+    SendPlans send_plans_;
+    bool goes_at_once_;  // at_once() has a way
     std::vector<Slot> slots_;
     std::vector<Slot*> active_;  // whose machines may have something to send, or whose callers wait for them
     std::vector<std::byte> private_lines_;

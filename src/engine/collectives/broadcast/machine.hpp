@@ -84,11 +84,24 @@ class Machine {
     }
 
   public:
-    explicit operator bool() const { return !std::holds_alternative<std::monostate>(machine_); }
-    void reset() { machine_.emplace<std::monostate>(); }
+    explicit operator bool() const { return is_there_; }
+    // What it has in memory of its own stays until the next one is made.
+    void reset() { is_there_ = false; }
+    // As emplace(), where `made` was made for another broadcast with the same arguments but for `seed`, which no tree uses.
+    void copy_tree(const Machine& made) {
+        is_there_ = true;
+        const auto& tree = *std::get_if<protocol::Broadcast>(&made.machine_);
+        if (auto* const own = std::get_if<protocol::Broadcast>(&machine_)) [[likely]]
+            *own = tree;
+        else
+            machine_.emplace<protocol::Broadcast>(tree);
+    }
+    // Null where it is of another family.
+    protocol::Broadcast* tree() { return std::get_if<protocol::Broadcast>(&machine_); }
     // `seed`: another one for each broadcast.
     void emplace(const Plan& plan, Position self, std::uint32_t root_member, const protocol::FailedSet& failed,
                  bool has_payload, std::uint64_t seed) {
+        is_there_ = true;
         if (plan.is_tree()) [[likely]] {
             machine_.emplace<protocol::Broadcast>(plan.broadcast, self, root_member, failed, has_payload, seed);
         } else {
@@ -137,6 +150,7 @@ class Machine {
     std::variant<std::monostate, protocol::Broadcast, protocol::FailureProofBroadcast, protocol::BuntinasBroadcast,
                  protocol::BinomialGraph>
         machine_;
+    bool is_there_ = false;
 };
 
 }  // namespace coppice::engine

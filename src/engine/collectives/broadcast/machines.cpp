@@ -105,6 +105,11 @@ void Broadcasts::take_pending() {
 void Broadcasts::ensure_machine(Slot& slot) {
     if (slot.machine) return;
     const bool has_payload = slot.has_payload || adopt_line(slot);
+    const SendPlan* const plan = send_plans_.of(slot.root);
+    if (plan != nullptr && has_payload == (slot.root == members_.self())) {
+        slot.machine.copy_tree(plan->machine);
+        return wake(slot);
+    }
     slot.machine.emplace(plan_, members_.position_of(members_.own_node(), slot.root), members_.node_of(slot.root),
                          members_.failed_nodes(), has_payload, seed_of(core_.id().token, slot.sequence.value));
     if (plan_.is_timed) slot.began_ns = core_.now_ns();
@@ -130,13 +135,15 @@ bool Broadcasts::adopt_line(Slot& slot) {
 // Sends what the machine wants sent, one at a time. Checked and failure-proof correction are paced beyond their first two
 // messages: they decide on each after what has arrived since the one before, and neighbours need time to speak up.
 void Broadcasts::pump(Slot& slot) {
+    protocol::Broadcast* const tree = slot.machine.tree();
+    if (!slot.unsent && tree != nullptr && tree->follows_schedule()) {
+        if (const SendPlan* const plan = send_plans_.find(slot.root)) {
+            pump_by_plan(slot, *tree, *plan);
+            return;
+        }
+    }
     const bool paced = plan_.is_paced;
-    WireHeader header{.token = core_.id().token,
-                      .tag = {},
-                      .sequence = slot.sequence.value,
-                      .stable = window_.stable(),
-                      .root = slot.root.value,
-                      .epoch = core_.id().epoch.value};
+    WireHeader header = header_of(slot);
     while (true) {
         Envelope next;
         if (slot.unsent) {
@@ -161,6 +168,36 @@ void Broadcasts::pump(Slot& slot) {
         slot.unsent.reset();
         slot.notices_sent = false;
     }
+}
+
+// The same while nobody has failed, of a machine that follows_schedule(). False when a transport had no room.
+bool Broadcasts::pump_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan) {
+    WireHeader header = header_of(slot);
+    header.length = slot.length;
+    const std::span<const std::byte> bytes = bytes_of(header).first(kShortHeader);
+    const std::span<const std::byte> payload(slot.payload, slot.length);
+    while (true) {
+        const std::uint32_t number = machine.next_scheduled(plan.schedule);
+        if (number == protocol::Broadcast::kNothing) return true;
+        const SendPlan::Send& send = plan.sends[number];
+        if (!send.link) continue;
+        header.tag = send.tag;
+        const transport::SendStatus status = send.is_write ? send.link.write(bytes, payload, &slot.in_flight)
+                                                           : send.link.send(bytes, payload, &slot.in_flight);
+        if (status != transport::SendStatus::again) continue;
+        slot.unsent = Envelope{send.tag, {}, plan.schedule.to(number)};
+        return false;
+    }
+}
+
+// What all messages of the slot say alike.
+WireHeader Broadcasts::header_of(const Slot& slot) const {
+    return {.token = core_.id().token,
+            .tag = {},
+            .sequence = slot.sequence.value,
+            .stable = window_.stable(),
+            .root = slot.root.value,
+            .epoch = core_.id().epoch.value};
 }
 
 // `header` has what all messages of the slot say alike. False when the transport has no room: try it again later.
