@@ -546,6 +546,25 @@ class Hosts(LauncherTest):
                 self.assertEqual(sorted(result.stdout.splitlines()),
                                  ["[0] lo", "[0] veth0", "[1] lo", "[1] veth1"], result.stderr)
 
+    # A mount namespace that ends with a process delays the end of its connections.
+    def test_ranks_of_a_host_share_its_mounts_and_stay_in_their_directory(self):
+        for user in self.users():
+            with self.subTest(user):
+                result = self.run_hosts(user, "-n", "5", "--hosts", "2", "sh", "-c",
+                                        "echo $COPPICE_HOST $(readlink /proc/self/ns/mnt) $PWD $(/bin/pwd)")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                lines = sorted(line.split() for line in result.stdout.splitlines())
+                self.assertEqual([line[0] for line in lines], ["host0"] * 3 + ["host1"] * 2)
+                self.assertEqual([len({line[1] for line in lines if line[0] == host}) for host in ("host0", "host1")],
+                                 [1, 1])
+                self.assertEqual(len({line[1] for line in lines} | {os.readlink("/proc/self/ns/mnt")}), 3)
+                self.assertEqual({(line[2], line[3]) for line in lines}, {("/", "/")})
+        with tempfile.TemporaryDirectory() as directory:
+            result = subprocess.run([RUN, "-n", "2", "--hosts", "2", "/bin/pwd"], capture_output=True, text=True,
+                                    timeout=2 * DEADLINE, stdin=subprocess.DEVNULL, env=environment(), cwd=directory,
+                                    check=False)
+            self.assertEqual(result.stdout.splitlines(), [os.path.realpath(directory)] * 2, result.stderr)
+
     def test_local_ranks_are_counted_per_host(self):
         script = "echo $COPPICE_RANK $COPPICE_HOST $COPPICE_LOCAL_RANK/$COPPICE_LOCAL_SIZE"
         result = self.run_hosts([], "-n", "5", "--hosts", "2", "sh", "-c", script)

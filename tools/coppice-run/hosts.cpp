@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 
 #include "base/clock.hpp"
 
@@ -122,6 +124,28 @@ Result<void> run_ip(const char* ip, int network, const std::string& commands, bo
     return {};
 }
 
+// A mount namespace of the calling process's own, with a /sys that shows its network; all other mounts stay common. Where a
+// /sys is forbidden (some containers), programs that use system calls to look at the network still work.
+int make_own_mounts() {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return errno;
+    ::mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV | MS_RDONLY, nullptr);
+    return 0;
+}
+
+bool is_root(const struct stat& root) {
+    struct stat now {};
+    return ::stat("/", &now) == 0 && now.st_dev == root.st_dev && now.st_ino == root.st_ino;
+}
+
+// Enters a mount namespace, and stays in the same directory. False: this process is where it was, or its root has changed.
+bool enter_mounts(int mounts) {
+    struct stat root {};
+    std::error_code error;
+    const std::filesystem::path directory = std::filesystem::current_path(error);
+    if (error || ::stat("/", &root) != 0 || ::setns(mounts, CLONE_NEWNS) != 0) return false;
+    return ::chdir(directory.c_str()) == 0 && is_root(root);
+}
+
 }  // namespace
 
 Placement place_in_blocks(std::uint32_t rank, std::uint32_t ranks, std::uint32_t hosts) {
@@ -136,12 +160,15 @@ Result<std::unique_ptr<Hosts>> Hosts::create(std::uint32_t hosts, std::uint32_t 
     std::unique_ptr<Hosts> made(new Hosts(hosts, ranks));
     if (auto ok = made->make_namespaces(); !ok) return tl::unexpected(ok.error());
     if (auto ok = made->cable(); !ok) return tl::unexpected(ok.error());
+    made->make_mounts();
     return made;
 }
 
 Hosts::~Hosts() {
-    for (const int descriptor : descriptors_)
-        ::close(descriptor);
+    for (const auto& descriptors : {descriptors_, mounts_}) {
+        for (const int descriptor : descriptors)
+            ::close(descriptor);
+    }
     if (bridge_ >= 0) ::close(bridge_);
 }
 
@@ -242,15 +269,43 @@ Result<void> Hosts::wait_for_links() {
     return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the bridge's namespace: {}", std::strerror(errno));
 }
 
+// A mounted sysfs shows the interfaces of the namespace in which it was mounted, and UCX looks for them there: so each host has
+// a /sys of its own. It must not end with a rank: the kernel closes the sockets of a dead process only after it has taken apart
+// the mounts that end with it, which on a busy machine takes seconds, and so long the other ranks would hear nothing of the death.
+// Where a process can't enter it again (under chroot), each rank makes its own.
+void Hosts::make_mounts() {
+    for (const int network : descriptors_) {
+        std::array<int, 2> ready{-1, -1};
+        std::array<int, 2> over{-1, -1};
+        if (::pipe2(ready.data(), O_CLOEXEC) != 0 || ::pipe2(over.data(), O_CLOEXEC) != 0) return;
+        const pid_t pid = ::fork();
+        if (pid == 0) {
+            ::close(over[1]);
+            char byte = 0;
+            const bool made = ::setns(network, CLONE_NEWNET) == 0 && make_own_mounts() == 0;
+            const int own = made ? ::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -1;
+            if (own < 0 || !enter_mounts(own) || ::write(ready[1], &byte, 1) != 1) ::_exit(1);
+            [[maybe_unused]] const auto none = ::read(over[0], &byte, 1);  // until the launcher holds the namespace
+            ::_exit(0);
+        }
+        ::close(ready[1]);
+        ::close(over[0]);
+        char byte = 0;
+        int mounts = -1;
+        if (pid > 0 && ::read(ready[0], &byte, 1) == 1)
+            mounts = ::open(fmt::format("/proc/{}/ns/mnt", pid).c_str(), O_RDONLY | O_CLOEXEC);
+        ::close(ready[0]);
+        ::close(over[1]);
+        if (pid > 0) ::waitpid(pid, nullptr, 0);
+        if (mounts < 0) return;
+        mounts_.push_back(mounts);
+    }
+}
+
 int Hosts::join(std::uint32_t rank) const {
-    if (::setns(descriptors_[place(rank).host], CLONE_NEWNET) != 0) return errno;
-    // A mounted sysfs shows the interfaces of the namespace in which it was mounted, and UCX looks for them there. So
-    // each rank has a /sys of its own; all other mounts stay common. Where that is forbidden (some containers), the
-    // rank still has its network, and programs that use system calls to look at it work.
-    if (::unshare(CLONE_NEWNS) != 0) return errno;
-    if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return errno;
-    ::mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV | MS_RDONLY, nullptr);
-    return 0;
+    const std::uint32_t host = place(rank).host;
+    if (::setns(descriptors_[host], CLONE_NEWNET) != 0) return errno;
+    return host < mounts_.size() && enter_mounts(mounts_[host]) ? 0 : make_own_mounts();
 }
 
 void Hosts::drop_rights() const {

@@ -1,7 +1,7 @@
-// --hosts: simulated hosts, each a network namespace of its own, joined by a bridge.
+// --hosts: simulated hosts, each a network namespace of its own with mounts to match, joined by a bridge.
 //
 // All namespaces are anonymous: they are held by descriptors of the launcher and by the ranks in them, and
-// vanish with the last of these, however they end. Root makes them directly; other users through a user
+// vanish with the launcher and the last of these, however they end. Root makes them directly; other users through a user
 // namespace of the launcher, in which user and group ids stay what they are.
 #pragma once
 
@@ -49,6 +49,7 @@ class Hosts {
     Hosts(std::uint32_t hosts, std::uint32_t ranks) : hosts_(hosts), ranks_(ranks) {}
     Result<void> make_namespaces();
     Result<void> cable();
+    void make_mounts();
     Result<void> wait_for_links();
 
     std::uint32_t hosts_;
@@ -56,6 +57,8 @@ class Hosts {
     bool user_namespace_ = false;
     int bridge_ = -1;  // descriptors of the network namespaces
     std::vector<int> descriptors_;
+    // Of the mount namespaces, of the first hosts at least: ranks of the others make their own.
+    std::vector<int> mounts_;
 };
 
 }  // namespace coppice::run
