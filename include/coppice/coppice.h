@@ -123,7 +123,8 @@ typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t byte
 /* A rank has failed. The function may call coppice_group_failed and nothing else of the library: other calls from within it, of
  * any group, do nothing and return COPPICE_ERR_BUSY.
  * It is called once per failed rank, at every survivor, in no particular order, from within a library call of the application
- * on this context, or by the progress thread where that was asked for (coppice_context_options_t.progress_thread 1). */
+ * on this context, or by the progress thread where that was asked for (coppice_context_options_t.progress_thread 1).
+ * A rank that has left the group before this one needs a connection to it can't be told from a dead one, and counts as failed here. */
 typedef void (*coppice_failure_fn)(void* argument, coppice_group_t* group, uint32_t rank);
 
 typedef struct coppice_group_options {

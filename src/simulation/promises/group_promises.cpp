@@ -1,5 +1,4 @@
 // Groups: their start and end, deadlines, revocation, shrinking, and what is told of failures.
-#include <array>
 #include <set>
 #include <tuple>
 
@@ -8,11 +7,8 @@
 namespace coppice::promises {
 namespace {
 
-constexpr std::array kActions{"create",  "broadcast", "agreement", "shrink", "revocation",
-                              "destroy", "callback",  "view",      "end"};
-
 std::string name_of(const Call& call) {
-    return fmt::format("{} ({})", kActions[static_cast<std::size_t>(call.action)], where(call));
+    return fmt::format("{} ({})", name_of(call.action), where(call));
 }
 
 bool belongs_to_collective(Action action) {
@@ -49,7 +45,7 @@ void deadlines_are_kept(const History& history, const Groups& /*groups*/, Found&
     for (const Call& call : history.calls) {
         if (call.timeout_ns == COPPICE_NO_TIMEOUT || !history.lives(call.rank) || call.ended_ns == kNever) continue;
         const std::uint64_t took = call.ended_ns - call.began_ns;
-        if (took <= call.timeout_ns + history.slack_ns + history.stopped_ns[call.rank]) continue;
+        if (took <= call.timeout_ns + history.slack_ns + call.kept_ns) continue;
         found.push_back({"", fmt::format("{} took {} ns, with {} ns to go", name_of(call), took, call.timeout_ns)});
     }
 }
@@ -145,6 +141,23 @@ void survivors_are_in(const History& history, const Groups& /*groups*/, Found& f
     }
 }
 
+// "at every survivor": a rank that asks for deaths is told of each.
+void each_death_is_told(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls) {
+        if (call.action != Action::learn || call.ended_ns != kNever || !history.lives(call.rank)) continue;
+        for (const std::uint32_t dead : call.members) {
+            const bool told = std::ranges::any_of(history.calls, [&](const Call& other) {
+                return other.action == Action::callback && other.rank == call.rank && other.group == call.group &&
+                       contains(other.failed, dead);
+            });
+            if (told && contains(call.failed, dead)) continue;
+            found.push_back(
+                {"", fmt::format("{}: since {} ns nobody {} that rank {} failed, which died at {} ns", where(call),
+                                 call.began_ns, told ? "answers" : "says", dead, history.died_ns[dead])});
+        }
+    }
+}
+
 // "It is called once per failed rank"
 void callbacks_once(const History& history, const Groups& /*groups*/, Found& found) {
     std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> seen;
@@ -157,7 +170,7 @@ void callbacks_once(const History& history, const Groups& /*groups*/, Found& fou
 
 void failed_have_failed(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
-        if (call.action != Action::callback) continue;
+        if (call.action != Action::callback && call.action != Action::learn) continue;
         for (const std::uint32_t rank : call.failed)
             if (!is_gone(history, call.group, rank, call.ended_ns))
                 found.push_back({"", fmt::format("{}: told that rank {} failed, which lives", where(call), rank)});

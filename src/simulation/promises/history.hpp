@@ -4,6 +4,7 @@
 // its ranks. Times are on one clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,7 +16,18 @@ namespace coppice::promises {
 inline constexpr std::uint64_t kNever = UINT64_MAX;
 inline constexpr std::uint32_t kNone = UINT32_MAX;
 
-enum class Action : std::uint8_t { create, broadcast, agree, shrink, revoke, destroy, callback, view, leak };
+enum class Action : std::uint8_t {
+    create,
+    broadcast,
+    agree,
+    shrink,
+    revoke,
+    destroy,
+    learn,     // asks which ranks have failed until all that were dead when it began are among them, and were told of
+    callback,  // is told of a failure
+    view,      // finds that one has changed
+    leak,      // ends: it destroys its context
+};
 
 struct Call {
     Action action = Action::create;
@@ -24,6 +36,7 @@ struct Call {
     std::uint32_t step = 0;  // of the program: calls of one step belong together
     std::uint64_t began_ns = 0;
     std::uint64_t ended_ns = kNever;
+    std::uint64_t kept_ns = 0;  // how long its rank was kept from running meanwhile
     std::uint64_t timeout_ns = COPPICE_NO_TIMEOUT;
     coppice_status_t status = COPPICE_IN_PROGRESS;
     std::string sentence;  // of an error
@@ -34,11 +47,14 @@ struct Call {
     std::uint64_t value = 0;     // agreements: contributed
     std::uint64_t result = 0;    // and what was agreed
     coppice_operation_t operation = COPPICE_AND;
-    std::vector<std::uint32_t> failed;        // agreed upon; a callback: the one; ascending
+    std::vector<std::uint32_t> failed;        // agreed upon; learn: known in the end; a callback: the one; ascending
     std::vector<std::uint32_t> acknowledged;  // by this rank, before an agreement
     std::uint32_t made = kNone;               // create, shrink: the group that came of it
-    std::vector<std::uint32_t> members;       // of that, as this rank sees them
+    std::vector<std::uint32_t> members;       // of that, as this rank sees them; learn: the dead that it asks for
 };
+
+// For people: which rank called what, where, and how it ended.
+std::string describe(const Call& call);
 
 struct Group {
     std::uint32_t parent = kNone;           // from which it was shrunk
@@ -47,15 +63,18 @@ struct Group {
 
 struct History {
     std::uint32_t ranks = 0;
-    std::vector<Call> calls;                // in the order of their starts
-    std::vector<std::uint64_t> died_ns;     // by rank, kNever: it lives
-    std::vector<std::uint64_t> stopped_ns;  // by rank: how long it was kept from running in all
-    std::uint64_t ended_ns = 0;             // of all
-    bool over = false;                      // every rank that lives has come to its end
-    std::uint64_t slack_ns = 0;             // what a call may take longer than its deadline says
-    std::uint64_t accounted_ns = 0;         // what a call may take: absences, links, deaths to be noticed
+    std::vector<Call> calls;             // in the order of their starts
+    std::vector<std::uint64_t> died_ns;  // by rank, kNever: it lives
+    std::uint64_t ended_ns = 0;          // of all
+    bool over = false;                   // every rank that lives has come to its end
+    std::uint64_t slack_ns = 0;          // what a call may take longer than its deadline says
+    std::uint64_t accounted_ns = 0;      // what a call may take: absences, links, deaths to be noticed
 
     bool lives(std::uint32_t rank) const { return died_ns[rank] == kNever; }
 };
+
+inline bool contains(const std::vector<std::uint32_t>& ranks, std::uint32_t rank) {
+    return std::ranges::find(ranks, rank) != ranks.end();
+}
 
 }  // namespace coppice::promises

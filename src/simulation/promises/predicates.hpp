@@ -39,6 +39,7 @@ void revoked_by_a_member(const History& history, const Groups& groups, Found& fo
 void revocation_ends_all(const History& history, const Groups& groups, Found& found);
 void shrunk_alike(const History& history, const Groups& groups, Found& found);
 void survivors_are_in(const History& history, const Groups& groups, Found& found);
+void each_death_is_told(const History& history, const Groups& groups, Found& found);
 void callbacks_once(const History& history, const Groups& groups, Found& found);
 void failed_have_failed(const History& history, const Groups& groups, Found& found);
 void nothing_leaks(const History& history, const Groups& groups, Found& found);
@@ -53,10 +54,6 @@ inline std::map<Key, std::vector<const Call*>> together(const History& history, 
     return calls;
 }
 
-inline bool contains(const std::vector<std::uint32_t>& ranks, std::uint32_t rank) {
-    return std::ranges::find(ranks, rank) != ranks.end();
-}
-
 inline std::string names(const std::vector<std::uint32_t>& ranks) {
     std::string text;
     for (const std::uint32_t rank : ranks)
@@ -64,14 +61,19 @@ inline std::string names(const std::vector<std::uint32_t>& ranks) {
     return text.empty() ? "nobody" : text;
 }
 
-// When that rank began to leave the group; kNever: it has not.
+// The earliest time at which that rank may have left the group; kNever: it has not. One that leaves in peace stays until the others
+// need it no more, and its call returns soon after it has gone.
 inline std::uint64_t left_ns(const History& history, std::uint32_t group, std::uint32_t rank) {
-    for (const Call& call : history.calls)
-        if (call.action == Action::destroy && call.group == group && call.rank == rank) return call.began_ns;
+    for (const Call& call : history.calls) {
+        if (call.action != Action::destroy || call.group != group || call.rank != rank) continue;
+        if (call.status != COPPICE_OK || call.timeout_ns == 0) return call.began_ns;
+        const std::uint64_t soon = history.slack_ns + call.kept_ns;
+        return std::max(call.began_ns, call.ended_ns - std::min(call.ended_ns, soon));
+    }
     return kNever;
 }
 
-// Whether it was dead, or had begun to leave that group, by then.
+// Whether it was dead, or may have left that group, by then.
 inline bool is_gone(const History& history, std::uint32_t group, std::uint32_t rank, std::uint64_t time_ns) {
     return history.died_ns[rank] <= time_ns || left_ns(history, group, rank) <= time_ns;
 }
@@ -90,8 +92,8 @@ inline bool is_revoked(const History& history, std::uint32_t group) {
         history.calls, [group](const Call& call) { return call.action == Action::revoke && call.group == group; });
 }
 
-inline std::string where(const Call& call) {
-    return fmt::format("rank {}, step {}, group {}", call.rank, call.step, call.group);
-}
+// Its action, rank, step and group, as far as it has them.
+std::string_view name_of(Action action);
+std::string where(const Call& call);
 
 }  // namespace coppice::promises

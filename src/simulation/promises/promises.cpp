@@ -27,6 +27,7 @@ constexpr std::array kPromises{
     Promise{"revocation-ends-all", revocation_ends_all},
     Promise{"shrunk-alike", shrunk_alike},
     Promise{"survivors-are-in", survivors_are_in},
+    Promise{"each-death-is-told", each_death_is_told},
     Promise{"callbacks-once", callbacks_once},
     Promise{"failed-have-failed", failed_have_failed},
     Promise{"nothing-leaks", nothing_leaks},
@@ -34,6 +35,29 @@ constexpr std::array kPromises{
 };
 
 }  // namespace
+
+std::string_view name_of(Action action) {
+    static constexpr std::array<std::string_view, 10> kNames{
+        "create", "broadcast", "agree", "shrink", "revoke", "destroy", "learn of deaths", "callback", "view", "end"};
+    return kNames[static_cast<std::size_t>(action)];
+}
+
+std::string where(const Call& call) {
+    std::string text = fmt::format("rank {}", call.rank);
+    if (call.step != 0) text += fmt::format(", step {}", call.step);
+    if (call.group != kNone) text += fmt::format(", group {}", call.group);
+    return text;
+}
+
+std::string describe(const Call& call) {
+    if (call.action == Action::callback)
+        return fmt::format("{}: is told that rank {} failed", where(call), names(call.failed));
+    std::string text = fmt::format("{}: {}: {}", where(call), name_of(call.action), coppice_status_string(call.status));
+    if (call.action == Action::agree || call.action == Action::learn)
+        text += fmt::format("; failed: {}", names(call.failed));
+    if (!call.sentence.empty()) text += fmt::format(": {}", call.sentence);
+    return text;
+}
 
 std::span<const Promise> promises() {
     return kPromises;

@@ -18,6 +18,7 @@ namespace {
 using promises::Action;
 
 constexpr std::uint64_t kBetweenTriesNs = 20'000;
+constexpr std::uint64_t kBetweenLooksNs = 2'000'000;
 
 // What a root gives: different for each step, root and place.
 void fill(std::vector<std::byte>& buffer, std::uint64_t seed) {
@@ -45,6 +46,11 @@ coppice_agree_options_t options_of(const Step& step) {
 
 // ------------------------------------------------------------------------------------------------------ the record ---
 
+void Caller::note_start(promises::Call& call) {
+    call.began_ns = rank_.clock().now_ns();
+    call.kept_ns = rank_.world().clockwork().kept_ns(rank_.number());
+}
+
 std::size_t Caller::begin(Action action, const Step* step, const Joined* joined) {
     const Within outside(nullptr);
     promises::Call call;
@@ -53,7 +59,7 @@ std::size_t Caller::begin(Action action, const Step* step, const Joined* joined)
     if (joined != nullptr) call.group = joined->id;
     if (step != nullptr) call.step = step->number;
     if (step != nullptr) call.timeout_ns = step->timeout_ns;
-    call.began_ns = rank_.clock().now_ns();
+    note_start(call);
     history_.calls.push_back(std::move(call));
     return history_.calls.size() - 1;
 }
@@ -63,13 +69,11 @@ void Caller::end(std::size_t number, coppice_status_t status) {
     promises::Call& call = at(number);
     call.status = status;
     call.ended_ns = rank_.clock().now_ns();
+    call.kept_ns = rank_.world().clockwork().kept_ns(call.rank) - call.kept_ns;
     if (status < 0) call.sentence = coppice_last_error();
     if (status == COPPICE_ERR_FENCED) out_ = true;
     if (rank_.world().clockwork().tell) {
-        rank_.world().clockwork().tell(fmt::format("{:>12} ns  rank {}: {} of step {} in group {} ends: {}{}{}",
-                                                   call.ended_ns, call.rank, static_cast<int>(call.action), call.step,
-                                                   call.group, coppice_status_string(status), status < 0 ? ": " : "",
-                                                   call.sentence));
+        rank_.world().clockwork().tell(fmt::format("{:>12} ns  {}", call.ended_ns, promises::describe(call)));
     }
 }
 
@@ -127,6 +131,8 @@ void Caller::do_step(const Step& step) {
             return settle();
         case Step::Kind::away:
             return away(step);
+        case Step::Kind::learn:
+            return learn(step);
         case Step::Kind::acknowledge:
             return acknowledge();
         case Step::Kind::revoke:
@@ -171,19 +177,32 @@ bool Caller::create(std::uint32_t step) {
     const coppice_status_t status =
         rank_.call_that_enters_late([&] { return coppice_group_create(context_, &options, &current_.group); });
     end(call, status);
+    take_early_failures();
     return status == COPPICE_OK;
 }
 
 void Caller::on_failure(void* self, coppice_group_t* group, std::uint32_t failed) {
     auto& caller = *static_cast<Caller*>(self);
+    if (caller.current_.group == group) return caller.take_failure(caller.current_, failed);
+    for (Joined& old : caller.old_)
+        if (old.group == group) return caller.take_failure(old, failed);
     const Within outside(nullptr);
-    const Joined* joined = nullptr;
-    if (caller.current_.group == group) joined = &caller.current_;
-    for (const Joined& old : caller.old_)
-        if (old.group == group) joined = &old;
-    const std::size_t call = caller.begin(Action::callback, nullptr, joined);
-    if (joined != nullptr) caller.at(call).failed = {joined->members.at(failed)};
-    caller.end(call, COPPICE_OK);
+    caller.early_failures_.emplace_back(group, failed);
+}
+
+void Caller::take_failure(Joined& joined, std::uint32_t failed) {
+    const Within outside(nullptr);
+    const std::size_t call = begin(Action::callback, nullptr, &joined);
+    joined.told.push_back(joined.members.at(failed));
+    at(call).failed = {joined.told.back()};
+    end(call, COPPICE_OK);
+}
+
+void Caller::take_early_failures() {
+    const Within outside(nullptr);
+    for (const auto& [group, failed] : early_failures_)
+        if (group == current_.group) take_failure(current_, failed);
+    early_failures_.clear();
 }
 
 void Caller::broadcast(const Step& step) {
@@ -202,7 +221,7 @@ void Caller::broadcast(const Step& step) {
     // With a short deadline that takes many tries. A rank that never has room is seen by the promise that calls end.
     for (bool again = false; status == COPPICE_ERR_BUSY; again = true) {
         if (again) make_room();
-        at(call).began_ns = rank_.clock().now_ns();
+        note_start(at(call));
         status = rank_.call([&] {
             return coppice_broadcast(current_.group, buffer.data(), buffer.size(), root, &received, step.timeout_ns);
         });
@@ -267,7 +286,7 @@ void Caller::agree(const Step& step) {
     for (bool again = false; status == COPPICE_ERR_BUSY; again = true) {
         if (again) make_room();
         result = value;
-        at(call).began_ns = rank_.clock().now_ns();
+        note_start(at(call));
         status = rank_.call([&] {
             return step.is_barrier ? coppice_barrier(current_.group, step.timeout_ns)
                                    : coppice_agree(current_.group, &result, sizeof result, &options, step.timeout_ns);
@@ -316,6 +335,52 @@ void Caller::take_agreement(std::size_t call, Joined& joined) {
         at(call).failed.push_back(joined.members.at(ranks[i]));
 }
 
+// As a job does that waits until it knows of what happened: it asks, and does something else between. A rank that has been told
+// goes on, and may have left when others are told.
+void Caller::learn(const Step& step) {
+    const std::size_t call = begin(Action::learn, &step, &current_);
+    at(call).timeout_ns = COPPICE_NO_TIMEOUT;
+    {
+        const Within outside(nullptr);
+        for (const std::uint32_t member : current_.members)
+            if (rank_.world().clockwork().dead(member) && !has_begun_to_leave(member))
+                at(call).members.push_back(member);
+    }
+    const auto knows_all = [&] {
+        return std::ranges::all_of(at(call).members, [&](std::uint32_t dead) {
+            return promises::contains(at(call).failed, dead) && promises::contains(current_.told, dead);
+        });
+    };
+    for (std::uint64_t pause = kBetweenTriesNs;; pause = std::min(2 * pause, kBetweenLooksNs)) {
+        const std::vector<std::uint32_t> seen = failed();
+        {
+            const Within outside(nullptr);
+            at(call).failed.assign(seen.begin(), seen.end());
+        }
+        if (knows_all()) break;
+        rank_.stay_away(pause);
+    }
+    end(call, COPPICE_OK);
+}
+
+// A rank that dies after it has left in peace has not failed in the group.
+bool Caller::has_begun_to_leave(std::uint32_t member) const {
+    return std::ranges::any_of(history_.calls, [&](const promises::Call& call) {
+        return call.action == Action::destroy && call.rank == member && call.group == current_.id;
+    });
+}
+
+// As far as this rank knows, as ranks of the job.
+std::vector<std::uint32_t> Caller::failed() {
+    std::uint32_t ranks[kMostRanks];
+    std::size_t count = 0;
+    rank_.call([&] { return coppice_group_failed(current_.group, ranks, kMostRanks, &count); });
+    std::vector<std::uint32_t> failed;
+    for (std::size_t i = 0; i < count; ++i)
+        failed.push_back(current_.members.at(ranks[i]));
+    return failed;
+}
+
 void Caller::acknowledge() {
     std::uint32_t ranks[kMostRanks];
     std::size_t count = 0;
@@ -361,6 +426,7 @@ void Caller::shrink(const Step& step) {
         current_.members = at(call).members;
         const auto self = std::ranges::find(current_.members, rank_.number());
         current_.self = static_cast<std::uint32_t>(self - current_.members.begin());
+        take_early_failures();
         if (step.keep_old) {
             old_.push_back(std::move(old));
         } else {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "coppice/coppice.h"
@@ -27,6 +28,7 @@ class Caller {
         std::uint32_t self = 0;
         std::uint32_t broadcasts = 0;  // begun here
         std::vector<std::uint32_t> acknowledged;
+        std::vector<std::uint32_t> told;  // failed, by callbacks
     };
     struct Open {
         coppice_request_t* request = nullptr;
@@ -41,6 +43,7 @@ class Caller {
         coppice_group_t* shrunk = nullptr;
     };
 
+    void note_start(promises::Call& call);
     std::size_t begin(promises::Action action, const Step* step, const Joined* joined);
     void end(std::size_t call, coppice_status_t status);
     promises::Call& at(std::size_t call) { return history_.calls[call]; }
@@ -54,6 +57,9 @@ class Caller {
     void agree(const Step& step);
     void agree_nb(const Step& step);
     void take_agreement(std::size_t call, Joined& joined);
+    void learn(const Step& step);
+    bool has_begun_to_leave(std::uint32_t member) const;
+    std::vector<std::uint32_t> failed();
     void acknowledge();
     void revoke(const Step& step);
     void shrink(const Step& step);
@@ -69,6 +75,8 @@ class Caller {
     void keep_window();
     void make_room();
     static void on_failure(void* self, coppice_group_t* group, std::uint32_t rank);
+    void take_failure(Joined& joined, std::uint32_t rank);
+    void take_early_failures();
 
     WorldRank& rank_;
     const Program& program_;
@@ -78,6 +86,8 @@ class Caller {
     Joined current_;
     std::deque<Joined> old_;
     std::deque<Open> open_;
+    // Failures in a group that the call that makes it has not given to its caller yet.
+    std::vector<std::pair<coppice_group_t*, std::uint32_t>> early_failures_;
     std::uint32_t made_ = 0;
     bool out_ = false;  // of the job: nothing more can be done
 };

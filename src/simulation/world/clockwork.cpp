@@ -100,7 +100,9 @@ void Clockwork::act(std::uint32_t rank) {
 void Clockwork::look(std::uint32_t rank) {
     if (fate_.preempt_one_in == 0 || (random_.next() >> 32) % fate_.preempt_one_in != 0) return;
     if (running_ == nullptr || running_->rank != rank || ranks_[rank].keeps_core) return;
-    wait(*running_, now_ns_ + 1 + draw(fate_.preempt_ns), false);
+    const std::uint64_t time = 1 + draw(fate_.preempt_ns);
+    ranks_[rank].kept_ns += time;
+    wait(*running_, now_ns_ + time, false);
 }
 
 void Clockwork::kill(std::uint32_t rank) {
@@ -109,6 +111,8 @@ void Clockwork::kill(std::uint32_t rank) {
     ranks_[rank].dead = has_killed_ = true;
     ranks_[rank].died_at_ns = now_ns_;
     if (tell) tell(fmt::format("{:>12} ns  rank {} dies, at its action {}", now_ns_, rank, ranks_[rank].actions));
+    for (const Death& death : fate_.deaths)
+        if (death.follows == rank) at(now_ns_ + death.after_ns, killing_, death.rank);
     if (on_death_) on_death_(rank);
 }
 
@@ -133,15 +137,10 @@ bool Clockwork::run(std::uint64_t most_ns, const std::function<bool()>& until) {
                     fmt::format("{:>12} ns  rank {} stops for {} ns", clockwork.now_ns_, stop.rank, stop.for_ns));
         }
     } stopping(*this);
-    struct Killing final : Happening {
-        Clockwork& clockwork;
-        explicit Killing(Clockwork& of) : clockwork(of) {}
-        void happen(std::uint64_t what) override { clockwork.kill(static_cast<std::uint32_t>(what)); }
-    } killing(*this);
     for (std::size_t i = 0; i < fate_.stops.size(); ++i)
         at(now_ns_ + fate_.stops[i].at_ns, stopping, i);
     for (const Death& death : fate_.deaths)
-        if (death.at_ns != kNever) at(now_ns_ + death.at_ns, killing, death.rank);
+        if (death.at_ns != kNever) at(now_ns_ + death.at_ns, killing_, death.rank);
 
     while (!due_.empty()) {
         const Due next = due_.top();
@@ -156,6 +155,7 @@ bool Clockwork::run(std::uint64_t most_ns, const std::function<bool()>& until) {
         Actor& actor = *next.actor;
         if (!actor.waiting || actor.ticket != next.what || ranks_[actor.rank].dead) continue;
         if (const std::uint64_t later = ranks_[actor.rank].stopped_until_ns; later > now_ns_) {
+            ranks_[actor.rank].kept_ns += later - now_ns_;
             push(later, nullptr, &actor, actor.ticket);
             continue;
         }

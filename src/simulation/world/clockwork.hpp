@@ -63,6 +63,8 @@ class Clockwork final : public Clock {
     // --- ranks
     bool dead(std::uint32_t rank) const { return ranks_[rank].dead; }
     std::uint64_t died_at_ns(std::uint32_t rank) const { return ranks_[rank].died_at_ns; }
+    // How long its actors were kept from their cores so far.
+    std::uint64_t kept_ns(std::uint32_t rank) const { return ranks_[rank].kept_ns; }
     Arena& memory(std::uint32_t rank) { return *memories()[rank]; }
     std::uint64_t actions(std::uint32_t rank) const { return ranks_[rank].actions; }
     // From within an actor of that rank: an action on wire or memory is about to happen. The rank may lose its core here, or
@@ -97,8 +99,14 @@ class Clockwork final : public Clock {
         bool keeps_core = false;
         std::uint64_t died_at_ns = kNever;
         std::uint64_t stopped_until_ns = 0;
+        std::uint64_t kept_ns = 0;
         std::uint64_t actions = 0;
         std::uint64_t last_action = kNever;
+    };
+    struct Killing final : Happening {
+        explicit Killing(Clockwork& of) : clockwork(of) {}
+        void happen(std::uint64_t rank) override { clockwork.kill(static_cast<std::uint32_t>(rank)); }
+        Clockwork& clockwork;
     };
     static std::vector<std::unique_ptr<Arena>>& memories();
     void push(std::uint64_t time_ns, Happening* who, Actor* actor, std::uint64_t what);
@@ -112,6 +120,7 @@ class Clockwork final : public Clock {
     std::vector<std::unique_ptr<Actor>> actors_;
     Actor* running_ = nullptr;
     bool has_killed_ = false;
+    Killing killing_{*this};
     std::vector<RankState> ranks_;
     std::function<void(std::uint32_t)> on_death_;
 };

@@ -21,6 +21,7 @@ std::uint64_t accounted_ns(const Drawn& drawn) {
     const std::uint64_t late = fate.late_one_in > 0 ? fate.late_times : 1;
     const std::uint64_t slow = fate.slow_link_one_in > 0 ? fate.slow_times : 1;
     std::uint64_t time = kUnaccountedNs;
+    time += fate.connect_ns * slow * (1 + fate.deaths.size());
     time += fate.deaths.size() * late * std::max(fate.near_detection_ns, fate.far_detection_ns);
     for (const Stop& stop : fate.stops)
         time += stop.for_ns;
@@ -73,9 +74,6 @@ Outcome run(const Drawn& drawn, const Tell& tell) {
             history.calls.push_back(call);
         }
     }
-    history.stopped_ns.assign(drawn.fate.ranks, 0);
-    for (const Stop& stop : drawn.fate.stops)
-        history.stopped_ns[stop.rank] += stop.for_ns;
     outcome.calls = history.calls.size();
     outcome.virtual_ns = history.ended_ns;
     outcome.mark = mark_of(history);

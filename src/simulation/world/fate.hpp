@@ -9,11 +9,13 @@ namespace coppice::world {
 inline constexpr std::uint32_t kMostRanks = 64;
 inline constexpr std::uint64_t kNever = UINT64_MAX;
 
-// A rank ends before its n-th action on wire or memory, or at a time, whichever comes first.
+// A rank ends before its n-th action on wire or memory, at a time, or so long after another rank's end, whichever comes first.
 struct Death {
     std::uint32_t rank = 0;
     std::uint64_t at_action = kNever;
     std::uint64_t at_ns = kNever;
+    std::uint32_t follows = kMostRanks;  // that rank; kMostRanks: none
+    std::uint64_t after_ns = 0;
 };
 // It does nothing for a while, and then goes on.
 struct Stop {
@@ -32,6 +34,8 @@ struct Fate {
     std::uint64_t latency_ns = 2'000;
     std::uint64_t jitter_ns = 1'000;
     std::uint64_t connect_ns = 20'000;
+    bool waits_while_connecting =
+        false;  // messages, in the sender; else there is no room for any until the connection stands
     std::uint32_t queue_messages = 64;   // under way from one rank to another, at most
     std::uint32_t slow_link_one_in = 0;  // links that take slow_times as long; 0: none
     std::uint32_t slow_times = 1;

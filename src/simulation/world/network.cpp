@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMessagesPerPoll = 16;  // of one peer
 constexpr std::uint64_t kReferenceEvent = std::uint64_t{1} << 63;
+constexpr std::uint64_t kConnectEvent = std::uint64_t{1} << 62;
 
 }  // namespace
 
@@ -36,22 +37,45 @@ Port& Port::port_of(std::uint32_t rank) const {
 
 void Port::connect(std::uint32_t to) {
     Peer& peer = peers_[to];
-    if (peer.open) return;
+    if (peer.open || peer.asked) return;
     const Within outside(nullptr);
-    peer.open = true;
-    const std::uint64_t delay = wire_ == Wire::near ? 0 : clockwork_.draw(clockwork_.fate().connect_ns);
-    peer.ready_ns = clockwork_.now_ns() + delay;
+    const Fate& fate = clockwork_.fate();
+    peer.asked = true;
+    peer.ready_ns = clockwork_.now_ns();
+    if (wire_ == Wire::near) return meet(to);
+    peer.ready_ns += clockwork_.draw(fate.connect_ns * (peer.latency_ns / fate.latency_ns));
+    clockwork_.at(peer.ready_ns, *this, kConnectEvent | to);
+}
+
+// The connection stands, or is refused.
+void Port::meet(std::uint32_t to) {
+    Peer& peer = peers_[to];
+    if (peer.open || !peer.asked) return;
     Port& other = port_of(to);
     if (clockwork_.dead(to) || !other.there_) {
-        lose(to, delay + network_.detection_ns(wire_, rank_));
+        // A process that has ended is known at once, a host that is lost is not.
+        lose(to, clockwork_.dead(to) ? network_.detection_ns(wire_, rank_) : 0);
         return;
     }
     Peer& back = other.peers_[rank_];
-    if (!back.open) {
-        back.open = true;
-        back.ready_ns = peer.ready_ns;
-    }
-    clockwork_.at(peer.ready_ns, *this, to);
+    peer.open = back.open = true;
+    if (back.fenced) other.say(rank_, Message::Kind::fenced);
+    if (other.goodbye_said_ && !back.fenced) other.say(rank_, Message::Kind::goodbye);
+    if (goodbye_said_ && !peer.fenced) say(to, Message::Kind::goodbye);
+    network_.stir(to, other.armed_);
+}
+
+// Whether something is on its way there that has not left.
+bool Port::has_waiting(std::uint32_t to) const {
+    const auto& queue = port_of(to).peers_[rank_].in;
+    return !queue.empty() && queue.back().leaves_ns > clockwork_.now_ns();
+}
+
+void Port::say(std::uint32_t to, Message::Kind kind) {
+    Message message;
+    message.kind = kind;
+    message.leaves_ns = clockwork_.now_ns();
+    put(to, std::move(message));
 }
 
 void Port::watch(std::uint32_t peer) {
@@ -113,7 +137,7 @@ SendStatus Port::send(std::uint32_t to, std::span<const std::byte> header, std::
     const Fate& fate = clockwork_.fate();
     Port& other = port_of(to);
     const bool reaches = other.there_ && !clockwork_.dead(to);
-    if (clockwork_.now_ns() < peer.ready_ns) return SendStatus::again;
+    if (!peer.open && !fate.waits_while_connecting) return SendStatus::again;
     if (!reaches) return SendStatus::sent;  // nobody knows yet
     const std::size_t most = wire_ == Wire::near ? fate.inbox_messages : fate.queue_messages;
     Peer& back = other.peers_[rank_];
@@ -125,7 +149,7 @@ SendStatus Port::send(std::uint32_t to, std::span<const std::byte> header, std::
     message.header = header.size();
     message.bytes.reserve(header.size() + payload.size());
     message.bytes.assign(header.begin(), header.end());
-    message.leaves_ns = clockwork_.now_ns();
+    message.leaves_ns = std::max(clockwork_.now_ns(), peer.ready_ns);
     if (wire_ == Wire::far && !payload.empty() && fate.by_reference_one_in > 0 &&
         clockwork_.random().one_in(fate.by_reference_one_in)) {
         message.reference = ++next_reference_;
@@ -172,6 +196,8 @@ void Port::happen(std::uint64_t what) {
         if (clockwork_.dead(rank_)) return;
         leave_from(what & ~kReferenceEvent);
     }
+    if ((what & kConnectEvent) != 0 && there_ && !clockwork_.dead(rank_))
+        meet(static_cast<std::uint32_t>(what & ~kConnectEvent));
     if (there_) network_.stir(rank_, armed_);
 }
 
@@ -292,10 +318,7 @@ void Port::fence(std::uint32_t to) {
     Port& other = port_of(to);
     if (wire_ == Wire::near) network_.segment(to).fence();
     if (!other.there_ || clockwork_.dead(to) || (wire_ == Wire::far && !peer.open)) return;
-    Message message;
-    message.kind = Message::Kind::fenced;
-    message.leaves_ns = clockwork_.now_ns();
-    put(to, std::move(message));
+    say(to, Message::Kind::fenced);
 }
 
 bool Port::leave() {
@@ -303,18 +326,19 @@ bool Port::leave() {
     const Within outside(nullptr);
     if (!std::exchange(goodbye_said_, true)) {
         if (clockwork_.tell)
-            clockwork_.tell(fmt::format("{:>12} ns  rank {} says goodbye", clockwork_.now_ns(), rank_));
+            clockwork_.tell(fmt::format("{:>12} ns  rank {} says goodbye to its peers {}", clockwork_.now_ns(), rank_,
+                                        wire_ == Wire::near ? "of this host" : "of other hosts"));
         for (std::uint32_t to = 0; to < peers_.size(); ++to) {
             Port& other = port_of(to);
+            if (peers_[to].asked && !peers_[to].open && !has_waiting(to)) peers_[to].asked = false;
             if (to == rank_ || !other.is_joined_to(rank_) || !other.there_ || clockwork_.dead(to) || peers_[to].fenced)
                 continue;
-            Message message;
-            message.kind = Message::Kind::goodbye;
-            message.leaves_ns = clockwork_.now_ns();
-            put(to, std::move(message));
+            say(to, Message::Kind::goodbye);
         }
     }
-    left_ = references_.empty();
+    const bool connects = std::ranges::any_of(
+        peers_, [](const Peer& peer) { return peer.asked && !peer.open && !peer.gone && !peer.fenced; });
+    left_ = references_.empty() && !connects;
     return left_;
 }
 

@@ -2,7 +2,9 @@
 // memory for each rank. All of it is the world's, and outlives the ranks.
 //
 //   near   between ranks of one host, as over shared memory: a message is there at once, and outlives its sender
-//   far    between hosts: it takes time, and what has not left its sender when that dies is lost, the last messages first
+//   far    between hosts: it takes time, and what has not left its sender when that dies is lost, the last messages first.
+//          A connection is made when one side first needs it. Until it stands the other side knows nothing of it, and of its end
+//          neither; with a rank that has ended it is refused.
 //
 // Each pair of ranks has a bounded queue in each direction, first in, first out. Nothing is lost but by death.
 #pragma once
@@ -70,9 +72,10 @@ class Port final : private Happening {
   private:
     struct Peer {
         bool added = false;
-        bool open = false;
-        std::uint64_t ready_ns = 0;  // its connection, when it is open
+        bool asked = false;          // this side has begun to connect
+        bool open = false;           // the connection stands
         bool gone = false;           // its end was told
+        std::uint64_t ready_ns = 0;  // when it stands, if this side has begun
         bool fenced = false;
         bool wants_room = false;
         std::uint64_t detected_ns = kNever;
@@ -90,6 +93,9 @@ class Port final : private Happening {
 
     void happen(std::uint64_t what) override;
     void connect(std::uint32_t peer);
+    void meet(std::uint32_t peer);
+    bool has_waiting(std::uint32_t peer) const;
+    void say(std::uint32_t to, Message::Kind kind);
     void put(std::uint32_t to, Message message);
     void leave_from(std::uint64_t reference);
     std::size_t poll_all(transport::Receiver& receiver);

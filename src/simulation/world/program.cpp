@@ -49,6 +49,7 @@ Fate draw_fate(Random& random, const Bounds& bounds) {
         fate.slow_link_one_in = between(random, 1, 8);
         fate.slow_times = between(random, 5, 200);
     }
+    fate.waits_while_connecting = random.one_in(2);
     if (random.one_in(3)) fate.by_reference_one_in = between(random, 1, 4);
     fate.near_detection_ns = some_time(random, kMicrosecond, kMillisecond);
     fate.far_detection_ns = some_time(random, 50 * kMicrosecond, 20 * kMillisecond);
@@ -82,8 +83,10 @@ Step draw_step(Random& random, std::uint32_t number) {
         step.operation = operations[random.below(4)];
         step.is_barrier = kind >= 66;
         if (step.is_barrier) step.operation = COPPICE_OR;
-    } else if (kind < 80) {
+    } else if (kind < 77) {
         step.kind = Step::Kind::settle;
+    } else if (kind < 80) {
+        step.kind = Step::Kind::learn;
     } else if (kind < 88) {
         step.kind = Step::Kind::away;
         step.away_ns = some_time(random, 10 * kMicrosecond, 20 * kMillisecond);
@@ -116,6 +119,13 @@ Program draw_program(Random& random, std::uint64_t seed) {
             shrink.number = ++number;
             program.steps.push_back(shrink);
         }
+    }
+    // Some leave when they have been told of all deaths, while others have yet to be.
+    if (random.one_in(3)) {
+        Step learn;
+        learn.kind = Step::Kind::learn;
+        learn.number = steps + 1;
+        program.steps.push_back(learn);
     }
     program.window = 2U << random.below(4);
     program.agreement_window = 1U << random.below(4);
@@ -151,6 +161,17 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
             }
             drawn.fate.deaths.push_back(death);
         }
+        // Ranks that die one soon after the other: the second may be the one that has noticed the first, or is to be told.
+        if (random.one_in(4)) {
+            std::uint32_t before = drawn.fate.deaths.front().rank;
+            for (std::uint32_t i = 1 + random.below(3); i > 0; --i) {
+                const std::uint32_t next = random.below(drawn.fate.ranks);
+                drawn.fate.deaths.push_back({.rank = next,
+                                             .follows = before,
+                                             .after_ns = some_time(random, kMicrosecond, drawn.fate.far_detection_ns)});
+                before = next;
+            }
+        }
         // A host that is lost.
         if (random.one_in(8)) {
             const std::uint32_t host = drawn.fate.host_of[random.below(drawn.fate.ranks)];
@@ -164,6 +185,10 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
             drawn.fate.stops.push_back({.rank = random.below(drawn.fate.ranks),
                                         .at_ns = some_time(random, 10 * kMicrosecond, 20 * kMillisecond),
                                         .for_ns = some_time(random, 10 * kMicrosecond, 50 * kMillisecond)});
+            // It dies without having read what came meanwhile.
+            const Stop& stop = drawn.fate.stops.back();
+            if (!drawn.fate.deaths.empty() && random.one_in(3))
+                drawn.fate.deaths.push_back({.rank = stop.rank, .at_ns = stop.at_ns + stop.for_ns});
         }
     }
     return drawn;
@@ -172,7 +197,7 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
 // --------------------------------------------------------------------------------------------------- for people ---
 
 std::string describe(const Step& step) {
-    static constexpr std::array kKinds{"broadcast",   "agree",  "settle", "stay away",
+    static constexpr std::array kKinds{"broadcast",   "agree",  "settle", "stay away", "learn of deaths",
                                        "acknowledge", "revoke", "shrink", "renew"};
     static constexpr std::array kModes{"blocking", "a request", "a view"};
     std::string text = fmt::format("{:>3}  {}", step.number, kKinds[static_cast<std::size_t>(step.kind)]);
@@ -207,6 +232,27 @@ std::string describe(const Step& step) {
     return text;
 }
 
+namespace {
+
+std::string describe(const Fate& fate) {
+    std::string text = fmt::format(
+        "wires: {} to {} ns, {} messages a link, {} in an inbox; up to {} us to connect; deaths noticed within {} us, "
+        "on the same host "
+        "{} us",
+        fate.latency_ns, fate.latency_ns + fate.jitter_ns, fate.queue_messages, fate.inbox_messages,
+        fate.connect_ns / kMicrosecond, fate.far_detection_ns / kMicrosecond, fate.near_detection_ns / kMicrosecond);
+    if (fate.slow_link_one_in > 0)
+        text += fmt::format("; one link in {} is {} times slower", fate.slow_link_one_in, fate.slow_times);
+    if (fate.late_one_in > 0)
+        text += fmt::format("; one rank in {} notices {} times later", fate.late_one_in, fate.late_times);
+    if (fate.preempt_one_in > 0)
+        text += fmt::format("; a rank loses its core at one action in {}, for up to {} us", fate.preempt_one_in,
+                            fate.preempt_ns / kMicrosecond);
+    return text;
+}
+
+}  // namespace
+
 std::string describe(const Drawn& drawn) {
     const Fate& fate = drawn.fate;
     std::string hosts;
@@ -218,12 +264,15 @@ std::string describe(const Drawn& drawn) {
         drawn.program.transport, drawn.program.has_thread ? "with a progress thread" : "without a progress thread");
     for (const Death& death : fate.deaths) {
         text += death.at_ns != kNever ? fmt::format("; rank {} dies at {} us", death.rank, death.at_ns / kMicrosecond)
-                                      : fmt::format("; rank {} dies at its action {}", death.rank, death.at_action);
+                : death.follows < kMostRanks
+                    ? fmt::format("; rank {} dies {} us after rank {}", death.rank, death.after_ns / kMicrosecond,
+                                  death.follows)
+                    : fmt::format("; rank {} dies at its action {}", death.rank, death.at_action);
     }
     for (const Stop& stop : fate.stops)
         text += fmt::format("; rank {} stops at {} us for {} us", stop.rank, stop.at_ns / kMicrosecond,
                             stop.for_ns / kMicrosecond);
-    return text;
+    return text + "\n" + describe(fate);
 }
 
 }  // namespace coppice::world

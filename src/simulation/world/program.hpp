@@ -17,6 +17,7 @@ struct Step {
         agree,
         settle,       // waits for all that is under way
         away,         // some ranks do something else for a while
+        learn,        // waits to be told of all deaths so far; its own caller looks, and nothing else is said
         acknowledge,  // all failures that are known
         revoke,       // by one rank
         shrink,
