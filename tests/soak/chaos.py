@@ -27,7 +27,8 @@ were given is compared. Found are
   diverged  two ranks were told different results of one agreement or shrink
   hung      a call did not end within its deadline, or nothing ended at any rank for three times as long; with backtraces of all
             ranks, where there is gdb. A pause of more than 10 s is no finding: it is printed, with how long threads ran and
-            how long they waited for a core meanwhile, all of them together and the one that waited longest
+            how long they waited for a core meanwhile, all of them together and the one that waited longest, and that of the
+            kernel's own threads which did: without a core for these no packet arrives
   leaked    descriptors, or processes that were left behind
 """
 
@@ -160,31 +161,47 @@ class Watch:
         self.before = None
 
 
+# Packets between hosts arrive, and a system call that waits for all cores ends, only when these threads of the kernel get a core.
+KERNEL_THREADS = ("ksoftirqd/", "rcu_preempt", "rcu_sched")
+
+
 def scheduled(directory):
-    """Of each thread, the time of the look, the rank, and nanoseconds on a core and in wait for one."""
+    """Of each thread of the job, and of KERNEL_THREADS, the time of the look, whose it is, and nanoseconds on a core and in wait
+    for one."""
     found = {}
     for pid in processes_of(directory):
         process = pathlib.Path(f"/proc/{pid}")
         rank = next((v.removeprefix("COPPICE_RANK=") for v in read(process / "environ").split("\0") if v.startswith("COPPICE_RANK=")),
                     "")
         for task in (process / "task").glob("*"):
-            words = read(task / "schedstat").split()
-            if len(words) == 3:
-                found[task] = time.monotonic(), rank, int(words[0]), int(words[1])
+            note_scheduled(found, task, f"rank {rank}" if rank else "the launcher")
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        name = read(process / "comm").strip()
+        if name.startswith(KERNEL_THREADS):
+            note_scheduled(found, process, name)
     return found
+
+
+def note_scheduled(found, task, whose):
+    words = read(task / "schedstat").split()
+    if len(words) == 3:
+        found[task] = time.monotonic(), whose, int(words[0]), int(words[1])
 
 
 def what_threads_did(before, after):
     """A wait that has not ended yet counts in none of these figures: the kernel adds it when the thread gets its core."""
     both = [(now[3] - then[3], now[2] - then[2], now[0] - then[0], now[1]) for then, now in
             ((before[task], after[task]) for task in before if task in after)]
+    kernel = [each for each in both if each[3].startswith(KERNEL_THREADS)]
+    both = [each for each in both if each not in kernel]
     text = f"the load is {os.getloadavg()[0]:.0f}"
+    if kernel:
+        text = f"of the kernel's own {max(kernel)[3]}, {max(kernel)[0] / 1e9:.2f} s; {text}"
     if not both:
         return text
-    waited, ran, passed, rank = max(both)
-    of = f"rank {rank}" if rank else "the launcher"
+    waited, ran, passed, whose = max(both)
     return (f"{len(both)} threads ran {sum(each[1] for each in both) / 1e9:.2f} s and waited for a core for "
-            f"{sum(each[0] for each in both) / 1e9:.2f} s; longest one of {of}, {waited / 1e9:.2f} of {passed:.0f} s, "
+            f"{sum(each[0] for each in both) / 1e9:.2f} s; longest one of {whose}, {waited / 1e9:.2f} of {passed:.0f} s, "
             f"and ran {ran / 1e9:.2f} s; {text}")
 
 

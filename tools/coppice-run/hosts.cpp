@@ -251,7 +251,7 @@ Result<void> Hosts::cable() {
 // The kernel says that a link is up before it says that it runs, on a busy machine long before; what is started here
 // looks.
 Result<void> Hosts::wait_for_links() {
-    constexpr std::uint64_t kPatience = 20'000'000'000;
+    constexpr std::uint64_t kPatience = 120'000'000'000;
     const std::uint64_t deadline = now_ns() + kPatience;
     for (std::uint32_t host = 0; host < hosts_; ++host) {
         if (::setns(descriptors_[host], CLONE_NEWNET) != 0) {
