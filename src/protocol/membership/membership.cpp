@@ -1,0 +1,236 @@
+#include "protocol/membership/membership.hpp"
+
+#include <algorithm>
+
+namespace coppice::protocol {
+namespace {
+
+void erase(FailedSet& set, std::uint32_t member) {
+    if (!set.contains(member)) return;
+    FailedSet one;
+    one.insert(member);
+    set.subtract(one);
+}
+
+// The same members, by their ranks in another view; those that are not in it are left out.
+FailedSet translate(const FailedSet& ranks, const View& from, const View& to) {
+    FailedSet translated;
+    for (const FailedSet::Interval& run : ranks.intervals()) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank) {
+            if (const auto there = to.rank_of(from.process_of(rank))) translated.insert(*there);
+        }
+    }
+    return translated;
+}
+
+}  // namespace
+
+Membership::Membership(const MembershipPlan& plan, Process self)
+    : plan_(&plan), self_(self), self_rank_(plan.first.rank_of(self).value_or(0)), view_(plan.first) {}
+
+Membership::Membership(const MembershipPlan& plan, const JoinRequest& request)
+    : plan_(&plan), self_(request.process), standing_(Standing::joining), request_(request) {
+    ask_next();
+}
+
+// ---------------------------------------------------------------------------------------------------------- facts ---
+
+void Membership::renew(std::uint32_t least) {
+    if (standing_ != Standing::member) return;
+    called_ = true;
+    least_ = least;
+    settle();
+}
+
+void Membership::leave() {
+    if (standing_ != Standing::member || leaving_) return;
+    leaving_ = true;
+    if (is_root()) {
+        leaves_.insert(self_rank_);
+    } else {
+        say(MembershipKind::leave, root());
+    }
+}
+
+void Membership::peer_failed(Process process, const LastVote* last_vote) {
+    if (standing_ == Standing::joining) {
+        if (const auto rank = plan_->first.rank_of(process)) unreachable_.insert(*rank);
+        if (asked_ != RadixTree::kNobody && unreachable_.contains(asked_) && !lacks(kJoinersDoNotScan)) ask_next();
+        return;
+    }
+    if (standing_ != Standing::member) return;
+    std::erase_if(waiting_, [process](const Waiting& one) { return one.request.process == process; });
+    // Before what the dead knew makes another view the one before.
+    suspect_before(process);
+    if (last_vote != nullptr && !lacks(kTheDeadDoNotVote)) {
+        if (last_vote->epoch > epoch() + 1) be_left_behind();
+        if (last_vote->epoch == epoch() + 1) install(last_vote->made);
+        if (standing_ != Standing::member) return;
+        if (last_vote->epoch == epoch()) {
+            if (!lacks(kTheDeadPromiseNothing)) failures_.followed = std::max(failures_.followed, last_vote->followed);
+            if (last_vote->latest) note(*last_vote->latest);
+        }
+    }
+    const std::uint32_t old_root = root();
+    const std::uint32_t known = failures_.suspected.count();
+    suspect(process, last_vote != nullptr);
+    // A new root has been told already.
+    if (failures_.suspected.count() != known && root() == old_root) report();
+    settle();
+}
+
+void Membership::suspect(Process process, bool certainly) {
+    suspect_before(process);
+    auto rank = view_.rank_of(process);
+    if (!rank && lacks(kSeatsHaveNoIncarnations) && plan_->first.rank_of(process)) {
+        const Seat seat(process.value);
+        if (view_.has(seat)) rank = view_.rank_of(seat);
+    }
+    if (!rank || *rank == self_rank_) return;
+    if (certainly) failures_.certain.insert(*rank);
+    if (failures_.suspected.contains(*rank)) return;
+    const std::uint32_t old_root = root();
+    const std::vector<std::uint32_t> old_children = children();
+    failures_.suspected.insert(*rank);
+    for (FailedSet* of : {&acked_, &owed_, &leaves_})
+        erase(*of, *rank);
+    // The children of the dead are this member's now. A dead root's orders are not passed on: the next one will ask.
+    const bool is_ordered = phase_ != Phase::idle && !failures_.suspected.contains(followed_ - 1);
+    if (is_ordered && !lacks(kOrphansAreNotTold)) {
+        for (const std::uint32_t child : children())
+            if (!std::ranges::binary_search(old_children, child)) give_order(child);
+    }
+    if (root() != old_root) tell_new_root();
+}
+
+void Membership::suspect_before(Process process) {
+    if (!before_) return;
+    const auto rank = before_->view.rank_of(process);
+    if (!rank || *rank == before_->self_rank || before_->suspected.contains(*rank)) return;
+    const std::vector<std::uint32_t> old_children = children_before();
+    before_->suspected.insert(*rank);
+    if (lacks(kLateOrphansAreNotTold)) return;
+    for (const std::uint32_t child : children_before())
+        if (!std::ranges::binary_search(old_children, child)) tell_stable(before_->view.process_of(child));
+}
+
+// ------------------------------------------------------------------------------------------------- the next view ---
+
+void Membership::install(const Change& change) {
+    const View old = view_;
+    const Process old_root = old.process_of(root());
+    before_ = {.view = old, .self_rank = self_rank_, .suspected = failures_.suspected};
+    made_ = change;
+    view_ = old.after(made_);
+    for (const std::uint32_t child : children_before())
+        tell_stable(old.process_of(child));
+    // Those that still wait for a word from here: this member may know it from the dead.
+    for (const FailedSet::Interval& run : owed_.intervals()) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+            tell_stable(old.process_of(rank));
+    }
+    phase_ = Phase::idle;
+    followed_ = 0;
+    proposal_.reset();
+    latest_.reset();
+    acked_.clear();
+    owed_.clear();
+    lacks_quorum_ = false;
+    called_ = false;
+    least_ = 0;
+    const auto rank = view_.rank_of(self_);
+    if (!rank) {
+        be_left_behind();
+        return;
+    }
+    self_rank_ = *rank;
+    carry_over(old);
+    welcome_those_who_waited();
+    if (view_.process_of(root()) != old_root) tell_new_root();
+}
+
+// A member that votes is at most one behind: where there are two views more, this member is not missed.
+void Membership::be_left_behind() {
+    standing_ = leaving_ ? Standing::left : Standing::excluded;
+}
+
+// What is known of members of both views. Votes were for the old one only: those that died before they were in this
+// one have promised nothing here.
+void Membership::carry_over(const View& old) {
+    failures_ = {.suspected = translate(failures_.suspected, old, view_),
+                 .certain = translate(failures_.certain, old, view_)};
+    leaves_ = translate(leaves_, old, view_);
+}
+
+// -------------------------------------------------------------------------------------------------------- looking ---
+
+std::vector<std::uint32_t> Membership::children() const {
+    std::vector<std::uint32_t> all;
+    tree().for_children(self_rank_, failures_.suspected, [&all](std::uint32_t child) { all.push_back(child); });
+    std::ranges::sort(all);
+    return all;
+}
+
+std::vector<std::uint32_t> Membership::children_before() const {
+    std::vector<std::uint32_t> all;
+    const RadixTree tree(plan_->radix_bits, before_->view.count());
+    tree.for_children(before_->self_rank, before_->suspected, [&all](std::uint32_t child) { all.push_back(child); });
+    std::ranges::sort(all);
+    return all;
+}
+
+LastVote Membership::last_vote() const {
+    return {.epoch = epoch(), .made = made_, .followed = followed_, .latest = latest_};
+}
+
+bool Membership::knows_request(Process process) const {
+    return std::ranges::any_of(waiting_, [process](const Waiting& one) { return one.request.process == process; });
+}
+
+bool Membership::knows_leave(Process process) const {
+    const auto rank = view_.rank_of(process);
+    return rank && leaves_.contains(*rank);
+}
+
+bool Membership::minds(Process process) const {
+    if (standing_ == Standing::joining) return plan_->first.rank_of(process).has_value();
+    if (standing_ != Standing::member || process == self_) return false;
+    if (view_.rank_of(process) || (before_ && before_->view.rank_of(process))) return true;
+    return knows_request(process);
+}
+
+Membership::Delivery Membership::delivery(Process from, std::uint32_t epoch) const {
+    if (standing_ == Standing::joining || (standing_ == Standing::member && epoch > this->epoch()))
+        return Delivery::later;
+    const bool is_mate = standing_ == Standing::member && epoch == this->epoch() && view_.rank_of(from).has_value();
+    return is_mate || lacks(kViewsHaveNoNumbers) ? Delivery::now : Delivery::never;
+}
+
+void Membership::append_state(std::vector<std::uint32_t>& words) const {
+    words.insert(words.end(),
+                 {static_cast<std::uint32_t>(standing_) << 16 | static_cast<std::uint32_t>(phase_) << 8 |
+                      (called_ ? 1U : 0U) | (leaving_ ? 2U : 0U) | (lacks_quorum_ ? 4U : 0U) | (latest_ ? 8U : 0U) |
+                      (proposal_ ? 16U : 0U) | (before_ ? 32U : 0U),
+                  self_.value, least_, followed_, failures_.followed, asked_, static_cast<std::uint32_t>(refused_by_)});
+    if (standing_ == Standing::joining) return protocol::append_state(unreachable_, words);
+    view_.append_state(words);
+    protocol::append_state(made_, words);
+    for (const FailedSet* set : {&failures_.suspected, &failures_.certain, &acked_, &owed_, &leaves_})
+        protocol::append_state(*set, words);
+    if (proposal_) protocol::append_state(*proposal_, words);
+    if (latest_) {
+        words.push_back(latest_->root);
+        protocol::append_state(latest_->change, words);
+    }
+    if (before_) {
+        before_->view.append_state(words);
+        protocol::append_state(before_->suspected, words);
+    }
+    for (const Waiting& one : waiting_)
+        words.insert(words.end(), {one.request.process.value, one.request.seat,
+                                   (one.request.waits ? 1U : 0U) | (one.asked_here ? 2U : 0U)});
+    for (const MembershipMessage& message : sends_)
+        protocol::append_state(message, words);
+}
+
+}  // namespace coppice::protocol

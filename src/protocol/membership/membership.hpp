@@ -1,0 +1,248 @@
+// Membership: a group's views, one after the other. After Varma et al., "Scalable, Fault-Tolerant Membership for MPI
+// Tasks on HPC Systems" (ICS'06), with what that paper leaves open: which view is the next one when roots die or are
+// cut off half way, and who may go on without the others. docs/membership.md argues it.
+//
+// The next view is one decree over the present one. The root, which is the lowest member that lives, sends a proposal
+// down a radix tree; each member votes for it and passes it on; acknowledgements come up the tree, each for all that
+// live below; then the root says down the tree that it is stable, and only then does anybody install it. A vote binds:
+// a member whose lower ones are all dead to it becomes root, asks all others first, and carries on with the latest vote
+// that it finds. It is Paxos for one value a view, its ballots the ranks of roots, its phases waves over the tree.
+//
+// Suspicions are for good and travel with every message. A member takes nothing from those that it suspects; so ballots
+// only rise, and one number for each root will do. Where too many are suspected and not dead for certain there is no
+// quorum (quorum.hpp); then it says so until it learns more.
+//
+// The dead vote, too. What a member has promised and voted is written where it outlives it (`last_vote()`), and whoever
+// says that it is dead for certain brings that along. Otherwise it does not count as certain.
+//
+// A message for a view brings what made that view: a member that is one behind installs it first; a newcomer is sent the
+// view itself. Nobody is more than one behind. A member that knows a view stays ready to tell it to those below it in
+// the tree of the one before.
+//
+// What the driver owes:
+//  - everybody learns of every death, sooner or later, and nobody else is taken for dead for good unless it is cut off;
+//  - a member that takes another for dead closes the connection: so the other learns that it is cut off;
+//  - whenever epoch() has changed, peer_failed() again for all members of the new view that it knows to be dead;
+//  - messages between two living that can reach each other arrive once, in any order.
+//
+// A pure machine. It allocates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "protocol/membership/message.hpp"
+#include "protocol/membership/quorum.hpp"
+#include "protocol/membership/radix_tree.hpp"
+#include "protocol/membership/view.hpp"
+
+namespace coppice::protocol {
+
+// Rules that a test takes away, to see that they are missed. None in what ships. docs/membership.md has them by name.
+enum MembershipFault : std::uint32_t {
+    kVotesAreForgotten = 1U << 0,         // a vote leaves no trace
+    kNewRootsDoNotAsk = 1U << 1,          // a new root proposes at once
+    kFoundVotesAreIgnored = 1U << 2,      // a new root asks, and proposes what it likes
+    kTheDeadDoNotVote = 1U << 3,          // certain deaths bring no vote
+    kTheDeadPromiseNothing = 1U << 4,     // nor which root the dead followed last
+    kEveryRootIsFollowed = 1U << 5,       // whichever root speaks last
+    kQuorumIsNotAsked = 1U << 6,          // each side goes on
+    kHalvesAreEnough = 1U << 7,           // whichever half it is
+    kInstallsOnHearing = 1U << 8,         // a proposal is the next view
+    kOrphansAreNotTold = 1U << 9,         // the children of the dead hear nothing from the parent of the dead
+    kLateOrphansAreNotTold = 1U << 10,    // nor, where that is stable, what made the view
+    kTheLateAreNotAnswered = 1U << 11,    // a root that asks about the view before gets no answer
+    kViewsHaveNoNumbers = 1U << 12,       // a message of the view before counts in this one
+    kAcksNameNothing = 1U << 13,          // an acknowledgement is for whatever was asked last
+    kWelcomeFirst = 1U << 14,             // a joiner is greeted before anybody knows it
+    kSeatsHaveNoIncarnations = 1U << 15,  // the death of a seat's earlier holder is that of the present one
+    kJoinersDoNotScan = 1U << 16,         // a joiner asks one member only
+    kRequestsAreNotPassedOn = 1U << 17,   // a member keeps a joiner's request to itself
+    kViewsAreNotSentAlong = 1U << 18,     // a message does not bring what made its view
+    kNewRootsAreNotTold = 1U << 19,       // what the old root was told of who waits or leaves dies with it
+};
+
+struct MembershipPlan {
+    View first{};                         // the same at all its members, and known to joiners
+    std::uint32_t radix_bits = 1;         // log2 of the radix
+    std::uint32_t capacity = UINT32_MAX;  // most seats
+    Quorum quorum = Quorum::certain;
+    // Members tell the root which deaths they have noticed, as in the paper. Not needed where something else tells all.
+    bool reports = false;
+    std::uint32_t faults = 0;
+};
+
+// What a member leaves behind. The view's change is there because those that outlive it may be one view behind.
+struct LastVote {
+    std::uint32_t epoch = 0;
+    Change made;
+    std::uint32_t followed = 0;  // one more than the rank of the latest root that it has followed; 0 for none
+    std::optional<Vote> latest;
+
+    bool operator==(const LastVote&) const = default;
+};
+
+class Membership {
+  public:
+    using Message = MembershipMessage;
+
+    enum class Standing : std::uint8_t {
+        joining,
+        member,
+        left,        // as it wanted
+        excluded,    // the others go on without it
+        refused,     // a joiner that there is no seat for: refused_by() says why
+        unanswered,  // a joiner that found nobody
+    };
+
+    // A member of the first view; a newcomer, which asks from the start on. The plan outlives the machine.
+    Membership(const MembershipPlan& plan, Process self);
+    Membership(const MembershipPlan& plan, const JoinRequest& request);
+
+    // --------------------------------------------------------------------------------------------------- facts
+
+    // The caller wants the next view, which should have so many members at least.
+    void renew(std::uint32_t least = 0);
+    // It wants not to be in it.
+    void leave();
+    // False for what can't be.
+    bool receive(const MembershipMessage& message);
+    // It can't be reached; with its last vote it is dead for certain. Again, where the certainty comes later.
+    void peer_failed(Process process, const LastVote* last_vote = nullptr);
+
+    // -------------------------------------------------------------------------------------------------- pulled
+
+    std::optional<MembershipMessage> next_send();
+
+    // ------------------------------------------------------------------------------------------------- looking
+
+    Process self() const { return self_; }
+    Standing standing() const { return standing_; }
+    MembershipKind refused_by() const { return refused_by_; }
+    const View& view() const { return view_; }
+    std::uint32_t epoch() const { return view_.epoch(); }
+    bool is_renewing() const { return called_; }
+    bool is_leaving() const { return leaving_; }
+    bool is_root() const { return standing_ == Standing::member && failures_.suspected.lowest_absent() == self_rank_; }
+    Phase phase() const { return phase_; }
+    // The caller waits, and on this side there are too few.
+    bool lacks_quorum() const { return lacks_quorum_; }
+    // That is because one of the dead has followed a later root than this one.
+    bool is_overtaken() const { return lacks_quorum_ && failures_.followed > followed_; }
+    const Failures& failures() const { return failures_; }
+    LastVote last_vote() const;
+    // Of a member.
+    Process root_process() const { return view_.process_of(root()); }
+    // Of a joiner that waits.
+    Process asked() const { return plan_->first.process_of(asked_); }
+    bool knows_request(Process process) const;
+    bool knows_leave(Process process) const;
+    // Whether it makes a difference that this one can't be reached.
+    bool minds(Process process) const;
+    // What to do with a message of the group's users, sent in the view of that number: now, when this member is there
+    // itself, or never.
+    enum class Delivery : std::uint8_t { now, later, never };
+    Delivery delivery(Process from, std::uint32_t epoch) const;
+
+    // Everything that decides what it does next: equal words, equal futures.
+    void append_state(std::vector<std::uint32_t>& words) const;
+
+  private:
+    struct Waiting {
+        JoinRequest request;
+        bool asked_here;  // the joiner itself has, and waits for a word from here
+    };
+    // The view before, for those who have not heard what followed.
+    struct Before {
+        View view;
+        std::uint32_t self_rank;
+        FailedSet suspected;
+    };
+
+    bool lacks(MembershipFault rule) const { return (plan_->faults & rule) != 0; }
+
+    // membership.cpp: who is who, and the step from one view to the next.
+    RadixTree tree() const { return {plan_->radix_bits, view_.count()}; }
+    std::uint32_t root() const { return tree().root(failures_.suspected); }
+    std::vector<std::uint32_t> children() const;
+    std::vector<std::uint32_t> children_before() const;
+    void suspect(Process process, bool certainly);
+    void suspect_before(Process process);
+    void install(const Change& change);
+    void carry_over(const View& old);
+    void be_left_behind();
+
+    // talk.cpp: what is told to whom, and what is made of what comes.
+    MembershipMessage draft(MembershipKind kind, Process to) const;
+    void say(MembershipKind kind, std::uint32_t rank) { sends_.push_back(draft(kind, view_.process_of(rank))); }
+    void tell_stable(Process to);
+    void tell_new_root();
+    void report();
+    bool receive_as_member(const MembershipMessage& message);
+    void answer_the_late(const MembershipMessage& message);
+    void receive_in_view(const MembershipMessage& message, std::uint32_t from);
+    bool adopt(const MembershipMessage& message);
+    void note(const Vote& vote);
+
+    // decree.cpp: how the next view is decided.
+    void begin(Phase phase, std::uint32_t root);
+    void give_order(std::uint32_t rank);
+    void obey(const MembershipMessage& message, std::uint32_t from);
+    void count(const MembershipMessage& message, std::uint32_t from);
+    bool is_acknowledged() const;
+    void settle();
+    void start_as_root();
+    void propose(const Change& change);
+    void conclude();
+    void say_no_quorum();
+    MembershipKind order_kind() const;
+    MembershipKind acknowledgement_kind() const;
+
+    // joining.cpp: newcomers, on both sides.
+    void ask_next();
+    bool receive_as_joiner(const MembershipMessage& message);
+    bool sit_down(const MembershipMessage& message);
+    void consider(const JoinRequest& request, bool asked_here);
+    void pass_on(const JoinRequest& request, std::uint32_t rank);
+    void answer(MembershipKind kind, Process to);
+    void welcome(const JoinRequest& request, const View& view);
+    void welcome_those_who_waited();
+    void refuse_where_full(const Change& change);
+    Change next_change() const;
+
+    const MembershipPlan* plan_;
+    Process self_;
+    std::uint32_t self_rank_ = 0;
+    Standing standing_ = Standing::member;
+    View view_;
+    Change made_;  // the view
+    Failures failures_;
+    bool called_ = false;
+    bool leaving_ = false;
+    std::uint32_t least_ = 0;
+
+    // The decree.
+    Phase phase_ = Phase::idle;
+    std::uint32_t followed_ = 0;      // one more than the rank of the root in whose name the phase is; 0 for none
+    std::optional<Change> proposal_;  // voting
+    std::optional<Vote> latest_;      // that this member knows of, its own and those of the dead among them
+    FailedSet acked_;                 // children that have acknowledged the phase
+    FailedSet owed_;                  // members that wait for this one's acknowledgement
+    bool lacks_quorum_ = false;
+
+    std::optional<Before> before_;
+    std::vector<Waiting> waiting_;  // in the order in which they were heard of
+    FailedSet leaves_;              // ranks that want to
+
+    // A joiner.
+    JoinRequest request_;
+    FailedSet unreachable_;  // ranks of the first view
+    std::uint32_t asked_ = RadixTree::kNobody;
+    MembershipKind refused_by_ = MembershipKind::seat_taken;
+
+    std::vector<MembershipMessage> sends_;
+};
+
+}  // namespace coppice::protocol

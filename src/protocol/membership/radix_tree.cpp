@@ -1,0 +1,25 @@
+#include "protocol/membership/radix_tree.hpp"
+
+namespace coppice::protocol {
+
+std::uint32_t RadixTree::ancestor(std::uint32_t position, std::uint32_t level) const {
+    const std::uint32_t own = this->level(position);
+    const std::uint64_t offset = position - first_of_level(own);
+    return static_cast<std::uint32_t>(first_of_level(level) + (offset >> (bits_ * (own - level))));
+}
+
+std::uint32_t RadixTree::next_hop(std::uint32_t from, std::uint32_t to) const {
+    const std::uint32_t own = level(from);
+    if (level(to) <= own || ancestor(to, own) != from) return parent(from);
+    return ancestor(to, own + 1);
+}
+
+std::uint32_t RadixTree::parent(std::uint32_t position, const FailedSet& dead) const {
+    for (std::uint32_t above = parent(position); above != kNobody; above = parent(above)) {
+        if (!dead.contains(above)) return above;
+    }
+    const std::uint32_t lowest = root(dead);
+    return lowest == position ? kNobody : lowest;
+}
+
+}  // namespace coppice::protocol

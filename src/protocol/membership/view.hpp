@@ -1,0 +1,79 @@
+// A view: who is a member, in which order, and which view it is. And what makes one view the next.
+//
+// A member is a seat and an incarnation: how often the seat was taken before. A process sits in one seat, once in its
+// life; it is named by a number of the driver's that no other process of the job ever gets (`Process`). So nothing of an
+// earlier holder of a seat can count for a later one. A member's rank in a view is the number of taken seats below its own.
+//
+// A view is written down as what differs from the first one, in which processes 0 … N−1 sit in the seats 0 … N−1: which
+// seats are empty, as intervals, and which were taken again or added.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "protocol/failed_set.hpp"
+#include "topology/words.hpp"
+
+namespace coppice::protocol {
+
+using Seat = Number<struct SeatTag, std::uint32_t>;
+using Process = Number<struct ProcessTag, std::uint32_t>;
+
+struct Occupant {
+    Seat seat;
+    std::uint32_t incarnation = 0;
+    Process process;
+
+    bool operator==(const Occupant&) const = default;
+};
+
+// What a decree says: the seats that are empty in the next view, and who sits down, in the order of the seats.
+struct Change {
+    FailedSet gone;
+    std::vector<Occupant> joined;
+
+    bool seats(Process process) const;
+    bool operator==(const Change&) const = default;
+};
+
+class View {
+  public:
+    View() = default;
+    explicit View(std::uint32_t seats) : first_(seats), seats_(seats) {}
+
+    std::uint32_t epoch() const { return epoch_; }
+    std::uint32_t seats() const { return seats_; }  // taken or not
+    std::uint32_t count() const { return seats_ - empty_.count(); }
+    bool has(Seat seat) const { return seat.value < seats_ && !empty_.contains(seat.value); }
+
+    // Of members. As many steps as there are runs of empty seats, and seats that were taken again.
+    Seat seat_of(std::uint32_t rank) const;
+    std::uint32_t rank_of(Seat seat) const;
+    Process process_of(std::uint32_t rank) const;
+    std::optional<std::uint32_t> rank_of(Process process) const;
+    // How often the seat has been taken before; of an empty one, by its last holder.
+    std::uint32_t incarnation_of(Seat seat) const;
+    // Who has the seat, or had it last; none where nobody ever did.
+    std::optional<Process> holder_of(Seat seat) const;
+
+    View after(const Change& change) const;
+
+    bool operator==(const View&) const = default;
+    void append_state(std::vector<std::uint32_t>& words) const;
+
+  private:
+    const Occupant* find(Seat seat) const;
+
+    std::uint32_t epoch_ = 0;
+    std::uint32_t first_ = 0;  // seats of the first view
+    std::uint32_t seats_ = 0;
+    FailedSet empty_;
+    std::vector<Occupant>
+        later_;  // by seat: those who were not there first, the last holders of empty seats among them
+};
+
+void append_state(const FailedSet& set, std::vector<std::uint32_t>& words);
+void append_state(const Change& change, std::vector<std::uint32_t>& words);
+
+}  // namespace coppice::protocol
