@@ -29,9 +29,11 @@ constexpr std::array kSubcommands{
     Subcommand{kCheck, "explore stability", "every schedule of counting what is consumed", run_explore_stability},
     Subcommand{kCheck, "explore revocation", "every schedule of a revocation", run_explore_revocation},
     Subcommand{kCheck, "explore leaving", "every schedule of leaving a group", run_explore_leaving},
+    Subcommand{kCheck, "explore membership", "every schedule of a group's views", run_explore_membership},
     Subcommand{kCheck, "fuzz broadcast", "random broadcasts, until a promise is broken", run_fuzz_broadcast},
     Subcommand{kCheck, "fuzz agreement", "random schedules of agreements, until a promise is broken",
                run_fuzz_agreement},
+    Subcommand{kCheck, "fuzz membership", "random schedules of views, until a promise is broken", run_fuzz_membership},
     Subcommand{kPapers, "reproduce", "the papers' figures and tables, and whether what they say holds", run_reproduce},
     Subcommand{kPapers, "models", "the papers' model and one-sided ring messages in one plot", run_models},
 };
@@ -55,7 +57,9 @@ void print_usage(std::FILE* out) {
                "  coppice-sim promise --ranks 64 --dead 3 --runs 100000\n"
                "  coppice-sim fuzz broadcast --seeds 10000\n"
                "  coppice-sim explore agreement --ranks 4 --crashes 2\n"
+               "  coppice-sim explore membership --ranks 4 --crashes 2 --joins 1\n"
                "  coppice-sim fuzz agreement --seeds 100000 --ranks 3..64\n"
+               "  coppice-sim fuzz membership --seeds 100000 --ranks 3..64\n"
                "  coppice-sim world --ranks 8 --hosts 3 --seeds 100000\n");
 }
 

@@ -32,6 +32,8 @@ int run_explore_broadcast(int argc, char** argv);
 int run_explore_stability(int argc, char** argv);
 int run_explore_revocation(int argc, char** argv);
 int run_explore_leaving(int argc, char** argv);
+int run_explore_membership(int argc, char** argv);
+int run_fuzz_membership(int argc, char** argv);
 int run_promise(int argc, char** argv);
 int run_agree(int argc, char** argv);
 int run_world(int argc, char** argv);

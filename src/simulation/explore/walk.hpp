@@ -81,7 +81,9 @@ class Walk {
     WalkResult run() {
         in_depth(start_, 0);
         result_.states = seen_.count();
-        if (result_.violation.empty() || circles_) return result_;
+        if (result_.violation.empty()) return result_;
+        result_.way = told(way_);
+        if (circles_) return result_;
         const WalkResult found = in_breadth();
         return found.violation.empty() ? result_ : found;
     }
@@ -91,7 +93,6 @@ class Walk {
 
     bool fail(const std::string& what) {
         result_.violation = what;
-        result_.way = way_;
         return false;
     }
 
@@ -120,7 +121,7 @@ class Walk {
         for (const Move& move : moves) {
             ++result_.moves;
             World next = world;
-            way_.push_back(world.describe(move));
+            way_.push_back(move);
             next.make(move);
             if (const std::string wrong = next.broken(); !wrong.empty()) return fail(wrong);
             if (!in_depth(next, depth + 1)) return false;
@@ -132,6 +133,16 @@ class Walk {
 
     static bool is_end(const std::vector<Move>& moves) {
         return std::ranges::none_of(moves, [](const Move& move) { return move.has_to; });
+    }
+
+    std::vector<std::string> told(const std::vector<Move>& steps) const {
+        std::vector<std::string> lines;
+        World world = start_;
+        for (const Move& step : steps) {
+            lines.push_back(world.describe(step));
+            world.make(step);
+        }
+        return lines;
     }
 
     WalkResult in_breadth() {
@@ -171,11 +182,8 @@ class Walk {
         std::vector<Move> steps;
         for (std::uint32_t node = last; node != 0; node = nodes[node].parent)
             steps.push_back(nodes[node].move);
-        World world = start_;
-        for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-            found.way.push_back(world.describe(*step));
-            world.make(*step);
-        }
+        std::ranges::reverse(steps);
+        found.way = told(steps);
         found.states = seen.count();
         found.shortest = true;
         return found;
@@ -184,7 +192,7 @@ class Walk {
     World start_;
     std::uint64_t max_states_;
     Seen seen_;
-    std::vector<std::string> way_;
+    std::vector<Move> way_;
     bool circles_ = false;
     WalkResult result_;
 };

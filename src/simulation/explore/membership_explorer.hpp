@@ -1,0 +1,55 @@
+// Every schedule of membership in a small group, with the machine that ships: who calls for the next view when, who joins
+// and leaves, what arrives when, who dies or is cut off, and when each of the others learns of it, for certain or not.
+//
+// What the machine promises (protocol/membership/membership.hpp, docs/membership.md), and where it is checked:
+//
+//   self-inclusion: a process that is in a view is one of its members         when it installs one
+//   one order of views: each follows the one before                           when it installs one
+//   and no two of one epoch, but with the quorum `any`                        when it installs one
+//   delivery integrity, no duplication, same-view delivery (with `talk`)      when a user's message is delivered
+//   nobody is excluded that is not cut off                                    in every state
+//   deaths seen by a witness never cost the quorum: without a cut all living
+//   get the views that they want; with one, each is told of the quorum        check_end()
+//   the side of a cut that has the quorum goes on                             check_end(), where nobody died
+//   a joiner is in, is told why not, or is known to the next root             check_end()
+//   one that wants to leave is out, or is known to the next root              check_end()
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/membership/membership.hpp"
+#include "simulation/explore/walk.hpp"
+
+namespace coppice::simulation {
+
+struct MembershipScenario {
+    static constexpr std::uint32_t kMostProcesses = 8;
+
+    std::uint32_t ranks = 3;
+    std::uint32_t joins = 0;    // processes that ask for any seat, from the start on
+    std::uint32_t rejoins = 0;  // of the first that die: started again, and asking for the seat that they had
+    std::uint32_t leaves = 0;   // how many may want to leave
+    std::uint32_t crashes = 0;  // how many may die, newcomers too
+    std::uint32_t cuts = 0;     // 0 or 1: all processes are parted into two sides, any two
+    std::uint32_t views = 1;    // how many each caller wants
+    std::uint32_t radix_bits = 1;
+    std::uint32_t capacity = UINT32_MAX;
+    protocol::Quorum quorum = protocol::Quorum::certain;
+    bool called = false;        // everybody has called for its next view at once, but the lowest member of the first
+    bool late_witness = false;  // deaths are suspected first, and certain later
+    bool unwitnessed = false;   // deaths are suspected, and never certain
+    bool reports = false;       // members tell the root of deaths
+    bool talk = false;          // each sends a user's message in each view, to the next rank
+    std::uint32_t faults = 0;   // protocol::MembershipFault
+    std::uint64_t max_states = 200'000'000;
+};
+
+struct MembershipExploration {
+    WalkResult walk;
+    std::uint64_t locals = 0;    // states of single members
+    std::uint64_t messages = 0;  // different ones
+};
+
+MembershipExploration explore(const MembershipScenario& scenario);
+
+}  // namespace coppice::simulation

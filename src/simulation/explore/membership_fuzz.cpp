@@ -1,0 +1,321 @@
+#include "simulation/explore/membership_fuzz.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "protocol/membership/membership.hpp"
+#include "simulation/random.hpp"
+
+namespace coppice::simulation {
+namespace {
+
+using protocol::JoinRequest;
+using protocol::LastVote;
+using protocol::Membership;
+using protocol::MembershipMessage;
+using protocol::Process;
+using protocol::Quorum;
+using protocol::View;
+using Standing = Membership::Standing;
+
+constexpr std::uint64_t kMostEvents = 200'000;
+
+struct Drawn {
+    std::uint32_t ranks = 3;
+    std::uint32_t views = 1;
+    std::uint32_t joins = 0;
+    std::uint32_t leaves = 0;
+    std::uint32_t crashes = 0;
+    bool cuts = false;
+    bool late_witness = false;
+    std::uint32_t patience = 1;  // how much rarer a notice is than another event
+    Quorum quorum = Quorum::certain;
+};
+
+class Run {
+  public:
+    Run(std::uint64_t seed, const MembershipFuzzRange& range, const std::function<void(const std::string&)>& tell)
+        : random_(seed), tell_(tell) {
+        drawn_.ranks = range.fewest_ranks + random_.below(range.most_ranks - range.fewest_ranks + 1);
+        drawn_.views = 1 + random_.below(4);
+        drawn_.joins = random_.below(4);
+        drawn_.leaves = random_.below(3);
+        drawn_.crashes = random_.below(std::min(drawn_.ranks, 8U));
+        drawn_.cuts = random_.one_in(4);
+        drawn_.late_witness = random_.one_in(3);
+        drawn_.patience = 1 + random_.below(6);
+        if (random_.one_in(4)) drawn_.quorum = Quorum::majority;
+        if (random_.one_in(8)) drawn_.quorum = Quorum::any;
+        plan_ = {.first = View(drawn_.ranks),
+                 .radix_bits = 1 + random_.below(3),
+                 .quorum = drawn_.quorum,
+                 .reports = random_.one_in(3),
+                 .faults = range.faults};
+        const auto add = [this](std::uint64_t number, const char* what) {
+            outcome_.scenario.append(std::to_string(number)).append(what);
+        };
+        add(drawn_.ranks, " ranks, radix ");
+        add(std::uint64_t{1} << plan_.radix_bits, ", ");
+        add(drawn_.views, " views, ");
+        add(drawn_.joins, " joins, ");
+        add(drawn_.leaves, " leaves, ");
+        add(drawn_.crashes, drawn_.cuts ? " crashes, a cut" : " crashes");
+    }
+
+    MembershipFuzzOutcome run() {
+        for (std::uint32_t process = 0; process < drawn_.ranks; ++process)
+            members_.push_back({.machine = Membership(plan_, Process(process)), .known = {}});
+        while (outcome_.violation.empty() && one_event()) {
+            if (++outcome_.events == kMostEvents) fail("there is no end to it");
+        }
+        if (outcome_.violation.empty()) check_end();
+        for (const Member& member : members_)
+            outcome_.joined += &member >= &members_[drawn_.ranks] && member.was_in ? 1U : 0U;
+        return outcome_;
+    }
+
+  private:
+    struct Known {
+        std::uint32_t process;
+        bool certainly;
+        bool operator==(const Known&) const = default;
+    };
+    struct Member {
+        Membership machine;
+        std::vector<Known> known;
+        bool is_gone = false;  // dead, left, excluded or refused
+        bool was_in = false;
+        bool has_called = false;
+    };
+
+    // Something that may happen now, by chance; false when nothing is left that has to.
+    bool one_event() {
+        const std::uint32_t dice = random_.below(64);
+        if (dice == 0 && drawn_.crashes > 0) return crash(random_.below(count()));
+        if (dice == 1 && drawn_.joins > 0) return join();
+        if (dice == 2 && drawn_.leaves > 0) return leave(random_.below(count()));
+        if (dice == 3 && drawn_.cuts && side_.empty()) return cut();
+        if (dice < 12 && call(random_.below(count()))) return true;
+        if (dice % drawn_.patience == 0 && notice(random_.below(count()))) return true;
+        if (!wire_.empty()) return receive(random_.below(static_cast<std::uint32_t>(wire_.size())));
+        return anybody([this](std::uint32_t process) { return call(process); }) ||
+               anybody([this](std::uint32_t process) { return notice(process); });
+    }
+
+    template <class Happen>
+    bool anybody(Happen&& happen) {
+        const std::uint32_t first = random_.below(count());
+        for (std::uint32_t i = 0; i < count(); ++i)
+            if (happen((first + i) % count())) return true;
+        return false;
+    }
+
+    std::uint32_t count() const { return static_cast<std::uint32_t>(members_.size()); }
+    bool is_cut_off(std::uint32_t a, std::uint32_t b) const {
+        return a < side_.size() && b < side_.size() && side_[a] != side_[b];
+    }
+
+    bool crash(std::uint32_t process) {
+        if (members_[process].is_gone || living() < 2) return true;
+        --drawn_.crashes;
+        ++outcome_.deaths;
+        say(process, "dies");
+        members_[process].is_gone = true;
+        if (process < drawn_.ranks && !first_dead_) first_dead_ = process;
+        return true;
+    }
+
+    std::uint32_t living() const {
+        return static_cast<std::uint32_t>(
+            std::ranges::count_if(members_, [](const Member& one) { return !one.is_gone; }));
+    }
+
+    bool join() {
+        --drawn_.joins;
+        JoinRequest request{.process = Process(count())};
+        if (first_dead_ && random_.one_in(2)) request.seat = *first_dead_;
+        members_.push_back({.machine = Membership(plan_, request), .known = {}});
+        if (!side_.empty()) side_.push_back(random_.one_in(2));
+        say(count() - 1, "wants to join");
+        after(count() - 1);
+        return true;
+    }
+
+    bool leave(std::uint32_t process) {
+        Member& member = members_[process];
+        if (member.is_gone || member.machine.standing() != Standing::member || member.machine.is_leaving()) return true;
+        if (member.machine.epoch() >= drawn_.views) return true;
+        --drawn_.leaves;
+        say(process, "wants to leave");
+        member.machine.leave();
+        after(process);
+        return true;
+    }
+
+    bool cut() {
+        const std::uint32_t in = 1 + random_.below(4);
+        for (std::uint32_t process = 0; process < count(); ++process)
+            side_.push_back(random_.below(5) < in);
+        say(0, "a cut");
+        return true;
+    }
+
+    bool call(std::uint32_t process) {
+        Member& member = members_[process];
+        if (member.is_gone || member.machine.standing() != Standing::member || member.machine.is_renewing())
+            return false;
+        if (member.machine.epoch() >= drawn_.views) return false;
+        say(process, "wants the next view");
+        member.machine.renew();
+        after(process);
+        return true;
+    }
+
+    bool notice(std::uint32_t process) {
+        Member& member = members_[process];
+        if (member.is_gone) return false;
+        const std::uint32_t first = random_.below(count());
+        for (std::uint32_t i = 0; i < count(); ++i) {
+            const std::uint32_t other = (first + i) % count();
+            if (other != process && learn(process, other)) return true;
+        }
+        return false;
+    }
+
+    bool learn(std::uint32_t process, std::uint32_t other) {
+        Member& member = members_[process];
+        const bool is_gone = members_[other].is_gone;
+        const bool is_cut = is_cut_off(process, other);
+        if (!is_gone && !is_cut) return false;
+        const bool hears = std::ranges::any_of(wire_, [process, other](const MembershipMessage& message) {
+            return message.to.value == process && message.from.value == other;
+        });
+        if (!member.machine.minds(Process(other)) && !hears) return false;
+        const auto known = std::ranges::find(member.known, other, &Known::process);
+        const bool is_known = known != member.known.end();
+        if (is_known && (known->certainly || !is_gone || is_cut)) return false;
+        const bool certainly = is_gone && !is_cut && (is_known || !drawn_.late_witness);
+        if (is_known) {
+            known->certainly = true;
+        } else {
+            member.known.push_back({other, certainly});
+        }
+        say(process, certainly ? "learns for certain that one is dead:" : "can't reach", other);
+        tell_machine(member, other, certainly);
+        after(process);
+        return true;
+    }
+
+    void tell_machine(Member& member, std::uint32_t other, bool certainly) {
+        const LastVote vote = members_[other].machine.last_vote();
+        member.machine.peer_failed(Process(other), certainly ? &vote : nullptr);
+    }
+
+    bool receive(std::uint32_t at) {
+        const MembershipMessage message = std::move(wire_[at]);
+        if (at + 1 != wire_.size()) wire_[at] = std::move(wire_.back());
+        wire_.pop_back();
+        const std::uint32_t to = message.to.value;
+        Member& member = members_[to];
+        const bool is_closed =
+            std::ranges::find(member.known, message.from.value, &Known::process) != member.known.end();
+        if (member.is_gone || is_closed) return true;
+        if (tell_) say(to, std::string(to_string(message.kind)) + " from", message.from.value);
+        if (!member.machine.receive(message) && plan_.faults == 0) fail("a message that can occur was refused");
+        after(to);
+        return true;
+    }
+
+    // What a driver does after each event, and what is checked then.
+    void after(std::uint32_t process) {
+        Member& member = members_[process];
+        std::optional<std::uint32_t> told;
+        while (member.machine.standing() == Standing::member && told != member.machine.epoch()) {
+            told = member.machine.epoch();
+            check_view(process);
+            for (const Known& known : std::vector(member.known)) {
+                if (member.machine.view().rank_of(Process(known.process)))
+                    tell_machine(member, known.process, known.certainly);
+            }
+        }
+        while (auto message = member.machine.next_send()) {
+            ++outcome_.messages;
+            const std::uint32_t to = message->to.value;
+            if (!members_[to].is_gone && !is_cut_off(process, to)) wire_.push_back(std::move(*message));
+        }
+        const Standing standing = member.machine.standing();
+        if (standing == Standing::excluded && side_.empty())
+            fail(std::to_string(process) + " is excluded, and nobody was cut off");
+        if (standing != Standing::member && standing != Standing::joining) member.is_gone = true;
+    }
+
+    void check_view(std::uint32_t process) {
+        Member& member = members_[process];
+        const View& view = member.machine.view();
+        if (!view.rank_of(Process(process))) fail(std::to_string(process) + " is in a view of which it is no member");
+        const auto [first, is_new] = views_.try_emplace(view.epoch(), view);
+        if (first->second != view && drawn_.quorum != Quorum::any)
+            fail(std::to_string(process) + " has another view " + std::to_string(view.epoch()) + " than others");
+        if (!member.was_in || is_new) ++outcome_.installed;
+        member.was_in = true;
+    }
+
+    void check_end() {
+        for (std::uint32_t process = 0; process < count() && outcome_.violation.empty(); ++process) {
+            const Membership& machine = members_[process].machine;
+            if (members_[process].is_gone) continue;
+            const std::string who = "process " + std::to_string(process);
+            if (machine.standing() == Standing::joining) {
+                check_joiner(who, machine);
+            } else if (machine.epoch() < drawn_.views) {
+                if (!machine.lacks_quorum()) fail(who + " waits for a view for ever");
+                const bool may_lack = !side_.empty() || (drawn_.quorum == Quorum::majority && outcome_.deaths > 0);
+                if (!may_lack) fail(who + " lacks a quorum, and nobody was cut off");
+            }
+        }
+    }
+
+    void check_joiner(const std::string& who, const Membership& joiner) {
+        const Member& door = members_[joiner.asked().value];
+        if (door.is_gone) return fail(who + " waits for one that has gone");
+        if (!door.machine.knows_request(joiner.self()))
+            return fail(who + " waits, and the one it asked does not know it");
+        if (door.machine.lacks_quorum()) return;
+        const Member& root = members_[door.machine.root_process().value];
+        if (root.is_gone || !root.machine.knows_request(joiner.self()))
+            fail(who + " waits, and the root does not know it");
+    }
+
+    void fail(const std::string& what) {
+        if (outcome_.violation.empty()) outcome_.violation = what;
+    }
+    void say(std::uint32_t process, const std::string& what, std::optional<std::uint32_t> other = {}) {
+        if (!tell_) return;
+        std::string line = std::to_string(process);
+        line.append(" ").append(what);
+        if (other) line.append(" ").append(std::to_string(*other));
+        tell_(line);
+    }
+
+    Random random_;
+    const std::function<void(const std::string&)>& tell_;
+    Drawn drawn_;
+    protocol::MembershipPlan plan_;
+    std::vector<Member> members_;
+    std::vector<MembershipMessage> wire_;
+    std::vector<bool> side_;  // by process; empty without a cut
+    std::optional<std::uint32_t> first_dead_;
+    std::map<std::uint32_t, View> views_;
+    MembershipFuzzOutcome outcome_;
+};
+
+}  // namespace
+
+MembershipFuzzOutcome fuzz_membership(std::uint64_t seed, const MembershipFuzzRange& range,
+                                      const std::function<void(const std::string&)>& tell) {
+    return Run(seed, range, tell).run();
+}
+
+}  // namespace coppice::simulation

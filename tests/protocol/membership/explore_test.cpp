@@ -1,0 +1,130 @@
+// Every order of events in small groups, and that rules which are taken away are missed.
+#include <gtest/gtest.h>
+
+#include "simulation/explore/membership_explorer.hpp"
+
+namespace coppice::simulation {
+namespace {
+
+using protocol::Quorum;
+
+std::string text_of(const WalkResult& result) {
+    std::string text = result.violation;
+    for (const std::string& step : result.way)
+        text.append("\n  ").append(step);
+    return text;
+}
+
+struct Case {
+    const char* name;
+    MembershipScenario scenario;
+};
+
+class ExploreMembership : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    EveryOrder, ExploreMembership,
+    ::testing::Values(Case{"three", {.crashes = 2}}, Case{"three_of_radix_four", {.crashes = 2, .radix_bits = 2}},
+                      Case{"three_and_one_that_joins", {.joins = 1, .crashes = 1}},
+                      Case{"four_and_one_that_joins", {.ranks = 4, .joins = 1, .crashes = 2}},
+                      Case{"three_and_two_that_join", {.joins = 2, .crashes = 1}},
+                      Case{"two_and_two_that_join_two_views", {.ranks = 2, .joins = 2, .crashes = 1, .views = 2}},
+                      Case{"two_views_in_a_row", {.joins = 1, .crashes = 2, .views = 2}},
+                      Case{"one_is_started_again_before_all_know", {.rejoins = 1, .crashes = 1}},
+                      Case{"one_is_started_again_two_views", {.rejoins = 1, .crashes = 2, .views = 2}},
+                      Case{"one_leaves", {.joins = 1, .leaves = 1, .crashes = 1}},
+                      Case{"all_may_leave", {.leaves = 3, .crashes = 1, .views = 2}},
+                      Case{"full", {.joins = 2, .crashes = 1, .capacity = 3}}, Case{"a_cut", {.joins = 1, .cuts = 1}},
+                      Case{"a_cut_majority", {.joins = 1, .cuts = 1, .quorum = Quorum::majority}},
+                      Case{"a_cut_any", {.joins = 1, .cuts = 1, .quorum = Quorum::any}},
+                      Case{"a_cut_and_two_crashes", {.crashes = 2, .cuts = 1}},
+                      Case{"a_cut_and_two_crashes_majority", {.crashes = 2, .cuts = 1, .quorum = Quorum::majority}},
+                      Case{"a_cut_and_two_crashes_any", {.crashes = 2, .cuts = 1, .quorum = Quorum::any}},
+                      Case{"a_cut_of_four", {.ranks = 4, .cuts = 1}},
+                      Case{"a_cut_and_a_leave", {.leaves = 1, .crashes = 1, .cuts = 1}},
+                      Case{"a_cut_two_views", {.crashes = 2, .cuts = 1, .views = 2, .late_witness = true}},
+                      Case{"deaths_become_certain_later", {.crashes = 2, .cuts = 1, .late_witness = true}},
+                      Case{"deaths_never_certain",
+                           {.ranks = 4, .crashes = 2, .quorum = Quorum::majority, .unwitnessed = true}},
+                      Case{"no_witness", {.ranks = 4, .crashes = 2, .unwitnessed = true}},
+                      Case{"reports", {.joins = 1, .crashes = 2, .reports = true}},
+                      Case{"talk", {.joins = 1, .crashes = 1, .talk = true}},
+                      Case{"talk_across_a_cut", {.crashes = 1, .cuts = 1, .talk = true}},
+                      Case{"talk_two_views", {.ranks = 2, .joins = 1, .leaves = 1, .views = 2, .talk = true}}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(ExploreMembership, KeepsItsPromises) {
+    const MembershipExploration result = explore(GetParam().scenario);
+    EXPECT_EQ(text_of(result.walk), "");
+    EXPECT_TRUE(result.walk.complete);
+    EXPECT_GT(result.walk.ends, 0U);
+    std::printf("%s: %llu states, %llu of them ends\n", GetParam().name,
+                static_cast<unsigned long long>(result.walk.states), static_cast<unsigned long long>(result.walk.ends));
+}
+
+struct Missed {
+    const char* name;
+    std::uint32_t rules;
+    MembershipScenario scenario;
+    std::size_t steps;  // of a shortest way to what goes wrong; 0: not the same with every search
+    const char* what;
+};
+
+class MembershipWithout : public ::testing::TestWithParam<Missed> {};
+constexpr const char* kTwo = ", another had view 1 ";
+constexpr const char* kWaits = " for ever";
+INSTANTIATE_TEST_SUITE_P(
+    EveryRule, MembershipWithout,
+    ::testing::Values(
+        Missed{"bound_votes", protocol::kVotesAreForgotten, {.joins = 1, .cuts = 1}, 0, kTwo},
+        Missed{"ask_first", protocol::kNewRootsDoNotAsk, {.cuts = 1}, 10, kTwo},
+        Missed{"carry_on", protocol::kFoundVotesAreIgnored, {.cuts = 1}, 12, kTwo},
+        Missed{"dead_votes", protocol::kTheDeadDoNotVote, {.crashes = 1, .cuts = 1}, 10, kTwo},
+        Missed{"dead_promises", protocol::kTheDeadPromiseNothing, {.crashes = 1, .cuts = 1}, 12, kTwo},
+        Missed{"follow_one_root", protocol::kEveryRootIsFollowed, {.cuts = 1}, 0, "view 1"},
+        Missed{"quorum", protocol::kQuorumIsNotAsked, {.ranks = 2, .cuts = 1}, 5, kTwo},
+        Missed{"half_with_the_lowest", protocol::kHalvesAreEnough, {.ranks = 2, .cuts = 1}, 5, kTwo},
+        Missed{"install_when_stable", protocol::kInstallsOnHearing, {.cuts = 1}, 6, kTwo},
+        Missed{"tell_orphans", protocol::kOrphansAreNotTold, {.ranks = 4, .crashes = 2}, 0, kWaits},
+        Missed{"tell_late_orphans", protocol::kLateOrphansAreNotTold, {.cuts = 1}, 13, kWaits},
+        Missed{"answer_the_late", protocol::kTheLateAreNotAnswered, {.cuts = 1}, 14, kWaits},
+        Missed{"number_views",
+               protocol::kViewsHaveNoNumbers,
+               {.ranks = 2, .joins = 1, .crashes = 1, .views = 2},
+               0,
+               "view"},
+        Missed{"welcome_when_stable", protocol::kWelcomeFirst, {.ranks = 2, .joins = 1, .crashes = 1}, 0, kTwo},
+        Missed{"incarnations", protocol::kSeatsHaveNoIncarnations, {.rejoins = 1, .crashes = 1, .views = 2}, 0, ""},
+        Missed{"scan_on",
+               protocol::kJoinersDoNotScan,
+               {.ranks = 2, .joins = 1, .crashes = 1},
+               0,
+               "waits for one that has gone"},
+        Missed{"pass_requests_on",
+               protocol::kRequestsAreNotPassedOn,
+               {.ranks = 2, .joins = 2, .crashes = 1, .views = 2},
+               0,
+               "the root does not know it"},
+        Missed{"send_views_along", protocol::kViewsAreNotSentAlong, {.crashes = 1, .views = 2}, 0, kWaits},
+        Missed{"tell_new_roots",
+               protocol::kNewRootsAreNotTold,
+               {.leaves = 1, .crashes = 1},
+               0,
+               "the root does not know it"}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(MembershipWithout, IsMissed) {
+    MembershipScenario scenario = GetParam().scenario;
+    EXPECT_EQ(explore(scenario).walk.violation, "");
+    scenario.faults = GetParam().rules;
+    const WalkResult result = explore(scenario).walk;
+    EXPECT_NE(result.violation, "");
+    EXPECT_NE(result.violation.find(GetParam().what), std::string::npos) << result.violation;
+    EXPECT_FALSE(result.way.empty());
+    if (GetParam().steps != 0) {
+        EXPECT_TRUE(result.shortest);
+        EXPECT_EQ(result.way.size(), GetParam().steps) << text_of(result);
+    }
+}
+
+}  // namespace
+}  // namespace coppice::simulation
