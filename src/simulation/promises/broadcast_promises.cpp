@@ -56,7 +56,7 @@ void root_failed_when_it_died(const History& history, const Groups& /*groups*/, 
 void root_failed_when_nobody_has_it(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::broadcast)) {
         for (const Call* without : calls) {
-            if (without->status != COPPICE_ERR_ROOT_FAILED) continue;
+            if (without->status != COPPICE_ERR_ROOT_FAILED || history.taken_for_dead[without->rank]) continue;
             for (const Call* with : calls) {
                 if (with->status != COPPICE_OK || !survives(history, key.first, with->rank)) continue;
                 found.push_back({"", fmt::format("{}: told that root {} failed, but rank {} has the payload and lives",

@@ -58,7 +58,7 @@ void timeouts_are_not_early(const History& history, const Groups& /*groups*/, Fo
     }
 }
 
-// With correct calls, and no live rank taken for dead, these are the possible answers.
+// With correct calls these are the possible answers.
 void statuses_mean_something(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (call.ended_ns == kNever || call.status == COPPICE_OK || call.action == Action::view ||
@@ -69,8 +69,16 @@ void statuses_mean_something(const History& history, const Groups& /*groups*/, F
         if (call.action == Action::broadcast) possible = possible || call.status == COPPICE_ERR_ROOT_FAILED;
         if (call.action == Action::agree) possible = possible || call.status == COPPICE_ERR_PEER_FAILED;
         if (call.action == Action::shrink) possible = possible || call.status == COPPICE_ERR_NO_RESOURCES;
+        possible = possible || call.status == COPPICE_ERR_FENCED;  // fenced_were_silent
         if (!possible) found.push_back({"", fmt::format("{}: {}", name_of(call), call.sentence)});
     }
+}
+
+// "A rank that is merely slow, or stopped, is waited for, unless COPPICE_DETECTION_BOUND says for how long."
+void fenced_were_silent(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const Call& call : history.calls)
+        if (call.status == COPPICE_ERR_FENCED && !history.taken_for_dead[call.rank])
+            found.push_back({"", fmt::format("{}: it was never silent for so long", name_of(call))});
 }
 
 void revoked_by_a_member(const History& history, const Groups& /*groups*/, Found& found) {
@@ -91,7 +99,7 @@ void revocation_ends_all(const History& history, const Groups& /*groups*/, Found
         for (const Call& call : history.calls) {
             if (call.rank != revoke.rank || call.group != revoke.group || !belongs_to_collective(call.action)) continue;
             if (call.began_ns < revoke.ended_ns || &call < &revoke || call.ended_ns == kNever) continue;
-            if (call.status == COPPICE_ERR_REVOKED) continue;
+            if (call.status == COPPICE_ERR_REVOKED || call.status == COPPICE_ERR_FENCED) continue;
             found.push_back({"", fmt::format("{}: {} after this rank has revoked the group", name_of(call),
                                              coppice_status_string(call.status))});
         }

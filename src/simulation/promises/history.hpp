@@ -66,9 +66,11 @@ struct History {
     std::vector<Call> calls;             // in the order of their starts
     std::vector<std::uint64_t> died_ns;  // by rank, kNever: it lives
     std::uint64_t ended_ns = 0;          // of all
-    bool over = false;                   // every rank that lives has come to its end
-    std::uint64_t slack_ns = 0;          // what a call may take longer than its deadline says
-    std::uint64_t accounted_ns = 0;      // what a call may take: absences, links, deaths to be noticed
+    // By rank: it was silent for longer than the bound, and was told so, or others that it failed. It counts as dead, if it is or not.
+    std::vector<bool> taken_for_dead;
+    bool over = false;               // every rank that lives has come to its end
+    std::uint64_t slack_ns = 0;      // what a call may take longer than its deadline says
+    std::uint64_t accounted_ns = 0;  // what a call may take: absences, links, deaths to be noticed
 
     bool lives(std::uint32_t rank) const { return died_ns[rank] == kNever; }
 };

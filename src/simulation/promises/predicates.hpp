@@ -35,6 +35,7 @@ void waits_are_short(const History& history, const Groups& groups, Found& found)
 void deadlines_are_kept(const History& history, const Groups& groups, Found& found);
 void timeouts_are_not_early(const History& history, const Groups& groups, Found& found);
 void statuses_mean_something(const History& history, const Groups& groups, Found& found);
+void fenced_were_silent(const History& history, const Groups& groups, Found& found);
 void revoked_by_a_member(const History& history, const Groups& groups, Found& found);
 void revocation_ends_all(const History& history, const Groups& groups, Found& found);
 void shrunk_alike(const History& history, const Groups& groups, Found& found);

@@ -23,6 +23,7 @@ constexpr std::array kPromises{
     Promise{"deadlines-are-kept", deadlines_are_kept},
     Promise{"timeouts-are-not-early", timeouts_are_not_early},
     Promise{"statuses-mean-something", statuses_mean_something},
+    Promise{"fenced-were-silent", fenced_were_silent},
     Promise{"revoked-by-a-member", revoked_by_a_member},
     Promise{"revocation-ends-all", revocation_ends_all},
     Promise{"shrunk-alike", shrunk_alike},

@@ -94,7 +94,10 @@ void Caller::run() {
         {"COPPICE_TREE", program_.tree},
         {"COPPICE_CORRECTION", program_.correction},
         {"COPPICE_HIERARCHY", program_.hierarchy},
-        {"COPPICE_PROGRESS_THREAD", program_.has_thread ? "auto" : "0"}};
+        {"COPPICE_DETECTION_BOUND", fmt::format("{}ms", program_.detection_bound_ns / 1'000'000)},
+        {"COPPICE_PROGRESS_THREAD", !program_.has_thread            ? "0"
+                                    : program_.calls_back_on_thread ? "1"
+                                                                    : "auto"}};
     const engine::SettingTexts texts([&settings](const char* name) -> const char* {
         const auto found = settings.find(name);
         return found == settings.end() ? nullptr : found->second.c_str();

@@ -114,7 +114,7 @@ class Clockwork final : public Clock {
 
     const Fate& fate_;
     simulation::Random random_;
-    std::uint64_t now_ns_ = 1'000'000;
+    std::uint64_t now_ns_ = kStartNs;
     std::uint64_t order_ = 0;
     std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
     std::vector<std::unique_ptr<Actor>> actors_;

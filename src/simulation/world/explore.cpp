@@ -24,10 +24,28 @@ std::uint64_t accounted_ns(const Drawn& drawn) {
     time += fate.connect_ns * slow * (1 + fate.deaths.size());
     time += fate.deaths.size() * late * std::max(fate.near_detection_ns, fate.far_detection_ns);
     for (const Stop& stop : fate.stops)
-        time += stop.for_ns;
+        time += stop.for_ns + 3 * fate.detection_bound_ns;
     for (const Step& step : drawn.program.steps)
         time += step.away_ns + 2 * (fate.latency_ns * slow + fate.jitter_ns);
     return time;
+}
+
+// A rank that was stopped for so long that it may be taken for dead, and that is told so or of which others are told, counts as one
+// that died when it stopped.
+void count_the_silent(const Fate& fate, promises::History& history) {
+    history.taken_for_dead.assign(fate.ranks, false);
+    if (fate.detection_bound_ns == 0) return;
+    for (const Stop& stop : fate.stops) {
+        if (2 * stop.for_ns < fate.detection_bound_ns) continue;
+        const bool is_told = std::ranges::any_of(history.calls, [&stop](const promises::Call& call) {
+            return call.rank == stop.rank ? call.status == COPPICE_ERR_FENCED
+                                          : promises::contains(call.failed, stop.rank);
+        });
+        if (!is_told) continue;
+        std::uint64_t& died_ns = history.died_ns[stop.rank];
+        history.taken_for_dead[stop.rank] = true;
+        died_ns = std::min(died_ns, kStartNs + stop.at_ns);
+    }
 }
 
 std::uint64_t mark_of(const promises::History& history) {
@@ -74,6 +92,7 @@ Outcome run(const Drawn& drawn, const Tell& tell) {
             history.calls.push_back(call);
         }
     }
+    count_the_silent(drawn.fate, history);
     outcome.calls = history.calls.size();
     outcome.virtual_ns = history.ended_ns;
     outcome.mark = mark_of(history);

@@ -8,6 +8,7 @@ namespace coppice::world {
 
 inline constexpr std::uint32_t kMostRanks = 64;
 inline constexpr std::uint64_t kNever = UINT64_MAX;
+inline constexpr std::uint64_t kStartNs = 1'000'000;  // when a world begins
 
 // A rank ends before its n-th action on wire or memory, at a time, or so long after another rank's end, whichever comes first.
 struct Death {
@@ -57,6 +58,9 @@ struct Fate {
     std::uint64_t react_ns = 1'000;  // from what happens until a rank that waits looks
     std::uint32_t polls_before_sleep = 24;
     bool has_thread = true;  // a progress thread
+
+    // Of silence, after which a rank is taken for dead (COPPICE_DETECTION_BOUND); 0: never.
+    std::uint64_t detection_bound_ns = 0;
 };
 
 }  // namespace coppice::world

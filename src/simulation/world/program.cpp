@@ -138,6 +138,23 @@ Program draw_program(Random& random, std::uint64_t seed) {
     return program;
 }
 
+// A bound that ranks keep which lose their cores and wait for slow links, and stops that are about as long.
+void draw_bound(Random& random, Drawn& drawn) {
+    Fate& fate = drawn.fate;
+    const std::uint64_t slow = fate.slow_link_one_in > 0 ? fate.slow_times : 1;
+    const std::uint64_t links = 20 * ((fate.latency_ns + fate.connect_ns) * slow + fate.jitter_ns + fate.preempt_ns);
+    fate.detection_bound_ns = std::max(links, some_time(random, 20 * kMillisecond, 200 * kMillisecond));
+    fate.detection_bound_ns -= fate.detection_bound_ns % kMillisecond;
+    drawn.program.detection_bound_ns = fate.detection_bound_ns;
+    if (fate.stops.empty())
+        fate.stops.push_back(
+            {.rank = random.below(fate.ranks), .at_ns = some_time(random, 10 * kMicrosecond, 5 * kMillisecond)});
+    for (Stop& stop : fate.stops)
+        stop.for_ns = some_time(random, fate.detection_bound_ns / 20, 4 * fate.detection_bound_ns);
+    // An exchange would wait for those that are taken for dead.
+    std::erase_if(drawn.program.steps, [](const Step& step) { return step.kind == Step::Kind::renew; });
+}
+
 }  // namespace
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds) {
@@ -191,6 +208,8 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
                 drawn.fate.deaths.push_back({.rank = stop.rank, .at_ns = stop.at_ns + stop.for_ns});
         }
     }
+    drawn.program.calls_back_on_thread = drawn.program.has_thread && random.one_in(4);
+    if (bounds.silence && random.one_in(2)) draw_bound(random, drawn);
     return drawn;
 }
 
@@ -245,6 +264,8 @@ std::string describe(const Fate& fate) {
         text += fmt::format("; one link in {} is {} times slower", fate.slow_link_one_in, fate.slow_times);
     if (fate.late_one_in > 0)
         text += fmt::format("; one rank in {} notices {} times later", fate.late_one_in, fate.late_times);
+    if (fate.detection_bound_ns > 0)
+        text += fmt::format("; silent for {} ms is dead", fate.detection_bound_ns / kMillisecond);
     if (fate.preempt_one_in > 0)
         text += fmt::format("; a rank loses its core at one action in {}, for up to {} us", fate.preempt_one_in,
                             fate.preempt_ns / kMicrosecond);
@@ -258,10 +279,13 @@ std::string describe(const Drawn& drawn) {
     std::string hosts;
     for (const std::uint32_t host : fate.host_of)
         hosts += fmt::format("{}{}", hosts.empty() ? "" : " ", host);
-    std::string text = fmt::format(
-        "{} ranks on hosts {}; window {}, tree {}, correction {}, hierarchy {}, transport {}, {}", fate.ranks, hosts,
-        drawn.program.window, drawn.program.tree, drawn.program.correction, drawn.program.hierarchy,
-        drawn.program.transport, drawn.program.has_thread ? "with a progress thread" : "without a progress thread");
+    std::string text =
+        fmt::format("{} ranks on hosts {}; window {}, tree {}, correction {}, hierarchy {}, transport {}, {}",
+                    fate.ranks, hosts, drawn.program.window, drawn.program.tree, drawn.program.correction,
+                    drawn.program.hierarchy, drawn.program.transport,
+                    !drawn.program.has_thread            ? "without a progress thread"
+                    : drawn.program.calls_back_on_thread ? "with a progress thread that calls back"
+                                                         : "with a progress thread");
     for (const Death& death : fate.deaths) {
         text += death.at_ns != kNever ? fmt::format("; rank {} dies at {} us", death.rank, death.at_ns / kMicrosecond)
                 : death.follows < kMostRanks

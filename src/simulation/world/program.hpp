@@ -46,6 +46,8 @@ struct Program {
     std::string hierarchy = "host";
     std::string transport = "shm,tcp";
     bool has_thread = true;
+    bool calls_back_on_thread = false;
+    std::uint64_t detection_bound_ns = 0;
 };
 
 struct Drawn {
@@ -58,6 +60,7 @@ struct Bounds {
     std::uint32_t most_ranks = 16;
     std::uint32_t hosts = 0;  // 0: drawn
     bool kills = true;
+    bool silence = false;  // is evidence in half of the worlds
 };
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds);

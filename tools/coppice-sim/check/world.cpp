@@ -79,6 +79,8 @@ int run_world(int argc, char** argv) {
     app.add_option("--seeds", seeds, "how many")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seed", first, "the first one")->capture_default_str();
     app.add_flag("--no-deaths", no_deaths, "nobody dies");
+    app.add_flag("--silence", bounds.silence,
+                 "in half of the worlds silence is evidence, and ranks stop for about as long");
     app.add_flag("--go-on", go_on, "print a line for each seed that breaks a promise, and go on");
     app.add_flag("--as-drawn", as_drawn, "do not look for a shorter program");
     app.add_flag("--verbose,-v", verbose, "print each program, and what happens");
