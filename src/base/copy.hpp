@@ -25,7 +25,11 @@ inline void copy_both_ends(std::byte* to, const std::byte* from, std::size_t byt
 // As memcpy; nothing may be null only when there is something to copy.
 inline void copy_few(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes >= 8 && bytes <= 16) return detail::copy_both_ends<8>(to, from, bytes);
-    if (bytes >= 32 && bytes <= 64) return detail::copy_both_ends<32>(to, from, bytes);
+    if (bytes >= 32 && bytes <= 64) {
+        // Of two times 32 bytes the compiler would make a detour over the stack.
+        detail::copy_both_ends<16>(to, from, 32);
+        return detail::copy_both_ends<16>(to + bytes - 32, from + bytes - 32, 32);
+    }
     if (bytes > 0) std::memcpy(to, from, bytes);
 }
 

@@ -54,6 +54,8 @@ class Router {
         return {transport_set_->to(there), there};
     }
     Rank set_rank(Rank here) const { return there_.empty() ? here : there_[here.value]; }
+    // The group's numbers are the set's.
+    bool has_set_ranks() const { return there_.empty(); }
     // None for ranks that are no members.
     std::optional<Rank> own_rank(Rank there) const {
         if (there_.empty()) return there;

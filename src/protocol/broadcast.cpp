@@ -41,9 +41,7 @@ bool Broadcast::takes_part_when_reached_late() const {
 
 // ---------------------------------------------------------------------------------------------------- events ---
 
-bool Broadcast::receive(const Message& message) {
-    if (message.to.value != self_ || message.from.value == self_) return false;
-    if (message.from.value >= processes()) return false;
+bool Broadcast::receive_any(const Message& message) {
     if (message.detail != 0 && message.kind <= MessageKind::acknowledgement && !takes_turns()) return false;
     switch (message.kind) {
         case MessageKind::tree:

@@ -31,6 +31,7 @@
 #include "protocol/chance.hpp"
 #include "protocol/failed_set.hpp"
 #include "protocol/machine.hpp"
+#include "topology/ring.hpp"
 #include "topology/tree.hpp"
 #include "topology/words.hpp"
 
@@ -176,7 +177,12 @@ class Broadcast {
 
     // A message to this member. False when it can't be (position out of range, from itself, an impossible kind): it was
     // ignored and should be counted.
-    bool receive(const Message& message);
+    bool receive(const Message& message) {
+        if (message.to.value != self_ || message.from.value == self_ || message.from.value >= processes()) return false;
+        if (plan_->correction.kind == CorrectionKind::opportunistic && is_correction(message.kind)) [[likely]]
+            return receive_opportunistic(message);
+        return receive_any(message);
+    }
 
     // `position` is in the FailedSet now. May reopen a finished machine.
     void peer_failed(Position position);
@@ -248,10 +254,23 @@ class Broadcast {
     bool is_child_of(Position position, Position parent) const {
         return !gossips() && plan_->tree.is_parent(parent, position);
     }
+    bool receive_any(const Message& message);
     bool receive_tree(const Message& message);
     bool receive_gossip(const Message& message);
     bool receive_acknowledgement(const Message& message);
     bool receive_correction(const Message& message);
+    // As receive_correction(), for the plain rule, which relies on nobody and takes no turns.
+    bool receive_opportunistic(const Message& message) {
+        const bool from_left = message.kind == MessageKind::correction_right;
+        if (message.detail != 0 || given_up_ != BroadcastResult::pending) return false;
+        if (plan_->correction.one_directional && !from_left) return false;
+        const Position self{self_};
+        const std::uint32_t offset = from_left ? topology::distance_left(self, message.from, processes())
+                                               : topology::distance_right(self, message.from, processes());
+        if (offset <= kRemembered) (from_left ? heard_left_ : heard_right_) |= std::uint64_t{1} << (offset - 1);
+        if (color_ == Color::uncolored) color(Color::by_correction);
+        return true;
+    }
     bool receive_rescue(const Message& message);
     void color(Color how);
     Message message(MessageKind kind, Position to, std::uint32_t detail) const {

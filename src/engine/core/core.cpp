@@ -103,8 +103,8 @@ std::optional<Error> Core::reason_to_revoke() {
 // Called from within foreign code: nothing may be thrown through it.
 bool Core::message(Rank there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                    transport::Buffer buffer) try {
-    const auto from = router_.own_rank(there);
-    if (from) return take(*from, bytes, payload, buffer);
+    if (router_.has_set_ranks()) return take(there, bytes, payload, buffer);
+    if (const auto from = router_.own_rank(there)) return take(*from, bytes, payload, buffer);
     ++garbage_;
     return false;
 } catch (const std::bad_alloc&) {
@@ -116,7 +116,7 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
                 transport::Buffer buffer) {
     const auto header = decode(bytes, payload.size(), id_);
     if (!header || from.value >= members_.ranks() || from == members_.self() || header->root >= members_.ranks() ||
-        !passenger_->heard(header->stable)) {
+        !hear_count(header->stable)) [[unlikely]] {
         ++garbage_;
         return false;
     }
@@ -131,16 +131,23 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
         return false;
     }
     Collective* const collective = by_channel_[static_cast<std::size_t>(header->tag.channel)];
-    if (collective == nullptr) {
+    if (collective == nullptr) [[unlikely]] {
         ++garbage_;
         return false;
     }
-    if (stage() == Stage::left) {
+    if (stage() == Stage::left) [[unlikely]] {
         departure_.heard(from);
         send_departures();
     }
     if (revoked() && !collective->outlives_revocation()) return false;
     return collective->message(from, *header, payload, buffer);
+}
+
+bool Core::hear_count(std::uint64_t count) {
+    if (count == heard_count_) return true;
+    if (!passenger_->heard(count)) return false;
+    heard_count_ = count;
+    return true;
 }
 
 void Core::members_message(Rank from, const WireHeader& header) {

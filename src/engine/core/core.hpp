@@ -192,6 +192,7 @@ class Core final : private transport::Receiver {
                  transport::Buffer buffer) override;
     bool take(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
               transport::Buffer buffer);
+    bool hear_count(std::uint64_t count);
     void members_message(Rank from, const WireHeader& header);
 
     // leaving.cpp
@@ -239,6 +240,7 @@ class Core final : private transport::Receiver {
     std::vector<Collective*> collectives_;
     std::array<Collective*, kChannels> by_channel_{};
     Passenger* passenger_ = nullptr;
+    std::uint64_t heard_count_ = 0;  // that the passenger has accepted last; it accepts it again
     Standing standing_ = Standing::member;
     bool unclaimed_;  // made by a shrink, and not taken by the caller yet
 

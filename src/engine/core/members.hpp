@@ -20,7 +20,7 @@ class Members {
     Members(Rank self, topology::Nodes nodes);
 
     Rank self() const { return self_; }
-    std::uint32_t ranks() const { return static_cast<std::uint32_t>(failed_.size()); }
+    std::uint32_t ranks() const { return nodes_.ranks(); }
     std::uint32_t nodes() const { return nodes_.count(); }
     std::uint32_t own_node() const { return own_node_; }
     std::uint32_t node_of(Rank rank) const { return nodes_.node_of(rank); }

@@ -67,10 +67,13 @@ inline Encoded encode(const WireHeader& header) {
 // None when the bytes can't be a header of this group with a payload of this length.
 inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::size_t payload_length,
                                         const GroupId& group) {
-    std::optional<WireHeader> read(std::in_place);
+    std::optional<WireHeader> read(std::in_place);  // the only thing that is returned: so it is made where it is wanted
     WireHeader& header = *read;
     const bool is_long = bytes.size() == sizeof header;
-    if (!is_long && bytes.size() != kShortHeader) return std::nullopt;
+    if (!is_long && bytes.size() != kShortHeader) {
+        read.reset();
+        return read;
+    }
     std::memcpy(static_cast<void*>(&header), bytes.data(), kShortHeader);
     if (is_long) std::memcpy(&header.more, bytes.data() + kShortHeader, sizeof header.more);
     const bool fits = is_known(header.tag) && row_of(header.tag.channel).is_long == is_long &&

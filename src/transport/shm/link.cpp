@@ -1,8 +1,8 @@
 #include "transport/shm/link.hpp"
 
 #include <algorithm>
+#include <cstring>
 
-#include "base/copy.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace coppice::transport::shm {
@@ -40,7 +40,6 @@ void Outbox::read_consumed() {
 }
 
 bool Outbox::has_descriptor() {
-    if (sent_ - consumed_ < shape_.descriptors) return true;
     read_consumed();
     return sent_ - consumed_ < shape_.descriptors;
 }
@@ -66,25 +65,10 @@ std::uint16_t Outbox::take_slot() {
     return taken;
 }
 
-bool Outbox::put(std::span<const std::byte> header, std::span<const std::byte> payload) {
-    if (!has_descriptor()) return false;
-    const std::size_t payload_at = round_up(header.size(), 8);
-    const bool beside = payload_at + payload.size() <= Descriptor::kData;
-    std::uint16_t where = Descriptor::kInline;
-    if (!beside) {
-        where = take_slot();
-        if (where == Descriptor::kInline) return false;
-    }
-    auto& out =
-        shared::at<Descriptor>(base_ + shape_.descriptors_at + (sent_ & (shape_.descriptors - 1)) * sizeof(Descriptor));
-    copy_few(out.data, header.data(), header.size());
-    copy_few(beside ? out.data + payload_at : slot(where), payload.data(), payload.size());
-    out.payload_length = static_cast<std::uint32_t>(payload.size());
-    out.header_length = static_cast<std::uint16_t>(header.size());
-    out.slot = where;
-    ++sent_;
-    out.stamp.publish(key_ + sent_);
-    return true;
+std::uint16_t Outbox::put_in_slot(std::span<const std::byte> payload) {
+    const std::uint16_t taken = take_slot();
+    if (taken != Descriptor::kInline) std::memcpy(slot(taken), payload.data(), payload.size());
+    return taken;
 }
 
 Inbox::Inbox(const InboxShape& shape) : shape_(shape), released_(shape.slots, 0), held_(shape.slots, 0) {}
@@ -92,6 +76,7 @@ Inbox::Inbox(const InboxShape& shape) : shape_(shape), released_(shape.slots, 0)
 void Inbox::attach(std::byte* base, std::uint64_t key) {
     base_ = base;
     key_ = key;
+    at_ = descriptor(next_);
 }
 
 Inbox::Found Inbox::skip() {
@@ -99,30 +84,16 @@ Inbox::Found Inbox::skip() {
     return Found::garbage;
 }
 
-Inbox::Found Inbox::without_message(std::uint64_t stamp) {
-    const bool last_lap = next_ >= shape_.descriptors ? stamp == key_ + next_ + 1 - shape_.descriptors : stamp == 0;
-    if (last_lap || stamp == odd_stamp_) return Found::nothing;
+Inbox::Found Inbox::nonsense(std::uint64_t stamp) {
+    if (stamp == odd_stamp_) return Found::nothing;
     // Not a message and never was; its place is still the writer's, who will fill it when its turn comes.
     odd_stamp_ = stamp;
     return Found::garbage;
 }
 
-Inbox::Found Inbox::open(const Descriptor& in, View& view) {
-    // Read once: what was checked is what is used, whatever the other end does meanwhile.
-    const std::size_t header_length = shared::read_once(in.header_length);
-    const std::size_t payload_length = shared::read_once(in.payload_length);
-    const std::uint16_t where = shared::read_once(in.slot);
-    if (header_length > kMaxHeader || payload_length > kMaxPayload) return skip();
-    const std::size_t payload_at = round_up(header_length, 8);
-    if (where == Descriptor::kInline) {
-        if (payload_at + payload_length > Descriptor::kData) return skip();
-        view.payload = {in.data + payload_at, payload_length};
-    } else {
-        if (where >= shape_.slots || held_[where] != 0) return skip();
-        view.payload = {slot(where), payload_length};
-    }
-    view.header = {in.data, header_length};
-    view.slot = where;
+Inbox::Found Inbox::open_slot(View& view) {
+    if (view.slot >= shape_.slots || held_[view.slot] != 0) return skip();
+    view.payload = slot(view.slot);
     return Found::message;
 }
 

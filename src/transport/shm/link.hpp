@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/copy.hpp"
 #include "base/mix.hpp"
 #include "transport/shm/layout.hpp"
 
@@ -34,9 +35,30 @@ class Outbox {
     bool attached() const { return base_ != nullptr; }
 
     // Copies the message into the inbox. False: no room (or no memory) now, nothing was written.
-    bool put(std::span<const std::byte> header, std::span<const std::byte> payload);
+    bool put(std::span<const std::byte> header, std::span<const std::byte> payload) {
+        if (sent_ - consumed_ >= shape_.descriptors && !has_descriptor()) return false;
+        auto& out = shared::at<Descriptor>(base_ + shape_.descriptors_at +
+                                           (sent_ & (shape_.descriptors - 1)) * sizeof(Descriptor));
+        const std::size_t payload_at = round_up(header.size(), 8);
+        std::uint16_t where = Descriptor::kInline;
+        if (payload_at + payload.size() <= Descriptor::kData) [[likely]] {
+            copy_few(out.data + payload_at, payload.data(), payload.size());
+        } else {
+            where = put_in_slot(payload);
+            if (where == Descriptor::kInline) return false;
+        }
+        copy_few(out.data, header.data(), header.size());
+        out.payload_length = static_cast<std::uint32_t>(payload.size());
+        out.header_length = static_cast<std::uint16_t>(header.size());
+        out.slot = where;
+        ++sent_;
+        out.stamp.publish(key_ + sent_);
+        return true;
+    }
 
   private:
+    // For a payload that does not fit beside its header. kInline when there is none.
+    std::uint16_t put_in_slot(std::span<const std::byte> payload);
     bool has_descriptor();
     void read_consumed();
     // A free slot, a recently used one if possible; kInline when there is none.
@@ -61,16 +83,19 @@ class Inbox {
     bool attached() const { return base_ != nullptr; }
 
     enum class Found : std::uint8_t { nothing, message, garbage };
+    // Filled in where there is a message.
     struct View {
-        std::span<const std::byte> header;
-        std::span<const std::byte> payload;
-        std::uint16_t slot = Descriptor::kInline;
+        const std::byte* header;  // kMaxHeader bytes can be read, of which these many are the message's
+        std::size_t header_length;
+        const std::byte* payload;
+        std::size_t payload_length;
+        std::uint16_t slot;
     };
     // The oldest message that was not taken yet. `garbage`: something else was there and is dealt with; peek again.
     Found peek(View& view) {
-        Descriptor& in = next_descriptor();
-        const std::uint64_t stamp = in.stamp.read();
-        return stamp == key_ + next_ + 1 ? open(in, view) : without_message(stamp);
+        const std::uint64_t stamp = at_->stamp.read();
+        if (stamp == key_ + next_ + 1) return open(*at_, view);
+        return is_last_lap(stamp) ? Found::nothing : nonsense(stamp);
     }
     // Consumes it. `keep` (messages with a slot only): its slot stays until release().
     void take(const View& view, bool keep) {
@@ -81,21 +106,42 @@ class Inbox {
     bool release(std::uint32_t slot);
 
   private:
-    Descriptor& next_descriptor() const {
-        return shared::at<Descriptor>(base_ + shape_.descriptors_at +
-                                      (next_ & (shape_.descriptors - 1)) * sizeof(Descriptor));
+    Descriptor* descriptor(std::uint64_t number) const {
+        return &shared::at<Descriptor>(base_ + shape_.descriptors_at +
+                                       (number & (shape_.descriptors - 1)) * sizeof(Descriptor));
     }
-    Found open(const Descriptor& in, View& view);
-    Found without_message(std::uint64_t stamp);
+    // What is there before the writer's turn comes.
+    bool is_last_lap(std::uint64_t stamp) const {
+        return stamp == (next_ >= shape_.descriptors ? key_ + next_ + 1 - shape_.descriptors : 0);
+    }
+    Found open(const Descriptor& in, View& view) {
+        // Read once: what was checked is what is used, whatever the other end does meanwhile.
+        view.header_length = shared::read_once(in.header_length);
+        view.payload_length = shared::read_once(in.payload_length);
+        view.slot = shared::read_once(in.slot);
+        if (view.header_length > kMaxHeader || view.payload_length > kMaxPayload) [[unlikely]]
+            return skip();
+        view.header = in.data;
+        if (view.slot != Descriptor::kInline) return open_slot(view);
+        const std::size_t payload_at = round_up(view.header_length, 8);
+        view.payload = in.data + payload_at;
+        return payload_at + view.payload_length <= Descriptor::kData ? Found::message : skip();
+    }
+    Found open_slot(View& view);
+    Found nonsense(std::uint64_t stamp);
     Found skip();
     // The reader's count of consumed descriptors stands at the beginning of the inbox.
-    void advance() { shared::at<shared::Published<std::uint64_t>>(base_).publish(++next_); }
+    void advance() {
+        shared::at<shared::Published<std::uint64_t>>(base_).publish(++next_);
+        at_ = (next_ & (shape_.descriptors - 1)) != 0 ? at_ + 1 : descriptor(0);
+    }
     std::byte* slot(std::uint32_t index) const { return base_ + shape_.slots_at + index * kSlotStride; }
     void give_back_or_hold(std::uint32_t slot, bool hold);
     void give_back(std::uint32_t slot);
 
     std::byte* base_ = nullptr;
     InboxShape shape_;
+    Descriptor* at_ = nullptr;  // where the next message is to be
     std::uint64_t key_ = 0;
     std::uint64_t next_ = 0;
     std::uint64_t odd_stamp_ = 0;          // the last nonsensical stamp, so that it is counted once

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
-#include "base/copy.hpp"
 #include "transport/host.hpp"
 #include "transport/shm/obituary.hpp"
 #include "transport/shm/shm_peer.hpp"
@@ -360,12 +360,13 @@ std::size_t ShmTransport::drain(Peer& peer, Receiver& receiver, std::size_t at_m
         }
         // The header is interpreted, so it must not change under its reader; the payload is only carried.
         std::byte header[kMaxHeader];
-        copy_few(header, view.header.data(), view.header.size());
+        std::memcpy(header, view.header, kMaxHeader);
         const bool can_keep = view.slot != shm::Descriptor::kInline;
         const Buffer buffer = can_keep ? buffer_of(peer.index, view.slot) : 0;
         ++counters_.received;
         ++events;
-        const bool kept = receiver.message(peer.rank, {header, view.header.size()}, view.payload, buffer);
+        const bool kept =
+            receiver.message(peer.rank, {header, view.header_length}, {view.payload, view.payload_length}, buffer);
         peer.inbox.take(view, kept && can_keep);
     }
     more = true;

@@ -128,11 +128,9 @@ void Broadcasts::finish(Request& request) {
 }
 
 // The slot of a sequence in the window; none while its memory is still in use by the broadcast W before.
-Slot* Broadcasts::engage(Sequence sequence, Rank root) {
-    Slot& slot = slot_of(sequence);
+Slot* Broadcasts::engage_anew(Slot& slot, Sequence sequence, Rank root) {
     if (slot.engaged) {
-        if (slot.sequence == sequence) return &slot;
-        const bool over = core_.single_node() ? slot.consumed : slot.sequence.value < window_.stable() && slot.consumed;
+        const bool over = single_node_ ? slot.consumed : slot.sequence.value < window_.stable() && slot.consumed;
         if (slot.sequence > sequence || !over || slot.in_flight > 0) return nullptr;
         recycle(slot);
     }

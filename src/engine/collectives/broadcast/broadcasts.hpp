@@ -77,7 +77,11 @@ class Broadcasts final : public Collective {
     // broadcasts.cpp: starting, the window's slots, memory
     Slot& slot_of(Sequence sequence) { return slots_[sequence.value & (window_.size() - 1)]; }
     const Slot& slot_of(Sequence sequence) const { return slots_[sequence.value & (window_.size() - 1)]; }
-    Slot* engage(Sequence sequence, Rank root);
+    Slot* engage(Sequence sequence, Rank root) {
+        Slot& slot = slot_of(sequence);
+        return slot.engaged && slot.sequence == sequence ? &slot : engage_anew(slot, sequence, root);
+    }
+    Slot* engage_anew(Slot& slot, Sequence sequence, Rank root);
     void recycle(Slot& slot);
     std::byte* line_of(Sequence sequence);
     void take_root_payload(Slot& slot, const BroadcastCall& call);
@@ -107,14 +111,37 @@ class Broadcasts final : public Collective {
     // machines.cpp: between the wire and the protocol machines
     bool protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                           transport::Buffer buffer);
-    void ensure_machine(Slot& slot);
+    bool refuse(const WireHeader& header);
+    bool keep_pending(Rank from, const WireHeader& header, std::span<const std::byte> payload);
+    bool take_root(Slot& slot, Rank from, const WireHeader& header);
+    bool take_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer);
+    void ensure_machine(Slot& slot) {
+        if (!slot.machine) make_machine(slot);
+    }
+    void make_machine(Slot& slot);
     bool adopt_line(Slot& slot);
-    void pump(Slot& slot);
+    // Sends what the machine wants sent.
+    void pump(Slot& slot) {
+        protocol::Broadcast* const tree = slot.unsent ? nullptr : slot.machine.tree();
+        if (tree != nullptr && tree->follows_schedule()) [[likely]] {
+            if (const SendPlan* const plan = send_plans_.find(slot.root)) {
+                pump_by_plan(slot, *tree, *plan);
+                return;
+            }
+        }
+        pump_by_asking(slot);
+    }
+    void pump_by_asking(Slot& slot);
     bool pump_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan);
     WireHeader header_of(const Slot& slot) const;
     bool send(Slot& slot, const Envelope& message, WireHeader& header);
     void settle(Slot& slot);
-    void wake(Slot& slot);
+    // Something has happened to the slot's machine.
+    void wake(Slot& slot) {
+        if (slot.listed) return;
+        slot.listed = true;
+        active_.push_back(&slot);
+    }
     void pump_active();
     void take_pending();
 

@@ -30,37 +30,13 @@ bool Broadcasts::message(Rank from, const WireHeader& header, std::span<const st
 
 bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                                   transport::Buffer buffer) {
-    if (header.sequence < window_.stable()) return false;  // everybody has it: a late repetition
-    if (header.sequence >= window_.stable() + window_.size() || core_.single_node()) {
-        core_.note_garbage();
+    if (header.sequence - window_.stable() >= window_.size() || single_node_) [[unlikely]]
+        return refuse(header);
+    Slot* const slot = engage(Sequence(header.sequence), Rank(header.root));
+    if (slot == nullptr) [[unlikely]]
+        return keep_pending(from, header, payload);
+    if (slot->root.value != header.root && !take_root(*slot, from, header)) [[unlikely]]
         return false;
-    }
-    Slot* slot = engage(Sequence(header.sequence), Rank(header.root));
-    if (slot == nullptr) {
-        if (pending_.size() >= kMostPending) {
-            core_.note_garbage();
-        } else {
-            pending_.push_back({from, header, {payload.begin(), payload.end()}});
-        }
-        return false;
-    }
-    if (slot->root.value != header.root) {
-        if (slot->request != nullptr) {
-            complete(*slot, COPPICE_ERR_MISMATCH,
-                     fmt::format("broadcast {}: this rank names root {}, rank {} names root {}", header.sequence,
-                                 slot->root.value, from.value, header.root));
-        }
-        // If nobody but this rank's own caller has named its root so far, then others rely on this rank for theirs.
-        if (slot->confirmed || slot->has_payload || slot->root == members_.self()) {
-            core_.note_garbage();
-            return false;
-        }
-        slot->root = Rank(header.root);
-        slot->machine.reset();
-        slot->unsent.reset();
-        slot->corrections = 0;
-        slot->notices_sent = false;
-    }
     slot->confirmed = true;
     ensure_machine(*slot);
     const Envelope envelope{.tag = header.tag,
@@ -68,23 +44,63 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
                             .to = members_.position_of(members_.own_node(), slot->root),
                             .detail = header.detail,
                             .more = header.more};
-    if (!slot->machine.receive(plan_, envelope)) {
+    if (!slot->machine.receive(plan_, envelope)) [[unlikely]] {
         core_.note_garbage();
         return false;
     }
     // A late correction changes nothing where this rank's part is over.
-    if (slot->request != nullptr || !plan_.is_tree() || !slot->machine.finished()) wake(*slot);
+    if (slot->request != nullptr || !slot->machine.finished() || slot->machine.tree() == nullptr) wake(*slot);
     // Nothing leaves before the payload is published: machines are asked for sends between polls only.
-    if (!carries_payload(header.tag) || slot->has_payload || !slot->machine.colored()) return false;
+    if (slot->has_payload || !carries_payload(header.tag) || !slot->machine.colored()) return false;
+    return take_payload(*slot, from, payload, buffer);
+}
+
+// Late repetitions are nobody's mistake: everybody has it. Returns false, as message() does for what is not kept.
+bool Broadcasts::refuse(const WireHeader& header) {
+    if (header.sequence >= window_.stable()) core_.note_garbage();
+    return false;
+}
+
+bool Broadcasts::keep_pending(Rank from, const WireHeader& header, std::span<const std::byte> payload) {
+    if (pending_.size() >= kMostPending) {
+        core_.note_garbage();
+    } else {
+        pending_.push_back({from, header, {payload.begin(), payload.end()}});
+    }
+    return false;
+}
+
+// A message names another root than this rank has heard of so far. Whether it is the right one.
+bool Broadcasts::take_root(Slot& slot, Rank from, const WireHeader& header) {
+    if (slot.request != nullptr) {
+        complete(slot, COPPICE_ERR_MISMATCH,
+                 fmt::format("broadcast {}: this rank names root {}, rank {} names root {}", header.sequence,
+                             slot.root.value, from.value, header.root));
+    }
+    // If nobody but this rank's own caller has named its root so far, then others rely on this rank for theirs.
+    if (slot.confirmed || slot.has_payload || slot.root == members_.self()) {
+        core_.note_garbage();
+        return false;
+    }
+    slot.root = Rank(header.root);
+    slot.machine.reset();
+    slot.unsent.reset();
+    slot.corrections = 0;
+    slot.notices_sent = false;
+    return true;
+}
+
+// True: the payload stays where it landed.
+bool Broadcasts::take_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer) {
     const bool keep = buffer != 0 && !publishing_ && payload.size() >= kKeepFrom;
     if (keep) {
-        slot->payload = payload.data();
-        slot->length = header.length;
-        slot->has_payload = true;
-        slot->kept = buffer;
-        slot->kept_from = from;
+        slot.payload = payload.data();
+        slot.length = static_cast<std::uint32_t>(payload.size());
+        slot.has_payload = true;
+        slot.kept = buffer;
+        slot.kept_from = from;
     } else {
-        stage(*slot, payload.data(), payload.size());
+        stage(slot, payload.data(), payload.size());
     }
     return keep;
 }
@@ -102,8 +118,7 @@ void Broadcasts::take_pending() {
 
 // The machine of a slot for which this rank has to speak. It starts colored if the payload is already here: with this
 // rank, or published by another of its host, dead or alive.
-void Broadcasts::ensure_machine(Slot& slot) {
-    if (slot.machine) return;
+void Broadcasts::make_machine(Slot& slot) {
     const bool has_payload = slot.has_payload || adopt_line(slot);
     const SendPlan* const plan = send_plans_.of(slot.root);
     if (plan != nullptr && has_payload == (slot.root == members_.self())) {
@@ -132,16 +147,9 @@ bool Broadcasts::adopt_line(Slot& slot) {
     return false;
 }
 
-// Sends what the machine wants sent, one at a time. Checked and failure-proof correction are paced beyond their first two
+// One at a time. Checked and failure-proof correction are paced beyond their first two
 // messages: they decide on each after what has arrived since the one before, and neighbours need time to speak up.
-void Broadcasts::pump(Slot& slot) {
-    protocol::Broadcast* const tree = slot.machine.tree();
-    if (!slot.unsent && tree != nullptr && tree->follows_schedule()) {
-        if (const SendPlan* const plan = send_plans_.find(slot.root)) {
-            pump_by_plan(slot, *tree, *plan);
-            return;
-        }
-    }
+void Broadcasts::pump_by_asking(Slot& slot) {
     const bool paced = plan_.is_paced;
     WireHeader header = header_of(slot);
     while (true) {
@@ -172,13 +180,13 @@ void Broadcasts::pump(Slot& slot) {
 
 // The same while nobody has failed, of a machine that follows_schedule(). False when a transport had no room.
 bool Broadcasts::pump_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan) {
+    std::uint32_t number = machine.next_scheduled(plan.schedule);
+    if (number == protocol::Broadcast::kNothing) return true;
     WireHeader header = header_of(slot);
     header.length = slot.length;
     const std::span<const std::byte> bytes = bytes_of(header).first(kShortHeader);
     const std::span<const std::byte> payload(slot.payload, slot.length);
-    while (true) {
-        const std::uint32_t number = machine.next_scheduled(plan.schedule);
-        if (number == protocol::Broadcast::kNothing) return true;
+    for (; number != protocol::Broadcast::kNothing; number = machine.next_scheduled(plan.schedule)) {
         const SendPlan::Send& send = plan.sends[number];
         if (!send.link) continue;
         header.tag = send.tag;
@@ -188,6 +196,7 @@ bool Broadcasts::pump_by_plan(Slot& slot, protocol::Broadcast& machine, const Se
         slot.unsent = Envelope{send.tag, {}, plan.schedule.to(number)};
         return false;
     }
+    return true;
 }
 
 // What all messages of the slot say alike.
@@ -246,13 +255,6 @@ void Broadcasts::settle(Slot& slot) {
     if (slot.request != nullptr && slot.has_payload && slot.machine.finished() && !slot.unsent) deliver(slot);
 }
 
-// Something has happened to the slot's machine.
-void Broadcasts::wake(Slot& slot) {
-    if (slot.listed) return;
-    slot.listed = true;
-    active_.push_back(&slot);
-}
-
 // Moves the machines that may have something to say; those that have finished are left alone until something happens.
 void Broadcasts::pump_active() {
     std::size_t kept = 0;
@@ -260,8 +262,8 @@ void Broadcasts::pump_active() {
         Slot& slot = *active_[i];
         if (slot.engaged && slot.machine && slot.sequence.value >= window_.stable()) {
             pump(slot);
-            settle(slot);
-            if (slot.request == nullptr) stage_what_is_in_place(slot);
+            if (slot.request != nullptr || !slot.machine.colored()) settle(slot);
+            if (slot.request == nullptr && slot.in_place) stage_what_is_in_place(slot);
             const bool over = slot.machine.finished() && !slot.unsent && slot.request == nullptr && !slot.in_place;
             if (!over) {
                 active_[kept++] = &slot;

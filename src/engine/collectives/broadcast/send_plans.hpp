@@ -44,7 +44,7 @@ class SendPlans {
     const SendPlan* of(Rank root) {
         if (const SendPlan* const found = find(root)) [[likely]]
             return found;
-        return exist() && members_.failed_ranks().empty() ? make(root) : nullptr;
+        return !places_.empty() && members_.failed_ranks().empty() ? make(root) : nullptr;
     }
 
   private:
