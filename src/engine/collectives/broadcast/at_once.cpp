@@ -23,23 +23,12 @@ bool Broadcasts::look_for_news() {
 }
 
 bool Broadcasts::at_once_by_messages(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received) {
-    const Sequence sequence = window_.next();
-    if (core_.has_news()) core_.attend_to_news();
-    if (!nothing_has_happened(sequence) || root.value >= members_.ranks()) return false;
+    if (core_.has_news()) [[unlikely]]
+        core_.attend_to_news();
+    if (!nothing_has_happened(window_.next()) || root.value >= members_.ranks()) return false;
     if (board_ != nullptr && board_->fenced()) return false;
-    if (root == members_.self()) {
-        if (bytes > transport::kMaxPayload || !send_at_once(sequence, {buffer, bytes})) return false;
-        if (received != nullptr) *received = bytes;
-    } else {
-        const Slot* const slot = find_arrived(sequence);
-        if (slot == nullptr || slot->root != root || slot->length > bytes) return false;
-        copy_few(buffer, slot->payload, slot->length);
-        if (received != nullptr) *received = slot->length;
-    }
-    slot_of(sequence).consumed = true;
-    window_.note_started();
-    window_.consume(window_.next());
-    return true;
+    return root == members_.self() ? send_at_once({buffer, bytes}, received)
+                                   : take_at_once({buffer, bytes}, root, received);
 }
 
 // No death is known, and this rank takes part in the group as before; nor has a callback used it up.
@@ -49,30 +38,49 @@ bool Broadcasts::nothing_has_happened(Sequence next) const {
 
 // False: there is no room in the window, or a transport has none for all messages. What has left by then is start()'s, which
 // goes on from there.
-bool Broadcasts::send_at_once(Sequence sequence, std::span<const std::byte> payload) {
-    if (!window_.has_known_room() || !registered_.empty()) return false;
-    Slot* const slot = engage(sequence, members_.self());
-    const SendPlan* const plan = send_plans_.of(members_.self());
-    if (slot == nullptr || plan == nullptr || slot->machine || slot->root != members_.self()) return false;
+bool Broadcasts::send_at_once(std::span<const std::byte> payload, std::size_t* received) {
+    if (!window_.has_known_room() || payload.size() > transport::kMaxPayload || !registered_.empty()) return false;
+    const Rank self = members_.self();
+    Slot* const slot = engage(window_.next(), self);
+    const SendPlan* const plan = send_plans_.of(self);
+    if (slot == nullptr || plan == nullptr || slot->machine || slot->root != self) return false;
     stage(*slot, payload.data(), payload.size());
     slot->machine.copy_tree(plan->machine);
-    if (pump_by_plan(*slot, *slot->machine.tree(), *plan)) return true;
-    wake(*slot);
-    return false;
+    if (!pump_by_plan(*slot, *slot->machine.tree(), *plan)) {
+        wake(*slot);
+        return false;
+    }
+    if (received != nullptr) *received = payload.size();
+    end_at_once(*slot);
+    return true;
 }
 
-// The slot of that broadcast, if its payload is here and this rank's part in it is done. New messages are taken in where it is
-// not, and what has come of other broadcasts is relayed.
-const Slot* Broadcasts::find_arrived(Sequence sequence) {
-    const Slot& slot = slot_of(sequence);
-    const auto is_here = [&slot, sequence] {
-        return slot.engaged && slot.sequence == sequence && slot.has_payload && slot.machine &&
-               slot.machine.finished() && !slot.unsent;
-    };
-    if (is_here()) return &slot;
-    core_.take_in();
-    if (!active_.empty()) pump_active();
-    return nothing_has_happened(sequence) && is_here() ? &slot : nullptr;
+// New messages are taken in where the payload is not here, and what has come of other broadcasts is relayed.
+bool Broadcasts::take_at_once(std::span<std::byte> buffer, Rank root, std::size_t* received) {
+    const Sequence sequence = window_.next();
+    Slot& slot = slot_of(sequence);
+    if (!has_done_its_part(slot, sequence)) {
+        core_.take_in();
+        if (!active_.empty()) pump_active();
+        if (!nothing_has_happened(sequence) || !has_done_its_part(slot, sequence)) return false;
+    }
+    if (slot.root != root || slot.length > buffer.size()) return false;
+    copy_few(buffer.data(), slot.payload, slot.length);
+    if (received != nullptr) *received = slot.length;
+    end_at_once(slot);
+    return true;
+}
+
+// The payload of that broadcast is here, and what this rank has to send has left.
+bool Broadcasts::has_done_its_part(const Slot& slot, Sequence sequence) {
+    return slot.engaged && slot.sequence == sequence && slot.has_payload && slot.machine && slot.machine.finished() &&
+           !slot.unsent;
+}
+
+void Broadcasts::end_at_once(Slot& slot) {
+    slot.consumed = true;
+    window_.note_started();
+    window_.consume(window_.next());
 }
 
 }  // namespace coppice::engine

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "base/copy.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -170,8 +171,8 @@ void Broadcasts::stage(Slot& slot, const std::byte* from, std::size_t bytes) {
     if (publishing_) {
         board_->publish_copy(slot.sequence, std::span(from, bytes), slot.root.value,
                              static_cast<std::uint32_t>(LineKind::payload));
-    } else if (bytes > 0) {
-        std::memcpy(line, from, bytes);
+    } else {
+        copy_few(line, from, bytes);
     }
 }
 

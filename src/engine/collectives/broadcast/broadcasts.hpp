@@ -94,8 +94,10 @@ class Broadcasts final : public Collective {
     bool look_for_news();
     bool at_once_by_messages(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received);
     bool nothing_has_happened(Sequence next) const;
-    bool send_at_once(Sequence sequence, std::span<const std::byte> payload);
-    const Slot* find_arrived(Sequence sequence);
+    bool send_at_once(std::span<const std::byte> payload, std::size_t* received);
+    bool take_at_once(std::span<std::byte> buffer, Rank root, std::size_t* received);
+    static bool has_done_its_part(const Slot& slot, Sequence sequence);
+    void end_at_once(Slot& slot);
 
     // delivery.cpp: how a broadcast ends for its caller, and the lines of the host's board that tell of it
     void complete(Slot& slot, coppice_status_t status, std::string message = {});
