@@ -90,6 +90,7 @@ void Membership::suspect(Process process, bool certainly) {
     if (certainly) failures_.certain.insert(*rank);
     if (failures_.suspected.contains(*rank)) return;
     const std::uint32_t old_root = root();
+    const bool was_parent = tree().parent(self_rank_, failures_.suspected) == *rank;
     const std::vector<std::uint32_t> old_children = children();
     failures_.suspected.insert(*rank);
     for (FailedSet* of : {&acked_, &owed_, &leaves_})
@@ -100,7 +101,11 @@ void Membership::suspect(Process process, bool certainly) {
         for (const std::uint32_t child : children())
             if (!std::ranges::binary_search(old_children, child)) give_order(child);
     }
-    if (root() != old_root) tell_new_root();
+    if (root() != old_root) {
+        tell_new_root();
+    } else if (was_parent && leaving_ && !lacks(kLeaversDoNotAsk)) {
+        say(MembershipKind::leave, root());
+    }
 }
 
 void Membership::suspect_before(Process process) {
@@ -190,6 +195,12 @@ bool Membership::knows_request(Process process) const {
 bool Membership::knows_leave(Process process) const {
     const auto rank = view_.rank_of(process);
     return rank && leaves_.contains(*rank);
+}
+
+bool Membership::suspects(Process process) const {
+    if (standing_ != Standing::member) return false;
+    const auto rank = view_.rank_of(process);
+    return rank && failures_.suspected.contains(*rank);
 }
 
 bool Membership::minds(Process process) const {

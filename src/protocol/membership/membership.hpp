@@ -62,6 +62,7 @@ enum MembershipFault : std::uint32_t {
     kRequestsAreNotPassedOn = 1U << 17,   // a member keeps a joiner's request to itself
     kViewsAreNotSentAlong = 1U << 18,     // a message does not bring what made its view
     kNewRootsAreNotTold = 1U << 19,       // what the old root was told of who waits or leaves dies with it
+    kLeaversDoNotAsk = 1U << 20,          // a leaver whose parent dies does not ask the root what became of it
 };
 
 struct MembershipPlan {
@@ -139,6 +140,7 @@ class Membership {
     Process asked() const { return plan_->first.process_of(asked_); }
     bool knows_request(Process process) const;
     bool knows_leave(Process process) const;
+    bool suspects(Process process) const;
     // Whether it makes a difference that this one can't be reached.
     bool minds(Process process) const;
     // What to do with a message of the group's users, sent in the view of that number: now, when this member is there

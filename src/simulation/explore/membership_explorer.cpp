@@ -169,7 +169,9 @@ class World {
         if (may_leave && facts.epoch < scenario_->views) moves.push_back({kLeave, number, 0, false});
         for (std::uint16_t other = 0; other < processes_; ++other) {
             const bool is_gone = has(ended_, other);
-            const bool is_cut = is_cut_off(process, other);
+            // A member that takes another for dead closes the connection.
+            const bool is_shut_out = lives(other) && has(machines_->facts(states_[other]).suspects, process);
+            const bool is_cut = is_cut_off(process, other) || is_shut_out;
             if (other == process || (!is_gone && !is_cut) || has(facts.certain, other)) continue;
             if (!has(facts.minds, other) && !hears_from(process, other)) continue;
             // The witness of a death may be on either side of a cut.

@@ -187,7 +187,8 @@ class Run {
     bool learn(std::uint32_t process, std::uint32_t other) {
         Member& member = members_[process];
         const bool is_gone = members_[other].is_gone;
-        const bool is_cut = is_cut_off(process, other);
+        // A member that takes another for dead closes the connection.
+        const bool is_cut = is_cut_off(process, other) || members_[other].machine.suspects(Process(process));
         if (!is_gone && !is_cut) return false;
         const bool hears = std::ranges::any_of(wire_, [process, other](const MembershipMessage& message) {
             return message.to.value == process && message.from.value == other;

@@ -204,6 +204,7 @@ void MembershipLocals::look_at(Local& local) {
         if (machine.minds(Process(process))) facts.minds |= bit;
         if (machine.knows_request(Process(process))) facts.waiting |= bit;
         if (machine.knows_leave(Process(process))) facts.leaves |= bit;
+        if (machine.suspects(Process(process))) facts.suspects |= bit;
         if (facts.standing == Standing::member && machine.view().rank_of(Process(process))) facts.members |= bit;
     }
     if (facts.standing != Standing::member) return;

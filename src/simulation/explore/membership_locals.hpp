@@ -28,6 +28,7 @@ struct MembershipFacts {
     std::uint32_t waiting = 0;      // as bits: newcomers that it knows to wait
     std::uint32_t leaves = 0;       // as bits: members that it knows to want to leave
     std::uint32_t members = 0;      // as bits: processes of its view
+    std::uint32_t suspects = 0;     // as bits: those of them that it takes nothing from
     std::uint32_t unreachable = 0;  // as bits: known to it, from its driver
     std::uint32_t certain = 0;      // as bits: of these, for certain
 };

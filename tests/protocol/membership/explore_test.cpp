@@ -49,6 +49,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"reports", {.joins = 1, .crashes = 2, .reports = true}},
                       Case{"talk", {.joins = 1, .crashes = 1, .talk = true}},
                       Case{"talk_across_a_cut", {.crashes = 1, .cuts = 1, .talk = true}},
+                      Case{"one_of_four_leaves_and_nobody_sees_deaths_for_certain",
+                           {.ranks = 4,
+                            .leaves = 1,
+                            .crashes = 1,
+                            .views = 2,
+                            .quorum = Quorum::any,
+                            .called = true,
+                            .unwitnessed = true}},
                       Case{"talk_two_views", {.ranks = 2, .joins = 1, .leaves = 1, .views = 2, .talk = true}}),
     [](const auto& one) { return std::string(one.param.name); });
 
@@ -109,7 +117,18 @@ INSTANTIATE_TEST_SUITE_P(
                protocol::kNewRootsAreNotTold,
                {.leaves = 1, .crashes = 1},
                0,
-               "the root does not know it"}),
+               "the root does not know it"},
+        Missed{"leavers_ask",
+               protocol::kLeaversDoNotAsk,
+               {.ranks = 4,
+                .leaves = 1,
+                .crashes = 1,
+                .views = 2,
+                .quorum = Quorum::any,
+                .called = true,
+                .unwitnessed = true},
+               0,
+               kWaits}),
     [](const auto& one) { return std::string(one.param.name); });
 
 TEST_P(MembershipWithout, IsMissed) {

@@ -25,7 +25,7 @@ or are told why not. A violation is printed as a shortest way to it.
 constexpr const char* kFooter =
     R"(Rules of --without: bound-votes, ask-first, carry-on, dead-votes, dead-promises, follow-one-root, quorum,
 half-with-the-lowest, install-when-stable, tell-orphans, tell-late-orphans, answer-the-late, number-views,
-acks-with-names, welcome-when-stable, incarnations, scan-on, pass-requests-on, send-views-along, tell-new-roots.
+acks-with-names, welcome-when-stable, incarnations, scan-on, pass-requests-on, send-views-along, tell-new-roots, leavers-ask.
 Rules of --printed, as the paper has them: views-without-numbers, acks-without-list, root-forgets, two-roots,
 welcome-first, same-identity.
 Exit code: 0; 1 when a promise was broken or the states were too many; 2 bad options.
@@ -63,6 +63,7 @@ constexpr Rule kRules[] = {
     {"pass-requests-on", protocol::kRequestsAreNotPassedOn},
     {"send-views-along", protocol::kViewsAreNotSentAlong},
     {"tell-new-roots", protocol::kNewRootsAreNotTold},
+    {"leavers-ask", protocol::kLeaversDoNotAsk},
 };
 
 constexpr Rule kPrinted[] = {
