@@ -20,6 +20,7 @@ constexpr const char* kPapers = "The papers again";
 constexpr std::array kSubcommands{
     Subcommand{kMachine, "broadcast", "run broadcasts under faults and print what they cost", run_broadcast},
     Subcommand{kMachine, "agree", "run agreements under faults and print what they cost", run_agree},
+    Subcommand{kMachine, "membership", "how long a group takes for its next view", run_membership},
     Subcommand{kMachine, "advise", "which tree, correction and distance to use on a machine", run_advise},
     Subcommand{kMachine, "promise", "how often deaths that nobody has noticed leave somebody waiting", run_promise},
     Subcommand{kMachine, "timeline", "draw one broadcast as a picture", run_timeline},

@@ -36,6 +36,7 @@ int run_explore_membership(int argc, char** argv);
 int run_fuzz_membership(int argc, char** argv);
 int run_promise(int argc, char** argv);
 int run_agree(int argc, char** argv);
+int run_membership(int argc, char** argv);
 int run_world(int argc, char** argv);
 
 // Parses; an exit code if there is nothing more to do (--help, or a complaint that was printed).
