@@ -164,6 +164,16 @@ class Reproduce(unittest.TestCase):
         self.assertRegex(page, r"\(t ≈ 18\)\. \|.*\| 20 \| 17 to 19 \(ours\) \| \*\*does not hold\*\* \|")
         self.assertIn("the paper's own Equation 1 has its largest step from t = 19", page)
 
+    def test_membership_is_held_against_the_sentences_of_its_paper(self):
+        held = {"membership-fig4": (3, 2), "membership-fig5": (2, 1), "membership-fig6": (3, 1), "membership-fig7": (4, 0),
+                "membership-fig8": (3, 0)}
+        for name, (holds, broken) in held.items():
+            ran = self.reproduce("--no-plots", what=name)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            page = self.read(name + ".md")
+            self.assertIn("ICS'06, Figure " + name[-1], page)
+            self.assertEqual((page.count("| holds |"), page.count("| **does not hold** |")), (holds, broken), name)
+
     def test_goes_on_after_it_was_killed(self):
         whole = os.path.join(self.scratch.name, "whole")
         ran = self.reproduce("--no-plots", out=whole)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <queue>
+#include <utility>
 
 #include "protocol/membership/membership.hpp"
 
@@ -173,6 +174,24 @@ std::uint64_t bytes_needed(const MembershipSetup& setup) {
 
 MembershipTime time_of_next_view(const MembershipSetup& setup) {
     return Clock(setup).run();
+}
+
+double latency_under_contention_us(const MembershipNetwork& network, std::uint32_t under_way) {
+    constexpr std::uint32_t kRounds = 60;
+    const double before_switch = network.latency_us - network.switch_us;
+    std::queue<double> sent;
+    for (std::uint32_t i = 0; i < under_way; ++i)
+        sent.push(0);
+    double free_at = 0;
+    double sum = 0;
+    for (std::uint32_t message = 0; message < kRounds * under_way; ++message) {
+        const double at = sent.front();
+        sent.pop();
+        free_at = std::max(at + before_switch, free_at) + network.switch_us;
+        sent.push(free_at);
+        if (message >= kRounds / 2 * under_way) sum += free_at - at;
+    }
+    return sum / (kRounds - kRounds / 2) / under_way;
 }
 
 double base_model_us(const MembershipSetup& setup) {

@@ -48,6 +48,9 @@ struct MembershipTime {
 std::uint64_t bytes_needed(const MembershipSetup& setup);
 MembershipTime time_of_next_view(const MembershipSetup& setup);
 
+// Of messages that are answered at once, for ever, so many under way at a time.
+double latency_under_contention_us(const MembershipNetwork& network, std::uint32_t under_way);
+
 // What the paper's models say: equations 1 and 2; with the largest distance of each level in place of one hop; as the paper
 // prints that, times the levels once more; and with the latency under contention of so many nodes.
 double base_model_us(const MembershipSetup& setup);

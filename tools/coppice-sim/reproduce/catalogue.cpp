@@ -26,6 +26,11 @@ constexpr std::array kStudies{
     Named{"gossip-fig9", gossip_fig9},
     Named{"gossip-table", gossip_table},
     Named{"gossip-scaling", gossip_scaling},
+    Named{"membership-fig4", membership_fig4},
+    Named{"membership-fig5", membership_fig5},
+    Named{"membership-fig6", membership_fig6},
+    Named{"membership-fig7", membership_fig7},
+    Named{"membership-fig8", membership_fig8},
 };
 
 }  // namespace

@@ -26,6 +26,12 @@ Study gossip_fig5(Scale scale, std::uint64_t first_seed);
 Study gossip_fig9(Scale scale, std::uint64_t first_seed);
 Study gossip_table(Scale scale, std::uint64_t first_seed);
 Study gossip_scaling(Scale scale, std::uint64_t first_seed);
+// ICS'06.
+Study membership_fig4(Scale scale, std::uint64_t first_seed);
+Study membership_fig5(Scale scale, std::uint64_t first_seed);
+Study membership_fig6(Scale scale, std::uint64_t first_seed);
+Study membership_fig7(Scale scale, std::uint64_t first_seed);
+Study membership_fig8(Scale scale, std::uint64_t first_seed);
 
 // Gossip of this kind whose time and corrections the equations choose (gossip_time.hpp), for all ranks alive.
 protocol::GossipSpec gossip_by_equations(protocol::GossipKind kind, std::uint32_t ranks, const simulation::LogP& model,

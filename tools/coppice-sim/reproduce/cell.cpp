@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 
 #include "simulation/broadcast_simulation.hpp"
@@ -68,12 +70,16 @@ simulation::FaultPlan faults_of(const Cell& cell) {
     return faults;
 }
 
+std::unique_ptr<simulation::Simulator> needs_none() {
+    throw std::logic_error("this needs no simulator");
+}
+
 std::unique_ptr<simulation::Simulator> make(const Cell& cell) {
-    return std::visit(Overloaded{[](const TreeGaps&) -> std::unique_ptr<simulation::Simulator> {
-                                     throw std::logic_error("gaps need no simulator");
-                                 },
-                                 [&](const auto& protocol) { return known(make_simulator(setup_of(cell, protocol))); }},
-                      cell.protocol);
+    return std::visit(
+        Overloaded{[](const TreeGaps&) { return needs_none(); }, [](const MembershipProtocol&) { return needs_none(); },
+                   [](const ContentionProtocol&) { return needs_none(); },
+                   [&](const auto& protocol) { return known(make_simulator(setup_of(cell, protocol))); }},
+        cell.protocol);
 }
 
 Figures gaps_of(const Cell& cell, const TreeGaps& protocol) {
@@ -85,6 +91,30 @@ Figures gaps_of(const Cell& cell, const TreeGaps& protocol) {
     for (std::uint64_t run = 0; run < cell.runs; ++run)
         figures.of(Metric::gap).add(reach.gaps(plan.draw(cell.ranks, cell.first_seed + run).dead).largest);
     return figures;
+}
+
+Figures in_nanoseconds(double us) {
+    Figures figures;
+    figures.runs = 1;
+    figures.of(Metric::quiescence).add(static_cast<std::uint64_t>(std::llround(1000 * us)));
+    return figures;
+}
+
+// Of what is not drawn by lot; nothing for all else.
+std::optional<Figures> figures_without_lots(const Cell& cell) {
+    if (const auto* gaps = std::get_if<TreeGaps>(&cell.protocol)) return gaps_of(cell, *gaps);
+    if (const auto* membership = std::get_if<MembershipProtocol>(&cell.protocol))
+        return in_nanoseconds(time_of_next_view(membership->setup).stable_us);
+    if (const auto* contention = std::get_if<ContentionProtocol>(&cell.protocol)) {
+        const std::uint32_t under_way = cell.ranks / (contention->children + 1) * contention->children;
+        return in_nanoseconds(latency_under_contention_us(contention->network, under_way));
+    }
+    return std::nullopt;
+}
+
+std::string key_of(const simulation::MembershipNetwork& network) {
+    return fmt::format("network {} L={} switch {}", static_cast<int>(network.kind), network.latency_us,
+                       network.switch_us);
 }
 
 std::string listed(const std::vector<std::uint32_t>& ranks) {
@@ -109,6 +139,15 @@ std::string Cell::key() const {
     const std::string name = std::visit(
         Overloaded{[](const TreeProtocol& tree) { return fmt::format("tree {} {}", tree.tree, tree.correction); },
                    [](const TreeGaps& tree) { return "gaps of tree " + tree.tree; },
+                   [](const MembershipProtocol& membership) {
+                       return fmt::format("membership radix {} Ocp={} {} dead {}", 1U << membership.setup.radix_bits,
+                                          membership.setup.compute_us, key_of(membership.setup.network),
+                                          listed(membership.setup.dead));
+                   },
+                   [](const ContentionProtocol& contention) {
+                       return fmt::format("contention of parents with {} children, {}", contention.children,
+                                          key_of(contention.network));
+                   },
                    [](const GossipProtocol& gossip) { return "gossip " + to_string(gossip.spec); },
                    [](const BinomialGraphProtocol&) { return std::string("binomial graph"); },
                    [](const BuntinasProtocol& buntinas) {
@@ -137,16 +176,17 @@ bool Cell::is_deterministic() const {
 std::uint64_t bytes_needed(const Cell& cell) {
     return std::visit(
         Overloaded{[&](const TreeGaps&) { return std::uint64_t{cell.ranks} / 2; },
+                   [](const MembershipProtocol& membership) { return simulation::bytes_needed(membership.setup); },
+                   [](const ContentionProtocol&) { return std::uint64_t{0}; },
                    [&](const auto& protocol) { return simulation::bytes_needed(setup_of(cell, protocol)); }},
         cell.protocol);
 }
 
 tl::expected<Figures, std::string> run(const Cell& cell, unsigned threads) {
     const double before = cpu_seconds();
-    if (const auto* gaps = std::get_if<TreeGaps>(&cell.protocol)) {
-        Figures figures = gaps_of(cell, *gaps);
-        figures.cpu_seconds = cpu_seconds() - before;
-        return figures;
+    if (auto figures = figures_without_lots(cell)) {
+        figures->cpu_seconds = cpu_seconds() - before;
+        return *figures;
     }
     simulation::Batch batch{.first_seed = cell.first_seed, .runs = cell.runs, .faults = faults_of(cell)};
     batch.threads = static_cast<unsigned>(std::min<std::uint64_t>(threads, cell.runs));

@@ -10,6 +10,7 @@
 #include "protocol/gossip.hpp"
 #include "reproduce/figures.hpp"
 #include "simulation/batch.hpp"
+#include "simulation/explore/membership_clock.hpp"
 #include "simulation/model.hpp"
 
 namespace coppice::sim {
@@ -30,7 +31,17 @@ struct BuntinasProtocol {
     // Failures are noticed so many steps after they happened (FaultPlan::notice_after).
     simulation::Step notice_after = 0;
 };
-using Protocol = std::variant<TreeProtocol, TreeGaps, GossipProtocol, BinomialGraphProtocol, BuntinasProtocol>;
+// One change of a group's view, without lots: quiescence is T_s, in nanoseconds.
+struct MembershipProtocol {
+    simulation::MembershipSetup setup;
+};
+// Parents and their children that answer each other through one switch: quiescence is a message's latency, in nanoseconds.
+struct ContentionProtocol {
+    std::uint32_t children = 1;
+    simulation::MembershipNetwork network{};
+};
+using Protocol = std::variant<TreeProtocol, TreeGaps, GossipProtocol, BinomialGraphProtocol, BuntinasProtocol,
+                              MembershipProtocol, ContentionProtocol>;
 
 struct Cell {
     Protocol protocol;
