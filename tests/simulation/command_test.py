@@ -217,7 +217,8 @@ class Refusals(unittest.TestCase):
 class Help(unittest.TestCase):
     def test_every_subcommand_has_one_with_examples(self):
         self.assertIn("coppice-sim broadcast --ranks", sim("--help").stdout)
-        for words in (["broadcast"], ["fuzz", "broadcast"], ["advise"], ["models"], ["promise"]):
+        for words in (["broadcast"], ["fuzz", "broadcast"], ["advise"], ["models"], ["promise"], ["membership"],
+                      ["explore", "membership"], ["fuzz", "membership"]):
             done = sim(*words, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Examples:", done.stdout)
@@ -238,6 +239,46 @@ class Fuzz(unittest.TestCase):
         first = sim("fuzz", "broadcast", "--seed", "99", "--seeds", "1", "--verbose").stdout
         self.assertEqual(first, sim("fuzz", "broadcast", "--seed", "99", "--seeds", "1", "--verbose").stdout)
         self.assertIn("seed 99: ", first)
+
+
+class Membership(unittest.TestCase):
+    def test_the_next_view_takes_what_the_paper_says(self):
+        done = sim("membership", "--ranks", "1048576", "--radix", "4", "--failures", "5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("stable after 114.0 us", done.stdout)
+        self.assertIn("1048571 members, the same at all that live", done.stdout)
+
+    def test_every_schedule_of_a_small_group(self):
+        done = sim("explore", "membership", "--ranks", "4", "--crashes", "2", "--joins", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("every promise held", done.stdout)
+
+    def test_without_bound_votes_there_are_two_groups(self):
+        done = sim("explore", "membership", "--ranks", "3", "--joins", "1", "--cuts", "1", "--without", "bound-votes")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("A shortest way there", done.stdout)
+        self.assertIn("another had view 1", done.stdout)
+
+    def test_the_printed_rules_break(self):
+        for rule, group in (("views-without-numbers", ["--ranks", "3", "--cuts", "1"]),
+                            ("root-forgets", ["--ranks", "3", "--cuts", "1"]),
+                            ("two-roots", ["--ranks", "3", "--cuts", "1"]),
+                            ("welcome-first", ["--ranks", "2", "--joins", "1", "--crashes", "1"]),
+                            ("same-identity", ["--ranks", "3", "--rejoins", "1", "--crashes", "1", "--views", "2"])):
+            done = sim("explore", "membership", *group, "--printed", rule)
+            self.assertEqual(done.returncode, 1, rule)
+            self.assertIn("A shortest way there", done.stdout)
+
+    def test_bad_options_are_refused(self):
+        for words in (["explore", "membership", "--without", "nothing"], ["explore", "membership", "--ranks", "6", "--joins", "3"],
+                      ["fuzz", "membership", "--ranks", "5..4"], ["membership", "--radix", "3"],
+                      ["membership", "--ranks", "4", "--failures", "4"]):
+            self.assertEqual(sim(*words).returncode, 2, words)
+
+    def test_seeds(self):
+        done = sim("fuzz", "membership", "--seeds", "1000", "--ranks", "3..64")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("every promise held", done.stdout)
 
 
 if __name__ == "__main__":
