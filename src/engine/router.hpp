@@ -32,6 +32,7 @@ class Link {
         return wire_->write(there_, header, payload, in_flight);
     }
     void watch() const { wire_->watch(there_); }
+    void say_farewell() const { wire_->say_farewell(there_); }
     void probe() const { wire_->probe(there_); }
     void release(transport::Buffer buffer) const { wire_->release(buffer); }
     std::string_view name() const { return wire_->capabilities().name; }

@@ -98,6 +98,7 @@ class FaultyTransport final : public Transport {
     void probe(Rank peer) override { inner_->probe(peer); }
     void fence(Rank peer) override;
     bool leave() override;
+    void say_farewell(Rank peer) override { inner_->say_farewell(peer); }
 
   private:
     struct Outgoing {

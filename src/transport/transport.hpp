@@ -152,6 +152,10 @@ class Transport {
     // Its sends in flight complete. No peer_failed is reported for it. The peer is told (Receiver::fenced) by all but verbs.
     virtual void fence(Rank peer) = 0;
 
+    // Before leave(): this peer may come to need a connection to this rank only when this rank has gone. It is told that this
+    // rank has left in peace, if the wire can tell it without its taking part (tcp): it may be stopped.
+    virtual void say_farewell(Rank /*peer*/) {}
+
     // Tells peers with open connections that this rank leaves in peace, so that they do not report a failure, and
     // moves what was accepted. True when nothing is left to move; call it (and poll) until it is.
     virtual bool leave() = 0;

@@ -194,5 +194,46 @@ TEST(FailureCallback, MayAskWhichRanksHaveFailedAndNothingElse) {
     }
 }
 
+// Rank 0 observes rank 1. It is stopped when that one dies, and looks for the rank behind it when all others have left. True
+// when it was so: they leave without rank 0 where those that saw the death had connections to rank 1.
+bool leave_behind_a_stopped_rank() {
+    constexpr std::size_t kJoined = 0;
+    constexpr std::size_t kLeft = 1;
+    Job job({.ranks = 4, .hosts = 4}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        member.notes[kJoined].fetch_add(1);
+        member.await_failed(1);
+        // Time for rank 0 to find what it would find.
+        for (int calls = 0; member.rank == 0 && calls < 200; ++calls) {
+            COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+            usleep(1000);
+        }
+        COPPICE_CHECK(member.failed() == std::vector<std::uint32_t>{1});
+        member.leave();
+        member.notes[kLeft].fetch_add(1);
+    });
+    EXPECT_TRUE(job.await_note(kJoined, 4));
+    usleep(100'000);
+    job.processes().signal(0, SIGSTOP);
+    job.kill(1, true);
+    for (int looks = 0; looks < 3000 && job.note(kLeft) < 2; ++looks)
+        usleep(1000);
+    const bool all_left = job.note(kLeft) == 2;
+    if (all_left) {
+        for (const std::uint32_t rank : {2U, 3U})
+            EXPECT_TRUE(job.processes().await_zombie(rank)) << "rank " << rank;
+    }
+    job.processes().signal(0, SIGCONT);
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
+    return all_left;
+}
+
+TEST(Deaths, ARankThatHasLeftIsNotTakenForDeadByOneThatWasStoppedMeanwhile) {
+    int as_meant = 0;
+    for (int tries = 0; tries < 20 && as_meant < 3 && !HasFailure(); ++tries)
+        as_meant += leave_behind_a_stopped_rank() ? 1 : 0;
+    EXPECT_GT(as_meant, 0);
+}
+
 }  // namespace
 }  // namespace coppice::testing

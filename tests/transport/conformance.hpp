@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -97,13 +98,16 @@ class Recorder : public transport::Receiver {
     bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
     void peer_failed(Rank peer, transport::FailureCause cause) override;
+    void peer_left(Rank peer) override { departed.push_back(peer); }
     void fenced(Rank by) override { fenced_by.push_back(by); }
 
     std::size_t count(Rank from) const;
     bool failed(Rank peer) const;
+    bool has_left(Rank peer) const { return std::ranges::find(departed, peer) != departed.end(); }
 
     std::vector<Received> messages;
     std::vector<Failure> failures;
+    std::vector<Rank> departed;
     std::vector<Rank> fenced_by;
     std::vector<Kept> kept;
     bool keep = false;                                // keep every payload that can be kept

@@ -147,6 +147,43 @@ TEST(TcpHandshake, EveryChangedBitOfEitherSideIsFoundOut) {
     }
 }
 
+// What a rank says that leaves, from a rank of the same group to the one that hears it.
+State hear_farewell(const Bytes& word, const Identity& at) {
+    auto acceptor = Handshake::accept(at, draw_nonce());
+    EXPECT_TRUE(acceptor.take(std::span(word).first(sizeof(Opening))).empty());  // nobody waits for an answer
+    if (acceptor.state() == State::under_way) acceptor.take(std::span(word).subspan(sizeof(Opening)));
+    return acceptor.state();
+}
+
+TEST(TcpHandshake, AFarewellIsBelievedOfARankOfTheGroupAlone) {
+    const Identity two = identity(2), five = identity(5);
+    const Bytes word = copy(Handshake::farewell(two, Rank(5), draw_nonce()));
+    EXPECT_EQ(hear_farewell(word, five), State::departed);
+    EXPECT_EQ(hear_farewell(word, identity(4)), State::refused);
+    EXPECT_EQ(hear_farewell(copy(Handshake::farewell(identity(2, 9), Rank(5), draw_nonce())), five), State::refused);
+    EXPECT_EQ(hear_farewell(copy(Handshake::farewell(identity(2, 1, 8), Rank(5), draw_nonce())), five), State::refused);
+    for (std::size_t bit = 0; bit < word.size() * 8; ++bit) {
+        Bytes changed = word;
+        changed[bit / 8] ^= std::byte{1} << (bit % 8);
+        auto acceptor = Handshake::accept(five, draw_nonce());
+        acceptor.take(std::span(changed).first(sizeof(Opening)));
+        if (acceptor.state() == State::under_way) acceptor.take(std::span(changed).subspan(sizeof(Opening)));
+        EXPECT_EQ(acceptor.state(), State::refused) << "bit " << bit;
+    }
+}
+
+// Neither is the one taken for the other.
+TEST(TcpHandshake, AProofIsNoFarewell) {
+    const Identity two = identity(2), five = identity(5);
+    auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());
+    auto acceptor = Handshake::accept(five, draw_nonce());
+    const Transcript said = shake(initiator, acceptor);
+    Bytes word = said.opening;
+    word[offsetof(Opening, purpose)] = std::byte{1};
+    word.insert(word.end(), said.proof.begin(), said.proof.end());
+    EXPECT_EQ(hear_farewell(word, five), State::refused);
+}
+
 TEST(TcpHandshake, NonsenseAndWrongLengthsAreRefused) {
     const Identity five = identity(5);
     for (std::uint64_t seed = 0; seed < 200; ++seed) {

@@ -122,6 +122,29 @@ TEST(TcpTransport, APeerThatOnlyWatchedHearsTheGoodbyeToo) {
     EXPECT_EQ(group.try_send(1, 0, 0, {}), SendStatus::failed);
 }
 
+// The peer takes no part: it may be stopped meanwhile.
+TEST(TcpTransport, ARankThatSaidFarewellIsNotTakenForDeadByAPeerThatConnectsTooLate) {
+    for (const bool connects_first : {true, false}) {
+        Group group(3);
+        for (const std::uint32_t rank : {0U, 2U}) {
+            if (rank == 0) group.wires[rank]->say_farewell(Rank(1));
+            const std::uint64_t deadline = now_ns() + kDeadlineNs;
+            while (!group.wires[rank]->leave() && now_ns() < deadline)
+                group.wires[rank]->poll(group.recorders[rank]);
+            group.wires[rank].reset();
+        }
+        const auto connect_to = [&](std::uint32_t rank) { group.wires[1]->watch(Rank(rank)); };
+        if (connects_first) connect_to(0);
+        connect_to(2);  // which said nothing
+        group.poll_until([&] { return group.recorders[1].failed(Rank(2)); });
+        if (!connects_first) connect_to(0);
+        group.poll_until([&] { return group.recorders[1].has_left(Rank(0)); });
+        EXPECT_FALSE(group.recorders[1].failed(Rank(0)));
+        EXPECT_EQ(group.wires[1]->counters().garbage, 0U);
+        EXPECT_EQ(group.try_send(1, 0, 0, {}), SendStatus::failed);
+    }
+}
+
 TEST(TcpTransport, MakingAndDestroyingLeavesNoDescriptorAndNoThread) {
     std::size_t descriptors = 0, tasks = 0;
     for (int round = 0; round < 20; ++round) {

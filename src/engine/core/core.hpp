@@ -202,6 +202,7 @@ class Core final : private transport::Receiver {
     void departure_message(Rank from, const WireHeader& header);
     void note_dependence(Nanoseconds now);
     void send_departures();
+    void say_farewell();
 
     // detection.cpp
     std::size_t poll_wires();

@@ -9,7 +9,9 @@ void Core::peer_failed(Rank there, transport::FailureCause /*cause*/) {
     if (const auto rank = router_.own_rank(there)) learn_failure(*rank);
 }
 
+// One that has left in peace is no failed member, whatever becomes of its process.
 void Core::learn_failure(Rank rank) {
+    if (departure_.has_departed(rank)) return;
     look_soon_ = true;
     if (rank == members_.self()) {
         be_fenced();

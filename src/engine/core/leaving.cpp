@@ -95,7 +95,10 @@ void Core::end_stage(Stage before, bool transports_stay) {
             board_->depart();
             wake_local_peers();
         }
-        if (transports_stay) send_departures();
+        if (transports_stay)
+            send_departures();
+        else
+            say_farewell();
     }
     if (stage() != Stage::given_up) return;
     // Nobody is waited for, so nobody may wait for this rank: it is a failed one from here on. Where the transports end with this
@@ -110,6 +113,18 @@ void Core::end_stage(Stage before, bool transports_stay) {
         flush_controls();
         router_.poll();
     }
+}
+
+// The transports end with the group, and tell the peers to which there are connections. A death makes ranks take up with others:
+// those that may come to look for this one are told, too.
+void Core::say_farewell() {
+    std::vector<Rank> others;
+    while (const auto send = departure_.next_send())
+        if (send->kind == protocol::DepartureKind::farewell) others.push_back(send->to);
+    if (const auto observer = detector_.observer()) others.push_back(*observer);
+    if (members_.failed_ranks().empty()) return;
+    for (const Rank rank : others)
+        if (const Link link = router_.to(rank); link && !departure_.has_departed(rank)) link.say_farewell();
 }
 
 void Core::retire() {

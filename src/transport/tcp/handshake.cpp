@@ -33,6 +33,16 @@ Handshake Handshake::accept(const Identity& identity, const Nonce& nonce) {
     return made;
 }
 
+FarewellWord Handshake::farewell(const Identity& identity, Rank peer, const Nonce& nonce) {
+    Handshake leaving = initiate(identity, peer, nonce);
+    leaving.opening_.purpose = Purpose::farewell;
+    const Proof proof = leaving.prove(true);
+    FarewellWord word;
+    const auto end = std::ranges::copy(leaving.opening(), word.begin()).out;
+    std::ranges::copy(std::as_bytes(std::span(proof)), end);
+    return word;
+}
+
 std::size_t Handshake::wanted() const {
     if (state_ != State::under_way) return 0;
     switch (step_) {
@@ -63,6 +73,10 @@ std::span<const std::byte> Handshake::take(std::span<const std::byte> bytes) {
             take_opening(bytes);
             if (state_ == State::refused) return {};
             step_ = Step::proof;
+            if (opening_.purpose == Purpose::farewell) {
+                challenge_ = {};
+                return {};
+            }
             return std::as_bytes(std::span(&challenge_, 1));
         case Step::challenge:
             std::memcpy(&challenge_, bytes.data(), sizeof challenge_);
@@ -75,7 +89,8 @@ std::span<const std::byte> Handshake::take(std::span<const std::byte> bytes) {
             step_ = Step::welcome;
             return std::as_bytes(std::span(proof_));
         case Step::proof:
-            state_ = is_proof(bytes, true) ? State::proven : State::refused;
+            state_ = opening_.purpose == Purpose::farewell ? State::departed : State::proven;
+            if (!is_proof(bytes, true)) state_ = State::refused;
             step_ = Step::over;
             return {};
         case Step::welcome:
@@ -94,7 +109,7 @@ void Handshake::take_opening(std::span<const std::byte> bytes) {
     const bool ours = opening_.magic == expected.magic && opening_.version == kWireVersion;
     const bool to_us = opening_.to == identity_->self.value && opening_.from < identity_->group_size &&
                        opening_.from != identity_->self.value;
-    if (!ours || !to_us || opening_.room < kLeastRoom) {
+    if (!ours || !to_us || opening_.room < kLeastRoom || opening_.purpose > Purpose::farewell) {
         state_ = State::refused;
         return;
     }

@@ -9,6 +9,11 @@
 //        ---- Proof: hash of all that, keyed, initiator -->     the acceptor knows who it is
 //        <--- Welcome: hash of all that, keyed, acceptor -      the acceptor takes it; the initiator knows it
 //
+// A rank that leaves says so to a rank with which it has no connection, and waits for no answer: that one may be stopped.
+//
+//        ---- Opening, with that purpose; Proof ----------->     the acceptor knows that this rank has left
+//
+// - Who repeats a recorded farewell says nothing new: the rank that said it has left.
 // - Both nonces are in both hashes: what was recorded proves nothing to a rank that draws another nonce.
 // - Ranks, group token and the side are in them, too: a proof is good for one pair, one group and one direction.
 // - The connection stands for the initiator with the welcome, never before: what ends earlier may be tried again.
@@ -42,10 +47,13 @@ struct Identity {
     GroupSecret secret{};
 };
 
+enum class Purpose : std::uint8_t { connection, farewell };
+
 struct Opening {
     std::array<char, 4> magic{'C', 'P', 'T', 'C'};
     std::uint8_t version = kWireVersion;
-    std::uint8_t reserved[3] = {};
+    Purpose purpose = Purpose::connection;
+    std::uint8_t reserved[2] = {};
     std::uint32_t from = 0;
     std::uint32_t to = 0;
     std::uint32_t room = 0;
@@ -63,18 +71,24 @@ static_assert(sizeof(Challenge) == 24);
 
 using Proof = std::array<unsigned char, 32>;
 
+// All that a rank says that leaves.
+using FarewellWord = std::array<std::byte, sizeof(Opening) + sizeof(Proof)>;
+
 class Handshake {
   public:
     // `identity` stays where it is for as long as this lives.
     static Handshake initiate(const Identity& identity, Rank peer, const Nonce& nonce);
     static Handshake accept(const Identity& identity, const Nonce& nonce);
+    // No handshake: what a rank that leaves says to a peer.
+    static FarewellWord farewell(const Identity& identity, Rank peer, const Nonce& nonce);
 
     enum class State : std::uint8_t {
         under_way,
-        proven,   // acceptor: the peer has proved which rank it is; welcome() is to be sent, or the connection closed
-        done,     // the connection stands
-        busy,     // initiator: the acceptor has no place or no time at present
-        refused,  // what came was not what a rank of the group says
+        departed,  // acceptor: the peer has proved which rank it is, and that it has left in peace
+        proven,    // acceptor: the peer has proved which rank it is; welcome() is to be sent, or the connection closed
+        done,      // the connection stands
+        busy,      // initiator: the acceptor has no place or no time at present
+        refused,   // what came was not what a rank of the group says
     };
     State state() const { return state_; }
 

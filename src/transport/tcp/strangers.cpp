@@ -55,6 +55,7 @@ Strangers::Outcome Strangers::move(std::size_t place) {
         const auto answer = stranger.handshake.take(std::span(stranger.bytes).first(wanted));
         if (stranger.handshake.state() == Handshake::State::refused) return drop(place, true);
         if (stranger.handshake.state() == Handshake::State::proven) return Outcome::proven;
+        if (stranger.handshake.state() == Handshake::State::departed) return Outcome::departed;
         // Into the empty buffer of a new connection it fits.
         if (send_some(stranger.socket.get(), answer) != static_cast<std::ptrdiff_t>(answer.size()))
             return drop(place, false);

@@ -29,8 +29,8 @@ class Strangers {
     // Takes a connection that was just accepted there. The one that was there, if any, is closed.
     void add(std::size_t place, Descriptor socket, std::uint64_t now_ns);
 
-    enum class Outcome : std::uint8_t { waits, gone, proven };
-    // Something happened at that place's socket. `proven`: take() it.
+    enum class Outcome : std::uint8_t { waits, gone, departed, proven };
+    // Something happened at that place's socket. `proven` and `departed`: take() it.
     Outcome move(std::size_t place);
 
     struct Proven {

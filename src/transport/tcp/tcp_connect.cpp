@@ -69,6 +69,14 @@ void TcpTransport::settle(Peer& peer, Attempt::Outcome outcome) {
     queue(peer);
 }
 
+// A peer that has left said so before it refused to be connected to, or ended a connection that it had not seen stand.
+void TcpTransport::hear_farewells() {
+    for (std::size_t listener = 0; listener < listeners_.size(); ++listener)
+        accept(listener);
+    for (std::size_t place = 0; place < tcp::Strangers::kMost; ++place)
+        meet(place);
+}
+
 void TcpTransport::watch_attempt(Peer& peer) {
     const Attempt& attempt = *peer.attempt;
     if (attempt.socket() < 0) return;
@@ -116,7 +124,25 @@ void TcpTransport::look_at_strangers(std::uint64_t now_ns) {
 }
 
 void TcpTransport::meet(std::size_t place) {
-    if (strangers_.move(place) == tcp::Strangers::Outcome::proven) admit(strangers_.take(place));
+    switch (strangers_.move(place)) {
+        case tcp::Strangers::Outcome::proven:
+            return admit(strangers_.take(place));
+        case tcp::Strangers::Outcome::departed:
+            return learn_departure(strangers_.take(place).handshake.peer());
+        case tcp::Strangers::Outcome::waits:
+        case tcp::Strangers::Outcome::gone:
+            return;
+    }
+}
+
+// Where a connection stands, its end comes after all that was said on it, and is then no failure.
+void TcpTransport::learn_departure(Rank rank) {
+    Peer& peer = obtain(rank);
+    peer.departed = true;
+    if (peer.link == Link::open) return;
+    if (peer.attempt) give_up_attempt(peer);
+    peer.link = Link::closed;
+    queue(peer);
 }
 
 // A rank of the group has connected. Where both began, the lower rank's attempt is the one that stands, so ours goes on if

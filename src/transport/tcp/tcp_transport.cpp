@@ -350,6 +350,7 @@ void TcpTransport::attend_to(Peer& peer) {
     }
     if (peer.link == Link::open) say_what_is_owed(peer);
     if (peer.reported || peer.fenced) return;
+    if (peer.failed && !peer.departed) hear_farewells();
     if (peer.departed || peer.failed) {
         peer.reported = true;
         ++delivered_;
@@ -393,6 +394,12 @@ void TcpTransport::close(Peer& peer) {
     peer.link = Link::closed;
 }
 
+void TcpTransport::say_farewell(Rank rank) {
+    const Peer* const peer = find(rank);
+    if (peer == nullptr || !peer->known || peer->fenced || peer->reported || peer->link == Link::open) return;
+    farewells_.emplace_back(identity_, rank, peer->endpoints);
+}
+
 bool TcpTransport::leave() {
     if (leave_until_ns_ == 0) {
         leave_until_ns_ = now_ns() + kLeavePatienceNs;
@@ -409,13 +416,14 @@ bool TcpTransport::leave() {
             }
         }
     }
+    std::erase_if(farewells_, [](tcp::Farewell& farewell) { return farewell.say(); });
     const bool settled = std::ranges::all_of(peers_, [](const auto& peer) {
         if (!peer || peer->link == Link::none || peer->link == Link::closed || peer->fenced) return true;
         if (peer->link == Link::connecting) return false;
         const bool heard_out = peer->departed || peer->goodbye_acked;
         return heard_out && !peer->owes_goodbye && !peer->owes_ack && !peer->connection->has_waiting();
     });
-    return (settled && attention_.empty()) || now_ns() >= leave_until_ns_;
+    return (settled && farewells_.empty() && attention_.empty()) || now_ns() >= leave_until_ns_;
 }
 
 void TcpTransport::add_to_epoll(int socket, Tag tag, std::size_t index, std::uint32_t events, bool known) {

@@ -9,7 +9,8 @@
 //    send(), in order with it.
 //  - What is sent before the connection stands waits here, up to kLeastRoom.
 //  - Both may connect at once: the connection that the lower rank began is taken. Where only one can reach the other, its is.
-//  - A peer that is connected to only after it has left looks dead; one that left while connected does not.
+//  - A peer that is connected to only after it has left looks dead, unless it has said farewell (farewell.hpp); one that left
+//    while connected does not.
 //  - arm() shows everything: arrivals, room, deaths, and what has to be done at a time.
 //  - A forked child has none of the sockets (descriptor.hpp), and destroying its copy of this object does nothing.
 #pragma once
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "transport/attention.hpp"
+#include "transport/tcp/farewell.hpp"
 #include "transport/tcp/peer.hpp"
 #include "transport/transport.hpp"
 
@@ -66,6 +68,7 @@ class TcpTransport final : public Transport {
     // Every peer with an open connection is told, and answers when it polls: then nothing is under way to it. One that
     // does not answer within kLeavePatience (it computes, or is stopped) is not waited for any longer.
     bool leave() override;
+    void say_farewell(Rank peer) override;
     static constexpr std::uint64_t kLeavePatienceNs = 500'000'000;
 
     // Whether a connection with that peer stands, whichever side began.
@@ -89,6 +92,8 @@ class TcpTransport final : public Transport {
     bool connect(Peer& peer);
     void accept(std::size_t listener);
     void meet(std::size_t place);
+    void hear_farewells();
+    void learn_departure(Rank rank);
     void admit(tcp::Strangers::Proven proven);
     void welcome(Peer& peer, tcp::Strangers::Proven proven);
     void open(Peer& peer, Descriptor socket, std::uint32_t room);
@@ -144,7 +149,8 @@ class TcpTransport final : public Transport {
     bool asks_hot_ = false;
     Receiver* receiver_ = nullptr;  // while poll() is on the stack
     std::size_t delivered_ = 0;
-    std::uint64_t leave_until_ns_ = 0;  // 0: not leaving
+    std::uint64_t leave_until_ns_ = 0;      // 0: not leaving
+    std::vector<tcp::Farewell> farewells_;  // that are under way
     std::string last_error_;
 };
 
