@@ -124,7 +124,8 @@ typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t byte
  * any group, do nothing and return COPPICE_ERR_BUSY.
  * It is called once per failed rank, at every survivor, in no particular order, from within a library call of the application
  * on this context, or by the progress thread where that was asked for (coppice_context_options_t.progress_thread 1).
- * A rank that has left the group before this one needs a connection to it can't be told from a dead one, and counts as failed here. */
+ * A rank that left before it knew of any death can't be told from a dead one by a rank that connects to it only then, and counts as
+ * failed there; over UCX and verbs so does one that knew. */
 typedef void (*coppice_failure_fn)(void* argument, coppice_group_t* group, uint32_t rank);
 
 typedef struct coppice_group_options {
