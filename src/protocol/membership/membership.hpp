@@ -16,7 +16,7 @@
 // says that it is dead for certain brings that along. Otherwise it does not count as certain.
 //
 // A message for a view brings what made that view: a member that is one behind installs it first; a newcomer is sent the
-// view itself. Nobody is more than one behind. A member that knows a view stays ready to tell it to those below it in
+// view itself. Only one that leaves, or was cut off, can be further behind: it is told so (EXCLUDED). A member that knows a view stays ready to tell it to those below it in
 // the tree of the one before.
 //
 // What the driver owes:
