@@ -16,8 +16,8 @@
 // says that it is dead for certain brings that along. Otherwise it does not count as certain.
 //
 // A message for a view brings what made that view: a member that is one behind installs it first; a newcomer is sent the
-// view itself. Only one that leaves, or was cut off, can be further behind: it is told so (EXCLUDED). A member that knows a view stays ready to tell it to those below it in
-// the tree of the one before.
+// view itself. Only one that leaves, or was cut off, can be further behind: it is told so (EXCLUDED). A member that knows a
+// view stays ready to tell it to those below it in the tree of the one before.
 //
 // What the driver owes:
 //  - everybody learns of every death, sooner or later, and nobody else is taken for dead for good unless it is cut off;
