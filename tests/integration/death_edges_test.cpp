@@ -196,7 +196,7 @@ TEST(FailureCallback, MayAskWhichRanksHaveFailedAndNothingElse) {
 
 // Rank 0 observes rank 1. It is stopped when that one dies, and looks for the rank behind it when all others have left. True
 // when it was so: they leave without rank 0 where those that saw the death had connections to rank 1.
-bool leave_behind_a_stopped_rank() {
+bool leave_behind_a_stopped_rank(int seconds) {
     constexpr std::size_t kJoined = 0;
     constexpr std::size_t kLeft = 1;
     Job job({.ranks = 4, .hosts = 4}, [](Member& member) {
@@ -216,7 +216,7 @@ bool leave_behind_a_stopped_rank() {
     usleep(100'000);
     job.processes().signal(0, SIGSTOP);
     job.kill(1, true);
-    for (int looks = 0; looks < 3000 && job.note(kLeft) < 2; ++looks)
+    for (int looks = 0; looks < seconds * 1000 && job.note(kLeft) < 2; ++looks)
         usleep(1000);
     const bool all_left = job.note(kLeft) == 2;
     if (all_left) {
@@ -230,8 +230,9 @@ bool leave_behind_a_stopped_rank() {
 
 TEST(Deaths, ARankThatHasLeftIsNotTakenForDeadByOneThatWasStoppedMeanwhile) {
     int as_meant = 0;
-    for (int tries = 0; tries < 20 && as_meant < 3 && !HasFailure(); ++tries)
-        as_meant += leave_behind_a_stopped_rank() ? 1 : 0;
+    // A try proves nothing where the others take longer; on a machine that has no time for them the next one waits longer.
+    for (int tries = 0; tries < 8 && as_meant < 3 && !HasFailure(); ++tries)
+        as_meant += leave_behind_a_stopped_rank(3 + 5 * tries) ? 1 : 0;
     EXPECT_GT(as_meant, 0);
 }
 

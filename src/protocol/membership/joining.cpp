@@ -2,7 +2,7 @@
 //
 // A joiner asks the lowest member of the first view that it does not know to be unreachable. That one passes the request
 // on to the root, keeps it, and answers in the end: it welcomes the joiner with the view that has it, or it refuses. When
-// it dies the joiner asks the next. Whoever asks twice is in once: requests are told apart by their process.
+// it dies the joiner asks the next. A joiner that asks twice is in once: requests are told apart by their process.
 #include <algorithm>
 
 #include "protocol/membership/membership.hpp"

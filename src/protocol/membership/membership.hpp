@@ -12,8 +12,8 @@
 // only rise, and one number for each root will do. Where too many are suspected and not dead for certain there is no
 // quorum (quorum.hpp); then it says so until it learns more.
 //
-// The dead vote, too. What a member has promised and voted is written where it outlives it (`last_vote()`), and whoever
-// says that it is dead for certain brings that along. Otherwise it does not count as certain.
+// The dead vote, too. What a member has promised and voted is written where it outlives it (`last_vote()`), and a witness
+// that says that it is dead for certain brings that along. Otherwise it does not count as certain.
 //
 // A message for a view brings what made that view: a member that is one behind installs it first; a newcomer is sent the
 // view itself. Only one that leaves, or was cut off, can be further behind: it is told so (EXCLUDED). A member that knows a
@@ -165,7 +165,7 @@ class Membership {
 
     bool lacks(MembershipFault rule) const { return (plan_->faults & rule) != 0; }
 
-    // membership.cpp: who is who, and the step from one view to the next.
+    // membership.cpp: seats and members, and the step from one view to the next.
     RadixTree tree() const { return {plan_->radix_bits, view_.count()}; }
     std::uint32_t root() const { return tree().root(failures_.suspected); }
     std::vector<std::uint32_t> children() const;

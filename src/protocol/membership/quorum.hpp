@@ -3,7 +3,7 @@
 //   certain   more than half of the old view less those that are dead for certain; at exactly half, the side with the
 //             lowest of the rest
 //   majority  more than half of the old view, at exactly half the side with its lowest member
-//   any       whoever is left, on each side of a cut
+//   any       all that are left, on each side of a cut
 //
 // Why two sides never both have a quorum, with `certain`: let a root r count the votes Q of a view V, C being dead for
 // certain to it, and a later root s those in Q', with C'. A root takes the last votes of the certainly dead for theirs:

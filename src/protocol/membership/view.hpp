@@ -1,4 +1,4 @@
-// A view: who is a member, in which order, and which view it is. And what makes one view the next.
+// A view: its members, their order, and its epoch. And the change that makes the next view of it.
 //
 // A member is a seat and an incarnation: how often the seat was taken before. A process sits in one seat, once in its
 // life; it is named by a number of the driver's that no other process of the job ever gets (`Process`). So nothing of an

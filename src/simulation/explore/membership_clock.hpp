@@ -3,7 +3,7 @@
 //
 // A member that gets an order works for Ocp (it recalculates its tree) and then sends all that it has to send at once;
 // acknowledgements cost nothing. How long a message takes is the network's affair:
-//   uniform     L, whoever talks to whomever: the paper's base model, equations 1 and 2
+//   uniform     L between any two: the paper's base model, equations 1 and 2
 //   torus       L for each hop between two nodes of a torus of three dimensions, members in the order of x, y, z
 //   one_switch  L, of which the switch is busy for some time with each message, one at a time
 #pragma once
