@@ -20,6 +20,8 @@ class Caller {
     void run();
 
   private:
+    static constexpr std::uint64_t kBetweenTriesNs = 20'000;
+
     // A group as its caller has it.
     struct Joined {
         coppice_group_t* group = nullptr;
