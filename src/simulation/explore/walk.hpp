@@ -42,6 +42,14 @@ struct WalkResult {
     bool shortest = false;
 };
 
+// What is broken, and the way to it, a step a line.
+inline std::string text_of(const WalkResult& result) {
+    std::string text = result.violation;
+    for (const std::string& step : result.way)
+        text.append("\n  ").append(step);
+    return text;
+}
+
 // A part of a world, shared by all worlds in which it is the same, and its hash. T has append_state(words).
 template <class T>
 class Shared {

@@ -8,13 +8,6 @@ namespace {
 
 using protocol::Quorum;
 
-std::string text_of(const WalkResult& result) {
-    std::string text = result.violation;
-    for (const std::string& step : result.way)
-        text.append("\n  ").append(step);
-    return text;
-}
-
 struct Case {
     const char* name;
     MembershipScenario scenario;

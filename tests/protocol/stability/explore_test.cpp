@@ -6,13 +6,6 @@
 namespace coppice::simulation {
 namespace {
 
-std::string text_of(const WalkResult& result) {
-    std::string text = result.violation;
-    for (const std::string& step : result.way)
-        text.append("\n  ").append(step);
-    return text;
-}
-
 struct Case {
     const char* name;
     StabilityScenario scenario;
