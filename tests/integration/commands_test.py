@@ -54,6 +54,16 @@ class Commands(unittest.TestCase):
         self.assertIn("disagreed 0", done.stdout, done.stderr)
         self.assertIn("1 lost: cut off", done.stdout, done.stderr)
 
+    def test_network_in_two_sides_that_are_joined_again(self):
+        done = run([RUN, "-n", "5", "--hosts", "5", "--cut", "0,1/2,3,4@1s+10s", PERF, "agree", "-n", "2000000", "--for", "20s"])
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("disagreed 0", done.stdout, done.stderr)
+        self.assertIn("2 lost: cut off", done.stdout, done.stderr)
+        for rank in (0, 1):
+            self.assertRegex(done.stderr, rf"rank {rank}: cut off from rank .*2, 3, 4, whose side goes on without this one")
+
     def test_solver_that_loses_a_rank(self):
         done = run([RUN, "-n", "8", "--kill", "5@2s", CG, "--grid", "96"])
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -4,6 +4,8 @@
 //   run_rank stay                exchanges once, prints "ready", then sleeps until it is ended
 //   run_rank until FILE          sleeps until that file exists, in one process of no children
 //   run_rank tcp                 connects to the interface's address of every rank and hears its number there
+//   run_rank sides A/B… [CODE]   hears by UDP from all ranks, then for a second from those of its side (0,1/2,3) alone, then from
+//                                all; prints "parted" and "joined again". With CODE it exits with that when parted
 //   run_rank garbage             throws garbage at the launcher, then exchanges once
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -13,10 +15,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -150,6 +154,100 @@ void tcp() {
     gather(*all, "done");
 }
 
+// Ranks on the other hosts, by UDP: each one answers what it is asked.
+class Echoes {
+  public:
+    explicit Echoes(bootstrap::Bootstrap& all) : self_(all.rank().value) {
+        sockaddr_in mine{};
+        mine.sin_family = AF_INET;
+        mine.sin_addr = own_address(std::getenv("COPPICE_UCX_NET_DEVICES"));
+        socklen_t length = sizeof mine;
+        if (::bind(socket_, reinterpret_cast<sockaddr*>(&mine), length) != 0 ||
+            ::getsockname(socket_, reinterpret_cast<sockaddr*>(&mine), &length) != 0) {
+            give_up("cannot bind");
+        }
+        addresses_ = gather(all, std::string(reinterpret_cast<const char*>(&mine), sizeof mine));
+    }
+
+    // Which ranks answer within a fifth of a second. Answers the others meanwhile.
+    std::set<std::uint32_t> ask() {
+        ++round_;
+        for (std::uint32_t rank = 0; rank < addresses_.size(); ++rank)
+            if (rank != self_) send({.round = round_, .from = self_, .is_answer = 0}, rank);
+        std::set<std::uint32_t> heard;
+        const std::uint64_t until = now_ns() + 200'000'000;
+        for (std::uint64_t now = now_ns(); now < until; now = now_ns()) {
+            const timeval left{.tv_sec = 0, .tv_usec = static_cast<suseconds_t>((until - now) / 1000 + 1)};
+            ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &left, sizeof left);
+            Word word{};
+            if (::recv(socket_, &word, sizeof word, 0) != sizeof word || word.from >= addresses_.size()) continue;
+            if (word.is_answer == 0) send({word.round, self_, 1}, word.from);
+            if (word.is_answer != 0 && word.round == round_) heard.insert(word.from);
+        }
+        return heard;
+    }
+    // Asks until so many times in a row these have answered and no others.
+    void wait_for(const std::set<std::uint32_t>& ranks, int times) {
+        for (int seen = 0; seen < times;)
+            seen = ask() == ranks ? seen + 1 : 0;
+    }
+
+  private:
+    struct Word {
+        std::uint32_t round;
+        std::uint32_t from;
+        std::uint32_t is_answer;
+    };
+    void send(const Word& word, std::uint32_t rank) const {
+        ::sendto(socket_, &word, sizeof word, 0, reinterpret_cast<const sockaddr*>(addresses_[rank].data()),
+                 sizeof(sockaddr_in));
+    }
+
+    const int socket_ = ::socket(AF_INET, SOCK_DGRAM, 0);
+    std::uint32_t self_;
+    std::uint32_t round_ = 0;
+    std::vector<std::string> addresses_;
+};
+
+void sides(const std::string& sides, int code) {
+    const auto all = join();
+    Echoes echoes(*all);
+    std::set<std::uint32_t> others;
+    for (std::uint32_t rank = 0; rank < all->size(); ++rank)
+        if (rank != all->rank().value) others.insert(rank);
+    const auto of = [&](const std::string& list) {
+        std::set<std::uint32_t> side;
+        for (const char digit : list)
+            if (digit != ',') side.insert(static_cast<std::uint32_t>(digit - '0'));
+        return side;
+    };
+    std::set<std::uint32_t> side;
+    for (std::size_t start = 0; start < sides.size() && !side.contains(all->rank().value);) {
+        const std::size_t end = std::min(sides.find('/', start), sides.size());
+        side = of(sides.substr(start, end - start));
+        start = end + 1;
+    }
+    side.erase(all->rank().value);
+    echoes.wait_for(others, 1);
+    gather(*all, "reached all");
+    echoes.wait_for(side, 5);
+    fmt::print("parted\n");
+    std::fflush(stdout);
+    if (code != 0) {
+        gather(*all, "parted");
+        std::exit(code);
+    }
+    echoes.wait_for(others, 1);
+    fmt::print("joined again\n");
+    std::fflush(stdout);
+    // Others may still ask.
+    std::jthread answers([&](const std::stop_token& stop) {
+        while (!stop.stop_requested())
+            echoes.ask();
+    });
+    gather(*all, "done");
+}
+
 void garbage() {
     const char* path = std::getenv("COPPICE_LAUNCHER");
     sockaddr_un address{};
@@ -177,6 +275,8 @@ int main(int argc, char** argv) {
         until(argv[2]);
     } else if (mode == "tcp") {
         tcp();
+    } else if (mode == "sides" && argc > 2) {
+        sides(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
     } else if (mode == "garbage") {
         garbage();
     } else {

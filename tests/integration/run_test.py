@@ -180,6 +180,15 @@ class Arguments(LauncherTest):
         self.refused("-n", "3", "--hosts", "2", "--cut", "2@3s", "true", says="host 2 is outside of 0…1")
         self.refused("-n", "3", "--cut", "0@3s", "true", says="no cables without simulated hosts")
         self.refused("-n", "2", "--devices", "a,b", "--cut", "0@3s", "true", says="RDMA devices have no cables")
+        for cut, reason in (("0,1/2,3", "HOSTS/HOSTS@TIME"), ("0,1/2@1s", "host 3 is on neither side of 0,1/2"),
+                            ("0,1/2,3,4@1s", "host 4 is outside of 0…3"), ("0,1/2,3,999@1s", "host 999 is outside of"),
+                            ("0,1/1,2,3@1s", "host 1 is named twice"), ("0,1,2,3/@1s", "'' is no host"),
+                            ("0,1/2,3,@1s", "'' is no host"), ("0-1/2,3@1s", "'0-1' is no host"),
+                            ("0,1/2,3@1s+x", "is no duration"), ("0/1/2,3@1s", "'1/2' is no host")):
+            self.refused("-n", "4", "--hosts", "4", "--cut", cut, "true", says=reason)
+        self.refused("-n", "4", "--cut", "0,1/2,3@3s", "true", says="no cables without simulated hosts")
+        self.refused("-n", "2", "--devices", "a,b", "--cut", "0/1@3s", "true", says="RDMA devices have no cables")
+        self.refused("-n", "4", "--hosts", "4", "--kill", "0,1/2,3@1s", "true", says="RANK@TIME")
         self.refused("-n", "2", "--timeout", "soon", "true", says="--timeout")
         self.refused("-n", "2", "--timeout", "0", "true", says="--timeout")
         self.refused("-n", "2", "--bind", "socket", "true", says="socket")
@@ -593,7 +602,36 @@ class Hosts(LauncherTest):
         self.assertEqual(result.stderr.count("repaired the cable of host 1"), 1)
         self.assertEqual(result.stderr.count("repaired the cable of host 0"), 1)
 
-    def test_how_a_rank_ends_that_is_cut_off_is_told_and_no_failure(self):
+    def test_hosts_are_cut_in_two_sides(self):
+        for user in self.users():
+            with self.subTest(user):
+                # Ten seconds, for a busy machine: ranks want to see a whole one of them.
+                result = self.run_hosts(user, "-n", "5", "--hosts", "5", "--cut", "0,1/2,3,4@joined+1s+10s", RANK, "sides",
+                                        "0,1/2,3,4")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(result.stdout.count("parted\n"), 5)
+                self.assertEqual(result.stdout.count("joined again\n"), 5)
+                self.assertEqual(result.stderr, "coppice-run: cut hosts 0,1 off from 2,3,4 at 1 s\n"
+                                                "coppice-run: repaired what joins hosts 0,1 and 2,3,4\n")
+
+    def test_cuts_in_two_sides_add_up(self):
+        result = self.run_hosts([], "-n", "4", "--hosts", "4", "--cut", "0,1/2,3@joined+1s+11s", "--cut",
+                                "0,2/1,3@joined+1s+10s", RANK, "sides", "0/1/2/3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("joined again\n"), 4)
+        for sides in ("0,1 and 2,3", "0,2 and 1,3"):
+            self.assertIn(f"repaired what joins hosts {sides}", result.stderr)
+
+    def test_how_the_smaller_side_ends_is_no_failure(self):
+        for sides, ignored in (("0/1,2", {0}), ("0,1/2,3", {2, 3})):
+            ranks = str(len(sides) // 2 + 1)
+            with self.subTest(sides):
+                result = self.run_hosts([], "-n", ranks, "--hosts", ranks, "--cut", f"{sides}@joined+500ms", RANK, "sides", sides, "7")
+                self.assertEqual(result.returncode, 7, result.stderr)
+                for rank in range(int(ranks)):
+                    self.assertRegex(result.stderr, rf"rank {rank} \(pid \d+\)"
+                                                    f"{', cut off from the others,' if rank in ignored else ''} exited with code 7")
+
         result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms", "sh", "-c", self.CABLE + "exit 7")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"rank 1 \(pid \d+\), cut off from the others, exited with code 7")

@@ -1,9 +1,7 @@
 #include "cables.hpp"
 
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -16,47 +14,10 @@
 #include <cstring>
 
 #include "base/clock.hpp"
-#include "hosts.hpp"
+#include "network.hpp"
 
 namespace coppice::run {
 namespace {
-
-// The host's cable is to be out until that time, or plugged in.
-struct Request {
-    std::uint32_t host;
-    std::uint64_t out_until_ns;
-};
-
-// 0 or an errno.
-int set_link(const std::string& name, bool up) {
-    const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (socket < 0) return errno;
-    ifreq request{};
-    name.copy(request.ifr_name, IFNAMSIZ - 1);
-    int reason = ::ioctl(socket, SIOCGIFFLAGS, &request) == 0 ? 0 : errno;
-    if (reason == 0) {
-        request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-        reason = ::ioctl(socket, SIOCSIFFLAGS, &request) == 0 ? 0 : errno;
-    }
-    ::close(socket);
-    return reason;
-}
-
-// Plugs in those whose time has come; returns when the next one's comes.
-std::uint64_t plug_in_due(std::vector<std::uint64_t>& out_until_ns) {
-    std::uint64_t next = Cables::kNever;
-    for (std::uint32_t host = 0; host < out_until_ns.size(); ++host) {
-        std::uint64_t& until = out_until_ns[host];
-        if (until == Cables::kPlugged) continue;
-        if (until <= now_ns()) {
-            set_link(Hosts::port_name(host), true);
-            until = Cables::kPlugged;
-        } else {
-            next = std::min(next, until);
-        }
-    }
-    return next;
-}
 
 // False: nothing has come by then.
 bool wait_for_request(int channel, std::uint64_t until_ns) {
@@ -69,20 +30,19 @@ bool wait_for_request(int channel, std::uint64_t until_ns) {
     return ::ppoll(&one, 1, &time, nullptr) == 1;
 }
 
-// The process that has the rights; until the launcher closes its end. It ends a cut by itself, and ahead of all that
+// The process that has the rights serves; until the launcher closes its end. It ends a cut by itself, and ahead of all that
 // share its core, where that is allowed: so a cut is as long as it was asked for on a machine that is overloaded, too.
 [[noreturn]] void serve(int channel, pid_t launcher, std::uint32_t hosts) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != launcher) ::_exit(1);
     const sched_param first{.sched_priority = 1};
     ::sched_setscheduler(0, SCHED_FIFO, &first);
-    std::vector<std::uint64_t> out_until_ns(hosts, Cables::kPlugged);
+    Network network(hosts);
     while (true) {
-        if (!wait_for_request(channel, plug_in_due(out_until_ns))) continue;
-        Request request{};
+        if (!wait_for_request(channel, network.repair_due())) continue;
+        Cables::Request request;
         if (::recv(channel, &request, sizeof request, 0) != static_cast<ssize_t>(sizeof request)) break;
-        out_until_ns[request.host] = request.out_until_ns;
-        const int reason = set_link(Hosts::port_name(request.host), request.out_until_ns == Cables::kPlugged);
+        const int reason = network.carry_out(request);
         if (::send(channel, &reason, sizeof reason, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof reason)) break;
     }
     ::_exit(0);
@@ -114,32 +74,52 @@ Cables::~Cables() {
     ::waitpid(worker_, nullptr, 0);
 }
 
-Result<void> Cables::set(std::uint32_t host, std::uint64_t out_until_ns) {
-    const Request request{host, out_until_ns};
+Result<void> Cables::ask(const Request& request) {
     int reason = EPIPE;
     if (::send(channel_, &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request) ||
         ::recv(channel_, &reason, sizeof reason, 0) != static_cast<ssize_t>(sizeof reason)) {
         reason = EPIPE;
     }
     if (reason == 0) return {};
-    return fail(COPPICE_ERR_NO_RESOURCES, "the cable of host {} cannot be {}: {}", host,
-                out_until_ns == kPlugged ? "plugged in" : "pulled", std::strerror(reason));
+    const bool repairs = request.until_ns == kPlugged;
+    if (request.kind == Request::Kind::parting) {
+        return fail(COPPICE_ERR_NO_RESOURCES, "the hosts cannot be {}: {}", repairs ? "joined again" : "parted",
+                    std::strerror(reason));
+    }
+    return fail(COPPICE_ERR_NO_RESOURCES, "the cable of host {} cannot be {}: {}", request.index,
+                repairs ? "plugged in" : "pulled", std::strerror(reason));
 }
 
 Result<void> Cables::cut(std::uint32_t host, std::optional<std::uint64_t> until_ns) {
     const std::uint64_t until = std::max(mend_at_ns_[host], until_ns.value_or(kNever));
-    if (auto ok = set(host, until); !ok) return ok;
+    if (auto ok = ask({.index = host, .until_ns = until}); !ok) return ok;
     mend_at_ns_[host] = until;
     return {};
 }
 
-Result<std::vector<std::uint32_t>> Cables::mend(std::uint64_t now) {
-    std::vector<std::uint32_t> mended;
+Result<void> Cables::part(const HostSet& side, std::optional<std::uint64_t> until_ns) {
+    const auto index = static_cast<std::uint32_t>(partings_.size());
+    const Parting parting{side, until_ns.value_or(kNever)};
+    if (auto ok = ask({Request::Kind::parting, index, side, parting.until_ns}); !ok) return ok;
+    partings_.push_back(parting);
+    return {};
+}
+
+Result<Cables::Mended> Cables::mend(std::uint64_t now) {
+    Mended mended;
     for (std::uint32_t host = 0; host < mend_at_ns_.size(); ++host) {
         if (!is_cut(host) || mend_at_ns_[host] > now) continue;
         mend_at_ns_[host] = kPlugged;
-        if (auto ok = set(host, kPlugged); !ok) return tl::unexpected(ok.error());
-        mended.push_back(host);
+        if (auto ok = ask({.index = host}); !ok) return tl::unexpected(ok.error());
+        mended.hosts.push_back(host);
+    }
+    for (std::uint32_t index = 0; index < partings_.size(); ++index) {
+        Parting& parting = partings_[index];
+        if (parting.until_ns == kPlugged || parting.until_ns > now) continue;
+        parting.until_ns = kPlugged;
+        if (auto ok = ask({Request::Kind::parting, index, parting.side, kPlugged}); !ok)
+            return tl::unexpected(ok.error());
+        mended.sides.push_back(parting.side);
     }
     return mended;
 }
@@ -148,7 +128,15 @@ std::uint64_t Cables::next_mend() const {
     std::uint64_t next = kNever;
     for (const std::uint64_t at : mend_at_ns_)
         if (at != kPlugged) next = std::min(next, at);
+    for (const Parting& parting : partings_)
+        if (parting.until_ns != kPlugged) next = std::min(next, parting.until_ns);
     return next;
+}
+
+bool Cables::are_parted(std::uint32_t host, std::uint32_t other, bool for_good) const {
+    return std::ranges::any_of(partings_, [&](const Parting& one) {
+        return one.side[host] != one.side[other] && (for_good ? one.until_ns == kNever : one.until_ns != kPlugged);
+    });
 }
 
 }  // namespace coppice::run

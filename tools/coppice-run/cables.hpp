@@ -1,7 +1,8 @@
-// --cut: the cables of simulated hosts are pulled, and plugged in again, while ranks run.
+// --cut: the cables of simulated hosts are pulled, and plugged in again, while ranks run; or hosts are cut in two sides.
 //
 // What is pulled is the bridge's end, so that the host's own interface keeps its address and routes and only loses its
-// carrier: packets are dropped in both directions, and nobody is told.
+// carrier: packets are dropped in both directions, and nobody is told. Sides have a bridge each; the hosts themselves notice
+// nothing of that.
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "hosts.hpp"
 
 namespace coppice::run {
 
@@ -32,22 +34,44 @@ class Cables {
     // Pulls the host's cable, until that time or for good. One that is out already stays out until the later of both
     // times.
     Result<void> cut(std::uint32_t host, std::optional<std::uint64_t> until_ns);
-    // Those whose time has come are plugged in; returns the hosts.
-    Result<std::vector<std::uint32_t>> mend(std::uint64_t now);
+    // Nothing gets from the hosts of that side to the others, until that time or for good. Several of these add up.
+    Result<void> part(const HostSet& side, std::optional<std::uint64_t> until_ns);
+    // What has lasted until its time.
+    struct Mended {
+        std::vector<std::uint32_t> hosts;
+        std::vector<HostSet> sides;
+    };
+    Result<Mended> mend(std::uint64_t now);
     // When mend() has something to do; UINT64_MAX: never.
     std::uint64_t next_mend() const;
 
     bool is_cut(std::uint32_t host) const { return mend_at_ns_[host] != kPlugged; }
     bool is_cut_for_good(std::uint32_t host) const { return mend_at_ns_[host] == kNever; }
+    // On different sides.
+    bool are_parted(std::uint32_t host, std::uint32_t other, bool for_good) const;
+
+    struct Parting {
+        HostSet side;
+        std::uint64_t until_ns = kPlugged;
+    };
+    // What the process that has the rights is told.
+    struct Request {
+        enum class Kind : std::uint32_t { cable, parting };
+        Kind kind = Kind::cable;
+        std::uint32_t index = 0;  // the host; which parting
+        HostSet side{};           // of a parting
+        std::uint64_t until_ns = kPlugged;
+    };
 
   private:
     Cables(std::uint32_t hosts, pid_t worker, int channel)
         : worker_(worker), channel_(channel), mend_at_ns_(hosts, kPlugged) {}
-    Result<void> set(std::uint32_t host, std::uint64_t out_until_ns);
+    Result<void> ask(const Request& request);
 
     pid_t worker_;
     int channel_;
     std::vector<std::uint64_t> mend_at_ns_;
+    std::vector<Parting> partings_;
 };
 
 }  // namespace coppice::run

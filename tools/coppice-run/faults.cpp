@@ -73,7 +73,7 @@ void Job::act(std::uint64_t now) {
 void Job::inject(PendingFault& pending, std::uint64_t now) {
     pending.done = true;
     const Fault& fault = pending.fault;
-    if (fault.kind == Fault::Kind::cut) return cut_host(fault, now);
+    if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part) return cut(fault, now);
     RankState& state = ranks_[fault.rank];
     const bool kill = fault.kind == Fault::Kind::kill;
     const std::string when = format_duration(fault.at_ns);
@@ -97,14 +97,20 @@ void Job::inject(PendingFault& pending, std::uint64_t now) {
     reap();  // it may be the last one that was not stopped
 }
 
-void Job::cut_host(const Fault& fault, std::uint64_t now) {
+void Job::cut(const Fault& fault, std::uint64_t now) {
     std::optional<std::uint64_t> until;
     if (fault.duration_ns) until = now + *fault.duration_ns;
-    if (auto ok = cables_->cut(fault.rank, until); !ok) {
+    const bool parts = fault.kind == Fault::Kind::part;
+    if (auto ok = parts ? cables_->part(fault.side, until) : cables_->cut(fault.rank, until); !ok) {
         say("{}", ok.error().message);
         return fail_with(1);
     }
-    say("cut host {} off at {}", fault.rank, format_duration(fault.at_ns));
+    const std::string when = format_duration(fault.at_ns);
+    if (parts) {
+        say("cut hosts {} off from {} at {}", list_hosts(fault.side), list_hosts(fault.other_side), when);
+    } else {
+        say("cut host {} off at {}", fault.rank, when);
+    }
 }
 
 void Job::mend_cables(std::uint64_t now) {
@@ -114,8 +120,13 @@ void Job::mend_cables(std::uint64_t now) {
         say("{}", mended.error().message);
         return fail_with(1);
     }
-    for (const std::uint32_t host : *mended)
+    for (const std::uint32_t host : mended->hosts)
         say("repaired the cable of host {}", host);
+    HostSet all;
+    for (std::uint32_t host = 0; host < options_.hosts; ++host)
+        all.set(host);
+    for (const HostSet& side : mended->sides)
+        say("repaired what joins hosts {} and {}", list_hosts(side), list_hosts(all & ~side));
 }
 
 bool Job::is_cut_off(std::uint32_t rank) const {
@@ -125,7 +136,25 @@ bool Job::is_cut_off(std::uint32_t rank) const {
     const std::uint32_t host = hosts_->place(rank).host;
     for (std::uint32_t other = 0; other < options_.hosts; ++other)
         reached += other != host && !cables_->is_cut(other);
-    return cables_->is_cut(host) || (options_.hosts > 1 && reached == 0);
+    return cables_->is_cut(host) || (options_.hosts > 1 && reached == 0) || is_on_smaller_side(host, false);
+}
+
+bool Job::is_lost_for_good(std::uint32_t rank) const {
+    const std::uint32_t host = hosts_->place(rank).host;
+    return cables_->is_cut_for_good(host) || is_on_smaller_side(host, true);
+}
+
+// Where hosts are cut in sides: fewer ranks started on this host's than on the others; or as many, without the lowest.
+bool Job::is_on_smaller_side(std::uint32_t host, bool for_good) const {
+    std::uint32_t here = 0;
+    std::uint32_t there = 0;
+    bool has_lowest = false;
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        const bool together = !cables_->are_parted(host, hosts_->place(rank).host, for_good);
+        if (rank == 0) has_lowest = together;
+        ++(together ? here : there);
+    }
+    return here < there || (here == there && !has_lowest);
 }
 
 // Ranks that are cut off for good may not find out, or wait for something of their own: they are not waited for
@@ -134,7 +163,7 @@ void Job::find_stranded() {
     if (!cables_ || strand_ns_) return;
     bool others = false;
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-        if (cables_->is_cut_for_good(hosts_->place(rank).host)) continue;
+        if (is_lost_for_good(rank)) continue;
         if (!ranks_[rank].ended) return;
         others = true;
     }

@@ -233,11 +233,11 @@ Result<void> Hosts::cable() {
         return fail(COPPICE_ERR_NO_RESOURCES, "the program `ip` is missing: apt-get install iproute2");
     }
     std::string commands =
-        fmt::format("link add coppice type bridge forward_delay 0\nlink set coppice up mtu {}\n", kMtu);
+        fmt::format("link add {0} type bridge forward_delay 0\nlink set {0} up mtu {1}\n", kBridge, kMtu);
     for (std::uint32_t host = 0; host < hosts_; ++host) {
         commands += fmt::format("link add {0} mtu {1} type veth peer name {2} mtu {1} netns /proc/self/fd/{3}\n",
                                 port_name(host), kMtu, interface_name(host), descriptors_[host]);
-        commands += fmt::format("link set {} master coppice up\n", port_name(host));
+        commands += fmt::format("link set {} master {} up\n", port_name(host), kBridge);
     }
     if (auto ok = run_ip(ip, bridge_, commands, user_namespace_, descriptors_); !ok) return ok;
     for (std::uint32_t host = 0; host < hosts_; ++host) {

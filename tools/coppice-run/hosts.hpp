@@ -5,6 +5,7 @@
 // namespace of the launcher, in which user and group ids stay what they are.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,6 +17,9 @@ namespace coppice::run {
 
 // Where a rank runs. Ranks are dealt out in blocks, as clusters do: the first ranks on host 0, and so on; the
 // first (ranks mod hosts) hosts have one rank more.
+inline constexpr std::uint32_t kMaxHosts = 250;
+using HostSet = std::bitset<kMaxHosts>;
+
 struct Placement {
     std::uint32_t host = 0;
     std::uint32_t local_rank = 0;
@@ -35,6 +39,8 @@ class Hosts {
     Placement place(std::uint32_t rank) const;
     // The bridge's end of a host's cable.
     static std::string port_name(std::uint32_t host);
+    // What joins the hosts.
+    static constexpr const char* kBridge = "coppice";
     // The host's end, and its address, "10.99.0.1" and so on.
     std::string interface_name(std::uint32_t host) const;
     std::string address(std::uint32_t host) const;

@@ -72,7 +72,10 @@ std::optional<int> Job::prepare() {
         // A user namespace may have taken the guard's signal back.
         rearm_guard_signal();
     }
-    if (std::ranges::any_of(faults_, [](const auto& one) { return one.fault.kind == Fault::Kind::cut; })) {
+    const auto is_cut = [](const PendingFault& one) {
+        return one.fault.kind == Fault::Kind::cut || one.fault.kind == Fault::Kind::part;
+    };
+    if (std::ranges::any_of(faults_, is_cut)) {
         auto cables = Cables::create(options_.hosts);
         if (!cables) {
             say("--cut: {}", cables.error().message);

@@ -54,9 +54,11 @@ class Job {
     void find_zero(std::uint64_t now);
     void act(std::uint64_t now);
     void inject(PendingFault& pending, std::uint64_t now);
-    void cut_host(const Fault& fault, std::uint64_t now);
+    void cut(const Fault& fault, std::uint64_t now);
     void mend_cables(std::uint64_t now);
     bool is_cut_off(std::uint32_t rank) const;
+    bool is_lost_for_good(std::uint32_t rank) const;
+    bool is_on_smaller_side(std::uint32_t host, bool for_good) const;
     void find_stranded();
     void continue_rank(std::uint32_t rank, const char* why);
     void begin_end(int exit_code);

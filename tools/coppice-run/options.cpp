@@ -18,7 +18,6 @@ namespace coppice::run {
 namespace {
 
 constexpr std::uint64_t kLongest = 30ULL * 24 * 3600 * 1'000'000'000;
-constexpr std::uint32_t kMaxHosts = 250;
 
 constexpr const char* kDescription =
     "Starts the ranks of a parallel program on this machine, and kills or stops some of them if told to.\n"
@@ -32,7 +31,8 @@ an exchange within 2 s. "start+TIME" counts from the start in any case, "joined+
 however late it is.
 
 Exit code: 0 when every rank that was not killed on purpose exited with 0; else that of the first rank that
-failed (128 + signal if a signal ended it). What a rank exits with while its host is cut off does not count.
+failed (128 + signal if a signal ended it). What a rank exits with while its host is cut off does not count, nor on the side
+with fewer ranks (of two equal ones, on that without the lowest) while hosts are cut in two sides.
 2: bad options. 124: --timeout. 126, 127: PROGRAM cannot be run.
 
 Examples:
@@ -42,6 +42,7 @@ Examples:
   coppice-run -n 8 --hosts 4 ./program
   coppice-run -n 8 --hosts 4 --kill-host 2@500ms ./program
   coppice-run -n 8 --hosts 4 --cut 2@1s --cut 3@2s+500ms ./program
+  coppice-run -n 5 --hosts 5 --cut 0,1/2,3,4@1s+500ms ./program
   coppice-run -n 8 --devices mlx5_0,mlx5_1 ./program
 )";
 
@@ -51,18 +52,49 @@ std::optional<std::uint64_t> parse_duration(std::string_view text, std::string_v
     return duration_ns && *duration_ns <= kLongest ? duration_ns : std::nullopt;
 }
 
+bool parse_number(std::string_view text, std::uint32_t& number) {
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return code == std::errc{} && end == text.data() + text.size();
+}
+
+// "0,1". Returns what is wrong with it.
+std::string parse_side(std::string_view text, HostSet& side, const HostSet& other_side) {
+    for (std::size_t start = 0; start <= text.size();) {
+        const std::string_view digits = text.substr(start, text.find(',', start) - start);
+        std::uint32_t host = 0;
+        if (!parse_number(digits, host)) return fmt::format("'{}' is no host", digits);
+        if (host >= kMaxHosts) return fmt::format("host {} is outside of 0…{}", host, kMaxHosts - 1);
+        if (side[host] || other_side[host]) return fmt::format("host {} is named twice", host);
+        side.set(host);
+        start += digits.size() + 1;
+    }
+    return {};
+}
+
+// What stands before the '@' of an option. Returns what is wrong with it, if that can be said.
+std::optional<std::string> parse_target(std::string_view text, Fault& fault) {
+    const auto slash = text.find('/');
+    if (fault.kind != Fault::Kind::cut || slash == std::string_view::npos)
+        return parse_number(text, fault.rank) ? std::nullopt : std::optional<std::string>("");
+    fault.kind = Fault::Kind::part;
+    std::string reason = parse_side(text.substr(0, slash), fault.side, fault.other_side);
+    if (reason.empty()) reason = parse_side(text.substr(slash + 1), fault.other_side, fault.side);
+    return reason.empty() ? std::nullopt : std::optional(reason);
+}
+
 std::string parse_fault(const std::string& text, Fault::Kind kind, Fault& fault) {
     const bool kill = kind == Fault::Kind::kill;
     const char* option = kill ? "--kill" : kind == Fault::Kind::stop ? "--stop" : "--cut";
     const char* form = kill                        ? "RANK@TIME, as in --kill 3@300ms"
                        : kind == Fault::Kind::stop ? "RANK@TIME or RANK@TIME+DURATION, as in --stop 3@300ms+1s"
-                                                   : "HOST@TIME or HOST@TIME+DURATION, as in --cut 2@1s+500ms";
+                                                   : "HOST@TIME or HOSTS/HOSTS@TIME, perhaps with +DURATION, as in "
+                                                     "--cut 2@1s+500ms or --cut 0,1/2,3,4@1s";
     fault.kind = kind;
     const auto at = text.find('@');
-    const char* rank_end = text.data() + (at == std::string::npos ? 0 : at);
-    const auto [end, code] = std::from_chars(text.data(), rank_end, fault.rank);
-    if (at == std::string::npos || code != std::errc{} || end != rank_end) {
-        return fmt::format("{} {}: expected {}", option, text, form);
+    const auto wrong = at == std::string::npos ? std::optional<std::string>("")
+                                               : parse_target(std::string_view(text).substr(0, at), fault);
+    if (wrong) {
+        return fmt::format("{} {}: {}{}expected {}", option, text, *wrong, wrong->empty() ? "" : "; ", form);
     }
     std::string_view when = std::string_view(text).substr(at + 1);
     if (when.starts_with("start+")) {
@@ -142,13 +174,23 @@ std::string add_host_kills(const std::vector<std::string>& texts, Options& optio
 std::string check_cut(const Fault& fault, const Options& options) {
     if (options.hosts == 0) return "--cut: there are no cables without simulated hosts (--hosts)";
     if (!options.devices.empty()) return "--cut: hosts that are RDMA devices have no cables of the launcher's";
-    if (fault.rank < options.hosts) return {};
-    return fmt::format("--cut: host {} is outside of 0…{}", fault.rank, options.hosts - 1);
+    if (fault.kind == Fault::Kind::cut) {
+        if (fault.rank < options.hosts) return {};
+        return fmt::format("--cut: host {} is outside of 0…{}", fault.rank, options.hosts - 1);
+    }
+    const HostSet named = fault.side | fault.other_side;
+    for (std::uint32_t host = 0; host < kMaxHosts; ++host) {
+        if (named[host] == (host < options.hosts)) continue;
+        if (named[host]) return fmt::format("--cut: host {} is outside of 0…{}", host, options.hosts - 1);
+        return fmt::format("--cut: host {} is on neither side of {}/{}", host, list_hosts(fault.side),
+                           list_hosts(fault.other_side));
+    }
+    return {};
 }
 
 std::string check(const Options& options) {
     for (const Fault& fault : options.faults) {
-        if (fault.kind == Fault::Kind::cut) {
+        if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part) {
             if (auto reason = check_cut(fault, options); !reason.empty()) return reason;
         } else if (fault.rank >= options.ranks) {
             return fmt::format("{} rank {} is outside of 0…{}",
@@ -165,11 +207,23 @@ std::string check(const Options& options) {
 
 std::string describe_too_late(const Fault& fault) {
     const std::string when = format_duration(fault.at_ns);
+    if (fault.kind == Fault::Kind::part) {
+        return fmt::format("all ranks had ended before hosts {} could be cut off from {} at {}", list_hosts(fault.side),
+                           list_hosts(fault.other_side), when);
+    }
     if (fault.kind == Fault::Kind::cut) {
         return fmt::format("all ranks had ended before host {} could be cut off at {}", fault.rank, when);
     }
     return fmt::format("rank {} had ended before it could be {} at {}", fault.rank,
                        fault.kind == Fault::Kind::kill ? "killed" : "stopped", when);
+}
+
+std::string list_hosts(const HostSet& hosts) {
+    std::string list;
+    for (std::uint32_t host = 0; host < kMaxHosts; ++host) {
+        if (hosts[host]) list += fmt::format("{}{}", list.empty() ? "" : ",", host);
+    }
+    return list;
 }
 
 std::string format_duration(std::uint64_t duration_ns) {
@@ -208,11 +262,12 @@ ParseResult parse_options(int argc, char** argv) {
                    "SIGSTOP that rank, and continue it after the duration, or when all others have ended")
         ->allow_extra_args(false)
         ->type_name("RANK@TIME[+DURATION]");
-    app.add_option("--cut", cuts,
-                   "cut that simulated host off the network, and repair its cable after the duration, or never (may be "
-                   "repeated)")
+    app.add_option(
+           "--cut", cuts,
+           "cut that simulated host off the network, or the hosts before the slash (0,1/2,3) off those behind it, "
+           "and repair that after the duration, or never (may be repeated)")
         ->allow_extra_args(false)
-        ->type_name("HOST@TIME[+DURATION]");
+        ->type_name("HOST[S/HOSTS]@TIME[+DURATION]");
     app.add_option("--hosts", options.hosts, "spread the ranks, in blocks, over H simulated hosts (network namespaces)")
         ->check(CLI::Range(1U, kMaxHosts))
         ->type_name("H");

@@ -7,13 +7,17 @@
 #include <string_view>
 #include <vector>
 
+#include "hosts.hpp"
+
 namespace coppice::run {
 
-// Something done to a rank, or to a host's cable, on purpose.
+// Something done to a rank, to a host's cable, or to what joins the hosts, on purpose.
 struct Fault {
-    enum class Kind : std::uint8_t { kill, stop, cut };
+    enum class Kind : std::uint8_t { kill, stop, cut, part };
     Kind kind = Kind::kill;
     std::uint32_t rank = 0;  // of a cut: the host
+    HostSet side{};          // of a parting: the hosts of one side, and those of the other
+    HostSet other_side{};
     std::uint64_t at_ns = 0;
     enum class Origin : std::uint8_t {
         automatic,  // "3@5ms": from the first complete exchange, or from the start if there seems to be none
@@ -21,7 +25,7 @@ struct Fault {
         joined,     // "3@joined+5ms": from the first complete exchange, however late it is
     };
     Origin origin = Origin::automatic;
-    std::optional<std::uint64_t> duration_ns;  // of a stop; without, until all other ranks have ended. Of a cut
+    std::optional<std::uint64_t> duration_ns;  // of a stop; without, until all other ranks have ended. Of cuts
 };
 
 struct Options {
@@ -37,6 +41,9 @@ struct Options {
 
 // "rank 3 had ended before it could be killed at 300 ms".
 std::string describe_too_late(const Fault& fault);
+
+// "0,1" or "2,3,4".
+std::string list_hosts(const HostSet& hosts);
 
 // "300 ms", "1.5 s": for messages, to the microsecond.
 std::string format_duration(std::uint64_t duration_ns);
