@@ -7,11 +7,13 @@ namespace coppice::protocol {
 
 void Membership::settle() {
     if (standing_ != Standing::member) return;
+    tell_consent();
     if (is_root()) start_as_root();
     if (phase_ == Phase::idle || !is_acknowledged()) return;
     if (followed_ == self_rank_ + 1) return conclude();
-    // To ask is the root's affair; the next view is one that each caller wants.
-    if (phase_ == Phase::voting && !called_) return;
+    // To ask is the root's affair, where members do not say what they know as soon as they want a view; the next view is one
+    // that each caller wants.
+    if ((phase_ == Phase::voting || plan_->consents) && !called_) return;
     for (const FailedSet::Interval& run : owed_.intervals()) {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
             say(acknowledgement_kind(), rank);
@@ -29,9 +31,10 @@ bool Membership::is_acknowledged() const {
 // ----------------------------------------------------------------------------------------------------------- root ---
 
 void Membership::start_as_root() {
-    if (!called_ || followed_ > self_rank_) return;
+    if (!called_ || followed_ > self_rank_ || waits_for_callers()) return;
     const Change change = next_change();
     if (view_.after(change).count() < least_) return;
+    if (is_consented()) return install(Change(own_consent()->change));
     // Nobody can have followed an earlier root than the lowest member.
     if (self_rank_ == 0 || lacks(kNewRootsDoNotAsk)) return propose(change);
     begin(Phase::asking, self_rank_);
@@ -56,8 +59,9 @@ void Membership::conclude() {
     if (is_overtaken || !has_quorum) return say_no_quorum();
     lacks_quorum_ = false;
     if (phase_ == Phase::voting) return install(Change(*proposal_));
-    const bool carries_on = latest_ && !lacks(kFoundVotesAreIgnored);
-    propose(carries_on ? Change(latest_->change) : next_change());
+    const Found found = find_decided();
+    if (found.is_torn) return say_no_quorum();
+    propose(found.change ? *found.change : next_change());
     settle();
 }
 

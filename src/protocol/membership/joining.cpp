@@ -106,7 +106,7 @@ void Membership::welcome_those_who_waited() {
 // What this member would propose: without those that can't be reached or leave, with as many of those that wait as
 // there are seats, in their order. The lowest seat that is free is taken first.
 Change Membership::next_change() const {
-    Change change;
+    Change change{.gone = {}, .joined = {}, .offer = offer_};
     for (const FailedSet* of : {&failures_.suspected, &leaves_}) {
         for (const FailedSet::Interval& run : of->intervals()) {
             for (std::uint32_t rank = run.first; rank <= run.last; ++rank)

@@ -35,10 +35,12 @@ Membership::Membership(const MembershipPlan& plan, const JoinRequest& request)
 
 // ---------------------------------------------------------------------------------------------------------- facts ---
 
-void Membership::renew(std::uint32_t least) {
+void Membership::renew(std::uint32_t least, std::uint32_t offer) {
     if (standing_ != Standing::member) return;
     called_ = true;
     least_ = least;
+    offer_ &= offer;
+    if (plan_->consents) consent(offer);
     settle();
 }
 
@@ -69,6 +71,12 @@ void Membership::peer_failed(Process process, const LastVote* last_vote) {
         if (last_vote->epoch == epoch()) {
             if (!lacks(kTheDeadPromiseNothing)) failures_.followed = std::max(failures_.followed, last_vote->followed);
             if (last_vote->latest) note(*last_vote->latest);
+            const auto rank = view_.rank_of(process);
+            if (last_vote->consent && rank && !lacks(kTheDeadDoNotConsent)) {
+                Consent of{.change = *last_vote->consent, .members = {}};
+                of.members.insert(*rank);
+                note(of);
+            }
         }
     }
     const std::uint32_t old_root = root();
@@ -93,7 +101,7 @@ void Membership::suspect(Process process, bool certainly) {
     const bool was_parent = tree().parent(self_rank_, failures_.suspected) == *rank;
     const std::vector<std::uint32_t> old_children = children();
     failures_.suspected.insert(*rank);
-    for (FailedSet* of : {&acked_, &owed_, &leaves_})
+    for (FailedSet* of : {&acked_, &owed_, &leaves_, &called_below_})
         erase(*of, *rank);
     // The children of the dead are this member's now. A dead root's orders are not passed on: the next one will ask.
     const bool is_ordered = phase_ != Phase::idle && !failures_.suspected.contains(followed_ - 1);
@@ -113,7 +121,9 @@ void Membership::suspect_before(Process process) {
     const auto rank = before_->view.rank_of(process);
     if (!rank || *rank == before_->self_rank || before_->suspected.contains(*rank)) return;
     const std::vector<std::uint32_t> old_children = children_before();
+    const bool was_parent = parent_before() == *rank;
     before_->suspected.insert(*rank);
+    if (was_parent && plan_->consents) tell_parent_before(RadixTree::kNobody);
     if (lacks(kLateOrphansAreNotTold)) return;
     for (const std::uint32_t child : children_before())
         if (!std::ranges::binary_search(old_children, child)) tell_stable(before_->view.process_of(child));
@@ -121,7 +131,7 @@ void Membership::suspect_before(Process process) {
 
 // ------------------------------------------------------------------------------------------------- the next view ---
 
-void Membership::install(const Change& change) {
+void Membership::install(const Change& change, std::uint32_t told_by) {
     const View old = view_;
     const Process old_root = old.process_of(root());
     before_ = {.view = old, .self_rank = self_rank_, .suspected = failures_.suspected};
@@ -129,6 +139,7 @@ void Membership::install(const Change& change) {
     view_ = old.after(made_);
     for (const std::uint32_t child : children_before())
         tell_stable(old.process_of(child));
+    if (plan_->consents) tell_parent_before(told_by);
     // Those that still wait for a word from here: this member may know it from the dead.
     for (const FailedSet::Interval& run : owed_.intervals()) {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
@@ -143,6 +154,10 @@ void Membership::install(const Change& change) {
     lacks_quorum_ = false;
     called_ = false;
     least_ = 0;
+    offer_ = UINT32_MAX;
+    consents_.clear();
+    called_below_.clear();
+    consent_told_ = RadixTree::kNobody;
     const auto rank = view_.rank_of(self_);
     if (!rank) {
         be_left_behind();
@@ -176,6 +191,10 @@ std::vector<std::uint32_t> Membership::children() const {
     return all;
 }
 
+std::uint32_t Membership::parent_before() const {
+    return RadixTree(plan_->radix_bits, before_->view.count()).parent(before_->self_rank, before_->suspected);
+}
+
 std::vector<std::uint32_t> Membership::children_before() const {
     std::vector<std::uint32_t> all;
     const RadixTree tree(plan_->radix_bits, before_->view.count());
@@ -185,7 +204,24 @@ std::vector<std::uint32_t> Membership::children_before() const {
 }
 
 LastVote Membership::last_vote() const {
-    return {.epoch = epoch(), .made = made_, .followed = followed_, .latest = latest_};
+    LastVote vote{.epoch = epoch(), .made = made_, .followed = followed_, .latest = latest_, .consent = {}};
+    if (const Consent* own = own_consent()) {
+        // It takes nothing any more from those that it leaves out.
+        vote.consent = own->change;
+        vote.followed = std::max(vote.followed, ranks_at(own->change.gone).lowest_absent() + 1);
+    }
+    return vote;
+}
+
+FailedSet Membership::waited_for() const {
+    FailedSet ranks;
+    if (standing_ != Standing::member || !called_) return ranks;
+    const FailedSet& heard = phase_ == Phase::idle ? called_below_ : acked_;
+    tree().for_children(self_rank_, failures_.suspected, [&](std::uint32_t child) {
+        if (!heard.contains(child)) ranks.insert(child);
+    });
+    if (ranks.empty() && !is_root()) ranks.insert(tree().parent(self_rank_, failures_.suspected));
+    return ranks;
 }
 
 bool Membership::knows_request(Process process) const {
@@ -226,7 +262,9 @@ void Membership::append_state(std::vector<std::uint32_t>& words) const {
     if (standing_ == Standing::joining) return protocol::append_state(unreachable_, words);
     view_.append_state(words);
     protocol::append_state(made_, words);
-    for (const FailedSet* set : {&failures_.suspected, &failures_.certain, &acked_, &owed_, &leaves_})
+    words.insert(words.end(), {offer_, consent_told_});
+    protocol::append_state(consents_, words);
+    for (const FailedSet* set : {&failures_.suspected, &failures_.certain, &acked_, &owed_, &leaves_, &called_below_})
         protocol::append_state(*set, words);
     if (proposal_) protocol::append_state(*proposal_, words);
     if (latest_) {

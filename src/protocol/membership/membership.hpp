@@ -63,6 +63,10 @@ enum MembershipFault : std::uint32_t {
     kViewsAreNotSentAlong = 1U << 18,     // a message does not bring what made its view
     kNewRootsAreNotTold = 1U << 19,       // what the old root was told of who waits or leaves dies with it
     kLeaversDoNotAsk = 1U << 20,          // a leaver whose parent dies does not ask the root what became of it
+    kConsentsAreForgotten = 1U << 21,     // a new root does not mind to what was consented
+    kConsentsNeedNotBeAlike = 1U << 22,   // a root that all have told that they want a view takes its own
+    kCallersAreNotWaitedFor = 1U << 23,   // a root proposes before all have said what they know
+    kTheDeadDoNotConsent = 1U << 24,      // certain deaths bring no consent
 };
 
 struct MembershipPlan {
@@ -72,6 +76,10 @@ struct MembershipPlan {
     Quorum quorum = Quorum::certain;
     // Members tell the root which deaths they have noticed, as in the paper. Not needed where something else tells all.
     bool reports = false;
+    // Members that want the next view say at once what they would propose, up the tree. Where all say the same the root need
+    // not ask, nor propose: the next view takes two waves. And a member that was known to be dead to any of them, when it
+    // called, is not in it.
+    bool consents = false;
     std::uint32_t faults = 0;
 };
 
@@ -81,6 +89,7 @@ struct LastVote {
     Change made;
     std::uint32_t followed = 0;  // one more than the rank of the latest root that it has followed; 0 for none
     std::optional<Vote> latest;
+    std::optional<Change> consent;
 
     bool operator==(const LastVote&) const = default;
 };
@@ -104,8 +113,9 @@ class Membership {
 
     // --------------------------------------------------------------------------------------------------- facts
 
-    // The caller wants the next view, which should have so many members at least.
-    void renew(std::uint32_t least = 0);
+    // The caller wants the next view, which should have so many members at least. Of what it offers, bits of the driver's, the
+    // view has those that all others offer, too.
+    void renew(std::uint32_t least = 0, std::uint32_t offer = UINT32_MAX);
     // It wants not to be in it.
     void leave();
     // False for what can't be.
@@ -141,6 +151,8 @@ class Membership {
     bool knows_request(Process process) const;
     bool knows_leave(Process process) const;
     bool suspects(Process process) const;
+    // While the caller waits: the ranks from which this member has to hear next.
+    FailedSet waited_for() const;
     // Whether it makes a difference that this one can't be reached.
     bool minds(Process process) const;
     // What to do with a message of the group's users, sent in the view of that number: now, when this member is there
@@ -170,9 +182,11 @@ class Membership {
     std::uint32_t root() const { return tree().root(failures_.suspected); }
     std::vector<std::uint32_t> children() const;
     std::vector<std::uint32_t> children_before() const;
+    std::uint32_t parent_before() const;
     void suspect(Process process, bool certainly);
     void suspect_before(Process process);
-    void install(const Change& change);
+    // `told_by`: its rank in the old view.
+    void install(const Change& change, std::uint32_t told_by = RadixTree::kNobody);
     void carry_over(const View& old);
     void be_left_behind();
 
@@ -180,6 +194,7 @@ class Membership {
     MembershipMessage draft(MembershipKind kind, Process to) const;
     void say(MembershipKind kind, std::uint32_t rank) { sends_.push_back(draft(kind, view_.process_of(rank))); }
     void tell_stable(Process to);
+    void tell_parent_before(std::uint32_t told_by);
     void tell_new_root();
     void report();
     bool receive_as_member(const MembershipMessage& message);
@@ -201,6 +216,23 @@ class Membership {
     void say_no_quorum();
     MembershipKind order_kind() const;
     MembershipKind acknowledgement_kind() const;
+
+    // consent.cpp: views on which all have the same idea.
+    struct Found {
+        std::optional<Change> change;
+        bool is_torn = false;  // there are two, of which only one can have been decided
+    };
+    void consent(std::uint32_t offer);
+    void note(const Consent& consent);
+    void tell_consent();
+    const Consent* own_consent() const;
+    bool may_be_alike() const;
+    bool all_have_called() const;
+    bool waits_for_callers() const;
+    bool is_consented() const;
+    bool may_be_decided(const Consent& consent, const FailedSet& gone) const;
+    FailedSet ranks_at(const FailedSet& seats) const;
+    Found find_decided() const;
 
     // joining.cpp: newcomers, on both sides.
     void ask_next();
@@ -233,6 +265,12 @@ class Membership {
     FailedSet acked_;                 // children that have acknowledged the phase
     FailedSet owed_;                  // members that wait for this one's acknowledgement
     bool lacks_quorum_ = false;
+
+    // What was said before anybody has asked.
+    std::uint32_t offer_ = UINT32_MAX;  // in common
+    std::vector<Consent> consents_;
+    FailedSet called_below_;                           // children from which on all have called
+    std::uint32_t consent_told_ = RadixTree::kNobody;  // the parent that has been told so
 
     std::optional<Before> before_;
     std::vector<Waiting> waiting_;  // in the order in which they were heard of

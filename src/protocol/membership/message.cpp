@@ -48,6 +48,8 @@ std::string_view to_string(MembershipKind kind) {
             return "GROUP_FULL";
         case MembershipKind::leave:
             return "LEAVE";
+        case MembershipKind::consent:
+            return "CONSENT";
     }
     return "?";
 }
@@ -88,6 +90,14 @@ void append_state(const std::optional<Change>& change, std::vector<std::uint32_t
 
 }  // namespace
 
+void append_state(const std::vector<Consent>& consents, std::vector<std::uint32_t>& words) {
+    words.push_back(static_cast<std::uint32_t>(consents.size()));
+    for (const Consent& one : consents) {
+        append_state(one.change, words);
+        append_state(one.members, words);
+    }
+}
+
 void append_state(const MembershipMessage& message, std::vector<std::uint32_t>& words) {
     words.insert(words.end(), {static_cast<std::uint32_t>(message.kind), message.from.value, message.to.value,
                                message.epoch, message.root, message.failures.followed});
@@ -104,6 +114,8 @@ void append_state(const MembershipMessage& message, std::vector<std::uint32_t>& 
         words.insert(words.end(),
                      {message.request->process.value, message.request->seat, message.request->waits ? 1U : 0U});
     }
+    words.push_back(message.offer);
+    append_state(message.consents, words);
 }
 
 }  // namespace coppice::protocol

@@ -38,6 +38,7 @@ enum class MembershipKind : std::uint8_t {
     seat_taken,  // ours: the holder of the seat lives
     group_full,  // ours
     leave,       // ours: a member leaves with the next change; to the root
+    consent,     // ours: all from the sender down want the next view, and what they would propose; to the parent
 };
 
 enum class Phase : std::uint8_t { idle, asking, voting };
@@ -68,6 +69,15 @@ struct Vote {
     bool operator==(const Vote&) const = default;
 };
 
+// What members would propose, said as soon as they want the next view and before anybody has asked. Once in a view: so a
+// change to which all that it leaves have consented is a decree as good as a voted one.
+struct Consent {
+    Change change;
+    FailedSet members;  // that have consented to it, by rank
+
+    bool operator==(const Consent&) const = default;
+};
+
 struct JoinRequest {
     static constexpr std::uint32_t kAnySeat = UINT32_MAX;
 
@@ -90,11 +100,14 @@ struct MembershipMessage {
     std::optional<Change> made{};      // what made the sender's view: the receiver may be one behind
     std::optional<View> view{};        // the sender's, to those who joined with it
     std::optional<JoinRequest> request{};
+    std::vector<Consent> consents{};   // that the sender knows of
+    std::uint32_t offer = UINT32_MAX;  // what those have in common that the sender speaks for
 
     bool operator==(const MembershipMessage&) const = default;
 };
 
 // Equal words, equal messages.
+void append_state(const std::vector<Consent>& consents, std::vector<std::uint32_t>& words);
 void append_state(const MembershipMessage& message, std::vector<std::uint32_t>& words);
 
 }  // namespace coppice::protocol

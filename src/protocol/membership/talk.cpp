@@ -24,6 +24,10 @@ MembershipMessage Membership::draft(MembershipKind kind, Process to) const {
         message.made = made_;
         if (made_.seats(to)) message.view = view_;
     }
+    if (plan_->consents) {
+        message.consents = consents_;
+        message.offer = offer_;
+    }
     // The vote that is asked for is known to both.
     if (latest_ && !(phase_ == Phase::voting && latest_->root + 1 == followed_)) message.latest = latest_;
     return message;
@@ -33,6 +37,12 @@ MembershipMessage Membership::draft(MembershipKind kind, Process to) const {
 void Membership::tell_stable(Process to) {
     sends_.push_back(
         {.kind = MembershipKind::stable, .from = self_, .to = to, .epoch = before_->view.epoch(), .proposal = made_});
+}
+
+// A parent waits until its children call, and does not ask them: one that knows the view from elsewhere tells it.
+void Membership::tell_parent_before(std::uint32_t told_by) {
+    const std::uint32_t parent = parent_before();
+    if (parent != RadixTree::kNobody && parent != told_by) tell_stable(before_->view.process_of(parent));
 }
 
 // What only the old root was told.
@@ -109,19 +119,20 @@ bool Membership::receive_as_member(const MembershipMessage& message) {
 // The sender does not know of this view, or did not when it spoke. A root that asks or proposes, and one that wants to leave, have to hear
 // of it. Members are one behind at most; those that have left, or were left out, may be any number.
 void Membership::answer_the_late(const MembershipMessage& message) {
-    const bool asks = order_of(message.kind) != Phase::idle || message.kind == MembershipKind::leave;
+    const bool consents = message.kind == MembershipKind::consent;
+    const bool asks = order_of(message.kind) != Phase::idle || message.kind == MembershipKind::leave || consents;
     if (!asks || message.epoch >= epoch() || lacks(kTheLateAreNotAnswered)) return;
     if (message.epoch + 1 == epoch()) {
         const auto from = before_ ? before_->view.rank_of(message.from) : std::nullopt;
         if (from && !before_->suspected.contains(*from)) tell_stable(message.from);
-    } else {
+    } else if (!consents) {  // nobody waits for an answer to that
         answer(MembershipKind::excluded, message.from);
     }
 }
 
 void Membership::receive_in_view(const MembershipMessage& message, std::uint32_t from) {
     if (message.kind == MembershipKind::stable) {
-        if (message.proposal) install(*message.proposal);
+        if (message.proposal) install(*message.proposal, from);
         return;
     }
     // A sender that takes this member for dead has gone its own way.
@@ -132,6 +143,9 @@ void Membership::receive_in_view(const MembershipMessage& message, std::uint32_t
         count(message, from);
     } else if (message.kind == MembershipKind::no_quorum) {
         if (message.root + 1 == followed_) say_no_quorum();
+    } else if (message.kind == MembershipKind::consent) {
+        called_below_.insert(from);
+        if (lacks_quorum_) say(MembershipKind::no_quorum, from);
     } else if (message.kind == MembershipKind::node_failure || message.kind == MembershipKind::root_failure) {
         say(MembershipKind::failure_det_ack, from);
     }
@@ -144,6 +158,9 @@ bool Membership::adopt(const MembershipMessage& message) {
     if (told.suspected.contains(self_rank_)) return false;
     failures_.followed = std::max(failures_.followed, told.followed);
     if (message.latest) note(*message.latest);
+    for (const Consent& one : message.consents)
+        note(one);
+    offer_ &= message.offer;
     FailedSet news = told.suspected;
     news.subtract(failures_.suspected);
     for (const FailedSet::Interval& run : news.intervals()) {

@@ -60,6 +60,7 @@ std::optional<Process> View::holder_of(Seat seat) const {
 View View::after(const Change& change) const {
     View next = *this;
     ++next.epoch_;
+    next.offer_ = change.offer;
     next.empty_.unite(change.gone);
     for (const Occupant& one : change.joined) {
         if (one.seat.value >= next.seats_) {
@@ -88,14 +89,14 @@ void append_state(const FailedSet& set, std::vector<std::uint32_t>& words) {
 
 void append_state(const Change& change, std::vector<std::uint32_t>& words) {
     append_state(change.gone, words);
-    words.push_back(static_cast<std::uint32_t>(change.joined.size()));
+    words.insert(words.end(), {change.offer, static_cast<std::uint32_t>(change.joined.size())});
     for (const Occupant& one : change.joined)
         words.insert(words.end(), {one.seat.value, one.incarnation, one.process.value});
 }
 
 void View::append_state(std::vector<std::uint32_t>& words) const {
     words.insert(words.end(), {epoch_, first_, seats_});
-    coppice::protocol::append_state({.gone = empty_, .joined = later_}, words);
+    coppice::protocol::append_state({.gone = empty_, .joined = later_, .offer = offer_}, words);
 }
 
 }  // namespace coppice::protocol

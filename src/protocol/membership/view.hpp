@@ -32,6 +32,7 @@ struct Occupant {
 struct Change {
     FailedSet gone;
     std::vector<Occupant> joined;
+    std::uint32_t offer = UINT32_MAX;  // the bits that all of the next view's members have offered in common (renew())
 
     bool seats(Process process) const;
     bool operator==(const Change&) const = default;
@@ -45,6 +46,7 @@ class View {
     std::uint32_t epoch() const { return epoch_; }
     std::uint32_t seats() const { return seats_; }  // taken or not
     std::uint32_t count() const { return seats_ - empty_.count(); }
+    std::uint32_t offer() const { return offer_; }  // that of the change which made it
     bool has(Seat seat) const { return seat.value < seats_ && !empty_.contains(seat.value); }
 
     // Of members. As many steps as there are runs of empty seats, and seats that were taken again.
@@ -68,6 +70,7 @@ class View {
     std::uint32_t epoch_ = 0;
     std::uint32_t first_ = 0;  // seats of the first view
     std::uint32_t seats_ = 0;
+    std::uint32_t offer_ = UINT32_MAX;
     FailedSet empty_;
     std::vector<Occupant>
         later_;  // by seat: those who were not there first, the last holders of empty seats among them

@@ -7,6 +7,8 @@
 //   one order of views: each follows the one before                           when it installs one
 //   and no two of one epoch, but with the quorum `any`                        when it installs one
 //   delivery integrity, no duplication, same-view delivery (with `talk`)      when a user's message is delivered
+//   nobody is in it that any member knew to be dead when it called, and it
+//   has no offer that a member has not made (with `consents`)                 when it installs one
 //   nobody is excluded that is not cut off                                    in every state
 //   deaths seen by a witness never cost the quorum: without a cut all living
 //   get the views that they want; with one, each is told of the quorum        check_end()
@@ -39,6 +41,8 @@ struct MembershipScenario {
     bool late_witness = false;  // deaths are suspected first, and certain later
     bool unwitnessed = false;   // deaths are suspected, and never certain
     bool reports = false;       // members tell the root of deaths
+    bool consents = false;      // members say at once what they would propose
+    bool differing = false;     // and offer different things
     bool talk = false;          // each sends a user's message in each view, to the next rank
     std::uint32_t faults = 0;   // protocol::MembershipFault
     std::uint64_t max_states = 200'000'000;

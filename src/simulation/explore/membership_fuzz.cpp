@@ -21,6 +21,7 @@ using protocol::View;
 using Standing = Membership::Standing;
 
 constexpr std::uint64_t kMostEvents = 200'000;
+constexpr std::uint32_t kNotCalled = UINT32_MAX;
 
 struct Drawn {
     std::uint32_t ranks = 3;
@@ -52,7 +53,9 @@ class Run {
                  .radix_bits = 1 + random_.below(3),
                  .quorum = drawn_.quorum,
                  .reports = random_.one_in(3),
+                 .consents = random_.one_in(2),
                  .faults = range.faults};
+        differing_ = plan_.consents && random_.one_in(4);
         const auto add = [this](std::uint64_t number, const char* what) {
             outcome_.scenario.append(std::to_string(number)).append(what);
         };
@@ -87,7 +90,8 @@ class Run {
         std::vector<Known> known;
         bool is_gone = false;  // dead, left, excluded or refused
         bool was_in = false;
-        bool has_called = false;
+        std::uint32_t known_at_call = kNotCalled;  // so many of `known`
+        std::uint32_t called_at = 0;               // the epoch
     };
 
     // Something that may happen now, by chance; false when nothing is left that has to.
@@ -112,6 +116,7 @@ class Run {
         return false;
     }
 
+    std::uint32_t offer_of(std::uint32_t process) const { return differing_ ? ~(1U << process % 32) : UINT32_MAX; }
     std::uint32_t count() const { return static_cast<std::uint32_t>(members_.size()); }
     bool is_cut_off(std::uint32_t a, std::uint32_t b) const {
         return a < side_.size() && b < side_.size() && side_[a] != side_[b];
@@ -168,7 +173,9 @@ class Run {
             return false;
         if (member.machine.epoch() >= drawn_.views) return false;
         say(process, "wants the next view");
-        member.machine.renew();
+        member.known_at_call = static_cast<std::uint32_t>(member.known.size());
+        member.called_at = member.machine.epoch();
+        member.machine.renew(0, offer_of(process));
         after(process);
         return true;
     }
@@ -255,12 +262,28 @@ class Run {
     void check_view(std::uint32_t process) {
         Member& member = members_[process];
         const View& view = member.machine.view();
+        check_promises_of_consent(process);
         if (!view.rank_of(Process(process))) fail(std::to_string(process) + " is in a view of which it is no member");
         const auto [first, is_new] = views_.try_emplace(view.epoch(), view);
         if (first->second != view && drawn_.quorum != Quorum::any)
             fail(std::to_string(process) + " has another view " + std::to_string(view.epoch()) + " than others");
         if (!member.was_in || is_new) ++outcome_.installed;
         member.was_in = true;
+    }
+
+    // A member that has called is in no view with one that it knew to be gone, nor with more than it has offered.
+    void check_promises_of_consent(std::uint32_t process) {
+        Member& member = members_[process];
+        const View& view = member.machine.view();
+        if (!plan_.consents || member.known_at_call == kNotCalled || view.epoch() == member.called_at) return;
+        if (!side_.empty()) return;  // a side of a cut may have to carry on with what it can't rule out
+        for (std::uint32_t i = 0; i < member.known_at_call; ++i) {
+            if (view.rank_of(Process(member.known[i].process)))
+                fail(std::to_string(process) + " is in a view with one that it knew to be gone");
+        }
+        if ((view.offer() & ~offer_of(process)) != 0)
+            fail(std::to_string(process) + " has not offered what its view has");
+        member.known_at_call = kNotCalled;
     }
 
     void check_end() {
@@ -303,6 +326,7 @@ class Run {
     Random random_;
     const std::function<void(const std::string&)>& tell_;
     Drawn drawn_;
+    bool differing_ = false;  // members offer different things
     protocol::MembershipPlan plan_;
     std::vector<Member> members_;
     std::vector<MembershipMessage> wire_;

@@ -25,6 +25,7 @@ MembershipLocals::MembershipLocals(const MembershipScenario& scenario) : scenari
              .capacity = scenario.capacity,
              .quorum = scenario.quorum,
              .reports = scenario.reports,
+             .consents = scenario.consents,
              .faults = scenario.faults};
     views_.emplace_back();
 }
@@ -48,14 +49,18 @@ const MembershipLocals::Step& MembershipLocals::step(std::uint32_t local, std::u
     const MembershipFacts before = next.facts;
     wrong_.clear();
     happen(next);
+    const std::uint32_t knew = next.knew;  // of what it has become there may be one that knew other things
     Step made = finish(std::move(next));
-    check_step(before, locals_[made.local]);
+    check_step(before, knew, locals_[made.local]);
     made.wrong = wrong_;
     return steps_.emplace(key, std::move(made)).first->second;
 }
 
 const MembershipLocals::Step& MembershipLocals::call(std::uint32_t local) {
-    return step(local, event(kCall, 0), [](Local& at) { at.machine.renew(); });
+    return step(local, event(kCall, 0), [this](Local& at) {
+        at.knew = scenario_.consents ? at.facts.unreachable : 0;
+        at.machine.renew(0, offer_of(at.facts.process));
+    });
 }
 
 const MembershipLocals::Step& MembershipLocals::leave(std::uint32_t local) {
@@ -122,7 +127,7 @@ MembershipLocals::Step MembershipLocals::finish(Local local) {
     words_.clear();
     local.machine.append_state(words_);
     words_.insert(words_.end(), local.known.begin(), local.known.end());
-    words_.insert(words_.end(), {local.spoken, local.heard});
+    words_.insert(words_.end(), {local.spoken, local.heard, local.facts.called ? local.knew : 0});
     words_.insert(words_.end(), local.held.begin(), local.held.end());
     const auto [place, is_new] =
         local_numbers_.try_emplace(hash_of_words(), static_cast<std::uint32_t>(locals_.size()));
@@ -172,7 +177,7 @@ void MembershipLocals::hear(Local& local, std::uint32_t message) {
 }
 
 // Promises that a single step can break.
-void MembershipLocals::check_step(const MembershipFacts& before, const Local& after) {
+void MembershipLocals::check_step(const MembershipFacts& before, std::uint32_t knew, const Local& after) {
     const MembershipFacts& now = after.facts;
     if (now.standing != Standing::member) return;
     const std::string who = "process " + std::to_string(now.process);
@@ -181,6 +186,11 @@ void MembershipLocals::check_step(const MembershipFacts& before, const Local& af
     if (is_there && (now.epoch < before.epoch || (now.epoch == before.epoch && now.view != before.view)))
         fail(who + " goes back to an earlier view");
     if (is_there && now.epoch > before.epoch + 1) fail(who + " passes over a view");
+    if (!is_there || !before.called || now.epoch == before.epoch || !scenario_.consents) return;
+    // A side of a cut may have to carry on with what it can't rule out.
+    if (scenario_.cuts > 0) return;
+    if ((now.members & knew) != 0) fail(who + " is in a view with one that it knew to be gone");
+    if ((after.machine.view().offer() & ~offer_of(now.process)) != 0) fail(who + " has not offered what its view has");
 }
 
 // -------------------------------------------------------------------------------------------------------- numbers ---

@@ -74,6 +74,7 @@ class MembershipLocals {
         std::array<std::uint32_t, MembershipScenario::kMostProcesses> known{};  // 0, kSuspected, or 2 + vote
         std::vector<std::uint32_t> held;                                        // users' messages for a later view
         std::uint32_t spoken = 0;  // as bits: epochs in which it has sent its users' message
+        std::uint32_t knew = 0;    // as bits: members that it knew to be gone when it called
         std::uint32_t heard = 0;   // users' messages that were delivered, as bits of epoch and sender
         MembershipFacts facts;
     };
@@ -94,7 +95,8 @@ class MembershipLocals {
     void tell(Local& local, std::uint32_t process);
     void speak(Local& local, std::vector<std::uint32_t>& sent);
     void hear(Local& local, std::uint32_t message);
-    void check_step(const MembershipFacts& before, const Local& after);
+    void check_step(const MembershipFacts& before, std::uint32_t knew, const Local& after);
+    std::uint32_t offer_of(std::uint32_t process) const { return scenario_.differing ? ~(1U << process) : UINT32_MAX; }
     void look_at(Local& local);
     std::uint32_t number_of(Letter letter);
     std::uint32_t number_of(const protocol::View& view);

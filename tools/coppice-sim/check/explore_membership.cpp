@@ -25,7 +25,8 @@ or are told why not. A violation is printed as a shortest way to it.
 constexpr const char* kFooter =
     R"(Rules of --without: bound-votes, ask-first, carry-on, dead-votes, dead-promises, follow-one-root, quorum,
 half-with-the-lowest, install-when-stable, tell-orphans, tell-late-orphans, answer-the-late, number-views,
-acks-with-names, welcome-when-stable, incarnations, scan-on, pass-requests-on, send-views-along, tell-new-roots, leavers-ask.
+acks-with-names, welcome-when-stable, incarnations, scan-on, pass-requests-on, send-views-along, tell-new-roots, leavers-ask;
+with --consents also mind-consents, consent-alike, wait-for-callers, dead-consents.
 Rules of --printed, as the paper has them: views-without-numbers, acks-without-list, root-forgets, two-roots,
 welcome-first, same-identity.
 Exit code: 0; 1 when a promise was broken or the states were too many; 2 bad options.
@@ -64,6 +65,10 @@ constexpr Rule kRules[] = {
     {"send-views-along", protocol::kViewsAreNotSentAlong},
     {"tell-new-roots", protocol::kNewRootsAreNotTold},
     {"leavers-ask", protocol::kLeaversDoNotAsk},
+    {"mind-consents", protocol::kConsentsAreForgotten},
+    {"consent-alike", protocol::kConsentsNeedNotBeAlike},
+    {"wait-for-callers", protocol::kCallersAreNotWaitedFor},
+    {"dead-consents", protocol::kTheDeadDoNotConsent},
 };
 
 constexpr Rule kPrinted[] = {
@@ -137,6 +142,8 @@ int run_explore_membership(int argc, char** argv) {
     app.add_flag("--late-witness", scenario.late_witness, "a death is suspected first, and certain later");
     app.add_flag("--unwitnessed", scenario.unwitnessed, "no death is ever certain");
     app.add_flag("--reports", scenario.reports, "members tell the root of deaths that they notice");
+    app.add_flag("--consents", scenario.consents, "members say at once what they would propose, as in the engine");
+    app.add_flag("--differing", scenario.differing, "members offer different things with it");
     app.add_flag("--talk", scenario.talk, "members send each other users' messages in each view");
     app.add_option("--without", without, "rules that are taken away, to see what that breaks")->delimiter(',');
     app.add_option("--printed", printed, "rules as the paper has them, to see what that breaks")->delimiter(',');
