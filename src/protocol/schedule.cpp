@@ -7,7 +7,8 @@ namespace coppice::protocol {
 bool Schedule::exists_for(const BroadcastPlan& plan) {
     const CorrectionKind kind = plan.correction.kind;
     const bool is_plain = kind == CorrectionKind::none || kind == CorrectionKind::opportunistic ||
-                          kind == CorrectionKind::opportunistic_paper;
+                          kind == CorrectionKind::opportunistic_paper ||
+                          kind == CorrectionKind::optimized_opportunistic;
     return is_plain && !plan.correction.synchronized && plan.gossip.rounds == 0;
 }
 
@@ -21,6 +22,11 @@ bool Schedule::make(const BroadcastPlan& plan, Position self) {
     while (true) {
         const std::uint32_t number = machine.child_ + machine.left_ + machine.right_;
         const std::optional<Message> next = machine.next_send(Nanoseconds{0});
+        // Whether it is sent follows from turns, too. What is needless when nothing was heard stays so whatever is heard.
+        if (next && is_correction(next->kind) && plan.correction.kind == CorrectionKind::optimized_opportunistic) {
+            steps_.clear();
+            return false;
+        }
         Step step;
         step.child = machine.child_;
         step.left = machine.left_;

@@ -19,12 +19,13 @@ class Schedule {
     // Messages of a position that has a table.
     static constexpr std::uint32_t kMost = 32;
 
-    // Corrections that ask for nothing else than which members were heard from, and trees without acknowledgements.
+    // Corrections that ask for nothing else than which members were heard from, and trees without acknowledgements. Optimized
+    // correction asks for turns; it has tables for positions that have nothing to correct, which under a star are all.
     static bool exists_for(const BroadcastPlan& plan);
 
     // Allocates all that it will ever need.
     Schedule() { steps_.reserve(kMost + 1); }
-    // False, and it is of no use, when there would be too many messages.
+    // False, and it is empty, where there is none or it would have too many messages.
     bool make(const BroadcastPlan& plan, Position self);
 
     // By their numbers, in the order in which they are sent; numbers may be left out.

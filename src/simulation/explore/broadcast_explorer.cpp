@@ -30,14 +30,13 @@ Message BroadcastSubject::decode(std::uint64_t code) {
 BroadcastSubject::BroadcastSubject(const BroadcastScenario& scenario) : scenario_(scenario) {
     if (!protocol::Schedule::exists_for(scenario.plan)) return;
     schedules_.resize(scenario.processes);
-    bool all = true;
     for (std::uint32_t position = 0; position < scenario.processes; ++position)
-        all = schedules_[position].make(scenario.plan, Position{position}) && all;
-    if (!all) schedules_.clear();
+        (void)schedules_[position].make(scenario.plan, Position{position});
 }
 
 void BroadcastSubject::build(void* where, Position position, const FailedSet& failed) const {
-    const protocol::Schedule* const schedule = schedules_.empty() ? nullptr : &schedules_[position.value];
+    const bool has_one = !schedules_.empty() && schedules_[position.value].size() > 0;
+    const protocol::Schedule* const schedule = has_one ? &schedules_[position.value] : nullptr;
     new (where) ScheduledBroadcast(scenario_.plan, position, scenario_.root_member, failed, schedule);
 }
 

@@ -59,7 +59,7 @@ class BroadcastSubject {
 
   private:
     const BroadcastScenario& scenario_;
-    std::vector<protocol::Schedule> schedules_;  // by position; none where the plan has none
+    std::vector<protocol::Schedule> schedules_;  // by position; empty where there is none
 };
 
 std::string describe_broadcast(const protocol::Message& message);
