@@ -88,7 +88,7 @@ show() {
     per_broadcast "$@" >"$scratch/second"
     paste "$scratch/first" "$scratch/second" | awk -v title="$title" '{
         difference = $1 > $2 ? $1 - $2 : $2 - $1
-        printf "%-34s rank %d   %9.1f   %s\n", title, NR - 1, $1,
+        printf "%-38s rank %d   %9.1f   %s\n", title, NR - 1, $1,
                difference <= 0.01 * $1 ? "repeats" : sprintf("varies: %.1f the second time", $2)
     }'
 }
@@ -97,6 +97,7 @@ echo "instructions per broadcast of 8 bytes, inside coppice_broadcast"
 show "publish, 2 ranks on a host" coppice 2 --hierarchy host
 show "publish, 4 ranks on a host" coppice 4 --hierarchy host
 show "flat binomial, opportunistic:1, 4" coppice 4 --hierarchy flat --tree binomial --correction opportunistic:1
+show "flat, default tree and correction, 4" coppice 4 --hierarchy flat
 
 # compare NAME WHO SUFFIX PACKAGES: MPI_Bcast, as that Debian package has it.
 compare() {
