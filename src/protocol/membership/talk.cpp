@@ -54,6 +54,8 @@ void Membership::tell_new_root() {
     for (const Waiting& one : waiting_)
         pass_on(one.request, next);
     if (leaving_) say(MembershipKind::leave, next);
+    // The next root may not have the view with which this member has joined; nobody else may be left on this side to bring it.
+    if (made_.seats(self_) && !plan_->reports) say(MembershipKind::root_failure, next);
     report();
 }
 
