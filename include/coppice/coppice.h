@@ -296,7 +296,9 @@ COPPICE_API coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, c
 COPPICE_API coppice_status_t coppice_request_test(coppice_request_t* request, size_t* received);
 /* Waits until it has ended. COPPICE_ERR_TIMEOUT leaves it under way: wait again, or free it. */
 COPPICE_API coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* received, uint64_t timeout_ns);
-/* The payload of a view request that ended with COPPICE_OK. */
+/* The payload of a view request that ended with COPPICE_OK. COPPICE_ERR_FENCED when the others take this rank for dead. They wait
+ * for its views no longer, and the memory may be in use for later broadcasts. This can happen only where COPPICE_DETECTION_BOUND
+ * is set. A rank that may be stopped for so long asks again after it has read: COPPICE_OK proves what it has read. */
 COPPICE_API coppice_status_t coppice_request_view(const coppice_request_t* request, const void** payload,
                                                   size_t* bytes);
 /* Releases the request and its view. One that is still under way is given up as by a timeout. NULL is allowed. To free a request

@@ -184,6 +184,13 @@ class View {
 
     // Good as long as this object holds it.
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
+    // After reading, where COPPICE_DETECTION_BOUND is set: kOk proves what has been read, kFenced says that the others have taken
+    // this rank for dead and may have used the memory again.
+    Status check() const noexcept {
+        const void* payload = nullptr;
+        std::size_t bytes = 0;
+        return detail::from_c(coppice_request_view(request_, &payload, &bytes));
+    }
 
     explicit operator bool() const noexcept { return request_ != nullptr; }
 

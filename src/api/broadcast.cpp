@@ -143,6 +143,12 @@ coppice_status_t coppice_request_view(const coppice_request_t* request, const vo
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
                                  "coppice_request_view: the request has not ended well (yet)");
         }
+        if (inner.group->core().taken_for_dead()) {
+            return api::remember(
+                COPPICE_ERR_FENCED,
+                "coppice_request_view: the others take this rank for dead, and its view's memory may be in use "
+                "for later broadcasts");
+        }
         *payload = inner.payload;
         *bytes = inner.received;
         return COPPICE_OK;

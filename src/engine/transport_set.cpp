@@ -24,13 +24,13 @@ std::uint8_t TransportSet::add(std::unique_ptr<transport::Transport> wire) {
     return static_cast<std::uint8_t>(wires_.size() - 1);
 }
 
-void TransportSet::attach(std::uint32_t token, transport::Receiver& group) {
+void TransportSet::attach(std::uint32_t token, SetUser& group) {
     groups_.push_back({token, &group});
     ++users_;
     shared_ = shared_ || groups_.size() > 1;
     if (expected_ > 0) --expected_;
-    for (const Rank rank : dead_)
-        group.peer_failed(rank, transport::FailureCause::notice);
+    for (std::size_t i = 0; i < dead_.size(); ++i)  // the group may come to know of more
+        group.peer_failed(dead_[i], transport::FailureCause::notice);
     for (const Rank rank : gone_)
         group.peer_left(rank);
     std::vector<Early> early;
@@ -42,17 +42,20 @@ void TransportSet::attach(std::uint32_t token, transport::Receiver& group) {
             early_.push_back(std::move(one));
         }
     }
+    fence_where_all_are_done();
 }
 
-void TransportSet::detach(const transport::Receiver& group) {
+void TransportSet::detach(const SetUser& group) {
     for (const Attached& attached : groups_) {
         if (attached.group == &group) past_.push_back(attached.token);
     }
     std::erase_if(groups_, [&](const Attached& attached) { return attached.group == &group; });
+    fence_where_all_are_done();
 }
 
 void TransportSet::expect_no_more() {
     if (expected_ > 0 && --expected_ == 0) early_.clear();
+    fence_where_all_are_done();
 }
 
 std::size_t TransportSet::poll() {
@@ -89,11 +92,30 @@ TransportSet::Armed TransportSet::arm() {
 }
 
 void TransportSet::fence(Rank peer) {
-    const bool known = std::ranges::find(dead_, peer) != dead_.end();
-    const bool is_alone = groups_.size() == 1 && expected_ == 0;  // in a group that is being made the peer may be well
-    if (!known && !is_alone) return;
-    if (!known) dead_.push_back(peer);  // for groups to come: its transport says no more of it
+    if (std::ranges::find(dead_, peer) == dead_.end()) {
+        if (std::ranges::find(to_fence_, peer) == to_fence_.end()) to_fence_.push_back(peer);
+        return fence_where_all_are_done();
+    }
     if (transport::Transport* const wire = to(peer)) wire->fence(peer);
+}
+
+// A rank that has given one group up lives on in the others: it is cut off when no group is left that may hear of it.
+void TransportSet::fence_where_all_are_done() {
+    if (expected_ > 0 || groups_.empty() || to_fence_.empty()) return;
+    const auto all_are_done = [this](Rank peer) {
+        return std::ranges::all_of(groups_,
+                                   [&](const Attached& attached) { return attached.group->is_done_with(peer); });
+    };
+    std::vector<Rank> waiting;
+    waiting.swap(to_fence_);
+    for (const Rank peer : waiting) {
+        if (!all_are_done(peer)) {
+            to_fence_.push_back(peer);
+            continue;
+        }
+        dead_.push_back(peer);  // for groups to come: its transport says no more of it
+        if (transport::Transport* const wire = to(peer)) wire->fence(peer);
+    }
 }
 
 // Buffers are kept by a group that is alone: for two, a transport may not have enough of them to go on.

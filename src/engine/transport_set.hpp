@@ -24,6 +24,13 @@ class MessageCount;
 
 namespace coppice::engine {
 
+// A group, as its transports see it.
+class SetUser : public transport::Receiver {
+  public:
+    // The group will never hear of that rank of the set again: it is no member, has failed or has left in peace.
+    virtual bool is_done_with(Rank there) const = 0;
+};
+
 class TransportSet final : private transport::Receiver {
   public:
     explicit TransportSet(std::uint32_t ranks) : route_(ranks, kNobody) {}
@@ -52,8 +59,8 @@ class TransportSet final : private transport::Receiver {
     // --- groups
     // From now on the group gets what carries its token, what came too early included, and all deaths. It tells of those that
     // are known here already.
-    void attach(std::uint32_t token, transport::Receiver& group);
-    void detach(const transport::Receiver& group);
+    void attach(std::uint32_t token, SetUser& group);
+    void detach(const SetUser& group);
     // How many groups are attached whose callers have not left them.
     std::uint32_t users() const { return users_; }
     // Whether there has ever been more than one.
@@ -74,7 +81,8 @@ class TransportSet final : private transport::Receiver {
         bool complete = false;
     };
     Armed arm();
-    // Nothing of it is delivered any more, to any group; not done while another group has not heard of its death.
+    // A group takes the rank for dead. Once all groups are done with it, and none is being made in which it may be well, nothing
+    // of it is delivered any more, to any of them, and it is told, where its transport can.
     void fence(Rank peer);
 
   private:
@@ -84,7 +92,7 @@ class TransportSet final : private transport::Receiver {
 
     struct Attached {
         std::uint32_t token;
-        transport::Receiver* group;
+        SetUser* group;
     };
     struct Early {
         Rank from;
@@ -104,6 +112,7 @@ class TransportSet final : private transport::Receiver {
     void alive(Rank peer) override;
     bool stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
     void send_replies();
+    void fence_where_all_are_done();
 
     std::vector<std::unique_ptr<transport::Transport>> wires_;
     std::vector<std::uint8_t> route_;
@@ -119,7 +128,8 @@ class TransportSet final : private transport::Receiver {
     std::vector<Reply> replies_;
     std::vector<std::uint32_t> past_;  // tokens of groups that are gone here
     std::vector<Rank> dead_;
-    std::vector<Rank> gone_;  // left in peace
+    std::vector<Rank> to_fence_;  // dead to some groups only, so far
+    std::vector<Rank> gone_;      // left in peace
 };
 
 }  // namespace coppice::engine

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <set>
+#include <string>
 
 #include "base/clock.hpp"
 #include "integration/job.hpp"
@@ -155,6 +156,39 @@ TEST(Detection, TheLowestRankIsNoException) {
 // Nothing breaks on any connection: the host is just not heard of any more.
 TEST(Detection, AHostOfWhichNothingIsHeardIsFoundAsAWhole) {
     stop_and_go_on({"three_hosts", 6, 3, {}}, {2, 3});
+}
+
+// Stopped while it holds a view: the others use its memory again, and it can find that out.
+TEST(Detection, ARankThatIsStoppedWithAViewIsToldThatItsMemoryMayBeInUse) {
+    constexpr std::uint32_t kVictim = 1;
+    const Layout layout{"two_hosts", 4, 2, {}};
+    Job job(with_bound(layout), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t value = 7;
+        coppice_request_t* request = nullptr;
+        COPPICE_CHECK(coppice_broadcast_view_nb(member.group, &value, sizeof value, 0, &request) == COPPICE_OK);
+        COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+        const void* payload = nullptr;
+        std::size_t bytes = 0;
+        COPPICE_CHECK(coppice_request_view(request, &payload, &bytes) == COPPICE_OK && bytes == sizeof value);
+        COPPICE_CHECK(*static_cast<const std::uint64_t*>(payload) == 7);
+        if (member.rank == kVictim) {
+            raise(SIGSTOP);
+            coppice_progress(member.context);
+            COPPICE_CHECK(coppice_request_view(request, &payload, &bytes) == COPPICE_ERR_FENCED);
+            COPPICE_CHECK(std::string(coppice_last_error()).find("view") != std::string::npos);
+        } else {
+            while (member.failed() != std::vector<std::uint32_t>{kVictim})
+                coppice_progress(member.context);
+            COPPICE_CHECK(coppice_request_view(request, &payload, &bytes) == COPPICE_OK);
+            member.notes[kFound].fetch_add(1);
+        }
+        coppice_request_free(request);
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(kFound, layout.ranks - 1));
+    kill(job.processes().pid(kVictim), SIGCONT);
+    EXPECT_EQ(job.finish(), "");
 }
 
 // Stopped while it waits: whatever it returns when it goes on is what the others have, or says that it is fenced.

@@ -40,7 +40,7 @@ class Passenger {
     ~Passenger() = default;
 };
 
-class Core final : private transport::Receiver {
+class Core final : private SetUser {
   public:
     using FailureCallback = std::function<void(Rank)>;
 
@@ -100,6 +100,8 @@ class Core final : private transport::Receiver {
     // The others take this rank for dead: they refuse what it says and do not wait for it, so nothing here can go on.
     void be_fenced();
     void look_whether_fenced();
+    // As far as this rank can know without a message: what it reads of its host's memory may be of later operations already.
+    bool taken_for_dead() const;
     // Before something is begun: lets things move now and then, so that a rank that never has to wait learns of what is new.
     // An error where this rank takes part in nothing any more.
     Result<void> look_before_start();
@@ -215,6 +217,7 @@ class Core final : private transport::Receiver {
     // failures.cpp
     void peer_failed(Rank there, transport::FailureCause cause) override;
     void peer_left(Rank there) override;
+    bool is_done_with(Rank there) const override;
     void take_failure(Rank rank);
     void tell_failures();
     void count_out_of_cores(Rank dead);

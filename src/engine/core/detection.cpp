@@ -30,10 +30,14 @@ std::size_t Core::poll_wires() {
     return events;
 }
 
+bool Core::taken_for_dead() const {
+    return fenced() || (board_ != nullptr && board_->fenced());
+}
+
 // A call that begins something is told at once that this rank is fenced, if that can be known here.
 void Core::look_whether_fenced() {
     if (fenced()) return;
-    if (board_ != nullptr && board_->fenced()) be_fenced();
+    if (taken_for_dead()) be_fenced();
     const std::uint64_t most = settings_.most_silence().value;
     if (most > 0 && looked_ns_ != 0 && now_ns() - looked_ns_ > most) progress();
 }

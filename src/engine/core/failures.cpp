@@ -129,6 +129,11 @@ void Core::peer_left(Rank there) {
     if (const auto rank = router_.own_rank(there)) member_left(*rank);
 }
 
+bool Core::is_done_with(Rank there) const {
+    const auto rank = router_.own_rank(there);
+    return !rank || members_.failed(*rank) || departure_.has_departed(*rank);
+}
+
 // Whose process stays in touch for other groups says on its page, or by a message, that it has left this one.
 void Core::read_departures() {
     if (!publishing_ || !router_.transport_set()->is_shared()) return;

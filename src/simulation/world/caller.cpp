@@ -351,14 +351,23 @@ void Caller::take_end(Open& open, coppice_status_t status, std::size_t received)
         const void* payload = open.buffer.data();
         if (open.view) {
             std::size_t bytes = 0;
-            rank_.call([&] { return coppice_request_view(open.request, &payload, &bytes); });
+            status = rank_.call([&] { return coppice_request_view(open.request, &payload, &bytes); });
+            if (status != COPPICE_OK) return end(open.call, status);
             open.seen = payload;
             open.length = received = bytes;
         }
         at(open.call).payload = hash_bytes(payload, received, 0);
         at(open.call).bytes = received;
+        if (open.view) status = see_view(open);
     }
     end(open.call, status);
+}
+
+// After the caller has read a view: what it has read is proven unless the others take this rank for dead.
+coppice_status_t Caller::see_view(const Open& open) {
+    const void* payload = nullptr;
+    std::size_t bytes = 0;
+    return rank_.call([&] { return coppice_request_view(open.request, &payload, &bytes); });
 }
 
 void Caller::wait_for(Open& open, std::uint64_t timeout_ns) {
@@ -371,7 +380,8 @@ void Caller::wait_for(Open& open, std::uint64_t timeout_ns) {
 
 // A view is what it was until it is freed.
 void Caller::release(Open& open) {
-    if (open.seen != nullptr && hash_bytes(open.seen, open.length, 0) != at(open.call).payload) {
+    if (open.seen != nullptr && hash_bytes(open.seen, open.length, 0) != at(open.call).payload &&
+        see_view(open) != COPPICE_ERR_FENCED) {
         const std::size_t call = begin(Action::view, nullptr, &current_);
         at(call).step = at(open.call).step;
         at(call).payload = at(open.call).payload;

@@ -72,6 +72,7 @@ class Caller {
     void wait_for(Open& open, std::uint64_t timeout_ns);
     void take_end(Open& open, coppice_status_t status, std::size_t received);
     void release(Open& open);
+    coppice_status_t see_view(const Open& open);
     bool settle_one();
     void settle();
     void keep_window();
