@@ -15,11 +15,11 @@
 
 namespace coppice::run {
 
-// Where a rank runs. Ranks are dealt out in blocks, as clusters do: the first ranks on host 0, and so on; the
-// first (ranks mod hosts) hosts have one rank more.
 inline constexpr std::uint32_t kMaxHosts = 250;
 using HostSet = std::bitset<kMaxHosts>;
 
+// Where a rank runs. Ranks are dealt out in blocks, as clusters do: the first ranks on host 0, and so on; the
+// first (ranks mod hosts) hosts have one rank more.
 struct Placement {
     std::uint32_t host = 0;
     std::uint32_t local_rank = 0;
