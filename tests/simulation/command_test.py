@@ -217,7 +217,7 @@ class Refusals(unittest.TestCase):
 class Help(unittest.TestCase):
     def test_every_subcommand_has_one_with_examples(self):
         self.assertIn("coppice-sim broadcast --ranks", sim("--help").stdout)
-        for words in (["broadcast"], ["fuzz", "broadcast"], ["advise"], ["models"], ["promise"], ["membership"],
+        for words in (["broadcast"], ["fuzz", "broadcast"], ["advise"], ["models"], ["promise"], ["membership"], ["placement"],
                       ["explore", "membership"], ["fuzz", "membership"]):
             done = sim(*words, "--help")
             self.assertEqual(done.returncode, 0)
@@ -239,6 +239,32 @@ class Fuzz(unittest.TestCase):
         first = sim("fuzz", "broadcast", "--seed", "99", "--seeds", "1", "--verbose").stdout
         self.assertEqual(first, sim("fuzz", "broadcast", "--seed", "99", "--seeds", "1", "--verbose").stdout)
         self.assertIn("seed 99: ", first)
+
+
+class Placement(unittest.TestCase):
+    def test_a_dead_leaf_or_pod_is_a_gap_of_one(self):
+        done = sim("placement", "--network", "fattree:64", "--dead-leaves", "all", "--dead-pods", "all", "--no-pairs", "--at-most", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("65536 hosts, 2048 leaves, 64 pods", done.stdout)
+        self.assertRegex(done.stdout, r"one leaf +2048 +1 +100\.0000 %")
+        self.assertRegex(done.stdout, r"one pod +64 +1 +100\.0000 %")
+
+    def test_in_the_order_of_ranks_it_is_a_long_one(self):
+        done = sim("placement", "--network", "fattree:64", "--dead-leaves", "all", "--no-pairs", "--placement", "ranked", "--at-most", "1")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, r"one leaf +2048 +32 ")
+
+    def test_two_leaves_as_csv(self):
+        done = sim("placement", "--network", "fattree:8:2", "--dead-leaves", "1,2,5", "--format", "csv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"fattree:8:2,ours,binomial,two leaves,3,\d+,[01]\.\d+")
+
+    def test_refused(self):
+        for words in (["--network", "torus:4"], ["--network", "fattree:5"], ["--dead-leaves", "32"], ["--dead-pods", "1,x"],
+                      ["--root", "100000"], ["--placement", "best"], ["--tree", "no-tree"]):
+            done = sim("placement", *words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertTrue(done.stderr, words)
 
 
 class Membership(unittest.TestCase):

@@ -23,6 +23,7 @@ constexpr std::array kSubcommands{
     Subcommand{kMachine, "membership", "how long a group takes for its next view", run_membership},
     Subcommand{kMachine, "advise", "which tree, correction and distance to use on a machine", run_advise},
     Subcommand{kMachine, "promise", "how often deaths that nobody has noticed leave somebody waiting", run_promise},
+    Subcommand{kMachine, "placement", "what dead switches of a fat tree leave uncolored, and where", run_placement},
     Subcommand{kMachine, "timeline", "draw one broadcast as a picture", run_timeline},
     Subcommand{kCheck, "world", "whole ranks of the library, with random programs and fates", run_world},
     Subcommand{kCheck, "explore broadcast", "every schedule of one broadcast in a small group", run_explore_broadcast},
@@ -56,6 +57,7 @@ void print_usage(std::FILE* out) {
                "  coppice-sim broadcast --ranks 48 --tree kary:4 --correction optimized-paper:4 --failed 3,8,9,10\n"
                "  coppice-sim advise --ranks 4096 --mtbf 18304 --job-hours 12 --reliability 0.999999\n"
                "  coppice-sim promise --ranks 64 --dead 3 --runs 100000\n"
+               "  coppice-sim placement --network fattree:64 --dead-leaves all --dead-pods all\n"
                "  coppice-sim fuzz broadcast --seeds 10000\n"
                "  coppice-sim explore agreement --ranks 4 --crashes 2\n"
                "  coppice-sim explore membership --ranks 4 --crashes 2 --joins 1\n"
