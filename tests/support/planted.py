@@ -1,0 +1,171 @@
+"""Plants a fault in a copy of a source and builds a program, or the library, with it. Nothing of the build directory changes.
+
+A fault is a place in one file and what takes its place. Whatever of the program is compiled from that file, or includes it, is compiled
+again and linked in the place of what was there. The place has to be in the source exactly once: otherwise it is to be planted elsewhere.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+LIBRARY = "src/api/libcoppice.so.0.1.0"
+# A test that hangs has noticed.
+MOST_SECONDS = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """`before`, which `source` has once, becomes `after`."""
+    name: str
+    source: str
+    before: str
+    after: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Catcher:
+    """A program and how it is called. It catches a fault by not ending with 0, or by hanging; with `finds`, by printing that."""
+    program: str
+    arguments: tuple = ()
+    finds: str = ""
+    linked: str = ""  # what is linked again, if not the program: the library that it loads
+
+    def called(self):
+        return " ".join((self.program,) + self.arguments)
+
+
+class CannotBePlanted(Exception):
+    """The source is not what the fault was made for."""
+
+
+class Planter:
+    def __init__(self, build, source_dir):
+        self.build = pathlib.Path(build).resolve()
+        self.source_dir = pathlib.Path(source_dir).resolve()
+
+    def check(self, fault):
+        """The source with the fault in it."""
+        text = (self.source_dir / fault.source).read_text(encoding="utf-8")
+        times = text.count(fault.before)
+        if times != 1:
+            raise CannotBePlanted(f"'{fault.name}' cannot be planted any more: {fault.source} has its place {times} times, not once:\n"
+                                  f"{fault.before}\nPlant it where the code does that now.")
+        return text.replace(fault.before, fault.after)
+
+    def plant(self, fault, target, into):
+        """Builds `target` with the fault; the path of what was built, below the folder `into`."""
+        copy = into / fault.source
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(self.check(fault), encoding="utf-8")
+        made = {}
+        for name, command in self._compilations(fault.source, target, into):
+            subprocess.run(command, cwd=self.build, check=True)
+            made[name] = command[command.index("-o") + 1]
+        return self._link(target, made, into)
+
+    def planted_says(self, fault, catcher, into):
+        """What the catcher says of the fault; None if it does not notice."""
+        linked = self.plant(fault, catcher.linked or catcher.program, into)
+        if not catcher.linked:
+            return self.says(catcher, linked)
+        (into / "libcoppice.so.0").symlink_to(linked.name)
+        return self.says(catcher, self.build / catcher.program, into)
+
+    def says(self, catcher, program=None, library_dir=None):
+        environment = dict(os.environ)
+        if library_dir:
+            environment["LD_LIBRARY_PATH"] = str(library_dir)
+        try:
+            ended = subprocess.run([program or self.build / catcher.program, *catcher.arguments], env=environment, capture_output=True,
+                                   text=True, errors="replace", timeout=MOST_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            return "it hung"
+        words = (ended.stdout + ended.stderr).strip()
+        if "Running 0 tests" in words:
+            raise SystemExit(f"there is no such test: {catcher.called()}")
+        if catcher.finds:
+            return words if ended.returncode == 0 and re.match(catcher.finds, words) else None
+        if ended.returncode == 0:
+            return None
+        failed = re.search(r"^\[  FAILED  \] ([^ ,]+)", words, re.MULTILINE)
+        last = words.splitlines()[-1] if words else ""
+        return failed[1] if failed else f"ended with {ended.returncode}: {last}"
+
+    def _compilations(self, source, target, into):
+        """Of each object of `target` that `source` is a part of: its name, and the command that makes another one below `into`."""
+        wanted = self.source_dir / source
+        found = False
+        for name in self._objects_of(target):
+            words, path = self._commands[name]
+            is_source = path == wanted
+            if not is_source and not (source.endswith(".hpp") and wanted in self._includes.get(name, ())):
+                continue
+            found = True
+            words = [word for word in words if word not in ("-Werror", "-MD", "-O3")]
+            for option in ("-MF", "-MQ"):
+                if option in words:
+                    place = words.index(option)
+                    del words[place:place + 2]
+            if is_source:
+                words[words.index("-c") + 1] = str(into / source)
+            words[words.index("-o") + 1] = str(into / name.replace("/", "_"))
+            compiler = next(i for i, word in enumerate(words) if word.startswith("-"))
+            folders = [f"-I{into / 'src'}", f"-I{(into / source).parent}", f"-I{wanted.parent}"]
+            yield name, words[:compiler] + folders + ["-O1", "-w"] + words[compiler:]
+        if not found:
+            raise CannotBePlanted(f"{source}: nothing of {target} is compiled from it")
+
+    def _link(self, target, made, into):
+        words = []
+        is_whole = False
+        for word in shlex.split(self._ninja("-t", "commands", "-s", target).splitlines()[-1]):
+            is_whole = word == "-Wl,--whole-archive" or (is_whole and word != "-Wl,--no-whole-archive")
+            if is_whole and word.endswith(".a"):
+                words += [made.get(member, member) for member in self._members(word)]
+            else:
+                words.append(made.get(word, word))
+        linked = into / pathlib.Path(target).name
+        place = words.index("-o") + 1
+        words[place] = str(linked)
+        # Before the archives: their own objects are not taken then.
+        words[place + 1:place + 1] = [path for path in made.values() if path not in words]
+        subprocess.run(words, cwd=self.build, check=True)
+        return linked
+
+    def _members(self, archive):
+        folder = f"{archive}.p/"
+        listed = subprocess.run(["ar", "t", archive], cwd=self.build, check=True, capture_output=True, text=True).stdout.split()
+        return [member if member.startswith(folder) else folder + pathlib.Path(member).name for member in listed]
+
+    def _ninja(self, *arguments):
+        return subprocess.run(["ninja", "-C", str(self.build), *arguments], check=True, capture_output=True, text=True).stdout
+
+    @functools.lru_cache(maxsize=None)
+    def _objects_of(self, target):
+        return [line for line in self._ninja("-t", "inputs", target).splitlines() if line.endswith(".o") and line in self._commands]
+
+    @functools.cached_property
+    def _commands(self):
+        """By object: the words of its command, and its source."""
+        commands = {}
+        for entry in json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8")):
+            words = shlex.split(entry["command"])
+            commands[words[words.index("-o") + 1]] = words, (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
+        return commands
+
+    @functools.cached_property
+    def _includes(self):
+        """By object: what it is made from, as the compiler said."""
+        includes = {}
+        for line in self._ninja("-t", "deps").splitlines():
+            if line.startswith("    "):
+                includes[name].add((self.build / line.strip()).resolve() if line.startswith("    ..") else self.build / line.strip())
+            elif ": #deps" in line:
+                name = line.split(": #deps")[0]
+                includes[name] = set()
+        return includes
