@@ -20,8 +20,9 @@ namespace coppice::bootstrap {
 namespace {
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
-// How long a client that has run out of time waits for the launcher to say which ranks are missing.
-constexpr std::uint64_t kAnswerTime = 2'000 * kMillisecond;
+// How long a client waits for the launcher itself, beyond its own deadline: for the welcome, and for the names of the ranks that
+// are missing. A launcher that lives answers at once, where the machine lets it run.
+constexpr std::uint64_t kAnswerTime = 10'000 * kMillisecond;
 constexpr std::size_t kReadChunk = 64UL * 1024;
 
 Result<std::uint32_t> parse_number(const char* name, const char* text, std::uint32_t largest) {
@@ -152,13 +153,14 @@ LauncherBootstrap::~LauncherBootstrap() {
 }
 
 Result<void> LauncherBootstrap::shake_hands(std::uint64_t deadline_ns) {
+    deadline_ns = std::max(deadline_ns, now_ns() + kAnswerTime);
     std::vector<std::byte> body;
     append(body, HandshakeBody{environment_.rank.value, environment_.size});
     if (auto sent = send_all(make_frame(FrameKind::handshake, body), deadline_ns); !sent) return sent;
     auto answer = receive_frame(deadline_ns);
     if (!answer) return tl::unexpected(answer.error());
     if (!*answer) {
-        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher did not answer rank {} before the deadline: is it stopped?",
+        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher did not answer rank {}: is it stopped?",
                     environment_.rank.value);
     }
     if ((*answer)->kind != FrameKind::welcome) {
