@@ -60,6 +60,7 @@ struct Session::Standing {
     std::uint64_t pid = 0;
     std::uint64_t silent = 0;                               // it will not hold anybody for dead any more
     std::uint64_t done = 0;                                 // it has come to its end
+    std::uint64_t parted = 0;                               // which is that the others go on without it
     std::uint64_t holds_dead[MEASURE_MAX_RANKS / 64] = {};  // a bit for each rank
     std::uint64_t stop_at = 0;  // at rank 0's: the first operation that is not done any more; 0: not known yet
 };
@@ -235,11 +236,15 @@ bool Session::holds_dead(std::uint32_t witness, std::uint32_t rank) const {
     return (__atomic_load_n(&standing(witness).holds_dead[rank / 64], __ATOMIC_ACQUIRE) >> (rank % 64) & 1) != 0;
 }
 
+bool Session::has_ended(std::uint32_t rank) const {
+    return __atomic_load_n(&standing(rank).done, __ATOMIC_ACQUIRE) != 0;
+}
+
 // Of the ranks that are dead to us, or to which we are dead: one that lives, or has come to its end.
 bool Session::is_other_side(std::uint32_t rank) const {
     if (!is_dead(rank) && !holds_dead(rank, this->rank())) return false;
     const Standing& other = standing(rank);
-    if (__atomic_load_n(&other.done, __ATOMIC_ACQUIRE) != 0) return true;
+    if (has_ended(rank)) return true;
     return __atomic_load_n(&other.silent, __ATOMIC_ACQUIRE) == 0 && is_running(other.pid);
 }
 
@@ -274,15 +279,21 @@ void Session::judge() {
         return all(others, [&](std::uint32_t other) { return rank == this->rank() || holds_dead(rank, other); });
     });
     if (!others.empty() && (ours.size() < others.size() || (ours.size() == others.size() && ours[0] > others[0]))) {
-        parted_ = std::any_of(others.begin(), others.end(),
-                              [this](std::uint32_t other) { return holds_dead(other, this->rank()); });
+        const auto is_taken_for_dead = [&](std::uint32_t rank) {
+            return std::any_of(others.begin(), others.end(),
+                               [&](std::uint32_t other) { return holds_dead(other, rank); });
+        };
+        // The others' notices come one by one, too: a rank of ours is one that they hold for dead.
+        const bool all_known = all(ours, [&](std::uint32_t rank) {
+            return is_taken_for_dead(rank) || has_ended(rank) || !is_running(standing(rank).pid);
+        });
+        parted_ = is_taken_for_dead(this->rank()) && (all_known || now >= doubt_ns_ + kDoubtLimit);
         if (parted_ || now < doubt_ns_ + kDoubtLimit) return;
     }
     if (!clear && now < doubt_ns_ + kDoubtLimit) return;
     // A process that dies is known to be dead a moment before it stops running.
     const bool may_be_dying = std::any_of(others.begin(), others.end(), [&](std::uint32_t other) {
-        return is_dead(other) && __atomic_load_n(&standing(other).done, __ATOMIC_ACQUIRE) == 0 &&
-               now < noticed(other) + kDying;
+        return is_dead(other) && !has_ended(other) && now < noticed(other) + kDying;
     });
     if (may_be_dying || deaths == judged_) return;
     doubt_ns_ = 0;
@@ -296,12 +307,15 @@ void Session::judge() {
 std::optional<Failure> Session::parted() {
     judge();
     if (!parted_) return std::nullopt;
+    __atomic_store_n(&standing(rank()).parted, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&standing(rank()).done, 1, __ATOMIC_RELEASE);
     std::string names;
     std::uint64_t noticed_ns = UINT64_MAX;
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
         if (is_dead(rank)) noticed_ns = std::min(noticed_ns, noticed(rank));
-        if (is_other_side(rank)) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+        // One of our own side that has given up before us looks dead, too.
+        const bool has_parted = __atomic_load_n(&standing(rank).parted, __ATOMIC_ACQUIRE) != 0;
+        if (is_other_side(rank) && !has_parted) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
     }
     if (noticed_ns == UINT64_MAX) noticed_ns = measure_now();
     const double since = noticed_ns > together_ns_ ? static_cast<double>(noticed_ns - together_ns_) / 1e9 : 0;

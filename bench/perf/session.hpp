@@ -99,6 +99,7 @@ class Session {
     void judge();
     bool holds_dead(std::uint32_t witness, std::uint32_t rank) const;
     bool is_other_side(std::uint32_t rank) const;
+    bool has_ended(std::uint32_t rank) const;
 
     coppice_context_t* context_ = nullptr;
     coppice_group_t* group_ = nullptr;
