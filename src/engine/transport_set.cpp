@@ -50,7 +50,8 @@ void TransportSet::detach(const SetUser& group) {
         if (attached.group == &group) past_.push_back(attached.token);
     }
     std::erase_if(groups_, [&](const Attached& attached) { return attached.group == &group; });
-    fence_where_all_are_done();
+    // A rank that was well here may go on here with the others: that only this rank leaves says nothing of it.
+    std::erase_if(to_fence_, [&](Rank peer) { return !group.is_done_with(peer); });
 }
 
 void TransportSet::expect_no_more() {

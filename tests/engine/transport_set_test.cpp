@@ -88,11 +88,26 @@ TEST(TransportSet, LetsARankLiveThatIsWellInAnotherGroup) {
     EXPECT_TRUE(set.is_cut_off());
 }
 
-TEST(TransportSet, CutsARankOffWhenTheGroupInWhichItIsWellEnds) {
+TEST(TransportSet, LetsARankLiveThatIsWellInAGroupThatThisRankLeaves) {
     Set set;
     set.groups.attach(2, set.second);
     set.suspect(set.first);
     set.groups.detach(set.second);
+    set.groups.expect_group();
+    set.groups.expect_no_more();
+    EXPECT_TRUE(set.wire->fenced.empty());
+}
+
+TEST(TransportSet, CutsARankOffThoughAGroupThatWasDoneWithItIsLeftBefore) {
+    Set set;
+    set.groups.attach(2, set.second);
+    set.suspect(set.first);
+    SomeGroup third;
+    set.groups.attach(3, third);
+    set.suspect(third);
+    set.groups.detach(third);
+    EXPECT_TRUE(set.wire->fenced.empty());
+    set.suspect(set.second);
     EXPECT_TRUE(set.is_cut_off());
 }
 
