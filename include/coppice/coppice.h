@@ -297,8 +297,9 @@ COPPICE_API coppice_status_t coppice_request_test(coppice_request_t* request, si
 /* Waits until it has ended. COPPICE_ERR_TIMEOUT leaves it under way: wait again, or free it. */
 COPPICE_API coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* received, uint64_t timeout_ns);
 /* The payload of a view request that ended with COPPICE_OK. COPPICE_ERR_FENCED when the others take this rank for dead. They wait
- * for its views no longer, and the memory may be in use for later broadcasts. This can happen only where COPPICE_DETECTION_BOUND
- * is set. A rank that may be stopped for so long asks again after it has read: COPPICE_OK proves what it has read. */
+ * for its views no longer, and the memory may be in use for later broadcasts. That happens to a rank that was silent for longer than
+ * COPPICE_DETECTION_BOUND, where one is set, and to one that the network has cut off. A program that must exclude it asks again
+ * after it has read: COPPICE_OK proves what it has read. */
 COPPICE_API coppice_status_t coppice_request_view(const coppice_request_t* request, const void** payload,
                                                   size_t* bytes);
 /* Releases the request and its view. One that is still under way is given up as by a timeout. NULL is allowed. To free a request
@@ -437,7 +438,7 @@ COPPICE_API coppice_status_t coppice_group_ack_failed(coppice_group_t* group, co
  *
  * A revoked group can be asked (query, failed, agreed), shrunk, and destroyed, which waits for nobody's calls; only for
  * answers that the news has arrived where this rank had to bring it, for half a second at most. Views that have been delivered
- * stay good until they are freed.
+ * stay good until they are freed, unless this rank is taken for dead (coppice_request_view).
  * Source: ULFM's MPI_Comm_revoke; unlike there, an agreement on a revoked group is refused, too. */
 COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
 

@@ -184,8 +184,8 @@ class View {
 
     // Good as long as this object holds it.
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
-    // After reading, where COPPICE_DETECTION_BOUND is set: kOk proves what has been read, kFenced says that the others have taken
-    // this rank for dead and may have used the memory again.
+    // After reading: kOk proves what has been read, kFenced says that the others have taken this rank for dead (it was silent for
+    // too long, or the network has cut it off) and may have used the memory again.
     Status check() const noexcept {
         const void* payload = nullptr;
         std::size_t bytes = 0;
