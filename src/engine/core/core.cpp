@@ -117,7 +117,8 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
     const auto header = decode(bytes, payload.size(), id_);
     if (!header || from.value >= members_.ranks() || from == members_.self() || header->root >= members_.ranks() ||
         !hear_count(header->stable)) [[unlikely]] {
-        ++garbage_;
+        // The others may have gone on without a rank that they take for dead: it need not know of what they speak.
+        ++(fenced() ? refused_ : garbage_);
         return false;
     }
     if (members_.failed(from)) {
