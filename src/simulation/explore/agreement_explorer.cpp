@@ -1,6 +1,7 @@
 #include "simulation/explore/agreement_explorer.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 
 #include "simulation/explore/agreement_locals.hpp"
@@ -217,8 +218,8 @@ class Explorer {
                 if (!go(next, rank, step(Step::Kind::start, rank, facts.started))) return false;
             }
             if (facts.next && !send(state, rank, facts, moved, go)) return false;
-            for (std::uint32_t dead = 0; dead < ranks_; ++dead) {
-                if (!has(state.dead | state.suspected, dead) || dead == rank || has(facts.known_dead, dead)) continue;
+            const std::uint32_t unknown = (state.dead | state.suspected) & ~(facts.known_dead | 1U << rank);
+            for (std::uint32_t dead = unknown; dead != 0; dead = (dead - 1) & unknown) {
                 moved = true;
                 State next = state;
                 next.locals[rank] = locals_.notice(state.locals[rank], dead);
@@ -320,7 +321,7 @@ class Explorer {
             next.had_decided[other] =
                 scenario_.published ? locals_.facts(state.locals[other]).decided_below : kEverything;
             if (nobody_survives(next)) continue;
-            next.locals[rank] = locals_.notice(state.locals[rank], other);
+            next.locals[rank] = locals_.notice(state.locals[rank], 1U << other);
             if (!go(next, rank, step(Step::Kind::suspect, rank, other))) return false;
         }
         return true;
@@ -428,7 +429,8 @@ class Explorer {
             case Step::Kind::receive:
                 return "receive  " + locals_.describe(step.detail);
             case Step::Kind::notice:
-                return rank + " learns that " + std::to_string(step.detail) + " is dead";
+                return rank + " learns that " + ranks_of(step.detail) +
+                       (std::has_single_bit(step.detail) ? " is dead" : " are dead");
             case Step::Kind::crash:
                 return rank + " dies";
             case Step::Kind::leave:

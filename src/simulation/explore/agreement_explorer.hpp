@@ -3,7 +3,7 @@
 //
 // A state is the state of each machine, the set of the dead, and the messages under way (an unordered bag: no channel
 // keeps an order). From each state go: one rank starts its next agreement; one rank hands over the next message that it
-// wants sent; one message arrives; one live rank notices one dead one; one rank crashes (while the budget lasts,
+// wants sent; one message arrives; one live rank notices one dead one, or several at once; one rank crashes (while the budget lasts,
 // between any two of these, so also between two sends). Messages of the dead may arrive until their receiver knows;
 // those to the dead vanish.
 //
@@ -37,6 +37,7 @@ struct AgreementScenario {
     bool flush = false;            // after them a flush, upon which ranks leave
     std::uint32_t crashes = 0;
     std::uint32_t may_crash = 0xff;  // which ranks, as bits
+    protocol::Operator operation = protocol::Operator::bit_or;
     bool acknowledge = false;        // before each agreement a rank acknowledges all failures that it knows of
     bool published = false;          // contributions are published on a board (protocol/published)
     std::uint32_t suspicions = 0;    // so many live ranks are taken for dead

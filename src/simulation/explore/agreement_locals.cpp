@@ -1,5 +1,6 @@
 #include "simulation/explore/agreement_locals.hpp"
 
+#include <bit>
 #include <cstring>
 
 #include "protocol/agreement/failed_codec.hpp"
@@ -29,14 +30,6 @@ std::uint32_t bits_of(const FailedSet& failed) {
             bits |= 1U << rank;
     }
     return bits;
-}
-
-std::string ranks_of(std::uint32_t bits) {
-    std::string text;
-    for (std::uint32_t rank = 0; rank < 32; ++rank) {
-        if ((bits >> rank & 1) != 0) text.append(text.empty() ? "" : ",").append(std::to_string(rank));
-    }
-    return text.empty() ? "none" : text;
 }
 
 AgreementMessage view_of(const LocalMessage& message) {
@@ -109,7 +102,12 @@ void Locals::look_at(const Machine& machine, LocalFacts& facts) {
     facts.has_left = scenario_.flush && facts.decided_below == total() && !facts.next;
     for (std::uint32_t agreement = 0; agreement < total(); ++agreement) {
         const auto outcome = std::visit([&](const auto& it) { return it.outcome(Sequence{agreement}); }, machine);
-        if (!outcome) continue;
+        if (!outcome) {
+            if (facts.outcome[agreement] != 0 && facts.started < agreement + kept())
+                fail("rank " + std::to_string(facts.rank) + " has given up the outcome of agreement " +
+                     std::to_string(agreement) + " too early");
+            continue;
+        }
         const std::uint16_t number = number_of(*outcome);
         std::uint16_t& known = facts.outcome[agreement];
         if (known != 0 && known != number)
@@ -127,18 +125,10 @@ void Locals::check_outcome(const LocalFacts& facts, std::uint32_t agreement,
     if (facts.started <= agreement) fail("Participation: decided before it contributed" + where);
     if (outcome.mismatched) fail("a mismatch where there was none" + where);
     if (agreement == scenario_.agreements) return;  // the flush
-    if (outcome.value.size() != 2) return fail("a value of another size" + where);
-    const auto contributed = std::to_integer<std::uint32_t>(outcome.value[0]);
-    if (std::to_integer<std::uint32_t>(outcome.value[1]) != 1U << agreement) {
-        fail("the value of another agreement" + where);
-    }
-    if ((contributed >> facts.rank & 1) == 0) fail("Participation: its own contribution is missing" + where);
-    const std::uint32_t failed = bits_of(*outcome.failed);
-    const std::uint32_t all = (1U << scenario_.plan.tree.ranks()) - 1;
-    if ((contributed | failed) != all) {
-        fail("the contribution of " + ranks_of(all & ~(contributed | failed)) +
-             " is missing, and it is not in the failed set" + where);
-    }
+    const std::string reason = reason_against(
+        scenario_.operation, {facts.rank, agreement, outcome.value, bits_of(*outcome.failed), outcome.acknowledged},
+        scenario_.plan.tree.ranks());
+    if (!reason.empty()) fail(reason + where);
 }
 
 void Locals::check_waiting(const Agreement& machine, const LocalFacts& facts) {
@@ -197,11 +187,13 @@ std::uint32_t Locals::start(std::uint32_t local) {
     const std::uint32_t agreement = facts.started;
     facts.acknowledged[agreement] =
         scenario_.acknowledge ? static_cast<std::uint8_t>(facts.known_dead) : std::uint8_t{0};
-    const auto value = explored_value(facts.rank, agreement);
+    const ExploredValue value = explored_value(scenario_.operation, facts.rank, agreement,
+                                               0xffU & ~std::uint32_t{facts.acknowledged[agreement]});
+    const protocol::Operation operation = explored_operation(scenario_.operation);
     const auto number = std::visit(
         [&](auto& it) {
             if (scenario_.acknowledge) it.acknowledge(it.failed());
-            return agreement == scenario_.agreements ? it.flush() : it.contribute(kExploredOperation, value);
+            return agreement == scenario_.agreements ? it.flush() : it.contribute(operation, value);
         },
         machine);
     if (number != Sequence{agreement}) fail("could not start agreement " + std::to_string(agreement));
@@ -214,8 +206,17 @@ std::uint32_t Locals::notice(std::uint32_t local, std::uint32_t dead) {
     if (const auto known = moves_.find(key); known != moves_.end()) return known->second;
     Machine machine = locals_[local].machine;
     const LocalFacts facts = locals_[local].facts;
-    std::visit([&](auto& it) { it.peer_failed(Rank{dead}); }, machine);
-    return moves_[key] = intern(std::move(machine), facts);
+    const bool is_one = std::has_single_bit(dead);
+    FailedSet ranks;
+    for (std::uint32_t rank = 0; rank < kMostExplored; ++rank) {
+        if ((dead >> rank & 1) != 0) ranks.insert(rank);
+    }
+    std::visit([&](auto& it) { is_one ? it.peer_failed(Rank{ranks.intervals()[0].first}) : it.peers_failed(ranks); },
+               machine);
+    const std::uint32_t after = intern(std::move(machine), facts);
+    if ((dead & ~locals_[after].facts.known_dead) != 0)
+        fail("rank " + std::to_string(facts.rank) + " was told that " + ranks_of(dead) + " failed, and knows less");
+    return moves_[key] = after;
 }
 
 std::uint32_t Locals::receive(std::uint32_t local, std::uint32_t message) {
@@ -323,7 +324,7 @@ std::string Locals::describe(std::uint32_t message) const {
     protocol::AgreementBody body;
     protocol::read_body(content.body, 256, kMostExplored, failed, acknowledged, body);
     if (!body.value.empty()) {
-        text.append(" (of ").append(ranks_of(std::to_integer<std::uint32_t>(body.value[0])));
+        text.append(" (of ").append(describe_value(scenario_.operation, body.value));
         if (!failed.empty()) text.append("; failed: ").append(ranks_of(bits_of(failed)));
         text.append(")");
     }
@@ -332,8 +333,7 @@ std::string Locals::describe(std::uint32_t message) const {
 
 std::string Locals::describe_outcome(std::uint16_t outcome) const {
     const Outcome& content = outcomes_[outcome - 1U];
-    const std::uint32_t ranks = content.value.empty() ? 0 : std::to_integer<std::uint32_t>(content.value[0]);
-    return "of " + ranks_of(ranks) + ", failed: " + ranks_of(content.failed);
+    return "of " + describe_value(scenario_.operation, content.value) + ", failed: " + ranks_of(content.failed);
 }
 
 }  // namespace coppice::simulation

@@ -62,6 +62,7 @@ class Locals {
 
     // The state after the event; broken() may tell of a promise broken by it.
     std::uint32_t start(std::uint32_t local);
+    // `dead`: as bits, at least one.
     std::uint32_t notice(std::uint32_t local, std::uint32_t dead);
     std::uint32_t receive(std::uint32_t local, std::uint32_t message);
     // A look at the board up to the first contribution that is missing, or all of it where none is. In `after_pause`
@@ -106,6 +107,8 @@ class Locals {
         std::size_t operator()(const Hash128& hash) const { return hash.a; }
     };
 
+    // How long an outcome is kept: until so many agreements later this rank starts one.
+    std::uint32_t kept() const { return scenario_.plan.window * (scenario_.published ? 2 : 3) + scenario_.published; }
     std::uint32_t total() const { return scenario_.agreements + (scenario_.flush ? 1 : 0); }
     std::uint32_t intern(Machine machine, LocalFacts facts);
     void look_at(const Machine& machine, LocalFacts& facts);

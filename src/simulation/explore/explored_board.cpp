@@ -14,12 +14,9 @@ ExploredBoard::ExploredBoard(const AgreementScenario& scenario)
     : lines_(scenario.plan.window * 2),
       flush_(scenario.flush ? scenario.agreements : kNobody),
       silent_(scenario.suspects_silently),
-      pages_(1) {
+      pages_(1),
+      operation_(scenario.operation) {
     numbers_[hash_bytes(&pages_[0], sizeof pages_[0], 0)].push_back(0);
-    for (std::uint32_t rank = 0; rank < kMostExplored; ++rank) {
-        for (std::uint32_t agreement = 0; agreement < kMostAgreements; ++agreement)
-            values_[rank][agreement] = explored_value(rank, agreement);
-    }
 }
 
 void ExploredBoard::begin(const Turn& turn) {
@@ -71,8 +68,12 @@ bool ExploredBoard::look(std::uint32_t member, std::uint64_t sequence, Contribut
         contribution.operation = protocol::kFlushCode;
         contribution.value = {};
     } else {
-        contribution.operation = protocol::encode_operation(kExploredOperation);
-        contribution.value = values_[member][sequence];
+        std::uint32_t unacknowledged = 0xff;
+        for (std::uint32_t i = 0; i < contribution.acknowledged; ++i)
+            unacknowledged &= ~(1U << page.log[i]);
+        contribution.operation = protocol::encode_operation(explored_operation(operation_));
+        values_[member] = explored_value(operation_, member, static_cast<std::uint32_t>(sequence), unacknowledged);
+        contribution.value = values_[member];
     }
     return true;
 }

@@ -9,18 +9,11 @@
 
 #include "protocol/published/published_agreement.hpp"
 #include "simulation/explore/agreement_explorer.hpp"
+#include "simulation/explore/explored_value.hpp"
 
 namespace coppice::simulation {
 
-inline constexpr std::uint32_t kMostAgreements = 4;
-
-// What everybody contributes: a bit for itself, and one for the agreement.
-inline constexpr protocol::Operation kExploredOperation{protocol::Operator::bit_or};
-constexpr std::array<std::byte, 2> explored_value(std::uint32_t rank, std::uint32_t agreement) {
-    return {static_cast<std::byte>(1U << rank), static_cast<std::byte>(1U << agreement)};
-}
-
-// What one rank has published. The values follow from rank and agreement.
+// What one rank has published. The values follow from rank, agreement and what it had acknowledged.
 struct BoardPage {
     std::uint8_t published = 0;  // contributions to all agreements below
     std::uint8_t recoveries = 0;
@@ -84,8 +77,8 @@ class ExploredBoard final : public protocol::ContributionBoard {
     bool silent_;
     std::vector<BoardPage> pages_;
     std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> numbers_;  // by hash
-    // By rank and agreement; contributions point here.
-    std::array<std::array<std::array<std::byte, 2>, kMostAgreements>, kMostExplored> values_{};
+    protocol::Operator operation_;
+    mutable std::array<ExploredValue, kMostExplored> values_{};  // by rank: what it was last seen to contribute
     Turn turn_;
     BoardPage own_;
     mutable std::uint32_t missing_ = kNobody;

@@ -8,6 +8,9 @@ namespace {
 
 using protocol::Quorum;
 
+constexpr MembershipScenario kOneOfFourLeaves{
+    .ranks = 4, .leaves = 1, .crashes = 1, .views = 2, .quorum = Quorum::any, .called = true, .unwitnessed = true};
+
 struct Case {
     const char* name;
     MembershipScenario scenario;
@@ -42,14 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"reports", {.joins = 1, .crashes = 2, .reports = true}},
         Case{"talk", {.joins = 1, .crashes = 1, .talk = true}},
         Case{"talk_across_a_cut", {.crashes = 1, .cuts = 1, .talk = true}},
-        Case{"one_of_four_leaves_and_nobody_sees_deaths_for_certain",
-             {.ranks = 4,
-              .leaves = 1,
-              .crashes = 1,
-              .views = 2,
-              .quorum = Quorum::any,
-              .called = true,
-              .unwitnessed = true}},
+        Case{"one_of_four_leaves_and_nobody_sees_deaths_for_certain", kOneOfFourLeaves},
         Case{"consents", {.crashes = 2, .views = 2, .consents = true}},
         Case{"consents_of_four", {.ranks = 4, .crashes = 2, .consents = true}},
         Case{"consents_of_four_deaths_never_certain",
@@ -141,17 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
                {.ranks = 4, .crashes = 1, .cuts = 1, .called = true, .consents = true},
                12,
                kTwo},
-        Missed{"leavers_ask",
-               protocol::kLeaversDoNotAsk,
-               {.ranks = 4,
-                .leaves = 1,
-                .crashes = 1,
-                .views = 2,
-                .quorum = Quorum::any,
-                .called = true,
-                .unwitnessed = true},
-               0,
-               kWaits}),
+        Missed{"leavers_ask", protocol::kLeaversDoNotAsk, kOneOfFourLeaves, 0, kWaits}),
     [](const auto& one) { return std::string(one.param.name); });
 
 TEST_P(MembershipWithout, IsMissed) {

@@ -61,6 +61,30 @@ TEST(Published, AcknowledgedFailures) {
     expect_all_hold(scenario, "overlapping");
 }
 
+// Two lines are there with a window of one, four with two.
+TEST(Published, LinesAreWrittenAgainAndAgain) {
+    for (const auto& [ranks, crashes] : {std::pair{2U, 1U}, {3U, 1U}}) {
+        AgreementScenario scenario = scenario_of("star", ranks, crashes);
+        scenario.agreements = 6;
+        scenario.acknowledge = true;
+        expect_all_hold(scenario, std::to_string(ranks));
+    }
+    AgreementScenario scenario = scenario_of("star", 2, 1);
+    scenario.agreements = 9;
+    scenario.plan.window = 2;
+    expect_all_hold(scenario, "a window of two");
+}
+
+TEST(Published, EveryOperation) {
+    using protocol::Operator;
+    for (const Operator op : {Operator::bit_and, Operator::min, Operator::max, Operator::user}) {
+        AgreementScenario scenario = scenario_of("star", 3, 2);
+        scenario.operation = op;
+        scenario.agreements = 3;
+        expect_all_hold(scenario, "one after the other");
+    }
+}
+
 TEST(Published, ARankThatHasFlushedMayLeave) {
     for (const char* tree : kTrees) {
         AgreementScenario scenario = scenario_of(tree, 3, 2);

@@ -7,6 +7,7 @@
 
 #include "memory.hpp"
 #include "simulation/explore/agreement_explorer.hpp"
+#include "simulation/explore/explored_value.hpp"
 #include "subcommand.hpp"
 
 namespace coppice::sim {
@@ -23,8 +24,8 @@ constexpr const char* kDescription =
 receptions, every crash point, every order in which survivors learn of a death. Checks in every state that all live
 ranks have decided alike (Agreement), that decisions stay (Irrevocability) and contain the contribution of the rank that
 decides (Participation), that no rank waits for one that it knows to be dead, that an agreed failed set holds no live
-rank and every rank whose contribution is missing, that no result is forgotten that may be asked for; and in every state
-in which nothing can happen any more that every live rank has decided (Termination). A violation is printed as a
+rank and every rank whose contribution is missing, that a failure counts as acknowledged if all contributors had done so
+and only then, that no result is forgotten that may be asked for; and in every state in which nothing can happen any more that every live rank has decided (Termination). A violation is printed as a
 shortest conversation that leads to it.
 )";
 
@@ -36,6 +37,7 @@ Exit code: 0; 1 when a promise was broken or the states were too many; 2 bad opt
 Examples:
   coppice-sim explore agreement --ranks 4 --crashes 2
   coppice-sim explore agreement --ranks 3 --crashes 2 --agreements 2 --window 2 --tree chain
+  coppice-sim explore agreement --ranks 3 --crashes 1 --window 1 --agreements 6
   coppice-sim explore agreement --ranks 3 --crashes 2 --published --tree star --agreements 2 --window 2
   coppice-sim explore agreement --ranks 3 --crashes 0 --published --tree star --suspicions 1
   coppice-sim explore agreement --ranks 5 --crashes 2 --tree binary --printed requests-tell-of-elders
@@ -63,6 +65,7 @@ struct Options {
     std::uint32_t agreements = 1;
     std::uint32_t window = 1;
     std::string rebalance = "when-degenerated";
+    std::string operation = "or";
     bool flush = false;
     bool acknowledge = false;
     bool published = false;
@@ -82,13 +85,16 @@ void add_options(CLI::App& app, Options& options) {
         ->check(CLI::Range(1U, simulation::kMostExplored));
     app.add_option("--agreements", options.agreements, "how many, one after the other or overlapping")
         ->capture_default_str()
-        ->check(CLI::Range(1U, 3U));
+        ->check(CLI::Range(1U, simulation::kMostAgreements - 1));
     app.add_option("--window", options.window, "how many a rank may have under way")
         ->capture_default_str()
         ->check(CLI::IsMember({1, 2, 4}));
     app.add_option("--rebalance", options.rebalance, "later agreements on trees without the agreed dead")
         ->capture_default_str()
         ->check(CLI::IsMember({"never", "when-degenerated", "always"}));
+    app.add_option("--operation", options.operation, "on what ranks contribute; function: OR as the caller's own")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"or", "and", "min", "max", "function"}));
     app.add_flag("--flush", options.flush, "a flush at the end, upon which ranks leave");
     app.add_flag("--acknowledge", options.acknowledge, "ranks acknowledge what they know before each agreement");
     app.add_flag("--published", options.published,
@@ -116,6 +122,13 @@ std::optional<std::uint8_t> printed_rules(const Options& options) {
     return rules;
 }
 
+protocol::Operator operator_of(const std::string& name) {
+    if (name == "and") return protocol::Operator::bit_and;
+    if (name == "min") return protocol::Operator::min;
+    if (name == "max") return protocol::Operator::max;
+    return name == "function" ? protocol::Operator::user : protocol::Operator::bit_or;
+}
+
 // Eight bytes for each state in a table that is at most three quarters full and, while it doubles, there twice.
 std::uint64_t states_that_fit() {
     constexpr std::uint64_t kUnknown = 100'000'000;
@@ -134,11 +147,12 @@ int explore_tree(const Options& options, const std::string& name, std::uint8_t p
     if (!tree) return refuse(tree.error());
     AgreementScenario scenario{AgreementPlan{std::move(*tree), &hosts}};
     scenario.plan.window = options.window;
-    scenario.plan.max_value = options.published ? 8 : 2;  // recoveries agree on a number
+    scenario.plan.max_value = options.published ? 8 : simulation::kExploredBytes;  // recoveries agree on a number
     scenario.plan.rebalance = options.rebalance == "never"    ? Rebalance::never
                               : options.rebalance == "always" ? Rebalance::always
                                                               : Rebalance::when_degenerated;
     scenario.plan.printed = printed;
+    scenario.operation = operator_of(options.operation);
     scenario.agreements = options.agreements;
     scenario.flush = options.flush;
     scenario.crashes = options.crashes;
@@ -181,7 +195,6 @@ int run_explore_agreement(int argc, char** argv) {
     if (options.suspect_silently && (options.suspicions == 0 || !options.published)) {
         return refuse("--suspect-silently: only with --published and --suspicions");
     }
-    if (options.agreements + (options.flush ? 1 : 0) > options.window * 4) return refuse("--agreements: too many");
     std::vector<std::string> trees{options.tree};
     if (options.tree == "all") trees = {"binary", "binomial", "kary:3", "star", "chain", "bin/bin", "bin/star"};
     fmt::print("{} ranks, {} crashes, {}{} agreements{}, window {}\n", options.ranks, options.crashes,
