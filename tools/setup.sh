@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Coppice needs on Debian 12 and is not there yet. Says nothing when nothing is missing.
 #   tools/setup.sh            what building and running need
-#   tools/setup.sh --test     also what the tests need: a guest with RoCE devices in software, and an MPI beside us
+#   tools/setup.sh --test     also what the tests need: a guest with RoCE devices in software, and an MPI beside us, Slurm
 #   tools/setup.sh --develop  also what contributors need: formatter, linters, valgrind
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if anything is
 set -euo pipefail
@@ -10,7 +10,8 @@ set -euo pipefail
 build=(g++ meson ninja-build pkg-config libucx-dev libibverbs-dev librdmacm-dev libhwloc-dev libfmt-dev libsodium-dev
   libcli11-dev nlohmann-json3-dev libexpected-dev libgtest-dev libgmock-dev libbenchmark-dev)
 run=(iproute2 python3)
-test=(qemu-system-x86 ibverbs-providers procps libopenmpi-dev openmpi-bin)
+test=(qemu-system-x86 ibverbs-providers procps libopenmpi-dev openmpi-bin
+  munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
 develop=(clang libclang-rt-dev clang-format clang-tidy shellcheck valgrind perftest mpich libmpich-dev ccache python3-matplotlib)
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }

@@ -31,6 +31,7 @@ for file in "$prefix/include/coppice/coppice.h" "$prefix/include/coppice/coppice
   "$libdir/libcoppice.so" "$libdir/libcoppice.so.0" "$libdir/libcoppice.so.$version" \
   "$bindir/coppice-run" "$bindir/coppice-perf" "$bindir/coppice-info" "$bindir/coppice-sim" \
   "$prefix/share/man/man1/coppice-info.1" "$prefix/share/man/man1/coppice-sim.1" \
+  "$bindir/coppice-cluster" "$prefix/share/coppice/cluster/box.py" "$prefix/share/man/man1/coppice-cluster.1" \
   "$bindir/rxe-guest" "$prefix/share/coppice/rxe-guest/guest.sh" "$prefix/share/man/man1/rxe-guest.1" \
   "$prefix/share/man/man7/coppice.7" "$prefix/share/man/man1/coppice-run.1" "$prefix/share/man/man1/coppice-perf.1" \
   "$prefix/share/doc/coppice/examples/cg/main.cpp"; do

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""A cluster in a box, with real namespaces. Usage: cluster_test.py CLUSTER"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CLUSTER = os.path.abspath(sys.argv[1])
+DEADLINE = 240
+NAME = f"test-{os.getpid()}"
+CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 7), timeout=float(sys.argv[2])).close()"
+LISTEN = "import socket; s = socket.create_server(('', 7), backlog=9)\nprint('ready', flush=True)\nwhile True: s.accept()"
+PYTHON = "/usr/bin/python3"
+
+
+def cluster(*words, **more):
+    return subprocess.run([CLUSTER, *words], **{"capture_output": True, "text": True, "check": False, "timeout": DEADLINE,
+                                                "stdin": subprocess.DEVNULL, **more})
+
+
+def wait_for(condition, what):
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def alive(mark):
+    """Processes that were started with this argument, zombies not."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if mark.encode() in file.read().split(b"\0"):
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def keepers(name):
+    """All processes of the tool for a box of that name."""
+    return alive(name)
+
+
+def links():
+    return subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout.count("\n")
+
+
+def mounts():
+    with open("/proc/self/mounts", encoding="utf-8") as file:
+        return sorted(file)
+
+
+class InBox(unittest.TestCase):
+    """Tests that share a box of four hosts on two leaves."""
+
+    @classmethod
+    def setUpClass(cls):
+        done = cluster("--name", NAME, "up", "--hosts", "4", "--leaves", "2")
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cluster("--name", NAME, "down")
+
+    def on(self, host, *command, **more):
+        return cluster("--name", NAME, "exec", str(host), *command, **more)
+
+    def test_each_host_has_what_a_machine_has_of_its_own(self):
+        seen = []
+        for host in (0, 3, "ctl"):
+            done = self.on(host, "sh", "-c", "hostname; for n in net pid uts ipc mnt; do readlink /proc/self/ns/$n; done; "
+                           "echo x >/dev/shm/mine; echo x >/tmp/mine; ls /dev/shm; ls -A /sys/class/net; ps -o pid= -p 1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            seen.append(done.stdout.split())
+        self.assertEqual([words[0] for words in seen], ["n0", "n3", "ctl"])
+        for kind in range(1, 6):
+            self.assertEqual(len({words[kind] for words in seen}), 3, seen)
+        for words in seen:
+            self.assertEqual(words[6:], ["mine", "eth0", "lo", "1"])
+        self.assertFalse(os.path.exists("/dev/shm/mine") or os.path.exists("/tmp/mine"))
+
+    def test_hosts_reach_each_other_across_leaves_unless_a_cable_is_out(self):
+        server = subprocess.Popen([CLUSTER, "--name", NAME, "exec", "3", PYTHON, "-c", LISTEN], stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(server.stdout.readline(), "ready\n")
+            for host in (0, 2, "ctl"):
+                self.assertEqual(self.on(host, PYTHON, "-c", CONNECT, "n3", "60").returncode, 0)
+            self.assertEqual(cluster("--name", NAME, "cut", "3").returncode, 0)
+            self.assertNotEqual(self.on(0, PYTHON, "-c", CONNECT, "n3", "0.3").returncode, 0)
+            self.assertEqual(self.on(3, PYTHON, "-c", CONNECT, "localhost", "60").returncode, 0, "within the host")
+            self.assertEqual(cluster("--name", NAME, "mend", "3").returncode, 0)
+            self.assertEqual(self.on(0, PYTHON, "-c", CONNECT, "n3", "60").returncode, 0)
+        finally:
+            server.terminate()
+            server.communicate()
+
+    def test_a_command_has_its_directory_its_streams_and_its_exit_code(self):
+        with tempfile.TemporaryDirectory(dir=os.getcwd()) as folder:
+            done = self.on(1, "sh", "-c", "pwd; cat; echo $COLOUR >&2; exit 7", stdin=None, input="word\n", cwd=folder,
+                           env={**os.environ, "COLOUR": "green"})
+            self.assertEqual(done.stdout.splitlines()[1:], ["word"])
+            self.assertEqual((done.stderr, done.returncode), ("green\n", 7))
+        self.assertEqual(self.on(1, "/no/such/program").returncode, 127)
+        self.assertEqual(self.on(1, "sh", "-c", "kill -9 $$").returncode, 137)
+
+    def test_signals_reach_the_command_and_its_end_with_the_tool(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            mark = f"cluster-mark-{os.getpid()}-{number}"
+            tool = subprocess.Popen([CLUSTER, "--name", NAME, "exec", "0", "sh", "-c", "sleep 600; true", mark])
+            wait_for(lambda: len(alive(mark)) >= 2, "the command")  # pylint: disable=cell-var-from-loop
+            tool.send_signal(number)
+            self.assertIn(tool.wait(DEADLINE), (128 + number, -number))
+            wait_for(lambda: not alive(mark), "the end of the command")  # pylint: disable=cell-var-from-loop
+
+    def test_what_is_wrong_is_said(self):
+        for words, said in (((("exec", "9", "true")), "there is no host 9: they are 0 to 3"), (("cut", "x"), "no host x"),
+                            (("up", "--hosts", "0"), "1 to 250 hosts"), (("up",), "already"),
+                            (("exec", "0"), "which command"), (("run", "--cut", "4@1s", "--", "true"), "there is no host 4"),
+                            (("run", "--cut", "4", "--", "true"), "HOST@TIME"), (("run", "--cut", "1@5", "--", "true"), "a time with a unit")):
+            with self.subTest(words=words):
+                done = cluster("--name", NAME, *words)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(said, done.stderr)
+        self.assertIn("no such box", cluster("--name", f"{NAME}-not", "exec", "0", "true").stderr)
+
+
+class Lost(unittest.TestCase):
+    """What is left when something is killed: nothing."""
+
+    def setUp(self):
+        self.links, self.mounts = links(), mounts()
+        self.name = f"{NAME}-{self._testMethodName}"
+        self.mark = f"cluster-mark-{self.name}"
+
+    def tearDown(self):
+        wait_for(lambda: not alive(self.mark), "the end of what ran on hosts")
+        wait_for(lambda: not keepers(self.name), "the end of the keeper")
+        wait_for(lambda: links() == self.links, "the end of the network")
+        self.assertEqual(mounts(), self.mounts)
+
+    def up(self, *words):
+        done = cluster("--name", self.name, "up", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # In a session of its own on the host, with a child that ignores what can be ignored.
+        on_host = "setsid sh -c 'trap \"\" TERM HUP INT; sleep 600' " + self.mark + " & sleep 600"
+        tool = subprocess.Popen([CLUSTER, "--name", self.name, "exec", "1", "sh", "-c", on_host, self.mark],
+                                stderr=subprocess.DEVNULL,
+                                stdin=subprocess.DEVNULL)
+        self.addCleanup(tool.wait)
+        wait_for(lambda: len(alive(self.mark)) >= 3, "the commands")
+
+    def test_down(self):
+        self.up("--hosts", "2")
+        self.assertEqual(cluster("--name", self.name, "down").returncode, 0)
+
+    def test_the_keeper_is_killed(self):
+        self.up("--hosts", "2")
+        os.kill(min(keepers(self.name)), signal.SIGKILL)
+
+    def test_a_host_loses_power(self):
+        self.up("--hosts", "2")
+        self.assertEqual(cluster("--name", self.name, "power-off", "1").returncode, 0)
+        wait_for(lambda: not alive(self.mark), "the end of what ran on the host")
+        self.assertIn("host 1 is off", cluster("--name", self.name, "exec", "1", "true").stderr)
+        self.assertEqual(cluster("--name", self.name, "exec", "0", "true").returncode, 0)
+        self.assertRegex(cluster("--name", self.name, "status").stdout, r"n0 .* up [^\n]*\nn1 .* off ")
+        cluster("--name", self.name, "down")
+
+    def test_run_is_killed(self):
+        tool = subprocess.Popen([CLUSTER, "--name", self.name, "run", "--hosts", "2", "--", CLUSTER, "exec", "1", "sh", "-c",
+                                 "sleep 600; true", self.mark], stderr=subprocess.DEVNULL)
+        wait_for(lambda: len(alive(self.mark)) >= 4, "the command")
+        tool.kill()
+        tool.wait()
+
+
+class Run(unittest.TestCase):
+    def test_the_commands_exit_code_is_the_verdict(self):
+        done = cluster("run", "--hosts", "2", "--", "sh", "-c", "hostname; exit 5")
+        self.assertEqual((done.stdout, done.returncode), ("ctl\n", 5), done.stderr)
+
+    def test_hosts_are_lost_at_their_times(self):
+        wait = f"until {CLUSTER} status | grep -q 'n1 .* off'; do sleep 0.05; done; {CLUSTER} status | grep -q 'n0 .* cut'"
+        done = cluster("run", "--hosts", "2", "--cut", "0@1ms", "--power-off", "1@100ms", "--", "sh", "-c", wait)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(re.findall(r"cluster: (\S+) of host (\d)", done.stderr), [("cut", "0"), ("power-off", "1")])
+
+    def test_slurm_starts_tasks_on_all_hosts_and_tells_their_leaves(self):
+        done = cluster("run", "--hosts", "4", "--leaves", "2", "--slurm", "--", "srun", "-N4", "-n8", "sh", "-c",
+                       "echo $(hostname) $SLURM_TOPOLOGY_ADDR")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted([f"n{n} spine.leaf{n // 2}.n{n}" for n in range(4)] * 2))
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("SKIP: making hosts needs the rights of root")
+        sys.exit(77)
+    if shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        print("Slurm is missing (tools/setup.sh --test installs it)")
+        sys.exit(1)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
