@@ -208,11 +208,9 @@ void print_ring(const Options& options, const Placement& placement, std::chrono:
         fmt::print("Ring of leaves: no pods are known, so none to spread\n");
         return;
     }
-    fmt::print(
-        "Ring of leaves: the nearest two of one pod are {} apart, the largest pod has {} of {}; pairs of one pod "
-        "within "
-        "2d+1 = {} places: {}\n",
-        spread.nearest, placement.leaves_of(0), placement.leaves(), reach, spread.close_pairs);
+    fmt::print("Ring of leaves: the nearest two of one pod are {} apart, the largest pod has {} of {} leaves\n",
+               spread.nearest, placement.leaves_of(0), placement.leaves());
+    fmt::print("Pairs of leaves of one pod within 2d+1 = {} places: {}\n", reach, spread.close_pairs);
 }
 
 int run(const Options& options, const Network& network) {

@@ -38,9 +38,11 @@ struct Leaves {
 enum class PlacementKind : std::uint8_t { ranked, random, leaf_by_leaf, ours };
 
 inline constexpr const char* kPlacementHelp =
-    "ranked: hosts stand in the order of ranks; random: drawn; leaf-by-leaf: sorted by leaf, with a tree in order, "
-    "which stays "
-    "within a leaf where it can; ours: the tree of trees and the ring of leaves";
+    R"(where hosts stand in tree and ring
+ranked: in the order of ranks
+random: in an order that the seed draws
+leaf-by-leaf: sorted by leaf, and the tree in order, so that it stays within a leaf where it can
+ours: a tree of trees and a ring of leaves)";
 
 std::vector<std::string> placement_names();
 std::optional<PlacementKind> parse_placement(std::string_view name);
