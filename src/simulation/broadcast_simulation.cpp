@@ -17,6 +17,7 @@ struct BroadcastFamily {
     std::shared_ptr<const BroadcastPlan> plan;
     LogP model;
     Nanoseconds dissemination_end;  // without faults
+    bool is_even = true;            // all messages travel equally long
 
     std::uint32_t processes() const { return plan->tree.processes(); }
 
@@ -63,8 +64,8 @@ Promise BroadcastFamily::promise(const Faults& faults) const {
         };
     }
     promise.finishes = correction.kind != CorrectionKind::acknowledged || faults.dead.empty();
-    const bool lemma3 = correction.kind == CorrectionKind::checked && correction.synchronized && model.overlap &&
-                        plan->gossip.rounds == 0 && plan->correction_start >= dissemination_end &&
+    const bool lemma3 = is_even && correction.kind == CorrectionKind::checked && correction.synchronized &&
+                        model.overlap && plan->gossip.rounds == 0 && plan->correction_start >= dissemination_end &&
                         !model.one_sided_ring && model.interval() == model.overhead && model.latency > 0;
     if (lemma3 && !root_dies(faults)) promise.lemma3_start = correction_start();
     return promise;
@@ -100,18 +101,31 @@ struct FailureProofFamily {
     }
 };
 
-// When the dissemination ends if nobody fails.
-Step dissemination_end(const topology::Tree& tree, const LogP& model) {
-    if (model.interval() == model.overhead) {
-        return static_cast<Step>(protocol::dissemination_end(tree, model.latency, model.overhead).value);
-    }
+template <class Wire>
+Step run_dissemination(const topology::Tree& tree, const LogP& model, const Wire& wire) {
     const BroadcastPlan plan{tree, {.kind = CorrectionKind::none}};
     Onlooker nobody;
-    Simulation<Broadcast> simulation(model, tree.processes());
+    Simulation<Broadcast, Onlooker, Wire> simulation(model, tree.processes(), wire);
     const auto make = [&plan](Position position, const protocol::FailedSet& failed) {
         return Broadcast(plan, position, 0, failed, position.value == 0);
     };
     return simulation.run({}, make, nobody).coloring_latency;
+}
+
+// When the dissemination ends if nobody fails.
+Step dissemination_end(const topology::Tree& tree, const LogP& model, const std::shared_ptr<const Network>& network) {
+    if (network) return run_dissemination(tree, model, NetworkWire(network));
+    if (model.interval() == model.overhead) {
+        return static_cast<Step>(protocol::dissemination_end(tree, model.latency, model.overhead).value);
+    }
+    return run_dissemination(tree, model, EvenWire{});
+}
+
+template <class Family>
+std::unique_ptr<Simulator> simulator_of(Family family, const BroadcastSetup& setup) {
+    if (!setup.network) return std::make_unique<FamilySimulator<Family>>(std::move(family), setup.model, setup.options);
+    return std::make_unique<FamilySimulator<Family, NetworkWire>>(std::move(family), setup.model, setup.options,
+                                                                  NetworkWire(setup.network));
 }
 
 }  // namespace
@@ -126,20 +140,21 @@ tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const Broad
         return tl::unexpected("gossip needs a correction, and " + to_string(setup.correction) + " is none");
     }
     BroadcastPlan plan{std::move(*tree), setup.correction, Nanoseconds{0}, setup.gossip};
-    const Nanoseconds end{dissemination_end(plan.tree, setup.model)};
+    if (setup.network && setup.network->positions() != setup.processes)
+        return tl::unexpected(std::string("the network has another number of hosts"));
+    const Nanoseconds end{dissemination_end(plan.tree, setup.model, setup.network)};
     if (setup.correction.synchronized) {
         plan.correction_start = setup.correction_start ? Nanoseconds{*setup.correction_start} : end;
     }
     if (setup.correction.kind == CorrectionKind::failure_proof) {
+        const Step farthest = setup.network ? setup.network->times().latency.back() : setup.model.latency;
         const Nanoseconds timeout =
-            protocol::failure_proof_timeout(setup.processes, setup.model.latency, setup.model.interval(), end.value);
+            protocol::failure_proof_timeout(setup.processes, farthest, setup.model.interval(), end.value);
         auto shared = std::make_shared<protocol::FailureProofPlan>(protocol::make_failure_proof_plan(plan, timeout));
-        return std::make_unique<FamilySimulator<FailureProofFamily>>(FailureProofFamily{std::move(shared)}, setup.model,
-                                                                     setup.options);
+        return simulator_of(FailureProofFamily{std::move(shared)}, setup);
     }
     auto shared = std::make_shared<BroadcastPlan>(std::move(plan));
-    return std::make_unique<FamilySimulator<BroadcastFamily>>(BroadcastFamily{std::move(shared), setup.model, end},
-                                                              setup.model, setup.options);
+    return simulator_of(BroadcastFamily{std::move(shared), setup.model, end, setup.network == nullptr}, setup);
 }
 
 std::uint64_t bytes_needed(const BroadcastSetup& setup) {

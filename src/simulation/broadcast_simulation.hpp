@@ -14,6 +14,7 @@
 
 #include "protocol/broadcast.hpp"
 #include "simulation/model.hpp"
+#include "simulation/network.hpp"
 #include "simulation/simulator.hpp"
 
 namespace coppice::simulation {
@@ -27,6 +28,8 @@ struct BroadcastSetup {
     // With rounds: gossip in the place of the tree, drawn by the run's seed.
     protocol::GossipRounds gossip{};
     LogP model{};
+    // With one, it says how long messages travel, and the model's latency says nothing.
+    std::shared_ptr<const Network> network{};
     RunOptions options{};
 };
 

@@ -5,6 +5,7 @@
 //   Machine make(Position, const protocol::FailedSet&, std::uint64_t seed) const;
 //   Promise promise(const Faults&) const;                               // checker.hpp
 //   std::optional<Step> correction_start() const;
+//   Gaps gaps(const Run&) const;                                        // only where its ring is not that of positions
 #pragma once
 
 #include <utility>
@@ -17,14 +18,18 @@
 
 namespace coppice::simulation {
 
-template <class Family>
+template <class Family, class Wire = EvenWire>
 class FamilySimulator final : public Simulator {
     using M = typename Family::Machine;
     using Kind = decltype(M::Message::kind);
 
   public:
-    FamilySimulator(Family family, const LogP& model, const RunOptions& options)
-        : family_(std::move(family)), model_(model), options_(options), simulation_(model, family_.processes()) {
+    FamilySimulator(Family family, const LogP& model, const RunOptions& options, const Wire& wire = Wire{})
+        : family_(std::move(family)),
+          model_(model),
+          options_(options),
+          wire_(wire),
+          simulation_(model, family_.processes(), wire) {
         simulation_.give_up_at(options.give_up_at);
     }
 
@@ -32,7 +37,7 @@ class FamilySimulator final : public Simulator {
         expect(checker_, faults);
         const Outcome& outcome = simulation_.run(faults, maker(seed), checker_);
         const std::string what = complaint(checker_, simulation_.ended());
-        if (what.empty()) return outcome;
+        if (what.empty()) return with_gaps(outcome);
         return tl::unexpected(
             Violation{what, checker_.violated_at(), seed, faults, conversation(faults, seed, kConversation)});
     }
@@ -60,7 +65,7 @@ class FamilySimulator final : public Simulator {
         Checker checker;
         expect(checker, faults);
         Conversation<Checker> conversation(checker, most);
-        Simulation<M, Conversation<Checker>> simulation(model_, family_.processes());
+        Simulation<M, Conversation<Checker>, Wire> simulation(model_, family_.processes(), wire_);
         simulation.give_up_at(options_.give_up_at);
         simulation.run(faults, maker(seed), conversation);
         return {conversation.events().begin(), conversation.events().end()};
@@ -92,6 +97,11 @@ class FamilySimulator final : public Simulator {
             checker.expect_nothing();
         }
     }
+    Outcome with_gaps(const Outcome& outcome) const {
+        Outcome result = outcome;
+        if constexpr (requires { family_.gaps(simulation_); }) result.gaps = family_.gaps(simulation_);
+        return result;
+    }
     std::string complaint(const Checker& checker, bool ended) const {
         if (!checker.violation().empty()) return checker.violation();
         return ended || !options_.check ? std::string()
@@ -101,8 +111,9 @@ class FamilySimulator final : public Simulator {
     Family family_;
     LogP model_;
     RunOptions options_;
+    [[no_unique_address]] Wire wire_;
     Checker checker_;
-    Simulation<M, Checker> simulation_;
+    Simulation<M, Checker, Wire> simulation_;
 };
 
 }  // namespace coppice::simulation

@@ -80,6 +80,8 @@ struct Outcome {
     Step quiescence_latency = 0;  // until the last port was idle and the last message to the dead had arrived
     std::uint64_t messages = 0;   // sent, those to the dead included
     std::array<std::uint64_t, kMaxKinds> by_kind{};
+    // On a network: those that stayed below their leaf switch, below their pod's, and the others (network.hpp).
+    std::array<std::uint64_t, 3> by_level{};
     std::uint64_t refused = 0;        // received, but nothing that its receiver could expect
     std::uint32_t failed = 0;         // dead at the end
     std::uint32_t reached = 0;        // live and colored

@@ -3,8 +3,8 @@
 //
 // Make one per thread and run it as often as you like: it keeps its memory. A run depends on nothing but its arguments.
 //
-// How it keeps up with millions of messages: all messages of one kind of cost travel equally long, so what is sent at t
-// is due together, in the order of sending, and each message is written once and read once. Whether its receiver's port
+// How it keeps up with millions of messages: all messages of one kind of cost travel equally long (unless a network is
+// between them), so what is sent at t is due together, in the order of sending, and each message is written once and read once. Whether its receiver's port
 // was free is found out when it is due: until then no later arrival can have been served before.
 //
 // The observer is a template parameter, too. It sees everything and may stop the run (checker.hpp, conversation.hpp).
@@ -58,7 +58,14 @@ struct Onlooker {
     void ended(const Run& /*run*/, const Outcome& /*outcome*/) {}
 };
 
-template <protocol::Machine M, class Observer = Onlooker>
+// How long messages travel, where that is the same for all: the L of LogP, at no cost. Another wire (network.hpp) is
+// asked of each message, and keeps what it needs for that:
+//   void start();                                          // a run begins
+//   Step arrival(Step sent, Position from, Position to);   // `sent` is when the sender's port lets go of it
+//   messages()                                             // sent in this run, by level
+struct EvenWire {};
+
+template <protocol::Machine M, class Observer = Onlooker, class Wire = EvenWire>
 class Simulation {
   public:
     using Message = typename M::Message;
@@ -66,7 +73,7 @@ class Simulation {
     static_assert(std::is_trivially_destructible_v<M>, "machines own nothing");
 
     // `processes` is at least 1 and reason_against(model) is nothing.
-    Simulation(const LogP& model, std::uint32_t processes);
+    Simulation(const LogP& model, std::uint32_t processes, Wire wire = Wire{});
 
     // A run: `make(position, failed)` returns the machine of a position; `failed` holds the members known to have
     // failed and outlives the run. The outcome is kept until the next run.
@@ -89,6 +96,8 @@ class Simulation {
     static std::uint64_t bytes_needed(const LogP& model, std::uint32_t processes);
 
   private:
+    static constexpr bool kEven = std::is_same_v<Wire, EvenWire>;
+
     struct Ports {
         Step receive_free = 0;
         Step send_free = 0;
@@ -113,6 +122,7 @@ class Simulation {
     [[gnu::always_inline]] void take_effect(const Message& message, Observer& observer);
     void vanish(const Message& message, Step arrival, Observer& observer);
     void let_send(Observer& observer);
+    void put_on_the_way(const Message& message);
     bool may_send(std::uint32_t position) const;
     bool is_sound(std::uint32_t position, const Message& message);
     void note_timer(std::uint32_t position);
@@ -123,6 +133,7 @@ class Simulation {
     }
 
     LogP model_;
+    [[no_unique_address]] Wire wire_;
     std::uint32_t processes_;
     Step last_step_ = kLastStep;
     LargeArray<M> machines_;

@@ -6,9 +6,10 @@
 
 namespace coppice::simulation {
 
-template <protocol::Machine M, class Observer>
-Simulation<M, Observer>::Simulation(const LogP& model, std::uint32_t processes)
+template <protocol::Machine M, class Observer, class Wire>
+Simulation<M, Observer, Wire>::Simulation(const LogP& model, std::uint32_t processes, Wire wire)
     : model_(model),
+      wire_(std::move(wire)),
       processes_(processes),
       machines_(processes),
       ports_(processes),
@@ -17,8 +18,8 @@ Simulation<M, Observer>::Simulation(const LogP& model, std::uint32_t processes)
       disseminated_(processes),
       agenda_(processes) {}
 
-template <protocol::Machine M, class Observer>
-std::uint64_t Simulation<M, Observer>::bytes_needed(const LogP& model, std::uint32_t processes) {
+template <protocol::Machine M, class Observer, class Wire>
+std::uint64_t Simulation<M, Observer, Wire>::bytes_needed(const LogP& model, std::uint32_t processes) {
     const std::uint64_t in_flight = 1 + (2ULL * model.overhead + model.latency) / model.interval();
     const std::uint64_t each = sizeof(M) + sizeof(Ports) + 1 + in_flight * sizeof(Message) + 2 * sizeof(std::uint32_t);
     return each * processes + (1U << 20);
@@ -26,9 +27,9 @@ std::uint64_t Simulation<M, Observer>::bytes_needed(const LogP& model, std::uint
 
 // -------------------------------------------------------------------------------------------------- the run
 
-template <protocol::Machine M, class Observer>
+template <protocol::Machine M, class Observer, class Wire>
 template <class Make>
-const Outcome& Simulation<M, Observer>::run(const Faults& faults, Make&& make, Observer& observer) {
+const Outcome& Simulation<M, Observer, Wire>::run(const Faults& faults, Make&& make, Observer& observer) {
     start(faults, make);
     step(observer);
     while (!stopped_) {
@@ -45,9 +46,9 @@ const Outcome& Simulation<M, Observer>::run(const Faults& faults, Make&& make, O
     return outcome_;
 }
 
-template <protocol::Machine M, class Observer>
+template <protocol::Machine M, class Observer, class Wire>
 template <class Make>
-void Simulation<M, Observer>::start(const Faults& faults, Make&& make) {
+void Simulation<M, Observer, Wire>::start(const Faults& faults, Make&& make) {
     now_ = 0;
     stopped_ = false;
     ended_ = false;
@@ -60,6 +61,7 @@ void Simulation<M, Observer>::start(const Faults& faults, Make&& make) {
         calendar->clear();
     wakes_.clear();
     alarms_.clear();
+    if constexpr (!kEven) wire_.start();
 
     deaths_ = faults.dying;
     const auto sooner = [](const Death& a, const Death& b) {
@@ -101,8 +103,8 @@ void Simulation<M, Observer>::start(const Faults& faults, Make&& make) {
     }
 }
 
-template <protocol::Machine M, class Observer>
-Step Simulation<M, Observer>::next_step() const {
+template <protocol::Machine M, class Observer, class Wire>
+Step Simulation<M, Observer, Wire>::next_step() const {
     Step next = std::min({on_the_way_.next(), on_the_ring_.next(), in_line_.next(), wakes_.next(), alarms_.next()});
     // Deaths and notices behind everything else still count: machines may answer to a notice.
     if (next_notice_ < notices_.size()) next = std::min(next, notices_[next_notice_].at);
@@ -110,8 +112,8 @@ Step Simulation<M, Observer>::next_step() const {
     return next;
 }
 
-template <protocol::Machine M, class Observer>
-void Simulation<M, Observer>::step(Observer& observer) {
+template <protocol::Machine M, class Observer, class Wire>
+void Simulation<M, Observer, Wire>::step(Observer& observer) {
     if (next_death_ < deaths_.size()) let_die(observer);
     if (next_notice_ < notices_.size()) give_notice();
     let_arrive(observer);
@@ -123,8 +125,8 @@ void Simulation<M, Observer>::step(Observer& observer) {
     let_send(observer);
 }
 
-template <protocol::Machine M, class Observer>
-void Simulation<M, Observer>::let_die(Observer& observer) {
+template <protocol::Machine M, class Observer, class Wire>
+void Simulation<M, Observer, Wire>::let_die(Observer& observer) {
     for (; next_death_ < deaths_.size() && deaths_[next_death_].at <= now_; ++next_death_) {
         const Position position = deaths_[next_death_].position;
         if (dead_.contains(position.value)) continue;
@@ -133,8 +135,8 @@ void Simulation<M, Observer>::let_die(Observer& observer) {
     }
 }
 
-template <protocol::Machine M, class Observer>
-void Simulation<M, Observer>::give_notice() {
+template <protocol::Machine M, class Observer, class Wire>
+void Simulation<M, Observer, Wire>::give_notice() {
     const std::size_t first = next_notice_;
     for (; next_notice_ < notices_.size() && notices_[next_notice_].at <= now_; ++next_notice_)
         known_.insert(notices_[next_notice_].position.value);
@@ -148,8 +150,8 @@ void Simulation<M, Observer>::give_notice() {
 
 // ------------------------------------------------------------------------------------------------ receiving
 
-template <protocol::Machine M, class Observer>
-void Simulation<M, Observer>::let_arrive(Observer& observer) {
+template <protocol::Machine M, class Observer, class Wire>
+void Simulation<M, Observer, Wire>::let_arrive(Observer& observer) {
     // With overlap: due now if the port was free when it arrived.
     const Step arrival = model_.overlap ? now_ - model_.overhead : now_;
     const auto at_the_port = [&](const Message& message) {
@@ -172,8 +174,8 @@ void Simulation<M, Observer>::let_arrive(Observer& observer) {
 }
 
 // Takes the port of a live receiver. If that is not over now, the message stands in line until it is.
-template <protocol::Machine M, class Observer>
-inline bool Simulation<M, Observer>::finds_port_free(const Message& message, Step arrival, Observer& observer) {
+template <protocol::Machine M, class Observer, class Wire>
+inline bool Simulation<M, Observer, Wire>::finds_port_free(const Message& message, Step arrival, Observer& observer) {
     const std::uint32_t to = message.to.value;
     if (any_dead_ && dead_.contains(to)) {
         vanish(message, arrival, observer);
@@ -189,8 +191,8 @@ inline bool Simulation<M, Observer>::finds_port_free(const Message& message, Ste
     return false;
 }
 
-template <protocol::Machine M, class Observer>
-inline void Simulation<M, Observer>::take_effect(const Message& message, Observer& observer) {
+template <protocol::Machine M, class Observer, class Wire>
+inline void Simulation<M, Observer, Wire>::take_effect(const Message& message, Observer& observer) {
     const std::uint32_t to = message.to.value;
     active_until(now_);
     if (!known_.empty() && known_.contains(message.from.value)) {
@@ -216,16 +218,16 @@ inline void Simulation<M, Observer>::take_effect(const Message& message, Observe
     if (!observer.received(now_, message, accepted, was_colored, colored)) stopped_ = true;
 }
 
-template <protocol::Machine M, class Observer>
-void Simulation<M, Observer>::vanish(const Message& message, Step arrival, Observer& observer) {
+template <protocol::Machine M, class Observer, class Wire>
+void Simulation<M, Observer, Wire>::vanish(const Message& message, Step arrival, Observer& observer) {
     active_until(arrival);
     observer.vanished(arrival, message);
 }
 
 // -------------------------------------------------------------------------------------------------- sending
 
-template <protocol::Machine M, class Observer>
-void Simulation<M, Observer>::let_send(Observer& observer) {
+template <protocol::Machine M, class Observer, class Wire>
+void Simulation<M, Observer, Wire>::let_send(Observer& observer) {
     const Step now = now_;
     const Step free = now + model_.interval();
     const Step arrival = now + model_.overhead + model_.latency;
@@ -250,7 +252,11 @@ void Simulation<M, Observer>::let_send(Observer& observer) {
             Ports& ports = ports_[position];
             ++ports.sent;
             ports.send_free = free;
-            (is_ring(message->kind) ? ring : way).push(*message);
+            if constexpr (kEven) {
+                (is_ring(message->kind) ? ring : way).push(*message);
+            } else {
+                put_on_the_way(*message);
+            }
             return true;
         },
         [&](const PositionWord& senders) {
@@ -259,15 +265,23 @@ void Simulation<M, Observer>::let_send(Observer& observer) {
         });
 }
 
+template <protocol::Machine M, class Observer, class Wire>
+void Simulation<M, Observer, Wire>::put_on_the_way(const Message& message) {
+    const bool on_the_ring = is_ring(message.kind);
+    const bool past_the_port = !model_.overlap || (on_the_ring && model_.one_sided_ring);
+    const Step arrival = wire_.arrival(now_ + model_.overhead, message.from, message.to);
+    (on_the_ring ? on_the_ring_ : on_the_way_).push(past_the_port ? arrival : arrival + model_.overhead, message);
+}
+
 // A member that may not is asked again when its port is free.
-template <protocol::Machine M, class Observer>
-inline bool Simulation<M, Observer>::may_send(std::uint32_t position) const {
+template <protocol::Machine M, class Observer, class Wire>
+inline bool Simulation<M, Observer, Wire>::may_send(std::uint32_t position) const {
     if (ports_keep_busy_ && ports_[position].send_free > now_) return false;
     return !stopped_ && !(any_dead_ && dead_.contains(position));
 }
 
-template <protocol::Machine M, class Observer>
-inline bool Simulation<M, Observer>::is_sound(std::uint32_t position, const Message& message) {
+template <protocol::Machine M, class Observer, class Wire>
+inline bool Simulation<M, Observer, Wire>::is_sound(std::uint32_t position, const Message& message) {
     if (message.from.value == position && message.to.value < processes_ &&
         static_cast<std::size_t>(message.kind) < kMaxKinds) [[likely]]
         return true;
@@ -276,8 +290,8 @@ inline bool Simulation<M, Observer>::is_sound(std::uint32_t position, const Mess
 }
 
 // A time that is not ahead is no time: a machine that wanted to act now would have.
-template <protocol::Machine M, class Observer>
-inline void Simulation<M, Observer>::note_timer(std::uint32_t position) {
+template <protocol::Machine M, class Observer, class Wire>
+inline void Simulation<M, Observer, Wire>::note_timer(std::uint32_t position) {
     const Nanoseconds timer = machines_[position].next_timer();
     if (timer.value >= kLastStep || timer.value <= now_) return;
     if (timers_.empty()) timers_.assign(processes_, kLastStep);
@@ -289,8 +303,8 @@ inline void Simulation<M, Observer>::note_timer(std::uint32_t position) {
 
 // ---------------------------------------------------------------------------------------------- the outcome
 
-template <protocol::Machine M, class Observer>
-void Simulation<M, Observer>::conclude() {
+template <protocol::Machine M, class Observer, class Wire>
+void Simulation<M, Observer, Wire>::conclude() {
     std::uint64_t sent = 0;
     for (std::uint32_t position = 0; position < processes_; ++position) {
         const Ports& ports = ports_[position];
@@ -299,6 +313,7 @@ void Simulation<M, Observer>::conclude() {
         outcome_.most_received = std::max(outcome_.most_received, ports.received);
     }
     outcome_.messages = sent;
+    if constexpr (!kEven) outcome_.by_level = wire_.messages();
     tally(outcome_, processes_, dead_, colored_);
     outcome_.gaps = measure_gaps(disseminated_, processes_);
 }

@@ -1,7 +1,10 @@
 #include "topology/placement.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace coppice::topology {
@@ -35,9 +38,27 @@ std::string leaf_in_two_pods(std::span<const Site> hosts, std::uint32_t one, std
            std::to_string(hosts[std::min(one, other)].pod) + " and " + std::to_string(hosts[std::max(one, other)].pod);
 }
 
+// A tree for each size of run, ascending.
+tl::expected<std::vector<Tree>, std::string> trees_for(const TreeSpec& spec, std::span<const Run> runs) {
+    std::set<std::uint32_t> sizes;
+    for (const Run& run : runs)
+        sizes.insert(run.size);
+    std::vector<Tree> trees;
+    for (const std::uint32_t size : sizes) {
+        auto tree = Tree::make(spec, size);
+        if (!tree) return tl::unexpected(tree.error());
+        trees.push_back(std::move(*tree));
+    }
+    return trees;
+}
+
+const Tree& of_size(const std::vector<Tree>& trees, std::uint32_t size) {
+    return *std::ranges::lower_bound(trees, size, {}, &Tree::processes);
+}
+
 }  // namespace
 
-tl::expected<Placement, std::string> Placement::make(std::span<const Site> hosts, const TreeSpec& spec) {
+tl::expected<Placement, std::string> Placement::make(std::span<const Site> hosts, const LevelTrees& trees) {
     if (hosts.empty() || hosts.size() > kMaxProcesses)
         return tl::unexpected(std::string("a placement needs 1 to 2^31 hosts"));
     const auto count = static_cast<std::uint32_t>(hosts.size());
@@ -78,9 +99,6 @@ tl::expected<Placement, std::string> Placement::make(std::span<const Site> hosts
         }
         made.first_leaf_.push_back(listed);
     }
-    std::vector<std::uint32_t> sizes{static_cast<std::uint32_t>(pods.size())};
-    for (const Run& pod : pods)
-        sizes.push_back(pod.size);
     for (std::uint32_t leaf = 0; leaf < leaves.size(); ++leaf) {
         const Run& run = leaves[run_of[leaf]];
         made.first_host_.push_back(static_cast<std::uint32_t>(made.hosts_of_.size()));
@@ -90,16 +108,17 @@ tl::expected<Placement, std::string> Placement::make(std::span<const Site> hosts
             made.index_in_leaf_[host] = index;
             made.hosts_of_.push_back(host);
         }
-        sizes.push_back(run.size);
     }
     made.first_host_.push_back(count);
 
-    std::ranges::sort(sizes);
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    for (const std::uint32_t size : sizes) {
-        auto tree = Tree::make(spec, size);
-        if (!tree) return tl::unexpected(tree.error());
-        made.trees_.push_back(std::move(*tree));
+    const std::array all_pods{Run{.size = static_cast<std::uint32_t>(pods.size())}};
+    for (const auto& [made_trees, spec, runs] :
+         {std::tuple(&made.pod_trees_, &trees.pods, std::span<const Run>(all_pods)),
+          std::tuple(&made.leaf_trees_, &trees.leaves, std::span<const Run>(pods)),
+          std::tuple(&made.host_trees_, &trees.hosts, std::span<const Run>(leaves))}) {
+        auto some = trees_for(*spec, runs);
+        if (!some) return tl::unexpected(some.error());
+        *made_trees = std::move(*some);
     }
     return made;
 }
@@ -118,8 +137,12 @@ std::uint32_t Placement::listed_at(std::uint32_t leaf) const {
     return (leaf - row * length - std::min(row, longer)) * rows_ + row;
 }
 
-const Tree& Placement::tree_of(std::uint32_t size) const {
-    return *std::ranges::lower_bound(trees_, size, {}, &Tree::processes);
+const Tree& Placement::leaf_tree(std::uint32_t pod) const {
+    return of_size(leaf_trees_, leaves_of(pod));
+}
+
+const Tree& Placement::host_tree(std::uint32_t leaf) const {
+    return of_size(host_trees_, static_cast<std::uint32_t>(hosts_of(leaf).size()));
 }
 
 // ------------------------------------------------------------------------------------------- the tree of leaves
@@ -146,9 +169,9 @@ std::uint32_t Placement::leaf_at_position(std::uint32_t root_leaf, std::uint32_t
 std::optional<std::uint32_t> Placement::parent_leaf(std::uint32_t root, std::uint32_t leaf) const {
     const std::uint32_t root_leaf = leaf_of_[root];
     const std::uint32_t pod = pod_of_[leaf];
-    if (const auto parent = tree_of(leaves_of(pod)).parent(Position{leaf_position(root_leaf, leaf)}))
+    if (const auto parent = leaf_tree(pod).parent(Position{leaf_position(root_leaf, leaf)}))
         return leaf_at_position(root_leaf, pod, parent->value);
-    const auto parent = tree_of(pods()).parent(Position{pod_position(root_leaf, pod)});
+    const auto parent = pod_tree().parent(Position{pod_position(root_leaf, pod)});
     if (!parent) return std::nullopt;
     return leaf_at_position(root_leaf, (pod_of_[root_leaf] + parent->value) % pods(), 0);
 }
@@ -157,9 +180,9 @@ std::uint32_t Placement::child_leaf_count(std::uint32_t root, std::uint32_t leaf
     const std::uint32_t root_leaf = leaf_of_[root];
     const std::uint32_t pod = pod_of_[leaf];
     const std::uint32_t position = leaf_position(root_leaf, leaf);
-    const std::uint32_t within = tree_of(leaves_of(pod)).child_count(Position{position});
+    const std::uint32_t within = leaf_tree(pod).child_count(Position{position});
     if (position != 0) return within;
-    return within + tree_of(pods()).child_count(Position{pod_position(root_leaf, pod)});
+    return within + pod_tree().child_count(Position{pod_position(root_leaf, pod)});
 }
 
 std::uint32_t Placement::child_leaf(std::uint32_t root, std::uint32_t leaf, std::uint32_t index) const {
@@ -169,13 +192,13 @@ std::uint32_t Placement::child_leaf(std::uint32_t root, std::uint32_t leaf, std:
     std::uint32_t beyond = 0;
     if (position == 0) {
         const Position at{pod_position(root_leaf, pod)};
-        beyond = tree_of(pods()).child_count(at);
+        beyond = pod_tree().child_count(at);
         if (index < beyond) {
-            const std::uint32_t child = tree_of(pods()).child(at, index).value;
+            const std::uint32_t child = pod_tree().child(at, index).value;
             return leaf_at_position(root_leaf, (pod_of_[root_leaf] + child) % pods(), 0);
         }
     }
-    const Position child = tree_of(leaves_of(pod)).child(Position{position}, index - beyond);
+    const Position child = leaf_tree(pod).child(Position{position}, index - beyond);
     return leaf_at_position(root_leaf, pod, child.value);
 }
 
@@ -195,7 +218,7 @@ std::optional<std::uint32_t> Placement::parent(std::uint32_t root, std::uint32_t
     const std::uint32_t leaf = leaf_of_[host];
     const auto hosts = hosts_of(leaf);
     const auto size = static_cast<std::uint32_t>(hosts.size());
-    if (const auto parent = tree_of(size).parent(Position{behind_leader(root, host)}))
+    if (const auto parent = host_tree(leaf).parent(Position{behind_leader(root, host)}))
         return hosts[(index_in_leaf_[root] + parent->value) % size];
     const auto parent = parent_leaf(root, leaf);
     if (!parent) return std::nullopt;
@@ -205,8 +228,7 @@ std::optional<std::uint32_t> Placement::parent(std::uint32_t root, std::uint32_t
 std::uint32_t Placement::child_count(std::uint32_t root, std::uint32_t host) const {
     const std::uint32_t leaf = leaf_of_[host];
     const std::uint32_t behind = behind_leader(root, host);
-    const auto size = static_cast<std::uint32_t>(hosts_of(leaf).size());
-    return (behind == 0 ? child_leaf_count(root, leaf) : 0) + tree_of(size).child_count(Position{behind});
+    return (behind == 0 ? child_leaf_count(root, leaf) : 0) + host_tree(leaf).child_count(Position{behind});
 }
 
 std::uint32_t Placement::child(std::uint32_t root, std::uint32_t host, std::uint32_t index) const {
@@ -216,7 +238,7 @@ std::uint32_t Placement::child(std::uint32_t root, std::uint32_t host, std::uint
     if (index < beyond) return leader(root, child_leaf(root, leaf, index));
     const auto hosts = hosts_of(leaf);
     const auto size = static_cast<std::uint32_t>(hosts.size());
-    const Position child = tree_of(size).child(Position{behind}, index - beyond);
+    const Position child = host_tree(leaf).child(Position{behind}, index - beyond);
     return hosts[(index_in_leaf_[root] + child.value) % size];
 }
 
@@ -249,7 +271,8 @@ std::size_t Placement::memory() const {
     std::size_t words = 0;
     for (const auto* list : {&leaf_of_, &index_in_leaf_, &hosts_of_, &first_host_, &pod_of_, &first_leaf_})
         words += list->capacity();
-    return sizeof *this + words * sizeof(std::uint32_t) + trees_.capacity() * sizeof(Tree);
+    return sizeof *this + words * sizeof(std::uint32_t) +
+           (pod_trees_.capacity() + leaf_trees_.capacity() + host_trees_.capacity()) * sizeof(Tree);
 }
 
 }  // namespace coppice::topology

@@ -31,13 +31,23 @@ struct Site {
     bool operator==(const Site&) const = default;
 };
 
+// The trees of pods, of a pod's leaves, and of a leaf's hosts.
+struct LevelTrees {
+    TreeSpec pods{};
+    TreeSpec leaves{};
+    TreeSpec hosts{};
+};
+
 // Leaves are numbered by their places on the ring of leaves, hosts as the caller does, pods in the order of their sizes,
 // the largest first. `root` is the host that a broadcast starts from.
 class Placement {
   public:
-    // hosts[h] is where host h is. The tree of every level is one of `spec`. Refuses no host at all, a leaf that is in two
+    // hosts[h] is where host h is. Refuses no host at all, a leaf that is in two
     // pods, and what no tree can be made of.
-    static tl::expected<Placement, std::string> make(std::span<const Site> hosts, const TreeSpec& spec);
+    static tl::expected<Placement, std::string> make(std::span<const Site> hosts, const LevelTrees& trees);
+    static tl::expected<Placement, std::string> make(std::span<const Site> hosts, const TreeSpec& spec) {
+        return make(hosts, {.pods = spec, .leaves = spec, .hosts = spec});
+    }
 
     std::uint32_t hosts() const { return static_cast<std::uint32_t>(leaf_of_.size()); }
     std::uint32_t leaves() const { return static_cast<std::uint32_t>(pod_of_.size()); }
@@ -85,7 +95,9 @@ class Placement {
     // Where leaves stand when they are written down pod after pod, into `rows_` rows, column by column; and read row by row.
     std::uint32_t leaf_at(std::uint32_t listed) const;
     std::uint32_t listed_at(std::uint32_t leaf) const;
-    const Tree& tree_of(std::uint32_t size) const;
+    const Tree& pod_tree() const { return pod_trees_.front(); }
+    const Tree& leaf_tree(std::uint32_t pod) const;
+    const Tree& host_tree(std::uint32_t leaf) const;
     // As the tree of its pod, or of pods, counts it.
     std::uint32_t leaf_position(std::uint32_t root_leaf, std::uint32_t leaf) const;
     std::uint32_t pod_position(std::uint32_t root_leaf, std::uint32_t pod) const;
@@ -99,7 +111,9 @@ class Placement {
     std::vector<std::uint32_t> first_host_;     // by leaf: where its hosts begin; one more at the end
     std::vector<std::uint32_t> pod_of_;         // by leaf
     std::vector<std::uint32_t> first_leaf_;     // by pod: where its leaves begin in the list; one more at the end
-    std::vector<Tree> trees_;                   // ascending by size
+    std::vector<Tree> pod_trees_;               // one
+    std::vector<Tree> leaf_trees_;              // ascending by size, as host_trees_
+    std::vector<Tree> host_trees_;
     std::uint32_t rows_ = 1;
 };
 

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -263,6 +264,49 @@ class Placement(unittest.TestCase):
         for words in (["--network", "torus:4"], ["--network", "fattree:5"], ["--dead-leaves", "32"], ["--dead-pods", "1,x"],
                       ["--root", "100000"], ["--placement", "best"], ["--tree", "no-tree"]):
             done = sim("placement", *words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertTrue(done.stderr, words)
+
+
+class Network(unittest.TestCase):
+    def run_once(self, *words):
+        done = sim("broadcast", "--network", "fattree:64", *words, "--format", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_a_tree_of_trees_keeps_off_the_up_links(self):
+        ranked = self.run_once("--placement", "ranked", "--tree", "lame:2")
+        ours = self.run_once("--placement", "ours", "--tree", "lame:2")
+        self.assertEqual(ours["ranks"], 65536)
+        self.assertLess(ours["up_link_messages"], 0.2 * ranked["up_link_messages"])
+        self.assertLess(ours["coloring_latency"], 0.8 * ranked["coloring_latency"])
+
+    def test_a_dead_leaf_holds_nobody_up(self):
+        words = ("--correction", "opportunistic:1", "--dead-leaf", "17")
+        ranked = self.run_once("--placement", "ranked", *words)
+        ours = self.run_once("--placement", "ours", *words)
+        self.assertEqual((ours["failed"], ours["unreached"], ours["g_max"]), (32, 0, 1))
+        self.assertEqual(ranked["g_max"], 32)
+        self.assertLess(ours["coloring_latency"], ranked["coloring_latency"] / 2)
+
+    def test_ranks_are_ranks_wherever_they_stand(self):
+        for placement in ("ranked", "random", "leaf-by-leaf", "ours"):
+            done = sim("broadcast", "--network", "fattree:4", "--placement", placement, "--tree", "lame:2", "--correction", "none",
+                       "--failed", "1", "--dead-leaf", "3", "--conversation")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(set(re.findall(r"vanish +\d+ -> (\d+)", done.stdout)) - {"1", "6", "7"}, set(), placement)
+
+    def test_the_root_moves_away_from_a_dead_leaf(self):
+        run = self.run_once("--placement", "ours", "--dead-leaf", "0,1")
+        self.assertEqual((run["failed"], run["unreached"]), (64, 0))
+
+    def test_refused(self):
+        for words in (["--network", "fattree:7"], ["--placement", "ours"], ["--dead-leaf", "1"],
+                      ["--network", "fattree:4", "--ranks", "17"], ["--network", "fattree:4", "--latency", "3"],
+                      ["--network", "fattree:4", "--dead-leaf", "8"], ["--network", "fattree:4", "--dead-pod", "all"],
+                      ["--network", "fattree:4", "--latencies", "3,2,1"], ["--network", "fattree:4", "--algorithm", "big"],
+                      ["--network", "fattree:4", "--placement", "ours", "--correction", "checked"]):
+            done = sim("broadcast", *words)
             self.assertEqual(done.returncode, 2, words)
             self.assertTrue(done.stderr, words)
 

@@ -262,10 +262,10 @@ TEST(Placement, HasFewSendersToAHostOverAllRoots) {
 
 TEST(Placement, RefusesALeafInTwoPodsAndNoHostAtAll) {
     const std::vector<Site> sites{{0, 1}, {0, 2}, {1, 2}};
-    const auto made = Placement::make(sites, {});
+    const auto made = Placement::make(sites, TreeSpec{});
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error(), "hosts 1 and 2 are on one leaf switch, number 2, but in two pods, 0 and 1");
-    EXPECT_FALSE(Placement::make({}, {}));
+    EXPECT_FALSE(Placement::make({}, TreeSpec{}));
     EXPECT_FALSE(Placement::make(sites, {.shape = TreeShape::lame, .order = 0}));
 }
 

@@ -29,6 +29,8 @@ Examples:
   coppice-sim broadcast --ranks 48 --tree kary:4 --correction optimized-paper:4 --failed 3,8,9,10
   coppice-sim broadcast --ranks 4096 --algorithm ocg --reliability 0.999999 --faults 1% --runs 1000
   coppice-sim broadcast --ranks 4096 --algorithm fcg:1 --gossip-time 32 --dying-count 1 --runs 1000
+  coppice-sim broadcast --network fattree:64 --placement ours --dead-leaf 17 --runs 20
+  coppice-sim broadcast --network fattree:16:2:4 --placement leaf-by-leaf --correction checked --latencies 1,3,3
   coppice-sim broadcast --ranks 256 --correction checked --dying 3@12,17@40 --notice-after 20 --conversation
 )";
 
@@ -44,8 +46,11 @@ struct Options {
 int print_conversation(const Experiment& experiment, std::uint64_t seed) {
     const auto simulator = experiment.make();
     const simulation::Faults faults = experiment.faults.draw(experiment.ranks, seed);
-    for (const simulation::Event& event : simulator->conversation(faults, seed, SIZE_MAX))
+    for (simulation::Event event : simulator->conversation(faults, seed, SIZE_MAX)) {
+        event.from.value = experiment.rank_at(event.from);
+        event.to.value = experiment.rank_at(event.to);
         fmt::print("{}\n", to_string(event));
+    }
     return kFine;
 }
 
@@ -88,6 +93,7 @@ int run_broadcast(int argc, char** argv) {
     app.footer(kFooter);
     options.setup.add_to(app);
     options.setup.add_faults_to(app);
+    options.setup.add_network_to(app);
     app.add_option("--runs", options.runs, "how many")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seed", options.seed, "of the first run")->capture_default_str();
     app.add_option("--threads", options.threads, "how many runs at a time")

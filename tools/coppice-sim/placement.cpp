@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <numeric>
 
 #include "placements.hpp"
 #include "progress.hpp"
 #include "simulation/tree_reach.hpp"
 #include "subcommand.hpp"
-#include "topology/number.hpp"
 #include "topology/placement_gaps.hpp"
 
 namespace coppice::sim {
@@ -115,41 +113,8 @@ class FlatGaps final : public Gaps {
     std::vector<Position> dead_;
 };
 
-// "all", or numbers below `count`, separated by commas.
-tl::expected<std::vector<std::uint32_t>, std::string> chosen(const char* option, const std::string& text,
-                                                             std::uint32_t count) {
-    std::vector<std::uint32_t> numbers;
-    if (text.empty()) return numbers;
-    if (text == "all") {
-        numbers.resize(count);
-        std::iota(numbers.begin(), numbers.end(), 0U);
-        return numbers;
-    }
-    for (std::size_t at = 0; at <= text.size();) {
-        const std::size_t comma = std::min(text.find(',', at), text.size());
-        const auto number = topology::parse_number(std::string_view(text).substr(at, comma - at), 0U, count - 1);
-        if (!number)
-            return tl::unexpected(fmt::format("{} {}: expected all, or numbers from 0 to {}", option, text, count - 1));
-        numbers.push_back(*number);
-        at = comma + 1;
-    }
-    return numbers;
-}
-
-// Where the broadcast starts when these leaves are dead; nothing when no leaf lives.
-std::optional<std::uint32_t> live_root(const Leaves& leaves, std::uint32_t root, std::span<const std::uint32_t> dead) {
-    const std::uint32_t count = leaves.count();
-    const std::uint32_t own = leaves.leaf_of[root];
-    for (std::uint32_t offset = 0; offset < count; ++offset) {
-        const std::uint32_t leaf = (own + offset) % count;
-        if (std::ranges::find(dead, leaf) != dead.end()) continue;
-        return offset == 0 ? root : leaves.hosts[leaf].front();
-    }
-    return std::nullopt;
-}
-
 void add(Row& row, Gaps& gaps, const Leaves& leaves, std::uint32_t root, std::span<const std::uint32_t> dead) {
-    if (const auto start = live_root(leaves, root, dead)) row.add(gaps.longest(*start, dead));
+    if (const auto start = leaves.live_root(root, dead)) row.add(gaps.longest(*start, dead));
 }
 
 std::vector<Row> count(const Options& options, const Leaves& leaves, Gaps& gaps,

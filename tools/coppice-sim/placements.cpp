@@ -1,5 +1,7 @@
 #include "placements.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "simulation/random.hpp"
+#include "topology/number.hpp"
 
 namespace coppice::sim {
 namespace {
@@ -42,6 +45,36 @@ Leaves::Leaves(std::span<const Site> sites) : leaf_of(sites.size()) {
         leaf_of[host] = leaf->second;
         hosts[leaf->second].push_back(host);
     }
+}
+
+std::optional<std::uint32_t> Leaves::live_root(std::uint32_t root, std::span<const std::uint32_t> dead) const {
+    const std::uint32_t own = leaf_of[root];
+    for (std::uint32_t offset = 0; offset < count(); ++offset) {
+        const std::uint32_t leaf = (own + offset) % count();
+        if (std::ranges::find(dead, leaf) != dead.end()) continue;
+        return offset == 0 ? root : hosts[leaf].front();
+    }
+    return std::nullopt;
+}
+
+tl::expected<std::vector<std::uint32_t>, std::string> chosen(const char* option, const std::string& text,
+                                                             std::uint32_t count) {
+    std::vector<std::uint32_t> numbers;
+    if (text.empty()) return numbers;
+    if (text == "all") {
+        numbers.resize(count);
+        std::iota(numbers.begin(), numbers.end(), 0U);
+        return numbers;
+    }
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t comma = std::min(text.find(',', at), text.size());
+        const auto number = topology::parse_number(std::string_view(text).substr(at, comma - at), 0U, count - 1);
+        if (!number)
+            return tl::unexpected(fmt::format("{} {}: expected all, or numbers from 0 to {}", option, text, count - 1));
+        numbers.push_back(*number);
+        at = comma + 1;
+    }
+    return numbers;
 }
 
 std::vector<std::string> placement_names() {

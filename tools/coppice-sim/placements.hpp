@@ -29,11 +29,18 @@ struct Leaves {
     explicit Leaves(std::span<const topology::Site> sites);
 
     std::uint32_t count() const { return static_cast<std::uint32_t>(hosts.size()); }
+    // Where a broadcast from `root` starts when these leaves are dead: there, or at the first host of the next leaf that lives;
+    // nothing when no leaf lives.
+    std::optional<std::uint32_t> live_root(std::uint32_t root, std::span<const std::uint32_t> dead) const;
 
     std::vector<std::uint32_t> leaf_of{};             // by host
     std::vector<std::vector<std::uint32_t>> hosts{};  // by leaf
     std::vector<std::vector<std::uint32_t>> pods{};   // by pod, its leaves
 };
+
+// "all", or numbers below `count`, separated by commas.
+tl::expected<std::vector<std::uint32_t>, std::string> chosen(const char* option, const std::string& text,
+                                                             std::uint32_t count);
 
 enum class PlacementKind : std::uint8_t { ranked, random, leaf_by_leaf, ours };
 
@@ -48,7 +55,7 @@ std::vector<std::string> placement_names();
 std::optional<PlacementKind> parse_placement(std::string_view name);
 std::string_view to_string(PlacementKind kind);
 
-// The hosts, by their places on one ring of all; not for ours.
+// The hosts, by their places on one ring of all; for ours as they come, as it has no such ring.
 std::vector<std::uint32_t> order_of_hosts(PlacementKind kind, std::span<const topology::Site> sites,
                                           std::uint64_t seed);
 // The tree over these places.

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "joined.hpp"
 #include "reproduce/figures.hpp"
 
 namespace coppice::sim {
@@ -17,6 +18,11 @@ std::optional<std::int64_t> correction_latency(const Heading& heading, const Out
     if (!heading.correction_start) return std::nullopt;
     if (outcome.quiescence_latency < *heading.correction_start) return 0;  // nobody was there to correct anything
     return std::int64_t{outcome.quiescence_latency} - std::int64_t{*heading.correction_start};
+}
+
+// Messages that leave their leaf.
+std::uint64_t over_up_links(const Outcome& outcome) {
+    return outcome.by_level[1] + outcome.by_level[2];
 }
 
 class JsonReport final : public Report {
@@ -38,6 +44,12 @@ class JsonReport final : public Report {
         for (std::size_t kind = 0; kind < heading_.kinds.size(); ++kind) {
             if (outcome.by_kind[kind] != 0) kinds[std::string(heading_.kinds[kind])] = outcome.by_kind[kind];
         }
+        if (heading_.experiment->network) {
+            run["messages_within_leaf"] = outcome.by_level[0];
+            run["messages_within_pod"] = outcome.by_level[1];
+            run["messages_beyond_pod"] = outcome.by_level[2];
+            run["up_link_messages"] = over_up_links(outcome);
+        }
         run["most_sent"] = outcome.most_sent;
         run["most_received"] = outcome.most_received;
         run["g_max"] = outcome.gaps.largest;
@@ -49,7 +61,7 @@ class JsonReport final : public Report {
         run["unreached"] = outcome.unreached.size();
         auto& ranks = run["unreached_ranks"] = nlohmann::ordered_json::array();
         for (const Position position : outcome.unreached)
-            ranks.push_back(position.value);
+            ranks.push_back(heading_.experiment->rank_at(position));
         fmt::print("{}\n", run.dump());
     }
 
@@ -65,6 +77,7 @@ class CsvReport final : public Report {
             "most_received,g_max,reached,unreached");
         for (const std::string_view kind : heading_.kinds)
             fmt::print(",messages_{}", kind);
+        if (heading_.experiment->network) fmt::print(",messages_within_leaf,messages_within_pod,messages_beyond_pod");
         fmt::print("\n");
     }
 
@@ -76,6 +89,8 @@ class CsvReport final : public Report {
                    outcome.unreached.size());
         for (std::size_t kind = 0; kind < heading_.kinds.size(); ++kind)
             fmt::print(",{}", outcome.by_kind[kind]);
+        if (heading_.experiment->network)
+            fmt::print(",{},{},{}", outcome.by_level[0], outcome.by_level[1], outcome.by_level[2]);
         fmt::print("\n");
     }
 
@@ -94,6 +109,8 @@ class TableReport final : public Report {
             correction_.add(static_cast<std::uint64_t>(std::max<std::int64_t>(*latency, 0)));
         }
         messages_.add(outcome.messages);
+        up_links_.add(over_up_links(outcome));
+        beyond_pods_.add(outcome.by_level[2]);
         most_sent_.add(outcome.most_sent);
         gap_.add(outcome.gaps.largest);
         failed_.add(outcome.failed);
@@ -107,9 +124,10 @@ class TableReport final : public Report {
         const Experiment& experiment = *heading_.experiment;
         const std::uint64_t runs = messages_.count();
         const simulation::LogP& model = experiment.model;
-        fmt::print("{}, {} ranks, L={} o={} g={}{}{}\n", experiment.title, experiment.ranks, model.latency,
-                   model.overhead, model.interval(), model.overlap ? "" : ", one port",
-                   model.one_sided_ring ? ", one-sided ring" : "");
+        const std::string latency =
+            experiment.network ? joined(experiment.network->times().latency, ",") : std::to_string(model.latency);
+        fmt::print("{}, {} ranks, L={} o={} g={}{}{}\n", experiment.title, experiment.ranks, latency, model.overhead,
+                   model.interval(), model.overlap ? "" : ", one port", model.one_sided_ring ? ", one-sided ring" : "");
         fmt::print("{} run{}, seeds {} to {}\n\n", runs, runs == 1 ? "" : "s", heading_.first_seed,
                    heading_.first_seed + (runs == 0 ? 0 : runs - 1));
         if (runs == 0) return;
@@ -121,6 +139,10 @@ class TableReport final : public Report {
             row(fmt::format("correction, from step {}", *heading_.correction_start), correction_);
         }
         row("messages", messages_);
+        if (experiment.network) {
+            row("over up-links of leaves", up_links_);
+            row("over up-links of pods", beyond_pods_);
+        }
         row("most sent by a rank", most_sent_);
         row("g_max", gap_);
         row("failed", failed_);
@@ -146,6 +168,8 @@ class TableReport final : public Report {
     Histogram quiescence_;
     Histogram correction_;
     Histogram messages_;
+    Histogram up_links_;
+    Histogram beyond_pods_;
     Histogram most_sent_;
     Histogram gap_;
     Histogram failed_;

@@ -2,24 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
+#include "joined.hpp"
 #include "protocol/gossip_broadcast.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/buntinas_simulation.hpp"
 #include "simulation/gossip_simulation.hpp"
+#include "simulation/placed_simulation.hpp"
 #include "topology/number.hpp"
 
 namespace coppice::sim {
 namespace {
-
-template <class Item>
-std::string joined(const std::vector<Item>& items, std::string_view between) {
-    std::string text;
-    for (const Item& item : items) {
-        if (!text.empty()) text += between;
-        text += fmt::format("{}", item);
-    }
-    return text;
-}
 
 // "optimal" without numbers is optimal for the model at hand.
 std::string fill_in(const std::string& tree, const simulation::LogP& model) {
@@ -75,8 +69,9 @@ void SetupOptions::add_faults_to(CLI::App& app) {
 
 tl::expected<simulation::FaultPlan, std::string> SetupOptions::faults() const {
     simulation::FaultPlan plan;
+    if (placed_) plan.dead = placed_->dead;
     for (const std::uint32_t rank : failed_)
-        plan.dead.push_back(Position{rank});
+        plan.dead.push_back(position_of(rank));
     plan.dead_count = failed_count_;
     if (!rate_.empty()) {
         const auto rate = simulation::parse_rate(rate_);
@@ -89,7 +84,7 @@ tl::expected<simulation::FaultPlan, std::string> SetupOptions::faults() const {
         const auto step =
             at == std::string::npos ? std::nullopt : topology::parse_number(std::string_view(death).substr(at + 1));
         if (!rank || !step) return tl::unexpected("--dying " + death + ": expected RANK@STEP, as in 3@12");
-        plan.dying.push_back({Position{*rank}, *step});
+        plan.dying.push_back({position_of(*rank), *step});
     }
     plan.dying_count = dying_count_;
     plan.dying_until = dying_until_;
@@ -107,9 +102,25 @@ simulation::LogP SetupOptions::model() const {
         .latency = latency_, .overhead = overhead_, .gap = gap_, .overlap = !one_port_, .one_sided_ring = one_sided_};
 }
 
-tl::expected<Experiment, std::string> SetupOptions::experiment() const {
+// Ranks that are not there keep their number, and are refused by it.
+Position SetupOptions::position_of(std::uint32_t rank) const {
+    return placed_ && rank < placed_->position_of.size() ? placed_->position_of[rank] : Position{rank};
+}
+
+tl::expected<Experiment, std::string> SetupOptions::experiment() {
     const simulation::LogP clock = model();
     if (const auto reason = reason_against(clock)) return tl::unexpected(*reason);
+    if (network_.given()) {
+        if (algorithm_ != "tree") return tl::unexpected(std::string("--network is for --algorithm tree"));
+        if (app_->count("--latency") > 0)
+            return tl::unexpected(std::string("with --network, --latencies says what --latency does without"));
+        auto placed = network_.place(app_->count("--ranks") > 0 ? std::optional(ranks_) : std::nullopt);
+        if (!placed) return tl::unexpected(placed.error());
+        placed_ = std::move(*placed);
+        ranks_ = static_cast<std::uint32_t>(placed_->sites.size());
+    } else if (auto reason = network_.reason_against_none()) {
+        return tl::unexpected(*reason);
+    }
     const auto plan = faults();
     if (!plan) return tl::unexpected(plan.error());
     const bool is_tree = algorithm_ == "tree";
@@ -139,9 +150,11 @@ tl::expected<Experiment, std::string> SetupOptions::tree_experiment() const {
     setup.processes = ranks_;
     setup.model = model();
     setup.options.check = !no_check_;
-    const auto tree = topology::parse_tree(fill_in(tree_, setup.model));
+    simulation::LogP farthest = setup.model;
+    if (placed_) farthest.latency = placed_->network->times().latency.back();
+    const auto tree = topology::parse_tree(fill_in(tree_, farthest));
     if (!tree) return tl::unexpected(tree.error());
-    setup.tree = *tree;
+    setup.tree = placed_ ? tree_for(placed_->kind, *tree) : *tree;
     const auto correction = protocol::parse_correction(correction_);
     if (!correction) return tl::unexpected(correction.error());
     setup.correction = *correction;
@@ -151,9 +164,51 @@ tl::expected<Experiment, std::string> SetupOptions::tree_experiment() const {
         }
         setup.correction_start = correction_start_;
     }
+    if (placed_ && placed_->kind == PlacementKind::ours) return placed_experiment(*correction);
+    if (placed_) {
+        setup.network = placed_->network;
+        if (const auto reason = reason_against(setup.tree)) return tl::unexpected(*reason);
+    }
     Experiment experiment;
-    experiment.title = to_string(*tree) + " " + to_string(*correction);
+    experiment.title = to_string(setup.tree) + " " + to_string(*correction);
     experiment.bytes = bytes_needed(setup);
+    experiment.network = setup.network;
+    if (placed_) experiment.title += ", " + placed_->title;
+    experiment.make = [setup] { return make_simulator(setup).value(); };
+    return experiment;
+}
+
+// The tree of trees, and the ring of leaves. "optimal" is optimal for the latency of each level.
+tl::expected<Experiment, std::string> SetupOptions::placed_experiment(
+    const protocol::CorrectionSpec& correction) const {
+    const bool is_none = correction.kind == protocol::CorrectionKind::none;
+    const bool is_known = correction.kind == protocol::CorrectionKind::opportunistic && !correction.one_directional &&
+                          !correction.synchronized;
+    if (!is_none && !is_known)
+        return tl::unexpected("--placement ours corrects by opportunistic:D, or not at all (none); " +
+                              to_string(correction) + " is for the other placements");
+    if (one_sided_) return tl::unexpected(std::string("--one-sided is for the other placements than ours"));
+    std::array<topology::TreeSpec, simulation::kNetworkLevels> trees;
+    for (std::size_t level = 0; level < trees.size(); ++level) {
+        simulation::LogP clock = model();
+        clock.latency = placed_->network->times().latency[level];
+        const auto tree = topology::parse_tree(fill_in(tree_, clock));
+        if (!tree) return tl::unexpected(tree.error());
+        trees[level] = *tree;
+    }
+    auto placement =
+        topology::Placement::make(placed_->sites, {.pods = trees[2], .leaves = trees[1], .hosts = trees[0]});
+    if (!placement) return tl::unexpected(placement.error());
+    simulation::PlacedSetup setup;
+    setup.plan = std::make_shared<protocol::PlacedPlan>(
+        protocol::PlacedPlan{std::move(*placement), placed_->root, is_none ? 0 : correction.distance});
+    setup.network = placed_->network;
+    setup.model = model();
+    setup.options.check = !no_check_;
+    Experiment experiment;
+    experiment.title = tree_ + " " + to_string(correction) + ", " + placed_->title;
+    experiment.bytes = bytes_needed(setup);
+    experiment.network = setup.network;
     experiment.make = [setup] { return make_simulator(setup).value(); };
     return experiment;
 }
@@ -227,7 +282,8 @@ tl::expected<Experiment, std::string> SetupOptions::buntinas_experiment() const 
 }
 
 std::string SetupOptions::command_line() const {
-    std::string line = fmt::format("--ranks {} --latency {} --overhead {}", ranks_, latency_, overhead_);
+    std::string line = fmt::format("--ranks {} --overhead {}", ranks_, overhead_);
+    line += network_.given() ? network_.command_line() : fmt::format(" --latency {}", latency_);
     if (algorithm_ == "tree") {
         line += fmt::format(" --tree {} --correction {}", tree_, correction_);
     } else {

@@ -8,6 +8,8 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "network_options.hpp"
+#include "protocol/broadcast.hpp"
 #include "protocol/gossip.hpp"
 #include "simulation/batch.hpp"
 #include "simulation/faults.hpp"
@@ -23,15 +25,20 @@ struct Experiment {
     simulation::FaultPlan faults{};
     std::uint64_t bytes = 0;  // of one simulator
     simulation::MakeSimulator make{};
+    std::shared_ptr<const simulation::Network> network{};  // or none
+
+    // Where there is a network, positions are not ranks.
+    std::uint32_t rank_at(Position position) const { return network ? network->host_at(position) : position.value; }
 };
 
 class SetupOptions {
   public:
     void add_to(CLI::App& app);
     void add_faults_to(CLI::App& app);
+    void add_network_to(CLI::App& app) { network_.add_to(app); }
 
     // A sentence if they make no sense.
-    tl::expected<Experiment, std::string> experiment() const;
+    tl::expected<Experiment, std::string> experiment();
 
     // The options that give the same faults and machines, without seed and number of runs.
     std::string command_line() const;
@@ -39,7 +46,9 @@ class SetupOptions {
   private:
     tl::expected<simulation::FaultPlan, std::string> faults() const;
     simulation::LogP model() const;
+    Position position_of(std::uint32_t rank) const;
     tl::expected<Experiment, std::string> tree_experiment() const;
+    tl::expected<Experiment, std::string> placed_experiment(const protocol::CorrectionSpec& correction) const;
     tl::expected<Experiment, std::string> gossip_experiment(std::uint32_t active) const;
     tl::expected<Experiment, std::string> engine_gossip_experiment(const protocol::GossipSpec& spec) const;
     tl::expected<Experiment, std::string> binomial_graph_experiment() const;
@@ -68,6 +77,8 @@ class SetupOptions {
     std::uint32_t dying_count_ = 0;
     std::uint32_t dying_until_ = 64;
     std::string notice_after_;
+    NetworkOptions network_;
+    std::optional<PlacedRanks> placed_;  // with a network
     const CLI::App* app_ = nullptr;
 };
 

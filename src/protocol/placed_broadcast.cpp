@@ -1,0 +1,198 @@
+#include "protocol/placed_broadcast.hpp"
+
+#include "topology/ring.hpp"
+
+namespace coppice::protocol {
+
+using topology::distance_left;
+using topology::distance_right;
+using topology::left_neighbour;
+using topology::Placement;
+using topology::right_neighbour;
+
+std::string_view to_string(PlacedKind kind) {
+    switch (kind) {
+        case PlacedKind::tree:
+            return "tree";
+        case PlacedKind::leaf_right:
+            return "leaf_right";
+        case PlacedKind::leaf_left:
+            return "leaf_left";
+        case PlacedKind::host_right:
+            return "host_right";
+        case PlacedKind::host_left:
+            return "host_left";
+    }
+    return "unknown";
+}
+
+PlacedBroadcast::PlacedBroadcast(const PlacedPlan& plan, Position self, const FailedSet& failed)
+    : plan_(&plan), failed_(&failed), self_(self), host_(plan.host(self)), colored_(self.value == 0) {}
+
+std::optional<std::uint32_t> PlacedBroadcast::entry(std::uint32_t leaf, std::uint32_t which) const {
+    const Placement& placement = plan_->placement;
+    const auto hosts = placement.hosts_of(leaf);
+    const std::size_t leader = placement.index_in_leaf(placement.leader(plan_->root, leaf));
+    std::optional<std::uint32_t> found;
+    std::uint32_t live = 0;
+    for (std::size_t offset = 0; offset < hosts.size() && live <= which; ++offset) {
+        const std::uint32_t host = hosts[(leader + offset) % hosts.size()];
+        if (failed(host)) continue;
+        found = host;
+        ++live;
+    }
+    return found;
+}
+
+bool PlacedBroadcast::leads() const {
+    if (failed_->empty()) return plan_->placement.behind_leader(plan_->root, host_) == 0;
+    return entry(plan_->placement.leaf_of(host_), 0) == host_;
+}
+
+// ---------------------------------------------------------------------------------------------------- events ---
+
+bool PlacedBroadcast::is_expected(const PlacedMessage& message) const {
+    const Placement& placement = plan_->placement;
+    if (message.to != self_ || message.from == self_ || message.from.value >= placement.hosts()) return false;
+    const std::uint32_t from = plan_->host(message.from);
+    const std::uint32_t from_leaf = placement.leaf_of(from);
+    const std::uint32_t own_leaf = placement.leaf_of(host_);
+    switch (message.kind) {
+        case PlacedKind::tree:
+            // From another leaf, any host may stand in for the leader.
+            if (from_leaf == own_leaf) return placement.parent(plan_->root, host_) == from;
+            return placement.parent_leaf(plan_->root, own_leaf) == from_leaf;
+        case PlacedKind::leaf_right:
+        case PlacedKind::leaf_left:
+            return plan_->distance > 0 && from_leaf != own_leaf;
+        case PlacedKind::host_right:
+        case PlacedKind::host_left:
+            return plan_->distance > 0 && from_leaf == own_leaf;
+    }
+    return false;
+}
+
+// Who has spoken has the payload, and passes it on where it stands.
+void PlacedBroadcast::hear(const PlacedMessage& message) {
+    const Placement& placement = plan_->placement;
+    const std::uint32_t from = plan_->host(message.from);
+    const auto remember = [](Side& right, Side& left, Position self, Position other, std::uint32_t places) {
+        const std::uint32_t to_right = distance_right(self, other, places);
+        const std::uint32_t to_left = distance_left(self, other, places);
+        if (to_right <= kRemembered) right.heard |= std::uint64_t{1} << (to_right - 1);
+        if (to_left <= kRemembered) left.heard |= std::uint64_t{1} << (to_left - 1);
+    };
+    const Position own_leaf{placement.leaf_of(host_)};
+    const Position from_leaf{placement.leaf_of(from)};
+    if (own_leaf != from_leaf) {
+        remember(leaf_right_, leaf_left_, own_leaf, from_leaf, placement.leaves());
+        return;
+    }
+    const auto hosts = static_cast<std::uint32_t>(placement.hosts_of(own_leaf.value).size());
+    remember(host_right_, host_left_, Position{placement.index_in_leaf(host_)}, Position{placement.index_in_leaf(from)},
+             hosts);
+}
+
+bool PlacedBroadcast::receive(const PlacedMessage& message) {
+    if (!is_expected(message)) return false;
+    hear(message);
+    if (!colored_) {
+        colored_ = true;
+        idle_ = false;
+    }
+    return true;
+}
+
+// What was said before may have been lost with its sender: nothing of it counts any more, and everything is said again.
+void PlacedBroadcast::peer_failed(Position position) {
+    if (position.value >= plan_->placement.hosts() || position == self_) return;
+    child_leaf_ = 0;
+    child_host_ = 0;
+    for (Side* side : {&leaf_right_, &leaf_left_, &host_right_, &host_left_})
+        *side = Side{};
+    idle_ = false;
+}
+
+// ----------------------------------------------------------------------------------------------------- sends ---
+
+std::optional<PlacedMessage> PlacedBroadcast::next_send(Nanoseconds /*now*/) {
+    if (!colored_ || idle_) return std::nullopt;
+    if (const auto next = next_tree()) return next;
+    if (plan_->distance > 0) {
+        if (const auto next = next_on_leaves()) return next;
+        if (const auto next = next_on_hosts()) return next;
+    }
+    idle_ = true;
+    return std::nullopt;
+}
+
+// Far ones first.
+std::optional<PlacedMessage> PlacedBroadcast::next_tree() {
+    const Placement& placement = plan_->placement;
+    const std::uint32_t leaf = placement.leaf_of(host_);
+    const std::uint32_t child_leaves = placement.child_leaf_count(plan_->root, leaf);
+    while (child_leaf_ < child_leaves && leads()) {
+        const auto target = entry(placement.child_leaf(plan_->root, leaf, child_leaf_++), 0);
+        if (target) return message(PlacedKind::tree, *target);
+    }
+    const std::uint32_t beyond = placement.behind_leader(plan_->root, host_) == 0 ? child_leaves : 0;
+    const std::uint32_t child_hosts = placement.child_count(plan_->root, host_) - beyond;
+    while (child_host_ < child_hosts) {
+        const std::uint32_t target = placement.child(plan_->root, host_, beyond + child_host_++);
+        if (!failed(target)) return message(PlacedKind::tree, target);
+    }
+    return std::nullopt;
+}
+
+// `target(to_right, offset, heard)` returns whether that place counts, and the message for it unless it needs none.
+template <class Target>
+std::optional<PlacedMessage> PlacedBroadcast::next_on_ring(Side& right, Side& left, std::uint32_t places,
+                                                           Target&& target) {
+    while (right.passed + left.passed < places - 1) {
+        const bool right_open = right.served < plan_->distance;
+        const bool left_open = left.served < plan_->distance;
+        if (!right_open && !left_open) break;
+        const bool to_right = right_open && (!left_open || right.served <= left.served);
+        Side& side = to_right ? right : left;
+        const std::uint32_t offset = ++side.passed;
+        const bool heard = offset <= kRemembered && (side.heard >> (offset - 1) & 1) != 0;
+        const auto [counts, message] = target(to_right, offset, heard);
+        if (counts) ++side.served;
+        if (message) return message;
+    }
+    return std::nullopt;
+}
+
+std::optional<PlacedMessage> PlacedBroadcast::next_on_leaves() {
+    const Placement& placement = plan_->placement;
+    const std::uint32_t leaves = placement.leaves();
+    if (leaves == 1 || !leads()) return std::nullopt;
+    const Position own{placement.leaf_of(host_)};
+    using Answer = std::pair<bool, std::optional<PlacedMessage>>;
+    return next_on_ring(leaf_right_, leaf_left_, leaves, [&](bool to_right, std::uint32_t offset, bool heard) {
+        const Position leaf = to_right ? right_neighbour(own, offset, leaves) : left_neighbour(own, offset, leaves);
+        const auto host = entry(leaf.value, to_right ? 0 : 1);
+        if (!host) return Answer{false, std::nullopt};
+        // A child's leader was sent to; but where it may be dead, the host behind it was not.
+        const bool is_child = to_right && placement.parent_leaf(plan_->root, leaf.value) == own.value;
+        if (heard || is_child) return Answer{true, std::nullopt};
+        return Answer{true, message(to_right ? PlacedKind::leaf_right : PlacedKind::leaf_left, *host)};
+    });
+}
+
+std::optional<PlacedMessage> PlacedBroadcast::next_on_hosts() {
+    const Placement& placement = plan_->placement;
+    const auto hosts = placement.hosts_of(placement.leaf_of(host_));
+    const auto places = static_cast<std::uint32_t>(hosts.size());
+    const Position own{placement.index_in_leaf(host_)};
+    using Answer = std::pair<bool, std::optional<PlacedMessage>>;
+    return next_on_ring(host_right_, host_left_, places, [&](bool to_right, std::uint32_t offset, bool heard) {
+        const Position place = to_right ? right_neighbour(own, offset, places) : left_neighbour(own, offset, places);
+        const std::uint32_t host = hosts[place.value];
+        if (failed(host)) return Answer{false, std::nullopt};
+        if (heard || placement.parent(plan_->root, host) == host_) return Answer{true, std::nullopt};
+        return Answer{true, message(to_right ? PlacedKind::host_right : PlacedKind::host_left, host)};
+    });
+}
+
+}  // namespace coppice::protocol
