@@ -118,6 +118,7 @@ class State {
     T get() const { return word_.load(std::memory_order_seq_cst); }
     void set(T value) { word_.store(value, std::memory_order_seq_cst); }
     T exchange(T value) { return word_.exchange(value, std::memory_order_seq_cst); }
+    bool replace(T from, T to) { return word_.compare_exchange_strong(from, to, std::memory_order_seq_cst); }
     void insert(T bits) { word_.fetch_or(bits, std::memory_order_seq_cst); }
     void erase(T bits) { word_.fetch_and(static_cast<T>(~bits), std::memory_order_seq_cst); }
     void set_and_wake(T value) {

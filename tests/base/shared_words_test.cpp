@@ -58,6 +58,9 @@ struct RecordingMemory {
             (equal ? value_ : expected) = equal ? wanted : value_;
             return equal;
         }
+        bool compare_exchange_strong(T& expected, T wanted, std::memory_order order) {
+            return compare_exchange_weak(expected, wanted, order);
+        }
         void wait(T, std::memory_order order) const { record("wait", order); }
         void notify_all() { accesses.emplace_back("notify"); }
 
@@ -136,6 +139,9 @@ TEST_F(SharedWords, AllSeeTheChangesOfStatesInOneOrder) {
     EXPECT_EQ(made_by([&] { word.insert(1); }), Accesses{"or seq_cst"});
     EXPECT_EQ(made_by([&] { word.erase(2); }), Accesses{"and seq_cst"});
     EXPECT_EQ(made_by([&] { EXPECT_EQ(word.exchange(3), 5U); }), Accesses{"exchange seq_cst"});
+    EXPECT_EQ(made_by([&] { EXPECT_TRUE(word.replace(3, 7)); }), Accesses{"compare seq_cst"});
+    EXPECT_FALSE(word.replace(3, 8));
+    EXPECT_EQ(word.get(), 7U);
     EXPECT_EQ(made_by([&] { word.set_and_wake(4); }), (Accesses{"store seq_cst", "notify"}));
     EXPECT_EQ(made_by([&] { word.wait_while(3); }), Accesses{"wait seq_cst"});
     EXPECT_EQ(word.get(), 4U);
@@ -323,6 +329,26 @@ TEST(SharedWordsBetweenThreads, NoRingIsSleptThrough) {
     }
     ringer.join();
     EXPECT_EQ(taken, kRounds);
+}
+
+// As an inbox is claimed and given back: what its holder writes is a data race if two could have it, or if the next one did not
+// see what the one before has done.
+TEST(SharedWordsBetweenThreads, APlaceHasOneHolderAtATime) {
+    State<std::uint32_t> holder(0);
+    std::uint64_t held = 0;
+    const auto hold = [&](std::uint32_t self) {
+        for (std::uint64_t round = 0; round < kRounds; ++round) {
+            while (!holder.replace(0, self))
+                std::this_thread::yield();
+            ++held;
+            holder.set(0);
+        }
+    };
+    std::thread first(hold, 1);
+    std::thread second(hold, 2);
+    first.join();
+    second.join();
+    EXPECT_EQ(held, 2 * kRounds);
 }
 
 TEST(SharedWordsBetweenThreads, AWaitEndsWithTheValueThatWasWaitedFor) {
