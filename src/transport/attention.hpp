@@ -15,6 +15,11 @@ class Attention {
         peer.queued = true;
         waiting_.push_back(&peer);
     }
+    // While none are attended to.
+    void remove(Peer& peer) {
+        std::erase(waiting_, &peer);
+        peer.queued = false;
+    }
     template <class AttendTo>
     void attend(AttendTo&& attend_to) {
         attending_.swap(waiting_);

@@ -270,6 +270,11 @@ void FaultyTransport::fence(Rank peer) {
     inner_->fence(peer);
 }
 
+void FaultyTransport::forget(Rank peer) {
+    std::erase_if(links_, [&](const Link& known) { return known.peer == peer; });
+    inner_->forget(peer);
+}
+
 bool FaultyTransport::leave() {
     for (Link& link : links_) {
         send_held(link);

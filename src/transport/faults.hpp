@@ -97,6 +97,7 @@ class FaultyTransport final : public Transport {
     void release(Buffer buffer) override { inner_->release(buffer); }
     void probe(Rank peer) override { inner_->probe(peer); }
     void fence(Rank peer) override;
+    void forget(Rank peer) override;
     bool leave() override;
     void say_farewell(Rank peer) override { inner_->say_farewell(peer); }
 

@@ -111,7 +111,8 @@ class Transport {
     virtual std::vector<std::byte> address() const = 0;
 
     // Makes a peer known. Opens nothing yet. Checks version, word size and reachability of the address; the error
-    // names rank, transport and remedy. A peer that was never added can't be sent to (SendStatus::failed).
+    // names rank, transport and remedy. A peer that was never added can't be sent to (SendStatus::failed). Once for each number,
+    // and again after forget().
     virtual Result<void> add_peer(Rank peer, std::span<const std::byte> address) = 0;
 
     // Opens the connection to a peer now, so that its death is noticed although nothing is sent to it.
@@ -151,6 +152,13 @@ class Transport {
     // From now on nothing of this peer is delivered and its rights to write end where the wire allows that.
     // Its sends in flight complete. No peer_failed is reported for it. The peer is told (Receiver::fenced) by all but verbs.
     virtual void fence(Rank peer) = 0;
+
+    // A peer that has failed, has left or is fenced, and of which poll() has told all there was: nothing of it is known any
+    // more, and what it took is given back; memory that it may still write to, once its process has ended. Then its number may
+    // be added again, for another process: the next incarnation. Nothing that the earlier one has sent is delivered for the
+    // later one; where that one lives it is told that it is fenced when it connects. Payloads that were kept of it stay until
+    // release(). Not from within the receiver.
+    virtual void forget(Rank peer) = 0;
 
     // Before leave(): this peer may come to need a connection to this rank only when this rank has gone. It is told that this
     // rank has left in peace, if the wire can tell it without its taking part (tcp): it may be stopped.

@@ -40,8 +40,8 @@ void decode_each(std::span<const std::byte> address) {
     for (const bool put : {false, true}) {
         const auto ucx = transport::ucx::unpack_address(Rank(1), address, put);
         if (!ucx) continue;
-        FUZZ_CHECK(ucx->size() < address.size());
-        const auto packed = transport::ucx::pack_address(*ucx, put);
+        FUZZ_CHECK(ucx->worker.size() < address.size());
+        const auto packed = transport::ucx::pack_address(ucx->worker, put, ucx->incarnation);
         FUZZ_CHECK(packed && packed->size() == address.size());
     }
     if (const auto verbs = transport::verbs::decode_address(Rank(1), address)) {

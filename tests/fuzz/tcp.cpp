@@ -35,17 +35,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (mode == 0) {
         shake(Handshake::accept(identity, nonce), false, input);
     } else if (mode == 1) {
-        shake(Handshake::initiate(identity, Rank(2), nonce), true, input);
+        shake(Handshake::initiate(identity, Rank(2), 0, nonce), true, input);
     } else if (mode == 2) {
         const auto address = fuzz::exact(input.rest());
-        const auto endpoints = unpack_address(Rank(2), address);
-        if (!endpoints) return 0;
-        FUZZ_CHECK(!endpoints->empty() && endpoints->size() <= kMaxEndpoints);
-        FUZZ_CHECK(fuzz::same(pack_address(*endpoints), address));
-        for (const Endpoint& endpoint : *endpoints)
+        const auto known = unpack_address(Rank(2), address);
+        if (!known) return 0;
+        const auto& endpoints = known->endpoints;
+        FUZZ_CHECK(!endpoints.empty() && endpoints.size() <= kMaxEndpoints);
+        FUZZ_CHECK(fuzz::same(pack_address(endpoints, known->incarnation), address));
+        for (const Endpoint& endpoint : endpoints)
             FUZZ_CHECK(!to_string(endpoint).empty() && to_socket(endpoint).length > 0);
-        auto sorted = *endpoints;
-        sort_by_reach(sorted, *endpoints);
+        auto sorted = endpoints;
+        sort_by_reach(sorted, endpoints);
     } else {
         const auto stream = fuzz::exact(input.rest());
         for (std::span<const std::byte> rest(stream); !rest.empty();) {

@@ -47,7 +47,7 @@ class Visitor {
     void meet(UcxTransport& host, Receiver& receiver) {
         const auto there = ucx::unpack_address(Rank(0), host.address(), true);
         COPPICE_CHECK(there.has_value());
-        endpoint_ = connect(worker_, *there);
+        endpoint_ = connect(worker_, there->worker);
         const Bytes handshake = bytes_of({.token = kToken, .from = 1, .kind = ucx::Kind::handshake});
         ucp_request_param_t param{};
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

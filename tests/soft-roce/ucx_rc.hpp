@@ -24,6 +24,7 @@ class UcxRcFactory : public UcxFactory {
   public:
     const char* name() const override { return "ucx_rc"; }
     bool slow_to_start() const override { return true; }
+    std::uint64_t replacements() const override { return 3; }
 
   protected:
     transport::UcxOptions options(Rank self, std::uint32_t size) const override {

@@ -163,6 +163,18 @@ void Ranks::start(std::uint32_t size, const Body& body, bool raw) {
     waited_.assign(size, false);
 }
 
+std::size_t Ranks::start_one(Rank rank, std::uint32_t size, const Body& body, std::uint32_t incarnation) {
+    processes_.start([this, rank, size, body, incarnation] {
+        factory().incarnation = incarnation;
+        Member member(factory(), stage(), rank, size);
+        member.publish_address();
+        body(member);
+        return 0;
+    });
+    waited_.push_back(false);
+    return waited_.size() - 1;
+}
+
 void Ranks::expect_well(std::size_t rank) {
     waited_[rank] = true;
     const Ending ending = processes_.wait(rank);

@@ -39,6 +39,9 @@ class Factory {
     // In the rank's own process. `size` ranks, all on this machine; a window of kWindow broadcasts.
     virtual Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) = 0;
 
+    // Of the rank that is made next, for transports that want to know.
+    std::uint32_t incarnation = 0;
+
     // `address` as another version of this transport would have made it; add_peer() must answer
     // COPPICE_ERR_MISMATCH.
     virtual Bytes of_other_version(Bytes address) = 0;
@@ -57,6 +60,12 @@ class Factory {
 
     // Whether ranks take seconds to start, as on emulated devices: what is tried at many moments is tried at fewer.
     virtual bool slow_to_start() const { return false; }
+
+    // Whether an earlier incarnation that connects when its number is another's is told that it is fenced.
+    virtual bool tells_the_forgotten() const { return false; }
+
+    // How often a number is given to the next process in one test: fewer where a death takes long to notice.
+    virtual std::uint64_t replacements() const { return 1000; }
 
     // Whether a peer counts as dead although a child that it forked lives on with copies of its descriptors.
     virtual bool forked_children_do_not_count() const { return true; }
@@ -168,6 +177,8 @@ class Ranks {
     using Body = std::function<void(Member&)>;
     // Starts `size` ranks; each makes its transport, meets the others and runs `body`. `raw`: without meeting.
     void start(std::uint32_t size, const Body& body, bool raw = false);
+    // Starts one process as `rank`, which meets nobody by itself; returns which one of this test's it is.
+    std::size_t start_one(Rank rank, std::uint32_t size, const Body& body, std::uint32_t incarnation = 0);
     // Waits for all ranks that are left and expects that they end well.
     void expect_all_well();
     void expect_well(std::size_t rank);

@@ -52,6 +52,7 @@ class FakeTransport final : public Transport {
     }
     void release(Buffer) override {}
     void fence(Rank) override {}
+    void forget(Rank) override {}
     bool leave() override { return true; }
 
   private:

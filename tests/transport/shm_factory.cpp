@@ -30,7 +30,8 @@ Bytes ShmFactory::of_other_version(Bytes address) {
 bool ShmFactory::send_garbage(Transport& transport) {
     const auto address = shm::decode(Rank{0}, transport.address());
     COPPICE_CHECK(address.has_value());
-    const shm::Layout layout(address->window, address->group_size, address->inboxes, Regions(kRegions).bytes());
+    const shm::Layout layout(address->window, address->group_size, address->inboxes - shm::kSpareInboxes,
+                             Regions(kRegions).bytes());
     auto mapped = shm::map_peer(*address, layout);
     COPPICE_CHECK(mapped.has_value());
     std::byte* const base = mapped->mailroom.base();

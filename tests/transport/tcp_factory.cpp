@@ -7,7 +7,9 @@
 namespace coppice::testing {
 
 Result<std::unique_ptr<Transport>> TcpFactory::make(Rank self, std::uint32_t size) {
-    auto made = transport::TcpTransport::create(tcp_options(self, size));
+    auto wanted = tcp_options(self, size);
+    wanted.incarnation = incarnation;
+    auto made = transport::TcpTransport::create(wanted);
     if (!made) return tl::unexpected(made.error());
     return std::unique_ptr<Transport>(std::move(*made));
 }

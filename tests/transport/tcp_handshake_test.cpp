@@ -56,7 +56,7 @@ Transcript shake(Handshake& initiator, Handshake& acceptor) {
 
 TEST(TcpHandshake, TwoRanksOfOneGroupFindEachOther) {
     const Identity two = identity(2), five = identity(5);
-    auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());
+    auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
     auto acceptor = Handshake::accept(five, draw_nonce());
     EXPECT_FALSE(initiator.committed());
     const Transcript said = shake(initiator, acceptor);
@@ -72,7 +72,7 @@ TEST(TcpHandshake, TwoRanksOfOneGroupFindEachOther) {
 TEST(TcpHandshake, AnotherSecretGroupOrRankIsRefused) {
     const Identity five = identity(5);
     const auto refused = [&](const Identity& other, Rank to) {
-        auto initiator = Handshake::initiate(other, to, draw_nonce());
+        auto initiator = Handshake::initiate(other, to, 0, draw_nonce());
         auto acceptor = Handshake::accept(five, draw_nonce());
         shake(initiator, acceptor);
         return acceptor.state() == State::refused;
@@ -94,7 +94,7 @@ TEST(TcpHandshake, AnotherSecretGroupOrRankIsRefused) {
 
 TEST(TcpHandshake, AnAcceptorWithoutTheSecretIsFoundOut) {
     const Identity two = identity(2), thief = identity(5, 9);
-    auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());
+    auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
     auto acceptor = Handshake::accept(thief, draw_nonce());
     initiator.take(acceptor.take(initiator.opening()));
     ASSERT_EQ(initiator.wanted(), 32U);
@@ -105,7 +105,7 @@ TEST(TcpHandshake, AnAcceptorWithoutTheSecretIsFoundOut) {
 // A stranger that has recorded a handshake, or passes on what one rank says to another, proves nothing.
 TEST(TcpHandshake, RecordingsAndReflectionsProveNothing) {
     const Identity two = identity(2), five = identity(5);
-    auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());
+    auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
     auto acceptor = Handshake::accept(five, draw_nonce());
     const Transcript said = shake(initiator, acceptor);
 
@@ -114,13 +114,13 @@ TEST(TcpHandshake, RecordingsAndReflectionsProveNothing) {
     again.take(said.proof);
     EXPECT_EQ(again.state(), State::refused);
 
-    auto later = Handshake::initiate(two, Rank(5), draw_nonce());
+    auto later = Handshake::initiate(two, Rank(5), 0, draw_nonce());
     later.take(said.challenge);
     later.take(said.welcome);
     EXPECT_EQ(later.state(), State::refused);
 
     // A proof that comes back is none: the sides differ.
-    auto mirrored = Handshake::initiate(two, Rank(5), draw_nonce());
+    auto mirrored = Handshake::initiate(two, Rank(5), 0, draw_nonce());
     const Bytes own = copy(mirrored.take(said.challenge));
     mirrored.take(own);
     EXPECT_EQ(mirrored.state(), State::refused);
@@ -129,7 +129,7 @@ TEST(TcpHandshake, RecordingsAndReflectionsProveNothing) {
 TEST(TcpHandshake, EveryChangedBitOfEitherSideIsFoundOut) {
     const Identity two = identity(2), five = identity(5);
     for (std::size_t bit = 0; bit < 8 * 32; ++bit) {
-        auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());
+        auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
         auto acceptor = Handshake::accept(five, draw_nonce());
         Bytes proof = copy(initiator.take(acceptor.take(initiator.opening())));
         proof[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -137,7 +137,7 @@ TEST(TcpHandshake, EveryChangedBitOfEitherSideIsFoundOut) {
         EXPECT_EQ(acceptor.state(), State::refused) << bit;
     }
     for (std::size_t bit = 0; bit < 8 * sizeof(Opening); ++bit) {
-        auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());
+        auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
         auto acceptor = Handshake::accept(five, draw_nonce());
         Bytes opening = copy(initiator.opening());
         opening[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -175,7 +175,7 @@ TEST(TcpHandshake, AFarewellIsBelievedOfARankOfTheGroupAlone) {
 // Neither is the one taken for the other.
 TEST(TcpHandshake, AProofIsNoFarewell) {
     const Identity two = identity(2), five = identity(5);
-    auto initiator = Handshake::initiate(two, Rank(5), draw_nonce());
+    auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
     auto acceptor = Handshake::accept(five, draw_nonce());
     const Transcript said = shake(initiator, acceptor);
     Bytes word = said.opening;

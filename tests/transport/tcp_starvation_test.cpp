@@ -90,7 +90,7 @@ TEST(TcpStarvation, AListenerWhoseQueueIsFullIsNotDead) {
         const Identity identity = identity_of(Rank(0)), its = identity_of(Rank(1));
         std::deque<Attempt> attempts;
         for (int count = 0; count < 3; ++count) {
-            attempts.emplace_back(identity, Rank(1), std::vector{listener.endpoint()});
+            attempts.emplace_back(identity, Rank(1), 0, std::vector{listener.endpoint()});
             ASSERT_EQ(attempts.back().start(now_ns()), Attempt::Outcome::waits);
         }
         for (const std::uint64_t end = now_ns() + 2 * kLongerThanAnyPatience; now_ns() < end;)
@@ -120,7 +120,7 @@ TEST(TcpStarvation, AListenerWhoseQueueIsFullIsNotDead) {
 TEST(TcpStarvation, ARankThatComesLateToItsOwnAttemptFindsItConnected) {
     const Listener listener(8);
     const Identity identity = identity_of(Rank(0));
-    Attempt attempt(identity, Rank(1), {listener.endpoint()});
+    Attempt attempt(identity, Rank(1), 0, {listener.endpoint()});
     ASSERT_EQ(attempt.start(now_ns()), Attempt::Outcome::waits);
     ASSERT_TRUE(becomes([&] { return transport::tcp::is_connected(attempt.socket()); }));
     EXPECT_EQ(attempt.on_time(now_ns() + 60 * kSecond), Attempt::Outcome::waits);
@@ -146,7 +146,7 @@ TEST(TcpStarvation, AStarvedAcceptorReadsBeforeItJudges) {
     TcpGroup group(3);
     const Identity second = identity_of(Rank(2));
     const RawPeer peer(*group.wires[0]);
-    auto handshake = Handshake::initiate(second, Rank(0), transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second, Rank(0), 0, transport::tcp::draw_nonce());
     group.poll();
     peer.send(handshake.opening());
     usleep(kLongerThanAnyPatience / 1000);
@@ -174,7 +174,7 @@ TEST(TcpStarvation, WhatWaitsInASocketIsHeardBeforeItsTimeIsOver) {
     TcpGroup group(3);
     const Identity second = identity_of(Rank(2));
     const RawPeer peer(*group.wires[0]);
-    auto handshake = Handshake::initiate(second, Rank(0), transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second, Rank(0), 0, transport::tcp::draw_nonce());
     poll_for(group, Strangers::kPatienceNs - Strangers::kLookNs / 2, {0});
     usleep(Strangers::kLookNs / 1000);
     peer.send(handshake.opening());
@@ -193,7 +193,7 @@ TEST(TcpStarvation, WhatWaitsInASocketIsHeardBeforeItsTimeIsOver) {
 TEST(TcpStarvation, ARankThatIsBusyIsAskedAgainForAsLongAsItTakes) {
     const Listener listener(8);
     const Identity identity = identity_of(Rank(0)), its = identity_of(Rank(1));
-    Attempt attempt(identity, Rank(1), {listener.endpoint()});
+    Attempt attempt(identity, Rank(1), 0, {listener.endpoint()});
     ASSERT_EQ(attempt.start(now_ns()), Attempt::Outcome::waits);
     const auto challenge = Handshake::accept(its, {}).busy();
     while (attempt.tries() < Attempt::kMostRefusals + 10) {

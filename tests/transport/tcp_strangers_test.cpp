@@ -62,7 +62,7 @@ class TcpStrangers : public ::testing::Test {
     }
     // Shakes hands as rank 2, which knows the secret.
     void join(const RawPeer& peer) {
-        auto handshake = Handshake::initiate(second_, Rank(0), transport::tcp::draw_nonce());
+        auto handshake = Handshake::initiate(second_, Rank(0), 0, transport::tcp::draw_nonce());
         peer.send(handshake.opening());
         peer.send(handshake.take(await(peer, handshake.wanted())));
         handshake.take(await(peer, handshake.wanted()));
@@ -94,7 +94,7 @@ TEST_F(TcpStrangers, AWrongSecretIsRefusedAtTheProof) {
     Identity thief = second_;
     thief.secret.bytes.fill(1);
     const RawPeer stranger(*wires_[0]);
-    auto handshake = Handshake::initiate(thief, Rank(0), transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(thief, Rank(0), 0, transport::tcp::draw_nonce());
     stranger.send(handshake.opening());
     stranger.send(handshake.take(await(stranger, handshake.wanted())));
     expect_refused(stranger);
@@ -103,7 +103,7 @@ TEST_F(TcpStrangers, AWrongSecretIsRefusedAtTheProof) {
 }
 
 TEST_F(TcpStrangers, ARecordedHandshakeIsRefused) {
-    auto handshake = Handshake::initiate(second_, Rank(0), transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second_, Rank(0), 0, transport::tcp::draw_nonce());
     Bytes proof;
     const Bytes opening(handshake.opening().begin(), handshake.opening().end());
     {
@@ -123,7 +123,7 @@ TEST_F(TcpStrangers, ARecordedHandshakeIsRefused) {
 TEST_F(TcpStrangers, HalfAHandshakeStallsNobodyAndEnds) {
     const RawPeer silent(*wires_[0]), hesitant(*wires_[0]), halfway(*wires_[0]);
     hesitant.send(pattern(1, 1));
-    auto handshake = Handshake::initiate(second_, Rank(0), transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second_, Rank(0), 0, transport::tcp::draw_nonce());
     halfway.send(handshake.opening());
     await(halfway, handshake.wanted());
     talk();
@@ -172,7 +172,7 @@ TEST_F(TcpStrangers, NobodyTakesThePlaceOfARankThatIsConnected) {
     join(first);
     poll_until([&] { return wires_[0]->connected(Rank(2)); });
     const RawPeer second(*wires_[0]);
-    auto handshake = Handshake::initiate(second_, Rank(0), transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second_, Rank(0), 0, transport::tcp::draw_nonce());
     second.send(handshake.opening());
     second.send(handshake.take(await(second, handshake.wanted())));
     expect_refused(second);

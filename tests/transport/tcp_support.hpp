@@ -75,6 +75,7 @@ struct TcpGroup {
 class TcpFactory : public Factory {
   public:
     const char* name() const override { return "tcp"; }
+    bool tells_the_forgotten() const override { return true; }
     Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override;
     Bytes of_other_version(Bytes address) override;
     bool send_garbage(Transport& transport) override;

@@ -193,7 +193,7 @@ TEST(TcpTransport, IPv6AloneWorks) {
             if (endpoint.family == 6) six.push_back(endpoint);
         if (six.empty()) GTEST_SKIP() << "no IPv6 here";
         EXPECT_EQ(transport::tcp::to_string(six.front(), false), "::1");
-        ASSERT_TRUE(group.wires[1 - rank]->add_peer(Rank(rank), transport::tcp::pack_address(six)).has_value());
+        ASSERT_TRUE(group.wires[1 - rank]->add_peer(Rank(rank), transport::tcp::pack_address(six, 0)).has_value());
     }
     group.send(0, 1, 0, pattern(1, 100));
     group.send(1, 0, 0, pattern(1, 100));

@@ -3,7 +3,9 @@
 namespace coppice::testing {
 
 Result<std::unique_ptr<Transport>> UcxFactory::make(Rank self, std::uint32_t size) {
-    auto made = transport::UcxTransport::create(options(self, size));
+    auto wanted = options(self, size);
+    wanted.incarnation = incarnation;
+    auto made = transport::UcxTransport::create(wanted);
     if (!made) return tl::unexpected(made.error());
     return std::unique_ptr<Transport>(std::move(*made));
 }

@@ -91,7 +91,7 @@ class Stranger {
         : worker_(std::move(*transport::ucx::Worker::create(options))) {
         auto address = transport::ucx::unpack_address(Rank(0), victim.address(), options.put);
         COPPICE_CHECK(address.has_value());
-        endpoint_ = connect(worker_, *address);
+        endpoint_ = connect(worker_, address->worker);
     }
     Stranger(const Stranger&) = delete;
     Stranger& operator=(const Stranger&) = delete;

@@ -371,11 +371,12 @@ TEST(UcxTransport, ARankOutsideOfTheGroupIsRefused) {
 
 TEST(UcxAddress, ComesBackAsItWas) {
     const Bytes worker = pattern(1, 300);
-    const auto packed = transport::ucx::pack_address(worker);
+    const auto packed = transport::ucx::pack_address(worker, false, 9);
     ASSERT_TRUE(packed.has_value());
     const auto unpacked = transport::ucx::unpack_address(Rank(1), *packed);
     ASSERT_TRUE(unpacked.has_value());
-    EXPECT_EQ(*unpacked, worker);
+    EXPECT_EQ(unpacked->incarnation, 9U);
+    EXPECT_EQ(unpacked->worker, worker);
 }
 
 TEST(UcxAddress, OfTooManyDevicesIsRefusedWithARemedy) {

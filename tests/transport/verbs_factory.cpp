@@ -42,7 +42,9 @@ std::unique_ptr<VerbsTransport> make_verbs(const VerbsOptions& options) {
 }
 
 Result<std::unique_ptr<Transport>> VerbsFactory::make(Rank self, std::uint32_t size) {
-    auto made = VerbsTransport::create(verbs_options(self, size));
+    auto wanted = verbs_options(self, size);
+    wanted.incarnation = incarnation;
+    auto made = VerbsTransport::create(wanted);
     if (!made) return tl::unexpected(made.error());
     return std::unique_ptr<Transport>(std::move(*made));
 }

@@ -35,6 +35,7 @@ class VerbsFactory final : public Factory {
     Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override;
     Bytes of_other_version(Bytes address) override;
     bool send_garbage(Transport& transport) override;
+    std::uint64_t replacements() const override { return 5; }
     // It shares its connections.
     bool forked_children_do_not_count() const override { return false; }
 };

@@ -53,7 +53,7 @@ class LandingSlots : public ::testing::Test {
 
 Card some_card() {
     return {.rank = 3,
-            .epoch = 7,
+            .incarnation = 7,
             .token = 0xabcdef,
             .landing_address = 0x1000,
             .word_address = 0x2000,
@@ -63,7 +63,7 @@ Card some_card() {
             .mtu = 4096};
 }
 
-const Card kExpected{.rank = 8, .epoch = 7, .token = 0xabcdef};
+const Card kExpected{.rank = 8, .token = 0xabcdef};
 
 }  // namespace
 
@@ -216,6 +216,7 @@ TEST(VerbsCard, ComesBackAsItWas) {
     const auto [card, refusal] = decode_card(bytes, kExpected);
     ASSERT_EQ(refusal, Refusal::none);
     EXPECT_EQ(card.rank, 3U);
+    EXPECT_EQ(card.incarnation, 7U);
     EXPECT_EQ(card.landing_address, 0x1000U);
     EXPECT_EQ(card.word_address, 0x2000U);
     EXPECT_EQ(card.landing_key, 11U);
@@ -237,7 +238,6 @@ TEST(VerbsCard, IsRefusedWithTheReason) {
         return decode_card(encode(card), kExpected).refusal;
     };
     EXPECT_EQ(reason([](Card& card) { card.token = 1; }), Refusal::stranger);
-    EXPECT_EQ(reason([](Card& card) { card.epoch = 8; }), Refusal::stranger);
     EXPECT_EQ(reason([](Card& card) { card.rank = 8; }), Refusal::stranger);
     EXPECT_EQ(reason([](Card& card) { card.slots = 0; }), Refusal::garbage);
     EXPECT_EQ(reason([](Card& card) { card.slots = kMaxSlots + 1; }), Refusal::garbage);

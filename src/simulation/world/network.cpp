@@ -321,6 +321,13 @@ void Port::fence(std::uint32_t to) {
     say(to, Message::Kind::fenced);
 }
 
+// No number is given to another rank in this world.
+void Port::forget(std::uint32_t to) {
+    clockwork_.act(rank_);
+    const Within outside(nullptr);
+    peers_[to] = Peer();
+}
+
 bool Port::leave() {
     clockwork_.act(rank_);
     const Within outside(nullptr);

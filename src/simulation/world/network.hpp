@@ -55,6 +55,7 @@ class Port final : private Happening {
     std::size_t poll(transport::Receiver& receiver);
     void release(transport::Buffer buffer);
     void fence(std::uint32_t peer);
+    void forget(std::uint32_t peer);
     bool leave();
     // Until a poll brings something whatever arrives wakes a rank that sleeps; so does ring().
     void arm() { armed_ = true; }

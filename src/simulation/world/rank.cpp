@@ -61,6 +61,7 @@ class WireTransport final : public transport::Transport {
     }
     void release(transport::Buffer buffer) override { port_.release(buffer); }
     void fence(Rank peer) override { port_.fence(peer.value); }
+    void forget(Rank peer) override { port_.forget(peer.value); }
     bool leave() override { return port_.leave(); }
 
   private:

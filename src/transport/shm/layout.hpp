@@ -1,5 +1,5 @@
-// What a rank's shared segment looks like. Every word has one writer, except the doorbell and the claim counter, which
-// take wait-free read-modify-writes from all; so a rank that dies at any instruction blocks nobody.
+// What a rank's shared segment looks like. Every word has one writer, except the doorbell, the claim counter and the claims'
+// holders, which take wait-free read-modify-writes from all; so a rank that dies at any instruction blocks nobody.
 //
 //   read-only for others        header page | panel 0 | panel 1 | …
 //   each panel                  consumed, stable, departed, log length | failure log | regions | W lines
@@ -23,13 +23,15 @@
 namespace coppice::transport::shm {
 
 inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 inline constexpr std::size_t kCacheLine = 64;
 // Processors fetch lines in pairs: what one rank polls and another stores to must not share one.
 inline constexpr std::size_t kLinePair = kRegionAlignment;
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::uint32_t kMaxLocal = 1024;  // ranks of one group on one host
 inline constexpr std::uint32_t kMaxWindow = 1024;
+// Inboxes beyond those of the ranks of a host, for the time in which one of an earlier incarnation can't be given back.
+inline constexpr std::uint32_t kSpareInboxes = 8;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
@@ -116,11 +118,13 @@ struct InboxShape {
     }
 };
 
-// The sender into inbox i. Claimed by adding to Mailroom::claimed; the rest is written by the claimant alone.
+// The sender into inbox i. Mailroom::claimed says from where on to look for a free one; the owner of the segment gives it back
+// when the holder's process has ended. The rest is written by the holder alone.
 struct Claim {
+    // The nonce of its own segment, which only ranks know that were given its address. Nobody: 0.
+    shared::State<std::uint64_t> holder;
     shared::Published<std::uint32_t> ready;  // stored last
     std::uint32_t rank = 0;
-    std::uint64_t nonce = 0;  // the claimant's own segment's, which only ranks know that were given its address
 };
 
 // The doorbell and the claim counter share cache lines, so that an idle reader reads one line (two above 384 peers).
@@ -138,6 +142,7 @@ struct alignas(kCacheLine) Mailroom {
 struct Layout {
     std::uint32_t window = 0;
     std::uint32_t group_size = 0;
+    std::uint32_t local = 0;  // ranks of the group on one host at most
     std::uint32_t inboxes = 0;
     InboxShape inbox{1};
     std::size_t log_at = 0;  // in a panel, as the next three
@@ -152,16 +157,21 @@ struct Layout {
     std::size_t size = 0;
 
     // `regions`: the bytes of all of them.
-    constexpr Layout(std::uint32_t w, std::uint32_t group, std::uint32_t local, std::size_t regions)
-        : window(w), group_size(group), inboxes(local), inbox(w), region_bytes(regions) {
+    constexpr Layout(std::uint32_t w, std::uint32_t group, std::uint32_t ranks, std::size_t regions)
+        : window(w),
+          group_size(group),
+          local(ranks),
+          inboxes(ranks + kSpareInboxes < kMaxLocal ? ranks + kSpareInboxes : kMaxLocal),
+          inbox(w),
+          region_bytes(regions) {
         log_at = sizeof(PanelHeader);
         regions_at = round_up(log_at + std::size_t{group} * sizeof(std::uint32_t), kLinePair);
         lines_at = round_up(regions_at + region_bytes, kLinePair);
         panel_stride = round_up(lines_at + std::size_t{w} * kLineStride, kPage);
         mailroom_at = panels_at + kPanels * panel_stride;
         claims_at = mailroom_at + round_up(sizeof(Mailroom), kCacheLine);
-        inboxes_at = round_up(claims_at + std::size_t{local} * sizeof(Claim), kPage);
-        size = inboxes_at + std::size_t{local} * inbox.stride;
+        inboxes_at = round_up(claims_at + std::size_t{inboxes} * sizeof(Claim), kPage);
+        size = inboxes_at + std::size_t{inboxes} * inbox.stride;
     }
 };
 

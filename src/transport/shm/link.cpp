@@ -108,6 +108,10 @@ void Inbox::give_back_or_hold(std::uint32_t slot, bool hold) {
         give_back(slot);
 }
 
+bool Inbox::holds() const {
+    return std::ranges::any_of(held_, [](std::uint8_t held) { return held != 0; });
+}
+
 bool Inbox::release(std::uint32_t slot) {
     if (slot >= held_.size() || held_[slot] == 0) return false;
     held_[slot] = 0;

@@ -104,6 +104,8 @@ class Inbox {
     }
     // False when that slot is not held.
     bool release(std::uint32_t slot);
+    // Some slot is held.
+    bool holds() const;
 
   private:
     Descriptor* descriptor(std::uint64_t number) const {

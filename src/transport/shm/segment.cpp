@@ -136,6 +136,14 @@ void OwnSegment::clear_panel(std::uint32_t number) {
         new (at + layout_.lines_at + line * kLineStride) Line;
 }
 
+void OwnSegment::clear_inbox(std::uint32_t number) {
+    const std::size_t at = layout_.inboxes_at + number * layout_.inbox.stride;
+    const int punched = fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+                                  static_cast<off_t>(layout_.inbox.stride));
+    // Where this kernel can't, its memory stays with it.
+    if (punched != 0) std::memset(base() + at, 0, layout_.inbox.slots_at);
+}
+
 bool OwnSegment::is_ours() const {
     return owner_ == getpid();
 }

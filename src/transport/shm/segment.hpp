@@ -84,6 +84,9 @@ class OwnSegment {
     // A panel that has been made is as new again.
     void clear_panel(std::uint32_t number);
 
+    // An inbox is as new again, and its memory is given back.
+    void clear_inbox(std::uint32_t number);
+
     // False in a forked child, which must not write here.
     bool is_ours() const;
 

@@ -43,6 +43,10 @@ void ShmBoard::seal(std::vector<Rank> members, const std::vector<const std::byte
     }
 }
 
+bool ShmBoard::refers_to(const std::byte* base) const {
+    return base != nullptr && std::ranges::find(panels_, base + panel_at_) != panels_.end();
+}
+
 std::byte* ShmBoard::line_memory(Sequence sequence) {
     return own_panel() + line_at(sequence) + sizeof(Line);
 }

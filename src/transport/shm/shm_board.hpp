@@ -29,6 +29,9 @@ class ShmBoard final : public Board {
     // mapped here (nullptr: it died before it could be). Called once, before anything else.
     void seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases);
 
+    // Whether a member's segment is mapped there.
+    bool refers_to(const std::byte* base) const;
+
     std::span<const Rank> members() const override { return members_; }
     std::uint32_t lines() const override { return window_; }
     std::byte* line_memory(Sequence sequence) override;

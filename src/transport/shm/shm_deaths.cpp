@@ -1,6 +1,9 @@
 // The deaths of the shared-memory transport's peers: which have died, what is done about it, and which are taken for
 // dead.
+#include <unistd.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "transport/host.hpp"
@@ -25,6 +28,7 @@ bool ShmTransport::second_look_due() {
     const std::uint64_t now = now_ns();
     if (now - second_look_ns_ < second_look_period_ns_) return false;
     second_look_ns_ = now;
+    if (!forgotten_.empty()) give_back_what_was_forgotten();
     return true;
 }
 
@@ -48,7 +52,7 @@ void ShmTransport::find_unrung(const Peer& peer) {
     const std::uint64_t claimed = std::min<std::uint64_t>(mailroom().claimed.value(), own_.layout().inboxes);
     for (std::uint32_t inbox = 0; inbox < claimed; ++inbox)
         if (peer_of_inbox_[inbox] == kNobody && claim(inbox).ready.read() == 1 &&
-            claim(inbox).rank == peer.rank.value && claimant(inbox) == &peer)
+            claim(inbox).holder.get() == peer.address.nonce && claimant(inbox) == &peer)
             return;
 }
 
@@ -71,6 +75,60 @@ std::size_t ShmTransport::bury(Peer& peer, FailureCause cause, Receiver& receive
     else
         receiver.peer_failed(peer.rank, cause);
     return events + 1;
+}
+
+void ShmTransport::forget(Rank rank) {
+    Peer* const peer = find(rank);
+    if (peer == nullptr) return;
+    peer->gone = true;
+    std::erase(watched_, peer->index);
+    if (sleep_.watched == peer->index) {
+        sleep_.watched = kNobody;
+        if (sleep_.process >= 0) close(std::exchange(sleep_.process, -1));
+    }
+    peer->segment.mailroom = shm::Mapping();
+    peer_of_rank_[rank.value] = kNobody;
+    forgotten_.push_back(peer->index);
+    give_back_what_was_forgotten();
+}
+
+// Boards of groups that had it read what it has published, and what was kept of its payloads is in its inbox.
+void ShmTransport::give_back_what_was_forgotten() {
+    std::erase_if(forgotten_, [this](std::uint32_t index) {
+        Peer& peer = *peers_[index];
+        if (!peer.gave_inbox_back) give_inbox_back(peer);
+        if (peer.segment.board && !is_on_a_board(peer)) peer.segment.board = shm::Mapping();
+        if (peer.segment.board || !peer.gave_inbox_back) return false;
+        unused_.push_back(index);
+        return true;
+    });
+}
+
+bool ShmTransport::is_on_a_board(const Peer& peer) const {
+    for (std::uint32_t panel = 0; panel < kPanels; ++panel) {
+        const bool is_open = boards_[panel] != nullptr && ((closed_ | clean_) & (1U << panel)) == 0;
+        if (is_open && boards_[panel]->refers_to(peer.segment.board.base())) return true;
+    }
+    return false;
+}
+
+// One that is only taken for dead, or is just dying, may still write there. It may also have claimed one and never used it.
+void ShmTransport::give_inbox_back(Peer& peer) {
+    if (peer.inbox.holds()) return;
+    own_.open_reserve();
+    const ProcessState state = process_state(peer.address.pid, peer.address.start_time);
+    own_.close_reserve();
+    if (state != ProcessState::gone) return;
+    for (std::uint32_t inbox = 0; inbox < own_.layout().inboxes; ++inbox) {
+        if (claim(inbox).holder.get() != peer.address.nonce) continue;
+        peer_of_inbox_[inbox] = kNobody;
+        pending_[inbox / 64] &= ~(std::uint64_t{1} << (inbox % 64));
+        unknown_[inbox / 64] &= ~(std::uint64_t{1} << (inbox % 64));
+        own_.clear_inbox(inbox);
+        claim(inbox).ready.publish(0);
+        claim(inbox).holder.set(0);
+    }
+    peer.gave_inbox_back = true;
 }
 
 void ShmTransport::fence(Rank rank) {

@@ -33,6 +33,7 @@ struct ShmTransport::Peer {
     FailureCause lost_cause = FailureCause::process_gone;
     bool gone = false;  // its end was dealt with: nothing in, nothing out
     bool fenced = false;
+    bool gave_inbox_back = false;  // of one that was forgotten
 };
 
 }  // namespace coppice::transport

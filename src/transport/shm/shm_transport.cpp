@@ -120,21 +120,32 @@ Result<void> ShmTransport::add_peer(Rank peer, std::span<const std::byte> addres
                     "group of {} ({}); all ranks must have the same settings",
                     peer.value, decoded->window, decoded->group_size, decoded->inboxes, layout.window,
                     layout.group_size, layout.inboxes);
-    if (peers_.size() + 1 >= layout.inboxes && layout.inboxes < layout.group_size)
+    give_back_what_was_forgotten();
+    const std::size_t here = peers_.size() - forgotten_.size() - unused_.size();
+    if (here + 1 >= layout.local && layout.local < layout.group_size)
         return fail(COPPICE_ERR_NO_RESOURCES,
                     "shm: rank {} would be one more than the {} ranks of one group that can share memory on a host; "
                     "run fewer of them on it, or use COPPICE_TRANSPORT=ucx",
-                    peer.value, layout.inboxes);
+                    peer.value, layout.local);
     if (process_state(decoded->pid, decoded->start_time) == ProcessState::gone)
         return fail(COPPICE_ERR_PEER_FAILED, "shm: rank {} (process {}) has ended already", peer.value, decoded->pid);
 
-    const auto index = static_cast<std::uint32_t>(peers_.size());
-    peers_.push_back(std::make_unique<Peer>(index, peer, std::move(*decoded), layout.inbox));
+    auto index = static_cast<std::uint32_t>(peers_.size());
+    if (unused_.empty()) {
+        peers_.emplace_back();
+    } else {
+        index = unused_.back();
+        unused_.pop_back();
+    }
+    peers_[index] = std::make_unique<Peer>(index, peer, std::move(*decoded), layout.inbox);
     peer_of_rank_[peer.value] = index;
     // It may have claimed an inbox before it was known here.
-    for (std::uint32_t word = 0; word < bell_words_; ++word) {
-        pending_[word] |= std::exchange(unknown_[word], 0);
-        rung_ = rung_ || pending_[word] != 0;
+    for (std::uint32_t inbox = 0; inbox < layout.inboxes; ++inbox) {
+        const std::uint64_t bit = std::uint64_t{1} << (inbox % 64);
+        if ((unknown_[inbox / 64] & bit) == 0 || claim(inbox).rank != peer.value) continue;
+        unknown_[inbox / 64] &= ~bit;
+        pending_[inbox / 64] |= bit;
+        rung_ = true;
     }
     return {};
 }
@@ -197,25 +208,30 @@ bool ShmTransport::connect(Peer& peer) {
     const shm::Layout& layout = own_.layout();
     std::byte* const base = peer.segment.mailroom.base();
     auto& mail = shared::at<shm::Mailroom>(base);
-    if (peer.claimed == kNobody) {
-        const std::uint64_t number = mail.claimed.add();
-        if (number >= layout.inboxes) {  // only nonsense written there can make that
-            peer.lost = true;
-            peer.lost_cause = FailureCause::transport_error;
-            return false;
-        }
-        peer.claimed = static_cast<std::uint32_t>(number);
-    }
+    if (peer.claimed == kNobody) peer.claimed = claim_inbox(mail);
+    if (peer.claimed == kNobody) return false;
     std::byte* const box = base + (layout.inboxes_at - layout.mailroom_at) + peer.claimed * layout.inbox.stride;
     if (!shm::populate(box, layout.inbox.slots_at)) return false;
     auto& mine =
         shared::at<shm::Claim>(base + (layout.claims_at - layout.mailroom_at) + peer.claimed * sizeof(shm::Claim));
     mine.rank = self_.value;
-    mine.nonce = own_.header().nonce;
     mine.ready.publish(1);
     peer.outbox.attach(box, shm::link_key(peer.address.nonce, own_.header().nonce));
     ++counters_.connections;
     return true;
+}
+
+// The next one that is free at that peer. None while those of processes that have just died have not been given back.
+std::uint32_t ShmTransport::claim_inbox(shm::Mailroom& mail) const {
+    const shm::Layout& layout = own_.layout();
+    std::byte* const claims = reinterpret_cast<std::byte*>(&mail) + (layout.claims_at - layout.mailroom_at);
+    const std::uint64_t first = mail.claimed.add();
+    for (std::uint32_t step = 0; step < layout.inboxes; ++step) {
+        const auto inbox = static_cast<std::uint32_t>((first + step) % layout.inboxes);
+        if (shared::at<shm::Claim>(claims + inbox * sizeof(shm::Claim)).holder.replace(0, own_.header().nonce))
+            return inbox;
+    }
+    return kNobody;
 }
 
 void ShmTransport::watch(Rank rank) {
@@ -295,7 +311,9 @@ void ShmTransport::prepare_inboxes() {
     const shm::Layout& layout = own_.layout();
     const auto claimed = std::min<std::uint64_t>(mailroom().claimed.value(), layout.inboxes);
     for (; prepared_ < claimed; ++prepared_) {
-        if (claim(static_cast<std::uint32_t>(prepared_)).ready.read() == 0) return;
+        const shm::Claim& one = claim(static_cast<std::uint32_t>(prepared_));
+        if (one.holder.get() == 0) continue;  // it was given back
+        if (one.ready.read() == 0) return;
         (void)shm::populate(own_.base() + layout.inboxes_at + prepared_ * layout.inbox.stride, layout.inbox.slots_at);
     }
     if (prepared_ == layout.inboxes) prepared_ = UINT64_MAX;
@@ -327,13 +345,16 @@ ShmTransport::Peer* ShmTransport::new_claimant(std::uint32_t inbox) {
         return nullptr;
     }
     const std::uint32_t rank = claim(inbox).rank;
-    const std::uint64_t nonce = claim(inbox).nonce;
-    if (rank < own_.layout().group_size && rank != self_.value && peer_of_rank_[rank] == kNobody) {
+    const std::uint64_t nonce = claim(inbox).holder.get();
+    Peer* const peer = find(Rank{rank});
+    // It may be another incarnation's, which is yet to be added.
+    const bool unknown = peer == nullptr || peer->address.nonce != nonce;
+    if (rank < own_.layout().group_size && rank != self_.value && unknown) {
         unknown_[inbox / 64] |= std::uint64_t{1} << (inbox % 64);
+        if (peer != nullptr) ++counters_.garbage;  // or a stranger's
         return nullptr;
     }
-    Peer* const peer = find(Rank{rank});
-    if (peer == nullptr || peer->address.nonce != nonce || peer->inbox.attached()) {
+    if (peer == nullptr || peer->inbox.attached()) {
         ++counters_.garbage;
         return nullptr;
     }

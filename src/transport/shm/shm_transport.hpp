@@ -60,6 +60,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     int arm() override;
     void release(Buffer buffer) override;
     void fence(Rank peer) override;
+    void forget(Rank peer) override;
     bool leave() override;
 
     void look_at_cores() override;
@@ -104,6 +105,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     // Maps the peer's segment, once. False: not now, or never (Peer::lost).
     bool map(Peer& peer);
     bool connect(Peer& peer);
+    std::uint32_t claim_inbox(shm::Mailroom& mail) const;
     void start_watching(Peer& peer);
     SendStatus put(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                    std::uint64_t& counter);
@@ -122,6 +124,9 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     std::size_t second_look(Receiver& receiver);
     std::size_t bury(Peer& peer, FailureCause cause, Receiver& receiver);
     void find_unrung(const Peer& peer);
+    void give_back_what_was_forgotten();
+    void give_inbox_back(Peer& peer);
+    bool is_on_a_board(const Peer& peer) const;
     void stay_awake();
     void watch_next_process();
     std::size_t look_at_watched_process(Receiver& receiver);
@@ -142,6 +147,8 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     std::uint32_t closed_ = 0;
     Counters counters_;
     std::vector<std::unique_ptr<Peer>> peers_;
+    std::vector<std::uint32_t> forgotten_;      // indices into peers_, of those of which something is left
+    std::vector<std::uint32_t> unused_;         // the same, and nothing is
     std::vector<std::uint32_t> peer_of_rank_;   // index into peers_, or kNobody
     std::vector<std::uint32_t> peer_of_inbox_;  // the same, once its claim was found right
     std::vector<std::uint32_t> watched_;        // indices into peers_

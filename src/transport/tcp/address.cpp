@@ -27,8 +27,9 @@ struct Envelope {
     std::uint8_t reserved = 0;
     std::uint32_t byte_order = kByteOrderMark;
     std::uint32_t checksum = 0;
+    std::uint32_t incarnation = 0;
 };
-static_assert(sizeof(Envelope) == 16);
+static_assert(sizeof(Envelope) == 20);
 
 bool is_named(std::string_view interfaces, std::string_view name) {
     while (true) {
@@ -176,18 +177,19 @@ void sort_by_reach(std::vector<Endpoint>& theirs, std::span<const Endpoint> own)
     });
 }
 
-std::vector<std::byte> pack_address(std::span<const Endpoint> endpoints) {
+std::vector<std::byte> pack_address(std::span<const Endpoint> endpoints, std::uint32_t incarnation) {
     Envelope envelope;
+    envelope.incarnation = incarnation;
     envelope.endpoints = static_cast<std::uint8_t>(endpoints.size());
     const auto body = std::as_bytes(endpoints);
-    envelope.checksum = checksum_of(body);
+    envelope.checksum = checksum_of(body) ^ incarnation;
     std::vector<std::byte> address(sizeof envelope + body.size());
     std::memcpy(address.data(), &envelope, sizeof envelope);
     std::ranges::copy(body, address.begin() + sizeof envelope);
     return address;
 }
 
-Result<std::vector<Endpoint>> unpack_address(Rank rank, std::span<const std::byte> address) {
+Result<Address> unpack_address(Rank rank, std::span<const std::byte> address) {
     Envelope envelope;
     const bool readable = address.size() >= sizeof envelope;
     if (readable) std::memcpy(&envelope, address.data(), sizeof envelope);
@@ -200,14 +202,15 @@ Result<std::vector<Endpoint>> unpack_address(Rank rank, std::span<const std::byt
     const auto body = address.subspan(sizeof envelope);
     std::vector<Endpoint> endpoints(envelope.endpoints);
     const bool whole = !endpoints.empty() && endpoints.size() <= kMaxEndpoints &&
-                       body.size() == endpoints.size() * sizeof(Endpoint) && checksum_of(body) == envelope.checksum;
+                       body.size() == endpoints.size() * sizeof(Endpoint) &&
+                       (checksum_of(body) ^ envelope.incarnation) == envelope.checksum;
     if (whole) std::memcpy(endpoints.data(), body.data(), body.size());
     const bool sound =
         whole && std::ranges::all_of(endpoints, [](const Endpoint& one) {
             return one.port != 0 && ((one.family == 4 && one.prefix <= 32) || (one.family == 6 && one.prefix <= 128));
         });
     if (!sound) return damaged_address("tcp", rank);
-    return endpoints;
+    return Address{envelope.incarnation, std::move(endpoints)};
 }
 
 }  // namespace coppice::transport::tcp

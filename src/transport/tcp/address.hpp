@@ -47,8 +47,13 @@ Result<std::vector<Endpoint>> own_endpoints(std::string_view interfaces, bool lo
 // In the order in which they are to be tried: those first that share a network with one of `own`.
 void sort_by_reach(std::vector<Endpoint>& theirs, std::span<const Endpoint> own);
 
-std::vector<std::byte> pack_address(std::span<const Endpoint> endpoints);
+// What a peer has to know of a rank.
+struct Address {
+    std::uint32_t incarnation = 0;
+    std::vector<Endpoint> endpoints;
+};
+std::vector<std::byte> pack_address(std::span<const Endpoint> endpoints, std::uint32_t incarnation);
 // `rank` is named in errors. Refuses other versions, word sizes and byte orders, and damaged bytes.
-Result<std::vector<Endpoint>> unpack_address(Rank rank, std::span<const std::byte> address);
+Result<Address> unpack_address(Rank rank, std::span<const std::byte> address);
 
 }  // namespace coppice::transport::tcp

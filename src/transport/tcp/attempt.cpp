@@ -19,8 +19,8 @@ constexpr std::uint16_t kProbePort = 1;
 
 }  // namespace
 
-Attempt::Attempt(const Identity& identity, Rank peer, std::vector<Endpoint> endpoints)
-    : identity_(identity), peer_(peer), endpoints_(std::move(endpoints)) {}
+Attempt::Attempt(const Identity& identity, Rank peer, std::uint32_t incarnation, std::vector<Endpoint> endpoints)
+    : identity_(identity), peer_(peer), incarnation_(incarnation), endpoints_(std::move(endpoints)) {}
 
 // One address is waited for as long as there is hope; of several each gets its turn meanwhile.
 std::uint64_t Attempt::patience_ns() const {
@@ -103,7 +103,7 @@ Attempt::Outcome Attempt::on_ready(std::uint64_t now_ns) {
     connected_ = true;
     unheard_ns_ = 0;
     wake_ns_ = endpoints_.size() > 1 ? now_ns + patience_ns() : UINT64_MAX;
-    handshake_ = Handshake::initiate(identity_, peer_, draw_nonce());
+    handshake_ = Handshake::initiate(identity_, peer_, incarnation_, draw_nonce());
     const auto opening = handshake_->opening();
     if (send_some(socket_.get(), opening) != static_cast<std::ptrdiff_t>(opening.size()))
         return miss(Miss::turned_away, errno, now_ns);

@@ -15,11 +15,13 @@ Nonce draw_nonce() {
     return nonce;
 }
 
-Handshake Handshake::initiate(const Identity& identity, Rank peer, const Nonce& nonce) {
+Handshake Handshake::initiate(const Identity& identity, Rank peer, std::uint32_t incarnation, const Nonce& nonce) {
     Handshake made(identity, true);
     made.peer_ = peer;
+    made.incarnation_ = incarnation;
     made.opening_.from = identity.self.value;
     made.opening_.to = peer.value;
+    made.opening_.incarnation = identity.incarnation;
     made.opening_.room = identity.room;
     made.opening_.nonce = nonce;
     made.step_ = Step::challenge;
@@ -28,13 +30,14 @@ Handshake Handshake::initiate(const Identity& identity, Rank peer, const Nonce& 
 
 Handshake Handshake::accept(const Identity& identity, const Nonce& nonce) {
     Handshake made(identity, false);
+    made.challenge_.incarnation = identity.incarnation;
     made.challenge_.room = identity.room;
     made.challenge_.nonce = nonce;
     return made;
 }
 
 FarewellWord Handshake::farewell(const Identity& identity, Rank peer, const Nonce& nonce) {
-    Handshake leaving = initiate(identity, peer, nonce);
+    Handshake leaving = initiate(identity, peer, 0, nonce);
     leaving.opening_.purpose = Purpose::farewell;
     const Proof proof = leaving.prove(true);
     FarewellWord word;
@@ -81,7 +84,7 @@ std::span<const std::byte> Handshake::take(std::span<const std::byte> bytes) {
         case Step::challenge:
             std::memcpy(&challenge_, bytes.data(), sizeof challenge_);
             room_ = challenge_.room;
-            if (room_ < kLeastRoom) {
+            if (room_ < kLeastRoom || challenge_.incarnation != incarnation_) {
                 state_ = State::refused;
                 return {};
             }
@@ -114,6 +117,7 @@ void Handshake::take_opening(std::span<const std::byte> bytes) {
         return;
     }
     peer_ = Rank(opening_.from);
+    incarnation_ = opening_.incarnation;
     room_ = opening_.room;
 }
 

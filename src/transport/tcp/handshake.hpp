@@ -5,7 +5,7 @@
 //
 //     initiator                                        acceptor
 //        ---- Opening: who, to whom, room, a nonce --------->
-//        <--- Challenge: room, a nonce -------------------
+//        <--- Challenge: which incarnation, room, a nonce -
 //        ---- Proof: hash of all that, keyed, initiator -->     the acceptor knows who it is
 //        <--- Welcome: hash of all that, keyed, acceptor -      the acceptor takes it; the initiator knows it
 //
@@ -15,7 +15,9 @@
 //
 // - Who repeats a recorded farewell says nothing new: the rank that said it has left.
 // - Both nonces are in both hashes: what was recorded proves nothing to a rank that draws another nonce.
-// - Ranks, group token and the side are in them, too: a proof is good for one pair, one group and one direction.
+// - Ranks, incarnations, group token and the side are in them, too: a proof is good for one pair, one group and one direction.
+// - An initiator takes no other incarnation of its peer than the one whose address it has. What an acceptor makes of the
+//   initiator's is its owner's business, once that is proven.
 // - The connection stands for the initiator with the welcome, never before: what ends earlier may be tried again.
 // - In place of its challenge or its welcome the acceptor may say `busy`, as many zeros: try again. Nobody has to prove that.
 // - It authenticates the other end of a connection when that begins. What follows is neither secret nor protected
@@ -32,7 +34,7 @@
 
 namespace coppice::transport::tcp {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 
 using Nonce = std::array<std::byte, 16>;
 Nonce draw_nonce();  // of cryptographic quality
@@ -41,6 +43,7 @@ Nonce draw_nonce();  // of cryptographic quality
 struct Identity {
     std::uint64_t token = 0;
     Rank self;
+    std::uint32_t incarnation = 0;
     std::uint32_t group_size = 0;
     std::uint32_t room = 0;    // what peers may have under way to this rank, see wire.hpp
     std::uint32_t buffer = 0;  // what is asked of the kernel for a socket
@@ -57,14 +60,14 @@ struct Opening {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
     std::uint32_t room = 0;
-    std::uint32_t reserved_too = 0;
+    std::uint32_t incarnation = 0;
     Nonce nonce{};
 };
 static_assert(sizeof(Opening) == 40);
 
 struct Challenge {
     std::uint32_t room = 0;
-    std::uint32_t reserved = 0;
+    std::uint32_t incarnation = 0;
     Nonce nonce{};
 };
 static_assert(sizeof(Challenge) == 24);
@@ -77,7 +80,8 @@ using FarewellWord = std::array<std::byte, sizeof(Opening) + sizeof(Proof)>;
 class Handshake {
   public:
     // `identity` stays where it is for as long as this lives.
-    static Handshake initiate(const Identity& identity, Rank peer, const Nonce& nonce);
+    // `incarnation`: the peer's.
+    static Handshake initiate(const Identity& identity, Rank peer, std::uint32_t incarnation, const Nonce& nonce);
     static Handshake accept(const Identity& identity, const Nonce& nonce);
     // No handshake: what a rank that leaves says to a peer.
     static FarewellWord farewell(const Identity& identity, Rank peer, const Nonce& nonce);
@@ -103,8 +107,9 @@ class Handshake {
     // In its place, or in that of the challenge.
     std::span<const std::byte> busy() const;
 
-    // Of the other side, once known (peer: from the opening on, and only believed when proven).
+    // Of the other side, once known (peer and incarnation: from the opening on, and only believed when proven).
     Rank peer() const { return peer_; }
+    std::uint32_t incarnation() const { return incarnation_; }
     std::uint32_t room() const { return room_; }
     // The initiator has shown its proof, so that the acceptor may hold the connection to stand; the acceptor has heard an opening
     // that a rank might have said.
@@ -123,6 +128,7 @@ class Handshake {
     State state_ = State::under_way;
     Step step_ = Step::opening;
     Rank peer_{};
+    std::uint32_t incarnation_ = 0;
     std::uint32_t room_ = 0;
     Opening opening_;
     Challenge challenge_;

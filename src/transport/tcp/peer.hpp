@@ -36,11 +36,12 @@ struct Peer {
     bool owes_goodbye = false;  // that this rank leaves
     bool owes_ack = false;      // that its goodbye was read
     bool goodbye_acked = false;
-    bool queued = false;           // in the transport's list of peers to attend to
-    bool watches_write = false;    // the epoll set waits for room
-    Silence silence;               // of its kernel
-    std::uint32_t seen_tries = 0;  // the try whose socket is in the epoll set
-    bool seen_writing = false;     // and what for
+    bool queued = false;            // in the transport's list of peers to attend to
+    bool watches_write = false;     // the epoll set waits for room
+    Silence silence;                // of its kernel
+    std::uint32_t seen_tries = 0;   // the try whose socket is in the epoll set
+    bool seen_writing = false;      // and what for
+    std::uint32_t incarnation = 0;  // of its addresses
     std::vector<Endpoint> endpoints;
     Endpoint remote;  // of the connection that stands
     std::optional<Attempt> attempt;

@@ -18,6 +18,7 @@ class TcpMaker final : public Maker {
 
     Result<Made> make(const GroupFacts& group) const override {
         auto made = TcpTransport::create({.self = group.self,
+                                          .incarnation = group.incarnation,
                                           .group_size = group.group_size,
                                           .group_token = group.group_token,
                                           .secret = group.secret,

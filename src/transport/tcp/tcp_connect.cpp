@@ -36,7 +36,7 @@ bool TcpTransport::connect(Peer& peer) {
     ++counters_.connections;
     peer.connection = std::make_unique<tcp::Connection>();
     peer.link = Link::connecting;
-    peer.attempt.emplace(identity_, peer.rank, peer.endpoints);
+    peer.attempt.emplace(identity_, peer.rank, peer.incarnation, peer.endpoints);
     connecting_.push_back(&peer);
     settle(peer, peer.attempt->start(now_ns()));
     return peer.link != Link::closed;
@@ -128,7 +128,7 @@ void TcpTransport::meet(std::size_t place) {
         case tcp::Strangers::Outcome::proven:
             return admit(strangers_.take(place));
         case tcp::Strangers::Outcome::departed:
-            return learn_departure(strangers_.take(place).handshake.peer());
+            return learn_departure(strangers_.take(place).handshake);
         case tcp::Strangers::Outcome::waits:
         case tcp::Strangers::Outcome::gone:
             return;
@@ -136,8 +136,10 @@ void TcpTransport::meet(std::size_t place) {
 }
 
 // Where a connection stands, its end comes after all that was said on it, and is then no failure.
-void TcpTransport::learn_departure(Rank rank) {
-    Peer& peer = obtain(rank);
+void TcpTransport::learn_departure(const tcp::Handshake& word) {
+    if (incarnations_.judge(word.peer(), word.incarnation()) != Incarnations::Is::right) return;
+    incarnations_.set(word.peer(), word.incarnation());
+    Peer& peer = obtain(word.peer());
     peer.departed = true;
     if (peer.link == Link::open) return;
     if (peer.attempt) give_up_attempt(peer);
@@ -149,7 +151,11 @@ void TcpTransport::learn_departure(Rank rank) {
 // that is what it is.
 void TcpTransport::admit(tcp::Strangers::Proven proven) {
     if (has_ended(proven.socket.get())) return;  // it tries again, or we do
-    Peer& peer = obtain(proven.handshake.peer());
+    const Rank rank = proven.handshake.peer();
+    if (incarnations_.judge(rank, proven.handshake.incarnation()) != Incarnations::Is::right)
+        return turn_away(std::move(proven));
+    incarnations_.set(rank, proven.handshake.incarnation());
+    Peer& peer = obtain(rank);
     if (peer.link == Link::open || (peer.link == Link::closed && !peer.fenced)) return;
     if (peer.attempt && identity_.self < peer.rank) {
         add_to_epoll(proven.socket.get(), Tag::held, peer.rank.value, EPOLLIN, true);
@@ -158,6 +164,20 @@ void TcpTransport::admit(tcp::Strangers::Proven proven) {
     }
     if (peer.attempt) give_up_attempt(peer);
     welcome(peer, std::move(proven));
+}
+
+// One whose number was given to another process is told that it is fenced. One that has got a number which another process still
+// has here tries again.
+void TcpTransport::turn_away(tcp::Strangers::Proven proven) {
+    ++counters_.refused;
+    const int socket = proven.socket.get();
+    if (incarnations_.judge(proven.handshake.peer(), proven.handshake.incarnation()) == Incarnations::Is::later) {
+        (void)tcp::send_some(socket, proven.handshake.busy());
+        return;
+    }
+    const tcp::FrameHead fenced{.kind = tcp::Kind::fenced};
+    (void)tcp::send_some(socket, proven.handshake.welcome());
+    (void)tcp::send_some(socket, std::as_bytes(std::span(&fenced, 1)));
 }
 
 void TcpTransport::welcome(Peer& peer, tcp::Strangers::Proven proven) {

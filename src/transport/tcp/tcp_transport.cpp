@@ -74,6 +74,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(const TcpOptions& opt
 TcpTransport::TcpTransport(const TcpOptions& options)
     : identity_{.token = options.group_token,
                 .self = options.self,
+                .incarnation = options.incarnation,
                 .group_size = options.group_size,
                 .buffer = options.buffer != 0 ? options.buffer : kBuffer,
                 .secret = options.secret},
@@ -133,12 +134,25 @@ Result<void> TcpTransport::add_peer(Rank rank, std::span<const std::byte> addres
     if (rank.value >= identity_.group_size)
         return fail(COPPICE_ERR_OUT_OF_RANGE, "tcp: rank {} is no rank of a group of {}", rank.value,
                     identity_.group_size);
-    auto endpoints = tcp::unpack_address(rank, address);
-    if (!endpoints) return tl::unexpected(endpoints.error());
+    auto known = tcp::unpack_address(rank, address);
+    if (!known) return tl::unexpected(known.error());
     if (rank == identity_.self) return {};  // nothing is ever sent to oneself
-    tcp::sort_by_reach(*endpoints, endpoints_);
+    switch (incarnations_.judge(rank, known->incarnation)) {
+        case Incarnations::Is::right:
+            break;
+        case Incarnations::Is::earlier:
+            return fail(COPPICE_ERR_PEER_FAILED, "tcp: incarnation {} of rank {} is over", known->incarnation,
+                        rank.value);
+        case Incarnations::Is::later:
+            if (const Peer* const other = find(rank); other != nullptr && other->known)
+                return fail(COPPICE_ERR_INVALID_ARGUMENT, "tcp: rank {} was added twice", rank.value);
+            forget(rank);  // an earlier one has connected, and was never added
+    }
+    incarnations_.set(rank, known->incarnation);
+    tcp::sort_by_reach(known->endpoints, endpoints_);
     Peer& peer = obtain(rank);
-    peer.endpoints = std::move(*endpoints);
+    peer.incarnation = known->incarnation;
+    peer.endpoints = std::move(known->endpoints);
     peer.known = true;
     return {};
 }
@@ -165,6 +179,18 @@ void TcpTransport::fence(Rank rank) {
         peer.link = Link::closed;
     }
     queue(peer);
+}
+
+void TcpTransport::forget(Rank rank) {
+    if (rank.value >= identity_.group_size || rank == identity_.self) return;
+    incarnations_.forget(rank);
+    Peer* const peer = find(rank);
+    if (peer == nullptr) return;
+    if (peer->link == Link::open) say_what_is_owed(*peer);
+    if (peer->link == Link::open) close(*peer);
+    if (peer->attempt) give_up_attempt(*peer);
+    attention_.remove(*peer);
+    peers_[rank.value].reset();
 }
 
 // ------------------------------------------------------------------------------------------------------ sending ---

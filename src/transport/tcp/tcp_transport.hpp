@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "transport/attention.hpp"
+#include "transport/incarnations.hpp"
 #include "transport/tcp/farewell.hpp"
 #include "transport/tcp/peer.hpp"
 #include "transport/transport.hpp"
@@ -30,6 +31,7 @@ namespace coppice::transport {
 
 struct TcpOptions {
     Rank self{};
+    std::uint32_t incarnation = 0;
     std::uint32_t group_size = 0;
     std::uint64_t group_token = 0;  // the same at all ranks of the group
     GroupSecret secret{};           // likewise, and known to nobody else
@@ -53,7 +55,7 @@ class TcpTransport final : public Transport {
     std::vector<Fact> facts() const override;
     Counters counters() const override;
     std::string_view last_error() const override { return last_error_; }
-    std::vector<std::byte> address() const override { return tcp::pack_address(endpoints_); }
+    std::vector<std::byte> address() const override { return tcp::pack_address(endpoints_, identity_.incarnation); }
     Result<void> add_peer(Rank peer, std::span<const std::byte> address) override;
     void watch(Rank peer) override;
     SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
@@ -64,6 +66,7 @@ class TcpTransport final : public Transport {
     int arm() override { return epoll_.get(); }
     void release(Buffer /*buffer*/) override {}
     void fence(Rank peer) override;
+    void forget(Rank peer) override;
 
     // Every peer with an open connection is told, and answers when it polls: then nothing is under way to it. One that
     // does not answer within kLeavePatience (it computes, or is stopped) is not waited for any longer.
@@ -93,9 +96,10 @@ class TcpTransport final : public Transport {
     void accept(std::size_t listener);
     void meet(std::size_t place);
     void hear_farewells();
-    void learn_departure(Rank rank);
+    void learn_departure(const tcp::Handshake& word);
     void admit(tcp::Strangers::Proven proven);
     void welcome(Peer& peer, tcp::Strangers::Proven proven);
+    void turn_away(tcp::Strangers::Proven proven);
     void open(Peer& peer, Descriptor socket, std::uint32_t room);
     void settle(Peer& peer, tcp::Attempt::Outcome outcome);
     void give_up_attempt(Peer& peer);
@@ -137,7 +141,8 @@ class TcpTransport final : public Transport {
     std::vector<tcp::Endpoint> endpoints_;
     std::vector<Descriptor> listeners_;
     tcp::Strangers strangers_;
-    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
+    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of, or forgotten
+    Incarnations incarnations_;
     std::vector<Peer*> connecting_;
     std::vector<Peer*> open_;
     std::uint64_t next_look_ns_ = UINT64_MAX;  // for silence; never while no connection stands

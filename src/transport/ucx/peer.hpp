@@ -85,6 +85,9 @@ struct Peer {
     // Starts to close the endpoint without waiting for the peer; the request to be watched, or null when done.
     ucs_status_ptr_t close();
 
+    // UCX has finished with all of its messages, and it has no endpoint.
+    bool is_over() const { return endpoint_ == nullptr && pending == 0; }
+
     // Forgets the engine's counters: what completes from now on is nobody's any more.
     void disown();
 
@@ -113,6 +116,7 @@ struct Peer {
     std::uint32_t pending = 0;
     std::uint64_t opening_since_ns = 0;  // as far as anybody looked
     std::vector<std::byte> address;      // the worker's; empty: not added yet
+    std::uint32_t incarnation = 0;
 
   private:
     static void on_flushed(void* request, ucs_status_t status, void* peer);

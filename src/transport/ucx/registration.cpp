@@ -29,6 +29,7 @@ class UcxMaker final : public Maker {
 
     Result<Made> make(const GroupFacts& group) const override {
         auto made = UcxTransport::create({.self = group.self,
+                                          .incarnation = group.incarnation,
                                           .group_size = group.group_size,
                                           .group_token = group.group_token,
                                           .net_devices = tuning_.net_devices,

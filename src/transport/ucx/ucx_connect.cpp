@@ -54,6 +54,7 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
     : self_(options.self),
       group_size_(options.group_size),
       token_(options.group_token),
+      own_token_(options.group_token ^ options.incarnation),
       put_(options.put),
       connect_patience_(options.connect_patience),
       capabilities_{.name = "ucx",
@@ -83,7 +84,7 @@ Result<void> UcxTransport::listen() {
     }
     auto worker_address = worker_.address();
     if (!worker_address) return tl::unexpected(worker_address.error());
-    auto packed = ucx::pack_address(*worker_address, put_);
+    auto packed = ucx::pack_address(*worker_address, put_, static_cast<std::uint32_t>(own_token_ ^ token_));
     if (!packed) return tl::unexpected(packed.error());
     address_ = std::move(*packed);
     return {};
@@ -96,6 +97,8 @@ UcxTransport::~UcxTransport() {
         peer->disown();
         if (peer->link != Link::none && peer->link != Link::closed) close(*peer);
     }
+    for (auto& peer : forgotten_)
+        peer->disown();
     for (void* data : kept_)
         if (data != nullptr) ucp_am_data_release(worker_.handle(), data);
     for (int round = 0; round < kClosingRounds && !closing_.empty(); ++round) {
@@ -116,13 +119,51 @@ UcxTransport::Peer& UcxTransport::obtain(Rank rank) {
 Result<void> UcxTransport::add_peer(Rank rank, std::span<const std::byte> address) {
     if (rank.value >= group_size_)
         return fail(COPPICE_ERR_OUT_OF_RANGE, "ucx: rank {} is no rank of a group of {}", rank.value, group_size_);
-    auto worker_address = ucx::unpack_address(rank, address, put_);
-    if (!worker_address) return tl::unexpected(worker_address.error());
+    auto known = ucx::unpack_address(rank, address, put_);
+    if (!known) return tl::unexpected(known.error());
     if (rank == self_) return {};  // nothing is ever sent to oneself
+    switch (incarnations_.judge(rank, known->incarnation)) {
+        case Incarnations::Is::right:
+            break;
+        case Incarnations::Is::earlier:
+            return fail(COPPICE_ERR_PEER_FAILED, "ucx: incarnation {} of rank {} is over", known->incarnation,
+                        rank.value);
+        case Incarnations::Is::later:
+            if (Peer* const other = find(rank); other != nullptr && !other->address.empty())
+                return fail(COPPICE_ERR_INVALID_ARGUMENT, "ucx: rank {} was added twice", rank.value);
+            forget(rank);  // an earlier one was heard, and never added
+    }
+    incarnations_.set(rank, known->incarnation);
     Peer& peer = obtain(rank);
-    peer.address = std::move(*worker_address);
+    peer.incarnation = known->incarnation;
+    peer.address = std::move(known->worker);
     if (peer.heard) queue(peer);
     return {};
+}
+
+// A rank that is heard before it was added. Null: it is another incarnation than the one that counts here, or a stranger.
+UcxTransport::Peer* UcxTransport::meet(Rank rank, std::uint32_t incarnation) {
+    if (find(rank) != nullptr || incarnation != incarnations_.least(rank)) {
+        ++(incarnation < incarnations_.least(rank) ? counters_.refused : counters_.garbage);
+        return nullptr;
+    }
+    incarnations_.set(rank, incarnation);
+    Peer& peer = obtain(rank);
+    peer.incarnation = incarnation;
+    return &peer;
+}
+
+void UcxTransport::forget(Rank rank) {
+    if (rank.value >= group_size_ || rank == self_) return;
+    incarnations_.forget(rank);
+    Peer* const peer = find(rank);
+    if (peer == nullptr) return;
+    const ucx::Hush hush;
+    peer->fenced = true;
+    if (peer->owes_fence && peer->link == Link::open) notify(*peer, Kind::fenced);
+    if (peer->link != Link::none && peer->link != Link::closed) close(*peer);
+    attention_.remove(*peer);
+    forgotten_.push_back(std::move(peers_[rank.value]));
 }
 
 // Opens the endpoint if that has not been tried yet. False: there is none, and the failure will be reported.
@@ -183,7 +224,7 @@ bool UcxTransport::connected(Rank peer) const {
 
 bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key) {
     const Prefix prefix{
-        .token = token_, .from = self_.value, .kind = kind, .header_size = static_cast<std::uint16_t>(what.size())};
+        .token = own_token_, .from = self_.value, .kind = kind, .header_size = static_cast<std::uint16_t>(what.size())};
     const ucs_status_t status = peer.post(prefix, what, key, nullptr);
     if (status == UCS_OK || status == UCS_INPROGRESS) return true;
     if (status != UCS_ERR_NO_RESOURCE && status != UCS_ERR_NO_MEMORY) break_link(peer, status);
@@ -266,6 +307,8 @@ void UcxTransport::reap_closed() {
         ucp_request_free(request);
         return true;
     });
+    // What UCX calls back with them has been called once their endpoints are closed.
+    if (closing_.empty()) std::erase_if(forgotten_, [](const auto& peer) { return peer->is_over(); });
 }
 
 bool UcxTransport::leave() {

@@ -39,7 +39,7 @@ SendStatus UcxTransport::post(Rank to, bool one_sided, std::span<const std::byte
     }
     if (peer->pending >= ucx::kMaxPending) return SendStatus::again;
     const bool put = one_sided && peer->theirs && peer->link == Link::open;
-    const Prefix prefix{.token = token_,
+    const Prefix prefix{.token = own_token_,
                         .from = self_.value,
                         .kind = one_sided ? Kind::written : Kind::data,
                         .header_size = static_cast<std::uint16_t>(header.size())};
@@ -90,12 +90,16 @@ ucs_status_t UcxTransport::on_message(void* argument, const void* header, size_t
         ++self.counters_.garbage;
         return UCS_OK;
     }
+    const auto incarnation = static_cast<std::uint32_t>(ucx::incarnation_in(*prefix, self.token_));
     Peer* known = self.find(Rank(prefix->from));
-    Peer& peer = known != nullptr ? *known : self.obtain(Rank(prefix->from));
-    if (peer.fenced || peer.reported) {
+    if (known == nullptr || known->incarnation != incarnation) [[unlikely]]
+        known = self.meet(Rank(prefix->from), incarnation);
+    if (known == nullptr) return UCS_OK;
+    if (known->fenced || known->reported) {
         ++self.counters_.refused;
         return UCS_OK;
     }
+    Peer& peer = *known;
     const bool ours = prefix->kind != Kind::data && prefix->kind != Kind::written;
     if (!peer.heard || ours) [[unlikely]]
         self.note(peer, prefix->kind, bytes.subspan(sizeof(Prefix)), {static_cast<const std::byte*>(data), size});
@@ -168,7 +172,7 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
     worker_.progress();
     progressing_ = false;
     if (!writers_.empty()) drain_slots();
-    if (!attention_.empty() || !closing_.empty()) [[unlikely]]
+    if (!attention_.empty() || !closing_.empty() || !forgotten_.empty()) [[unlikely]]
         attend(receiver);
     if (worker_.over_rdma()) {
         look_after_connections();
@@ -180,7 +184,7 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
 }
 
 int UcxTransport::arm() {
-    if (!attention_.empty() || !closing_.empty()) return -1;
+    if (!attention_.empty() || !closing_.empty() || !forgotten_.empty()) return -1;
     const ucx::Hush hush;
     return worker_.arm();
 }

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "transport/attention.hpp"
+#include "transport/incarnations.hpp"
 #include "transport/transport.hpp"
 #include "transport/ucx/peer.hpp"
 #include "transport/ucx/worker.hpp"
@@ -40,6 +41,7 @@ namespace coppice::transport {
 
 struct UcxOptions {
     Rank self{};
+    std::uint32_t incarnation = 0;
     std::uint32_t group_size = 0;
     std::uint64_t group_token = 0;  // the same at all ranks of the group, and nowhere else
     std::string net_devices;        // as UCX_NET_DEVICES, and wins over it; empty: the environment's, else all
@@ -83,6 +85,7 @@ class UcxTransport final : public Transport {
     int arm() override;
     void release(Buffer buffer) override;
     void fence(Rank peer) override;
+    void forget(Rank peer) override;
 
     // Every peer with an open connection is told, and answers when it polls: then nothing is under way to it. One that
     // does not answer within kLeavePatience (it computes, or is stopped) is not waited for any longer.
@@ -112,6 +115,7 @@ class UcxTransport final : public Transport {
 
     Peer* find(Rank rank) { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
     Peer& obtain(Rank rank);
+    Peer* meet(Rank rank, std::uint32_t incarnation);
     bool connect(Peer& peer);
     void greet(Peer& peer);
     bool notify(Peer& peer, ucx::Kind kind, std::span<const std::byte> what = {}, std::span<const std::byte> key = {});
@@ -143,6 +147,7 @@ class UcxTransport final : public Transport {
     Rank self_;
     std::uint32_t group_size_;
     std::uint64_t token_;
+    std::uint64_t own_token_;  // as this rank's messages have it
     bool put_;
     Nanoseconds connect_patience_;
     Capabilities capabilities_;
@@ -155,10 +160,12 @@ class UcxTransport final : public Transport {
     std::vector<ucs_status_ptr_t> closing_;
     std::vector<Peer*> writers_;  // with slots here
     std::uint64_t puts_ = 0;
-    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of
-    std::uint64_t leave_until_ns_ = 0;          // 0: not leaving
-    std::uint64_t next_look_ns_ = 0;            // at connections; over TCP only
-    bool connects_ = false;                     // while some may be opening
+    std::vector<std::unique_ptr<Peer>> peers_;      // by rank; null: never heard of, or forgotten
+    std::vector<std::unique_ptr<Peer>> forgotten_;  // that UCX has yet to finish with
+    Incarnations incarnations_;
+    std::uint64_t leave_until_ns_ = 0;  // 0: not leaving
+    std::uint64_t next_look_ns_ = 0;    // at connections; over TCP only
+    bool connects_ = false;             // while some may be opening
     std::string last_error_;
     std::vector<std::byte> address_;
     std::array<void*, kMaxKept> kept_{};  // UCX's buffers, by Buffer − 1

@@ -24,8 +24,9 @@ struct Envelope {
     std::uint32_t ucx_release = 0;
     std::uint32_t size = 0;  // of the worker address that follows
     std::uint32_t checksum = 0;
+    std::uint32_t incarnation = 0;
 };
-static_assert(sizeof(Envelope) == 24);
+static_assert(sizeof(Envelope) == 28);
 
 }  // namespace
 
@@ -34,7 +35,8 @@ std::optional<Prefix> parse_prefix(std::span<const std::byte> header, std::size_
     Prefix prefix;
     if (header.size() < sizeof prefix) return std::nullopt;
     std::memcpy(&prefix, header.data(), sizeof prefix);
-    const bool ours = prefix.token == token && prefix.version == kWireVersion && prefix.from < group_size;
+    const bool ours =
+        incarnation_in(prefix, token) <= UINT32_MAX && prefix.version == kWireVersion && prefix.from < group_size;
     const bool fits = prefix.header_size == header.size() - sizeof prefix && prefix.header_size <= kMaxHeader &&
                       payload_size <= kMaxPayload;
     const bool known = prefix.kind >= Kind::data && prefix.kind <= Kind::written;
@@ -63,7 +65,8 @@ std::uint32_t ucx_release() {
     return (major << 16) | (minor & 0xFFFFU);
 }
 
-Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address, bool put) {
+Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address, bool put,
+                                            std::uint32_t incarnation) {
     if (worker_address.size() > kMaxAddress - sizeof(Envelope))
         return fail(COPPICE_ERR_NO_RESOURCES,
                     "ucx: this rank's address has {} bytes, more than {}: it names too many network devices; name "
@@ -71,16 +74,17 @@ Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_ad
                     worker_address.size(), kMaxAddress - sizeof(Envelope));
     Envelope envelope;
     envelope.put = put ? 1 : 0;
+    envelope.incarnation = incarnation;
     envelope.ucx_release = ucx_release();
     envelope.size = static_cast<std::uint32_t>(worker_address.size());
-    envelope.checksum = checksum_of(worker_address);
+    envelope.checksum = checksum_of(worker_address) ^ incarnation;
     std::vector<std::byte> address(sizeof envelope + worker_address.size());
     std::memcpy(address.data(), &envelope, sizeof envelope);
     std::memcpy(address.data() + sizeof envelope, worker_address.data(), worker_address.size());
     return address;
 }
 
-Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address, bool put) {
+Result<Address> unpack_address(Rank rank, std::span<const std::byte> address, bool put) {
     Envelope envelope;
     const bool readable = address.size() >= sizeof envelope && address.size() <= kMaxAddress;
     if (readable) std::memcpy(&envelope, address.data(), sizeof envelope);
@@ -101,9 +105,9 @@ Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::by
                     rank.value, envelope.put != 0 ? "on" : "off", put ? "on" : "off");
     const auto worker_address = address.subspan(sizeof envelope);
     if (worker_address.empty() || envelope.size != worker_address.size() ||
-        envelope.checksum != checksum_of(worker_address))
+        envelope.checksum != (checksum_of(worker_address) ^ envelope.incarnation))
         return damaged_address("ucx", rank);
-    return std::vector<std::byte>(worker_address.begin(), worker_address.end());
+    return Address{envelope.incarnation, {worker_address.begin(), worker_address.end()}};
 }
 
 }  // namespace coppice::transport::ucx

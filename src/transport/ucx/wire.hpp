@@ -17,7 +17,7 @@
 
 namespace coppice::transport::ucx {
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 inline constexpr std::size_t kMaxAddress = 2048;
 
 // The active message that carries everything of ours; all others below kMessageIds are a stranger's.
@@ -39,7 +39,8 @@ enum class Kind : std::uint8_t {
 // In front of the engine's header, in the active message's header. Both sides have the same byte order and word size
 // (Address checks that), so it is copied as it is.
 struct Prefix {
-    std::uint64_t token = 0;  // the group's; a stranger does not know it
+    std::uint64_t token =
+        0;  // the group's, with the sender's incarnation added bit by bit; a stranger does not know it
     std::uint32_t from = 0;
     std::uint8_t version = kWireVersion;
     Kind kind = Kind::data;
@@ -50,6 +51,11 @@ static_assert(sizeof(Prefix) == 16 && kMaxHeader + sizeof(Prefix) == 64, "one ca
 // The prefix of a message of this group, or nothing if the message is not one that a rank of it has written.
 std::optional<Prefix> parse_prefix(std::span<const std::byte> header, std::size_t payload_size, std::uint64_t token,
                                    std::uint32_t group_size);
+
+// Which incarnation of its rank has sent it: larger than 32 bits for none of this group.
+inline std::uint64_t incarnation_in(const Prefix& prefix, std::uint64_t token) {
+    return prefix.token ^ token;
+}
 
 // Landing slots of the sender (landing.hpp) for the receiver alone.
 struct Offer {
@@ -70,10 +76,15 @@ std::uint32_t ucx_release();
 
 // Wraps a UCX worker's address so that a peer can tell whether it understands it.
 // `put`: this rank writes, and is written to, one-sided.
-Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address, bool put = false);
+Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address, bool put = false,
+                                            std::uint32_t incarnation = 0);
 
-// The worker address within; `rank` is named in errors. Refuses other versions, word sizes, byte orders, other UCX
+struct Address {
+    std::uint32_t incarnation = 0;
+    std::vector<std::byte> worker;
+};
+// What is in it; `rank` is named in errors. Refuses other versions, word sizes, byte orders, other UCX
 // releases, another setting of `put`, and damaged bytes: UCX itself would take those for what they are not.
-Result<std::vector<std::byte>> unpack_address(Rank rank, std::span<const std::byte> address, bool put = false);
+Result<Address> unpack_address(Rank rank, std::span<const std::byte> address, bool put = false);
 
 }  // namespace coppice::transport::ucx

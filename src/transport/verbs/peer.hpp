@@ -54,7 +54,7 @@ class Peer {
     // connection with it for a leftover.
     Result<void> renew();
     bool prepared() const { return queue_pair_ != nullptr; }
-    // What the other side has to know; rank, epoch and token are the caller's to add.
+    // What the other side has to know; rank, incarnation and token are the caller's to add.
     Card card() const;
     // Brings the queue pair to where it can send and receive, as the connection `id` says and `card` allows.
     Result<void> activate(const LinkOptions& options, const Card& card);

@@ -140,8 +140,8 @@ void VerbsTransport::on_peer_event(Peer& peer, const Event& event) {
 
 void VerbsTransport::on_response(Peer& peer, const Event& event) {
     const auto [card, refusal] = verbs::decode_card(event.data, expected_card());
-    if (refusal == Refusal::none && card.rank == peer.rank.value)
-        return happened(peer, {.event = LinkEvent::answered, .card = &card});
+    const bool is_it = card.rank == peer.rank.value && peer.address && card.incarnation == peer.address->incarnation;
+    if (refusal == Refusal::none && is_it) return happened(peer, {.event = LinkEvent::answered, .card = &card});
     ++hub_->counters.garbage;
     break_link(peer, "what answers there is not this rank of this group");
 }
@@ -161,7 +161,19 @@ void VerbsTransport::on_request(const Event& event) {
         ++hub_->counters.garbage;
         return refuse(event.id, refusal == Refusal::none ? Refusal::stranger : refusal);
     }
-    Peer& peer = obtain(Rank(card.rank));
+    const Rank rank(card.rank);
+    switch (incarnations_.judge(rank, card.incarnation)) {
+        case Incarnations::Is::right:
+            break;
+        case Incarnations::Is::earlier:
+            ++hub_->counters.refused;
+            return refuse(event.id, Refusal::fenced);
+        case Incarnations::Is::later:  // it asks again
+            ++hub_->counters.refused;
+            return refuse(event.id, Refusal::duplicate);
+    }
+    incarnations_.set(rank, card.incarnation);
+    Peer& peer = obtain(rank);
     if (peer.fenced || peer.failed) {
         ++hub_->counters.refused;
         return refuse(event.id, Refusal::fenced);

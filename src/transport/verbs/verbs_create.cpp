@@ -70,7 +70,10 @@ Result<void> VerbsTransport::listen(const verbs::Device& device) {
     if (!hub) return tl::unexpected(hub.error());
     hub_ = std::move(*hub);
 
-    verbs::Address address{.where = device.address, .rank = options_.self.value, .group_size = options_.group_size};
+    verbs::Address address{.where = device.address,
+                           .rank = options_.self.value,
+                           .group_size = options_.group_size,
+                           .incarnation = options_.incarnation};
     address.where.sin6_port = rdma_get_src_port(listener_);
     address_ = verbs::encode(address);
     const std::size_t rides = hub_->inline_bytes() > kLine ? hub_->inline_bytes() - kLine : 0;
@@ -118,6 +121,18 @@ Result<void> VerbsTransport::add_peer(Rank rank, std::span<const std::byte> byte
                     "verbs: rank {} is at {}, this rank at {}: choose GIDs of one kind with COPPICE_VERBS_GID_INDEX",
                     rank.value, verbs::text_of(address->where), verbs::text_of(hub_->device().address));
     if (rank == options_.self) return {};
+    switch (incarnations_.judge(rank, address->incarnation)) {
+        case Incarnations::Is::right:
+            break;
+        case Incarnations::Is::earlier:
+            return fail(COPPICE_ERR_PEER_FAILED, "verbs: incarnation {} of rank {} is over", address->incarnation,
+                        rank.value);
+        case Incarnations::Is::later:
+            if (const Peer* const other = find(rank); other != nullptr && other->address)
+                return fail(COPPICE_ERR_INVALID_ARGUMENT, "verbs: rank {} was added twice", rank.value);
+            forget(rank);  // an earlier one has connected, and was never added
+    }
+    incarnations_.set(rank, address->incarnation);
     obtain(rank).address = *address;
     return {};
 }
@@ -125,13 +140,13 @@ Result<void> VerbsTransport::add_peer(Rank rank, std::span<const std::byte> byte
 Card VerbsTransport::own_card(const Peer& peer) const {
     Card card = peer.card();
     card.rank = options_.self.value;
-    card.epoch = options_.epoch;
+    card.incarnation = options_.incarnation;
     card.token = options_.group_token;
     return card;
 }
 
 Card VerbsTransport::expected_card() const {
-    return {.rank = options_.group_size, .epoch = options_.epoch, .token = options_.group_token};
+    return {.rank = options_.group_size, .token = options_.group_token};
 }
 
 verbs::LinkOptions VerbsTransport::link_options() const {

@@ -178,6 +178,7 @@ void VerbsTransport::drain_sent() {
             Peer* const peer = find(Rank(static_cast<std::uint32_t>(completion.wr_id >> 32)));
             const bool granting = peer != nullptr && (peer->link == Link::granting || peer->link == Link::admitting);
             if (peer == nullptr || (peer->link != Link::open && !granting)) continue;  // it was cut meanwhile
+            if (completion.qp_num != peer->queue_pair_number()) continue;              // of an earlier incarnation
             found_ = true;
             if (completion.status == IBV_WC_SUCCESS) {
                 peer->heard = true;
@@ -271,6 +272,20 @@ void VerbsTransport::fence(Rank rank) {
     peer.fenced = true;
     // The memory itself stays until poll(): the receiver may be looking at it just now.
     happened(peer, {verbs::LinkEvent::fenced});
+}
+
+void VerbsTransport::forget(Rank rank) {
+    if (rank.value >= options_.group_size || rank == options_.self) return;
+    incarnations_.forget(rank);
+    fence(rank);
+    Peer& peer = *find(rank);
+    if (peer.link == Link::broken) {
+        peer.cut();
+        happened(peer, {verbs::LinkEvent::settled});
+    }
+    attention_.remove(peer);
+    std::erase(links_, &peer);
+    peers_[rank.value].reset();
 }
 
 }  // namespace coppice::transport

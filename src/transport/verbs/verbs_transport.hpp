@@ -3,7 +3,7 @@
 //
 // What is particular to it
 //  - Connections are opened when first needed, one for each pair of ranks. When both sides open at once, the request of
-//    the lower rank counts. The request and its answer carry version, group, epoch, rank and keys; a peer that does not
+//    the lower rank counts. The request and its answer carry version, group, rank, incarnation and keys; a peer that does not
 //    belong to the group is refused and counted (Counters::garbage). Until a connection stands, messages wait here.
 //  - Payloads leave from where they are if that is registered memory: a kept buffer, or memory that register_memory() was
 //    told of. Small ones ride in the work request, others are copied into a buffer first (Counters::copies).
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "transport/attention.hpp"
+#include "transport/incarnations.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/hub.hpp"
 #include "transport/verbs/link.hpp"
@@ -40,7 +41,7 @@ struct VerbsOptions : VerbsTuning {
     Rank self{};
     std::uint32_t group_size = 0;
     std::uint64_t group_token = 0;  // the same at all ranks of the group, and nowhere else
-    std::uint32_t epoch = 0;
+    std::uint32_t incarnation = 0;  // of this rank
     std::uint32_t window = 32;
 };
 
@@ -74,6 +75,7 @@ class VerbsTransport final : public Transport {
     void release(Buffer buffer) override;
     void probe(Rank peer) override;
     void fence(Rank peer) override;
+    void forget(Rank peer) override;
     // Peers are told, and everything accepted has arrived at their devices; one that does not answer within
     // kLeavePatience is not waited for any longer.
     bool leave() override;
@@ -159,7 +161,8 @@ class VerbsTransport final : public Transport {
     rdma_event_channel* channel_ = nullptr;
     rdma_cm_id* listener_ = nullptr;
     std::unique_ptr<verbs::Hub> hub_;
-    std::vector<std::unique_ptr<Peer>> peers_;           // by rank; null: never heard of
+    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of, or forgotten
+    Incarnations incarnations_;
     std::vector<Peer*> links_;                           // with a connection, or one being set up
     std::vector<Peer*> open_;                            // whose landing slots are looked at
     std::unordered_map<std::uint32_t, Peer*> by_queue_;  // queue pair number

@@ -19,7 +19,7 @@ struct CardBytes {
     std::uint8_t reserved = 0;
     std::uint16_t slots = 0;
     std::uint32_t rank = 0;
-    std::uint32_t epoch = 0;
+    std::uint32_t incarnation = 0;
     std::uint64_t token = 0;
     std::uint64_t landing_address = 0;
     std::uint64_t word_address = 0;
@@ -41,12 +41,13 @@ struct AddressBytes {
     std::uint32_t rank = 0;
     std::uint32_t group_size = 0;
     std::uint32_t scope = 0;
+    std::uint32_t incarnation = 0;
     std::array<std::byte, 16> ip{};
     std::uint16_t port = 0;  // in network order
     std::uint16_t unused = 0;
     std::uint32_t crc = 0;  // of all before it
 };
-static_assert(sizeof(AddressBytes) == 48);
+static_assert(sizeof(AddressBytes) == 52);
 
 struct RefusalBytes {
     std::array<char, 4> magic = kMagic;
@@ -84,7 +85,7 @@ const char* to_string(Refusal refusal) {
         case Refusal::version:
             return "it speaks another version of this transport; install the same Coppice on all hosts";
         case Refusal::stranger:
-            return "it belongs to another group or epoch";
+            return "it belongs to another group";
         case Refusal::fenced:
             return "it takes this rank for dead";
         case Refusal::duplicate:
@@ -99,7 +100,7 @@ std::vector<std::byte> encode(const Card& card) {
     CardBytes bytes;
     bytes.slots = card.slots;
     bytes.rank = card.rank;
-    bytes.epoch = card.epoch;
+    bytes.incarnation = card.incarnation;
     bytes.token = card.token;
     bytes.landing_address = card.landing_address;
     bytes.word_address = card.word_address;
@@ -118,10 +119,9 @@ CardOrRefusal decode_card(std::span<const std::byte> data, const Card& expected)
     if (bytes.version != kWireVersion) return {{}, Refusal::version};
     const bool sound = bytes.crc == crc_of(bytes) && bytes.slots >= 1 && bytes.slots <= kMaxSlots && bytes.mtu >= 256;
     if (!sound) return {{}, Refusal::garbage};
-    if (bytes.token != expected.token || bytes.epoch != expected.epoch || bytes.rank >= expected.rank)
-        return {{}, Refusal::stranger};
+    if (bytes.token != expected.token || bytes.rank >= expected.rank) return {{}, Refusal::stranger};
     return {{.rank = bytes.rank,
-             .epoch = bytes.epoch,
+             .incarnation = bytes.incarnation,
              .token = bytes.token,
              .landing_address = bytes.landing_address,
              .word_address = bytes.word_address,
@@ -151,6 +151,7 @@ std::vector<std::byte> encode(const Address& address) {
     bytes.family = address.where.sin6_family;
     bytes.rank = address.rank;
     bytes.group_size = address.group_size;
+    bytes.incarnation = address.incarnation;
     bytes.port = address.where.sin6_port;
     if (bytes.family == AF_INET) {
         const auto& v4 = reinterpret_cast<const sockaddr_in&>(address.where);
@@ -178,6 +179,7 @@ Result<Address> decode_address(Rank peer, std::span<const std::byte> data) {
     Address address;
     address.rank = bytes.rank;
     address.group_size = bytes.group_size;
+    address.incarnation = bytes.incarnation;
     address.where.sin6_family = bytes.family;
     address.where.sin6_port = bytes.port;
     if (bytes.family == AF_INET) {

@@ -20,7 +20,7 @@
 
 namespace coppice::transport::verbs {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 
 // Sends have the prefix of landing slots, too. There stamp and CRC are 0: their completion proves them.
 using Prefix = SlotPrefix;
@@ -32,8 +32,8 @@ std::optional<Prefix> parse_message(std::span<const std::byte> bytes);
 // What each side gives the other in the private data of the connection's set-up (room for 56 bytes with rdma_cm).
 struct Card {
     std::uint32_t rank = 0;
-    std::uint32_t epoch = 0;
-    std::uint64_t token = 0;  // the group's
+    std::uint32_t incarnation = 0;  // of the rank
+    std::uint64_t token = 0;        // the group's
     std::uint64_t landing_address = 0;
     std::uint64_t word_address = 0;  // of the liveness word
     std::uint32_t landing_key = 0;
@@ -50,7 +50,7 @@ enum class Refusal : std::uint8_t {
     none = 0,
     garbage = 1,    // no card of ours
     version = 2,    // a card of another version
-    stranger = 3,   // another group, epoch, or a rank that is none
+    stranger = 3,   // another group, or a rank that is none
     fenced = 4,     // taken for dead
     duplicate = 5,  // this pair of ranks has, or is about to have, a connection that the other side opened
     no_resources = 6,
@@ -62,7 +62,7 @@ struct CardOrRefusal {
     Card card;
     Refusal refusal = Refusal::none;
 };
-// `expected` names group, epoch, and the size of the group in `rank`.
+// `expected` names the group, and its size in `rank`.
 CardOrRefusal decode_card(std::span<const std::byte> bytes, const Card& expected);
 
 std::vector<std::byte> encode(Refusal refusal);
@@ -73,6 +73,7 @@ struct Address {
     sockaddr_in6 where{};  // AF_INET6, or AF_INET in the same place
     std::uint32_t rank = 0;
     std::uint32_t group_size = 0;
+    std::uint32_t incarnation = 0;  // of the rank
 };
 
 // "192.0.2.1 port 4711"

@@ -1,0 +1,47 @@
+// Which incarnation of each rank a transport speaks with: numbers are given again to other processes (Transport::forget).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "topology/words.hpp"
+
+namespace coppice::transport {
+
+class Incarnations {
+  public:
+    enum class Is : std::uint8_t {
+        right,
+        earlier,  // over: it was forgotten, or its successor is here
+        later,    // of a rank whose earlier one has not been forgotten yet
+    };
+    Is judge(Rank rank, std::uint32_t incarnation) const {
+        if (rank.value >= ranks_.size()) return Is::right;
+        const One& known = ranks_[rank.value];
+        if (incarnation < known.least) return Is::earlier;
+        return known.is_known && incarnation != known.least ? Is::later : Is::right;
+    }
+    // What a rank that was never added is until it says otherwise.
+    std::uint32_t least(Rank rank) const { return rank.value < ranks_.size() ? ranks_[rank.value].least : 0; }
+    // From now on it is this one: it was added, or heard from, and judged right.
+    void set(Rank rank, std::uint32_t incarnation) { of(rank) = {incarnation, true}; }
+    // Any later one will do.
+    void forget(Rank rank) {
+        One& known = of(rank);
+        known = {known.least + 1, false};
+    }
+
+  private:
+    struct One {
+        std::uint32_t least = 0;
+        bool is_known = false;
+    };
+    One& of(Rank rank) {
+        if (rank.value >= ranks_.size()) ranks_.resize(rank.value + std::size_t{1});
+        return ranks_[rank.value];
+    }
+
+    std::vector<One> ranks_;  // grows as ranks are heard of
+};
+
+}  // namespace coppice::transport
