@@ -296,12 +296,19 @@ class Network(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(set(re.findall(r"vanish +\d+ -> (\d+)", done.stdout)) - {"1", "6", "7"}, set(), placement)
 
+    def test_a_fabric_from_a_file(self):
+        fabric = pathlib.Path(__file__).resolve().parent.parent / "data" / "fattree-k8.ibnet"
+        done = sim("broadcast", "--network", str(fabric), "--placement", "ours", "--dead-leaf", "3", "--format", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        run = json.loads(done.stdout)
+        self.assertEqual((run["ranks"], run["failed"], run["unreached"], run["g_max"]), (128, 4, 0, 1))
+
     def test_the_root_moves_away_from_a_dead_leaf(self):
         run = self.run_once("--placement", "ours", "--dead-leaf", "0,1")
         self.assertEqual((run["failed"], run["unreached"]), (64, 0))
 
     def test_refused(self):
-        for words in (["--network", "fattree:7"], ["--placement", "ours"], ["--dead-leaf", "1"],
+        for words in (["--network", "fattree:7"], ["--network", "no-such-file"], ["--placement", "ours"], ["--dead-leaf", "1"],
                       ["--network", "fattree:4", "--ranks", "17"], ["--network", "fattree:4", "--latency", "3"],
                       ["--network", "fattree:4", "--dead-leaf", "8"], ["--network", "fattree:4", "--dead-pod", "all"],
                       ["--network", "fattree:4", "--latencies", "3,2,1"], ["--network", "fattree:4", "--algorithm", "big"],

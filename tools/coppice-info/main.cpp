@@ -18,6 +18,7 @@
 #include "bootstrap/launcher.hpp"
 #include "engine/context.hpp"
 #include "engine/formation.hpp"
+#include "topology.hpp"
 #include "transport/host.hpp"
 #include "transport/registry.hpp"
 
@@ -249,6 +250,24 @@ int run(bool as_json) {
     return 0;
 }
 
+// A file alone: it says nothing of this machine but where it is in it.
+int run_topology(const std::string& path, bool as_json) {
+    char own[256] = "";
+    gethostname(own, sizeof own - 1);
+    const auto topology = coppice::info::describe_topology(path, own);
+    if (!topology) {
+        std::cerr << "coppice-info: " << topology.error() << '\n';
+        return 2;
+    }
+    if (as_json) {
+        std::cout << ordered_json{{"topology", *topology}}.dump(2, ' ', false, ordered_json::error_handler_t::replace)
+                  << '\n';
+    } else {
+        coppice::info::print_topology(*topology);
+    }
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -257,6 +276,11 @@ int main(int argc, char** argv) {
         "effect. Under coppice-run it also tells which transport reaches each rank."};
     bool as_json = false;
     app.add_flag("--json", as_json, "print JSON");
+    std::string topology;
+    app.add_option("--topology", topology,
+                   "instead, tell which leaf switches and pods this file knows: of ibnetdiscover, Slurm's "
+                   "topology.conf, or lines of "
+                   "HOST LEAF [POD]");
     app.set_version_flag("--version", std::string(COPPICE_VERSION));
     try {
         app.parse(argc, argv);
@@ -264,7 +288,7 @@ int main(int argc, char** argv) {
         return app.exit(error) == 0 ? 0 : 2;
     }
     try {
-        return run(as_json);
+        return topology.empty() ? run(as_json) : run_topology(topology, as_json);
     } catch (const std::exception& error) {
         std::cerr << "coppice-info: " << error.what() << '\n';
         return 1;

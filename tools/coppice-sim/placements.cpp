@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "read_network.hpp"
 #include "simulation/random.hpp"
 #include "topology/number.hpp"
 
@@ -25,9 +26,14 @@ constexpr std::array<std::pair<PlacementKind, std::string_view>, 4> kNames{
 }  // namespace
 
 tl::expected<Network, std::string> load_network(const std::string& text) {
-    const auto tree = topology::parse_fat_tree(text);
-    if (!tree) return tl::unexpected(tree.error());
-    return Network{tree->sites(tree->hosts()), *tree};
+    if (text.starts_with("fattree:")) {
+        const auto tree = topology::parse_fat_tree(text);
+        if (!tree) return tl::unexpected(tree.error());
+        return Network{tree->sites(tree->hosts()), *tree};
+    }
+    const auto file = read_network(text);
+    if (!file) return tl::unexpected(file.error() + "; a network is a file or fattree:K[:LEVELS][:TAPER]");
+    return Network{file->sites(), std::nullopt};
 }
 
 Leaves::Leaves(std::span<const Site> sites) : leaf_of(sites.size()) {

@@ -20,7 +20,8 @@ struct Network {
 };
 
 inline constexpr const char* kNetworkHelp =
-    "fattree:K[:LEVELS][:TAPER]: switches of K ports, 3 levels of them unless LEVELS is 2";
+    R"(fattree:K[:LEVELS][:TAPER]: switches of K ports, 3 levels of them unless LEVELS is 2
+or a file: what ibnetdiscover prints, Slurm's topology.conf, or lines of HOST LEAF [POD])";
 
 tl::expected<Network, std::string> load_network(const std::string& text);
 

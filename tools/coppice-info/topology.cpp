@@ -1,0 +1,76 @@
+#include "topology.hpp"
+
+#include <fmt/format.h>
+
+#include "read_network.hpp"
+#include "topology/placement.hpp"
+
+namespace coppice::info {
+namespace {
+
+using nlohmann::ordered_json;
+
+// What stands behind a dot is a domain, which some sources leave out.
+std::string_view short_name(std::string_view host) {
+    return host.substr(0, host.find('.'));
+}
+
+ordered_json leaves_of(const topology::NetworkFile& file) {
+    ordered_json leaves = ordered_json::array();
+    for (const std::string& name : file.leaves)
+        leaves.push_back({{"name", name}, {"pod", ""}, {"hosts", ordered_json::array()}});
+    for (const topology::NetworkHost& host : file.hosts) {
+        leaves[host.site.leaf]["pod"] = file.pods[host.site.pod];
+        leaves[host.site.leaf]["hosts"].push_back(host.name);
+    }
+    return leaves;
+}
+
+std::string place_of(const topology::NetworkFile& file, std::string_view own) {
+    for (const topology::NetworkHost& host : file.hosts) {
+        if (short_name(host.name) != short_name(own)) continue;
+        const std::string& pod = file.pods[host.site.pod];
+        return fmt::format("below leaf {}{}", file.leaves[host.site.leaf], pod.empty() ? "" : " of pod " + pod);
+    }
+    return "not in it";
+}
+
+}  // namespace
+
+tl::expected<ordered_json, std::string> describe_topology(const std::string& path, std::string_view own) {
+    const auto file = read_network(path);
+    if (!file) return tl::unexpected(file.error());
+    const auto placement = topology::Placement::make(file->sites(), topology::TreeSpec{});
+    if (!placement) return tl::unexpected(path + ": " + placement.error());
+    const auto spread = placement->spread(3);
+    return ordered_json{{"file", path},
+                        {"kind", file->kind},
+                        {"hosts", file->hosts.size()},
+                        {"pods", file->pods.size()},
+                        {"largest_pod", placement->leaves_of(0)},
+                        {"nearest_of_one_pod", spread.nearest},
+                        {"this_host", fmt::format("{}: {}", own, place_of(*file, own))},
+                        {"remarks", file->remarks},
+                        {"leaves", leaves_of(*file)}};
+}
+
+void print_topology(const ordered_json& topology) {
+    const auto& leaves = topology["leaves"];
+    fmt::print("{} ({}): {} hosts, {} leaf switches, {} pods\n", topology["file"].get<std::string>(),
+               topology["kind"].get<std::string>(), topology["hosts"].get<std::size_t>(), leaves.size(),
+               topology["pods"].get<std::size_t>());
+    for (const auto& remark : topology["remarks"])
+        fmt::print("  Note: {}\n", remark.get<std::string>());
+    fmt::print("  This host, {}\n", topology["this_host"].get<std::string>());
+    if (topology["pods"].get<std::size_t>() > 1) {
+        fmt::print("  On the ring of leaves two of one pod are {} apart at least; the largest pod has {}\n",
+                   topology["nearest_of_one_pod"].get<unsigned>(), topology["largest_pod"].get<unsigned>());
+    }
+    fmt::print("  {:<24} {:<24} {:>6}  {}\n", "leaf", "pod", "hosts", "first");
+    for (const auto& leaf : leaves) {
+        fmt::print("  {:<24} {:<24} {:>6}  {}\n", leaf["name"].get<std::string>(), leaf["pod"].get<std::string>(),
+                   leaf["hosts"].size(), leaf["hosts"][0].get<std::string>());
+    }
+}
+
+}  // namespace coppice::info
