@@ -45,8 +45,8 @@ enum class CorrectionKind : std::uint8_t {
     optimized_opportunistic,  // the same, skipping what a neighbour surely covers: our repaired rule (docs/corrections.md)
     optimized_paper,          // the rule as printed in PPoPP'19 §3.3, which is not live for three messages a side; to
                               // compare
-    checked,                  // outward in both directions until somebody was heard from there
-    delayed,                  // one message to the left; to the right only when nobody was heard from there for a while
+    checked,  // outward in both directions until somebody was heard from there; nothing under a star, while the root lives
+    delayed,        // one message to the left; to the right only when nobody was heard from there for a while
     failure_proof,  // all or none with up to f deaths on the way. FailureProofBroadcast's: a Broadcast with it leaves
                     // the correction to its owner
 };
@@ -135,6 +135,9 @@ struct BroadcastPlan {
     // alone, everybody is reached only perhaps, and nothing is promised.
     GossipRounds gossip{};
 };
+
+// Whether checked correction has nothing to do in it while the root lives.
+bool leaves_checked_to_root(const BroadcastPlan& plan);
 
 // When the dissemination down `tree` ends if nobody fails, in LogP steps: the start of synchronized correction in the
 // papers (PPoPP'19 §3.3). A member sends its k-th tree message k·overhead after it was colored; it colors its receiver
@@ -312,6 +315,7 @@ class Broadcast {
     }
 
     std::optional<Message> next_checked();
+    bool all_are_served_by_root() const { return !root_dead_ && leaves_checked_to_root(*plan_); }
 
     std::optional<Message> next_delayed(Nanoseconds now);
     std::optional<Message> next_to_left(Nanoseconds now);

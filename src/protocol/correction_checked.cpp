@@ -9,6 +9,9 @@
 // member colored by a correction takes no part: the one that colored it covers its place. (Overlapped, it serves its
 // children.)
 //
+// Where everybody is the root's child, as under a star, nothing is sent while the root lives: correction stands in for dead
+// members between the root and a target, and there is none. (Synchronized it is as in the papers, and sends.)
+//
 // Departures: a direction opens again when the member at which it closed has failed, and goes on from where it stood.
 // When the root has failed everybody colored takes part, since then the dissemination may never reach anybody else.
 #include "protocol/broadcast.hpp"
@@ -16,7 +19,13 @@
 
 namespace coppice::protocol {
 
+bool leaves_checked_to_root(const BroadcastPlan& plan) {
+    return !plan.correction.synchronized && plan.gossip.rounds == 0 &&
+           plan.tree.child_count(Position{0}) == plan.tree.processes() - 1;
+}
+
 std::optional<Message> Broadcast::next_checked() {
+    if (all_are_served_by_root()) return std::nullopt;
     const std::uint32_t left_limit = nearest_left();
     const std::uint32_t right_limit = nearest_right();
     const Position self{self_};

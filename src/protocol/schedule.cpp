@@ -8,7 +8,8 @@ bool Schedule::exists_for(const BroadcastPlan& plan) {
     const CorrectionKind kind = plan.correction.kind;
     const bool is_plain = kind == CorrectionKind::none || kind == CorrectionKind::opportunistic ||
                           kind == CorrectionKind::opportunistic_paper ||
-                          kind == CorrectionKind::optimized_opportunistic;
+                          kind == CorrectionKind::optimized_opportunistic ||
+                          (kind == CorrectionKind::checked && leaves_checked_to_root(plan));
     return is_plain && !plan.correction.synchronized && plan.gossip.rounds == 0;
 }
 

@@ -19,7 +19,8 @@ class Schedule {
     // Messages of a position that has a table.
     static constexpr std::uint32_t kMost = 32;
 
-    // Corrections that ask for nothing else than which members were heard from, and trees without acknowledgements. Optimized
+    // Corrections that ask for nothing else than which members were heard from, and trees without acknowledgements; checked
+    // correction where it has nothing to do. Optimized
     // correction asks for turns; it has tables for positions that have nothing to correct, which under a star are all.
     static bool exists_for(const BroadcastPlan& plan);
 

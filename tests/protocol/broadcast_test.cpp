@@ -170,7 +170,7 @@ TEST(Machine, AFailureNoticeInTheRangeExtendsIt) {
 }
 
 TEST(Machine, CheckedGoesOnWhenTheOneAtWhichItStoppedFails) {
-    const BroadcastPlan ring = plan("star", 100, "checked");
+    const BroadcastPlan ring = plan("star", 100, "checked:synchronized");
     FailedSet failed;
     Broadcast machine(ring, Position{50}, 0, failed, false);
     machine.receive({MessageKind::tree, Position{0}, Position{50}, 0});
@@ -225,7 +225,7 @@ TEST(Synchronized, StartsWhenTheFaultFreeDisseminationEnds) {
 // it finally sent to both 19 and 28. Overall, process 23 sends correction messages to processes {22, 24, 21, 25, 20,
 // 26, 19, 27, 28}."
 TEST(CheckedCorrection, Process23SendsAsFarAs19And28) {
-    const BroadcastPlan ring = plan("star", 60, "checked");
+    const BroadcastPlan ring = plan("star", 60, "checked:synchronized");
     FailedSet nobody;
     Broadcast machine(ring, Position{23}, 0, nobody, false);
     EXPECT_TRUE(machine.receive({MessageKind::tree, Position{0}, Position{23}, 0}));
@@ -235,6 +235,32 @@ TEST(CheckedCorrection, Process23SendsAsFarAs19And28) {
     for (const Message& message : drain(machine))
         to.push_back(message.to.value);
     EXPECT_EQ(to, (std::vector<std::uint32_t>{22, 24, 21, 25, 20, 26, 19, 27, 28}));
+}
+
+// Everybody hears from the root itself: only its death leaves anything to be corrected.
+TEST(CheckedCorrection, SendsNothingUnderAStarUntilTheRootHasFailed) {
+    const BroadcastPlan star = plan("star", 8, "checked");
+    FailedSet failed;
+    Broadcast root(star, Position{0}, 2, failed, true);
+    EXPECT_EQ(drain(root).size(), 7U);
+    EXPECT_TRUE(root.finished());
+    Broadcast three(star, Position{3}, 2, failed, false);
+    EXPECT_TRUE(three.receive({MessageKind::tree, Position{0}, Position{3}, 0}));
+    EXPECT_TRUE(drain(three).empty());
+    EXPECT_TRUE(three.finished());
+
+    failed.insert(5 + 2);
+    three.peer_failed(Position{5});
+    EXPECT_TRUE(drain(three).empty());
+    failed.insert(0 + 2);
+    three.peer_failed(Position{0});
+    EXPECT_FALSE(three.finished());
+    std::vector<std::uint32_t> to;
+    for (const Message& message : drain(three))
+        to.push_back(message.to.value);
+    EXPECT_EQ(to, (std::vector<std::uint32_t>{2, 4, 1, 6, 7}));
+    EXPECT_TRUE(three.receive({MessageKind::correction_left, Position{4}, Position{3}, 0}));
+    EXPECT_TRUE(drain(three).empty());
 }
 
 // PPoPP'19 §3.3: "process 19 receives a correction message from process 23. With d = 8, 23 surely sends messages to

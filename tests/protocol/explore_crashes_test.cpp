@@ -59,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
         Group{"binomial", 4, "optimized:2:one-directional", 1, true},
         Group{"chain", 4, "optimized:2:one-directional", 1, true}, Group{"binomial", 3, "checked", 2, true},
         Group{"chain", 3, "checked", 2, true}, Group{"binomial", 4, "checked", 1, true},
+        Group{"star", 4, "checked", 2, true}, Group{"star", 5, "checked", 1, true},
         Group{"binomial", 3, "none", 2, true}, Group{"chain", 3, "none", 2, true},
         Group{"binomial", 4, "none", 1, true}, Group{"chain", 4, "none", 1, true}, Group{"binomial", 3, "ack", 2, true},
         Group{"chain", 3, "ack", 2, true}, Group{"binomial", 4, "ack", 1, true}, Group{"chain", 4, "ack", 1, true},

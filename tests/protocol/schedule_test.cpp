@@ -97,6 +97,18 @@ TEST(Schedule, ExistsForOptimizedCorrectionWhereThereIsNothingToCorrect) {
     }
 }
 
+TEST(Schedule, ExistsForCheckedCorrectionUnderAStar) {
+    const BroadcastPlan star = plan("star", 8, "checked");
+    ASSERT_TRUE(Schedule::exists_for(star));
+    for (std::uint32_t self = 0; self < 8; ++self) {
+        Schedule schedule;
+        EXPECT_TRUE(schedule.make(star, Position{self})) << self;
+        for (std::uint64_t seed = 0; seed < 50; ++seed)
+            compare(star, Position{self}, seed);
+    }
+    EXPECT_FALSE(Schedule::exists_for(plan("star", 8, "checked:synchronized")));
+}
+
 TEST(Schedule, IsRefusedToAPositionThatSendsVeryMuch) {
     Schedule schedule;
     EXPECT_FALSE(schedule.make(plan("star", 1000, "opportunistic:1"), Position{0}));
