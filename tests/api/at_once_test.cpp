@@ -1,5 +1,5 @@
 // Blocking broadcasts that need not wait take a shortcut, on one host and over messages. Mixed with all that does not, nobody
-// sees a difference. Two ranks live in this process and are moved by one thread, so what is there already at each call is
+// sees a difference. Two ranks, or three, live in this process and are moved by one thread, so what is there already at each call is
 // certain.
 #include <algorithm>
 #include <array>
@@ -195,6 +195,36 @@ TEST_P(AtOnce, ARevokedGroupTakesNothingMore) {
     for (std::uint64_t call = 0; call < kWindow && status == COPPICE_OK; ++call)
         status = coppice_broadcast(group(0), &value, 1, 0, nullptr, 0);
     expect_error(status, COPPICE_ERR_REVOKED, {"rank 1"});
+}
+
+// The payload is here when the caller comes and names another root than the others. With two ranks that would be the caller itself.
+TEST(AtOnceOfThree, ThePayloadOfAnotherRootIsNotTaken) {
+    const Variable hierarchy("COPPICE_HIERARCHY", "flat");
+    const Variable thread("COPPICE_PROGRESS_THREAD", "0");
+    Together<3> ranks;
+    ranks.make();
+    ranks.expect_well();
+    const auto broadcast = [&](std::uint32_t rank, char& value, std::uint32_t root) {
+        return coppice_broadcast(ranks.side[rank].group, &value, 1, root, nullptr, 0);
+    };
+    for (char number = 'a'; number < 'g'; ++number) {
+        char sent = number;
+        char received = '-';
+        ASSERT_EQ(broadcast(0, sent, 0), COPPICE_OK) << coppice_last_error();
+        ASSERT_EQ(broadcast(1, received, 0), COPPICE_OK) << coppice_last_error();
+        EXPECT_EQ(received, number);
+        received = '-';
+        expect_error(broadcast(2, received, 1), COPPICE_ERR_MISMATCH, {"root 1", "root 0"});
+        EXPECT_EQ(received, '-');
+        // And the group goes on.
+        ASSERT_EQ(broadcast(1, sent, 1), COPPICE_OK) << coppice_last_error();
+        for (const std::uint32_t rank : {0U, 2U}) {
+            ASSERT_EQ(broadcast(rank, received, 1), COPPICE_OK) << coppice_last_error();
+            EXPECT_EQ(received, number);
+        }
+    }
+    ranks.unmake();
+    ranks.expect_well();
 }
 
 }  // namespace

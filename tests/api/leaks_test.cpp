@@ -55,7 +55,7 @@ void make_and_destroy_pair() {
     Pair pair;
     pair.make();
     pair.expect_well();
-    pair.at_both([](Pair::Side& one) {
+    pair.at_all([](Pair::Side& one) {
         char byte = 0;
         one.status = coppice_broadcast(one.group, &byte, 1, 0, nullptr, kDeadlineNs);
         if (one.status == COPPICE_OK) one.status = coppice_broadcast(one.group, &byte, 1, 1, nullptr, kDeadlineNs);

@@ -12,7 +12,7 @@ void check_pair_works() {
     pair.make();
     for (const Pair::Side& one : pair.side)
         COPPICE_CHECK(one.status == COPPICE_OK);
-    pair.at_both([](Pair::Side& one) {
+    pair.at_all([](Pair::Side& one) {
         std::uint64_t value = one.rank == 0 ? 17 : 0;
         one.status = coppice_broadcast(one.group, &value, sizeof value, 0, nullptr, kDeadlineNs);
         if (one.status == COPPICE_OK && value != 17) one.status = COPPICE_ERR_INTERNAL;

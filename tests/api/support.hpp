@@ -75,29 +75,30 @@ class Alone : public ::testing::Test {
     coppice_group_t* group = nullptr;
 };
 
-// Two ranks in this process, each with a context of its own; their exchange is among two threads. Once made, they may
+// Ranks in this process, each with a context of its own; their exchange is among as many threads. Once made, they may
 // be moved by one thread in turn.
-class Pair {
+template <std::uint32_t kRanks>
+class Together {
   public:
     struct Side {
-        Pair* pair = nullptr;
+        Together* all = nullptr;
         std::uint32_t rank = 0;
         coppice_context_t* context = nullptr;
         coppice_group_t* group = nullptr;
         coppice_status_t status = COPPICE_OK;
         std::string error;
     };
-    Side side[2];
+    Side side[kRanks];
 
-    // Makes both groups; the exchange fails at both sides once it was called `exchanges` times.
+    // Makes all groups; the exchange fails at all sides once it was called `exchanges` times.
     void make(int exchanges = 1000) {
         exchanges_ = exchanges;
-        at_both([&](Side& one) {
+        at_all([&](Side& one) {
             coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
             options.exchange = exchange;
             options.exchange_argument = &one;
             options.rank = one.rank;
-            options.size = 2;
+            options.size = kRanks;
             one.status = coppice_context_create(nullptr, &one.context);
             if (one.status == COPPICE_OK) one.status = coppice_group_create(one.context, &options, &one.group);
             if (one.status != COPPICE_OK) one.error = coppice_last_error();
@@ -105,7 +106,7 @@ class Pair {
     }
     // Destroys what was made.
     void unmake() {
-        at_both([&](Side& one) {
+        at_all([&](Side& one) {
             one.status = coppice_group_destroy(one.group, kDeadlineNs);
             if (one.status == COPPICE_OK) one.status = coppice_context_destroy(one.context);
             if (one.status != COPPICE_OK) one.error = coppice_last_error();
@@ -119,43 +120,47 @@ class Pair {
     }
 
     template <class Body>
-    void at_both(Body&& body) {
-        std::jthread other([&] { body(side[1]); });
+    void at_all(Body&& body) {
+        std::vector<std::jthread> others;
+        for (std::uint32_t rank = 1; rank < kRanks; ++rank)
+            others.emplace_back([&, rank] { body(side[rank]); });
         body(side[0]);
     }
 
-    Pair() {
-        for (std::uint32_t rank = 0; rank < 2; ++rank) {
-            side[rank].pair = this;
+    Together() {
+        for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+            side[rank].all = this;
             side[rank].rank = rank;
         }
     }
-    Pair(const Pair&) = delete;
-    Pair& operator=(const Pair&) = delete;
+    Together(const Together&) = delete;
+    Together& operator=(const Together&) = delete;
 
   private:
     static int exchange(void* argument, const void* mine, std::size_t bytes, void* all) {
         const Side& one = *static_cast<const Side*>(argument);
-        return one.pair->gather(one.rank, mine, bytes, all);
+        return one.all->gather(one.rank, mine, bytes, all);
     }
     int gather(std::uint32_t rank, const void* mine, std::size_t bytes, void* all) {
         if (rank == 0) {
-            memory_.assign(2 * bytes, 0);
+            memory_.assign(kRanks * bytes, 0);
             fails_ = exchanges_-- <= 0;
         }
         barrier_.arrive_and_wait();
         std::memcpy(memory_.data() + rank * bytes, mine, bytes);
         const bool fails = fails_;
         barrier_.arrive_and_wait();
-        std::memcpy(all, memory_.data(), 2 * bytes);
+        std::memcpy(all, memory_.data(), kRanks * bytes);
         barrier_.arrive_and_wait();
         return fails ? 5 : 0;
     }
 
-    std::barrier<> barrier_{2};
+    std::barrier<> barrier_{kRanks};
     std::vector<char> memory_;
     int exchanges_ = 0;
     bool fails_ = false;
 };
+
+using Pair = Together<2>;
 
 }  // namespace coppice::testing
