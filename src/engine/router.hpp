@@ -68,6 +68,24 @@ class Router {
     void fence(Rank peer) const { transport_set_->fence(set_rank(peer)); }
     const std::shared_ptr<TransportSet>& transport_set() const { return transport_set_; }
 
+    // What is sent while one lives may leave as late as when it ends, several messages to one rank together.
+    class Batch {
+      public:
+        explicit Batch(const Router& router) : router_(router) {
+            for (const auto& wire : router_.wires())
+                wire->begin_batch();
+        }
+        ~Batch() {
+            for (const auto& wire : router_.wires())
+                wire->end_batch();
+        }
+        Batch(const Batch&) = delete;
+        Batch& operator=(const Batch&) = delete;
+
+      private:
+        const Router& router_;
+    };
+
   private:
     std::optional<Rank> find_own_rank(Rank there) const;
 

@@ -89,6 +89,8 @@ class FaultyTransport final : public Transport {
                     std::uint32_t* in_flight) override;
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
+    void begin_batch() override { inner_->begin_batch(); }
+    void end_batch() override { inner_->end_batch(); }
     std::size_t poll(Receiver& receiver) override;
     // Nothing to sleep on while something is delayed: delays are counted in polls.
     int arm() override;

@@ -129,6 +129,11 @@ class Transport {
     virtual SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                              std::uint32_t* in_flight) = 0;
 
+    // What is sent between these two may leave as late as with the second, so that several messages to one peer leave together:
+    // for a caller that has much to say at once. It does not poll in between.
+    virtual void begin_batch() {}
+    virtual void end_batch() {}
+
     // Delivers what has arrived and makes progress with what is under way. Returns how many events it handed to the
     // receiver.
     virtual std::size_t poll(Receiver& receiver) = 0;

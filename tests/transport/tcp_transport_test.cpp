@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 
 #include "transport/tcp_support.hpp"
@@ -68,6 +69,50 @@ TEST(TcpTransport, ManyWaitBeforeTheConnectionStandsAndAllArriveInOrder) {
     group.poll_until([&] { return group.recorders[1].messages.size() == accepted; });
     for (std::uint64_t number = 0; number < accepted; ++number)
         EXPECT_EQ(header_word(group.recorders[1].messages[number].header, 0), number);
+}
+
+TEST(TcpTransport, ABatchLeavesAtItsEndAndWhatIsForOnePeerTogether) {
+    Group group(4);
+    for (const std::uint32_t to : {1U, 2U})
+        group.send(0, to, 0, {});
+    group.poll_until([&] { return group.recorders[1].messages.size() + group.recorders[2].messages.size() == 2; });
+    group.wires[0]->begin_batch();
+    for (std::uint64_t number = 1; number <= 5; ++number)
+        for (const std::uint32_t to : {1U, 2U, 3U})  // 3 is not connected yet
+            ASSERT_EQ(group.try_send(0, to, number, pattern(number, 8)), SendStatus::sent);
+    for (int round = 0; round < 20; ++round)
+        EXPECT_EQ(group.wires[1]->poll(group.recorders[1]), 0U);
+    group.wires[0]->end_batch();
+    std::size_t events = 0;
+    EXPECT_TRUE(becomes([&] { return (events = group.wires[1]->poll(group.recorders[1])) > 0; }));
+    EXPECT_EQ(events, 5U);
+    group.poll_until(
+        [&] { return group.recorders[2].messages.size() == 6 && group.recorders[3].messages.size() == 5; });
+    // Behind the batch each leaves at once.
+    ASSERT_EQ(group.try_send(0, 1, 6, {}), SendStatus::sent);
+    EXPECT_TRUE(becomes([&] { return group.wires[1]->poll(group.recorders[1]) > 0; }));
+    EXPECT_TRUE(group.nobody_failed());
+}
+
+// A large one leaves at once, but not before those that wait.
+TEST(TcpTransport, ABatchKeepsTheOrderWhateverTheSizes) {
+    constexpr std::array<std::size_t, 7> kSizes = {8, 8192, 0, 512, 400, 8192, 8};
+    Group group(2);
+    std::uint64_t number = 0;
+    for (int round = 0; round < 10; ++round) {
+        group.wires[0]->begin_batch();
+        for (const std::size_t size : kSizes) {
+            ASSERT_EQ(group.try_send(0, 1, number, pattern(number, size)), SendStatus::sent);
+            ++number;
+        }
+        group.wires[0]->end_batch();
+        group.poll_until([&] { return group.recorders[1].messages.size() == number; });
+    }
+    for (std::uint64_t i = 0; i < number; ++i) {
+        EXPECT_EQ(header_word(group.recorders[1].messages[i].header, 0), i);
+        EXPECT_EQ(group.recorders[1].messages[i].payload, pattern(i, kSizes[i % kSizes.size()]));
+    }
+    EXPECT_TRUE(group.nobody_failed());
 }
 
 TEST(TcpTransport, TheDescriptorShowsArrivalsRoomAndEnds) {

@@ -51,7 +51,8 @@ std::ptrdiff_t Connection::send_now(std::span<const std::byte> head, std::span<c
     return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-Connection::Sent Connection::send(Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload) {
+Connection::Sent Connection::send(Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
+                                  bool may_wait) {
     const FrameHead head{.payload_size = static_cast<std::uint16_t>(payload.size()),
                          .header_size = static_cast<std::uint8_t>(header.size()),
                          .kind = kind,
@@ -61,7 +62,7 @@ Connection::Sent Connection::send(Kind kind, std::span<const std::byte> header, 
     if (cost != 0 && !has_credit(cost)) return Sent::again;
     const auto head_bytes = std::as_bytes(std::span(&head, 1));
     std::size_t gone = 0;
-    if (socket_ && !has_waiting()) [[likely]] {
+    if (socket_ && !may_wait && !has_waiting()) [[likely]] {
         const std::ptrdiff_t taken = send_now(head_bytes, header, payload);
         if (taken < 0 && !is_for_later(errno)) return Sent::broken;
         if (taken > 0) gone = static_cast<std::size_t>(taken);

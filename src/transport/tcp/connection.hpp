@@ -1,7 +1,7 @@
 // One connection to a peer after its handshake: frames out, frames in, credits.
 //
 // - A frame on an idle connection is one system call from where it is, without a copy; what the kernel does not take waits
-//   here, and the frames after it. Nothing is allocated once this object is there.
+//   here, and the frames after it; so do frames that may wait for others. Nothing is allocated once this object is there.
 // - No frame that costs leaves, or waits here, beyond what the peer has room for; those that cost nothing are few.
 // - Frames are read into one buffer and parsed in place.
 #pragma once
@@ -27,7 +27,8 @@ class Connection {
     int socket() const { return socket_.get(); }
 
     enum class Sent : std::uint8_t { sent, again, broken };
-    Sent send(Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload);
+    // `may_wait`: for a flush(), which the caller sees to.
+    Sent send(Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload, bool may_wait = false);
 
     // Sends of what waits as much as goes. False: the connection is broken (errno).
     bool flush();

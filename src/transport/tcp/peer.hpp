@@ -38,6 +38,7 @@ struct Peer {
     bool goodbye_acked = false;
     bool queued = false;            // in the transport's list of peers to attend to
     bool watches_write = false;     // the epoll set waits for room
+    bool in_batch = false;          // something waits for the batch to end
     Silence silence;                // of its kernel
     std::uint32_t seen_tries = 0;   // the try whose socket is in the epoll set
     bool seen_writing = false;      // and what for

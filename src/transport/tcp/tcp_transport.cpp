@@ -124,7 +124,10 @@ Counters TcpTransport::counters() const {
 // ------------------------------------------------------------------------------------------------------- peers ---
 
 TcpTransport::Peer& TcpTransport::obtain(Rank rank) {
-    if (rank.value >= peers_.size()) peers_.resize(rank.value + std::size_t{1});
+    if (rank.value >= peers_.size()) {
+        peers_.resize(rank.value + std::size_t{1});
+        batch_.reserve(peers_.size());
+    }
     auto& peer = peers_[rank.value];
     if (!peer) peer = std::make_unique<Peer>(rank);
     return *peer;
@@ -190,65 +193,8 @@ void TcpTransport::forget(Rank rank) {
     if (peer->link == Link::open) close(*peer);
     if (peer->attempt) give_up_attempt(*peer);
     attention_.remove(*peer);
+    std::erase(batch_, peer);
     peers_[rank.value].reset();
-}
-
-// ------------------------------------------------------------------------------------------------------ sending ---
-
-SendStatus TcpTransport::post(Rank to, Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
-                              std::uint64_t& counter) {
-    Peer* const peer = find(to);
-    if (peer == nullptr || header.size() > kMaxHeader || payload.size() > kMaxPayload) return SendStatus::failed;
-    if (peer->link != Link::open) [[unlikely]] {
-        if (peer->link == Link::none && !connect(*peer)) return SendStatus::failed;
-        if (peer->link != Link::connecting) return SendStatus::failed;
-    }
-    if (peer->fenced || peer->departed || peer->broken || !peer->known) [[unlikely]]
-        return SendStatus::failed;
-    if (!talks_) [[unlikely]]
-        begin_to_talk();
-    switch (peer->connection->send(kind, header, payload)) {
-        case Connection::Sent::again:
-            return SendStatus::again;
-        case Connection::Sent::broken:
-            find_broken(*peer);
-            return SendStatus::failed;
-        case Connection::Sent::sent:
-            break;
-    }
-    ++counter;
-    if (peer->connection->has_waiting() && !peer->watches_write) [[unlikely]]
-        flush(*peer);
-    return SendStatus::sent;
-}
-
-SendStatus TcpTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
-                              std::uint32_t* /*in_flight*/) {
-    return post(to, Kind::data, header, payload, counters_.sends);
-}
-
-SendStatus TcpTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
-                               std::uint32_t* /*in_flight*/) {
-    return post(to, Kind::written, header, payload, counters_.writes);
-}
-
-// Sends what waits, and has the epoll set wait for room while there is something left.
-void TcpTransport::flush(Peer& peer) {
-    if (peer.link != Link::open) return;
-    if (!peer.connection->flush()) return find_broken(peer);
-    const bool waits = peer.connection->has_waiting();
-    if (waits == peer.watches_write) return;
-    peer.watches_write = waits;
-    add_to_epoll(peer.connection->socket(), Tag::connection, peer.rank.value, waits ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                 true);
-}
-
-bool TcpTransport::notify(Peer& peer, Kind kind) {
-    const Connection::Sent sent = peer.connection->send(kind, {}, {});
-    if (!talks_) begin_to_talk();
-    if (sent == Connection::Sent::broken) find_broken(peer);
-    if (sent == Connection::Sent::sent && peer.connection->has_waiting() && !peer.watches_write) flush(peer);
-    return sent != Connection::Sent::again;
 }
 
 // ---------------------------------------------------------------------------------------------------- receiving ---

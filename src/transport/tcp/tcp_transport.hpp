@@ -62,6 +62,8 @@ class TcpTransport final : public Transport {
                     std::uint32_t* in_flight) override;
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
+    void begin_batch() override { is_batch_ = true; }
+    void end_batch() override;
     std::size_t poll(Receiver& receiver) override;
     int arm() override { return epoll_.get(); }
     void release(Buffer /*buffer*/) override {}
@@ -91,6 +93,11 @@ class TcpTransport final : public Transport {
     SendStatus post(Rank to, tcp::Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint64_t& counter);
 
+    // tcp_send.cpp
+    void gather(Peer& peer);
+    bool notify(Peer& peer, tcp::Kind kind);
+    void flush(Peer& peer);
+
     // tcp_connect.cpp: how connections come to be
     bool connect(Peer& peer);
     void accept(std::size_t listener);
@@ -119,8 +126,6 @@ class TcpTransport final : public Transport {
     void take_frames(Peer& peer);
     void take(Peer& peer, const tcp::Frame& frame);
     void say_what_is_owed(Peer& peer);
-    bool notify(Peer& peer, tcp::Kind kind);
-    void flush(Peer& peer);
     void find_broken(Peer& peer);
     void break_link(Peer& peer, std::string_view why);
     void close(Peer& peer);
@@ -148,7 +153,9 @@ class TcpTransport final : public Transport {
     std::uint64_t next_look_ns_ = UINT64_MAX;  // for silence; never while no connection stands
     bool talks_ = false;                       // something was to be sent since the last look
     Attention<Peer> attention_;
-    Peer* hot_ = nullptr;  // whose message came last: looked at first
+    bool is_batch_ = false;     // between begin_batch() and end_batch()
+    std::vector<Peer*> batch_;  // to which something waits that was sent since
+    Peer* hot_ = nullptr;       // whose message came last: looked at first
     std::uint32_t fruitless_ = 0;
     std::uint32_t in_a_row_ = 0;
     bool asks_hot_ = false;

@@ -257,6 +257,9 @@ void Broadcasts::settle(Slot& slot) {
 
 // Moves the machines that may have something to say; those that have finished are left alone until something happens.
 void Broadcasts::pump_active() {
+    // Much of what several have to say is for the same ranks.
+    std::optional<Router::Batch> batch;
+    if (active_.size() > 1) batch.emplace(router_);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < active_.size(); ++i) {
         Slot& slot = *active_[i];
