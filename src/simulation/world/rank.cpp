@@ -118,13 +118,20 @@ void WorldRank::pause(int descriptor, std::uint64_t longest_ns) {
     if (++pauses_ <= most) {
         if (pauses_ % 4 != 0) return;  // it looks several times in a row
         clockwork.wait(*caller_, clockwork.now_ns() + (kRoundNs << std::min(pauses_ / 4, 8U)), true);
-        return;
+        return let_round_end();
     }
     const std::uint64_t nap = std::min(std::uint64_t{50'000} << std::min(pauses_ - most, 12U), longest_ns);
     if (std::exchange(rung_, false) && descriptor >= 0) return;
     caller_sleeps_ = true;
     clockwork.wait(*caller_, clockwork.now_ns() + nap, descriptor >= 0);
     caller_sleeps_ = rung_ = false;
+    let_round_end();
+}
+
+// The progress thread is inside: a caller that enters waits, and so does one in the middle of a call where several threads may call.
+void WorldRank::let_round_end() {
+    while (in_round_)
+        world_.clockwork().wait(*caller_, world_.clockwork().now_ns() + kRoundNs, true);
 }
 
 void WorldRank::stir(bool armed) {
@@ -214,8 +221,7 @@ void WorldRank::run_caller() {
 }
 
 void WorldRank::enter() {
-    while (in_round_)
-        world_.clockwork().wait(*caller_, world_.clockwork().now_ns() + kRoundNs, true);
+    let_round_end();
     pauses_ = 0;
 }
 

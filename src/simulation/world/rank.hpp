@@ -73,6 +73,7 @@ class WorldRank final : public engine::Platform {
     void leave();
     void run_thread();
     bool on_duty(std::uint32_t seen);
+    void let_round_end();
     void run_caller();
 
     World& world_;
