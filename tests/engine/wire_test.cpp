@@ -64,8 +64,8 @@ std::vector<Tag> known_tags() {
 TEST(Wire, OnlyTheKindsThatExistAreTaken) {
     const std::vector<Tag> known = known_tags();
     EXPECT_EQ(known.size(), 5U + 3U + 2U + protocol::kMessageKinds + protocol::kFailureProofKinds +
-                                protocol::kBuntinasKinds + protocol::kBinomialGraphKinds +
-                                2U * protocol::kAgreementKinds);
+                                protocol::kBuntinasKinds + protocol::kBinomialGraphKinds + protocol::kAgreementKinds +
+                                protocol::kMembershipKinds);
     std::size_t taken = 0;
     for (unsigned channel = 0; channel < 256; ++channel) {
         for (unsigned kind = 0; kind < 256; ++kind) {
@@ -102,15 +102,17 @@ TEST(Wire, AKindWithoutPayloadMayNotBringOne) {
     }
 }
 
-TEST(Wire, MessagesOfAgreementsBringWhatTheirMachineWrote) {
-    for (const Channel channel : {Channel::agreement, Channel::succession}) {
-        for (std::uint8_t kind = 0; kind < protocol::kAgreementKinds; ++kind) {
+TEST(Wire, MessagesOfAgreementsAndShrinksBringWhatTheirMachineWrote) {
+    const auto try_kinds = [](Channel channel, std::uint8_t kinds) {
+        for (std::uint8_t kind = 0; kind < kinds; ++kind) {
             WireHeader header = tree_message(300);
             header.tag = Tag(channel, kind);
             EXPECT_TRUE(decode(encode(header), 300, GroupId{kToken})) << kind;
             EXPECT_FALSE(decode(encode(header), 299, GroupId{kToken})) << kind;
         }
-    }
+    };
+    try_kinds(Channel::agreement, protocol::kAgreementKinds);
+    try_kinds(Channel::succession, protocol::kMembershipKinds);
 }
 
 TEST(Wire, RandomBytesAreNoHeaders) {

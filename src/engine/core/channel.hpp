@@ -14,6 +14,7 @@
 #include "protocol/broadcast.hpp"
 #include "protocol/buntinas.hpp"
 #include "protocol/failure_proof_broadcast.hpp"
+#include "protocol/membership/message.hpp"
 #include "protocol/stability/stability.hpp"
 
 namespace coppice::engine {
@@ -28,7 +29,7 @@ enum class Channel : std::uint8_t {
     buntinas,
     binomial_graph,
     agreement,   // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
-    succession,  // the same of agreements on which ranks go on in a group that is shrunk from this one
+    succession,  // the same of the membership machine's: which ranks go on in a group that is shrunk from this one
 };
 inline constexpr std::size_t kChannels = 9;
 
@@ -104,7 +105,7 @@ constexpr std::array<ChannelRow, kChannels> channel_rows() {
         .kinds = kBinomialGraphKinds,
         .with_payload = bits<BinomialGraphMessageKind>(kBinomialGraphKinds, carries_payload)};
     row(Channel::agreement) = {.kinds = kAgreementKinds, .with_payload = kAll<kAgreementKinds>};
-    row(Channel::succession) = row(Channel::agreement);
+    row(Channel::succession) = {.kinds = kMembershipKinds, .with_payload = kAll<kMembershipKinds>};
     return rows;
 }
 

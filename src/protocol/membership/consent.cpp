@@ -25,9 +25,13 @@ void Membership::note(const Consent& consent) {
     const auto known = std::ranges::find(consents_, consent.change, &Consent::change);
     if (known != consents_.end()) {
         known->members.unite(consent.members);
-    } else {
-        consents_.push_back(consent);
+        return;
     }
+    if (consents_.size() == kMostConsents) {
+        if (!consent.members.contains(self_rank_)) return;
+        consents_.pop_back();
+    }
+    consents_.push_back(consent);
 }
 
 const Consent* Membership::own_consent() const {
@@ -63,7 +67,7 @@ bool Membership::may_be_alike() const {
 // The lowest member of all proposes without asking; so all have to say first what they know.
 bool Membership::waits_for_callers() const {
     if (!plan_->consents || lacks(kCallersAreNotWaitedFor) || all_have_called()) return false;
-    return may_be_alike() || self_rank_ == 0;
+    return self_rank_ == 0 || may_be_alike();
 }
 
 bool Membership::is_consented() const {
@@ -106,6 +110,8 @@ Membership::Found Membership::find_decided() const {
         found.is_torn = found.is_torn || (found.change && *found.change != one.change);
         found.change = one.change;
     }
+    // There may be more than are kept.
+    found.is_torn = found.is_torn || consents_.size() == kMostConsents;
     found.is_torn = found.is_torn && plan_->quorum != Quorum::any;
     return found;
 }

@@ -87,6 +87,12 @@ void Membership::peer_failed(Process process, const LastVote* last_vote) {
     settle();
 }
 
+void Membership::peer_left(Process process) {
+    const bool is_there = standing_ == Standing::member && before_ && view_.rank_of(process);
+    if (const auto rank = is_there ? before_->view.rank_of(process) : std::nullopt) before_->left.insert(*rank);
+    peer_failed(process);
+}
+
 void Membership::suspect(Process process, bool certainly) {
     suspect_before(process);
     auto rank = view_.rank_of(process);
@@ -123,10 +129,18 @@ void Membership::suspect_before(Process process) {
     const std::vector<std::uint32_t> old_children = children_before();
     const bool was_parent = parent_before() == *rank;
     before_->suspected.insert(*rank);
-    if (was_parent && plan_->consents) tell_parent_before(RadixTree::kNobody);
+    if (was_parent && plan_->consents && !was_told_before(parent_before())) tell_parent_before(RadixTree::kNobody);
     if (lacks(kLateOrphansAreNotTold)) return;
-    for (const std::uint32_t child : children_before())
-        if (!std::ranges::binary_search(old_children, child)) tell_stable(before_->view.process_of(child));
+    for (const std::uint32_t child : children_before()) {
+        if (!std::ranges::binary_search(old_children, child) && !was_told_before(child))
+            tell_stable(before_->view.process_of(child));
+    }
+}
+
+// By the one above it, which has left.
+bool Membership::was_told_before(std::uint32_t rank) const {
+    if (rank == RadixTree::kNobody || rank == 0) return false;
+    return before_->left.contains(tree_of(before_->view).parent(rank));
 }
 
 // ------------------------------------------------------------------------------------------------- the next view ---
@@ -134,7 +148,7 @@ void Membership::suspect_before(Process process) {
 void Membership::install(const Change& change, std::uint32_t told_by) {
     const View old = view_;
     const Process old_root = old.process_of(root());
-    before_ = {.view = old, .self_rank = self_rank_, .suspected = failures_.suspected};
+    before_ = {.view = old, .self_rank = self_rank_, .suspected = failures_.suspected, .left = {}};
     made_ = change;
     view_ = old.after(made_);
     for (const std::uint32_t child : children_before())
@@ -192,12 +206,12 @@ std::vector<std::uint32_t> Membership::children() const {
 }
 
 std::uint32_t Membership::parent_before() const {
-    return RadixTree(plan_->radix_bits, before_->view.count()).parent(before_->self_rank, before_->suspected);
+    return tree_of(before_->view).parent(before_->self_rank, before_->suspected);
 }
 
 std::vector<std::uint32_t> Membership::children_before() const {
     std::vector<std::uint32_t> all;
-    const RadixTree tree(plan_->radix_bits, before_->view.count());
+    const RadixTree tree = tree_of(before_->view);
     tree.for_children(before_->self_rank, before_->suspected, [&all](std::uint32_t child) { all.push_back(child); });
     std::ranges::sort(all);
     return all;
@@ -274,12 +288,13 @@ void Membership::append_state(std::vector<std::uint32_t>& words) const {
     if (before_) {
         before_->view.append_state(words);
         protocol::append_state(before_->suspected, words);
+        protocol::append_state(before_->left, words);
     }
     for (const Waiting& one : waiting_)
         words.insert(words.end(), {one.request.process.value, one.request.seat,
                                    (one.request.waits ? 1U : 0U) | (one.asked_here ? 2U : 0U)});
-    for (const MembershipMessage& message : sends_)
-        protocol::append_state(message, words);
+    for (std::size_t i = pulled_; i < sends_.size(); ++i)
+        protocol::append_state(sends_[i], words);
 }
 
 }  // namespace coppice::protocol

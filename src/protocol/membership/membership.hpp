@@ -73,6 +73,8 @@ struct MembershipPlan {
     View first{};                         // the same at all its members, and known to joiners
     std::uint32_t radix_bits = 1;         // log2 of the radix
     std::uint32_t capacity = UINT32_MAX;  // most seats
+    // Which members of the first view share a host, for a tree of two levels while none of its seats is empty; null: a plain one.
+    const topology::Nodes* hosts = nullptr;
     Quorum quorum = Quorum::certain;
     // Members tell the root which deaths they have noticed, as in the paper. Not needed where something else tells all.
     bool reports = false;
@@ -122,9 +124,12 @@ class Membership {
     bool receive(const MembershipMessage& message);
     // It can't be reached; with its last vote it is dead for certain. Again, where the certainty comes later.
     void peer_failed(Process process, const LastVote* last_vote = nullptr);
+    // It will not take part any more, and has told what made this view, if it is in it: to those that were below it in the tree.
+    void peer_left(Process process);
 
     // -------------------------------------------------------------------------------------------------- pulled
 
+    bool wants_to_send() const { return pulled_ < sends_.size(); }
     std::optional<MembershipMessage> next_send();
 
     // ------------------------------------------------------------------------------------------------- looking
@@ -173,16 +178,22 @@ class Membership {
         View view;
         std::uint32_t self_rank;
         FailedSet suspected;
+        FailedSet left;  // of those, that have told what followed
     };
 
     bool lacks(MembershipFault rule) const { return (plan_->faults & rule) != 0; }
 
     // membership.cpp: seats and members, and the step from one view to the next.
-    RadixTree tree() const { return {plan_->radix_bits, view_.count()}; }
+    RadixTree tree() const { return tree_of(view_); }
+    RadixTree tree_of(const View& view) const {
+        const bool has_hosts = plan_->hosts != nullptr && view.empty().empty() && view.count() == plan_->hosts->ranks();
+        return {plan_->radix_bits, view.count(), has_hosts ? plan_->hosts : nullptr};
+    }
     std::uint32_t root() const { return tree().root(failures_.suspected); }
     std::vector<std::uint32_t> children() const;
     std::vector<std::uint32_t> children_before() const;
     std::uint32_t parent_before() const;
+    bool was_told_before(std::uint32_t rank) const;
     void suspect(Process process, bool certainly);
     void suspect_before(Process process);
     // `told_by`: its rank in the old view.
@@ -283,6 +294,7 @@ class Membership {
     MembershipKind refused_by_ = MembershipKind::seat_taken;
 
     std::vector<MembershipMessage> sends_;
+    std::size_t pulled_ = 0;  // of those
 };
 
 }  // namespace coppice::protocol

@@ -41,6 +41,8 @@ enum class MembershipKind : std::uint8_t {
     consent,     // ours: all from the sender down want the next view, and what they would propose; to the parent
 };
 
+inline constexpr std::uint8_t kMembershipKinds = 23;
+
 enum class Phase : std::uint8_t { idle, asking, voting };
 
 constexpr bool carries_payload(MembershipKind /*kind*/) {
@@ -77,6 +79,8 @@ struct Consent {
 
     bool operator==(const Consent&) const = default;
 };
+// Different ones that a member keeps, and tells: with so many it takes more deaths than these during one call.
+inline constexpr std::size_t kMostConsents = 64;
 
 struct JoinRequest {
     static constexpr std::uint32_t kAnySeat = UINT32_MAX;

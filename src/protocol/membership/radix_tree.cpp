@@ -14,6 +14,14 @@ std::uint32_t RadixTree::next_hop(std::uint32_t from, std::uint32_t to) const {
     return ancestor(to, own + 1);
 }
 
+std::uint32_t RadixTree::parent_among_hosts(std::uint32_t position) const {
+    const std::uint32_t host = hosts_->node_of(Rank(position));
+    const auto mates = hosts_->members(host);
+    const std::uint32_t index = index_in(mates, position);
+    if (index > 0) return mates[(index - 1) >> bits_].value;
+    return host == 0 ? kNobody : hosts_->members((host - 1) >> bits_).front().value;
+}
+
 std::uint32_t RadixTree::parent(std::uint32_t position, const FailedSet& dead) const {
     for (std::uint32_t above = parent(position); above != kNobody; above = parent(above)) {
         if (!dead.contains(above)) return above;

@@ -15,10 +15,13 @@
 // a tree with the root as a node gives.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "protocol/failed_set.hpp"
+#include "topology/nodes.hpp"
 
 namespace coppice::protocol {
 
@@ -27,7 +30,10 @@ class RadixTree {
     static constexpr std::uint32_t kNobody = UINT32_MAX;
 
     // `bits` is log2 of the radix, 1 … 16; `size` is how many members there are, at most kMaxProcesses.
-    RadixTree(std::uint32_t bits, std::uint32_t size) : bits_(bits), size_(size) {}
+    // With `hosts`, of all positions, it has two levels: the lowest of each host in a tree of the hosts, the others in one of their
+    // own below it. So a wave reaches each host by one message. Levels, digits and ways are those of the plain tree.
+    RadixTree(std::uint32_t bits, std::uint32_t size, const topology::Nodes* hosts = nullptr)
+        : bits_(bits), size_(size), hosts_(hosts) {}
 
     std::uint32_t radix() const { return 1U << bits_; }
     std::uint32_t size() const { return size_; }
@@ -38,7 +44,10 @@ class RadixTree {
         const std::uint64_t nodes = (std::uint64_t{position} << bits_) - position + 1;
         return static_cast<std::uint32_t>(std::bit_width(nodes) - 1) / bits_;
     }
-    std::uint32_t parent(std::uint32_t position) const { return position == 0 ? kNobody : (position - 1) >> bits_; }
+    std::uint32_t parent(std::uint32_t position) const {
+        if (hosts_ != nullptr) return parent_among_hosts(position);
+        return position == 0 ? kNobody : (position - 1) >> bits_;
+    }
     std::uint32_t child_count(std::uint32_t position) const {
         const std::uint64_t first = first_child(position);
         if (first >= size_) return 0;
@@ -80,9 +89,23 @@ class RadixTree {
     }
     template <class Use>
     void use_children(std::uint32_t position, std::uint32_t self, const FailedSet& dead, Use& use) const {
+        if (hosts_ != nullptr) return use_children_among_hosts(position, self, dead, use);
         const std::uint32_t children = child_count(position);
         for (std::uint32_t index = 0; index < children; ++index)
             use_living(child(position, index), self, dead, use);
+    }
+    template <class Use>
+    void use_children_among_hosts(std::uint32_t position, std::uint32_t self, const FailedSet& dead, Use& use) const {
+        const std::uint32_t host = hosts_->node_of(Rank(position));
+        const auto mates = hosts_->members(host);
+        const std::uint32_t index = index_in(mates, position);
+        const std::uint64_t first = first_child(index);
+        for (std::uint64_t mate = first; mate < first + radix() && mate < mates.size(); ++mate)
+            use_living(mates[mate].value, self, dead, use);
+        if (index > 0) return;
+        const std::uint64_t first_host = first_child(host);
+        for (std::uint64_t next = first_host; next < first_host + radix() && next < hosts_->count(); ++next)
+            use_living(hosts_->members(static_cast<std::uint32_t>(next)).front().value, self, dead, use);
     }
     template <class Use>
     void use_living(std::uint32_t position, std::uint32_t self, const FailedSet& dead, Use& use) const {
@@ -90,8 +113,15 @@ class RadixTree {
         if (position != self) use(position);
     }
 
+    static std::uint32_t index_in(std::span<const Rank> mates, std::uint32_t position) {
+        const auto place = std::ranges::lower_bound(mates, Rank(position));
+        return static_cast<std::uint32_t>(place - mates.begin());
+    }
+    std::uint32_t parent_among_hosts(std::uint32_t position) const;
+
     std::uint32_t bits_;
     std::uint32_t size_;
+    const topology::Nodes* hosts_;
 };
 
 }  // namespace coppice::protocol

@@ -1,5 +1,6 @@
 // What a member tells the others, and what it makes of what they tell.
 #include <algorithm>
+#include <utility>
 
 #include "protocol/membership/membership.hpp"
 
@@ -7,9 +8,12 @@ namespace coppice::protocol {
 
 std::optional<MembershipMessage> Membership::next_send() {
     std::optional<MembershipMessage> next;
-    if (sends_.empty()) return next;
-    next = sends_.front();
-    sends_.erase(sends_.begin());
+    if (!wants_to_send()) return next;
+    next = std::move(sends_[pulled_++]);
+    if (pulled_ == sends_.size()) {
+        sends_.clear();
+        pulled_ = 0;
+    }
     return next;
 }
 

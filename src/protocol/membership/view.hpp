@@ -46,7 +46,8 @@ class View {
     std::uint32_t epoch() const { return epoch_; }
     std::uint32_t seats() const { return seats_; }  // taken or not
     std::uint32_t count() const { return seats_ - empty_.count(); }
-    std::uint32_t offer() const { return offer_; }  // that of the change which made it
+    std::uint32_t offer() const { return offer_; }     // that of the change which made it
+    const FailedSet& empty() const { return empty_; }  // seats that nobody has
     bool has(Seat seat) const { return seat.value < seats_ && !empty_.contains(seat.value); }
 
     // Of members. As many steps as there are runs of empty seats, and seats that were taken again.

@@ -155,5 +155,49 @@ TEST(RadixTree, M5WhoeverDiesTheLivingAreOneTree) {
     }
 }
 
+// Of every living position but the root, which is the lowest: its parent has it for a child, and no other has.
+void expect_a_tree(const RadixTree& tree, const FailedSet& dead) {
+    std::vector<std::uint32_t> parents(tree.size(), kNobody);
+    for (std::uint32_t position = 0; position < tree.size(); ++position) {
+        if (dead.contains(position)) continue;
+        for (const std::uint32_t child : children_of(tree, position, dead)) {
+            ASSERT_EQ(parents[child], kNobody);
+            parents[child] = position;
+        }
+    }
+    for (std::uint32_t position = 0; position < tree.size(); ++position) {
+        if (dead.contains(position)) continue;
+        ASSERT_EQ(tree.parent(position, dead), parents[position]) << position;
+        ASSERT_EQ(parents[position] == kNobody, position == tree.root(dead)) << position;
+    }
+}
+
+TEST(RadixTree, AWaveReachesEachHostByOneMessage) {
+    const std::vector<std::uint64_t> in_blocks{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
+    const std::vector<std::uint64_t> in_turns{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2};
+    for (const auto& keys : {in_blocks, in_turns}) {
+        const topology::Nodes hosts = topology::Nodes::by_host(keys);
+        const RadixTree tree(4, 12, &hosts);
+        std::uint32_t crossing = 0;
+        for (std::uint32_t position = 1; position < 12; ++position)
+            crossing += keys[tree.parent(position)] != keys[position];
+        EXPECT_EQ(crossing, 2U);
+    }
+}
+
+TEST(RadixTree, ATreeOfHostsIsOneWhicheverAreDead) {
+    const std::vector<std::uint64_t> keys{0, 1, 1, 0, 2, 1, 0, 3, 2, 0};
+    const topology::Nodes hosts = topology::Nodes::by_host(keys);
+    for (const std::uint32_t bits : {1U, 2U, 4U}) {
+        const RadixTree tree(bits, 10, &hosts);
+        for (std::uint32_t set = 0; set < 1U << 10; ++set) {
+            FailedSet dead;
+            for (std::uint32_t position = 0; position < 10; ++position)
+                if ((set >> position & 1) != 0) dead.insert(position);
+            expect_a_tree(tree, dead);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace coppice::protocol

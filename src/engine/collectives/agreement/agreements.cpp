@@ -54,18 +54,15 @@ transport::Region Agreements::host_region(std::uint32_t ranks, std::uint32_t win
 Agreements::Agreements(const Members& members, const Router& router, transport::Board* board, const GroupId& group,
                        Shape shape)
     : members_(members),
-      router_(router),
-      group_(group),
       shape_(shape),
       mask_(shape.window - 1),
       plan_(make_plan(members, shape.tree.value_or(best_tree(members, publishes(board, members.ranks(), shape.window))),
                       shape.window)),
       combiners_(shape.window),
       waiting_(shape.window, nullptr),
-      outgoing_(kOutgoing * shape.window),
+      outbox_(members, router, group, Channel::agreement, kOutgoing * shape.window,
+              protocol::body_bytes(plan_.max_value)),
       assembly_(protocol::longest_body(plan_.max_value, members.ranks())) {
-    for (Outgoing& message : outgoing_)
-        message.body.reserve(protocol::body_bytes(plan_.max_value));
     if (!shape.tree && publishes(board, members.ranks(), shape.window)) {
         contributions_.emplace(*board, members.ranks(), lines_for(shape.window));
     }
@@ -191,7 +188,7 @@ bool Agreements::drained(bool in_any_case) {
     if (!flush_) return false;
     progress(true);
     const bool wants_to_send = machine_->wants_to_send();
-    return decided(*flush_) && !wants_to_send && unsent_ == 0;
+    return decided(*flush_) && !wants_to_send && !outbox_.waits_for_room();
 }
 
 // --------------------------------------------------------------------------------------------------- messages ---
@@ -248,69 +245,21 @@ void Agreements::peers_failed(const protocol::FailedSet& ranks) {
     machine_->peers_failed(ranks);
 }
 
-Agreements::Outgoing* Agreements::free_outgoing() {
-    for (Outgoing& message : outgoing_) {
-        if (!message.waiting && message.in_flight == 0) return &message;
-    }
-    return nullptr;
-}
-
-bool Agreements::quiet() const {
-    return std::ranges::all_of(outgoing_, [](const Outgoing& message) { return message.in_flight == 0; });
-}
-
 // Sends what waits, then what the machine has to say. Messages to one rank may overtake each other: the machine allows that.
 void Agreements::send_all() {
-    if (unsent_ > 0) {
-        for (Outgoing& message : outgoing_) {
-            if (message.waiting && send(message)) --unsent_;
-        }
-    }
+    outbox_.send_waiting();
     while (machine_->wants_to_send()) {
-        Outgoing* place = free_outgoing();
+        Outbox::Outgoing* place = outbox_.free_place();
         if (place == nullptr) return;
         const auto message = machine_->next_send(Nanoseconds(0));
         if (!message) return;
         if (members_.failed(message->to)) continue;
         place->to = message->to;
-        place->kind = message->kind;
+        place->kind = static_cast<std::uint8_t>(message->kind);
         place->sequence = message->agreement.value;
         place->body.assign(message->body.begin(), message->body.end());
-        place->sent = 0;
-        place->waiting = true;
-        ++unsent_;
-        if (send(*place)) --unsent_;
+        outbox_.post(*place);
     }
-}
-
-// Nothing may come between the parts of a body.
-bool Agreements::is_held_up(const Outgoing& message) const {
-    if (unsent_ <= 1) return false;  // itself
-    return std::ranges::any_of(outgoing_, [&message](const Outgoing& other) {
-        return &other != &message && other.waiting && other.sent > 0 && other.to == message.to;
-    });
-}
-
-// True when there is nothing more to do with it but to let it leave.
-bool Agreements::send(Outgoing& message) {
-    if (is_held_up(message)) return false;
-    const Link link = router_.to(message.to);
-    while (link && !members_.failed(message.to)) {
-        const std::size_t left = message.body.size() - message.sent;
-        const auto part = std::span(message.body).subspan(message.sent, std::min(left, transport::kMaxPayload));
-        const WireHeader header{.token = group_.token,
-                                .tag = {shape_.channel, message.kind},
-                                .sequence = message.sequence,
-                                .detail = static_cast<std::uint32_t>(left - part.size()),
-                                .length = static_cast<std::uint32_t>(part.size()),
-                                .epoch = group_.epoch.value};
-        const transport::SendStatus status = link.send(encode(header), part, &message.in_flight);
-        if (status == transport::SendStatus::again) return false;
-        message.sent += part.size();
-        if (status == transport::SendStatus::failed || left == part.size()) break;
-    }
-    message.waiting = false;
-    return true;
 }
 
 // ------------------------------------------------------------------------------------------------- for people ---

@@ -19,6 +19,7 @@
 #include "base/error.hpp"
 #include "engine/collectives/agreement/assembly.hpp"
 #include "engine/collectives/agreement/contributions.hpp"
+#include "engine/collectives/agreement/outbox.hpp"
 #include "engine/core/members.hpp"
 #include "engine/core/wire.hpp"
 #include "engine/requests/request.hpp"
@@ -49,8 +50,7 @@ std::string not_acknowledged(Sequence agreement, const protocol::FailedSet& fail
 class Agreements {
   public:
     struct Shape {
-        Channel channel = Channel::agreement;  // of their messages
-        std::uint32_t window = 8;              // agreements under way at once at one rank
+        std::uint32_t window = 8;  // agreements under way at once at one rank
         // One to send along, whichever ranks share a host; none: the best that is known.
         std::optional<protocol::AgreementTreeSpec> tree = std::nullopt;
     };
@@ -107,22 +107,11 @@ class Agreements {
     // Every live rank has contributed to all agreements below this one.
     std::uint64_t ended_below() const { return decided_below().value; }
     // Messages wait that a transport has not taken.
-    bool waits_for_room() const { return unsent_ > 0; }
+    bool waits_for_room() const { return outbox_.waits_for_room(); }
     // Transports refer to nothing of this object.
-    bool quiet() const;
+    bool quiet() const { return outbox_.quiet(); }
 
   private:
-    // A message that a transport has not taken, or still refers to.
-    struct Outgoing {
-        Rank to;
-        protocol::AgreementKind kind = protocol::AgreementKind::up;
-        std::uint64_t sequence = 0;
-        std::vector<std::byte> body;
-        std::size_t sent = 0;  // bytes of the body: more than one message carries goes in parts (assembly.hpp)
-        std::uint32_t in_flight = 0;
-        bool waiting = false;  // not taken yet, or not all of it
-    };
-
     // What came for an agreement whose values only a function of the caller's can combine, when that could not be called.
     struct Deferred {
         Rank from;
@@ -142,15 +131,10 @@ class Agreements {
     void end_decided();
     void end(Request& request);
     void send_all();
-    Outgoing* free_outgoing();
-    bool send(Outgoing& message);
-    bool is_held_up(const Outgoing& message) const;
     std::string names_of(Sequence agreement) const;
     Request oldest() const;
 
     const Members& members_;
-    const Router& router_;
-    GroupId group_;
     Shape shape_;
     std::uint64_t mask_;  // of the window, a power of two
     protocol::AgreementPlan plan_;
@@ -163,8 +147,7 @@ class Agreements {
     std::vector<Combiner> combiners_;  // by agreement mod window, as
     std::vector<Request*> waiting_;    // by agreement mod window
     std::uint64_t waited_below_ = 0;
-    std::vector<Outgoing> outgoing_;
-    std::uint32_t unsent_ = 0;  // of those, that wait
+    Outbox outbox_;
     bool callbacks_allowed_ = true;
     std::vector<Deferred> deferred_;
     Assembly assembly_;

@@ -78,16 +78,12 @@ bool Shrink::message(Rank from, const WireHeader& header, std::span<const std::b
     return false;
 }
 
-void Shrink::members_failed(const protocol::FailedSet& news) {
-    if (succession_) succession_->peers_failed(news);
-}
-
 void Shrink::member_failed(const Death& death) {
     if (succession_) succession_->peer_failed(death.rank);
 }
 
 void Shrink::member_left(Rank rank) {
-    if (succession_) succession_->peer_failed(rank);
+    if (succession_) succession_->peer_left(rank);
 }
 
 void Shrink::progress(bool thorough) {
@@ -95,13 +91,14 @@ void Shrink::progress(bool thorough) {
     if (established_ && !*established_)
         *established_ = agreement_.has_ended_any() || (succession_ && succession_->ended() > 0);
     if (!succession_) return;
-    const auto heritage = succession_->progress(thorough);
+    const auto heritage = succession_->progress();
     if (succession_->fenced()) core_.be_fenced();
     if (thorough && succession_->under_way() && ++undecided_rounds_ % kRoundsBeforeDoubt == 0) {
-        succession_->waited_for([this](Rank rank) {
-            if (rank != members_.self()) core_.watch(rank);
-            return true;
-        });
+        const protocol::FailedSet ranks = succession_->waited_for();
+        for (const protocol::FailedSet::Interval& run : ranks.intervals()) {
+            for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+                core_.watch(Rank(rank));
+        }
     }
     if (!heritage) return;
     undecided_rounds_ = 0;
@@ -182,7 +179,7 @@ void Shrink::end(coppice_status_t status, std::string message) {
 // A revoked group can still be shrunk.
 void Shrink::end_all(coppice_status_t status, const std::string& why) {
     if (status != COPPICE_ERR_FENCED || !succession_ || !succession_->under_way()) return;
-    succession_->give_up(status, why);
+    succession_->give_up();
     router_.transport_set()->expect_no_more();
     end(status, "shrinking: " + why);
 }
@@ -202,7 +199,7 @@ std::string Shrink::waiting_for(const Request& /*request*/) const {
 
 // While it is under way this rank is counted on.
 bool Shrink::drained() {
-    return !succession_ || !succession_->under_way();
+    return !succession_ || (!succession_->under_way() && !succession_->waits_for_room());
 }
 
 std::string Shrink::leaving_waits_for() const {

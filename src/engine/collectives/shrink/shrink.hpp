@@ -36,7 +36,6 @@ class Shrink final : public Collective {
     // Collective
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
-    void members_failed(const protocol::FailedSet& news) override;
     void member_failed(const Death& death) override;
     void member_left(Rank rank) override;
     void progress(bool thorough) override;

@@ -4,6 +4,9 @@
 #include <bit>
 
 #include "base/mix.hpp"
+#include "engine/collectives/agreement/agreements.hpp"
+#include "protocol/membership/codec.hpp"
+#include "transport/host_memory.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -15,7 +18,14 @@ std::uint64_t hash_of(const protocol::FailedSet& ranks) {
     return hash;
 }
 
-constexpr std::uint64_t kAllPanels = (std::uint64_t{1} << transport::HostMemory::kPanels) - 1;
+// What members offer: panels that are clean, and those that are closed.
+constexpr std::uint32_t kAllPanels = (1U << transport::HostMemory::kPanels) - 1;
+constexpr std::uint32_t kClosedAt = 16;
+static_assert(transport::HostMemory::kPanels <= kClosedAt);
+
+constexpr std::uint32_t kRadixBits = 4;
+// Messages that a transport has not let go of: one for each child.
+constexpr std::uint32_t kOutgoing = 1U << kRadixBits;
 
 }  // namespace
 
@@ -40,76 +50,133 @@ GroupId id_after(const GroupId& group, const Heritage& heritage) {
 }
 
 Succession::Succession(const Members& members, const Router& router, const GroupId& group)
-    : router_(router), agreements_(members, router, nullptr, group, {.channel = Channel::succession, .window = 1}) {
-    protocol::FailedSet failed;
+    : members_(members),
+      router_(router),
+      plan_{.first = protocol::View(members.ranks()),
+            .radix_bits = kRadixBits,
+            .hosts = &members.nodes_table(),
+            .quorum = protocol::Quorum::any,
+            .consents = true},
+      machine_(plan_, protocol::Process(members.self().value)),
+      assembly_(protocol::longest_membership_body(members.ranks())),
+      outbox_(members, router, group, Channel::succession, std::min(kOutgoing, members.ranks()), 0) {
     for (const Rank rank : members.failed_ranks())
-        failed.insert(rank.value);
-    agreements_.peers_failed(failed);
+        peer_failed(rank);
 }
 
 void Succession::begin() {
     under_way_ = true;
-    contribute();
+    if (machine_.epoch() == epoch_) contribute();
 }
 
 void Succession::contribute() {
-    transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
-    if (host_memory != nullptr) {
+    std::uint32_t offer = UINT32_MAX;
+    if (transport::HostMemory* const host_memory = router_.transport_set()->host_memory()) {
         if (all_panels_) {
             host_memory->make_all_panels_ready();
         } else {
             host_memory->make_panel_ready();
         }
+        offer = host_memory->clean_panels() | host_memory->closed_panels() << kClosedAt;
     }
-    const std::uint64_t hash = hash_of(agreements_.failed());
-    value_ = {hash, ~hash, host_memory != nullptr ? host_memory->clean_panels() : kAllPanels,
-              host_memory != nullptr ? host_memory->closed_panels() : kAllPanels};
-    round_ = Request{};
-    const AgreementCall call{.operation = {.op = protocol::Operator::bit_and},
-                             .value = reinterpret_cast<std::byte*>(value_.data()),
-                             .bytes = sizeof value_};
-    // There is room, because one is under way at a time.
-    if (auto started = agreements_.start(call, round_); !started) {
-        round_.state = RequestState::done;
-        round_.status = started.error().status;
+    machine_.renew(0, offer);
+    look();
+}
+
+// What the machine has come to know, and has to say.
+void Succession::look() {
+    using Standing = protocol::Membership::Standing;
+    fenced_ = fenced_ || machine_.standing() == Standing::excluded;
+    for (const protocol::FailedSet::Interval& run : machine_.failures().suspected.intervals()) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+            failed_.insert(machine_.view().process_of(rank).value);
+    }
+    send();
+}
+
+void Succession::send() {
+    outbox_.send_waiting();
+    while (machine_.wants_to_send()) {
+        Outbox::Outgoing* const place = outbox_.free_place();
+        if (place == nullptr) return;
+        const auto message = machine_.next_send();
+        place->to = Rank(message->to.value);
+        place->kind = static_cast<std::uint8_t>(message->kind);
+        place->sequence = sent_++;
+        place->body.clear();
+        protocol::write_membership(*message, place->body);
+        outbox_.post(*place);
     }
 }
 
-std::optional<Heritage> Succession::progress(bool thoroughly) {
-    agreements_.progress(thoroughly);
-    while (under_way_ && agreements_.peek(round_)) {
-        if (round_.status != COPPICE_OK && round_.status != COPPICE_ERR_PEER_FAILED) return std::nullopt;
-        const std::uint64_t clean = value_[2] & kAllPanels;
-        const bool all_knew = (value_[0] ^ value_[1]) == ~std::uint64_t{0} && value_[0] == hash_of(*round_.agreed);
-        const bool may_find_one = clean == 0 && !all_panels_;
-        if (!all_knew || may_find_one) {
-            all_panels_ = clean == 0;
-            contribute();
-            continue;
-        }
-        if (transport::HostMemory* const host_memory = router_.transport_set()->host_memory()) {
-            host_memory->clear_panels(static_cast<std::uint32_t>(value_[3] & kAllPanels));
-        }
-        under_way_ = false;
-        all_panels_ = false;
-        Heritage heritage{.number = number_++, .excluded = round_.agreed, .panel = std::nullopt};
-        if (clean != 0) heritage.panel = static_cast<std::uint32_t>(std::countr_zero(clean));
-        return heritage;
+std::optional<Heritage> Succession::progress() {
+    send();
+    while (under_way_ && machine_.epoch() != epoch_ && !fenced_) {
+        ++epoch_;
+        const bool may_find_one = (machine_.view().offer() & kAllPanels) == 0 && !all_panels_;
+        if (!may_find_one) return heritage();
+        all_panels_ = true;
+        contribute();
     }
     return std::nullopt;
 }
 
-bool Succession::message(Rank from, const WireHeader& header, std::span<const std::byte> body) {
-    return agreements_.message(from, header, body);
+Heritage Succession::heritage() {
+    const std::uint32_t offer = machine_.view().offer();
+    under_way_ = false;
+    all_panels_ = false;
+    Heritage heritage{.number = number_++,
+                      .excluded = std::make_shared<const protocol::FailedSet>(machine_.view().empty()),
+                      .panel = std::nullopt};
+    transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
+    if (host_memory != nullptr) host_memory->clear_panels(offer >> kClosedAt & kAllPanels);
+    const std::uint32_t clean = offer & kAllPanels;
+    // A side of a cut may have decided for one that had not said what it has.
+    const bool has_it = host_memory == nullptr || (host_memory->clean_panels() & clean & (~clean + 1)) != 0;
+    if (clean != 0 && has_it) heritage.panel = static_cast<std::uint32_t>(std::countr_zero(clean));
+    return heritage;
 }
 
-void Succession::give_up(coppice_status_t status, const std::string& why) {
-    agreements_.give_up(status, why);
-    under_way_ = false;
+bool Succession::message(Rank from, const WireHeader& header, std::span<const std::byte> part) {
+    const auto [state, body] = assembly_.take(from, {header.tag.kind, header.sequence}, part, header.detail);
+    if (state != Assembly::State::whole) return state == Assembly::State::unfinished;
+    protocol::MembershipMessage message{.kind = static_cast<protocol::MembershipKind>(header.tag.kind),
+                                        .from = protocol::Process(from.value),
+                                        .to = machine_.self()};
+    if (!protocol::read_membership(body, members_.ranks(), message)) return false;
+    const auto own = machine_.view().rank_of(machine_.self());
+    if (own && message.epoch == machine_.epoch() && message.failures.suspected.contains(*own)) fenced_ = true;
+    const bool is_good = machine_.receive(message);
+    look();
+    return is_good;
+}
+
+void Succession::peer_failed(Rank rank) {
+    assembly_.forget(rank);
+    machine_.peer_failed(protocol::Process(rank.value));
+    look();
+}
+
+void Succession::peer_left(Rank rank) {
+    assembly_.forget(rank);
+    machine_.peer_left(protocol::Process(rank.value));
+    look();
+}
+
+protocol::FailedSet Succession::waited_for() const {
+    protocol::FailedSet ranks;
+    const protocol::FailedSet by_rank = machine_.waited_for();
+    for (const protocol::FailedSet::Interval& run : by_rank.intervals()) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+            ranks.insert(machine_.view().process_of(rank).value);
+    }
+    return ranks;
 }
 
 std::string Succession::waiting_for() const {
-    return "shrinking: " + agreements_.waiting_for(round_);
+    const protocol::FailedSet ranks = waited_for();
+    if (ranks.empty()) return "shrinking: waiting until it is through";
+    return "shrinking: waiting for " + rank_names(ranks);
 }
 
 }  // namespace coppice::engine

@@ -1,27 +1,27 @@
-// Which ranks go on: the agreements from which the survivors of a group make the next one.
+// Which ranks go on: drives the membership machine (protocol/membership/), whose views are which ranks of this group go on after
+// the first, the second … shrink of it.
 //
-// Each rank contributes the set of ranks that it holds to be dead, as a hash and its complement under AND: they stay
-// complements exactly when all have contributed the same. Then the set that the agreement brings is the one that
-// everybody knew, and it is the succession: all ranks outside of it are the new group. Otherwise all know more now than
-// before, and agree again. There can't be more rounds than deaths. Along with it they agree on a panel of their hosts'
-// segments for the boards of the new group: one that is clean at all, and on which ones nobody uses any more, which are
-// cleared then.
+// Members consent to what they know as soon as they want to shrink: where all know the same it takes two waves, and nobody is
+// in the new group whom a member knew to be dead. With it they offer the panels of their hosts' segments for the boards of
+// the new group that are clean, and those that nobody uses any more: one that is clean at all is taken, and those that all have
+// closed are cleared. Members go on without those that they can't reach (Quorum::any): nothing that ends their shrink says who is
+// dead for certain.
 //
-// These agreements are none of the group's own: they have their own numbers and message kinds, so that a group whose
-// agreements have ended at different numbers, being revoked, can still be shrunk. They run on the tree machine, always.
+// It is none of the group's agreements: a group whose agreements have ended at different numbers, being revoked, can still be shrunk.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "engine/collectives/agreement/agreements.hpp"
+#include "base/error.hpp"
+#include "engine/collectives/agreement/assembly.hpp"
+#include "engine/collectives/agreement/outbox.hpp"
 #include "engine/core/members.hpp"
-#include "engine/requests/request.hpp"
 #include "engine/router.hpp"
+#include "protocol/membership/membership.hpp"
 
 namespace coppice::engine {
 
@@ -44,34 +44,43 @@ class Succession {
 
     void begin();
     bool under_way() const { return under_way_; }
-    // Makes progress; returns what has been agreed upon, once.
-    std::optional<Heritage> progress(bool thoroughly);
-    bool message(Rank from, const WireHeader& header, std::span<const std::byte> body);
+    // Makes progress; returns what has been decided, once.
+    std::optional<Heritage> progress();
+    bool message(Rank from, const WireHeader& header, std::span<const std::byte> part);
 
-    void peer_failed(Rank rank) { agreements_.peer_failed(rank); }
-    void peers_failed(const protocol::FailedSet& ranks) { agreements_.peers_failed(ranks); }
-    const protocol::FailedSet& failed() const { return agreements_.failed(); }
-    bool fenced() const { return agreements_.fenced(); }
-    void give_up(coppice_status_t status, const std::string& why);
-    bool quiet() const { return agreements_.quiet(); }
-    bool waits_for_room() const { return agreements_.waits_for_room(); }
+    void peer_failed(Rank rank);
+    // In peace: it has told what it knew.
+    void peer_left(Rank rank);
+    // All whom the machine holds to be gone.
+    const protocol::FailedSet& failed() const { return failed_; }
+    bool fenced() const { return fenced_; }
+    void give_up() { under_way_ = false; }
+    bool quiet() const { return outbox_.quiet(); }
+    bool waits_for_room() const { return outbox_.waits_for_room() || machine_.wants_to_send(); }
     // How many have ended here: everybody alive had begun them.
     std::uint64_t ended() const { return number_; }
     std::string waiting_for() const;
-    void waited_for(const std::function<bool(Rank)>& tell) const { agreements_.waited_for(round_, tell); }
+    // The ranks from which this one has to hear next.
+    protocol::FailedSet waited_for() const;
 
   private:
-    // Under AND: the hash, its complement, panels that are clean and those that are closed.
-    using Value = std::array<std::uint64_t, 4>;
-
     void contribute();
+    void look();
+    void send();
+    Heritage heritage();
 
+    const Members& members_;
     const Router& router_;
-    Agreements agreements_;
-    Request round_;
-    Value value_{};
+    protocol::MembershipPlan plan_;
+    protocol::Membership machine_;
+    Assembly assembly_;
+    Outbox outbox_;
+    protocol::FailedSet failed_;
+    std::uint64_t sent_ = 0;   // messages
+    std::uint32_t epoch_ = 0;  // of the machine's view that was looked at last
     std::uint64_t number_ = 0;
     bool under_way_ = false;
+    bool fenced_ = false;
     bool all_panels_ = false;  // every panel that there is memory for has been made ready
 };
 

@@ -1,0 +1,31 @@
+// What members say to each other, as bytes. Who says what to whom, and its kind, travels beside.
+//
+//   flags  epoch  root  followed  offer  suspected  certain  [proposal]  [latest: root, change]  [made]  count (change, members)×count
+//   change: offer  gone
+//
+// Numbers are 4 bytes, little endian; sets of ranks or seats as in failed_codec.hpp. Newcomers are not written yet: a message
+// that has some is none that can be read.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "protocol/agreement/failed_codec.hpp"
+#include "protocol/membership/message.hpp"
+
+namespace coppice::protocol {
+
+// The longest in a group of so many ranks: five sets, two for each consent, and numbers.
+constexpr std::size_t longest_membership_body(std::uint32_t ranks) {
+    return (5 + 2 * kMostConsents) * longest_failed(ranks) + 4 * (10 + kMostConsents);
+}
+
+// Appends.
+void write_membership(const MembershipMessage& message, std::vector<std::byte>& out);
+
+// Into all but kind, sender and receiver of a message. False for bytes that write_membership() would not have written in a group
+// of so many ranks.
+bool read_membership(std::span<const std::byte> bytes, std::uint32_t ranks, MembershipMessage& message);
+
+}  // namespace coppice::protocol

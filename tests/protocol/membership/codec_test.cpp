@@ -1,0 +1,93 @@
+// What members say to each other, as bytes.
+#include "protocol/membership/codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+namespace coppice::protocol {
+namespace {
+
+constexpr std::uint32_t kRanks = 100;
+
+FailedSet set_of(std::initializer_list<std::uint32_t> ranks) {
+    FailedSet set;
+    for (const std::uint32_t rank : ranks)
+        set.insert(rank);
+    return set;
+}
+
+MembershipMessage a_full_one() {
+    return {.kind = MembershipKind::root_dead_ack,
+            .from = Process(3),
+            .to = Process(1),
+            .epoch = 7,
+            .root = 1,
+            .failures = {.suspected = set_of({0, 2}), .certain = set_of({2}), .followed = 1},
+            .proposal = Change{.gone = set_of({0}), .joined = {}, .offer = 12},
+            .latest = Vote{.root = 0, .change = {.gone = set_of({99}), .joined = {}, .offer = 13}},
+            .made = Change{.gone = {}, .joined = {}, .offer = 14},
+            .view = {},
+            .request = {},
+            .consents = {{.change = {.gone = set_of({0, 2}), .joined = {}, .offer = 15}, .members = set_of({1, 3})},
+                         {.change = {.gone = set_of({0}), .joined = {}, .offer = 16}, .members = set_of({4})}},
+            .offer = 17};
+}
+
+std::vector<std::byte> written(const MembershipMessage& message) {
+    std::vector<std::byte> bytes;
+    write_membership(message, bytes);
+    return bytes;
+}
+
+bool is_read(std::span<const std::byte> bytes, std::uint32_t ranks = kRanks) {
+    MembershipMessage message;
+    return read_membership(bytes, ranks, message);
+}
+
+TEST(MembershipCodec, WhatIsWrittenIsRead) {
+    MembershipMessage small{.kind = MembershipKind::consent, .from = Process(3), .to = Process(1)};
+    for (const MembershipMessage& message : {a_full_one(), small}) {
+        MembershipMessage read{.kind = message.kind, .from = message.from, .to = message.to};
+        ASSERT_TRUE(read_membership(written(message), kRanks, read));
+        EXPECT_EQ(read, message);
+    }
+}
+
+TEST(MembershipCodec, NothingIsReadOfWhatIsTooShortOrTooLong) {
+    std::vector<std::byte> bytes = written(a_full_one());
+    for (std::size_t length = 0; length < bytes.size(); ++length)
+        EXPECT_FALSE(is_read(std::span(bytes).first(length))) << length;
+    bytes.push_back(std::byte{0});
+    EXPECT_FALSE(is_read(bytes));
+}
+
+TEST(MembershipCodec, NobodyOutsideOfTheGroupIsNamed) {
+    const std::vector<std::byte> bytes = written(a_full_one());
+    EXPECT_TRUE(is_read(bytes, 100));
+    EXPECT_FALSE(is_read(bytes, 99));
+    MembershipMessage message = a_full_one();
+    message.root = kRanks;
+    EXPECT_FALSE(is_read(written(message)));
+    message = a_full_one();
+    message.failures.followed = kRanks + 1;
+    EXPECT_FALSE(is_read(written(message)));
+    message = a_full_one();
+    message.latest->root = kRanks;
+    EXPECT_FALSE(is_read(written(message)));
+}
+
+TEST(MembershipCodec, AMessageBringsSoManyConsentsAtMost) {
+    MembershipMessage message = a_full_one();
+    message.consents.clear();
+    for (std::uint32_t i = 0; i < kMostConsents; ++i)
+        message.consents.push_back(
+            {.change = {.gone = set_of({i, i + 2, i + 5}), .joined = {}, .offer = i}, .members = set_of({i})});
+    EXPECT_TRUE(is_read(written(message)));
+    EXPECT_LE(written(message).size(), longest_membership_body(kRanks));
+    message.consents.push_back(message.consents.back());
+    EXPECT_FALSE(is_read(written(message)));
+}
+
+}  // namespace
+}  // namespace coppice::protocol
