@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "support/allocations.hpp"
@@ -277,6 +278,81 @@ TEST(OptimizedCorrection, AsPrintedProcess19SendsTo14To11AfterHearing23) {
     EXPECT_EQ(to, (std::vector<std::uint32_t>{14, 13, 12, 11}));
 }
 
+// A process that stands in for another with the payload: others may rely already on what its predecessor said. Nearer
+// ones that have spoken are left out, since they have the payload; nothing is left to them.
+TEST(OptimizedCorrection, AStandInLeavesNothingToOthers) {
+    const BroadcastPlan ring = plan("chain", 60, "optimized:8");
+    FailedSet nobody;
+    Broadcast stand_in(ring, Position{19}, 0, nobody, true);
+    EXPECT_TRUE(stand_in.receive({MessageKind::correction_left, Position{23}, Position{19}, 0}));
+    std::vector<std::uint32_t> to;
+    for (const Message& message : drain(stand_in)) {
+        if (message.kind != MessageKind::tree) to.push_back(message.to.value);
+    }
+    std::ranges::sort(to);
+    EXPECT_EQ(to, (std::vector<std::uint32_t>{11, 12, 13, 14, 15, 16, 17, 18, 21, 22, 24, 25, 26, 27}));
+}
+
+// A member's turn is one more than the highest it has heard of when it sends its first correction.
+TEST(OptimizedCorrection, ATurnIsOneMoreThanTheHighestHeard) {
+    const BroadcastPlan ring = plan("chain", 60, "optimized:8");
+    FailedSet nobody;
+    Broadcast machine(ring, Position{19}, 0, nobody, false);
+    EXPECT_TRUE(machine.receive({MessageKind::tree, Position{18}, Position{19}, 0}));
+    EXPECT_TRUE(machine.receive({MessageKind::correction_left, Position{23}, Position{19}, 4}));
+    std::uint32_t corrections = 0;
+    for (const Message& message : drain(machine)) {
+        if (message.kind == MessageKind::tree) continue;
+        ++corrections;
+        EXPECT_EQ(message.detail, 5U);
+    }
+    EXPECT_GT(corrections, 0U);
+}
+
+// Of two members with one turn the nearer serves a target; of two equally near the one on its left.
+TEST(OptimizedCorrection, OfTwoWithOneTurnTheNearerServesOrTheOneOnTheLeft) {
+    const BroadcastPlan ring = plan("chain", 60, "optimized:4");
+    FailedSet nobody;
+    Broadcast machine(ring, Position{19}, 0, nobody, false);
+    EXPECT_TRUE(machine.receive({MessageKind::tree, Position{18}, Position{19}, 0}));
+    EXPECT_EQ(machine.next_send(Nanoseconds{0})->kind, MessageKind::tree);
+    EXPECT_EQ(machine.next_send(Nanoseconds{0})->to, Position{21});
+    EXPECT_TRUE(machine.receive({MessageKind::correction_left, Position{25}, Position{19}, 0}));
+    std::vector<std::uint32_t> to;
+    for (const Message& message : drain(machine))
+        to.push_back(message.to.value);
+    std::ranges::sort(to);
+    EXPECT_EQ(to, (std::vector<std::uint32_t>{15, 16, 17, 22})) << "22 is as near to 25; 23 is nearer to it";
+}
+
+// What a member leaves to the root and its children is its own once the root is dead.
+TEST(OpportunisticCorrection, WhatWasLeftToTheRootIsServedWhenItDies) {
+    for (const char* correction : {"opportunistic:2", "optimized:2"}) {
+        const BroadcastPlan ring = plan("star", 60, correction);
+        FailedSet failed;
+        Broadcast machine(ring, Position{19}, 0, failed, false);
+        EXPECT_TRUE(machine.receive({MessageKind::tree, Position{0}, Position{19}, 0}));
+        EXPECT_TRUE(drain(machine).empty()) << "the root sends to all";
+        failed.insert(0);
+        machine.peer_failed(Position{0});
+        EXPECT_EQ(drain(machine).size(), 4U) << correction;
+    }
+}
+
+TEST(Acknowledged, TheDeadAreNotWaitedFor) {
+    const BroadcastPlan line = plan("chain", 3, "ack");
+    FailedSet failed;
+    Broadcast machine(line, Position{1}, 0, failed, false);
+    EXPECT_TRUE(machine.receive({MessageKind::tree, Position{0}, Position{1}, 0}));
+    ASSERT_EQ(drain(machine).size(), 1U) << "the payload for 2; its acknowledgement has not come";
+    failed.insert(2);
+    machine.peer_failed(Position{2});
+    const std::vector<Message> sent = drain(machine);
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_EQ(sent[0], (Message{MessageKind::acknowledgement, Position{1}, Position{0}, 0}));
+    EXPECT_TRUE(machine.finished());
+}
+
 // PPoPP'19 §3.3: one message to the left; to the right only after the delay.
 TEST(Delayed, SendsToTheRightOnlyWhenNobodyWasHeardFromThere) {
     const BroadcastPlan ring = plan("star", 20, "delayed:10");
@@ -354,6 +430,25 @@ TEST(Machine, AnswersTheLaterRoundInWhateverOrderTheyCame) {
     const std::vector<Message> answers = drain(four_th);
     ASSERT_EQ(answers.size(), 1U);
     EXPECT_EQ(answers[0], (Message{MessageKind::denial, Position{4}, Position{2}, 2}));
+}
+
+// It was given before its sender knew of the death that began the new round.
+TEST(Denial, OfAnEarlierRoundDoesNotCount) {
+    const BroadcastPlan five = plan("star", 5, "checked");
+    FailedSet failed;
+    failed.insert(0);
+    Broadcast coordinator(five, Position{1}, 0, failed, false);
+    ASSERT_EQ(drain(coordinator).size(), 3U);
+    failed.insert(4);
+    coordinator.peer_failed(Position{4});
+    EXPECT_TRUE(coordinator.receive({MessageKind::denial, Position{2}, Position{1}, 1}));
+    EXPECT_TRUE(coordinator.receive({MessageKind::denial, Position{3}, Position{1}, 2}));
+    EXPECT_EQ(coordinator.result(), BroadcastResult::pending);
+    EXPECT_TRUE(coordinator.receive({MessageKind::denial, Position{2}, Position{1}, 2}));
+    EXPECT_EQ(coordinator.result(), BroadcastResult::root_failed);
+    const std::vector<Message> verdicts = drain(coordinator);
+    ASSERT_EQ(verdicts.size(), 2U) << "for 2 and 3";
+    EXPECT_EQ(verdicts[0].kind, MessageKind::verdict);
 }
 
 TEST(Machine, TheCoordinatorAsksSixtyFourAtATime) {

@@ -4,6 +4,7 @@
 // COPPICE_SEEDS sets how many seeds are drawn (4,000 unless told).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "explore_failure_proof.hpp"
@@ -215,6 +216,60 @@ TEST(Figure6, Node3EndsWhenItKnowsTwoOnEachSide) {
     EXPECT_FALSE(three.is_sos());
 }
 
+// Who has been sent to does not know yet what is behind: the final round is for all of them once more.
+TEST(FinalRound, StartsAgainFromTheNearest) {
+    const FailureProofSettings settings{10, 1, Nanoseconds{100}, Nanoseconds{0}};
+    FailedSet nobody;
+    FailureProofCorrection three(settings, Position{3}, 0, nobody);
+    three.join();
+    three.start();
+    const std::uint32_t first = three.next_send(Nanoseconds{0})->to.value;
+    const std::uint32_t second = three.next_send(Nanoseconds{0})->to.value;
+    EXPECT_TRUE(three.receive(from_left(1, 3, {0})));
+    EXPECT_TRUE(three.receive(from_right(4, 3, {5})));
+    std::vector<std::uint32_t> to;
+    for (const FailureProofMessage& message : drain(three))
+        to.push_back(message.to.value);
+    std::ranges::sort(to);
+    EXPECT_EQ(to, (std::vector<std::uint32_t>{0, 1, 2, 4, 5}));
+    EXPECT_TRUE((first == 2 && second == 4) || (first == 4 && second == 2));
+}
+
+// All on whose account it was through have died: it starts again, as a g-node and as a c-node.
+TEST(Notice, OfTheDeathOfAllThatWereKnownReopens) {
+    const FailureProofSettings settings{10, 1, Nanoseconds{100}, Nanoseconds{0}};
+    FailedSet failed;
+    FailureProofCorrection three(settings, Position{3}, 0, failed);
+    three.join();
+    three.start();
+    EXPECT_TRUE(three.receive(from_left(1, 3, {0})));
+    EXPECT_TRUE(three.receive(from_right(4, 3, {5})));
+    EXPECT_EQ(drain(three).size(), 5U);
+    EXPECT_TRUE(three.finished());
+    failed.insert(4);
+    three.peer_failed(Position{4});
+    EXPECT_TRUE(three.finished()) << "5 lives";
+    failed.insert(5);
+    three.peer_failed(Position{5});
+    EXPECT_FALSE(three.finished());
+    std::vector<std::uint32_t> to_right;
+    for (const FailureProofMessage& message : drain(three)) {
+        if (message.kind == FailureProofKind::correction_right) to_right.push_back(message.to.value);
+    }
+    EXPECT_EQ(to_right.front(), 6U);
+
+    FailedSet nobody;
+    FailureProofCorrection eight(settings, Position{8}, 0, nobody);
+    EXPECT_TRUE(eight.receive(from_left(6, 8, {4})));
+    EXPECT_TRUE(drain(eight).empty());
+    EXPECT_TRUE(eight.finished());
+    nobody.insert(6);
+    nobody.insert(4);
+    eight.peer_failed(Position{6});
+    EXPECT_TRUE(drain(eight).empty());
+    EXPECT_FALSE(eight.finished()) << "it waits, to call for help";
+}
+
 TEST(CNode, EndsWhenItKnowsEnoughAndCallsForHelpWhenItDoesNot) {
     const FailureProofSettings settings{20, 2, Nanoseconds{50}, Nanoseconds{0}};
     FailedSet nobody;
@@ -270,6 +325,21 @@ TEST(Knowledge, IsOfTheNearestAndNamesNobodyTwice) {
     EXPECT_EQ(first->known[0], Position{7});
     EXPECT_EQ(first->known[1], Position{4});
     EXPECT_EQ(first->known[2], Position{2});
+}
+
+// On a small ring one member may be known on both sides. It is one survivor; another one lives, and may have nothing.
+TEST(Knowledge, OfOneSurvivorOnBothSidesIsOfOne) {
+    const FailureProofSettings settings{4, 2, Nanoseconds{50}, Nanoseconds{0}};
+    FailedSet failed;
+    failed.insert(1);
+    FailureProofCorrection three(settings, Position{3}, 0, failed);
+    EXPECT_TRUE(three.receive(from_left(2, 3)));
+    EXPECT_TRUE(three.receive(from_right(2, 3)));
+    EXPECT_TRUE(drain(three, 10).empty());
+    EXPECT_FALSE(three.finished());
+    EXPECT_TRUE(three.receive(from_right(0, 3)));
+    EXPECT_TRUE(drain(three, 11).empty());
+    EXPECT_TRUE(three.finished()) << "all that live are known";
 }
 
 TEST(Refused, IsWhatCanNotBe) {

@@ -86,8 +86,8 @@ class Planter:
         except subprocess.TimeoutExpired:
             return "it hung"
         words = (ended.stdout + ended.stderr).strip()
-        if "Running 0 tests" in words:
-            raise SystemExit(f"there is no such test: {catcher.called()}")
+        if re.search(r"\b0 tests from 0 test suites", words):
+            raise CannotBePlanted(f"there is no such test: {catcher.called()}")
         if catcher.finds:
             return words if ended.returncode == 0 and re.match(catcher.finds, words) else None
         if ended.returncode == 0:

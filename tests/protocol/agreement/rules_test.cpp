@@ -52,6 +52,26 @@ class Rules : public ::testing::Test {
     std::optional<AgreementGroup> group;
 };
 
+// --- settled: nobody asks any more, and slots are used again
+
+TEST_F(Rules, SettledAgreementsTakeNoMessageAnyMore) {
+    make("chain", 2);
+    std::optional<GroupMessage> late;
+    for (std::uint64_t agreement = 0; agreement < 5; ++agreement) {
+        start({0, 1});
+        const GroupMessage* up = group->pull(1);
+        ASSERT_NE(up, nullptr);
+        if (!late) late = *up;
+        hear(1, 0);
+        say_and_hear(0, 1);
+        ASSERT_TRUE(decided(1, agreement));
+    }
+    Agreement& root = group->machine(0);
+    ASSERT_GT(root.settled_below().value, late->agreement);
+    EXPECT_EQ(root.receive({late->kind, Rank{1}, Rank{0}, Sequence{late->agreement}, late->body}), Reception::stale);
+    EXPECT_TRUE(root.outcome(Sequence{4})) << "the slot is that of the agreement four later";
+}
+
 // --- the spontaneous rule (part 3)
 
 TEST_F(Rules, SpontaneousALeafContributesToItsParentAtOnce) {

@@ -108,6 +108,19 @@ TEST_F(Alone, WhatIsObservedIsWatched) {
     EXPECT_EQ(detector.next_timer(), kNever);
 }
 
+TEST_F(Alone, SeveralDeathsAtOnceAreEachTold) {
+    Detector detector = flat(0, 16);
+    FailedSet dead;
+    for (const std::uint32_t rank : {3U, 4U, 9U, 12U})
+        dead.insert(rank);
+    detector.peers_failed(dead);
+    const auto sends = all_sends(detector);
+    for (const std::uint32_t rank : {3U, 4U, 9U, 12U})
+        EXPECT_FALSE(told_of(sends, rank).empty()) << rank;
+    EXPECT_TRUE(failures_of(detector).empty()) << "this rank's driver has told it";
+    EXPECT_FALSE(detector.peer_failed(Rank(9))) << "known";
+}
+
 TEST_F(Alone, ADeathIsToldToLogarithmicallyMany) {
     for (const std::uint32_t ranks : {2U, 3U, 8U, 100U, 1000U}) {
         Detector detector = flat(0, ranks);

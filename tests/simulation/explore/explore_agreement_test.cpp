@@ -69,9 +69,9 @@ TEST(Everywhere, OneAfterTheOtherOnATreeMadeAnew) {
     }
 }
 
-TEST(Everywhere, ThreeOverlappingOnATreeMadeAnew) {
-    AgreementScenario scenario = scenario_of("binary", 3, 1);
-    scenario.agreements = 3;
+TEST(Everywhere, FourOverlappingOnATreeMadeAnew) {
+    AgreementScenario scenario = scenario_of("binary", 3, 2);
+    scenario.agreements = 4;
     scenario.plan.window = 2;
     scenario.plan.rebalance = Rebalance::always;
     expect_all_hold(scenario, "binary");
@@ -163,6 +163,7 @@ TEST(PrintedRule, UpDroppedWhileBroadcastingIsNeverAnswered) {
     EXPECT_NE(found.violation.find("Termination"), std::string::npos) << text_of(found);
     EXPECT_EQ(with_printed(protocol::kForgetsLateContributors, "binary", 4).violation, "")
         << "unless messages tell of failures";
+    EXPECT_EQ(with_printed(protocol::kLearnsFromNobody, "binary", 4).violation, "");
 }
 
 TEST(PrintedRule, ResultRequestThatTellsOfEldersOnlyAllowsTwoDecisions) {

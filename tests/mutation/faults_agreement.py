@@ -1,0 +1,135 @@
+"""Faults in agreements: by a tree, and published on a host's board; their codec, operations and trees."""
+
+from catchers import gtest
+
+AGREEMENT = "src/protocol/agreement/agreement.cpp"
+REPAIR = "src/protocol/agreement/repair.cpp"
+SENDS = "src/protocol/agreement/sends.cpp"
+CODEC = "src/protocol/agreement/failed_codec.cpp"
+OPERATION = "src/protocol/agreement/operation.cpp"
+TREE = "src/protocol/agreement/agreement_tree.cpp"
+PUBLISHED = "src/protocol/published/published_agreement.cpp"
+
+EXPLORED = "tests/simulation/explore/simulation_explore_agreement"
+BOARD = "tests/simulation/explore/simulation_explore_published"
+
+
+def explored(names):
+    return gtest(EXPLORED, f"Everywhere.{names}")
+
+
+def by_rules(names):
+    return gtest("tests/protocol/agreement/agreement_rules", names)
+
+
+def on_board(names):
+    return gtest(BOARD, names)
+
+
+FAULTS = [
+    # --- slots, and what lies behind the window
+    ("a slot that is used again keeps its failed set", AGREEMENT,
+     "        trouble.failed.clear();\n        trouble.acknowledged.clear();\n", "        trouble.acknowledged.clear();\n",
+     explored("AcknowledgedFailuresStaySo*")),
+    ("a message on an agreement that is settled is let in", AGREEMENT,
+     "fenced_ || is_dead || sequence < settled_below_", "fenced_ || is_dead", by_rules("*Settled*")),
+    ("messages of the farthest future are let in", AGREEMENT,
+     "if (sequence >= decided_below_ + 2 *", "if (sequence >= decided_below_ + 3 *",
+     gtest("tests/protocol/agreement/agreement_agreement", "*")),
+    ("what others have not returned from is settled", AGREEMENT,
+     "    slot.lag = std::max(slot.lag, body.lag);\n", "", explored("TwoOverlapping*")),
+    ("an agreement is settled one too early", AGREEMENT,
+     "std::max(settled_below_, slot.sequence - slot.lag)", "std::max(settled_below_, slot.sequence + 1 - slot.lag)",
+     explored("OneAgreement*")),
+    ("sets are relative to the agreement before", AGREEMENT,
+     "trouble_[(sequence - plan_->window) & (slots() - 1)].agreed", "trouble_[(sequence - 1) & (slots() - 1)].agreed",
+     explored("SlotsAreUsedAgain")),
+    # --- merging
+    ("what one contributor has acknowledged counts for all", AGREEMENT,
+     "        } else {\n            trouble(slot).acknowledged.clear();\n        }\n", "        }\n", explored("Acknowledged*")),
+    ("earlier agreed failures need no acknowledgement", AGREEMENT,
+     "        body.unacknowledged = !acknowledged_.includes(before);\n", "", explored("SlotsAreUsedAgain")),
+    ("the root does not compare acknowledged with failed", AGREEMENT,
+     "            slot.unacknowledged |= !trouble->acknowledged.includes(trouble->failed);\n", "", explored("OneAgreement*")),
+    ("a decision leaves out the failures that its root knows", AGREEMENT,
+     "    if (view.parent == kNobody) {\n        gather_own_failures(slot);\n", "    if (view.parent == kNobody) {\n",
+     explored("OneAgreement*")),
+    ("a decision is added to what was gathered here", AGREEMENT,
+     "    if (!trouble_.empty()) trouble(slot).failed.clear();\n", "", explored("OneAgreement*")),
+    ("early contributions under a function are dropped", AGREEMENT,
+     "        early.insert(early.end(), body.value.begin(), body.value.end());\n", "", explored("EveryOperation")),
+    ("early contributions of others are merged once more", AGREEMENT,
+     "        for (std::size_t at = 0; at < early.size(); at += slot.bytes) {", "        for (std::size_t at = slot.bytes; at < early.size(); at += slot.bytes) {",
+     explored("EveryOperation")),
+    ("the contribution of a child is not merged", AGREEMENT,
+     "            merge(slot, body, own ? &user_[index_of(slot)] : nullptr);\n", "            (void)own;\n", explored("OneAgreement*")),
+    ("a decision is asked for in vain", AGREEMENT,
+     "        owe(*slot, message.from.value);\n", "", explored("OneAgreement*")),
+    ("any rank may ask as root", AGREEMENT,
+     "        if (failed.lowest_absent() != from) return Reception::garbage;\n", "",
+     gtest("tests/protocol/agreement/agreement_agreement", "*")),
+    # --- failures
+    ("of several failures the first is learned", REPAIR,
+     "ranks.intervals().back().last < plan_->tree.ranks()) learn(ranks);",
+     "ranks.intervals().back().last < plan_->tree.ranks()) peer_failed(Rank{ranks.intervals().front().first});",
+     explored("OneAgreement*")),
+    ("a new root does not ask the children that it adopts", REPAIR,
+     "    mine.others = view_of(slot).adopted;\n    mine.told = 0;\n    slot.missing", "    mine.told = 0;\n    slot.missing",
+     explored("OneAgreement*")),
+    ("children of the dead are not asked", REPAIR,
+     "            others.insert(others.end(), view.fresh.begin(), view.fresh.end());\n", "", explored("OneAgreement*")),
+    ("children of the dead are not waited for", REPAIR,
+     "        missing += has_contributed(slot, child) ? 0 : 1;\n", "        (void)child;\n", explored("OneAgreement*")),
+    ("contributions of the dead are counted", REPAIR,
+     "        contributed -= static_cast<std::uint32_t>(bits[index / 64] >> (index % 64) & 1);\n", "        (void)index;\n",
+     explored("OneAgreement*")),
+    ("a tree follows from what is known here", REPAIR,
+     "        rebalance(agreed_before(slot.sequence));\n", "        rebalance(failed_);\n", explored("OneAfterTheOther*")),
+    ("helpers are lost when the tree is made anew", REPAIR,
+     "            contributors.push_back(helper.rank);\n", "            (void)helper;\n",
+     explored("OneAfterTheOther*:Everywhere.SlotsAreUsedAgain")),
+    ("a late contributor that is no child is not told", SENDS,
+     "            mine.others.push_back(helper.rank);\n", "            (void)0;\n", gtest(EXPLORED, "PrintedRule.UpDropped*")),
+    ("a contribution tells of no failure", SENDS,
+     "void Agreement::write_up(Slot& slot) {\n    gather_own_failures(slot);\n", "void Agreement::write_up(Slot& slot) {\n",
+     explored("OneAgreement*")),
+    # --- codec, operations, trees
+    ("a bitmap may name ranks beyond the group", CODEC,
+     "            if (rank >= ranks) return false;\n", "", gtest("tests/protocol/agreement/agreement_codec", "*")),
+    ("what would be shorter as ranges is taken as a bitmap", CODEC,
+     "    return !ranges_are_smaller(failed);\n", "    return true;\n", gtest("tests/protocol/agreement/agreement_codec", "*")),
+    ("the highest is the lowest", OPERATION,
+     "bool largest = operation.op == Operator::max;", "bool largest = operation.op == Operator::min;", explored("EveryOperation")),
+    ("a tree degenerates when all of it is dead", TREE,
+     "if (std::uint64_t{dead} * 2 >= standing_) return true;", "if (std::uint64_t{dead} >= standing_) return true;",
+     gtest("tests/protocol/agreement/agreement_tree", "*")),
+    ("a dead parent stays the parent", TREE,
+     "    while (at != kNobody && failed.contains(at))\n        at = parent(at);\n", "", explored("OneAgreement*")),
+    # --- published on a board
+    ("a ring of published results is half as long", PUBLISHED,
+     "slots_(std::size_t{plan.window} * 2)", "slots_(std::size_t{plan.window})", on_board("Published.*")),
+    ("a rank that is shut out decides", PUBLISHED,
+     "    shut_out_ = board_->shut_out();\n    return !shut_out_;\n", "    return true;\n",
+     on_board("Suspected.ALiveRankDecides*")),
+    ("a rank that is shut out sends", PUBLISHED,
+     "    if (message && board_->shut_out()) {", "    if (message && false) {", on_board("Suspected.ALiveRankWithdraws*")),
+    ("nobody is followed into a recovery", PUBLISHED,
+     "    if (stuck || called_ || ((thoroughly || member_failed) && others_recover())) enter_recovery();",
+     "    if (stuck) enter_recovery();", on_board("Published.*")),
+    ("the dead stay members", PUBLISHED,
+     "    std::erase_if(members_, [this](std::uint32_t rank) { return agreed_->contains(rank); });\n", "", on_board("Published.*")),
+    ("decisions are made during a recovery", PUBLISHED,
+     "    if (recovering_) {\n        if (!recovery_.decided(Sequence{entered_ - 1})) return;\n",
+     "    if (recovering_ && recovery_.decided(Sequence{entered_ - 1})) {\n", on_board("Published.*")),
+    ("what was gathered before a recovery is kept", PUBLISHED,
+     "        slot.cursor = 0;\n        slot.differs = AgreementTree::kNobody;\n        slot.unacknowledged = false;\n    }\n",
+     "        slot.unacknowledged = false;\n    }\n", on_board("Published.*")),
+    ("a recovery agrees on the lowest agreement", PUBLISHED,
+     "constexpr Operation kHighest{Operator::max,", "constexpr Operation kHighest{Operator::min,", on_board("Published.*")),
+    ("a recovery names what was started", PUBLISHED,
+     "std::memcpy(value, &decided_below_, sizeof value);", "std::memcpy(value, &next_, sizeof value);", on_board("Published.*")),
+    ("everything published is acknowledged", PUBLISHED,
+     "    known = {count, acknowledged.includes(*agreed_)};\n", "    known = {count, true};\n", on_board("Published.*")),
+    ("acknowledgements of before a recovery are remembered", PUBLISHED,
+     "    acknowledgements_.assign(acknowledgements_.size(), {});\n", "", on_board("Published.*")),
+]
