@@ -36,6 +36,9 @@ class HostMemory {
     // not mapped before it died can't be read any more. Members that are dead, or were never added, are members all the
     // same, with nothing published and alive() false; the dead ones that were added are reported by poll().
     virtual Result<void> seal_board(std::vector<Rank> members) = 0;
+    // A rank that was added later: maps it and watches it, so that boards which are opened from now on may have it. Those that are
+    // open have the members that they had. One that has died meanwhile is a member all the same, as above.
+    virtual Result<void> admit(Rank rank) = 0;
     // In panel 0. Not before seal_board().
     virtual Board& board() = 0;
 
@@ -43,7 +46,7 @@ class HostMemory {
     virtual std::uint32_t clean_panels() const = 0;
     virtual void make_panel_ready() = 0;
     virtual void make_all_panels_ready() = 0;
-    // Opens one in a clean panel; `members` ascending, this rank among them, all sealed.
+    // Opens one in a clean panel; `members` ascending, this rank among them, all sealed or admitted.
     virtual Board& open_board(std::uint32_t panel, std::span<const BoardMember> members) = 0;
     // This rank's group is gone.
     virtual void close_board(std::uint32_t panel) = 0;

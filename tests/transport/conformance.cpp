@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 namespace coppice::testing {
 
@@ -56,6 +57,14 @@ bool Recorder::message(Rank from, std::span<const std::byte> header, std::span<c
 void Recorder::peer_failed(Rank peer, transport::FailureCause cause) {
     if (failed(peer)) throw CheckFailed("a failure was reported twice");
     failures.push_back({peer, cause});
+}
+
+std::size_t shared_mappings() {
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);)
+        count += line.find("memfd:coppice") != std::string::npos ? 1 : 0;
+    return count;
 }
 
 std::size_t Recorder::count(Rank from) const {

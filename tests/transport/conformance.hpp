@@ -206,6 +206,8 @@ std::string factory_name(const ::testing::TestParamInfo<Factory*>& info);
 // Deterministic bytes that tell their sender, number and place.
 Bytes pattern(std::uint64_t seed, std::size_t length);
 bool is_pattern(std::span<const std::byte> bytes, std::uint64_t seed);
+// How many segments of ranks this process has mapped.
+std::size_t shared_mappings();
 // A header of 16 bytes with two numbers.
 Bytes header_of(std::uint64_t first, std::uint64_t second = 0);
 std::uint64_t header_word(std::span<const std::byte> header, std::size_t index);

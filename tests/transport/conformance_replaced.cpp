@@ -1,9 +1,6 @@
 // Numbers that are given to other processes, whose predecessors were really killed.
 #include <signal.h>
 
-#include <fstream>
-#include <string>
-
 #include "transport/conformance.hpp"
 
 namespace coppice::testing {
@@ -21,14 +18,6 @@ constexpr std::size_t kForgotten = 8;
 constexpr std::size_t kSpoken = 12;
 constexpr std::size_t kTold = 13;
 constexpr std::size_t kOver = 14;
-
-std::size_t shared_mappings() {
-    std::ifstream maps("/proc/self/maps");
-    std::size_t count = 0;
-    for (std::string line; std::getline(maps, line);)
-        count += line.find("memfd:coppice") != std::string::npos ? 1 : 0;
-    return count;
-}
 
 void forget(Member& member, std::uint64_t incarnation) {
     member.wire().forget(kReplaced);

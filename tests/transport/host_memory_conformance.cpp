@@ -245,6 +245,41 @@ TEST_P(HostMemory, ABoardInAnotherPanelIsApartFromTheFirst) {
     EXPECT_TRUE(is_there(*second[0], 1, 3));
 }
 
+// As a process that is started late: the others go on with their board, and have it on the next one.
+TEST_P(HostMemory, ARankThatComesLaterIsOnBoardsThatAreOpenedThen) {
+    host_ = GetParam().make(3);
+    for (const std::uint32_t rank : {0U, 1U})
+        ASSERT_TRUE(memory(rank).seal_board({Rank(0), Rank(1)}));
+    ASSERT_TRUE(memory(2).seal_board({}));
+    publish(board(0), 0, 0);
+    for (const std::uint32_t rank : {0U, 1U}) {
+        ASSERT_TRUE(memory(rank).admit(Rank(2)));
+        ASSERT_TRUE(memory(2).admit(Rank(rank)));
+    }
+    EXPECT_EQ(board(0).members().size(), 2U);
+    EXPECT_TRUE(is_there(board(1), 0, 0));
+
+    std::vector<transport::HostMemory::BoardMember> members;
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+        members.push_back({.number = Rank(rank), .rank = Rank(rank)});
+    std::vector<Board*> next;
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+        next.push_back(&memory(rank).open_board(1, members));
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+        EXPECT_FALSE(is_there(*next[rank], 0, 0)) << "published on the first board";
+        publish(*next[rank], rank, 1);
+        next[rank]->publish_word(own_word(*next[rank]), rank + 5);
+    }
+    host_->end(2);
+    for (const std::uint32_t reader : {0U, 1U}) {
+        for (std::uint32_t writer = 0; writer < 3; ++writer) {
+            EXPECT_TRUE(is_there(*next[reader], writer, 1));
+            EXPECT_EQ(word_of(*next[reader], writer), writer + 5U);
+            EXPECT_EQ(next[reader]->alive(Rank(writer)), writer != 2);
+        }
+    }
+}
+
 TEST_P(HostMemory, APanelIsAsNewWhenItWasClosedAndCleared) {
     make(2);
     constexpr std::uint32_t kPanel = 1;

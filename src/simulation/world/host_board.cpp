@@ -160,15 +160,24 @@ Result<void> WorldMemory::seal_board(std::vector<Rank> members) {
     members.erase(std::unique(members.begin(), members.end()), members.end());
     std::vector<std::uint32_t> ranks;
     for (const Rank member : members) {
-        network_.clockwork().look(self_);
         ranks.push_back(member.value);
-        // The memory of a process that has ended is not there to be mapped.
-        const Port& port = network_.port(Wire::near, member.value);
-        mapped_[member.value] = !network_.clockwork().dead(member.value) && port.is_there();
+        map(member);
     }
     boards_[0] = std::make_unique<HostBoard>(network_, self_, 0, std::move(members), std::move(ranks), mapped_);
     make_panel_ready();
     return {};
+}
+
+Result<void> WorldMemory::admit(Rank rank) {
+    map(rank);
+    return {};
+}
+
+// The memory of a process that has ended is not there to be mapped.
+void WorldMemory::map(Rank rank) {
+    network_.clockwork().look(self_);
+    const Port& port = network_.port(Wire::near, rank.value);
+    mapped_[rank.value] = !network_.clockwork().dead(rank.value) && port.is_there();
 }
 
 void WorldMemory::make_panel_ready() {

@@ -70,6 +70,7 @@ class WorldMemory final : public transport::HostMemory {
     WorldMemory(Network& network, std::uint32_t self);
 
     Result<void> seal_board(std::vector<Rank> members) override;
+    Result<void> admit(Rank rank) override;
     transport::Board& board() override { return *boards_[0]; }
     std::uint32_t clean_panels() const override { return clean_; }
     void make_panel_ready() override;
@@ -84,6 +85,7 @@ class WorldMemory final : public transport::HostMemory {
 
   private:
     bool made(std::uint32_t panel) const;
+    void map(Rank rank);
 
     Network& network_;
     std::uint32_t self_;

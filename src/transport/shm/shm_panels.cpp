@@ -23,18 +23,32 @@ Result<void> ShmTransport::seal_board(std::vector<Rank> members) {
         }
         Peer* const peer = find(members[at]);
         if (peer == nullptr) continue;
-        start_watching(*peer);
-        if (map(*peer))
-            bases[at] = peer->segment.board.base();
-        else if (!peer->lost)
-            return fail(COPPICE_ERR_NO_RESOURCES,
-                        "shm: rank {} cannot map the segment of rank {}: no file descriptor, memory or address space "
-                        "left; raise ulimit -n or ulimit -v, or choose a smaller window",
-                        self_.value, members[at].value);
+        const auto base = map_for_boards(*peer);
+        if (!base) return tl::unexpected(base.error());
+        bases[at] = *base;
     }
     boards_[0]->seal(std::move(members), bases);
     make_panel_ready();
     return {};
+}
+
+Result<void> ShmTransport::admit(Rank rank) {
+    Peer* const peer = find(rank);
+    if (peer == nullptr) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: rank {} was not added", rank.value);
+    const auto base = map_for_boards(*peer);
+    if (!base) return tl::unexpected(base.error());
+    return {};
+}
+
+Result<const std::byte*> ShmTransport::map_for_boards(Peer& peer) {
+    start_watching(peer);
+    if (map(peer)) return peer.segment.board.base();
+    if (peer.lost) return nullptr;
+    return fail(
+        COPPICE_ERR_NO_RESOURCES,
+        "shm: rank {} cannot map the segment of rank {}: no file descriptor, memory or address space left; raise "
+        "ulimit -n or ulimit -v, or choose a smaller window",
+        self_.value, peer.rank.value);
 }
 
 // A panel that has its memory is clean, closed or in use.

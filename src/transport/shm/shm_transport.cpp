@@ -283,7 +283,7 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
     }
     // A poll that brings messages leaves the looking to the next one, but not for ever.
     const bool looks_around = events == 0 || (++polls_ & (kBusyPollsPerLook - 1)) == 0;
-    if (looks_around && !watched_.empty()) {
+    if (looks_around && !(watched_.empty() && forgotten_.empty())) {
         for (std::size_t looks = std::min(kLooksPerPoll, watched_.size()); looks > 0 && !watched_.empty(); --looks)
             events += look_at_one(receiver);
         if ((++looks_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);

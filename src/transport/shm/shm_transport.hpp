@@ -68,6 +68,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     void keep_memory() override;
 
     Result<void> seal_board(std::vector<Rank> members) override;
+    Result<void> admit(Rank rank) override;
     Board& board() override { return *boards_[0]; }
     std::uint32_t clean_panels() const override { return clean_; }
     void make_panel_ready() override;
@@ -104,6 +105,8 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     Peer* find(Rank rank) const;
     // Maps the peer's segment, once. False: not now, or never (Peer::lost).
     bool map(Peer& peer);
+    // The same for boards, and watches it. Null: never, as it is dead.
+    Result<const std::byte*> map_for_boards(Peer& peer);
     bool connect(Peer& peer);
     std::uint32_t claim_inbox(shm::Mailroom& mail) const;
     void start_watching(Peer& peer);

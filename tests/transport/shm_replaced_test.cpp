@@ -1,0 +1,147 @@
+// The boards of groups whose members are replaced: each incarnation is on a board of its own, which outlives it, and what it took
+// of those that stay is given back.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+
+#include "transport/shm/shm_transport.hpp"
+#include "transport/shm_factory.hpp"
+
+namespace coppice::testing {
+namespace {
+
+using namespace transport;
+
+constexpr std::uint32_t kRanks = 3;
+constexpr Rank kReplaced{1};
+constexpr std::array kThatStay{Rank(0), Rank(2)};
+constexpr std::uint64_t kRounds = 200;
+
+// Which of Stage::words: how many incarnations have shown their address; and, a word a rank, in how many rounds it has opened the
+// board, has read what all have published, and has closed the board.
+constexpr std::size_t kShown = 0;
+constexpr std::size_t kOpened = 4;
+constexpr std::size_t kRead = 8;
+constexpr std::size_t kClosed = 12;
+
+class ShmReplaced : public ::testing::Test, protected Ranks {
+  protected:
+    Factory& factory() override { return factory_; }
+    ShmFactory factory_;
+};
+
+std::uint32_t panel_of(std::uint64_t round) {
+    return static_cast<std::uint32_t>(1 + round % (transport::HostMemory::kPanels - 1));
+}
+
+ShmTransport& shm_of(Member& member) {
+    return static_cast<ShmTransport&>(member.wire());
+}
+
+void expect_ok(const Result<void>& result) {
+    if (!result) throw CheckFailed(result.error().message);
+}
+
+void admit(Member& member, Rank rank) {
+    expect_ok(member.wire().add_peer(rank, member.address_of(rank)));
+    expect_ok(shm_of(member).admit(rank));
+}
+
+void reach(Member& member, std::size_t word, std::uint64_t round) {
+    member.stage().words[word + member.self().value].store(round + 1);
+}
+
+void await_all(Member& member, std::size_t word, std::uint64_t round, const char* what) {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+        member.poll_until([&] { return member.stage().words[word + rank].load() > round; }, what);
+}
+
+std::uint64_t seed_of(Rank writer, std::uint64_t round) {
+    return writer.value * 1'000'003 + round;
+}
+
+bool is_there(const Board& board, Rank writer, std::uint64_t round) {
+    PublishedLine line;
+    if (!board.look(writer, Sequence(0), line)) return false;
+    COPPICE_CHECK(is_pattern({line.payload, line.length}, seed_of(writer, round)));
+    return true;
+}
+
+// All have mapped all before the first one publishes.
+Board& meet_on_a_board(Member& member, std::uint64_t round) {
+    std::array<transport::HostMemory::BoardMember, kRanks> members{};
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+        members[rank] = {.number = Rank(rank), .rank = Rank(rank)};
+    Board& board = shm_of(member).open_board(panel_of(round), members);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+        COPPICE_CHECK(board.alive(Rank(rank)) && board.consumed(Rank(rank)) == Sequence(0));
+    reach(member, kOpened, round);
+    await_all(member, kOpened, round, "all to have opened the board");
+    board.publish_copy(Sequence(0), pattern(seed_of(member.self(), round), 100), member.self().value, 0);
+    board.set_consumed(Sequence(1));
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+        member.poll_until([&] { return is_there(board, Rank(rank), round); }, "a line");
+    reach(member, kRead, round);
+    return board;
+}
+
+// The dead one's memory stays while the board is open, whether it is forgotten before that or afterwards.
+void lose(Member& member, Board& board, std::uint64_t round, bool forgets_first) {
+    ShmTransport& wire = shm_of(member);
+    member.poll_until([&] { return member.recorder.failed(kReplaced); }, "the death");
+    member.recorder.failures.clear();
+    if (forgets_first) wire.forget(kReplaced);
+    member.poll();
+    COPPICE_CHECK(is_there(board, kReplaced, round) && !board.alive(kReplaced));
+    wire.close_board(panel_of(round));
+    if (!forgets_first) wire.forget(kReplaced);
+    reach(member, kClosed, round);
+    for (const Rank rank : kThatStay)
+        member.poll_until([&] { return member.stage().words[kClosed + rank.value].load() > round; }, "its board's end");
+    wire.clear_panels(1U << panel_of(round));
+}
+
+}  // namespace
+
+TEST_F(ShmReplaced, EachIncarnationIsOnTheNextBoard) {
+    for (const Rank self : kThatStay) {
+        start_one(self, kRanks, [self](Member& member) {
+            const Rank other(2 - self.value);
+            expect_ok(member.wire().add_peer(other, member.address_of(other)));
+            expect_ok(shm_of(member).seal_board({other}));
+            shm_of(member).make_all_panels_ready();
+            std::size_t mappings = 0;
+            for (std::uint64_t round = 0; round < kRounds; ++round) {
+                member.poll_until([&] { return member.stage().words[kShown].load() > round; }, "the next one");
+                admit(member, kReplaced);
+                lose(member, meet_on_a_board(member, round), round, round % 2 == self.value / 2);
+                if (round == kRounds / 2) mappings = shared_mappings();
+            }
+            member.poll_until([&] { return shared_mappings() <= mappings; }, "mappings to be given back");
+        });
+    }
+    for (std::uint64_t round = 0; round < kRounds && !HasFailure(); ++round) {
+        stage().addresses[kReplaced.value].length.store(0);
+        const auto body = [round](Member& member) {
+            expect_ok(shm_of(member).seal_board({}));
+            shm_of(member).make_all_panels_ready();
+            member.stage().words[kShown].store(round + 1);
+            for (const Rank rank : kThatStay)
+                admit(member, rank);
+            meet_on_a_board(member, round);
+            member.poll_until([] { return false; }, "the end");
+        };
+        const std::size_t process = start_one(kReplaced, kRanks, body);
+        for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+            await_word(kRead + rank, round + 1);
+        ::kill(processes_.pid(process), SIGKILL);
+        expect_killed(process);
+        for (const Rank rank : kThatStay)
+            await_word(kClosed + rank.value, round + 1);
+    }
+    expect_all_well();
+}
+
+}  // namespace coppice::testing
