@@ -123,7 +123,7 @@ int run_latency(const LatencySettings& settings, double timeout_s) {
     const auto parsed = coppice::engine::parse(coppice::engine::SettingTexts());
     if (!parsed) return complain(parsed.error().message, kExitUsage);
     const std::uint64_t deadline = measure_now() + static_cast<std::uint64_t>((timeout_s + settings.for_s) * 1e9);
-    auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, deadline);
+    auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, parsed->bootstrap, deadline);
     if (!exchange) return complain(exchange.error().message, kExitFailed);
     if ((*exchange)->size() != 2) return complain("a ping-pong needs two ranks: coppice-run -n 2", kExitUsage);
     const Rank self = (*exchange)->rank();

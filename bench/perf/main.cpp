@@ -139,7 +139,7 @@ CLI::App* add_shrink(CLI::App& app, perf::ShrinkSettings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app("Measures the operations of Coppice. Run it under coppice-run.", "coppice-perf");
+    CLI::App app("Measures the operations of Coppice. Run it under coppice-run, or another launcher.", "coppice-perf");
     app.set_version_flag("--version", std::string("coppice-perf ") + coppice_version());
     app.fallthrough();
     perf::GroupSettings group;

@@ -84,7 +84,9 @@ int complain(std::uint32_t rank, const Failure& failure) {
 }
 
 int complain_unless_known(const Failure& failure) {
-    const char* rank = std::getenv("COPPICE_RANK");
+    const char* rank = nullptr;
+    for (const char* name : {"COPPICE_RANK", "PMIX_RANK", "PMI_RANK"})
+        rank = rank == nullptr ? std::getenv(name) : rank;
     if (failure.exit_code != kExitUsage || rank == nullptr || std::string_view(rank) == "0")
         fmt::print(stderr, "coppice-perf: {}\n", failure.message);
     return failure.exit_code;

@@ -131,8 +131,9 @@ typedef void (*coppice_failure_fn)(void* argument, coppice_group_t* group, uint3
 typedef struct coppice_group_options {
     size_t struct_size; /* sizeof(coppice_group_options_t) */
 
-    /* How ranks find each other. With `exchange`, rank and size are the caller's to give. Without, the
-     * launcher's environment is used (coppice-run sets it); there rank and size are ignored. */
+    /* How ranks find each other. With `exchange`, rank and size are the caller's to give. Without, the launcher that has
+     * started this process brings them together: coppice-run, or one that speaks PMIx or PMI (also COPPICE_BOOTSTRAP;
+     * docs/launchers.md); there rank and size are ignored. */
     coppice_exchange_fn exchange;
     void* exchange_argument;
     uint32_t rank;

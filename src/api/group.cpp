@@ -27,8 +27,8 @@ coppice_status_t create(coppice_context_t* context, const coppice_group_options_
     auto settings = group_settings(*context->engine, options);
     if (!settings) return api::remember(std::move(settings.error()));
     const std::uint64_t deadline = deadline_after(context->engine->clock(), settings->start_timeout_ns);
-    auto exchange =
-        bootstrap::choose(options.exchange, options.exchange_argument, Rank(options.rank), options.size, deadline);
+    auto exchange = bootstrap::choose(options.exchange, options.exchange_argument, Rank(options.rank), options.size,
+                                      settings->bootstrap, deadline);
     if (!exchange) return api::remember(std::move(exchange.error()));
 
     auto handle = std::make_unique<coppice_group>();

@@ -4,57 +4,13 @@
 #include <cstring>
 #include <new>
 
-#include "bootstrap/launcher_protocol.hpp"
+#include "bootstrap/piece.hpp"
 
 namespace coppice::bootstrap {
 namespace {
 
-// What every rank says before its bytes. All fields are of fixed size, so that ranks of different builds
-// understand each other well enough to see that they differ.
-struct PieceHeader {
-    std::uint32_t magic = kFrameMagic;
-    std::uint32_t version = kProtocolVersion;
-    std::uint32_t word_size = sizeof(void*);
-    std::uint32_t rank = 0;
-    std::uint32_t size = 0;
-    std::uint32_t round = 0;
-    std::uint32_t bytes = 0;
-    std::uint32_t reserved = 0;
-};
-static_assert(sizeof(PieceHeader) == 32);
-
-Result<void> check(const PieceHeader& mine, const PieceHeader& theirs, std::uint32_t rank) {
-    if (theirs.magic != kFrameMagic || theirs.bytes > kMaxBlob) {
-        return fail(COPPICE_ERR_BOOTSTRAP,
-                    "the exchange callback gave garbage in the place of rank {}: it must gather `bytes` "
-                    "bytes of every "
-                    "rank in rank order",
-                    rank);
-    }
-    if (theirs.version != mine.version || theirs.word_size != mine.word_size) {
-        return fail(COPPICE_ERR_MISMATCH,
-                    "rank {} speaks version {} with {}-byte words, this rank (rank {}) version {} with "
-                    "{}-byte words: "
-                    "start the same build of Coppice everywhere",
-                    rank, theirs.version, theirs.word_size, mine.rank, mine.version, mine.word_size);
-    }
-    if (theirs.size != mine.size) {
-        return fail(COPPICE_ERR_MISMATCH, "rank {} was told that the group has {} ranks, this rank (rank {}) {}", rank,
-                    theirs.size, mine.rank, mine.size);
-    }
-    if (theirs.rank != rank) {
-        return fail(COPPICE_ERR_BOOTSTRAP,
-                    "the exchange callback gave rank {}'s bytes in the place of rank {}: ranks must be "
-                    "distinct and the "
-                    "result in rank order",
-                    theirs.rank, rank);
-    }
-    if (theirs.round != mine.round) {
-        return fail(COPPICE_ERR_BOOTSTRAP, "rank {} is at exchange {}, this rank (rank {}) at {}", rank, theirs.round,
-                    mine.rank, mine.round);
-    }
-    return {};
-}
+constexpr std::string_view kCarrier = "the exchange callback";
+constexpr std::string_view kDuty = "it must gather `bytes` bytes of every rank in rank order";
 
 }  // namespace
 
@@ -93,7 +49,7 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
         for (std::uint32_t r = 0; r < size_; ++r) {
             // An exchange that knows of a death leaves that rank's place empty.
             if (r != rank_.value && std::memcmp(&headers[r], &nothing, sizeof nothing) == 0) continue;
-            if (auto ok = check(header, headers[r], r); !ok) return tl::unexpected(ok.error());
+            if (auto ok = check_piece(header, headers[r], r, kCarrier, kDuty); !ok) return tl::unexpected(ok.error());
             longest = std::max<std::size_t>(longest, headers[r].bytes);
         }
         std::vector<std::vector<std::byte>> result(size_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
+#include "bootstrap/choose.hpp"
 #include "transport/faults.hpp"
 #include "transport/idle.hpp"
 
@@ -35,6 +36,9 @@ constexpr std::array kSettings{
                 "binary, binomial, kary:K, star, chain, or X/Y across hosts and within them"},
     SettingInfo{"COPPICE_WINDOW", "32", "broadcasts under way at most; a power of two, 2 to 1024"},
     SettingInfo{"COPPICE_AGREEMENT_WINDOW", "8", "agreements under way at most; a power of two, 1 to 16"},
+    SettingInfo{"COPPICE_BOOTSTRAP", "auto",
+                "how ranks find each other where the program gives no exchange: coppice-run, pmix or pmi; auto: by the "
+                "variables that the launcher has set"},
     SettingInfo{"COPPICE_START_TIMEOUT", "60s", "how long the creation of a group may take"},
     SettingInfo{"COPPICE_CORRECTION_GAP", "2us",
                 "pause between messages of checked and failure-proof correction beyond the first two"},
@@ -262,6 +266,10 @@ Result<Settings> parse(const SettingTexts& texts) {
     const auto agreements = power_of_two(texts.text("COPPICE_AGREEMENT_WINDOW"), 1, 16);
     if (!agreements) return bad_value(texts, "COPPICE_AGREEMENT_WINDOW", "a power of two from 1 to 16");
     settings.agreement_window = *agreements;
+
+    settings.bootstrap = texts.text("COPPICE_BOOTSTRAP");
+    if (!bootstrap::is_launcher(settings.bootstrap))
+        return bad_value(texts, "COPPICE_BOOTSTRAP", bootstrap::kLauncherNames);
 
     const auto start_timeout = duration_ns(texts, "COPPICE_START_TIMEOUT");
     if (!start_timeout) return bad_value(texts, "COPPICE_START_TIMEOUT", "a time such as 500ms, 20s or 2m");

@@ -60,6 +60,7 @@ struct Settings {
     std::optional<protocol::AgreementTreeSpec> agreement_tree;  // none: chosen by which ranks share a host
     std::uint32_t window = 32;
     std::uint32_t agreement_window = 8;
+    std::string bootstrap;  // which launcher, or auto
     std::uint64_t start_timeout_ns = 0;
     std::uint64_t correction_gap_ns = 0;
     Nanoseconds detection_bound{0};   // 0: silence is no evidence

@@ -165,7 +165,7 @@ TEST_F(NoGroup, WithoutLauncherAndCallbackTheRemedyIsNamed) {
         coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
         options.size = 4;
         expect_error(coppice_group_create(context, with_options ? &options : nullptr, &group), COPPICE_ERR_BOOTSTRAP,
-                     {"coppice-run -n", "exchange"});
+                     {"coppice-run -n", "mpirun", "exchange"});
         EXPECT_EQ(group, nullptr);
     }
 }

@@ -70,7 +70,7 @@ TEST_F(environment, errors_name_the_variable) {
 }
 
 TEST_F(environment, neither_launcher_nor_callback_says_how_to_get_one) {
-    const auto result = choose(nullptr, nullptr, Rank(0), 4, now_ns());
+    const auto result = choose(nullptr, nullptr, Rank(0), 4, "auto", now_ns());
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().status, COPPICE_ERR_BOOTSTRAP);
     EXPECT_NE(result.error().message.find("coppice-run -n"), std::string::npos);
@@ -80,7 +80,7 @@ TEST_F(environment, neither_launcher_nor_callback_says_how_to_get_one) {
 TEST_F(environment, a_callback_wins_over_the_launcher) {
     set("3", "8", "/nowhere");
     const auto exchange = [](void*, const void*, std::size_t, void*) { return 0; };
-    const auto result = choose(exchange, nullptr, Rank(1), 2, now_ns());
+    const auto result = choose(exchange, nullptr, Rank(1), 2, "auto", now_ns());
     ASSERT_TRUE(result) << result.error().message;
     EXPECT_STREQ((*result)->name(), "callback");
     EXPECT_EQ((*result)->rank(), Rank(1));
@@ -89,7 +89,7 @@ TEST_F(environment, a_callback_wins_over_the_launcher) {
 
 TEST_F(environment, a_launcher_that_is_gone_is_said_to_be_gone) {
     set("0", "2", "/proc/self/fd/12345");
-    const auto result = choose(nullptr, nullptr, Rank(0), 0, now_ns() + 60'000'000'000);
+    const auto result = choose(nullptr, nullptr, Rank(0), 0, "auto", now_ns() + 60'000'000'000);
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().status, COPPICE_ERR_BOOTSTRAP);
     EXPECT_NE(result.error().message.find("launcher is gone"), std::string::npos) << result.error().message;
@@ -98,7 +98,7 @@ TEST_F(environment, a_launcher_that_is_gone_is_said_to_be_gone) {
 TEST_F(environment, a_path_too_long_for_a_socket_is_refused) {
     const std::string path(200, 'x');
     set("0", "2", path.c_str());
-    const auto result = choose(nullptr, nullptr, Rank(0), 0, now_ns());
+    const auto result = choose(nullptr, nullptr, Rank(0), 0, "auto", now_ns());
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().status, COPPICE_ERR_CONFIG);
     EXPECT_NE(result.error().message.find("COPPICE_LAUNCHER"), std::string::npos);

@@ -1,8 +1,8 @@
 /* An MPI program that uses Coppice beside MPI: broadcasts and barriers in turn, as any such program would.
  *
- *   mpirun -n 4 mpi_beside [ITERATIONS]
+ *   mpirun -n 4 mpi_beside [ITERATIONS [launcher]]
  *
- * The exchange is MPI_Allgather. Between two broadcasts every rank is in MPI_Barrier and makes no progress for Coppice: whatever
+ * The exchange is MPI_Allgather, or the launcher's. Between two broadcasts every rank is in MPI_Barrier and makes no progress for Coppice: whatever
  * the others still need of it has to reach them all the same. Each payload is compared. */
 #include <coppice/coppice.h>
 #include <mpi.h>
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     coppice_context_t* context = NULL;
     coppice_group_t* group = NULL;
     coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
-    options.exchange = exchange;
+    if (argc < 3) options.exchange = exchange;
     options.rank = (uint32_t)rank;
     options.size = (uint32_t)size;
     check(coppice_context_create(NULL, &context));

@@ -14,12 +14,12 @@ CORRECTIONS = ("opportunistic:1", "optimized:2", "checked", "failure-proof:1", "
 
 
 class BesideMpi(unittest.TestCase):
-    def run_beside(self, ranks, **settings):
+    def run_beside(self, ranks, *more, **settings):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("COPPICE_", "OMPI_", "PMIX_"))}
         environment.update(settings, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         names = [word for name in settings for word in ("-x", name)]
         command = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
-                   *names, "-n", str(ranks), PROGRAM, "40"]
+                   *names, "-n", str(ranks), PROGRAM, "40", *more]
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
                               timeout=DEADLINE, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -35,6 +35,9 @@ class BesideMpi(unittest.TestCase):
             for correction in ("opportunistic:1", "checked"):
                 with self.subTest(ranks=ranks, correction=correction):
                     self.run_beside(ranks, COPPICE_TRANSPORT="ucx", COPPICE_CORRECTION=correction)
+
+    def test_the_launchers_exchange_does_not_disturb_the_mpi(self):
+        self.run_beside(4, "launcher")
 
     def test_in_shared_memory_by_messages(self):
         self.run_beside(4, COPPICE_HIERARCHY="flat", COPPICE_TREE="binomial")

@@ -48,7 +48,7 @@ std::uint64_t deadline() {
 }
 
 std::unique_ptr<bootstrap::Bootstrap> join() {
-    return must(bootstrap::choose(nullptr, nullptr, Rank(0), 0, deadline()));
+    return must(bootstrap::choose(nullptr, nullptr, Rank(0), 0, "auto", deadline()));
 }
 
 std::vector<std::string> gather(bootstrap::Bootstrap& all, const std::string& mine) {

@@ -1,6 +1,6 @@
 // coppice-info: what is here, what was chosen, and why.
 //
-// Alone it tells of this machine. Under coppice-run it forms the group that a program would form, and the lowest live
+// Alone it tells of this machine. Under a launcher it forms the group that a program would form, and the lowest live
 // rank tells which transport each peer would be reached by.
 #include <fmt/format.h>
 #include <hwloc.h>
@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "bootstrap/choose.hpp"
-#include "bootstrap/launcher.hpp"
 #include "engine/context.hpp"
 #include "engine/formation.hpp"
 #include "topology.hpp"
@@ -143,7 +142,7 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     if (!context) return tl::unexpected(context.error());
     const engine::Settings& settings = (*context)->settings();
     const std::uint64_t deadline = coppice::deadline_after(coppice::real_clock(), settings.start_timeout_ns);
-    auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, deadline);
+    auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, settings.bootstrap, deadline);
     if (!exchange) return tl::unexpected(exchange.error());
     auto group = engine::form_group(**context, settings, **exchange, nullptr, deadline);
     if (!group) return tl::unexpected(group.error());
@@ -178,7 +177,8 @@ void print_fields(const char* title, const ordered_json& fields) {
 
 void print_text(const ordered_json& info) {
     print_fields("Coppice", info["build"]);
-    fmt::print("  {:<18} {}\n", "host", info["host"].get<std::string>());
+    for (const char* name : {"host", "bootstrap"})
+        fmt::print("  {:<18} {}\n", name, info[name].get<std::string>());
     print_fields("Machine (hwloc)", info["machine"]);
     fmt::print("Transports\n");
     for (const auto& wire : info["transports"]) {
@@ -221,13 +221,14 @@ int run(bool as_json) {
         std::cerr << "coppice-info: " << settings.error().message << '\n';
         return 2;
     }
-    const auto launcher = coppice::bootstrap::read_launcher_environment();
+    const auto launcher = coppice::bootstrap::launcher_here(settings->bootstrap);
     if (!launcher) {
         std::cerr << "coppice-info: " << launcher.error().message << '\n';
         return 2;
     }
     ordered_json info{{"build", describe_build()},
                       {"host", transport::host_identity(settings->host)},
+                      {"bootstrap", launcher->value_or("none: no launcher has started this process")},
                       {"machine", describe_machine()},
                       {"transports", describe_transports(*settings)},
                       {"settings", describe_settings(texts)},
@@ -273,7 +274,7 @@ int run_topology(const std::string& path, bool as_json) {
 int main(int argc, char** argv) {
     CLI::App app{
         "Tells what Coppice finds on this machine, which transports are usable and why, and which settings are in "
-        "effect. Under coppice-run it also tells which transport reaches each rank."};
+        "effect. Under a launcher it also tells which transport reaches each rank."};
     bool as_json = false;
     app.add_flag("--json", as_json, "print JSON");
     std::string topology;

@@ -1,0 +1,202 @@
+#include "bootstrap/pmix.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "bootstrap/pmix_abi.hpp"
+
+namespace coppice::bootstrap {
+namespace {
+
+using Process = coppice_pmix_proc_t;
+using Value = coppice_pmix_value_t;
+using Info = coppice_pmix_info_t;
+
+struct Library {
+    int (*init)(Process*, Info*, std::size_t) = nullptr;
+    int (*finalize)(const Info*, std::size_t) = nullptr;
+    int (*put)(std::uint8_t, const char*, Value*) = nullptr;
+    int (*commit)() = nullptr;
+    int (*fence_nb)(const Process*, std::size_t, const Info*, std::size_t, coppice_pmix_done_fn, void*) = nullptr;
+    int (*get)(const Process*, const char*, const Info*, std::size_t, Value**) = nullptr;
+    const char* (*error_string)(int) = nullptr;
+    const char* (*version)() = nullptr;
+
+    std::string error(int status) const { return fmt::format("{} ({})", error_string(status), status); }
+};
+
+template <class Function>
+bool find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(::dlsym(library, name));
+    return function != nullptr;
+}
+
+// Loaded once, and for good: it has a thread.
+Result<Library> load() {
+    void* const handle = ::dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle == nullptr) {
+        return fail(
+            COPPICE_ERR_BOOTSTRAP,
+            "a launcher that speaks PMIx has started this process, but its library can't be loaded: {}; install "
+            "it (Debian: libpmix2), or set LD_LIBRARY_PATH",
+            ::dlerror());
+    }
+    Library library;
+    if (find(handle, "PMIx_Init", library.init) && find(handle, "PMIx_Finalize", library.finalize) &&
+        find(handle, "PMIx_Put", library.put) && find(handle, "PMIx_Commit", library.commit) &&
+        find(handle, "PMIx_Fence_nb", library.fence_nb) && find(handle, "PMIx_Get", library.get) &&
+        find(handle, "PMIx_Error_string", library.error_string) && find(handle, "PMIx_Get_version", library.version)) {
+        return library;
+    }
+    return fail(COPPICE_ERR_BOOTSTRAP, "libpmix.so.2 lacks a function: {}", ::dlerror());
+}
+
+Info flag(const char* key) {
+    Info info{};
+    std::strncpy(info.key, key, sizeof info.key - 1);
+    info.value.type = COPPICE_PMIX_BOOL;
+    info.value.data.flag = 1;
+    return info;
+}
+
+// Of a fence under way. The library's thread may end it after its caller has given up.
+struct Fence {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+    int status = 0;
+};
+
+void fence_done(int status, void* argument) {
+    const std::unique_ptr<std::shared_ptr<Fence>> owned(static_cast<std::shared_ptr<Fence>*>(argument));
+    Fence& fence = **owned;
+    const std::lock_guard lock(fence.mutex);
+    fence.done = true;
+    fence.status = status;
+    fence.changed.notify_all();
+}
+
+class PmixStore final : public Store {
+  public:
+    PmixStore(const Library& library, const Process& self) : library_(library), self_(self) {}
+    ~PmixStore() override {
+        // With a fence under way it would wait for it.
+        if (!stuck_) library_.finalize(nullptr, 0);
+    }
+
+    // Until then nobody may ask for the size.
+    Result<void> learn_size() {
+        Process all = self_;
+        all.rank = COPPICE_PMIX_WILDCARD;
+        Value* value = nullptr;
+        const int status = library_.get(&all, COPPICE_PMIX_JOB_SIZE, nullptr, 0, &value);
+        if (status != COPPICE_PMIX_SUCCESS || value == nullptr || value->type != COPPICE_PMIX_UINT32) {
+            return fail(COPPICE_ERR_BOOTSTRAP, "PMIx does not say how many ranks the job has: {}",
+                        library_.error(status));
+        }
+        size_ = value->data.uint32;
+        std::free(value);
+        if (size_ > self_.rank) return {};
+        return fail(COPPICE_ERR_BOOTSTRAP, "PMIx says that this process is rank {} of {}", self_.rank, size_);
+    }
+
+    Rank rank() const override { return Rank(self_.rank); }
+    std::uint32_t size() const override { return size_; }
+    const char* name() const override { return "pmix"; }
+    std::string carrier() const override { return "PMIx"; }
+
+    Result<void> put(const std::string& key, std::span<const std::byte> bytes) override {
+        std::vector<std::byte> copy(bytes.begin(), bytes.end());
+        Value value{};
+        value.type = COPPICE_PMIX_BYTE_OBJECT;
+        value.data.object.bytes = reinterpret_cast<char*>(copy.data());
+        value.data.object.size = copy.size();
+        int status = library_.put(COPPICE_PMIX_SCOPE_GLOBAL, key.c_str(), &value);
+        if (status == COPPICE_PMIX_SUCCESS) status = library_.commit();
+        if (status == COPPICE_PMIX_SUCCESS) return {};
+        return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not take {} bytes: {}", self_.rank, bytes.size(),
+                    library_.error(status));
+    }
+
+    Result<void> fence(std::uint64_t deadline_ns) override {
+        const auto fence = std::make_shared<Fence>();
+        const Info collect = flag(COPPICE_PMIX_COLLECT_DATA);
+        Process all = self_;
+        all.rank = COPPICE_PMIX_WILDCARD;
+        auto argument = std::make_unique<std::shared_ptr<Fence>>(fence);
+        int status = library_.fence_nb(&all, 1, &collect, 1, fence_done, argument.get());
+        if (status == COPPICE_PMIX_SUCCESS) {
+            [[maybe_unused]] const auto given_away = argument.release();
+            std::unique_lock lock(fence->mutex);
+            const std::chrono::steady_clock::time_point end(
+                std::chrono::nanoseconds(std::min<std::uint64_t>(deadline_ns, INT64_MAX)));
+            stuck_ = !fence->changed.wait_until(lock, end, [&] { return fence->done; });
+            if (stuck_) {
+                return fail(COPPICE_ERR_BOOTSTRAP,
+                            "rank {}: not all of the {} ranks showed up before the deadline, and PMIx does not say "
+                            "which: look for one that does not make this group, or has ended",
+                            self_.rank, size_);
+            }
+            status = fence->status;
+        }
+        if (status == COPPICE_PMIX_SUCCESS) return {};
+        return fail(COPPICE_ERR_BOOTSTRAP,
+                    "rank {}: the exchange through PMIx broke off: {}; is the launcher still there?", self_.rank,
+                    library_.error(status));
+    }
+
+    Result<std::optional<std::vector<std::byte>>> get(Rank rank, const std::string& key,
+                                                      std::uint64_t /*deadline_ns*/) override {
+        // The fence has brought everything that there is: nothing of a rank means that it died before.
+        const Info here = flag(COPPICE_PMIX_OPTIONAL);
+        Process peer = self_;
+        peer.rank = rank.value;
+        Value* value = nullptr;
+        const int status = library_.get(&peer, key.c_str(), &here, 1, &value);
+        if (status == COPPICE_PMIX_NOT_FOUND) return std::optional<std::vector<std::byte>>();
+        if (status != COPPICE_PMIX_SUCCESS || value == nullptr || value->type != COPPICE_PMIX_BYTE_OBJECT) {
+            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not tell what rank {} has put: {}", self_.rank,
+                        rank.value, library_.error(status));
+        }
+        const auto* const bytes = reinterpret_cast<const std::byte*>(value->data.object.bytes);
+        std::vector<std::byte> result(bytes, bytes + value->data.object.size);
+        std::free(value->data.object.bytes);
+        std::free(value);
+        return std::optional(std::move(result));
+    }
+
+  private:
+    const Library& library_;
+    Process self_;
+    std::uint32_t size_ = 0;
+    bool stuck_ = false;
+};
+
+}  // namespace
+
+bool has_pmix_environment() {
+    return std::getenv("PMIX_NAMESPACE") != nullptr && std::getenv("PMIX_RANK") != nullptr;
+}
+
+Result<std::unique_ptr<Store>> connect_to_pmix() {
+    static const Result<Library> library = load();
+    if (!library) return tl::unexpected(library.error());
+    Process self{};
+    if (const int status = library->init(&self, nullptr, 0); status != COPPICE_PMIX_SUCCESS) {
+        return fail(COPPICE_ERR_BOOTSTRAP,
+                    "{} can't talk to the launcher's server of PMIx: {}; has it ended, or is it of a version that the "
+                    "library does not know?",
+                    library->version(), library->error(status));
+    }
+    auto store = std::make_unique<PmixStore>(*library, self);
+    if (auto known = store->learn_size(); !known) return tl::unexpected(known.error());
+    return std::unique_ptr<Store>(std::move(store));
+}
+
+}  // namespace coppice::bootstrap

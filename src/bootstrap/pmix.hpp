@@ -1,0 +1,16 @@
+// PMIx as the exchange: under Open MPI's mpirun, srun --mpi=pmix, prterun.
+#pragma once
+
+#include "bootstrap/store.hpp"
+
+namespace coppice::bootstrap {
+
+// Whether a server of PMIx has started this process: PMIX_NAMESPACE and PMIX_RANK.
+bool has_pmix_environment();
+
+// Connects. The connection ends with the object, so that a launcher that watches its clients does not take the death of a rank
+// for the failure of the job; PMIx counts its users, so an MPI beside is not disturbed.
+// COPPICE_ERR_BOOTSTRAP without a library, or where it can't talk to the server.
+Result<std::unique_ptr<Store>> connect_to_pmix();
+
+}  // namespace coppice::bootstrap

@@ -1,0 +1,50 @@
+// What is used of libpmix's binary interface, as the PMIx standard and the versions 3 to 5 of the library have it. The library
+// is looked for at run time, so that neither Coppice nor its users need it to build or to start. tests/bootstrap/pmix_abi.c
+// holds this against the headers where these are installed.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { COPPICE_PMIX_NAME = 256, COPPICE_PMIX_KEY = 512 };
+enum { COPPICE_PMIX_BOOL = 1, COPPICE_PMIX_UINT32 = 14, COPPICE_PMIX_BYTE_OBJECT = 27 };
+enum { COPPICE_PMIX_SUCCESS = 0, COPPICE_PMIX_NOT_FOUND = -46 };
+enum { COPPICE_PMIX_SCOPE_GLOBAL = 3 };
+#define COPPICE_PMIX_WILDCARD (UINT32_MAX - 1)
+#define COPPICE_PMIX_JOB_SIZE "pmix.job.size"
+#define COPPICE_PMIX_COLLECT_DATA "pmix.collect"
+#define COPPICE_PMIX_OPTIONAL "pmix.optional"
+
+typedef struct coppice_pmix_proc {
+    char nspace[COPPICE_PMIX_NAME];
+    uint32_t rank;
+} coppice_pmix_proc_t;
+
+typedef struct coppice_pmix_value {
+    uint16_t type;
+    union {
+        uint8_t flag;
+        uint32_t uint32;
+        struct {
+            char* bytes;
+            size_t size;
+        } object;
+        uint64_t room[3];
+    } data;
+} coppice_pmix_value_t;
+
+typedef struct coppice_pmix_info {
+    char key[COPPICE_PMIX_KEY];
+    uint32_t flags;
+    coppice_pmix_value_t value;
+} coppice_pmix_info_t;
+
+typedef void (*coppice_pmix_done_fn)(int status, void* argument);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,30 @@
+/* Our own picture of libpmix's interface, held against the headers of the one that is installed. Compiling is the test. */
+#include "bootstrap/pmix_abi.hpp"
+
+#include <pmix.h>
+
+#define SAME(ours, theirs) _Static_assert((ours) == (theirs), #ours)
+
+SAME(sizeof(coppice_pmix_proc_t), sizeof(pmix_proc_t));
+SAME(offsetof(coppice_pmix_proc_t, rank), offsetof(pmix_proc_t, rank));
+SAME(sizeof(coppice_pmix_value_t), sizeof(pmix_value_t));
+SAME(offsetof(coppice_pmix_value_t, data), offsetof(pmix_value_t, data));
+SAME(offsetof(coppice_pmix_value_t, data.object.size), offsetof(pmix_value_t, data.bo.size));
+SAME(sizeof(coppice_pmix_info_t), sizeof(pmix_info_t));
+SAME(offsetof(coppice_pmix_info_t, flags), offsetof(pmix_info_t, flags));
+SAME(offsetof(coppice_pmix_info_t, value), offsetof(pmix_info_t, value));
+SAME(COPPICE_PMIX_BOOL, PMIX_BOOL);
+SAME(COPPICE_PMIX_UINT32, PMIX_UINT32);
+SAME(COPPICE_PMIX_BYTE_OBJECT, PMIX_BYTE_OBJECT);
+SAME(COPPICE_PMIX_SUCCESS, PMIX_SUCCESS);
+SAME(COPPICE_PMIX_NOT_FOUND, PMIX_ERR_NOT_FOUND);
+SAME(COPPICE_PMIX_SCOPE_GLOBAL, PMIX_GLOBAL);
+SAME(COPPICE_PMIX_WILDCARD, PMIX_RANK_WILDCARD);
+
+#include <string.h>
+
+int main(void) {
+    return strcmp(COPPICE_PMIX_JOB_SIZE, PMIX_JOB_SIZE) != 0 ||
+           strcmp(COPPICE_PMIX_COLLECT_DATA, PMIX_COLLECT_DATA) != 0 ||
+           strcmp(COPPICE_PMIX_OPTIONAL, PMIX_OPTIONAL) != 0;
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Ranks that other launchers start find each other: Open MPI's mpirun by PMIx, mpiexec.hydra by PMI. And what goes wrong.
+
+Usage: launchers_test.py LAUNCHED COPPICE_PERF COPPICE_INFO COPPICE_RUN"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LAUNCHED, PERF, INFO, RUN = (os.path.abspath(path) for path in sys.argv[1:5])
+DEADLINE = 240
+MPIRUN = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery"]
+HYDRA = ["mpiexec.hydra", "-disable-auto-cleanup"]
+
+
+def environment(**more):
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith(("COPPICE_", "OMPI_", "PMIX_", "PMI_", "SLURM_"))}
+    return clean | more
+
+
+def run(command, **more):
+    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE,
+                          env=environment(**more))
+
+
+def on_two_hosts(rank_variable, command):
+    """Ranks that tell two hosts apart, so that they talk over TCP."""
+    return ["sh", "-c", f'COPPICE_HOST=h$(({rank_variable} % 2)) exec "$@"', "sh", *command]
+
+
+LAUNCHERS = (("pmix", MPIRUN, "PMIX_RANK"), ("pmi", HYDRA, "PMI_RANK"))
+GROUPS = {"pmix": 3, "pmi": 1}  # mpiexec.hydra closes the connection after the first
+# It ends all ranks when a process that it has started itself ends by a signal.
+THROUGH_A_SHELL = {"pmix": [], "pmi": ["sh", "-c", '"$@"; exit $?', "sh"]}
+
+
+class Launched(unittest.TestCase):
+    def test_ranks_find_each_other_group_after_group(self):
+        for name, launcher, rank in LAUNCHERS:
+            program = [LAUNCHED, str(GROUPS[name])]
+            for hosts, command in (("1", program), ("2", on_two_hosts(rank, program))):
+                with self.subTest(launcher=name, hosts=hosts):
+                    done = run([*launcher, "-n", "4", *command])
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(sorted(done.stdout.splitlines()),
+                                     [f"rank {r} of 4 on {hosts} hosts, {GROUPS[name]} groups, together 0xf" for r in range(4)])
+
+    def test_survivors_of_a_rank_go_on(self):
+        for name, launcher, _ in LAUNCHERS:
+            for victim in (0, 2):
+                with self.subTest(launcher=name, victim=victim):
+                    done = run([*launcher, "-n", "4", *THROUGH_A_SHELL[name], LAUNCHED, str(GROUPS[name]), str(victim)])
+                    self.assertEqual(sorted(done.stdout.splitlines()),
+                                     [f"rank {r} of 4 on 1 hosts, {GROUPS[name]} groups, together {0xf & ~(1 << victim):#x}"
+                                      for r in range(4) if r != victim], done.stderr)
+
+    def test_coppice_perf_under_mpirun(self):
+        done = run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "-np", "4", PERF, "broadcast",
+                    "-s", "64", "-n", "2000", "--verify"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
+
+    def test_coppice_info_shows_which(self):
+        for name, launcher, _ in LAUNCHERS:
+            with self.subTest(launcher=name):
+                done = run([*launcher, "-n", "2", INFO, "--json"])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                facts = json.loads(done.stdout)
+                self.assertEqual(facts["bootstrap"], name)
+                self.assertEqual(facts["group"]["ranks"], 2)
+
+
+class WentWrong(unittest.TestCase):
+    def expect(self, done, status, *words):
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_no_launcher_says_the_three_ways_out(self):
+        self.expect(run([LAUNCHED]), 3, "coppice-run -n", "mpirun", "srun --mpi=pmix", "mpiexec.hydra",
+                    "coppice_group_options_t.exchange")
+
+    def test_two_launchers_at_once_ask_for_a_choice(self):
+        command = [*[word for word in MPIRUN if word != "--enable-recovery"], "-n", "1", RUN, "-n", "2", LAUNCHED]
+        self.expect(run(command), 3, "has the variables of two launchers, coppice-run", "PMIX_RANK", "COPPICE_BOOTSTRAP=coppice-run or pmix")
+        done = run(command, COPPICE_BOOTSTRAP="coppice-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("rank 1 of 2", done.stdout)
+
+    def test_a_launcher_that_is_wanted_and_not_there(self):
+        self.expect(run([RUN, "-n", "2", LAUNCHED], COPPICE_BOOTSTRAP="pmix"), 3, "PMIX_RANK is not set")
+        self.expect(run([LAUNCHED], COPPICE_BOOTSTRAP="mpirun"), 3, "auto, coppice-run, pmix or pmi")
+
+    def test_a_server_that_the_library_cannot_talk_to(self):
+        self.expect(run([LAUNCHED], PMIX_NAMESPACE="job", PMIX_RANK="0"), 3, "can't talk to the launcher's server", "OpenPMIx")
+
+    def test_a_second_group_under_hydra(self):
+        done = run([*HYDRA, "-n", "2", LAUNCHED, "2"])
+        self.expect(done, 3, "brings the ranks of one group together")
+
+    def test_a_descriptor_that_is_no_launchers(self):
+        self.expect(run([LAUNCHED], PMI_FD="77", PMI_RANK="0", PMI_SIZE="2"), 3, "PMI_FD=77")
+        self.expect(run([LAUNCHED], PMI_FD="77", PMI_RANK="2", PMI_SIZE="2"), 3, "PMI_RANK=2 is not below PMI_SIZE=2")
+        self.expect(run([LAUNCHED], PMI_FD="x", PMI_RANK="0", PMI_SIZE="2"), 3, "PMI_FD='x'")
+
+    def test_a_rank_that_never_calls_is_waited_for_until_the_deadline(self):
+        for name, launcher, rank in LAUNCHERS:
+            with self.subTest(launcher=name), tempfile.TemporaryDirectory() as folder:
+                over = os.path.join(folder, "over")
+                late = f'if [ ${rank} = 0 ]; then while [ ! -e {over} ]; do sleep 0.1; done; else {LAUNCHED}; echo "ended with $?"; touch {over}; fi'
+                done = run([*launcher, "-n", "2", "sh", "-c", late], COPPICE_START_TIMEOUT="2s")
+                self.assertIn("not all ", done.stderr)
+                self.assertIn("ended with 3", done.stdout)
+
+    def test_a_launcher_that_dies_in_mid_exchange(self):
+        for name, launcher, rank in LAUNCHERS:
+            with self.subTest(launcher=name), tempfile.TemporaryDirectory() as folder:
+                # Rank 0 never calls, and outlives the launcher, as rank 1 does.
+                script = (f'trap "" TERM HUP; if [ ${rank} = 0 ]; then sleep 600 & echo $! >{folder}/pid; wait; exit; fi; echo here >{folder}/here; '
+                          f'{LAUNCHED} 2>{folder}/error; echo $? >{folder}/code.new; mv {folder}/code.new {folder}/code')
+                job = subprocess.Popen([*launcher, "-n", "2", "sh", "-c", script], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(), start_new_session=True)
+                try:
+                    self.wait_for(f"{folder}/pid", f"{folder}/here")
+                    time.sleep(0.5)  # rank 1 is in the exchange by now, or comes too late for it: an error either way
+                    for server in (job.pid, *descendants(job.pid, "hydra_pmi_proxy")):
+                        os.kill(server, signal.SIGKILL)
+                    self.wait_for(f"{folder}/code")
+                    with open(f"{folder}/error", encoding="utf-8") as file:
+                        error = file.read()
+                    self.assertRegex(error, "broke off|can't talk|has ended|is it gone")
+                    with open(f"{folder}/code", encoding="utf-8") as file:
+                        self.assertEqual(file.read().strip(), "3")
+                finally:
+                    with open(f"{folder}/pid", encoding="utf-8") as file:
+                        os.kill(int(file.read()), signal.SIGKILL)
+                    if job.poll() is None:
+                        job.kill()
+                    job.wait()
+
+    def wait_for(self, *files):
+        end = time.monotonic() + DEADLINE
+        while not all(os.path.exists(file) for file in files):
+            self.assertLess(time.monotonic(), end, f"waited in vain for {files}")
+            time.sleep(0.02)
+
+
+def descendants(pid, name):
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    rows = [row.split(None, 2) for row in listed.splitlines()]
+    found, grown = {str(pid)}, True
+    while grown:
+        more = {row[0] for row in rows if row[1] in found} - found
+        found, grown = found | more, bool(more)
+    return [int(row[0]) for row in rows if row[0] in found and re.match(row[2], name)]
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
