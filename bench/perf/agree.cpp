@@ -190,6 +190,8 @@ std::optional<Failure> AgreeRun::one_agreement(std::uint64_t number, measure_sta
 
 std::optional<Failure> AgreeRun::execute() {
     if (auto failure = session_.share(settings_.iterations, Own::bytes(all_))) return failure;
+    if (session_.is_apart() && settings_.silent)
+        return Failure{kExitUsage, "--silent: victims see by common memory when the others go on without them"};
     if (auto failure = make_resident()) return failure;
     std::fill_n(Own::of(session_.area(), session_.rank()).outcomes(), all_, Outcome{});
     value_.resize(settings_.bytes);

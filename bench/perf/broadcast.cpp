@@ -108,6 +108,9 @@ std::optional<Failure> Run::bury_the_dead() {
 
 std::optional<Failure> Run::execute() {
     if (auto failure = session_.share(settings_.iterations, Record::bytes(session_.ranks()))) return failure;
+    if (session_.is_apart() && settings_.staggered)
+        return Failure{kExitUsage,
+                       "--staggered: ranks take turns by memory that those of several machines do not have"};
     if (auto failure = bury_the_dead()) return failure;
     buffer_.resize(session_.info().max_payload);
     report_.emplace(session_, group_, settings_, schedule_);

@@ -149,6 +149,7 @@ void Report::deaths(std::uint64_t start_ns) {
         fmt::print("{} of {} ranks dead before the run\n", settings_.dead.size(), session_.ranks());
     }
     fmt::print("{}\n", session_.losses([this](std::uint32_t rank) { return !dead_before_run(rank); }));
+    if (session_.is_apart()) return;  // whose clocks would the times be of?
     for (std::uint32_t victim = 0; victim < session_.ranks(); ++victim) {
         if (!session_.is_dead(victim) || dead_before_run(victim)) continue;
         const std::uint64_t last_sign = Record(session_.area(), victim).tally().last_sign;

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 namespace perf {
 
@@ -69,29 +67,6 @@ Session::Standing& Session::standing(std::uint32_t rank) const {
     return *reinterpret_cast<Standing*>(static_cast<char*>(measure_own(area(), rank)) + standing_at_);
 }
 
-Failure library_failure(const std::string& what, coppice_status_t status) {
-    const bool usage =
-        status == COPPICE_ERR_CONFIG || status == COPPICE_ERR_INVALID_ARGUMENT || status == COPPICE_ERR_OUT_OF_RANGE;
-    return {usage                          ? kExitUsage
-            : status == COPPICE_ERR_FENCED ? kExitCutOff
-                                           : kExitFailed,
-            fmt::format("{}: {}: {}", what, coppice_status_string(status), coppice_last_error())};
-}
-
-int complain(std::uint32_t rank, const Failure& failure) {
-    fmt::print(stderr, "coppice-perf: rank {}: {}\n", rank, failure.message);
-    return failure.exit_code;
-}
-
-int complain_unless_known(const Failure& failure) {
-    const char* rank = nullptr;
-    for (const char* name : {"COPPICE_RANK", "PMIX_RANK", "PMI_RANK"})
-        rank = rank == nullptr ? std::getenv(name) : rank;
-    if (failure.exit_code != kExitUsage || rank == nullptr || std::string_view(rank) == "0")
-        fmt::print(stderr, "coppice-perf: {}\n", failure.message);
-    return failure.exit_code;
-}
-
 Session::~Session() {
     if (group_ != nullptr) coppice_group_destroy(group_, 0);
     if (context_ != nullptr) coppice_context_destroy(context_);
@@ -141,6 +116,12 @@ std::optional<Failure> Session::share(std::uint64_t iterations, std::uint64_t ow
     if (status != COPPICE_OK) return library_failure("sharing memory for the time stamps", status);
     ticket.path[MEASURE_PATH - 1] = '\0';
     if (rank() != 0) area = measure_open(ticket.path, ticket.nonce, ranks(), iterations, own_bytes);
+    if (info_.hosts > 1 && ticket.nonce != 0) {
+        bool all = false;
+        if (auto failure = share_with_all(area != nullptr, all)) return failure;
+        apart_ = !all;
+        if (apart_) area = measure_create(ranks(), iterations, own_bytes, nullptr);
+    }
     if (area == nullptr) {
         const double mebibytes =
             static_cast<double>(measure_area_bytes(ranks(), iterations, own_bytes)) / (1024.0 * 1024.0);
@@ -155,6 +136,8 @@ std::optional<Failure> Session::share(std::uint64_t iterations, std::uint64_t ow
     crew_.dead = gone_.data();
     crew_.idle = idle;
     crew_.idle_argument = this;
+    if (apart_ && rank() == 0)
+        fmt::print("# ranks on several machines, whose clocks differ: a time is the longest of all ranks' own calls\n");
     return barrier();
 }
 
@@ -170,6 +153,7 @@ std::optional<Failure> Session::close() {
 }
 
 std::optional<Failure> Session::barrier(const std::function<void()>& action) {
+    if (apart_) return barrier_apart(action);
     if (auto failure = parted()) return failure;
     wait_deadline_ns_ = measure_now() + timeout_ns_;
     const auto run = [](void* argument) { (*static_cast<const std::function<void()>*>(argument))(); };
@@ -228,7 +212,7 @@ int Session::idle(void* session) {
 
 // One rank after the other is looked at.
 bool Session::somebody_has_ended(std::uint64_t now) {
-    if (area() == nullptr || now - looked_ns_ < kLookEvery) return false;
+    if (area() == nullptr || apart_ || now - looked_ns_ < kLookEvery) return false;
     looked_ns_ = now;
     looked_at_ = (looked_at_ + 1) % ranks();
     return !is_dead(looked_at_) && standing(looked_at_).pid != 0 && !is_running(standing(looked_at_).pid);
@@ -252,7 +236,7 @@ bool Session::is_other_side(std::uint32_t rank) const {
 
 // Goes on without those that it was told are dead, unless that is for them to do.
 void Session::judge() {
-    if (parted_ || area() == nullptr) return;
+    if (parted_ || apart_ || area() == nullptr) return;
     const std::uint32_t deaths = __atomic_load_n(&deaths_, __ATOMIC_ACQUIRE);
     bool news = deaths != judged_;
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
@@ -307,6 +291,7 @@ void Session::judge() {
 }
 
 std::optional<Failure> Session::parted() {
+    if (apart_) return parted_apart();
     judge();
     if (!parted_) return std::nullopt;
     __atomic_store_n(&standing(rank()).parted, 1, __ATOMIC_RELEASE);
@@ -342,11 +327,13 @@ std::string Session::losses(const std::function<bool(std::uint32_t)>& died_in_ru
 }
 
 void Session::limit(double seconds) {
+    is_over_ = false;
     end_ns_ = seconds > 0 ? measure_now() + static_cast<std::uint64_t>(seconds * 1e9) : 0;
 }
 
 bool Session::over(std::uint64_t number, std::uint64_t ahead) {
     if (end_ns_ == 0) return false;
+    if (apart_) return over_apart(number);
     // The rank that first finds that time is over names an operation that none can have started yet.
     std::uint64_t& stop_at = standing(0).stop_at;
     std::uint64_t stop = __atomic_load_n(&stop_at, __ATOMIC_ACQUIRE);

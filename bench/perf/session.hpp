@@ -1,5 +1,5 @@
 // What every measurement needs: a context and a group of the library, the memory that all ranks share for
-// time stamps, and a start barrier that goes on when ranks die.
+// time stamps, and a start barrier that goes on when ranks die. Ranks of different machines do without that memory (apart.cpp).
 //
 // A network that parts in two leaves two sides that hold each other for dead, and one memory that both can write. The
 // larger side goes on (of two that are equal, the one with the lowest rank); a rank of the other one ends, with
@@ -88,7 +88,19 @@ class Session {
     // Waits for late notices of deaths, until `known` holds or some seconds have passed.
     std::optional<Failure> wait_for_notices(const std::function<bool()>& known);
 
+    // Whether ranks have no memory in common: then nobody can look at another's part of the area while operations run, and
+    // each has what the others have measured when a barrier's action runs, as lengths of time.
+    bool is_apart() const { return apart_; }
+
   private:
+    std::optional<Failure> share_with_all(bool is_open, bool& all);
+    std::uint32_t lowest_live() const;
+    std::optional<Failure> parted_apart() const;
+    std::optional<Failure> barrier_apart(const std::function<void()>& action);
+    std::optional<Failure> broadcast_part(std::span<std::byte> bytes, std::uint32_t root, bool& arrived);
+    std::optional<Failure> gather_part(std::span<std::byte> memory, std::uint32_t root);
+    std::optional<Failure> gather();
+    bool over_apart(std::uint64_t number);
     void mark_dead(std::uint32_t rank);
     static void on_failure(void* session, coppice_group_t* group, std::uint32_t rank);
     static int idle(void* session);
@@ -111,6 +123,8 @@ class Session {
     std::vector<std::uint8_t> gone_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);     // those
     std::vector<std::uint8_t> cut_off_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);  // of those, the ones that lived
     bool parted_ = false;
+    bool apart_ = false;
+    bool is_over_ = false;           // apart: the time of limit()
     std::uint64_t doubt_ns_ = 0;     // since when it is not clear which side goes on
     std::uint64_t together_ns_ = 0;  // when the last barrier was passed
     std::uint64_t end_ns_ = 0;       // of limit(); 0: none

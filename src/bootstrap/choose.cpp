@@ -52,10 +52,6 @@ const Launcher* find(std::string_view name) {
 
 }  // namespace
 
-bool is_launcher(std::string_view name) {
-    return name == "auto" || find(name) != nullptr;
-}
-
 Result<std::optional<std::string_view>> launcher_here(std::string_view wanted) {
     if (const Launcher* const one = find(wanted)) {
         if (one->is_here()) return std::optional(one->name);

@@ -9,8 +9,10 @@
 
 namespace coppice::bootstrap {
 
-// The launchers' names: "coppice-run", "pmix", "pmi"; and "auto".
-bool is_launcher(std::string_view name);
+// The launchers' names, and "auto".
+constexpr bool is_launcher(std::string_view name) {
+    return name == "auto" || name == "coppice-run" || name == "pmix" || name == "pmi";
+}
 inline constexpr std::string_view kLauncherNames = "auto, coppice-run, pmix or pmi";
 
 // Which launcher has started this process, by its variables: one of the names; nullopt: none. COPPICE_ERR_CONFIG with the

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Ranks on the hosts of a box, by launchers that are not ours: together, and when a host loses power or its cable.
+
+Usage: cluster_launchers_test.py CLUSTER COPPICE_PERF LAUNCHED"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+CLUSTER, PERF, LAUNCHED = (os.path.abspath(path) for path in sys.argv[1:4])
+DEADLINE = 280
+SRUN = ["srun", "-N4", "-n8", "--no-kill", "--kill-on-bad-exit=0"]
+MPIRUN = ["mpirun", "--enable-recovery", "-np", "8"]
+# On a machine that is busy with other things, the kernel may let a silent host's peers wait.
+BOUND = "COPPICE_DETECTION_BOUND=2s"
+
+
+class InBox(unittest.TestCase):
+    def run_in_box(self, *words):
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("COPPICE_", "OMPI_", "PMIX_", "PMI_", "SLURM_"))}
+        done = subprocess.run([CLUSTER, "run", "--hosts", "4", *words], capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, timeout=DEADLINE, env=environment)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def expect_all(self, done):
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [f"rank {r} of 8 on 4 hosts, 2 groups, together 0xff" for r in range(8)], done.stderr)
+
+    def test_group_after_group_under_srun_with_pmix_and_pmi2_and_under_mpirun(self):
+        for words in (["--slurm", "--", *SRUN, "--mpi=pmix"], ["--slurm", "--", *SRUN, "--mpi=pmi2"], ["--", *MPIRUN]):
+            with self.subTest(words=words):
+                self.expect_all(self.run_in_box(*words, LAUNCHED, "2"))
+
+    def test_survivors_of_a_rank_under_srun(self):
+        for kind in ("pmix", "pmi2"):
+            with self.subTest(kind=kind):
+                # srun tells of the rank that was killed, which is no survivor; the box would take that for the verdict.
+                over = '"$@"; test $? = 137'
+                done = self.run_in_box("--slurm", "--", "sh", "-c", over, "sh", *SRUN, f"--mpi={kind}", LAUNCHED, "2", "3")
+                self.assertEqual(len([line for line in done.stdout.splitlines() if line.endswith("together 0xf7")]), 7, done.stderr)
+
+    def test_coppice_perf_needs_no_memory_common_to_hosts(self):
+        done = self.run_in_box("--slurm", "--", *SRUN, "--mpi=pmix", PERF, "broadcast", "-s", "64", "-n", "5000", "--verify")
+        self.assertIn("40800 deliveries to survivors", done.stdout)
+        self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
+        self.assertIn("# ranks on several machines", done.stdout)
+
+    def test_a_host_loses_power_under_srun(self):
+        done = self.run_in_box("--slurm", "--power-off", "3@2s", "--", *SRUN, "--mpi=pmi2", PERF, "agree", "-n", "2000000", "--for",
+                               "8s")
+        self.assertIn("2 of 8 ranks died", done.stdout)
+        self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
+
+    def test_a_cable_is_cut_under_mpirun(self):
+        done = self.run_in_box("--cut", "2@2s", "--", *MPIRUN, "-x", BOUND, PERF, "broadcast", "-s", "64", "--for", "10s", "--verify")
+        self.assertIn("2 of 8 ranks died", done.stdout)
+        self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
+        self.assertIn("the surviving ranks are done; ending their launcher", done.stderr)
+
+    def test_a_cable_is_cut_under_srun(self):
+        done = self.run_in_box("--slurm", "--cut", "2@2s", "--", "env", BOUND, *SRUN, "--mpi=pmix", PERF, "broadcast", "--for", "6s",
+                               "--verify")
+        self.assertIn("2 of 8 ranks died", done.stdout)
+        self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
+
+    def test_a_host_loses_power_under_mpirun(self):
+        done = self.run_in_box("--power-off", "3@2s", "--", *MPIRUN, PERF, "broadcast", "-s", "64", "--for", "6s", "--verify")
+        self.assertIn("2 of 8 ranks died", done.stdout)
+        self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("SKIP: making hosts needs the rights of root")
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
