@@ -189,7 +189,7 @@ class Run(unittest.TestCase):
 
     def test_hosts_are_lost_at_their_times(self):
         wait = f"until {CLUSTER} status | grep -q 'n1 .* off'; do sleep 0.05; done; {CLUSTER} status | grep -q 'n0 .* cut'"
-        done = cluster("run", "--hosts", "2", "--cut", "0@1ms", "--power-off", "1@100ms", "--", "sh", "-c", wait)
+        done = cluster("run", "--hosts", "2", "--cut", "0@start+1ms", "--power-off", "1@start+100ms", "--", "sh", "-c", wait)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(re.findall(r"cluster: (\S+) of host (\d)", done.stderr), [("cut", "0"), ("power-off", "1")])
 
