@@ -34,14 +34,6 @@ class InBox(unittest.TestCase):
             with self.subTest(words=words):
                 self.expect_all(self.run_in_box(*words, LAUNCHED, "2"))
 
-    def test_survivors_of_a_rank_under_srun(self):
-        for kind in ("pmix", "pmi2"):
-            with self.subTest(kind=kind):
-                # srun tells of the rank that was killed, which is no survivor; the box would take that for the verdict.
-                over = '"$@"; test $? = 137'
-                done = self.run_in_box("--slurm", "--", "sh", "-c", over, "sh", *SRUN, f"--mpi={kind}", LAUNCHED, "2", "3")
-                self.assertEqual(len([line for line in done.stdout.splitlines() if line.endswith("together 0xf7")]), 7, done.stderr)
-
     def test_coppice_perf_needs_no_memory_common_to_hosts(self):
         done = self.run_in_box("--slurm", "--", *SRUN, "--mpi=pmix", PERF, "broadcast", "-s", "64", "-n", "5000", "--verify")
         self.assertIn("40800 deliveries to survivors", done.stdout)
@@ -63,11 +55,6 @@ class InBox(unittest.TestCase):
     def test_a_cable_is_cut_under_srun(self):
         done = self.run_in_box("--slurm", "--cut", "2@2s", "--", "env", BOUND, *SRUN, "--mpi=pmix", PERF, "broadcast", "--for", "6s",
                                "--verify")
-        self.assertIn("2 of 8 ranks died", done.stdout)
-        self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
-
-    def test_a_host_loses_power_under_mpirun(self):
-        done = self.run_in_box("--power-off", "3@2s", "--", *MPIRUN, PERF, "broadcast", "-s", "64", "--for", "6s", "--verify")
         self.assertIn("2 of 8 ranks died", done.stdout)
         self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
 
