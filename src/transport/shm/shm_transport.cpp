@@ -130,14 +130,14 @@ Result<void> ShmTransport::add_peer(Rank peer, std::span<const std::byte> addres
     if (process_state(decoded->pid, decoded->start_time) == ProcessState::gone)
         return fail(COPPICE_ERR_PEER_FAILED, "shm: rank {} (process {}) has ended already", peer.value, decoded->pid);
 
-    auto index = static_cast<std::uint32_t>(peers_.size());
+    const std::uint32_t index = unused_.empty() ? static_cast<std::uint32_t>(peers_.size()) : unused_.back();
+    auto added = std::make_unique<Peer>(index, peer, std::move(*decoded), layout.inbox);
     if (unused_.empty()) {
-        peers_.emplace_back();
+        peers_.push_back(std::move(added));
     } else {
-        index = unused_.back();
         unused_.pop_back();
+        peers_[index] = std::move(added);
     }
-    peers_[index] = std::make_unique<Peer>(index, peer, std::move(*decoded), layout.inbox);
     peer_of_rank_[peer.value] = index;
     // It may have claimed an inbox before it was known here.
     for (std::uint32_t inbox = 0; inbox < layout.inboxes; ++inbox) {
