@@ -65,6 +65,15 @@ void send_words(Member& member, Rank to, std::uint64_t incarnation) {
                       transport::SendStatus::sent);
 }
 
+// The process that has the number next: it speaks to rank 0, and stays until that one has said so often that it has heard.
+auto successor_until(std::uint64_t talked) {
+    return [talked](Member& member) {
+        meet_those_that_stay(member, 1);
+        send_words(member, Rank(0), 1);
+        member.poll_until([&] { return member.stage().words[kTalked].load() >= talked; }, "having been heard");
+    };
+}
+
 }  // namespace
 
 TEST_P(Conformance, ANumberIsGivenToOneProcessAfterTheOther) {
@@ -158,12 +167,7 @@ TEST_P(Conformance, NothingOfAnEarlierProcessIsDeliveredForALaterOne) {
     stage().words[kTalked + 1].store(2);
     await_word(kForgotten, 1);
     stage().addresses[kReplaced.value].length.store(0);
-    const auto later = [](Member& member) {
-        meet_those_that_stay(member, 1);
-        send_words(member, Rank(0), 1);
-        member.poll_until([&] { return member.stage().words[kTalked].load() >= 2; }, "having been heard");
-    };
-    start_one(kReplaced, 2, later, 1);
+    start_one(kReplaced, 2, successor_until(2), 1);
     expect_all_well();
 }
 
@@ -195,12 +199,7 @@ TEST_P(Conformance, NothingOfAnEarlierProcessThatLivesIsDeliveredForALaterOne) {
     });
     await_word(kForgotten, 1);
     stage().addresses[kReplaced.value].length.store(0);
-    const auto later = [](Member& member) {
-        meet_those_that_stay(member, 1);
-        send_words(member, Rank(0), 1);
-        member.poll_until([&] { return member.stage().words[kTalked].load() >= 1; }, "having been heard");
-    };
-    start_one(kReplaced, 2, later, 1);
+    start_one(kReplaced, 2, successor_until(1), 1);
     expect_all_well();
 }
 
