@@ -1,4 +1,4 @@
-// Single machines, by hand: names, refusals, size, allocation, and corner cases that conversations do not show.
+// Single machines, by hand: refusals, size, allocation, and corner cases that conversations do not show.
 #include "protocol/broadcast.hpp"
 
 #include <gtest/gtest.h>
@@ -20,64 +20,6 @@ std::vector<Message> drain(Broadcast& machine) {
     while (const auto message = machine.next_send(Nanoseconds{0}))
         messages.push_back(*message);
     return messages;
-}
-
-TEST(CorrectionNames, AreReadAndWritten) {
-    for (const char* name :
-         {"none", "ack", "checked", "opportunistic:1", "opportunistic:7:one-directional", "optimized:4",
-          "optimized-paper:3", "opportunistic-paper:2:one-directional", "opportunistic:1048576", "checked:synchronized",
-          "opportunistic:2:synchronized", "optimized:3:one-directional:synchronized", "delayed:5",
-          "delayed:3600000000000:synchronized", "failure-proof:1", "failure-proof:4:synchronized",
-          "failure-proof:2:5000"}) {
-        const auto spec = parse_correction(name);
-        ASSERT_TRUE(spec) << name;
-        EXPECT_EQ(to_string(*spec), name);
-    }
-    EXPECT_EQ(parse_correction("optimized")->distance, 1U);
-    EXPECT_EQ(*parse_correction("checked:overlapped"), *parse_correction("checked"));
-    EXPECT_EQ(parse_correction("failure-proof:synchronized")->failures, 1U);
-    EXPECT_EQ(*parse_correction("opportunistic:one-directional"),
-              (CorrectionSpec{CorrectionKind::opportunistic, 1, true}));
-}
-
-TEST(CorrectionNames, NonsenseIsRefusedWithTheKnownOnes) {
-    for (const char* name : {"",
-                             "foo",
-                             "None",
-                             "none:1",
-                             "checked:",
-                             "checked:2",
-                             "opportunistic:",
-                             "opportunistic:0",
-                             "opportunistic:01",
-                             "opportunistic:-1",
-                             "opportunistic:+1",
-                             "opportunistic: 1",
-                             "opportunistic:1 ",
-                             "opportunistic:1048577",
-                             "opportunistic:99999999999999999999",
-                             "opportunistic:2:one",
-                             "opportunistic:2:one-directional:",
-                             "opportunistic:one-directional:2",
-                             "ack:one-directional",
-                             "ack:synchronized",
-                             "none:overlapped",
-                             "checked:synchronized:overlapped",
-                             "checked:Synchronized",
-                             "delayed",
-                             "delayed:0",
-                             "delayed:synchronized",
-                             "delayed:3600000000001",
-                             "failure-proof:0",
-                             "failure-proof:5",
-                             "failure-proof:1:0",
-                             "opportunistic:synchronized:2"}) {
-        const auto spec = parse_correction(name);
-        ASSERT_FALSE(spec) << name;
-        for (const std::string_view known : known_corrections()) {
-            EXPECT_NE(spec.error().find(known), std::string::npos) << name;
-        }
-    }
 }
 
 TEST(Machine, RefusesWhatCanNotBe) {
