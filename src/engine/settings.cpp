@@ -60,8 +60,8 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, delay:..."},
 };
 
-constexpr std::array<std::string_view, 5> kLauncherVariables{
-    "COPPICE_RANK", "COPPICE_SIZE", "COPPICE_LAUNCHER", "COPPICE_LOCAL_RANK", "COPPICE_LOCAL_SIZE",
+constexpr std::array<std::string_view, 6> kLauncherVariables{
+    "COPPICE_RANK", "COPPICE_SIZE", "COPPICE_LAUNCHER", "COPPICE_LOCAL_RANK", "COPPICE_LOCAL_SIZE", "COPPICE_SWITCHES",
 };
 
 // "transports that may be used: …; auto: shm within hosts, …"

@@ -156,8 +156,8 @@ Placement place_in_blocks(std::uint32_t rank, std::uint32_t ranks, std::uint32_t
     return {larger + (rank - in_larger) / base, (rank - in_larger) % base, base};
 }
 
-Result<std::unique_ptr<Hosts>> Hosts::create(std::uint32_t hosts, std::uint32_t ranks) {
-    std::unique_ptr<Hosts> made(new Hosts(hosts, ranks));
+Result<std::unique_ptr<Hosts>> Hosts::create(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves) {
+    std::unique_ptr<Hosts> made(new Hosts(hosts, ranks, leaves));
     if (auto ok = made->make_namespaces(); !ok) return tl::unexpected(ok.error());
     if (auto ok = made->cable(); !ok) return tl::unexpected(ok.error());
     made->make_mounts();
@@ -177,6 +177,12 @@ Placement Hosts::place(std::uint32_t rank) const {
 }
 std::string Hosts::port_name(std::uint32_t host) {
     return fmt::format("port{}", host);
+}
+std::string Hosts::uplink_name(std::uint32_t leaf) {
+    return fmt::format("uplink{}", leaf);
+}
+std::string Hosts::bridge_of(std::uint32_t host) const {
+    return leaves_ == 0 ? kBridge : fmt::format("leaf{}", leaf_of(host, hosts_, leaves_));
 }
 std::string Hosts::interface_name(std::uint32_t host) const {
     return fmt::format("veth{}", host);
@@ -232,12 +238,23 @@ Result<void> Hosts::cable() {
     if (ip == nullptr) {
         return fail(COPPICE_ERR_NO_RESOURCES, "the program `ip` is missing: apt-get install iproute2");
     }
-    std::string commands =
-        fmt::format("link add {0} type bridge forward_delay 0\nlink set {0} up mtu {1}\n", kBridge, kMtu);
+    const auto bridge = [](const std::string& name) {
+        return fmt::format("link add {0} type bridge forward_delay 0\nlink set {0} up mtu {1}\n", name, kMtu);
+    };
+    std::string commands = bridge(kBridge);
+    for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
+        commands += bridge(fmt::format("leaf{}", leaf));
+        commands += fmt::format("link add {0} mtu {1} type veth peer name downlink{2} mtu {1}\n", uplink_name(leaf),
+                                kMtu, leaf);
+        commands += fmt::format("link set {0} master leaf{1} up\nlink set downlink{1} master {2} up\n",
+                                uplink_name(leaf), leaf, kBridge);
+    }
+    if (auto ok = run_ip(ip, bridge_, commands, user_namespace_, {}); !ok) return ok;
+    commands.clear();
     for (std::uint32_t host = 0; host < hosts_; ++host) {
         commands += fmt::format("link add {0} mtu {1} type veth peer name {2} mtu {1} netns /proc/self/fd/{3}\n",
                                 port_name(host), kMtu, interface_name(host), descriptors_[host]);
-        commands += fmt::format("link set {} master {} up\n", port_name(host), kBridge);
+        commands += fmt::format("link set {} master {} up\n", port_name(host), bridge_of(host));
     }
     if (auto ok = run_ip(ip, bridge_, commands, user_namespace_, descriptors_); !ok) return ok;
     for (std::uint32_t host = 0; host < hosts_; ++host) {
@@ -258,15 +275,22 @@ Result<void> Hosts::wait_for_links() {
             return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the namespace of host {}: {}", host,
                         std::strerror(errno));
         }
-        while (!is_running(interface_name(host))) {
-            if (now_ns() > deadline) {
-                return fail(COPPICE_ERR_NO_RESOURCES, "the link of host {} does not come up", host);
-            }
-            ::usleep(1000);
-        }
+        if (auto up = wait_for_link(interface_name(host), deadline); !up) return up;
     }
-    if (::setns(bridge_, CLONE_NEWNET) == 0) return {};
-    return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the bridge's namespace: {}", std::strerror(errno));
+    if (::setns(bridge_, CLONE_NEWNET) != 0)
+        return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the bridge's namespace: {}", std::strerror(errno));
+    for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
+        if (auto up = wait_for_link(uplink_name(leaf), deadline); !up) return up;
+    }
+    return {};
+}
+
+Result<void> Hosts::wait_for_link(const std::string& interface, std::uint64_t deadline_ns) {
+    while (!is_running(interface)) {
+        if (now_ns() > deadline_ns) return fail(COPPICE_ERR_NO_RESOURCES, "the link {} does not come up", interface);
+        ::usleep(1000);
+    }
+    return {};
 }
 
 // A mounted sysfs shows the interfaces of the namespace in which it was mounted, and UCX looks for them there: so each host has

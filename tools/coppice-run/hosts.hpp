@@ -1,4 +1,5 @@
-// --hosts: simulated hosts, each a network namespace of its own with mounts to match, joined by a bridge.
+// --hosts: simulated hosts, each a network namespace of its own with mounts to match, joined by a bridge; or by
+// one for each leaf, as hosts of a fat tree are by their leaf switches, and one above these.
 //
 // All namespaces are anonymous: they are held by descriptors of the launcher and by the ranks in them, and
 // vanish with the launcher and the last of these, however they end. Root makes them directly; other users through a user
@@ -26,12 +27,16 @@ struct Placement {
     std::uint32_t local_size = 0;
 };
 Placement place_in_blocks(std::uint32_t rank, std::uint32_t ranks, std::uint32_t hosts);
+// So are hosts to leaves, which divide them.
+constexpr std::uint32_t leaf_of(std::uint32_t host, std::uint32_t hosts, std::uint32_t leaves) {
+    return host / (hosts / leaves);
+}
 
 class Hosts {
   public:
-    // Makes the namespaces, the bridge and its cables. The calling process (single-threaded) moves into the
+    // Makes the namespaces, the bridge and its cables; with leaves a bridge for each, and that one above them. The calling process (single-threaded) moves into the
     // bridge's namespace, and perhaps into a user namespace, for good.
-    static Result<std::unique_ptr<Hosts>> create(std::uint32_t hosts, std::uint32_t ranks);
+    static Result<std::unique_ptr<Hosts>> create(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves);
     ~Hosts();
     Hosts(const Hosts&) = delete;
     Hosts& operator=(const Hosts&) = delete;
@@ -41,6 +46,8 @@ class Hosts {
     static std::string port_name(std::uint32_t host);
     // What joins the hosts.
     static constexpr const char* kBridge = "coppice";
+    // A leaf's end of the link to the bridge above.
+    static std::string uplink_name(std::uint32_t leaf);
     // The host's end, and its address, "10.99.0.1" and so on.
     std::string interface_name(std::uint32_t host) const;
     std::string address(std::uint32_t host) const;
@@ -52,14 +59,18 @@ class Hosts {
     void drop_rights() const;
 
   private:
-    Hosts(std::uint32_t hosts, std::uint32_t ranks) : hosts_(hosts), ranks_(ranks) {}
+    Hosts(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves)
+        : hosts_(hosts), ranks_(ranks), leaves_(leaves) {}
     Result<void> make_namespaces();
     Result<void> cable();
     void make_mounts();
+    std::string bridge_of(std::uint32_t host) const;
     Result<void> wait_for_links();
+    static Result<void> wait_for_link(const std::string& interface, std::uint64_t deadline_ns);
 
     std::uint32_t hosts_;
     std::uint32_t ranks_;
+    std::uint32_t leaves_;
     bool user_namespace_ = false;
     int bridge_ = -1;  // descriptors of the network namespaces
     std::vector<int> descriptors_;

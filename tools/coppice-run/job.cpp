@@ -63,7 +63,7 @@ int Job::run() {
 
 std::optional<int> Job::prepare() {
     if (options_.hosts > 0 && options_.devices.empty()) {
-        auto hosts = Hosts::create(options_.hosts, options_.ranks);
+        auto hosts = Hosts::create(options_.hosts, options_.ranks, options_.leaves);
         if (!hosts) {
             say("--hosts: {}", hosts.error().message);
             return 1;
@@ -117,6 +117,7 @@ std::optional<int> Job::start() {
     plan.started = [this](std::uint32_t rank, pid_t pid) { server_->rank_started(rank, pid); };
     plan.before_release = [this] {
         if (hosts_) hosts_->drop_rights();
+        if (options_.count_links) links_at_start_ = count_links(options_.leaves);
         start_ns_ = now_ns();
     };
     auto started = start_ranks(plan);
@@ -287,6 +288,10 @@ int Job::finish() {
         stream.finish();
     for (const auto& pending : faults_) {
         if (!pending.done) say("warning: {}", describe_too_late(pending.fault));
+    }
+    if (options_.count_links) {
+        for (const auto& line : describe_links(links_at_start_, count_links(options_.leaves), options_.operations))
+            say("{}", line);
     }
     const auto& counters = server_->counters();
     if (counters.garbage > 0)

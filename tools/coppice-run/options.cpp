@@ -25,8 +25,8 @@ constexpr const char* kDescription =
     "  coppice-run -n N [options] PROGRAM [ARGS...]\n";
 
 constexpr const char* kFooter =
-    R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill, --kill-host, --stop and --cut count from the moment when
-all ranks have found each other (their first exchange is done), or from the start when no rank has called for
+    R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill, --kill-host, --kill-leaf, --stop and --cut count from the moment
+when all ranks have found each other (their first exchange is done), or from the start when no rank has called for
 an exchange within 2 s. "start+TIME" counts from the start in any case, "joined+TIME" from the first exchange
 however late it is.
 
@@ -41,6 +41,8 @@ Examples:
   coppice-run -n 4 --stop 2@1s+500ms --timeout 60 --tag-output ./program
   coppice-run -n 8 --hosts 4 ./program
   coppice-run -n 8 --hosts 4 --kill-host 2@500ms ./program
+  coppice-run -n 16 --hosts 8 --leaves 4 --kill-leaf 2@500ms ./program
+  coppice-run -n 16 --hosts 8 --leaves 4 --count-links ./program
   coppice-run -n 8 --hosts 4 --cut 2@1s --cut 3@2s+500ms ./program
   coppice-run -n 5 --hosts 5 --cut 0,1/2,3,4@1s+500ms ./program
   coppice-run -n 8 --devices mlx5_0,mlx5_1 ./program
@@ -52,7 +54,8 @@ std::optional<std::uint64_t> parse_duration(std::string_view text, std::string_v
     return duration_ns && *duration_ns <= kLongest ? duration_ns : std::nullopt;
 }
 
-bool parse_number(std::string_view text, std::uint32_t& number) {
+template <class Number>
+bool parse_number(std::string_view text, Number& number) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
     return code == std::errc{} && end == text.data() + text.size();
 }
@@ -154,20 +157,36 @@ std::string choose_devices(std::string text, Options& options) {
     return {};
 }
 
-// A host's death is that of all its ranks, one right after the other.
-std::string add_host_kills(const std::vector<std::string>& texts, Options& options) {
+// The death of a host, or of a leaf, is that of all its ranks, one right after the other. `what` is "host" or "leaf".
+std::string add_kills(std::string_view what, const std::vector<std::string>& texts, Options& options) {
+    const bool is_leaf = what == "leaf";
+    const std::uint32_t hosts = std::max(options.hosts, 1U);
+    const std::uint32_t count = is_leaf ? options.leaves : hosts;
     for (const std::string& text : texts) {
         Fault fault;
         if (const auto reason = parse_fault(text, Fault::Kind::kill, fault); !reason.empty()) {
-            return fmt::format("--kill-host {}: expected HOST@TIME, as in --kill-host 2@500ms", text);
+            return fmt::format("--kill-{} {}: expected {}@TIME, as in --kill-{} 2@500ms", what, text,
+                               is_leaf ? "LEAF" : "HOST", what);
         }
-        const std::uint32_t hosts = std::max(options.hosts, 1U);
-        const std::uint32_t host = std::exchange(fault.rank, 0);
-        if (host >= hosts) return fmt::format("--kill-host: host {} is outside of 0…{}", host, hosts - 1);
+        const std::uint32_t dead = std::exchange(fault.rank, 0);
+        if (count == 0) return fmt::format("--kill-leaf {}: there are no leaves without --leaves", text);
+        if (dead >= count) return fmt::format("--kill-{}: {} {} is outside of 0…{}", what, what, dead, count - 1);
         for (; fault.rank < options.ranks; ++fault.rank) {
-            if (place_in_blocks(fault.rank, options.ranks, hosts).host == host) options.faults.push_back(fault);
+            const std::uint32_t host = place_in_blocks(fault.rank, options.ranks, hosts).host;
+            if ((is_leaf ? leaf_of(host, hosts, count) : host) == dead) options.faults.push_back(fault);
         }
     }
+    return {};
+}
+
+std::string check_leaves(const Options& options) {
+    if (options.leaves == 0) return options.count_links ? "--count-links: there are no links without --leaves" : "";
+    if (options.hosts == 0)
+        return fmt::format("--leaves {}: there are no hosts to put on them without --hosts", options.leaves);
+    if (!options.devices.empty()) return "--leaves: hosts that are RDMA devices have no bridges of the launcher's";
+    if (options.hosts % options.leaves != 0)
+        return fmt::format("--leaves {}: {} hosts do not divide into {} leaves", options.leaves, options.hosts,
+                           options.leaves);
     return {};
 }
 
@@ -178,6 +197,7 @@ std::string check_cut(const Fault& fault, const Options& options) {
         if (fault.rank < options.hosts) return {};
         return fmt::format("--cut: host {} is outside of 0…{}", fault.rank, options.hosts - 1);
     }
+    if (options.leaves > 0) return "--cut: hosts on several leaves (--leaves) can't be cut in two sides";
     const HostSet named = fault.side | fault.other_side;
     for (std::uint32_t host = 0; host < kMaxHosts; ++host) {
         if (named[host] == (host < options.hosts)) continue;
@@ -189,6 +209,7 @@ std::string check_cut(const Fault& fault, const Options& options) {
 }
 
 std::string check(const Options& options) {
+    if (auto reason = check_leaves(options); !reason.empty()) return reason;
     for (const Fault& fault : options.faults) {
         if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part) {
             if (auto reason = check_cut(fault, options); !reason.empty()) return reason;
@@ -243,6 +264,8 @@ ParseResult parse_options(int argc, char** argv) {
     Options options;
     std::vector<std::string> kills;
     std::vector<std::string> host_kills;
+    std::vector<std::string> leaf_kills;
+    std::string operations;
     std::vector<std::string> stops;
     std::vector<std::string> cuts;
     std::string devices;
@@ -258,6 +281,9 @@ ParseResult parse_options(int argc, char** argv) {
     app.add_option("--kill-host", host_kills, "SIGKILL all ranks of that simulated host at that time (may be repeated)")
         ->allow_extra_args(false)
         ->type_name("HOST@TIME");
+    app.add_option("--kill-leaf", leaf_kills, "SIGKILL all ranks below that leaf bridge at that time (may be repeated)")
+        ->allow_extra_args(false)
+        ->type_name("LEAF@TIME");
     app.add_option("--stop", stops,
                    "SIGSTOP that rank, and continue it after the duration, or when all others have ended")
         ->allow_extra_args(false)
@@ -271,6 +297,16 @@ ParseResult parse_options(int argc, char** argv) {
     app.add_option("--hosts", options.hosts, "spread the ranks, in blocks, over H simulated hosts (network namespaces)")
         ->check(CLI::Range(1U, kMaxHosts))
         ->type_name("H");
+    app.add_option("--leaves", options.leaves,
+                   "join the simulated hosts, in blocks, by L bridges, and these by one above; L divides H")
+        ->check(CLI::Range(1U, kMaxHosts))
+        ->type_name("L");
+    auto* const count_links =
+        app.add_flag(
+               "--count-links", operations,
+               "tell at the end how many packets went over each leaf's up-link; =N: and how many that is for each "
+               "of N operations")
+            ->type_name("[=N]");
     app.add_option("--devices", devices,
                    "tell hosts apart by RDMA device instead: ranks of host k use the k-th of these (default with "
                    "--hosts: COPPICE_RUN_DEVICES)")
@@ -305,7 +341,13 @@ ParseResult parse_options(int argc, char** argv) {
             options.faults.push_back(fault);
         }
     }
-    if (const auto reason = add_host_kills(host_kills, options); !reason.empty()) return bad(reason);
+    options.count_links = count_links->count() > 0;
+    const bool are_given = options.count_links && operations != "true";  // as CLI11 has it
+    if (are_given && (!parse_number(operations, options.operations) || options.operations == 0))
+        return bad(
+            fmt::format("--count-links={}: expected a number of operations, as in --count-links=5000", operations));
+    if (const auto reason = add_kills("host", host_kills, options); !reason.empty()) return bad(reason);
+    if (const auto reason = add_kills("leaf", leaf_kills, options); !reason.empty()) return bad(reason);
     if (!timeout.empty()) {
         options.timeout_ns = parse_duration(timeout, "s");
         if (!options.timeout_ns || *options.timeout_ns == 0) {

@@ -31,9 +31,12 @@ struct Fault {
 struct Options {
     std::uint32_t ranks = 0;
     std::uint32_t hosts = 0;           // 0: all ranks on this host
+    std::uint32_t leaves = 0;          // 0: one bridge joins all hosts
     std::vector<std::string> devices;  // host k uses the k-th RDMA device; empty: hosts are network namespaces
     std::vector<Fault> faults;         // those of whole hosts one by one
     std::optional<std::uint64_t> timeout_ns;
+    bool count_links = false;
+    std::uint64_t operations = 0;  // that what is counted is divided by, too; 0: not
     bool tag_output = false;
     bool bind_to_cores = true;
     std::vector<std::string> command;

@@ -76,6 +76,10 @@ void set_environment(const StartPlan& plan, std::uint32_t rank) {
     set_number("COPPICE_LOCAL_SIZE", place.local_size);
     if (plan.options.hosts == 0) return;
     ::setenv("COPPICE_HOST", fmt::format("host{}", place.host).c_str(), 1);
+    if (const std::uint32_t leaves = plan.options.leaves; leaves > 0) {
+        const std::uint32_t leaf = leaf_of(place.host, plan.options.hosts, leaves);
+        ::setenv("COPPICE_SWITCHES", fmt::format("leaf{}", leaf).c_str(), 1);
+    }
     if (plan.hosts != nullptr) {
         ::setenv("COPPICE_UCX_NET_DEVICES", plan.hosts->interface_name(place.host).c_str(), 1);
     } else {
