@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The shared library offers exactly what coppice.h declares. exports.sh LIBRARY HEADER
+# The shared library offers exactly what coppice.h declares, and still everything that a release has offered.
+#   exports.sh LIBRARY HEADER SYMBOLS
 set -euo pipefail
 library=$1
 header=$2
+symbols=$3
 exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
 declared=$(tr '\n' ' ' <"$header" | grep -oE 'COPPICE_API [^;(]*\(' | grep -oE 'coppice_[a-z_]+\($' | tr -d '(' | sort -u)
 [ -n "$declared" ] || { echo "found no declarations in $header"; exit 1; }
@@ -12,4 +14,11 @@ if ! diff <(echo "$declared") <(echo "$exported"); then
 fi
 soname=$(objdump -p "$library" | awk '/SONAME/ { print $2 }')
 [ "$soname" = libcoppice.so.0 ] || { echo "the soname is '$soname'"; exit 1; }
-echo "$(wc -l <<<"$exported") functions, $soname"
+
+# Of programs that are linked with it, and of the package that they depend on.
+versioned=$(nm -D --defined-only --with-symbol-versions "$library" | awk '{ sub(/@@/, "@", $3); print $3 }')
+listed=$(awk '/^ / { print $1 }' "$symbols")
+[ -n "$listed" ] || { echo "found no symbols in $symbols"; exit 1; }
+gone=$(while read -r symbol; do grep -qxF -e "$symbol" -e "${symbol%@*}" <<<"$versioned" || echo "$symbol"; done <<<"$listed")
+[ -z "$gone" ] || { echo "programs that are linked with $soname may need what is gone:"; echo "$gone"; exit 1; }
+echo "$(wc -l <<<"$exported") functions, $soname; $(wc -l <<<"$listed") symbols of old are there"

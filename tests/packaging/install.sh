@@ -6,25 +6,8 @@ set -euo pipefail
 source_dir=$1
 build_dir=$2
 version=$3
-stage=$(mktemp -d "${TMPDIR:-/tmp}/coppice-install.XXXXXX")
-trap 'rm -rf "$stage"' EXIT
-fail() { echo "FAILED: $*"; exit 1; }
+. "$source_dir/tests/packaging/stage.sh" "$build_dir"
 
-DESTDIR=$stage meson install -C "$build_dir" --no-rebuild --quiet >"$stage/install.log" 2>&1 || {
-  cat "$stage/install.log"
-  fail "meson install"
-}
-pc=$(find "$stage" -name coppice.pc)
-[ -n "$pc" ] || fail "coppice.pc is not installed"
-configured=$(sed -n 's/^prefix=//p' "$pc")
-prefix=$stage$configured
-libdir=$(dirname "$(dirname "$pc")")
-bindir=$prefix/bin
-
-# The installed file speaks of the final place; here everything stands below the stage.
-mkdir "$stage/pkgconfig"
-sed "s|^prefix=.*|prefix=$prefix|" "$pc" >"$stage/pkgconfig/coppice.pc"
-export PKG_CONFIG_PATH=$stage/pkgconfig
 [ "$(pkg-config --modversion coppice)" = "$version" ] || fail "coppice.pc has version $(pkg-config --modversion coppice)"
 
 for file in "$prefix/include/coppice/coppice.h" "$prefix/include/coppice/coppice.hpp" "$libdir/libcoppice.a" \
@@ -38,8 +21,6 @@ for file in "$prefix/include/coppice/coppice.h" "$prefix/include/coppice/coppice
   [ -e "$file" ] || fail "${file#"$stage"} is not installed"
 done
 
-# The first block of README.md in the given language.
-example() { awk -v fence="\`\`\`$1" '$0 == fence { inside = 1; next } inside && /^```/ { exit } inside' "$source_dir/README.md"; }
 example c >"$stage/hello.c"
 example cpp >"$stage/hello.cpp"
 if [ ! -s "$stage/hello.c" ] || [ ! -s "$stage/hello.cpp" ]; then fail "README.md has no example"; fi
@@ -64,9 +45,6 @@ done
 
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 for program in c-shared c-static cpp-shared cpp-static; do
-  output=$("$bindir/coppice-run" -n 4 --timeout 120 "$stage/$program") || fail "$program: $output"
-  # All four ranks print the same line: what the root sent.
-  if [ "$(wc -l <<<"$output")" -ne 4 ] || [ "$(sort -u <<<"$output" | wc -l)" -ne 1 ]; then fail "$program printed: $output"; fi
-  echo "$program: $(head -n 1 <<<"$output")"
+  run_four "$stage/$program"
 done
 "$bindir/coppice-info" >/dev/null || fail "coppice-info"
