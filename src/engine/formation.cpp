@@ -8,6 +8,7 @@
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
+#include "engine/wiring.hpp"
 #include "transport/faults.hpp"
 #include "transport/host.hpp"
 #include "transport/registry.hpp"
@@ -19,27 +20,6 @@ using Blobs = std::vector<std::vector<std::byte>>;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
     return std::as_bytes(std::span(text));
-}
-
-// What a peer sent, made fit for a message to people: it may be anything.
-std::string shown(std::string_view text) {
-    constexpr std::size_t kLongest = 160;
-    std::string result;
-    for (const char c : text.substr(0, kLongest))
-        result += c >= ' ' && c <= '~' ? c : '?';
-    return text.size() > kLongest ? result + "..." : result;
-}
-
-// "a, b or c", of the transports that reach other hosts.
-std::string names_between_hosts(const Settings& settings) {
-    std::string names;
-    std::string last;
-    for (const TransportChoice& choice : settings.transports) {
-        if (choice.transport->within_host) continue;
-        if (!last.empty()) names += names.empty() ? last : ", " + last;
-        last = choice.transport->name;
-    }
-    return names.empty() ? last : names + " or " + last;
 }
 
 bool is_listed(std::string_view list, std::string_view name) {
@@ -68,12 +48,17 @@ class Formation {
           deadline_ns_(deadline_ns),
           self_(bootstrap.rank()),
           size_(bootstrap.size()),
-          transport_set_(std::make_shared<TransportSet>(bootstrap.size())),
+          capacity_(settings.capacity.value_or(bootstrap.size())),
+          transport_set_(std::make_shared<TransportSet>(capacity_)),
           is_dead_(bootstrap.size(), false) {}
 
     Result<std::unique_ptr<Group>> run(Group::FailureCallback on_failure) {
         if (size_ > kMostRanks) {
             return fail(COPPICE_ERR_OUT_OF_RANGE, "a group of {} ranks: at most {} are possible", size_, kMostRanks);
+        }
+        if (size_ > capacity_) {
+            return fail(COPPICE_ERR_CONFIG, "COPPICE_CAPACITY = {}, but the group begins with {} ranks: allow as many",
+                        capacity_, size_);
         }
         if (auto met = meet(); !met) return tl::unexpected(std::move(met.error()));
         if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
@@ -90,7 +75,7 @@ class Formation {
             std::make_unique<Group>(Core::Parts{.context = &context_,
                                                 .settings = settings_,
                                                 .members = std::move(members),
-                                                .router = Router(transport_set_),
+                                                .router = Router(transport_set_, size_),
                                                 .board = board_,
                                                 .board_wrapper = std::move(board_wrapper_),
                                                 .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
@@ -192,30 +177,35 @@ class Formation {
     bool by_host() const { return settings_.hierarchy == Hierarchy::host && settings_.allows_within_host(); }
     bool same_host(Rank rank) const { return hosts_[rank.value] == hosts_[self_.value]; }
     bool dead(Rank rank) const { return is_dead_[rank.value]; }
+    // Now, or later when processes join.
+    bool may_have_local_peers() const { return has_local_peers_ || settings_.join != Join::none; }
+    bool may_have_far_ranks() const { return far_ || settings_.join == Join::any; }
+    std::uint32_t most_local_ranks() const { return settings_.join == Join::none ? local_ranks_ : capacity_; }
     void bury(Rank rank) {
         dead_.push_back(rank);
         is_dead_[rank.value] = true;
     }
 
     Result<void> make_transports() {
-        const std::vector<transport::Region> regions = Group::host_regions(size_, settings_);
+        const std::vector<transport::Region> regions = Group::host_regions(capacity_, settings_);
         for (std::uint32_t r = 0; r < size_; ++r)
             far_ = far_ || (Rank(r) != self_ && !dead(Rank(r)) && !same_host(Rank(r)));
         const bool alone = size_ == dead_.size() + 1;
         if (Platform* const platform = context_.platform()) return take_transports_of(*platform, alone, regions);
-        const bool needs_wire = far_ || (!settings_.allows_within_host() && !alone);
+        const bool needs_wire =
+            may_have_far_ranks() || (!settings_.allows_within_host() && (!alone || settings_.join != Join::none));
         const transport::GroupFacts facts{.self = self_,
-                                          .group_size = size_,
+                                          .group_size = capacity_,
                                           .group_token = token_,
                                           .secret = secret_,
                                           .window = settings_.window,
                                           .host = settings_.host,
-                                          .local_ranks = local_ranks_,
-                                          .has_far_ranks = far_,
+                                          .local_ranks = most_local_ranks(),
+                                          .has_far_ranks = may_have_far_ranks(),
                                           .admitted = transport::Admission::of(own_addresses_, their_addresses_),
                                           .regions = regions};
         for (const TransportChoice& choice : settings_.transports) {
-            const bool of_use = choice.transport->within_host ? has_local_peers_ : needs_wire;
+            const bool of_use = choice.transport->within_host ? may_have_local_peers() : needs_wire;
             if (!of_use || !wants(choice)) continue;
             auto made = choice.maker->make(facts);
             if (!made) {
@@ -231,7 +221,7 @@ class Formation {
     Result<void> take_transports_of(Platform& platform, bool alone, std::span<const transport::Region> regions) {
         const bool near = settings_.allows_within_host();
         Platform::Wires wires = platform.make_transports({.self = self_,
-                                                          .ranks = size_,
+                                                          .ranks = capacity_,
                                                           .window = settings_.window,
                                                           .has_local_peers = near && has_local_peers_,
                                                           .has_far_peers = far_ || (!near && !alone),
@@ -270,6 +260,7 @@ class Formation {
         const transport::Registration& one = *choice.transport;
         if (!choice.allowed) return false;
         if (!settings_.chosen_by_hardware || one.within_host) return true;
+        if (settings_.join == Join::any && is_listed(own_defaults_, one.name)) return true;
         return std::ranges::any_of(far_defaults_, [&](const std::string& theirs) {
             const auto first = std::ranges::find_if(settings_.transports, [&](const TransportChoice& other) {
                 return is_listed(own_defaults_, other.transport->name) && is_listed(theirs, other.transport->name);
@@ -306,7 +297,11 @@ class Formation {
     }
 
     Result<void> exchange_addresses() {
-        auto all = bootstrap_.allgather(transport_addresses(), deadline_ns_);
+        const std::vector<std::byte> mine = transport_addresses();
+        Directory::Holder self{.host = hosts_[self_.value]};
+        if (settings_.join != Join::none) self.addresses = mine;
+        transport_set_->directory().take(self_, std::move(self));
+        auto all = bootstrap_.allgather(mine, deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         for (std::uint32_t r = 0; r < size_; ++r) {
             const Rank rank(r);
@@ -315,7 +310,11 @@ class Formation {
                 bury(rank);
                 continue;
             }
-            if (auto routed = route(rank, (*all)[r]); !routed) return routed;
+            auto wired =
+                wire_peer(*transport_set_, settings_, hosts_[self_.value], rank, {.host = hosts_[r]}, (*all)[r]);
+            if (wired) continue;
+            if (wired.error().status != COPPICE_ERR_PEER_FAILED) return wired;
+            bury(rank);
         }
         return {};
     }
@@ -360,41 +359,13 @@ class Formation {
         return {};
     }
 
-    Result<void> route(Rank rank, std::span<const std::byte> addresses) {
-        const auto wires = transport_set_->wires();
-        for (std::size_t i = 0; i < wires.size(); ++i) {
-            const transport::Capabilities& can = wires[i]->capabilities();
-            if (can.within_host && !same_host(rank)) continue;
-            const auto address = find_address(addresses, can.name);
-            if (!address) continue;
-            if (auto added = wires[i]->add_peer(rank, *address); !added) {
-                if (added.error().status != COPPICE_ERR_PEER_FAILED) return added;
-                bury(rank);
-                return {};
-            }
-            transport_set_->route(rank, static_cast<std::uint8_t>(i));
-            return {};
-        }
-        if (settings_.allows_between_hosts() || same_host(rank)) {
-            return fail(
-                COPPICE_ERR_MISMATCH,
-                "rank {} gave no address for any of the transports ({}) that both ranks have: it was damaged on its "
-                "way; check the exchange of addresses",
-                rank.value, settings_.transport_names());
-        }
-        return fail(
-            COPPICE_ERR_NO_TRANSPORT,
-            "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow {} in "
-            "COPPICE_TRANSPORT",
-            rank.value, shown(hosts_[rank.value]), settings_.transport_names(), names_between_hosts(settings_));
-    }
-
     Context& context_;
     const Settings& settings_;
     bootstrap::Bootstrap& bootstrap_;
     std::uint64_t deadline_ns_;
     Rank self_;
     std::uint32_t size_;
+    std::uint32_t capacity_;
     std::shared_ptr<TransportSet> transport_set_;
     transport::HostMemory* host_memory_ = nullptr;
     transport::Board* board_ = nullptr;

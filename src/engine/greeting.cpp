@@ -35,6 +35,14 @@ std::optional<Greeting> Greeting::parse(std::span<const std::byte> blob) {
     return greeting;
 }
 
+std::string shown(std::string_view text) {
+    constexpr std::size_t kLongest = 160;
+    std::string result;
+    for (const char c : text.substr(0, kLongest))
+        result += c >= ' ' && c <= '~' ? c : '?';
+    return text.size() > kLongest ? result + "..." : result;
+}
+
 void append_address(std::vector<std::byte>& all, std::string_view name, std::span<const std::byte> address) {
     const auto text = std::as_bytes(std::span(name));
     const auto length = static_cast<std::uint32_t>(address.size());

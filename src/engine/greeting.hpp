@@ -30,6 +30,9 @@ struct Greeting {
     static std::optional<Greeting> parse(std::span<const std::byte> blob);
 };
 
+// What a peer sent, made fit for a message to people.
+std::string shown(std::string_view text);
+
 // Addresses of all transports of a rank, one after the other: name, newline, length as 4 bytes, bytes.
 void append_address(std::vector<std::byte>& all, std::string_view name, std::span<const std::byte> address);
 

@@ -1,6 +1,7 @@
 // The transports as one group sees them: which one reaches which rank, by the group's own numbers.
 //
-// The first group of a transport set has the numbers of that set. One that was shrunk has its own, dense, in the same order.
+// The first group of a transport set has the numbers of that set, its seats. Others have their own, dense, in any order. A member
+// whose seat another process has taken is out of reach: nothing of the new holder is taken for the old one's.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +47,13 @@ class Link {
 
 class Router {
   public:
-    explicit Router(std::shared_ptr<TransportSet> transport_set) : transport_set_(std::move(transport_set)) {}
-    // For a group of some ranks of the set: there[r] is the set's number of the group's rank r, ascending.
+    // For a group of the set's first `ranks` seats, under their numbers.
+    Router(std::shared_ptr<TransportSet> transport_set, std::uint32_t ranks)
+        : transport_set_(std::move(transport_set)), ranks_(ranks) {}
+    // For a group of some seats of the set: there[r] is that of the group's rank r.
     Router(std::shared_ptr<TransportSet> transport_set, std::vector<Rank> there);
+    // Another process takes that seat: none of this group's ranks has it any more.
+    void give_up(Rank there);
 
     Link to(Rank peer) const {
         const Rank there = set_rank(peer);
@@ -59,7 +64,7 @@ class Router {
     bool has_set_ranks() const { return there_.empty(); }
     // None for ranks that are no members.
     std::optional<Rank> own_rank(Rank there) const {
-        if (there_.empty()) return there;
+        if (there_.empty()) return there.value < ranks_ ? std::optional(there) : std::nullopt;
         return find_own_rank(there);
     }
 
@@ -87,10 +92,13 @@ class Router {
     };
 
   private:
+    void fill_here();
     std::optional<Rank> find_own_rank(Rank there) const;
 
     std::shared_ptr<TransportSet> transport_set_;
+    std::uint32_t ranks_;
     std::vector<Rank> there_;  // empty: the same numbers
+    std::vector<Rank> here_;   // by seat, where there_ is not empty; ranks_: nobody's
 };
 
 }  // namespace coppice::engine

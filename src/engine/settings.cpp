@@ -9,6 +9,7 @@
 
 #include "base/duration.hpp"
 #include "bootstrap/choose.hpp"
+#include "engine/collectives/agreement/agreements.hpp"
 #include "transport/faults.hpp"
 #include "transport/idle.hpp"
 
@@ -36,6 +37,11 @@ constexpr std::array kSettings{
                 "binary, binomial, kary:K, star, chain, or X/Y across hosts and within them"},
     SettingInfo{"COPPICE_WINDOW", "32", "broadcasts under way at most; a power of two, 2 to 1024"},
     SettingInfo{"COPPICE_AGREEMENT_WINDOW", "8", "agreements under way at most; a power of two, 1 to 16"},
+    SettingInfo{"COPPICE_CAPACITY", "auto",
+                "most members of a group at once, 1 to 1048576; auto: as many as it begins with"},
+    SettingInfo{"COPPICE_JOIN", "none",
+                "from where processes may join later, so which transports there are from the start: none; host: this "
+                "one; any"},
     SettingInfo{"COPPICE_BOOTSTRAP", "auto",
                 "how ranks find each other where the program gives no exchange: coppice-run, pmix or pmi; auto: by the "
                 "variables that the launcher has set"},
@@ -171,6 +177,9 @@ std::string Settings::agreement() const {
                     to_string(algorithm), tree ? topology::to_string(*tree) : "auto", protocol::to_string(correction),
                     hierarchy == Hierarchy::host ? "host" : "flat",
                     agreement_tree ? protocol::to_string(*agreement_tree) : "auto", window, agreement_window);
+    // Memory and addresses are laid out by it.
+    if (capacity) text += fmt::format(", capacity {}", *capacity);
+    if (join != Join::none) text += join == Join::host ? ", join host" : ", join any";
     // A rank that beats less often than others listen would be suspected.
     if (detection_bound.value > 0) {
         text += fmt::format(", detection bound {} ns, heartbeat {} ns", detection_bound.value, heartbeat_period.value);
@@ -211,6 +220,21 @@ std::optional<std::uint32_t> power_of_two(const std::string& text, std::uint32_t
     if (error != std::errc{} || end != text.data() + text.size() || !std::has_single_bit(value)) return std::nullopt;
     if (value < least || value > most) return std::nullopt;
     return value;
+}
+
+Result<void> parse_growth(const SettingTexts& texts, Settings& settings) {
+    const std::string& capacity = texts.text("COPPICE_CAPACITY");
+    if (capacity != "auto") {
+        std::uint32_t seats = 0;
+        const auto [end, error] = std::from_chars(capacity.data(), capacity.data() + capacity.size(), seats);
+        if (error != std::errc{} || end != capacity.data() + capacity.size() || seats == 0 || seats > kMostRanks)
+            return bad_value(texts, "COPPICE_CAPACITY", fmt::format("auto, or a number from 1 to {}", kMostRanks));
+        settings.capacity = seats;
+    }
+    const std::string& join = texts.text("COPPICE_JOIN");
+    if (join != "none" && join != "host" && join != "any") return bad_value(texts, "COPPICE_JOIN", "none, host or any");
+    settings.join = join == "none" ? Join::none : join == "host" ? Join::host : Join::any;
+    return {};
 }
 
 // An algorithm that has a tree or a correction of its own would leave what somebody chose without effect.
@@ -266,6 +290,8 @@ Result<Settings> parse(const SettingTexts& texts) {
     const auto agreements = power_of_two(texts.text("COPPICE_AGREEMENT_WINDOW"), 1, 16);
     if (!agreements) return bad_value(texts, "COPPICE_AGREEMENT_WINDOW", "a power of two from 1 to 16");
     settings.agreement_window = *agreements;
+
+    if (auto growth = parse_growth(texts, settings); !growth) return tl::unexpected(growth.error());
 
     settings.bootstrap = texts.text("COPPICE_BOOTSTRAP");
     if (!bootstrap::is_launcher(settings.bootstrap))

@@ -46,6 +46,9 @@ struct TransportChoice {
 // Whose work progress is while callers are elsewhere: a thread's that calls no function of theirs, one's that does, or nobody's.
 enum class ProgressMode : std::uint8_t { automatic, with_callbacks, none };
 
+// From where processes may join later.
+enum class Join : std::uint8_t { none, host, any };
+
 enum class Hierarchy : std::uint8_t { host, flat };
 
 // The parsed values.
@@ -60,6 +63,8 @@ struct Settings {
     std::optional<protocol::AgreementTreeSpec> agreement_tree;  // none: chosen by which ranks share a host
     std::uint32_t window = 32;
     std::uint32_t agreement_window = 8;
+    std::optional<std::uint32_t> capacity;  // members at once; none: as many as at first
+    Join join = Join::none;
     std::string bootstrap;  // which launcher, or auto
     std::uint64_t start_timeout_ns = 0;
     std::uint64_t correction_gap_ns = 0;

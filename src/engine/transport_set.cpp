@@ -24,6 +24,26 @@ std::uint8_t TransportSet::add(std::unique_ptr<transport::Transport> wire) {
     return static_cast<std::uint8_t>(wires_.size() - 1);
 }
 
+bool TransportSet::vacate(Rank seat) {
+    const auto is_done = [seat](const Attached& attached) { return attached.group->is_done_with(seat); };
+    if (expected_ > 0 || !std::ranges::all_of(groups_, is_done)) return false;
+    if (transport::Transport* const wire = to(seat)) {
+        // A witness may know of its end before its transport does.
+        const bool has_ended =
+            std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();
+        if (!has_ended) wire->fence(seat);
+        wire->forget(seat);
+    }
+    route_[seat.value] = kNobody;
+    for (std::vector<Rank>* const known : {&dead_, &to_fence_, &gone_})
+        std::erase(*known, seat);
+    std::erase_if(replies_, [seat](const Reply& one) { return one.to == seat; });
+    for (const Attached& attached : groups_)
+        attached.group->seat_vacated(seat);
+    directory_.vacate(seat);
+    return true;
+}
+
 void TransportSet::attach(std::uint32_t token, SetUser& group) {
     groups_.push_back({token, &group});
     ++users_;
@@ -93,6 +113,7 @@ TransportSet::Armed TransportSet::arm() {
 }
 
 void TransportSet::fence(Rank peer) {
+    if (peer == nowhere()) return;
     if (std::ranges::find(dead_, peer) == dead_.end()) {
         if (std::ranges::find(to_fence_, peer) == to_fence_.end()) to_fence_.push_back(peer);
         return fence_where_all_are_done();
@@ -141,7 +162,7 @@ bool TransportSet::stranger(Rank from, std::span<const std::byte> header, std::s
         std::memcpy(&seen, header.data(), header.size());
         const bool well_known = std::ranges::find(past_, seen.token) != past_.end();
         const bool farewell = seen.tag == Tag(Channel::members, MembersKind::left);
-        if (seen.version == kWireVersion && !farewell && replies_.size() < route_.size())
+        if (seen.version == kWireVersion && !farewell && replies_.size() < capacity())
             replies_.push_back({from, {seen.token, Epoch(seen.epoch)}});
         if (well_known) return false;
     }

@@ -1,7 +1,7 @@
 // The transports of a group, and of all groups shrunk from it: ranks that stay in touch need no new connections.
 //
-// The set numbers its ranks as the first group did; each group translates (router.hpp). What arrives goes to the group whose
-// token it carries. Deaths go to all of them. A rank that has left one group in peace, while another one keeps its process in
+// The set has as many seats as processes may be there at once. The first group's ranks have the first ones, under their numbers; each
+// group translates (router.hpp). What arrives goes to the group whose token it carries. Deaths go to all of them. A rank that has left one group in peace, while another one keeps its process in
 // touch, answers what still comes for that group with a word that it is gone.
 //
 // One thread at a time, as groups. Allocates nothing while groups neither come nor go.
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/core/wire.hpp"
+#include "engine/directory.hpp"
 #include "topology/words.hpp"
 #include "transport/host_memory.hpp"
 #include "transport/transport.hpp"
@@ -29,11 +30,13 @@ class SetUser : public transport::Receiver {
   public:
     // The group will never hear of that rank of the set again: it is no member, has failed or has left in peace.
     virtual bool is_done_with(Rank there) const = 0;
+    // Nor of the process that has its seat next, whatever that one does. Said of ranks with which the group is done.
+    virtual void seat_vacated(Rank there) = 0;
 };
 
 class TransportSet final : private transport::Receiver {
   public:
-    explicit TransportSet(std::uint32_t ranks) : route_(ranks, kNobody) {}
+    explicit TransportSet(std::uint32_t capacity) : directory_(capacity), route_(std::size_t{capacity} + 1, kNobody) {}
     TransportSet(const TransportSet&) = delete;
     TransportSet& operator=(const TransportSet&) = delete;
     ~TransportSet();
@@ -55,6 +58,19 @@ class TransportSet final : private transport::Receiver {
     std::span<const std::unique_ptr<transport::Transport>> wires() const { return wires_; }
     transport::HostMemory* host_memory() const { return host_memory_; }
     const std::shared_ptr<transport::MessageCount>& faults() const { return faults_; }
+
+    // --- seats
+    std::uint32_t capacity() const { return directory_.capacity(); }
+    // The number of no seat: to() leads nowhere.
+    Rank nowhere() const { return Rank(capacity()); }
+    // Which process has which.
+    Directory& directory() { return directory_; }
+    const Directory& directory() const { return directory_; }
+    // Takes the seat from its process, so that another one may have it (wiring.hpp): what was known of the earlier one's end, kept of
+    // what it sent, or owed to it, counts for nobody any more. It need not have ended, but nothing of it is delivered any more.
+    // False, and nothing is done, while a group here is not done with that rank, or one is being made in which it may be well.
+    // Not from within poll().
+    bool vacate(Rank seat);
 
     // --- groups
     // From now on the group gets what carries its token, what came too early included, and all deaths. It tells of those that
@@ -115,9 +131,10 @@ class TransportSet final : private transport::Receiver {
     void fence_where_all_are_done();
 
     std::vector<std::unique_ptr<transport::Transport>> wires_;
-    std::vector<std::uint8_t> route_;
-    int sleep_set_ = -1;         // epoll, of what several transports sleep on
-    std::vector<int> sleep_on_;  // by transport, as in that set
+    Directory directory_;
+    std::vector<std::uint8_t> route_;  // by seat, and nowhere
+    int sleep_set_ = -1;               // epoll, of what several transports sleep on
+    std::vector<int> sleep_on_;        // by transport, as in that set
     transport::HostMemory* host_memory_ = nullptr;
     std::shared_ptr<transport::MessageCount> faults_;
     std::vector<Attached> groups_;
@@ -127,6 +144,7 @@ class TransportSet final : private transport::Receiver {
     std::vector<Early> early_;
     std::vector<Reply> replies_;
     std::vector<std::uint32_t> past_;  // tokens of groups that are gone here
+    // Of the processes that have their seats now.
     std::vector<Rank> dead_;
     std::vector<Rank> to_fence_;  // dead to some groups only, so far
     std::vector<Rank> gone_;      // left in peace

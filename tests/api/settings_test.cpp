@@ -43,6 +43,8 @@ const std::vector<Wrong>& wrong_settings() {
         {"COPPICE_START_TIMEOUT", "-1s", {"500ms"}},
         {"COPPICE_CORRECTION_GAP", "2 us", {"2us"}},
         {"COPPICE_PROGRESS_THREAD", "yes", {"auto, 0 or 1"}},
+        {"COPPICE_CAPACITY", "plenty", {"auto", "1048576"}},
+        {"COPPICE_JOIN", "none,host", {"none, host or any"}},
         {"COPPICE_FAULTS", "sharks", {"kill-after"}},
     };
     return all;

@@ -68,7 +68,7 @@ struct Member {
     std::shared_ptr<TransportSet> transport_set = std::make_shared<TransportSet>(kRanks);
     Mailbox* mailbox = nullptr;
     Members members;
-    Router router{transport_set};
+    Router router{transport_set, kRanks};
     std::unique_ptr<Agreements> agreements;
     std::uint64_t value = 0;
     Request request;

@@ -57,20 +57,36 @@ TEST(Settings, HeartbeatsFitIntoTheBoundOfSilenceFiveTimesUnlessSaidOtherwise) {
 
 TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
     const std::map<std::string, std::string> bad{
-        {"COPPICE_TRANSPORT", "shm,smoke"},     {"COPPICE_TREE", "oak"},
-        {"COPPICE_CORRECTION", "red pen"},      {"COPPICE_HIERARCHY", "feudal"},
-        {"COPPICE_AGREEMENT_TREE", "bin/oak"},  {"COPPICE_WINDOW", "33"},
-        {"COPPICE_AGREEMENT_WINDOW", "32"},     {"COPPICE_START_TIMEOUT", "soon"},
-        {"COPPICE_CORRECTION_GAP", "-1us"},     {"COPPICE_DETECTION_BOUND", "19ms"},
-        {"COPPICE_HEARTBEAT", "never"},         {"COPPICE_PROCESS_LOOK", "now and then"},
-        {"COPPICE_PROGRESS_THREAD", "yes"},     {"COPPICE_VERBS_GID_INDEX", "-1"},
-        {"COPPICE_VERBS_MTU", "100"},           {"COPPICE_VERBS_PORT", "65536"},
-        {"COPPICE_VERBS_TIMEOUT", "0"},         {"COPPICE_VERBS_RETRIES", "8"},
-        {"COPPICE_VERBS_SERVICE_LEVEL", "16"},  {"COPPICE_VERBS_TRAFFIC_CLASS", "26x"},
-        {"COPPICE_VERBS_MEMORY_WINDOWS", "on"}, {"COPPICE_UCX_PUT", "maybe"},
-        {"COPPICE_UCX_ADMIT", "some"},          {"COPPICE_SPIN", "dizzy"},
-        {"COPPICE_KEEPER", "sometimes"},        {"COPPICE_BOOTSTRAP", "mpirun"},
-        {"COPPICE_VERBS_PROBE", "often"},       {"COPPICE_VERBS_CONNECT_TIMEOUT", "-1s"},
+        {"COPPICE_TRANSPORT", "shm,smoke"},
+        {"COPPICE_TREE", "oak"},
+        {"COPPICE_CORRECTION", "red pen"},
+        {"COPPICE_HIERARCHY", "feudal"},
+        {"COPPICE_AGREEMENT_TREE", "bin/oak"},
+        {"COPPICE_WINDOW", "33"},
+        {"COPPICE_AGREEMENT_WINDOW", "32"},
+        {"COPPICE_START_TIMEOUT", "soon"},
+        {"COPPICE_CORRECTION_GAP", "-1us"},
+        {"COPPICE_DETECTION_BOUND", "19ms"},
+        {"COPPICE_HEARTBEAT", "never"},
+        {"COPPICE_PROCESS_LOOK", "now and then"},
+        {"COPPICE_PROGRESS_THREAD", "yes"},
+        {"COPPICE_VERBS_GID_INDEX", "-1"},
+        {"COPPICE_VERBS_MTU", "100"},
+        {"COPPICE_VERBS_PORT", "65536"},
+        {"COPPICE_VERBS_TIMEOUT", "0"},
+        {"COPPICE_VERBS_RETRIES", "8"},
+        {"COPPICE_VERBS_SERVICE_LEVEL", "16"},
+        {"COPPICE_VERBS_TRAFFIC_CLASS", "26x"},
+        {"COPPICE_VERBS_MEMORY_WINDOWS", "on"},
+        {"COPPICE_UCX_PUT", "maybe"},
+        {"COPPICE_UCX_ADMIT", "some"},
+        {"COPPICE_SPIN", "dizzy"},
+        {"COPPICE_KEEPER", "sometimes"},
+        {"COPPICE_BOOTSTRAP", "mpirun"},
+        {"COPPICE_VERBS_PROBE", "often"},
+        {"COPPICE_VERBS_CONNECT_TIMEOUT", "-1s"},
+        {"COPPICE_CAPACITY", "0"},
+        {"COPPICE_JOIN", "all"},
     };
     for (const auto& [variable, value] : bad) {
         const auto settings = parse(texts_of({{variable, value}}));
@@ -79,6 +95,22 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         EXPECT_THAT(settings.error().message, HasSubstr(variable));
         EXPECT_THAT(settings.error().message, HasSubstr(value));
     }
+}
+
+TEST(Settings, CapacityIsThatOfTheStartOrANumber) {
+    EXPECT_EQ(parse(texts_of({}))->capacity, std::nullopt);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_CAPACITY", "auto"}}))->capacity, std::nullopt);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_CAPACITY", "1048576"}}))->capacity, 1048576U);
+    for (const char* bad : {"1048577", "-1", "4x", "99999999999999999999"})
+        EXPECT_FALSE(parse(texts_of({{"COPPICE_CAPACITY", bad}}))) << bad;
+}
+
+TEST(Settings, RanksThatLayOutMemoryDifferentlyDisagree) {
+    const std::string alike = parse(texts_of({}))->agreement();
+    EXPECT_NE(parse(texts_of({{"COPPICE_CAPACITY", "16"}}))->agreement(), alike);
+    EXPECT_NE(parse(texts_of({{"COPPICE_JOIN", "host"}}))->agreement(), alike);
+    EXPECT_NE(parse(texts_of({{"COPPICE_JOIN", "any"}}))->agreement(),
+              parse(texts_of({{"COPPICE_JOIN", "host"}}))->agreement());
 }
 
 TEST(Settings, SpinningIsFoundOutOrATime) {

@@ -49,7 +49,7 @@ TEST(Succession, EpochsCountAndTokensDifferFromTheirAncestorsAndAmongSuccessors)
 
 TEST(Succession, NumbersAreTranslatedBothWaysThroughGenerations) {
     const auto transport_set = std::make_shared<TransportSet>(8);
-    const Router first(transport_set);
+    const Router first(transport_set, 8);
     EXPECT_EQ(first.set_rank(Rank(5)), Rank(5));
     EXPECT_EQ(first.own_rank(Rank(5)), Rank(5));
     const Router second(transport_set, heirs(8, set_of({0, 5})));  // 1 2 3 4 6 7

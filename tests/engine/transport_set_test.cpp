@@ -1,10 +1,14 @@
-// When a rank that one group takes for dead is cut off from all groups that share the transports.
+// When a rank that one group takes for dead is cut off from all groups that share the transports; and what is left of a process
+// whose seat another one takes.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
+#include "engine/router.hpp"
 #include "engine/transport_set.hpp"
 
 namespace coppice::engine {
@@ -17,22 +21,31 @@ constexpr Rank kPeer{2};
 class Wire final : public transport::Transport {
   public:
     std::vector<Rank> fenced;
+    std::vector<Rank> forgotten;
+    transport::SendStatus answer = transport::SendStatus::sent;
+    std::vector<Rank> sent_to;
+    std::function<void(transport::Receiver&)> next_poll;
 
     const transport::Capabilities& capabilities() const override { return capabilities_; }
     transport::Counters counters() const override { return {}; }
     std::vector<std::byte> address() const override { return {}; }
     Result<void> add_peer(Rank, std::span<const std::byte>) override { return {}; }
     void watch(Rank) override {}
-    transport::SendStatus send(Rank, std::span<const std::byte>, std::span<const std::byte>, std::uint32_t*) override {
-        return transport::SendStatus::sent;
+    transport::SendStatus send(Rank to, std::span<const std::byte>, std::span<const std::byte>,
+                               std::uint32_t*) override {
+        if (answer == transport::SendStatus::sent) sent_to.push_back(to);
+        return answer;
     }
     transport::SendStatus write(Rank, std::span<const std::byte>, std::span<const std::byte>, std::uint32_t*) override {
         return transport::SendStatus::sent;
     }
-    std::size_t poll(transport::Receiver&) override { return 0; }
+    std::size_t poll(transport::Receiver& receiver) override {
+        if (next_poll) std::exchange(next_poll, nullptr)(receiver);
+        return 0;
+    }
     void release(transport::Buffer) override {}
     void fence(Rank peer) override { fenced.push_back(peer); }
-    void forget(Rank) override {}
+    void forget(Rank peer) override { forgotten.push_back(peer); }
     bool leave() override { return true; }
 
   private:
@@ -41,14 +54,16 @@ class Wire final : public transport::Transport {
 
 class SomeGroup final : public SetUser {
   public:
-    std::set<Rank> dead;
+    std::set<Rank> dead;  // or gone
+    std::set<Rank> vacated;
 
     bool is_done_with(Rank there) const override { return dead.contains(there); }
     bool message(Rank, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
         return false;
     }
     void peer_failed(Rank peer, transport::FailureCause) override { dead.insert(peer); }
-    void peer_left(Rank) override {}
+    void peer_left(Rank peer) override { dead.insert(peer); }
+    void seat_vacated(Rank seat) override { vacated.insert(seat); }
     void fenced(Rank) override {}
     void alive(Rank) override {}
 };
@@ -70,6 +85,11 @@ struct Set {
     void suspect(SomeGroup& group) {
         group.dead.insert(kPeer);
         groups.fence(kPeer);
+    }
+    // What the wire has to say is heard.
+    void hear(std::function<void(transport::Receiver&)> what) {
+        wire->next_poll = std::move(what);
+        groups.poll();
     }
     bool is_cut_off() const { return wire->fenced == std::vector<Rank>{kPeer}; }
 };
@@ -138,6 +158,132 @@ TEST(TransportSet, CutsARankOffWhenNoGroupIsMadeAfterAll) {
     set.suspect(set.first);
     set.groups.expect_no_more();
     EXPECT_TRUE(set.is_cut_off());
+}
+
+TEST(TransportSet, KeepsTheSeatOfARankWithWhichAGroupIsNotDone) {
+    Set set;
+    set.groups.attach(2, set.second);
+    set.suspect(set.first);
+    EXPECT_FALSE(set.groups.vacate(kPeer));
+    EXPECT_TRUE(set.wire->forgotten.empty());
+    EXPECT_NE(set.groups.to(kPeer), nullptr);
+    EXPECT_TRUE(set.first.vacated.empty());
+    set.suspect(set.second);
+    EXPECT_TRUE(set.groups.vacate(kPeer));
+    EXPECT_EQ(set.wire->forgotten, std::vector<Rank>{kPeer});
+    EXPECT_EQ(set.groups.to(kPeer), nullptr);
+    EXPECT_EQ(set.first.vacated, std::set<Rank>{kPeer});
+    EXPECT_EQ(set.second.vacated, std::set<Rank>{kPeer});
+}
+
+TEST(TransportSet, KeepsSeatsWhileAGroupIsMadeInWhichARankMayBeWell) {
+    Set set;
+    set.suspect(set.first);
+    set.groups.expect_group();
+    EXPECT_FALSE(set.groups.vacate(kPeer));
+    set.groups.expect_no_more();
+    EXPECT_TRUE(set.groups.vacate(kPeer));
+}
+
+TEST(TransportSet, CutsOffAProcessThatLosesItsSeatBeforeItsTransportKnowsOfItsEnd) {
+    Set set;
+    set.first.dead.insert(kPeer);  // by hearsay, and nobody has cut it off
+    EXPECT_TRUE(set.groups.vacate(kPeer));
+    EXPECT_TRUE(set.is_cut_off());
+    Set other;
+    other.hear([](transport::Receiver& set_) { set_.peer_failed(kPeer, transport::FailureCause::obituary); });
+    EXPECT_TRUE(other.groups.vacate(kPeer));
+    EXPECT_TRUE(other.wire->fenced.empty());
+    EXPECT_EQ(other.wire->forgotten, std::vector<Rank>{kPeer});
+}
+
+TEST(TransportSet, ASeatThatWasNeverTakenCanBeHad) {
+    TransportSet groups(kRanks);
+    EXPECT_TRUE(groups.vacate(kPeer));
+}
+
+TEST(TransportSet, NoDeathOfAnEarlierHolderIsToldToLaterGroups) {
+    Set set;
+    set.hear([](transport::Receiver& set_) {
+        set_.peer_failed(kPeer, transport::FailureCause::obituary);
+        set_.peer_left(Rank(3));
+    });
+    set.groups.attach(2, set.second);
+    EXPECT_EQ(set.second.dead, (std::set<Rank>{kPeer, Rank(3)}));
+    ASSERT_TRUE(set.groups.vacate(kPeer));
+    ASSERT_TRUE(set.groups.vacate(Rank(3)));
+    SomeGroup third;
+    set.groups.attach(3, third);
+    EXPECT_TRUE(third.dead.empty());
+    set.hear([](transport::Receiver& set_) { set_.peer_failed(kPeer, transport::FailureCause::obituary); });
+    EXPECT_EQ(third.dead, std::set<Rank>{kPeer}) << "the later holder has died, too";
+    EXPECT_FALSE(set.groups.vacate(Rank(3))) << "the third group may hear of its holder";
+}
+
+TEST(TransportSet, AnEarlierHoldersSuspicionDoesNotCutOffTheLaterOne) {
+    Set set;
+    set.groups.attach(2, set.second);
+    set.suspect(set.first);
+    set.second.dead.insert(kPeer);  // not told to the set
+    ASSERT_TRUE(set.groups.vacate(kPeer));
+    set.wire->fenced.clear();
+    SomeGroup third;
+    third.dead.insert(kPeer);
+    set.groups.attach(3, third);  // where all groups' opinions are looked at
+    EXPECT_TRUE(set.wire->fenced.empty());
+}
+
+TEST(TransportSet, AnswersThatAreOwedToAnEarlierHolderGoToNobody) {
+    Set set;
+    set.wire->answer = transport::SendStatus::again;
+    set.hear([](transport::Receiver& set_) {  // of a group that is not here
+        const WireHeader header{.token = 7, .tag = {Channel::members, MembersKind::heartbeat}};
+        for (const Rank from : {kPeer, Rank(3)})
+            set_.message(from, encode(header), {}, 0);
+    });
+    set.first.dead.insert(kPeer);
+    ASSERT_TRUE(set.groups.vacate(kPeer));
+    set.groups.route(kPeer, 0);
+    set.wire->answer = transport::SendStatus::sent;
+    set.groups.poll();
+    EXPECT_EQ(set.wire->sent_to, std::vector<Rank>{Rank(3)});
+}
+
+TEST(Router, RanksMayHaveTheirSeatsInAnyOrder) {
+    const auto transport_set = std::make_shared<TransportSet>(6);
+    Router router(transport_set, {Rank(4), Rank(0), Rank(5)});
+    EXPECT_EQ(router.set_rank(Rank(0)), Rank(4));
+    EXPECT_EQ(router.own_rank(Rank(0)), Rank(1));
+    EXPECT_EQ(router.own_rank(Rank(5)), Rank(2));
+    EXPECT_FALSE(router.own_rank(Rank(1)));
+    EXPECT_FALSE(router.own_rank(Rank(6)));
+}
+
+TEST(Router, ASeatBehindTheFirstGroupsIsNoMembers) {
+    const auto transport_set = std::make_shared<TransportSet>(6);
+    const Router router(transport_set, 4);
+    EXPECT_EQ(router.own_rank(Rank(3)), Rank(3));
+    EXPECT_FALSE(router.own_rank(Rank(4)));
+}
+
+TEST(Router, AMemberWhoseSeatIsGivenUpIsOutOfReach) {
+    const auto transport_set = std::make_shared<TransportSet>(6);
+    const std::uint8_t index = transport_set->add(std::make_unique<Wire>());
+    for (std::uint32_t seat = 0; seat < 6; ++seat)
+        transport_set->route(Rank(seat), index);
+    for (Router router : {Router(transport_set, 4), Router(transport_set, {Rank(3), Rank(1), Rank(2), Rank(0)})}) {
+        const Rank lost = *router.own_rank(kPeer);
+        router.give_up(kPeer);
+        router.give_up(kPeer);
+        EXPECT_FALSE(router.to(lost));
+        EXPECT_FALSE(router.own_rank(kPeer));
+        for (const std::uint32_t seat : {0U, 1U, 3U}) {
+            ASSERT_TRUE(router.own_rank(Rank(seat)));
+            EXPECT_EQ(router.set_rank(*router.own_rank(Rank(seat))), Rank(seat));
+            EXPECT_TRUE(router.to(*router.own_rank(Rank(seat))));
+        }
+        router.fence(lost);  // of nobody
+    }
 }
 
 }  // namespace

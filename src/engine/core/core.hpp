@@ -218,6 +218,7 @@ class Core final : private SetUser {
     void peer_failed(Rank there, transport::FailureCause cause) override;
     void peer_left(Rank there) override;
     bool is_done_with(Rank there) const override;
+    void seat_vacated(Rank there) override { router_.give_up(there); }
     void take_failure(Rank rank);
     void tell_failures();
     void count_out_of_cores(Rank dead);

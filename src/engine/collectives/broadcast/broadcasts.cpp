@@ -142,9 +142,7 @@ Slot* Broadcasts::engage_anew(Slot& slot, Sequence sequence, Rank root) {
 }
 
 void Broadcasts::recycle(Slot& slot) {
-    if (slot.kept != 0) {
-        if (const Link link = router_.to(slot.kept_from)) link.release(slot.kept);
-    }
+    if (slot.kept != 0) slot.kept_from.release(slot.kept);
     slot.engaged = slot.consumed = slot.confirmed = slot.has_payload = false;
     slot.verdict_shown = slot.in_place = slot.notices_sent = false;
     slot.length = 0;

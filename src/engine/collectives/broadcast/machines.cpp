@@ -98,7 +98,7 @@ bool Broadcasts::take_payload(Slot& slot, Rank from, std::span<const std::byte> 
         slot.length = static_cast<std::uint32_t>(payload.size());
         slot.has_payload = true;
         slot.kept = buffer;
-        slot.kept_from = from;
+        slot.kept_from = router_.to(from);
     } else {
         stage(slot, payload.data(), payload.size());
     }

@@ -7,6 +7,7 @@
 
 #include "engine/collectives/broadcast/machine.hpp"
 #include "engine/requests/request.hpp"
+#include "engine/router.hpp"
 #include "topology/words.hpp"
 #include "transport/transport.hpp"
 
@@ -29,7 +30,7 @@ struct Slot {
     std::uint32_t length = 0;
     const std::byte* payload = nullptr;
     transport::Buffer kept = 0;  // the landed buffer that `payload` lies in, to be released with the slot
-    Rank kept_from;              // whose transport it belongs to
+    Link kept_from;  // which transport it belongs to, though another process may have that rank's seat by now
     std::uint32_t in_flight = 0;
     Request* request = nullptr;  // waiting for this broadcast
 

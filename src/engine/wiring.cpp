@@ -1,0 +1,53 @@
+#include "engine/wiring.hpp"
+
+#include <string>
+#include <utility>
+
+#include "engine/greeting.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// "a, b or c", of the transports that reach other hosts.
+std::string names_between_hosts(const Settings& settings) {
+    std::string names;
+    std::string last;
+    for (const TransportChoice& choice : settings.transports) {
+        if (choice.transport->within_host) continue;
+        if (!last.empty()) names += names.empty() ? last : ", " + last;
+        last = choice.transport->name;
+    }
+    return names.empty() ? last : names + " or " + last;
+}
+
+}  // namespace
+
+Result<void> wire_peer(TransportSet& transport_set, const Settings& settings, std::string_view own_host, Rank seat,
+                       Directory::Holder holder, std::span<const std::byte> addresses) {
+    const bool same_host = holder.host == own_host;
+    const auto wires = transport_set.wires();
+    for (std::size_t i = 0; i < wires.size(); ++i) {
+        const transport::Capabilities& can = wires[i]->capabilities();
+        if (can.within_host && !same_host) continue;
+        const auto address = find_address(addresses, can.name);
+        if (!address) continue;
+        if (auto added = wires[i]->add_peer(seat, *address); !added) return added;
+        transport_set.route(seat, static_cast<std::uint8_t>(i));
+        if (settings.join != Join::none) holder.addresses.assign(addresses.begin(), addresses.end());
+        transport_set.directory().take(seat, std::move(holder));
+        return {};
+    }
+    if (settings.allows_between_hosts() || same_host) {
+        return fail(
+            COPPICE_ERR_MISMATCH,
+            "rank {} gave no address for any of the transports ({}) that both ranks have: it was damaged on its "
+            "way; check the exchange of addresses",
+            seat.value, settings.transport_names());
+    }
+    return fail(COPPICE_ERR_NO_TRANSPORT,
+                "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow {} in "
+                "COPPICE_TRANSPORT",
+                seat.value, shown(holder.host), settings.transport_names(), names_between_hosts(settings));
+}
+
+}  // namespace coppice::engine
