@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <queue>
 
@@ -37,22 +38,14 @@ class EraRank {
 
     EraRank(const Shared& shared, std::uint32_t rank, const FailedSet& known)
         : machine_(shared.plan, Rank{rank}), rank_(rank) {
-        for (const FailedSet::Interval& interval : known.intervals()) {
-            for (std::uint32_t dead = interval.first; dead <= interval.last; ++dead)
-                machine_.peer_failed(Rank{dead});
-        }
+        if (!known.contains(rank)) machine_.peers_failed(known);
         machine_.acknowledge(known);
     }
     void start() {
         const std::uint64_t value = contribution_of(rank_);
         machine_.contribute({protocol::Operator::bit_or}, std::as_bytes(std::span(&value, 1)));
     }
-    void notice(const Shared& /*shared*/, const FailedSet& failed) {
-        for (const FailedSet::Interval& interval : failed.intervals()) {
-            for (std::uint32_t dead = interval.first; dead <= interval.last; ++dead)
-                machine_.peer_failed(Rank{dead});
-        }
-    }
+    void notice(const Shared& /*shared*/, const FailedSet& failed) { machine_.peers_failed(failed); }
     void receive(std::uint32_t from, const Message& message) {
         machine_.receive({message.kind, Rank{from}, Rank{rank_}, Sequence{message.agreement}, message.body});
     }
@@ -139,7 +132,9 @@ class Clock {
     AgreementTimings run() {
         for (const AgreementDeath& death : setup_.deaths) {
             add({death.at, kDie, 0, death.rank, 0});
-            add({death.at + setup_.notice_after, kTell, 0, death.rank, 0});
+            const Step at = death.at + setup_.notice_after;
+            if (!to_tell_.contains(at)) add({at, kTell, 0, 0, 0});
+            to_tell_[at].insert(death.rank);
         }
         for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
             if (!dead_.contains(rank)) start(rank, 0);
@@ -228,7 +223,7 @@ class Clock {
                 dead_.insert(rank);
                 return;
             case kTell:
-                return tell(rank, event.at);
+                return tell(to_tell_.at(event.at), event.at);
             case kSend:
                 ports_[rank].asked = false;
                 if (!dead_.contains(rank)) send(rank, event.at);
@@ -254,16 +249,14 @@ class Clock {
         }
     }
 
-    void tell(std::uint32_t dead, Step now) {
-        FailedSet one;
-        one.insert(dead);
-        told_.insert(dead);
+    void tell(const FailedSet& dead, Step now) {
+        told_.unite(dead);
         FailedSet all = told_;
         all.unite(setup_.known);
         shared_.notice(all);
         for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
             if (dead_.contains(rank)) continue;
-            members_[rank].notice(shared_, one);
+            members_[rank].notice(shared_, dead);
             after(rank, now);
         }
     }
@@ -328,6 +321,7 @@ class Clock {
     std::vector<std::uint64_t> values_;
     FailedSet dead_;
     FailedSet told_;
+    std::map<Step, FailedSet> to_tell_;
     std::uint64_t order_ = 0;
     AgreementTimings result_;
 };

@@ -26,6 +26,13 @@ Study gossip_fig5(Scale scale, std::uint64_t first_seed);
 Study gossip_fig9(Scale scale, std::uint64_t first_seed);
 Study gossip_table(Scale scale, std::uint64_t first_seed);
 Study gossip_scaling(Scale scale, std::uint64_t first_seed);
+// SC'15.
+Study era_2a(Scale scale, std::uint64_t first_seed);
+Study era_2b(Scale scale, std::uint64_t first_seed);
+Study era_2c(Scale scale, std::uint64_t first_seed);
+Study era_2d(Scale scale, std::uint64_t first_seed);
+Study era_3(Scale scale, std::uint64_t first_seed);
+Study era_4(Scale scale, std::uint64_t first_seed);
 // ICS'06.
 Study membership_fig4(Scale scale, std::uint64_t first_seed);
 Study membership_fig5(Scale scale, std::uint64_t first_seed);

@@ -78,6 +78,7 @@ std::unique_ptr<simulation::Simulator> make(const Cell& cell) {
     return std::visit(
         Overloaded{[](const TreeGaps&) { return needs_none(); }, [](const MembershipProtocol&) { return needs_none(); },
                    [](const ContentionProtocol&) { return needs_none(); },
+                   [](const AgreementProtocol&) { return needs_none(); },
                    [&](const auto& protocol) { return known(make_simulator(setup_of(cell, protocol))); }},
         cell.protocol);
 }
@@ -100,11 +101,46 @@ Figures in_nanoseconds(double us) {
     return figures;
 }
 
+Figures figures_of_agreements(const Cell& cell, const AgreementProtocol& protocol) {
+    const auto spec = known(protocol::parse_agreement_tree(protocol.tree));
+    std::vector<std::uint64_t> host_of(spec.within ? cell.ranks : 0);
+    for (std::size_t rank = 0; rank < host_of.size(); ++rank)
+        host_of[rank] = rank / protocol.ranks_per_host;
+    const topology::Nodes hosts = topology::Nodes::by_host(host_of);
+    auto tree = known(protocol::AgreementTree::make(spec, cell.ranks, spec.within ? &hosts : nullptr, {}));
+    simulation::AgreementSetup setup{protocol::AgreementPlan{std::move(tree), spec.within ? &hosts : nullptr}};
+    setup.plan.window = 1;
+    setup.plan.max_value = 8;
+    setup.plan.rebalance = protocol.rebalance;
+    setup.algorithm = protocol.algorithm;
+    setup.model = cell.model;
+    setup.agreements = protocol.agreements;
+    setup.notice_after = protocol.notice_after;
+    for (const auto& run : protocol.dying) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+            setup.deaths.push_back({rank, protocol.dying_at});
+    }
+    const simulation::AgreementTimings timings = run_agreements(setup);
+    std::uint64_t latency = 0;
+    for (std::uint32_t i = 0; i < timings.agreements.size(); ++i) {
+        if (protocol.measured == AgreementProtocol::kAll || protocol.measured == i)
+            latency += timings.agreements[i].latency;
+        if (!timings.agreements[i].agreed) throw std::logic_error("ranks have not agreed: " + cell.key());
+    }
+    Figures figures;
+    figures.runs = 1;
+    figures.of(Metric::quiescence).add(latency);
+    figures.of(Metric::messages).add(timings.messages);
+    return figures;
+}
+
 // Of what is not drawn by lot; nothing for all else.
 std::optional<Figures> figures_without_lots(const Cell& cell) {
     if (const auto* gaps = std::get_if<TreeGaps>(&cell.protocol)) return gaps_of(cell, *gaps);
     if (const auto* membership = std::get_if<MembershipProtocol>(&cell.protocol))
         return in_nanoseconds(time_of_next_view(membership->setup).stable_us);
+    if (const auto* agreement = std::get_if<AgreementProtocol>(&cell.protocol))
+        return figures_of_agreements(cell, *agreement);
     if (const auto* contention = std::get_if<ContentionProtocol>(&cell.protocol)) {
         const std::uint32_t under_way = cell.ranks / (contention->children + 1) * contention->children;
         return in_nanoseconds(latency_under_contention_us(contention->network, under_way));
@@ -122,6 +158,19 @@ std::string listed(const std::vector<std::uint32_t>& ranks) {
     for (const std::uint32_t rank : ranks)
         fmt::format_to(std::back_inserter(list), "{}{}", list.empty() ? "" : ",", rank);
     return list;
+}
+
+std::string key_of(const AgreementProtocol& agreement) {
+    std::string dying;
+    for (const auto& run : agreement.dying)
+        fmt::format_to(std::back_inserter(dying), " {}-{}", run.first, run.last);
+    return fmt::format("agreement {} of {}, tree {}, {} a host, algorithm {}, rebalance {}{}",
+                       agreement.measured == AgreementProtocol::kAll ? "sum" : std::to_string(agreement.measured),
+                       agreement.agreements, agreement.tree, agreement.ranks_per_host,
+                       static_cast<int>(agreement.algorithm), static_cast<int>(agreement.rebalance),
+                       dying.empty() ? ""
+                                     : fmt::format(", dying at {}, told after {}:{}", agreement.dying_at,
+                                                   agreement.notice_after, dying));
 }
 
 double cpu_seconds() {
@@ -148,6 +197,7 @@ std::string Cell::key() const {
                        return fmt::format("contention of parents with {} children, {}", contention.children,
                                           key_of(contention.network));
                    },
+                   [](const AgreementProtocol& agreement) { return key_of(agreement); },
                    [](const GossipProtocol& gossip) { return "gossip " + to_string(gossip.spec); },
                    [](const BinomialGraphProtocol&) { return std::string("binomial graph"); },
                    [](const BuntinasProtocol& buntinas) {
@@ -178,6 +228,9 @@ std::uint64_t bytes_needed(const Cell& cell) {
         Overloaded{[&](const TreeGaps&) { return std::uint64_t{cell.ranks} / 2; },
                    [](const MembershipProtocol& membership) { return simulation::bytes_needed(membership.setup); },
                    [](const ContentionProtocol&) { return std::uint64_t{0}; },
+                   [&](const AgreementProtocol& agreement) {
+                       return cell.ranks * simulation::bytes_for_each_rank(agreement.algorithm);
+                   },
                    [&](const auto& protocol) { return simulation::bytes_needed(setup_of(cell, protocol)); }},
         cell.protocol);
 }

@@ -10,6 +10,7 @@
 #include "protocol/gossip.hpp"
 #include "reproduce/figures.hpp"
 #include "simulation/batch.hpp"
+#include "simulation/explore/agreement_clock.hpp"
 #include "simulation/explore/membership_clock.hpp"
 #include "simulation/model.hpp"
 
@@ -40,8 +41,23 @@ struct ContentionProtocol {
     std::uint32_t children = 1;
     simulation::MembershipNetwork network{};
 };
+// Agreements one after the other, without lots: quiescence is the latency of one of them, or the sum of all. Ranks die
+// at once, and all others are told at once.
+struct AgreementProtocol {
+    static constexpr std::uint32_t kAll = UINT32_MAX;
+
+    std::string tree;  // as parse_agreement_tree() reads it
+    std::uint32_t ranks_per_host = 16;
+    simulation::AgreementAlgorithm algorithm = simulation::AgreementAlgorithm::era;
+    protocol::Rebalance rebalance = protocol::Rebalance::when_degenerated;
+    std::uint32_t agreements = 1;
+    std::uint32_t measured = 0;
+    std::vector<protocol::FailedSet::Interval> dying{};
+    simulation::Step dying_at = 0;
+    simulation::Step notice_after = 0;
+};
 using Protocol = std::variant<TreeProtocol, TreeGaps, GossipProtocol, BinomialGraphProtocol, BuntinasProtocol,
-                              MembershipProtocol, ContentionProtocol>;
+                              MembershipProtocol, ContentionProtocol, AgreementProtocol>;
 
 struct Cell {
     Protocol protocol;
