@@ -87,6 +87,8 @@ FAULTS = [
     ("a cry for help is not passed on", PROOF,
      "        begin_sos();\n        return true;\n", "        return true;\n", test("failure_proof", "Figure6.*:CNode.*:Sos.*:Knowledge.*:Noticed.*")),
     # --- gossip, the binomial graph
+    ("gossip relies on the dead far away", GOSSIP,
+     "    if (far_right_ == right) far_right_ = 0;\n", "", test("gossip", "*")),
     ("gossip does not go on correcting after a notice", GOSSIP,
      "    if (phase_ == Phase::done && is_checked() && (gossiped_ || root_dead_)) phase_ = Phase::correcting;\n", "", test("gossip", "*")),
     ("a stand-in in the binomial graph is not sent to again", GRAPH,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Documents agree with what they speak of and with each other: links lead somewhere, tests that are named exist, the promise of
-the opportunistic corrections is one sentence everywhere, coppice(7) knows every setting and its default and no other, and man
-pages format without a complaint (where groff is)."""
+"""Documents agree with what they speak of and with each other: links lead somewhere, tests that are named exist, claims of the papers
+have tests and such tests claims, the promise of the opportunistic corrections is one sentence everywhere, coppice(7) knows every
+setting and its default and no other, and man pages format without a complaint (where groff is)."""
 import pathlib
 import re
 import shutil
@@ -18,17 +18,39 @@ def broken_links(source):
                 yield f"{page.relative_to(source)}: {target} leads nowhere"
 
 
+NAMED = re.compile(r"\[`(\w+)\.(\w+)`\]\(\.\./(\S+?)\)")
+# What tests of a claim are called: after what the paper calls it, or after the table of docs/membership.md.
+CLAIMED = re.compile(r"((Figure|Lemma|Claim|Corollary|Equation|Algorithm|Table|Theorem|Observation|Definition)\d+[a-z]?"
+                     r"|Equations|TreePaper|Tsubame|Rules|PrintedRule)\.|(RadixTree|Membership)\.M\d|MembershipClock\.[CE]\d")
+
+
 def missing_tests(source):
     """Some documents name tests for what they claim: [`Suite.Name`](../tests/file)."""
     for page in ("docs/claims.md", "docs/corrections.md", "docs/gossip.md"):
-        named = re.findall(r"\[`(\w+)\.(\w+)`\]\(\.\./(\S+?)\)", (source / page).read_text(encoding="utf-8"))
+        named = NAMED.findall((source / page).read_text(encoding="utf-8"))
         if not named:
             yield f"found no tests in {page}"
         for suite, name, file in named:
             path = source / file
-            if not path.exists() or not re.search(rf"\bTEST(_F|_P)?\(\s*{suite},\s*{name}\)",
-                                                  path.read_text(encoding="utf-8")):
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            a_test = rf"class {suite}\b.*\bdef {name}\(" if file.endswith(".py") else rf"\bTEST(_F|_P)?\(\s*{suite},\s*{name}\)"
+            if not re.search(a_test, text, re.S):
                 yield f"{page}: {file} has no test {suite}.{name}"
+
+
+def claims_and_tests(source):
+    """docs/claims.md: every claim has a test, or says why not, and every test that is called after a claim is one's."""
+    text = (source / "docs/claims.md").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("| ") and line != "| claim | test |":
+            claim, tests = line.strip("| ").split(" | ", 1)
+            if not NAMED.search(tests) and not re.match(r"none: \S", tests):
+                yield f"docs/claims.md: no test for: {claim}"
+    named = {f"{suite}.{name}" for suite, name, _ in NAMED.findall(text)}
+    for path in sorted((source / "tests").rglob("*.cpp")):
+        for suite, name in re.findall(r"\bTEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(encoding="utf-8")):
+            if CLAIMED.match(f"{suite}.{name}") and f"{suite}.{name}" not in named:
+                yield f"docs/claims.md: {path.relative_to(source)}: {suite}.{name} is a test without a claim"
 
 
 def in_plain_words(text):
@@ -91,7 +113,7 @@ def bad_pages(source):
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    found = [*broken_links(source), *missing_tests(source), *promises(source), *settings_and_page(source), *bad_pages(source)]
+    found = [*broken_links(source), *missing_tests(source), *claims_and_tests(source), *promises(source), *settings_and_page(source), *bad_pages(source)]
     print("\n".join(found) or "documents are in order")
     return 1 if found else 0
 

@@ -257,6 +257,21 @@ TEST(Deaths, ADirectionThatClosedAtTheDeadOpensAgain) {
     EXPECT_TRUE(member->finished());
 }
 
+TEST(Deaths, ADirectionThatClosedAtTheDeadFarAwayOpensAgain) {
+    for (const bool right : {true, false}) {
+        Member member("ccg:1:rounds", 1000, 500);
+        ASSERT_TRUE(member.receive(kGossip, 0, 1));
+        ASSERT_TRUE(member.receive(right ? kLeft : kRight, right ? 540 : 460));
+        ASSERT_TRUE(member.receive(right ? kRight : kLeft, right ? 499 : 501));
+        member.sends(0, 100);
+        ASSERT_TRUE(member->finished());
+        const std::uint32_t dead = right ? 540 : 460;
+        member.failed().insert(dead);
+        member->peer_failed(Position{dead});
+        EXPECT_EQ(member.sends(0, 2), right ? (Sends{41, 42}) : (Sends{-41, -42}));
+    }
+}
+
 TEST(Deaths, OnceTheRootIsDeadAMemberReachedByACorrectionTakesPart) {
     Member member("ccg:5:rounds", 20, 10);
     ASSERT_TRUE(member.receive(kRight, 8));

@@ -174,6 +174,16 @@ class Reproduce(unittest.TestCase):
             self.assertIn("ICS'06, Figure " + name[-1], page)
             self.assertEqual((page.count("| holds |"), page.count("| **does not hold** |")), (holds, broken), name)
 
+    def test_agreements_are_held_against_the_sentences_of_their_paper(self):
+        held = {"era-2a": (2, 1, 1), "era-2b": (3, 1, 3), "era-2c": (5, 0, 1), "era-2d": (2, 1, 1), "era-3": (6, 4, 2), "era-4": (1, 2, 1)}
+        for name, verdicts in held.items():
+            ran = self.reproduce("--no-plots", what=name)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            page = self.read(name + ".md")
+            self.assertRegex(page, "SC'15, (Figure|Table) " + name[4:])
+            found = tuple(page.count(f"| {verdict} |") for verdict in ("holds", "**does not hold**", "not comparable"))
+            self.assertEqual(found, verdicts, name)
+
     def test_goes_on_after_it_was_killed(self):
         whole = os.path.join(self.scratch.name, "whole")
         ran = self.reproduce("--no-plots", out=whole)

@@ -7,11 +7,13 @@ again and linked in the place of what was there. The place has to be in the sour
 import dataclasses
 import functools
 import json
+import math
 import os
 import pathlib
 import re
 import shlex
 import subprocess
+import time
 
 LIBRARY = "src/api/libcoppice.so.0.1.0"
 # A test that hangs has noticed.
@@ -43,10 +45,31 @@ class CannotBePlanted(Exception):
     """The source is not what the fault was made for."""
 
 
+class TimeIsOver(Exception):
+    """The deadline has come; what was under way has been ended."""
+
+
 class Planter:
-    def __init__(self, build, source_dir):
+    """`deadline`: when to end, by time.monotonic(); without one whenever all is done."""
+    def __init__(self, build, source_dir, deadline=None):
         self.build = pathlib.Path(build).resolve()
         self.source_dir = pathlib.Path(source_dir).resolve()
+        self.deadline = deadline
+
+    def _left(self):
+        return math.inf if self.deadline is None else self.deadline - time.monotonic()
+
+    def make(self, *words):
+        if self._left() <= 0:
+            raise TimeIsOver
+        with subprocess.Popen(words, cwd=self.build) as process:
+            try:
+                failed = process.wait(None if self.deadline is None else self._left())
+            except subprocess.TimeoutExpired as why:
+                process.terminate()
+                raise TimeIsOver from why
+        if failed:
+            raise subprocess.CalledProcessError(failed, words)
 
     def check(self, fault):
         """The source with the fault in it."""
@@ -64,7 +87,7 @@ class Planter:
         copy.write_text(self.check(fault), encoding="utf-8")
         made = {}
         for name, command in self._compilations(fault.source, target, into):
-            subprocess.run(command, cwd=self.build, check=True)
+            self.make(*command)
             made[name] = command[command.index("-o") + 1]
         return self._link(target, made, into)
 
@@ -80,10 +103,14 @@ class Planter:
         environment = dict(os.environ)
         if library_dir:
             environment["LD_LIBRARY_PATH"] = str(library_dir)
+        if self._left() <= 0:
+            raise TimeIsOver
         try:
             ended = subprocess.run([program or self.build / catcher.program, *catcher.arguments], env=environment, capture_output=True,
-                                   text=True, errors="replace", timeout=MOST_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
+                                   text=True, errors="replace", timeout=min(MOST_SECONDS, self._left()), check=False)
+        except subprocess.TimeoutExpired as why:
+            if self._left() <= 0:
+                raise TimeIsOver from why
             return "it hung"
         words = (ended.stdout + ended.stderr).strip()
         if re.search(r"\b0 tests from 0 test suites", words):
@@ -134,7 +161,7 @@ class Planter:
         words[place] = str(linked)
         # Before the archives: their own objects are not taken then.
         words[place + 1:place + 1] = [path for path in made.values() if path not in words]
-        subprocess.run(words, cwd=self.build, check=True)
+        self.make(*words)
         return linked
 
     def _members(self, archive):

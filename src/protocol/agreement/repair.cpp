@@ -176,13 +176,14 @@ void Agreement::rebalance(const FailedSet& agreed) {
     add_view(excluded);
 }
 
-// In the place of a tree that no agreement uses any more, if there is one.
+// In the place of a tree that no agreement uses any more, if there is one. The latest is in use: by the agreement before
+// this one.
 void Agreement::add_view(const FailedSet& excluded) {
     std::size_t place = 0;
     const auto is_used = [this, &place] {
-        return place == latest_view_ || std::any_of(slots_.begin(), slots_.end(), [this, &place](const Slot& slot) {
-                   return slot.status != Status::free && slot.sequence >= settled_below_ && slot.view == place;
-               });
+        return std::any_of(slots_.begin(), slots_.end(), [this, &place](const Slot& slot) {
+            return slot.status != Status::free && slot.sequence >= settled_below_ && slot.view == place;
+        });
     };
     while (place < views_.size() && is_used())
         ++place;

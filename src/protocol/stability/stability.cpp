@@ -64,8 +64,6 @@ void Stability::find_relatives() {
     }
     std::ranges::sort(children_);
     children_.erase(std::unique(children_.begin(), children_.end()), children_.end());
-    // Each of them takes exactly this node for its parent: otherwise two would wait for the same report.
-    std::erase_if(children_, [this](std::uint32_t child) { return live_parent(child) != roster_.own_node(); });
     downs_.reserve(children_.size());
     asks_.reserve(children_.size() + 1);
 }

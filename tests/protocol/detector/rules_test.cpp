@@ -141,6 +141,17 @@ TEST_F(Alone, ADeathIsToldToLogarithmicallyMany) {
     }
 }
 
+// Without 3 the place one to the left is 2's, and so is the one two to the right.
+TEST_F(Alone, ALeaderInTwoPlacesIsToldOnce) {
+    Detector detector = flat(0, 4);
+    detector.peer_failed(Rank(3));
+    std::vector<std::uint32_t> told;
+    for (const DetectorMessage& message : all_sends(detector)) {
+        if (message.kind == Kind::notice) told.push_back(message.to.value);
+    }
+    EXPECT_EQ(told, (std::vector<std::uint32_t>{1, 2}));
+}
+
 TEST_F(Alone, NewsGoesRoundInLogarithmicallyManySteps) {
     constexpr std::uint32_t kRanks = 1000;
     std::vector<Detector> all;

@@ -40,6 +40,17 @@ TEST(Revocation, TheRevokerTellsTheLeadersAtPowersOfTwoAndWaitsForTheirAnswers) 
     EXPECT_TRUE(machine.may_leave(Nanoseconds(0), true, 0));
 }
 
+TEST(Revocation, WhatWasToGoToARankThatDiesMeanwhileIsNotSent) {
+    const topology::Nodes nodes = hosts_of({1, 1, 1, 1});
+    Revocation machine({.nodes = &nodes}, Rank(0));
+    machine.revoke();
+    machine.peer_failed(Rank(1));
+    const auto sends = all_sends(machine);
+    EXPECT_FALSE(sends.empty());
+    for (const RevocationMessage& send : sends)
+        EXPECT_NE(send.to, Rank(1));
+}
+
 TEST(Revocation, PatienceEndsTheWaitForAnswers) {
     const topology::Nodes nodes = hosts_of({1, 1});
     Revocation machine({.nodes = &nodes, .patience = Nanoseconds(100)}, Rank(0));

@@ -33,6 +33,24 @@ TEST(Stability, AGroupOnOneNodeReadsItsMemoryAndSendsNothing) {
     EXPECT_FALSE(machine.receive({.kind = StabilityKind::up, .from = Rank(0), .to = Rank(1), .slowest = Rank(0)}));
 }
 
+// The stand-in of a leader that died may know less than was reported.
+TEST(Stability, AReportOfLessTakesNothingBack) {
+    const topology::Nodes nodes = hosts_of({1, 2, 1});
+    Stability top({.nodes = &nodes, .window = 16}, Rank(0));
+    top.node_consumed(8, Rank(0));
+    const auto report = [&top](std::uint32_t from, std::uint64_t count) {
+        const Rank rank(from);
+        EXPECT_TRUE(
+            top.receive({.kind = StabilityKind::up, .from = rank, .to = Rank(0), .count = count, .slowest = rank}));
+    };
+    report(1, 8);
+    top.peer_failed(Rank(1));
+    report(2, 3);
+    EXPECT_EQ(top.stable(), 0U);
+    report(3, 8);
+    EXPECT_EQ(top.stable(), 8U);
+}
+
 TEST(Stability, AdvancesBelowTheStepAreNotReportedUntilAFlush) {
     Cluster cluster(flat(4), 16, 1);
     for (std::uint32_t rank = 0; rank < 4; ++rank)

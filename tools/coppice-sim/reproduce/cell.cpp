@@ -116,9 +116,10 @@ Figures figures_of_agreements(const Cell& cell, const AgreementProtocol& protoco
     setup.model = cell.model;
     setup.agreements = protocol.agreements;
     setup.notice_after = protocol.notice_after;
+    simulation::Step next_death = protocol.dying_at;
     for (const auto& run : protocol.dying) {
-        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
-            setup.deaths.push_back({rank, protocol.dying_at});
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank, next_death += protocol.apart)
+            setup.deaths.push_back({rank, next_death});
     }
     const simulation::AgreementTimings timings = run_agreements(setup);
     std::uint64_t latency = 0;
@@ -169,8 +170,8 @@ std::string key_of(const AgreementProtocol& agreement) {
                        agreement.agreements, agreement.tree, agreement.ranks_per_host,
                        static_cast<int>(agreement.algorithm), static_cast<int>(agreement.rebalance),
                        dying.empty() ? ""
-                                     : fmt::format(", dying at {}, told after {}:{}", agreement.dying_at,
-                                                   agreement.notice_after, dying));
+                                     : fmt::format(", dying at {}, {} apart, told after {}:{}", agreement.dying_at,
+                                                   agreement.apart, agreement.notice_after, dying));
 }
 
 double cpu_seconds() {

@@ -41,8 +41,8 @@ struct ContentionProtocol {
     std::uint32_t children = 1;
     simulation::MembershipNetwork network{};
 };
-// Agreements one after the other, without lots: quiescence is the latency of one of them, or the sum of all. Ranks die
-// at once, and all others are told at once.
+// Agreements one after the other, without lots: quiescence is the latency of one of them, or the sum of all. All others
+// are told of a death at one time.
 struct AgreementProtocol {
     static constexpr std::uint32_t kAll = UINT32_MAX;
 
@@ -54,6 +54,7 @@ struct AgreementProtocol {
     std::uint32_t measured = 0;
     std::vector<protocol::FailedSet::Interval> dying{};
     simulation::Step dying_at = 0;
+    simulation::Step apart = 0;  // from one death to the next; 0: all at one time
     simulation::Step notice_after = 0;
 };
 using Protocol = std::variant<TreeProtocol, TreeGaps, GossipProtocol, BinomialGraphProtocol, BuntinasProtocol,

@@ -28,4 +28,13 @@ inline double era_at(const Results& results, const std::string& series, double x
     return results.mean(series, x, Metric::quiescence);
 }
 
+// A sentence that cannot be judged here, and why.
+inline Claim not_judged(std::string text, std::string where, std::string why) {
+    return {.text = std::move(text),
+            .where = std::move(where),
+            .measured = "",
+            .measure = [](const Results&) { return std::optional<double>(); },
+            .remark = std::move(why)};
+}
+
 }  // namespace coppice::sim

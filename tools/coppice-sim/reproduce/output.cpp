@@ -28,6 +28,7 @@ std::string number(double value) {
 }
 
 std::string bound_of(const Claim& claim) {
+    if (claim.measured.empty()) return "";
     if (claim.least == claim.most) return number(claim.least);
     if (std::isinf(claim.least) || claim.least <= -1e9) return "≤ " + number(claim.most);
     if (std::isinf(claim.most)) return "≥ " + number(claim.least);
