@@ -1,5 +1,8 @@
 #include "protocol/placed_broadcast.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "topology/ring.hpp"
 
 namespace coppice::protocol {
@@ -22,17 +25,55 @@ std::string_view to_string(PlacedKind kind) {
             return "host_right";
         case PlacedKind::host_left:
             return "host_left";
+        case PlacedKind::rescue:
+            return "rescue";
+        case PlacedKind::query:
+            return "query";
+        case PlacedKind::denial:
+            return "denial";
+        case PlacedKind::verdict:
+            return "verdict";
     }
     return "unknown";
 }
 
-PlacedBroadcast::PlacedBroadcast(const PlacedPlan& plan, Position self, const FailedSet& failed)
-    : plan_(&plan), failed_(&failed), self_(self), host_(plan.host(self)), colored_(self.value == 0) {}
+namespace {
+
+constexpr std::uint8_t kFirstOfCore = static_cast<std::uint8_t>(PlacedKind::rescue);
+constexpr std::array kOfCore{MessageKind::rescue, MessageKind::query, MessageKind::denial, MessageKind::verdict};
+
+bool is_of_core(PlacedKind kind) {
+    return kind >= PlacedKind::rescue && kind <= PlacedKind::verdict;
+}
+MessageKind plain(PlacedKind kind) {
+    return kOfCore[static_cast<std::uint8_t>(kind) - kFirstOfCore];
+}
+PlacedKind placed(MessageKind kind) {
+    const auto at = std::ranges::find(kOfCore, kind) - kOfCore.begin();
+    return static_cast<PlacedKind>(kFirstOfCore + at);
+}
+
+}  // namespace
+
+// Under a star nobody but the root has children, and failure-proof correction is left to its owner.
+PlacedPlan make_placed_plan(topology::Placement placement, std::uint32_t distance) {
+    auto star = topology::Tree::make({topology::TreeShape::star}, placement.hosts());
+    return {std::move(placement), distance, {std::move(*star), {.kind = CorrectionKind::failure_proof}}};
+}
+
+PlacedBroadcast::PlacedBroadcast(const PlacedPlan& plan, Position self, std::uint32_t root_member,
+                                 const FailedSet& failed, bool has_payload, std::uint64_t /*seed*/)
+    : core_(plan.core, self, root_member, failed, has_payload),
+      plan_(&plan),
+      failed_(&failed),
+      self_(self),
+      root_(root_member),
+      host_(topology::to_member(self, root_member, plan.placement.hosts())) {}
 
 std::optional<std::uint32_t> PlacedBroadcast::entry(std::uint32_t leaf, std::uint32_t which) const {
     const Placement& placement = plan_->placement;
     const auto hosts = placement.hosts_of(leaf);
-    const std::size_t leader = placement.index_in_leaf(placement.leader(plan_->root, leaf));
+    const std::size_t leader = placement.index_in_leaf(placement.leader(root_, leaf));
     std::optional<std::uint32_t> found;
     std::uint32_t live = 0;
     for (std::size_t offset = 0; offset < hosts.size() && live <= which; ++offset) {
@@ -45,7 +86,7 @@ std::optional<std::uint32_t> PlacedBroadcast::entry(std::uint32_t leaf, std::uin
 }
 
 bool PlacedBroadcast::leads() const {
-    if (failed_->empty()) return plan_->placement.behind_leader(plan_->root, host_) == 0;
+    if (failed_->empty()) return plan_->placement.behind_leader(root_, host_) == 0;
     return entry(plan_->placement.leaf_of(host_), 0) == host_;
 }
 
@@ -54,20 +95,23 @@ bool PlacedBroadcast::leads() const {
 bool PlacedBroadcast::is_expected(const PlacedMessage& message) const {
     const Placement& placement = plan_->placement;
     if (message.to != self_ || message.from == self_ || message.from.value >= placement.hosts()) return false;
-    const std::uint32_t from = plan_->host(message.from);
+    if (message.detail != 0) return false;
+    const std::uint32_t from = host_at(message.from);
     const std::uint32_t from_leaf = placement.leaf_of(from);
     const std::uint32_t own_leaf = placement.leaf_of(host_);
     switch (message.kind) {
         case PlacedKind::tree:
             // From another leaf, any host may stand in for the leader.
-            if (from_leaf == own_leaf) return placement.parent(plan_->root, host_) == from;
-            return placement.parent_leaf(plan_->root, own_leaf) == from_leaf;
+            if (from_leaf == own_leaf) return placement.parent(root_, host_) == from;
+            return placement.parent_leaf(root_, own_leaf) == from_leaf;
         case PlacedKind::leaf_right:
         case PlacedKind::leaf_left:
             return plan_->distance > 0 && from_leaf != own_leaf;
         case PlacedKind::host_right:
         case PlacedKind::host_left:
             return plan_->distance > 0 && from_leaf == own_leaf;
+        default:
+            return false;
     }
     return false;
 }
@@ -75,7 +119,7 @@ bool PlacedBroadcast::is_expected(const PlacedMessage& message) const {
 // Who has spoken has the payload, and passes it on where it stands.
 void PlacedBroadcast::hear(const PlacedMessage& message) {
     const Placement& placement = plan_->placement;
-    const std::uint32_t from = plan_->host(message.from);
+    const std::uint32_t from = host_at(message.from);
     const auto remember = [](Side& right, Side& left, Position self, Position other, std::uint32_t places) {
         const std::uint32_t to_right = distance_right(self, other, places);
         const std::uint32_t to_left = distance_left(self, other, places);
@@ -94,35 +138,54 @@ void PlacedBroadcast::hear(const PlacedMessage& message) {
 }
 
 bool PlacedBroadcast::receive(const PlacedMessage& message) {
-    if (!is_expected(message)) return false;
-    hear(message);
-    if (!colored_) {
-        colored_ = true;
-        idle_ = false;
+    const bool was_colored = colored();
+    if (is_of_core(message.kind)) {
+        if (!core_.receive({plain(message.kind), message.from, message.to, message.detail})) return false;
+    } else {
+        // To the one inside it is a payload, from wherever.
+        if (!is_expected(message) || !core_.receive({MessageKind::rescue, message.from, message.to, 0})) return false;
+        hear(message);
     }
+    if (!was_colored && colored()) idle_ = 0;
     return true;
 }
 
 // What was said before may have been lost with its sender: nothing of it counts any more, and everything is said again.
 void PlacedBroadcast::peer_failed(Position position) {
     if (position.value >= plan_->placement.hosts() || position == self_) return;
+    core_.peer_failed(position);
+    say_again();
+}
+
+// As if the member that its new process stands for had heard nothing.
+void PlacedBroadcast::peer_restarted(Position position) {
+    if (position.value >= plan_->placement.hosts() || position == self_) return;
+    core_.peer_restarted(position);
+    say_again();
+}
+
+void PlacedBroadcast::say_again() {
     child_leaf_ = 0;
     child_host_ = 0;
     for (Side* side : {&leaf_right_, &leaf_left_, &host_right_, &host_left_})
         *side = Side{};
-    idle_ = false;
+    idle_ = 0;
 }
 
 // ----------------------------------------------------------------------------------------------------- sends ---
 
-std::optional<PlacedMessage> PlacedBroadcast::next_send(Nanoseconds /*now*/) {
-    if (!colored_ || idle_) return std::nullopt;
+std::optional<PlacedMessage> PlacedBroadcast::next_send(Nanoseconds now) {
+    if (asks_core()) {
+        if (const auto next = core_.next_send(now))
+            return PlacedMessage{placed(next->kind), next->from, next->to, next->detail};
+    }
+    if (!colored() || idle_ != 0) return std::nullopt;
     if (const auto next = next_tree()) return next;
     if (plan_->distance > 0) {
         if (const auto next = next_on_leaves()) return next;
         if (const auto next = next_on_hosts()) return next;
     }
-    idle_ = true;
+    idle_ = 1;
     return std::nullopt;
 }
 
@@ -130,15 +193,15 @@ std::optional<PlacedMessage> PlacedBroadcast::next_send(Nanoseconds /*now*/) {
 std::optional<PlacedMessage> PlacedBroadcast::next_tree() {
     const Placement& placement = plan_->placement;
     const std::uint32_t leaf = placement.leaf_of(host_);
-    const std::uint32_t child_leaves = placement.child_leaf_count(plan_->root, leaf);
+    const std::uint32_t child_leaves = placement.child_leaf_count(root_, leaf);
     while (child_leaf_ < child_leaves && leads()) {
-        const auto target = entry(placement.child_leaf(plan_->root, leaf, child_leaf_++), 0);
+        const auto target = entry(placement.child_leaf(root_, leaf, child_leaf_++), 0);
         if (target) return message(PlacedKind::tree, *target);
     }
-    const std::uint32_t beyond = placement.behind_leader(plan_->root, host_) == 0 ? child_leaves : 0;
-    const std::uint32_t child_hosts = placement.child_count(plan_->root, host_) - beyond;
+    const std::uint32_t beyond = placement.behind_leader(root_, host_) == 0 ? child_leaves : 0;
+    const std::uint32_t child_hosts = placement.child_count(root_, host_) - beyond;
     while (child_host_ < child_hosts) {
-        const std::uint32_t target = placement.child(plan_->root, host_, beyond + child_host_++);
+        const std::uint32_t target = placement.child(root_, host_, beyond + child_host_++);
         if (!failed(target)) return message(PlacedKind::tree, target);
     }
     return std::nullopt;
@@ -174,7 +237,7 @@ std::optional<PlacedMessage> PlacedBroadcast::next_on_leaves() {
         const auto host = entry(leaf.value, to_right ? 0 : 1);
         if (!host) return Answer{false, std::nullopt};
         // A child's leader was sent to; but where it may be dead, the host behind it was not.
-        const bool is_child = to_right && placement.parent_leaf(plan_->root, leaf.value) == own.value;
+        const bool is_child = to_right && placement.parent_leaf(root_, leaf.value) == own.value;
         if (heard || is_child) return Answer{true, std::nullopt};
         return Answer{true, message(to_right ? PlacedKind::leaf_right : PlacedKind::leaf_left, *host)};
     });
@@ -190,7 +253,7 @@ std::optional<PlacedMessage> PlacedBroadcast::next_on_hosts() {
         const Position place = to_right ? right_neighbour(own, offset, places) : left_neighbour(own, offset, places);
         const std::uint32_t host = hosts[place.value];
         if (failed(host)) return Answer{false, std::nullopt};
-        if (heard || placement.parent(plan_->root, host) == host_) return Answer{true, std::nullopt};
+        if (heard || placement.parent(root_, host) == host_) return Answer{true, std::nullopt};
         return Answer{true, message(to_right ? PlacedKind::host_right : PlacedKind::host_left, host)};
     });
 }

@@ -12,13 +12,15 @@
 // and over whole leaves, that are known to have failed. A colored member then sends everything again: with a live root
 // every live host gets the payload.
 //
-// Opportunistic correction alone, and no answer when the root dies: that is what Broadcast has beyond this.
+// Opportunistic correction alone. What happens when the root has died is Broadcast's (root_failure.cpp): one of them is inside, which
+// sends nothing but rescues, queries, denials and verdicts. The driver's duties are those of broadcast.hpp.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
+#include "protocol/broadcast.hpp"
 #include "protocol/failed_set.hpp"
 #include "protocol/machine.hpp"
 #include "topology/placement.hpp"
@@ -31,13 +33,18 @@ enum class PlacedKind : std::uint8_t {
     leaf_left,
     host_right,  // correction on the ring of a leaf's hosts
     host_left,
+    rescue,  // these four as in broadcast.hpp
+    query,
+    denial,
+    verdict,
 };
+inline constexpr std::uint8_t kPlacedKinds = 9;
 
-constexpr bool carries_payload(PlacedKind /*kind*/) {
-    return true;
+constexpr bool carries_payload(PlacedKind kind) {
+    return kind <= PlacedKind::rescue;
 }
 constexpr bool is_correction(PlacedKind kind) {
-    return kind != PlacedKind::tree;
+    return kind > PlacedKind::tree && kind < PlacedKind::rescue;
 }
 std::string_view to_string(PlacedKind kind);
 
@@ -45,40 +52,38 @@ struct PlacedMessage {
     PlacedKind kind = PlacedKind::tree;
     Position from;
     Position to;
+    std::uint32_t detail = 0;  // query, denial: the round; 0 elsewhere
 
     bool operator==(const PlacedMessage&) const = default;
 };
 
-// What all machines of a broadcast have in common. Immutable; outlives them.
+// What all broadcasts of a group have in common. Immutable; outlives its machines.
 struct PlacedPlan {
     topology::Placement placement;
-    std::uint32_t root = 0;      // the host that it starts from
-    std::uint32_t distance = 1;  // d: corrections a side, on either ring; 0 for the tree alone
-
-    // Positions are hosts, counted from the root.
-    std::uint32_t host(Position position) const {
-        const std::uint32_t before_wrap = placement.hosts() - root;
-        return position.value < before_wrap ? position.value + root : position.value - before_wrap;
-    }
-    Position position(std::uint32_t host) const {
-        return Position{host >= root ? host - root : host + (placement.hosts() - root)};
-    }
+    std::uint32_t distance;  // d: corrections a side, on either ring; 0 for the tree alone
+    BroadcastPlan core;      // of the Broadcast inside
 };
+PlacedPlan make_placed_plan(topology::Placement placement, std::uint32_t distance);
 
 class PlacedBroadcast {
   public:
     using Message = PlacedMessage;
 
-    // `failed` holds positions; it and `plan` outlive the machine.
-    PlacedBroadcast(const PlacedPlan& plan, Position self, const FailedSet& failed);
+    // As Broadcast's: position p is the host (p + root_member) mod P of the placement and of `failed`.
+    PlacedBroadcast(const PlacedPlan& plan, Position self, std::uint32_t root_member, const FailedSet& failed,
+                    bool has_payload, std::uint64_t seed = 0);
 
     bool receive(const PlacedMessage& message);
     void peer_failed(Position position);
+    void peer_restarted(Position position);
+    void origin_lost() { core_.origin_lost(); }
     std::optional<PlacedMessage> next_send(Nanoseconds now);
     Nanoseconds next_timer() const { return kNever; }
 
-    bool colored() const { return colored_; }
-    bool finished() const { return colored_ && idle_; }
+    bool colored() const { return core_.colored(); }
+    BroadcastResult result() const { return core_.result(); }
+    // Colored and through, or given up.
+    bool finished() const { return colored() ? idle_ != 0 && !asks_core() : core_.finished(); }
 
   private:
     // One side of one ring: how many places were passed, and how many of them are not known to be dead.
@@ -90,7 +95,16 @@ class PlacedBroadcast {
     };
     static constexpr std::uint32_t kRemembered = 64;
 
-    bool failed(std::uint32_t host) const { return failed_->contains(plan_->position(host).value); }
+    std::uint32_t host_at(Position position) const {
+        return topology::to_member(position, root_, plan_->placement.hosts());
+    }
+    Position position_of(std::uint32_t host) const {
+        return Position{host >= root_ ? host - root_ : host + (plan_->placement.hosts() - root_)};
+    }
+    bool failed(std::uint32_t host) const { return failed_->contains(host); }
+    // Whether the one inside may have something to say. At a colored root it never has; it would serve the root's children.
+    bool asks_core() const { return (self_.value != 0 || !core_.colored()) && !core_.finished(); }
+    void say_again();
     // The host of a leaf that is the number `which` behind its leader, of those not known to have failed: the last one where there
     // are fewer; nothing when there is none.
     std::optional<std::uint32_t> entry(std::uint32_t leaf, std::uint32_t which) const;
@@ -104,8 +118,9 @@ class PlacedBroadcast {
     // The next place of the ring to send to, as its offset to the right; nothing when both sides are served.
     template <class Target>
     std::optional<PlacedMessage> next_on_ring(Side& right, Side& left, std::uint32_t places, Target&& target);
-    PlacedMessage message(PlacedKind kind, std::uint32_t host) const { return {kind, self_, plan_->position(host)}; }
+    PlacedMessage message(PlacedKind kind, std::uint32_t host) const { return {kind, self_, position_of(host)}; }
 
+    Broadcast core_;
     const PlacedPlan* plan_;
     const FailedSet* failed_;
     Side leaf_right_;
@@ -113,14 +128,13 @@ class PlacedBroadcast {
     Side host_right_;
     Side host_left_;
     Position self_;
+    std::uint32_t root_;  // the host at position 0
     std::uint32_t host_;
     std::uint32_t child_leaf_ = 0;
     std::uint32_t child_host_ = 0;
-    bool colored_;
-    bool idle_ = false;
+    std::uint32_t idle_ = 0;  // whether; as wide as the others, because explorers compare machines by their bytes
 };
 
-static_assert(sizeof(PlacedBroadcast) <= 128, "a machine fits two cache lines");
 static_assert(Machine<PlacedBroadcast>);
 
 }  // namespace coppice::protocol

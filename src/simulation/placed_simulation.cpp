@@ -31,8 +31,8 @@ class PlacedReach {
     PlacedReach(const PlacedPlan& plan, std::span<const Position> dead)
         : plan_(plan), placement_(plan.placement), dead_(placement_.hosts()), reached_(placement_.hosts()) {
         for (const Position position : dead)
-            dead_.insert(plan.host(position));
-        reach(plan.root);
+            dead_.insert(position.value);
+        reach(0);
         while (!open_.empty()) {
             const std::uint32_t host = open_.back();
             open_.pop_back();
@@ -43,7 +43,7 @@ class PlacedReach {
     std::vector<Position> left_out() const {
         std::vector<Position> out;
         for (std::uint32_t host = 0; host < placement_.hosts(); ++host) {
-            if (!reached_.contains(host) && !dead_.contains(host)) out.push_back(plan_.position(host));
+            if (!reached_.contains(host) && !dead_.contains(host)) out.push_back(Position{host});
         }
         std::ranges::sort(out);
         return out;
@@ -56,17 +56,17 @@ class PlacedReach {
         open_.push_back(host);
     }
     void serve(std::uint32_t host) {
-        const std::uint32_t children = placement_.child_count(plan_.root, host);
+        const std::uint32_t children = placement_.child_count(0, host);
         for (std::uint32_t index = 0; index < children; ++index)
-            reach(placement_.child(plan_.root, host, index));
+            reach(placement_.child(0, host, index));
         const std::uint32_t leaf = placement_.leaf_of(host);
         const auto hosts = placement_.hosts_of(leaf);
         for_neighbours(placement_.index_in_leaf(host), static_cast<std::uint32_t>(hosts.size()), plan_.distance,
                        [&](std::uint32_t place, bool /*right*/) { reach(hosts[place]); });
-        if (placement_.behind_leader(plan_.root, host) != 0) return;
+        if (placement_.behind_leader(0, host) != 0) return;
         for_neighbours(leaf, placement_.leaves(), plan_.distance, [&](std::uint32_t other, bool right) {
             const auto there = placement_.hosts_of(other);
-            const std::uint32_t leader = placement_.leader(plan_.root, other);
+            const std::uint32_t leader = placement_.leader(0, other);
             reach(right ? leader : there[(placement_.index_in_leaf(leader) + 1) % there.size()]);
         });
     }
@@ -85,12 +85,13 @@ struct PlacedFamily {
 
     std::uint32_t processes() const { return plan->placement.hosts(); }
     PlacedBroadcast make(Position position, const protocol::FailedSet& failed, std::uint64_t /*seed*/) const {
-        return {*plan, position, failed};
+        return {*plan, position, 0, failed, position.value == 0};
     }
     std::optional<Step> correction_start() const { return std::nullopt; }
 
     Promise promise(const Faults& faults) const {
         Promise promise;
+        promise.all_or_none = faults.notice_after && plan->distance > 0;
         if (root_dies(faults)) return promise;
         promise.finishes = true;
         if (faults.notice_after) {
@@ -117,7 +118,7 @@ struct PlacedFamily {
         PositionSet leaves(placement.leaves());
         for (std::uint32_t leaf = 0; leaf < placement.leaves(); ++leaf) {
             const auto hosts = placement.hosts_of(leaf);
-            const auto is_reached = [&](std::uint32_t host) { return run.is_disseminated(plan->position(host)); };
+            const auto is_reached = [&](std::uint32_t host) { return run.is_disseminated(Position{host}); };
             const auto reached = static_cast<std::size_t>(std::ranges::count_if(hosts, is_reached));
             if (reached == 0) continue;
             leaves.insert(leaf);

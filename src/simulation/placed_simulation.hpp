@@ -16,9 +16,9 @@
 namespace coppice::simulation {
 
 struct PlacedSetup {
-    std::shared_ptr<const protocol::PlacedPlan> plan;
-    std::shared_ptr<const Network> network;  // its positions are the plan's
-    LogP model{};                            // without its latency
+    std::shared_ptr<const protocol::PlacedPlan> plan;  // its hosts are positions: the first one is the root
+    std::shared_ptr<const Network> network;            // its positions are the plan's
+    LogP model{};                                      // without its latency
     RunOptions options{};
 };
 

@@ -201,5 +201,6 @@ bool BasicWorld<Machine, Plan>::all_live_ended() const {
 
 template class BasicWorld<Broadcast, BroadcastPlan>;
 template class BasicWorld<FailureProofBroadcast, FailureProofPlan>;
+template class BasicWorld<PlacedBroadcast, PlacedPlan>;
 
 }  // namespace coppice::protocol::testing

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/failure_proof_broadcast.hpp"
+#include "protocol/placed_broadcast.hpp"
 
 namespace coppice::protocol::testing {
 
@@ -18,6 +19,9 @@ inline const BroadcastPlan& broadcast_plan(const BroadcastPlan& plan) {
 }
 inline const BroadcastPlan& broadcast_plan(const FailureProofPlan& plan) {
     return plan.broadcast;
+}
+inline const BroadcastPlan& broadcast_plan(const PlacedPlan& plan) {
+    return plan.core;
 }
 
 template <class Machine, class Plan>
@@ -92,8 +96,10 @@ class BasicWorld {
 
 extern template class BasicWorld<Broadcast, BroadcastPlan>;
 extern template class BasicWorld<FailureProofBroadcast, FailureProofPlan>;
+extern template class BasicWorld<PlacedBroadcast, PlacedPlan>;
 
 using World = BasicWorld<Broadcast, BroadcastPlan>;
 using FailureProofWorld = BasicWorld<FailureProofBroadcast, FailureProofPlan>;
+using PlacedWorld = BasicWorld<PlacedBroadcast, PlacedPlan>;
 
 }  // namespace coppice::protocol::testing

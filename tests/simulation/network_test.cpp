@@ -122,14 +122,14 @@ struct Placed {
 };
 
 Placed placed(std::span<const Site> sites, std::uint32_t root, std::uint32_t distance, const char* tree = "binomial") {
-    auto placement = topology::Placement::make(sites, *topology::parse_tree(tree));
-    const auto count = static_cast<std::uint32_t>(sites.size());
-    std::vector<std::uint32_t> from_root = in_order(count);
+    std::vector<Site> from_root(sites.begin(), sites.end());
     std::ranges::rotate(from_root, from_root.begin() + root);
+    auto placement = topology::Placement::make(from_root, *topology::parse_tree(tree));
+    const auto positions = in_order(static_cast<std::uint32_t>(sites.size()));
     Placed made;
-    made.plan = std::make_shared<protocol::PlacedPlan>(protocol::PlacedPlan{std::move(*placement), root, distance});
+    made.plan = std::make_shared<protocol::PlacedPlan>(protocol::make_placed_plan(std::move(*placement), distance));
     made.simulator =
-        make_simulator(PlacedSetup{made.plan, std::make_shared<Network>(sites, from_root, NetworkTimes{})}).value();
+        make_simulator(PlacedSetup{made.plan, std::make_shared<Network>(from_root, positions, NetworkTimes{})}).value();
     return made;
 }
 
@@ -149,7 +149,7 @@ std::vector<Site> ragged(std::uint32_t seed) {
 std::vector<Position> positions_of_leaf(const protocol::PlacedPlan& plan, std::uint32_t leaf) {
     std::vector<Position> positions;
     for (const std::uint32_t host : plan.placement.hosts_of(leaf))
-        positions.push_back(plan.position(host));
+        positions.push_back(Position{host});
     return positions;
 }
 
@@ -226,7 +226,7 @@ TEST(PlacedBroadcast, ADeadLeafOrLeaderLeavesNobodyOut) {
             const Outcome dead_leaf = made.simulator->run({.dead = positions_of_leaf(*made.plan, leaf)}, 1).value();
             EXPECT_TRUE(dead_leaf.unreached.empty()) << leaf;
             EXPECT_LE(dead_leaf.gaps.largest, 1U);
-            const Position leader = made.plan->position(made.plan->placement.leader(0, leaf));
+            const Position leader = Position{made.plan->placement.leader(0, leaf)};
             const Outcome dead_leader = made.simulator->run({.dead = {leader}}, 1).value();
             EXPECT_TRUE(dead_leader.unreached.empty()) << leaf;
         }

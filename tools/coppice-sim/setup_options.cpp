@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "joined.hpp"
@@ -196,12 +197,13 @@ tl::expected<Experiment, std::string> SetupOptions::placed_experiment(
         if (!tree) return tl::unexpected(tree.error());
         trees[level] = *tree;
     }
-    auto placement =
-        topology::Placement::make(placed_->sites, {.pods = trees[2], .leaves = trees[1], .hosts = trees[0]});
+    std::vector<topology::Site> from_root = placed_->sites;
+    std::ranges::rotate(from_root, from_root.begin() + placed_->root);
+    auto placement = topology::Placement::make(from_root, {.pods = trees[2], .leaves = trees[1], .hosts = trees[0]});
     if (!placement) return tl::unexpected(placement.error());
     simulation::PlacedSetup setup;
     setup.plan = std::make_shared<protocol::PlacedPlan>(
-        protocol::PlacedPlan{std::move(*placement), placed_->root, is_none ? 0 : correction.distance});
+        protocol::make_placed_plan(std::move(*placement), is_none ? 0 : correction.distance));
     setup.network = placed_->network;
     setup.model = model();
     setup.options.check = !no_check_;
