@@ -50,7 +50,8 @@ class Launched(unittest.TestCase):
                     done = run([*launcher, "-n", "4", *command])
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(sorted(done.stdout.splitlines()),
-                                     [f"rank {r} of 4 on {hosts} hosts, {GROUPS[name]} groups, together 0xf" for r in range(4)])
+                                     [f"rank {r} of 4 on {hosts} hosts, {GROUPS[name]} groups, together 0xf"
+                                      for r in range(4)], done.stderr)
 
     def test_survivors_of_a_rank_go_on(self):
         for name, launcher, _ in LAUNCHERS:

@@ -157,16 +157,28 @@ void tcp() {
 // Ranks on the other hosts, by UDP: each one answers what it is asked.
 class Echoes {
   public:
-    explicit Echoes(bootstrap::Bootstrap& all) : self_(all.rank().value) {
-        sockaddr_in mine{};
-        mine.sin_family = AF_INET;
-        mine.sin_addr = own_address(std::getenv("COPPICE_UCX_NET_DEVICES"));
-        socklen_t length = sizeof mine;
-        if (::bind(socket_, reinterpret_cast<sockaddr*>(&mine), length) != 0 ||
-            ::getsockname(socket_, reinterpret_cast<sockaddr*>(&mine), &length) != 0) {
+    // One rank a host: then the hosts' addresses and a port tell where each one is, before any exchange.
+    explicit Echoes(bootstrap::Bootstrap& all) : all_(all), self_(all.rank().value) {
+        const in_addr own = own_address(std::getenv("COPPICE_UCX_NET_DEVICES"));
+        for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
+            sockaddr_in address{};
+            address.sin_family = AF_INET;
+            address.sin_port = htons(7007);
+            address.sin_addr.s_addr = htonl(ntohl(own.s_addr) - self_ + rank);
+            addresses_.push_back(address);
+        }
+        if (::bind(socket_, reinterpret_cast<const sockaddr*>(&addresses_[self_]), sizeof(sockaddr_in)) != 0) {
             give_up("cannot bind");
         }
-        addresses_ = gather(all, std::string(reinterpret_cast<const char*>(&mine), sizeof mine));
+    }
+
+    // Exchanges while it answers: the others may still ask.
+    void exchange(const std::string& mine) {
+        std::jthread answers([&](const std::stop_token& stop) {
+            while (!stop.stop_requested())
+                ask();
+        });
+        gather(all_, mine);
     }
 
     // Which ranks answer within a fifth of a second. Answers the others meanwhile.
@@ -199,14 +211,15 @@ class Echoes {
         std::uint32_t is_answer;
     };
     void send(const Word& word, std::uint32_t rank) const {
-        ::sendto(socket_, &word, sizeof word, 0, reinterpret_cast<const sockaddr*>(addresses_[rank].data()),
+        ::sendto(socket_, &word, sizeof word, 0, reinterpret_cast<const sockaddr*>(&addresses_[rank]),
                  sizeof(sockaddr_in));
     }
 
+    bootstrap::Bootstrap& all_;
     const int socket_ = ::socket(AF_INET, SOCK_DGRAM, 0);
     std::uint32_t self_;
     std::uint32_t round_ = 0;
-    std::vector<std::string> addresses_;
+    std::vector<sockaddr_in> addresses_;
 };
 
 void sides(const std::string& sides, int code) {
@@ -228,24 +241,20 @@ void sides(const std::string& sides, int code) {
         start = end + 1;
     }
     side.erase(all->rank().value);
+    // The launcher cuts after the first exchange, and so not before all have heard from all.
     echoes.wait_for(others, 1);
-    gather(*all, "reached all");
+    echoes.exchange("reached all");
     echoes.wait_for(side, 5);
     fmt::print("parted\n");
     std::fflush(stdout);
     if (code != 0) {
-        gather(*all, "parted");
+        echoes.exchange("parted");
         std::exit(code);
     }
     echoes.wait_for(others, 1);
     fmt::print("joined again\n");
     std::fflush(stdout);
-    // Others may still ask.
-    std::jthread answers([&](const std::stop_token& stop) {
-        while (!stop.stop_requested())
-            echoes.ask();
-    });
-    gather(*all, "done");
+    echoes.exchange("done");
 }
 
 void garbage() {

@@ -95,14 +95,34 @@ def read(path):
         return ""
 
 
+def connections_of(pid):
+    """What the sockets of that process's host have under way, and how its host's network stands."""
+    text = ""
+    for command in (["ss", "-tinpo"], ["ip", "-s", "link"], ["ip", "neighbour"], ["nstat", "-az"]):
+        try:
+            text += subprocess.run(["nsenter", "-t", str(pid), "-n", *command], capture_output=True, text=True, timeout=60,
+                                   check=False).stdout
+        except (OSError, subprocess.TimeoutExpired) as error:
+            text += f"{command[0]}: {error}\n"
+    return text
+
+
 def look_at(directory):
-    """Backtraces of all ranks of a job that hangs."""
+    """Backtraces of all ranks of a job that hangs, and the connections of their hosts."""
     debugger = shutil.which("gdb")
     text = ""
-    for pid in processes_of(directory):
-        process = pathlib.Path(f"/proc/{pid}")
-        if read(process / "comm") != "chaos_rank\n":
+    hosts = set()
+    ranks = [pid for pid in processes_of(directory) if read(pathlib.Path(f"/proc/{pid}/comm")) == "chaos_rank\n"]
+    for pid in ranks:  # first: a debugger takes its time
+        try:
+            host = os.readlink(f"/proc/{pid}/ns/net")
+        except OSError:
             continue
+        if host not in hosts:
+            hosts.add(host)
+            text += f"---- host {host}\n{connections_of(pid)}"
+    for pid in ranks:
+        process = pathlib.Path(f"/proc/{pid}")
         rank = next((v for v in read(process / "environ").split("\0") if v.startswith("COPPICE_RANK=")), "")
         text += f"---- process {pid}, {rank}\n"
         # Before the debugger stops them. A thread may wait for something of the kernel's, which no backtrace shows.
