@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
+#include "base/host.hpp"
 #include "base/mix.hpp"
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
 #include "engine/wiring.hpp"
 #include "transport/faults.hpp"
-#include "transport/host.hpp"
 #include "transport/registry.hpp"
 
 namespace coppice::engine {
@@ -98,7 +98,7 @@ class Formation {
                             .library = COPPICE_VERSION,
                             .agreement = settings_.agreement(),
                             .transports = settings_.transport_names(),
-                            .host = transport::host_identity(settings_.host),
+                            .host = host_identity(settings_.host),
                             .nonce = std::move(*nonce),
                             .addresses = own_addresses_.text(),
                             .wire = defaults_here()};
@@ -321,7 +321,7 @@ class Formation {
 
     // What a process has mapped of an RDMA device stays open as long as its memory is there.
     void look_at_cores() {
-        cores_ = transport::own_cores();
+        cores_ = own_cores();
         sharing_ = local_ranks_;
         if (host_memory_ == nullptr) return;
         std::vector<Rank> local_peers;
@@ -329,7 +329,7 @@ class Formation {
             if (same_host(Rank(r))) local_peers.emplace_back(r);  // the dead are counted out as they become known
         host_memory_->look_at_cores();
         sharing_ = host_memory_->sharing_cores(local_peers);
-        const bool by_default = sharing_ > cores_ && !(far_ && transport::has_rdma_devices());
+        const bool by_default = sharing_ > cores_ && !(far_ && has_rdma_devices());
         if (settings_.keeper.value_or(by_default)) host_memory_->keep_memory();
     }
 

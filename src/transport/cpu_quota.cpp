@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "transport/host.hpp"
+#include "base/host.hpp"
 
 namespace coppice::transport {
 namespace {

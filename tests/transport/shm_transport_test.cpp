@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "transport/host.hpp"
+#include "base/host.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/shm/shm_transport.hpp"
 #include "transport/shm_factory.hpp"

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "base/host.hpp"
 #include "bootstrap/choose.hpp"
 #include "engine/context.hpp"
 #include "engine/formation.hpp"
 #include "topology.hpp"
-#include "transport/host.hpp"
 #include "transport/registry.hpp"
 
 extern char** environ;
@@ -227,7 +227,7 @@ int run(bool as_json) {
         return 2;
     }
     ordered_json info{{"build", describe_build()},
-                      {"host", transport::host_identity(settings->host)},
+                      {"host", coppice::host_identity(settings->host)},
                       {"bootstrap", launcher->value_or("none: no launcher has started this process")},
                       {"machine", describe_machine()},
                       {"transports", describe_transports(*settings)},

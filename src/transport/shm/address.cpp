@@ -2,8 +2,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/host.hpp"
 #include "base/mix.hpp"
-#include "transport/host.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace coppice::transport::shm {

@@ -12,8 +12,8 @@
 #include <new>
 #include <utility>
 
+#include "base/host.hpp"
 #include "base/process.hpp"
-#include "transport/host.hpp"
 #include "transport/shm/obituary.hpp"
 
 namespace coppice::transport::shm {

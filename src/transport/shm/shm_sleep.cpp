@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-#include "transport/host.hpp"
+#include "base/host.hpp"
 #include "transport/shm/shm_peer.hpp"
 
 namespace coppice::transport {

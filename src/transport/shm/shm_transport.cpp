@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "transport/host.hpp"
+#include "base/host.hpp"
 #include "transport/shm/obituary.hpp"
 #include "transport/shm/shm_peer.hpp"
 

@@ -1,6 +1,6 @@
 #include <array>
 
-#include "transport/host.hpp"
+#include "base/host.hpp"
 #include "transport/registry.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 

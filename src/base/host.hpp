@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace coppice::transport {
+namespace coppice {
 
 // A key that is equal for two processes exactly when they can share memory: same boot of the same kernel, same process-id
 // namespace, same `name` (the launcher gives one to each host that it simulates; usually empty). Printable, < 256 bytes.
@@ -33,4 +33,4 @@ std::vector<bool> within_own_cores(std::span<const pid_t> processes);
 
 bool has_rdma_devices();
 
-}  // namespace coppice::transport
+}  // namespace coppice

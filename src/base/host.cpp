@@ -1,4 +1,4 @@
-#include "transport/host.hpp"
+#include "base/host.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <optional>
 #include <span>
 
-namespace coppice::transport {
+namespace coppice {
 
 namespace {
 
@@ -112,4 +112,4 @@ bool has_rdma_devices() {
     return !std::filesystem::is_empty("/sys/class/infiniband", missing) && !missing;
 }
 
-}  // namespace coppice::transport
+}  // namespace coppice
