@@ -7,7 +7,10 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <thread>
 
 #include "bootstrap/pmix_abi.hpp"
 
@@ -25,6 +28,7 @@ struct Library {
     int (*commit)() = nullptr;
     int (*fence_nb)(const Process*, std::size_t, const Info*, std::size_t, coppice_pmix_done_fn, void*) = nullptr;
     int (*get)(const Process*, const char*, const Info*, std::size_t, Value**) = nullptr;
+    int (*get_nb)(const Process*, const char*, const Info*, std::size_t, coppice_pmix_value_fn, void*) = nullptr;
     const char* (*error_string)(int) = nullptr;
     const char* (*version)() = nullptr;
 
@@ -51,7 +55,8 @@ Result<Library> load() {
     if (find(handle, "PMIx_Init", library.init) && find(handle, "PMIx_Finalize", library.finalize) &&
         find(handle, "PMIx_Put", library.put) && find(handle, "PMIx_Commit", library.commit) &&
         find(handle, "PMIx_Fence_nb", library.fence_nb) && find(handle, "PMIx_Get", library.get) &&
-        find(handle, "PMIx_Error_string", library.error_string) && find(handle, "PMIx_Get_version", library.version)) {
+        find(handle, "PMIx_Get_nb", library.get_nb) && find(handle, "PMIx_Error_string", library.error_string) &&
+        find(handle, "PMIx_Get_version", library.version)) {
         return library;
     }
     return fail(COPPICE_ERR_BOOTSTRAP, "libpmix.so.2 lacks a function: {}", ::dlerror());
@@ -80,6 +85,38 @@ void fence_done(int status, void* argument) {
     fence.done = true;
     fence.status = status;
     fence.changed.notify_all();
+}
+
+std::optional<std::vector<std::byte>> bytes_of(const Value& value) {
+    if (value.type != COPPICE_PMIX_BYTE_OBJECT) return std::nullopt;
+    const auto* const bytes = reinterpret_cast<const std::byte*>(value.data.object.bytes);
+    return std::vector<std::byte>(bytes, bytes + value.data.object.size);
+}
+
+// For what a rank puts. The library's thread may answer it after its caller has given up, or never.
+struct Question {
+    Question(Rank asked, std::string what) : rank(asked), key(std::move(what)) {}
+
+    const Rank rank;
+    const std::string key;
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+    int status = 0;
+    std::optional<std::vector<std::byte>> answer;
+};
+
+// Called from within foreign code: nothing may be thrown through it.
+void answered(int status, Value* value, void* argument) try {
+    const std::unique_ptr<std::shared_ptr<Question>> owned(static_cast<std::shared_ptr<Question>*>(argument));
+    Question& question = **owned;
+    const std::lock_guard lock(question.mutex);
+    question.done = true;
+    question.status = status;
+    if (status == COPPICE_PMIX_SUCCESS && value != nullptr) question.answer = bytes_of(*value);
+    question.changed.notify_all();
+} catch (const std::bad_alloc&) {
+    // The question stays open, and its caller's deadline passes.
 }
 
 class PmixStore final : public Store {
@@ -160,22 +197,54 @@ class PmixStore final : public Store {
         Value* value = nullptr;
         const int status = library_.get(&peer, key.c_str(), &here, 1, &value);
         if (status == COPPICE_PMIX_NOT_FOUND) return std::optional<std::vector<std::byte>>();
-        if (status != COPPICE_PMIX_SUCCESS || value == nullptr || value->type != COPPICE_PMIX_BYTE_OBJECT) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not tell what rank {} has put: {}", self_.rank,
-                        rank.value, library_.error(status));
-        }
-        const auto* const bytes = reinterpret_cast<const std::byte*>(value->data.object.bytes);
-        std::vector<std::byte> result(bytes, bytes + value->data.object.size);
-        std::free(value->data.object.bytes);
+        if (status != COPPICE_PMIX_SUCCESS || value == nullptr) return not_told(rank, status);
+        auto bytes = bytes_of(*value);
+        if (bytes) std::free(value->data.object.bytes);
         std::free(value);
-        return std::optional(std::move(result));
+        if (!bytes) return not_told(rank, status);
+        return bytes;
+    }
+
+    // A server takes a client that has ended its session for one that is gone, and its fences do without it.
+    bool fences_in_later_sessions() const override { return false; }
+
+    // The server answers when the rank has put it, at once when the rank has no session, and never when it has died: so the
+    // question stays open from one call to the next.
+    Result<std::optional<std::vector<std::byte>>> wait_for(Rank rank, const std::string& key) override {
+        constexpr std::chrono::milliseconds kMoment{100};
+        if (!question_ || question_->rank != rank || question_->key != key) {
+            question_ = std::make_shared<Question>(rank, key);
+            Process peer = self_;
+            peer.rank = rank.value;
+            auto argument = std::make_unique<std::shared_ptr<Question>>(question_);
+            const int status = library_.get_nb(&peer, key.c_str(), nullptr, 0, answered, argument.get());
+            if (status == COPPICE_PMIX_SUCCESS) [[maybe_unused]]
+                const auto given_away = argument.release();
+            else
+                question_->done = true, question_->status = status;
+        }
+        const std::shared_ptr<Question> question = question_;
+        std::unique_lock lock(question->mutex);
+        if (!question->changed.wait_for(lock, kMoment, [&] { return question->done; }))
+            return std::optional<std::vector<std::byte>>();
+        question_.reset();
+        if (question->status == COPPICE_PMIX_SUCCESS && question->answer) return std::move(question->answer);
+        if (question->status != COPPICE_PMIX_NOT_FOUND) return not_told(rank, question->status);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        return std::optional<std::vector<std::byte>>();
     }
 
   private:
+    tl::unexpected<Error> not_told(Rank rank, int status) const {
+        return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not tell what rank {} has put: {}", self_.rank,
+                    rank.value, library_.error(status));
+    }
+
     const Library& library_;
     Process self_;
     std::uint32_t size_ = 0;
     bool stuck_ = false;
+    std::shared_ptr<Question> question_;  // the last one, unless it is answered
 };
 
 }  // namespace

@@ -44,6 +44,7 @@ typedef struct coppice_pmix_info {
 } coppice_pmix_info_t;
 
 typedef void (*coppice_pmix_done_fn)(int status, void* argument);
+typedef void (*coppice_pmix_value_fn)(int status, coppice_pmix_value_t* value, void* argument);
 
 #ifdef __cplusplus
 }

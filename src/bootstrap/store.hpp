@@ -27,6 +27,14 @@ class Store {
     // What the rank has put before the last fence; nullopt where the launcher has nothing of it, because it is dead.
     virtual Result<std::optional<std::vector<std::byte>>> get(Rank rank, const std::string& key,
                                                               std::uint64_t deadline_ns) = 0;
+
+    // Whether a fence waits also for ranks that have ended an earlier session and have yet to begin this one. Otherwise
+    // ranks wait for what each other one puts, from the second session on.
+    virtual bool fences_in_later_sessions() const { return true; }
+    // What the rank has put or puts within a moment; nullopt if it does not. Without a fence.
+    virtual Result<std::optional<std::vector<std::byte>>> wait_for(Rank rank, const std::string& key) {
+        return get(rank, key, 0);
+    }
 };
 
 // The n-th StoreBootstrap of each rank's process meets the n-th of the others.
@@ -41,12 +49,17 @@ class StoreBootstrap final : public Bootstrap {
                                                           std::uint64_t deadline_ns) override;
 
   private:
-    Result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine, std::uint64_t deadline_ns);
+    using Piece = std::vector<std::byte>;
+    Result<std::vector<Piece>> exchange(std::span<const std::byte> mine, std::uint64_t deadline_ns);
+    Result<std::optional<Piece>> fetch(Rank from, const std::string& key, std::uint64_t deadline_ns);
+    Result<bool> is_dead(Rank rank);
 
     std::unique_ptr<Store> store_;
-    std::uint32_t generation_;
+    std::uint32_t generation_;  // of sessions of this process
+    bool fences_;
     std::uint32_t round_ = 0;
     bool broken_ = false;
+    std::vector<Rank> dead_;  // found in this session
 };
 
 }  // namespace coppice::bootstrap

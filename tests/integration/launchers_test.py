@@ -30,6 +30,22 @@ def run(command, **more):
                           env=environment(**more))
 
 
+def hold_up_in_turns(launcher):
+    """Stops the launcher and its ranks, one after the other, for some tens of milliseconds each, until the launcher ends."""
+    turn = 0
+    while launcher.poll() is None:
+        children = subprocess.run(["pgrep", "-P", str(launcher.pid)], capture_output=True, text=True, check=False).stdout
+        for process in [launcher.pid, *map(int, children.split())]:
+            turn += 1
+            try:
+                os.kill(process, signal.SIGSTOP)
+                time.sleep(0.02 + 0.037 * (turn % 5))
+                os.kill(process, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)
+
+
 def on_two_hosts(rank_variable, command):
     """Ranks that tell two hosts apart, so that they talk over TCP."""
     return ["sh", "-c", f'COPPICE_HOST=h$(({rank_variable} % 2)) exec "$@"', "sh", *command]
@@ -61,6 +77,30 @@ class Launched(unittest.TestCase):
                     self.assertEqual(sorted(done.stdout.splitlines()),
                                      [f"rank {r} of 4 on 1 hosts, {GROUPS[name]} groups, together {0xf & ~(1 << victim):#x}"
                                       for r in range(4) if r != victim], done.stderr)
+
+    # A server of PMIx that sees the end of a rank's session late takes the rank for gone, also when its next one has begun.
+    def test_ranks_and_launcher_are_held_up_between_groups(self):
+        for _ in range(3):
+            with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+                with subprocess.Popen([*MPIRUN, "-n", "4", LAUNCHED, "6"], stdin=subprocess.DEVNULL, stdout=output,
+                                      stderr=errors, env=environment()) as launcher:
+                    hold_up_in_turns(launcher)
+                output.seek(0)
+                errors.seek(0)
+                self.assertEqual(sorted(output.read().splitlines()),
+                                 [f"rank {r} of 4 on 1 hosts, 6 groups, together 0xf" for r in range(4)], errors.read())
+
+    def test_a_rank_that_comes_late_to_a_group_is_waited_for(self):
+        done = run([*MPIRUN, "-n", "4", LAUNCHED, "3", "2", "late"])
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [f"rank {r} of 4 on 1 hosts, 3 groups, together 0xf" for r in range(4)], done.stderr)
+
+    def test_survivors_of_a_rank_make_more_groups(self):
+        for when in ("0", "1"):
+            with self.subTest(when=when):
+                done = run([*MPIRUN, "-n", "4", LAUNCHED, "3", "2", when])
+                self.assertEqual(sorted(done.stdout.splitlines()),
+                                 [f"rank {r} of 4 on 1 hosts, 3 groups, together 0xb" for r in (0, 1, 3)], done.stderr)
 
     def test_coppice_perf_under_mpirun(self):
         done = run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "-np", "4", PERF, "broadcast",
