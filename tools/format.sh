@@ -16,5 +16,5 @@ if ! command -v clang-format >/dev/null; then
   echo "format.sh: there is no clang-format; tools/setup.sh --develop installs it" >&2
   exit 77
 fi
-find src include tests tools bench examples -regextype posix-extended -regex '.*\.(c|h|cpp|hpp)' -print0 |
+find src include mpi tests tools bench examples -regextype posix-extended -regex '.*\.(c|h|cpp|hpp)' -print0 |
   xargs -0 clang-format "${arguments[@]}"

@@ -23,7 +23,7 @@ git -C "$source_dir" archive HEAD | tar -x -C "$work/coppice"
 if grep -E '^dpkg-gensymbols: (warning|error)' "$work/build.log"; then fail "debian/libcoppice0.symbols is not of these sources"; fi
 lintian --fail-on error "$work"/*.changes || fail "lintian"
 
-packages=("$work"/libcoppice0_*.deb "$work"/libcoppice-dev_*.deb "$work"/coppice-tools_*.deb)
+packages=("$work"/libcoppice0_*.deb "$work"/libcoppice-dev_*.deb "$work"/coppice-tools_*.deb "$work"/coppice-mpi_*.deb)
 root=$work/root
 mmdebstrap --variant=apt --include=gcc,libc6-dev,pkg-config "$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)" "$root" >"$work/root.log" 2>&1 ||
   { tail -n 20 "$work/root.log"; fail "mmdebstrap"; }
@@ -38,7 +38,8 @@ coppice-run -n 4 ./hello
 coppice-perf --help >help
 coppice-sim --help >help
 coppice-info >facts
-apt-get purge -y -q coppice-tools libcoppice-dev libcoppice0 >/tmp/apt.log 2>&1
+coppice-mpirun --help >help
+apt-get purge -y -q coppice-mpi coppice-tools libcoppice-dev libcoppice0 >/tmp/apt.log 2>&1
 ! find /usr /etc -iname '*coppice*' | grep .
 END
 chroot "$root" sh /tmp/try || fail "in the clean root"

@@ -1,0 +1,95 @@
+#include "collectives.h"
+
+#include "communicators.h"
+#include "payload.h"
+#include "requests.h"
+
+/* While this process waits for Coppice, MPI makes no progress of its own: it is asked to, that often. */
+#define PATIENCE_NS 1000000U
+
+static void let_mpi_work(void) {
+    int flag = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    poll_requests();
+}
+
+static coppice_status_t wait_for(coppice_request_t* request) {
+    coppice_status_t status = COPPICE_ERR_TIMEOUT;
+    while ((status = coppice_request_wait(request, NULL, PATIENCE_NS)) == COPPICE_ERR_TIMEOUT)
+        let_mpi_work();
+    coppice_request_free(request);
+    return status;
+}
+
+static int pass_on(enum operation operation, enum reason reason) {
+    count_passed_on(operation, reason);
+    return PASS_ON;
+}
+
+/* Decides in the same way at all processes, or reports arguments that MPI refuses. */
+static int is_ours(enum operation operation, const struct communicator* communicator, int count, MPI_Datatype type,
+                   int root, size_t* size) {
+    if (communicator->group == NULL) return pass_on(operation, communicator->reason);
+    int known = 0;
+    *size = payload_size(count, type, &known);
+    if (!known || root < 0 || root >= communicator->size) return pass_on(operation, kArguments);
+    if (*size > communicator->max_payload) return pass_on(operation, kTooLarge);
+    count_ours(operation);
+    return MPI_SUCCESS;
+}
+
+static coppice_status_t broadcast(const struct communicator* communicator, const struct payload* payload, int root) {
+    coppice_request_t* request = NULL;
+    coppice_status_t status = COPPICE_ERR_BUSY;
+    while (__atomic_load_n(&communicator->unstarted, __ATOMIC_RELAXED) > 0)
+        let_mpi_work();
+    while ((status = coppice_broadcast_nb(communicator->group, payload->bytes, payload->size, (uint32_t)root,
+                                          &request)) == COPPICE_ERR_BUSY)
+        let_mpi_work();
+    return status == COPPICE_OK ? wait_for(request) : status;
+}
+
+int ours_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+    const struct communicator* communicator = communicator_of(comm, 1);
+    size_t size = 0;
+    if (communicator == NULL) return pass_on(kOperationBcast, kArguments);
+    if (is_ours(kOperationBcast, communicator, count, type, root, &size) == PASS_ON) return PASS_ON;
+
+    struct payload payload;
+    int code = payload_open(&payload, buffer, count, type, size, root == communicator->rank, 0);
+    if (code == MPI_SUCCESS) {
+        code = raise_status(comm, broadcast(communicator, &payload, root));
+        if (code == MPI_SUCCESS && root != communicator->rank) code = payload_unpack(&payload);
+    }
+    payload_close(&payload, 0);
+    return code;
+}
+
+int ours_Barrier(MPI_Comm comm) {
+    const struct communicator* communicator = communicator_of(comm, 1);
+    if (communicator == NULL) return pass_on(kOperationBarrier, kArguments);
+    if (communicator->group == NULL) return pass_on(kOperationBarrier, communicator->reason);
+    count_ours(kOperationBarrier);
+    coppice_request_t* request = NULL;
+    coppice_status_t status = COPPICE_ERR_BUSY;
+    while ((status = coppice_barrier_nb(communicator->group, &request)) == COPPICE_ERR_BUSY)
+        let_mpi_work();
+    if (status == COPPICE_OK) status = wait_for(request);
+    /* Every process that lives has entered. */
+    if (status == COPPICE_ERR_PEER_FAILED) status = coppice_group_ack_failed(communicator->group, NULL, 0);
+    return raise_status(comm, status);
+}
+
+int ours_Ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request) {
+    /* A group is made by calls that wait for each other, which this one may not do. */
+    struct communicator* communicator = communicator_of(comm, 0);
+    size_t size = 0;
+    if (communicator == NULL || !can_have_requests()) return pass_on(kOperationIbcast, kNotYet);
+    if (is_ours(kOperationIbcast, communicator, count, type, root, &size) == PASS_ON) return PASS_ON;
+
+    struct payload payload;
+    int code = payload_open(&payload, buffer, count, type, size, root == communicator->rank, 1);
+    if (code == MPI_SUCCESS) code = start_broadcast(communicator, &payload, root, request);
+    if (code != MPI_SUCCESS) payload_close(&payload, 1);
+    return code;
+}

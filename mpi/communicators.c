@@ -1,0 +1,199 @@
+#include "communicators.h"
+
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "requests.h"
+
+#ifdef OPEN_MPI
+#define THIS_MPI "Open MPI"
+#define OTHER_MPI "MPICH"
+#define OTHER_LIBRARY "/libmpich.so."
+#define THIS_PRELOAD "libcoppice-openmpi.so"
+#define OTHER_PRELOAD "libcoppice-mpich.so"
+#else
+#define THIS_MPI "MPICH"
+#define OTHER_MPI "Open MPI"
+#define OTHER_LIBRARY "/libmpi.so."
+#define THIS_PRELOAD "libcoppice-mpich.so"
+#define OTHER_PRELOAD "libcoppice-openmpi.so"
+#endif
+
+/* How long MPI_Finalize waits at most for processes that have not received everything. */
+#define LAST_WAIT_NS 30000000000U
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static int keyval = MPI_KEYVAL_INVALID;
+static int self_keyval = MPI_KEYVAL_INVALID;
+static coppice_context_t* context;
+static struct communicator* communicators;
+static int error_class = MPI_ERR_OTHER;
+
+static int is_other_mpi(struct dl_phdr_info* info, size_t size, void* found) {
+    (void)size;
+    if (strstr(info->dlpi_name, OTHER_LIBRARY) != NULL) *(int*)found = 1;
+    return 0;
+}
+
+__attribute__((constructor)) void refuse_other_mpi(void) {
+    int found = 0;
+    dl_iterate_phdr(is_other_mpi, &found);
+    if (!found) return;
+    fprintf(stderr, "coppice-mpi: " THIS_PRELOAD " is preloaded, for " THIS_MPI ", and this is a program of " OTHER_MPI
+                    ": preload " OTHER_PRELOAD ", or use coppice-mpirun with the launcher of " OTHER_MPI "\n");
+    _exit(1);
+}
+
+int code_of(coppice_status_t status) {
+    if (status == COPPICE_OK) return MPI_SUCCESS;
+    if (status == COPPICE_ERR_TRUNCATED) return MPI_ERR_TRUNCATE;
+    char sentence[MPI_MAX_ERROR_STRING];
+    snprintf(sentence, sizeof sentence, "Coppice: %s", coppice_last_error());
+    if (error_class != MPI_ERR_OTHER) PMPI_Add_error_string(error_class, sentence);
+    return error_class;
+}
+
+int raise_status(MPI_Comm comm, coppice_status_t status) {
+    const int code = code_of(status);
+    if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
+    return code;
+}
+
+static void forget(struct communicator* gone) {
+    struct communicator** place = &communicators;
+    while (*place != NULL && *place != gone)
+        place = &(*place)->next;
+    if (*place != NULL) *place = gone->next;
+}
+
+static int communicator_freed(MPI_Comm comm, int key, void* value, void* extra) {
+    (void)comm;
+    (void)key;
+    (void)extra;
+    struct communicator* state = value;
+    pthread_mutex_lock(&mutex);
+    forget(state);
+    pthread_mutex_unlock(&mutex);
+    coppice_group_destroy(state->group, COPPICE_NO_TIMEOUT);
+    free(state);
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize frees what hangs on MPI_COMM_SELF before anything else, whichever door it was called by. */
+static int finalizing(MPI_Comm comm, int key, void* value, void* extra) {
+    (void)comm;
+    (void)key;
+    (void)value;
+    (void)extra;
+    end_requests();
+    for (struct communicator* state = communicators; state != NULL; state = state->next) {
+        coppice_group_destroy(state->group, LAST_WAIT_NS);
+        state->group = NULL;
+        state->reason = kNoGroup;
+    }
+    coppice_context_destroy(context);
+    context = NULL;
+    int rank = 0;
+    int size = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    print_report(rank, size);
+    return MPI_SUCCESS;
+}
+
+/* What all communicators share; the sentence of what goes wrong is in coppice_last_error. With the mutex. */
+static void prepare(void) {
+    int running = 0;
+    PMPI_Initialized(&running);
+    if (!running || keyval != MPI_KEYVAL_INVALID) return;
+    int threads = MPI_THREAD_SINGLE;
+    PMPI_Query_thread(&threads);
+    coppice_context_options_t options = COPPICE_CONTEXT_OPTIONS_INIT;
+    if (threads == MPI_THREAD_MULTIPLE) options.thread_mode = COPPICE_THREAD_MULTIPLE;
+    coppice_context_create(&options, &context);
+    PMPI_Add_error_class(&error_class);
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, communicator_freed, &keyval, NULL);
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalizing, &self_keyval, NULL);
+    PMPI_Comm_set_attr(MPI_COMM_SELF, self_keyval, NULL);
+}
+
+/* A process whose group fails leaves the exchange early. So each step begins with the question whether any has, and all leave together. */
+struct exchange {
+    MPI_Comm comm;
+    int over;
+};
+
+static int any_failed(struct exchange* exchange, int failed) {
+    PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, exchange->comm);
+    exchange->over = failed;
+    return failed;
+}
+
+static int allgather(void* argument, const void* mine, size_t bytes, void* all) {
+    struct exchange* exchange = argument;
+    if (any_failed(exchange, 0)) return 1;
+    return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, exchange->comm) != MPI_SUCCESS;
+}
+
+/* All processes get a group, or none. */
+static void make_group(MPI_Comm comm, struct communicator* state) {
+    struct exchange exchange = {comm, 0};
+    coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
+    options.exchange = allgather;
+    options.exchange_argument = &exchange;
+    options.rank = (uint32_t)state->rank;
+    options.size = (uint32_t)state->size;
+    const int made = context != NULL && coppice_group_create(context, &options, &state->group) == COPPICE_OK;
+    if (!exchange.over && !any_failed(&exchange, !made)) {
+        coppice_group_info_t info = {.struct_size = sizeof info};
+        coppice_group_query(state->group, &info);
+        state->max_payload = info.max_payload;
+        count_group();
+        return;
+    }
+    count_failed_group(made ? "at another process" : coppice_last_error());
+    coppice_group_destroy(state->group, 0);
+    state->group = NULL;
+    state->reason = kNoGroup;
+}
+
+static struct communicator* make_communicator(MPI_Comm comm) {
+    struct communicator* state = calloc(1, sizeof *state);
+    if (state == NULL) return NULL;
+    int inter = 0;
+    PMPI_Comm_test_inter(comm, &inter);
+    PMPI_Comm_size(comm, &state->size);
+    PMPI_Comm_rank(comm, &state->rank);
+    if (inter) {
+        state->reason = kIntercommunicator;
+    } else if (state->size == 1) {
+        state->reason = kAlone;
+    } else {
+        make_group(comm, state);
+    }
+    pthread_mutex_lock(&mutex);
+    state->next = communicators;
+    communicators = state;
+    pthread_mutex_unlock(&mutex);
+    PMPI_Comm_set_attr(comm, keyval, state);
+    return state;
+}
+
+struct communicator* communicator_of(MPI_Comm comm, int may_make) {
+    if (comm == MPI_COMM_NULL) return NULL;
+    if (__atomic_load_n(&keyval, __ATOMIC_ACQUIRE) == MPI_KEYVAL_INVALID) {
+        pthread_mutex_lock(&mutex);
+        prepare();
+        pthread_mutex_unlock(&mutex);
+        if (keyval == MPI_KEYVAL_INVALID) return NULL; /* MPI_Init has not been called */
+    }
+    struct communicator* state = NULL;
+    int found = 0;
+    PMPI_Comm_get_attr(comm, keyval, (void*)&state, &found);
+    if (found) return state;
+    return may_make ? make_communicator(comm) : NULL;
+}

@@ -1,0 +1,34 @@
+/* A group of Coppice's for each communicator: made when an operation first needs it, by an exchange over that communicator, and
+ * destroyed when the communicator is freed, or in MPI_Finalize. */
+#ifndef COPPICE_MPI_COMMUNICATORS_H
+#define COPPICE_MPI_COMMUNICATORS_H
+
+#include <coppice/coppice.h>
+#include <mpi.h>
+#include <stddef.h>
+
+#include "report.h"
+
+struct communicator {
+    coppice_group_t* group; /* NULL: its operations are passed on, for that reason */
+    enum reason reason;
+    int size;
+    int rank;
+    size_t max_payload;
+    int unstarted; /* broadcasts that wait for room in the group's window; by requests.c */
+    struct communicator* next;
+};
+
+/* The state of the communicator. Collective where it is not there yet and `may_make` says that this process may wait for the
+ * others; NULL otherwise. */
+struct communicator* communicator_of(MPI_Comm comm, int may_make);
+
+/* Ends the process, with a sentence, where it is one of the other MPI: its handles are of other types, and nothing could even be
+ * passed on. */
+void refuse_other_mpi(void);
+
+/* MPI's code for how one of Coppice's calls has ended; calls the communicator's error handler where that was badly. */
+int raise_status(MPI_Comm comm, coppice_status_t status);
+int code_of(coppice_status_t status);
+
+#endif

@@ -1,0 +1,52 @@
+/* The doors by which programs come in: MPI's own names, before MPI's. Each asks whether the operation is Coppice's, and passes it on to
+ * PMPI where not. */
+#include <mpi.h>
+
+#include "collectives.h"
+#include "communicators.h"
+#include "operations.h"
+
+#define DOOR __attribute__((visibility("default")))
+
+#define C_DOOR(name, lower, upper, parameters, arguments, ...) \
+    DOOR int MPI_##name parameters {                           \
+        const int code = ours_##name arguments;                \
+        return code == PASS_ON ? PMPI_##name arguments : code; \
+    }
+
+COPPICE_MPI_OPERATIONS(C_DOOR)
+
+/* Where another MPI has been loaded since the program was started: by Python, for example. */
+DOOR int MPI_Init(int* argc, char*** argv) {
+    refuse_other_mpi();
+    return PMPI_Init(argc, argv);
+}
+
+DOOR int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+    refuse_other_mpi();
+    return PMPI_Init_thread(argc, argv, required, provided);
+}
+
+#ifdef OPEN_MPI
+/* Open MPI's Fortran calls PMPI. (MPICH's calls MPI, and comes in by the doors above.) The module mpi_f08 passes the same addresses, as
+ * its handles are integers in a structure; its error may be left out. */
+extern int mpi_fortran_bottom_ __attribute__((weak));
+
+static void* from_fortran(char* buffer) {
+    return buffer == (char*)&mpi_fortran_bottom_ ? MPI_BOTTOM : buffer;
+}
+
+#define FORTRAN_DOOR(name, lower, upper, parameters, arguments, fortran_parameters, fortran_arguments, after) \
+    DOOR void mpi_##lower##_ fortran_parameters {                                                             \
+        MPI_Request request = MPI_REQUEST_NULL;                                                               \
+        (void)request;                                                                                        \
+        const int code = MPI_##name fortran_arguments;                                                        \
+        after if (error)* error = code;                                                                       \
+    }                                                                                                         \
+    DOOR void mpi_##lower fortran_parameters __attribute__((alias("mpi_" #lower "_")));                       \
+    DOOR void mpi_##lower##__ fortran_parameters __attribute__((alias("mpi_" #lower "_")));                   \
+    DOOR void MPI_##upper fortran_parameters __attribute__((alias("mpi_" #lower "_")));                       \
+    DOOR void mpi_##lower##_f08_ fortran_parameters __attribute__((alias("mpi_" #lower "_")));
+
+COPPICE_MPI_OPERATIONS(FORTRAN_DOOR)
+#endif

@@ -1,0 +1,58 @@
+#include "report.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AS_TEXT(name, ...) "MPI_" #name,
+static const char* const kNames[kOperations] = {COPPICE_MPI_OPERATIONS(AS_TEXT)};
+
+static const char* const kSentences[kReasons] = {
+    [kTooLarge] = "larger than one call of Coppice takes",
+    [kAlone] = "on communicators of one process",
+    [kIntercommunicator] = "on intercommunicators",
+    [kNoGroup] = "on communicators whose group could not be made",
+    [kNotYet] = "on communicators that nothing had waited on before",
+    [kArguments] = "with arguments for MPI to complain about",
+};
+
+static atomic_ulong ours[kOperations];
+static atomic_ulong passed_on[kOperations];
+static atomic_ulong reasons[kReasons];
+static atomic_ulong groups;
+static atomic_ulong failed_groups;
+static char failure[256];
+
+static void add_one(atomic_ulong* counter) {
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+void count_ours(enum operation operation) {
+    add_one(&ours[operation]);
+}
+
+void count_passed_on(enum operation operation, enum reason reason) {
+    add_one(&passed_on[operation]);
+    add_one(&reasons[reason]);
+}
+
+void count_group(void) {
+    add_one(&groups);
+}
+
+void count_failed_group(const char* sentence) {
+    add_one(&failed_groups);
+    snprintf(failure, sizeof failure, "%s", sentence);
+}
+
+void print_report(int rank, int size) {
+    const char* wanted = getenv("COPPICE_MPI_REPORT");
+    if (rank != 0 || wanted == NULL || strcmp(wanted, "1") != 0) return;
+    fprintf(stderr, "coppice-mpi: process 0 of %d, %lu groups\n", size, groups);
+    for (int i = 0; i < kOperations; ++i)
+        fprintf(stderr, "coppice-mpi: %s: %lu by Coppice, %lu passed on to MPI\n", kNames[i], ours[i], passed_on[i]);
+    for (int i = 0; i < kReasons; ++i)
+        if (reasons[i] != 0) fprintf(stderr, "coppice-mpi: passed on: %lu %s\n", reasons[i], kSentences[i]);
+    if (failed_groups != 0) fprintf(stderr, "coppice-mpi: %lu groups could not be made: %s\n", failed_groups, failure);
+}

@@ -1,0 +1,23 @@
+/* What was counted, for COPPICE_MPI_REPORT=1. */
+#ifndef COPPICE_MPI_REPORT_H
+#define COPPICE_MPI_REPORT_H
+
+#include "operations.h"
+
+#define AS_NUMBER(name, ...) kOperation##name,
+enum operation { COPPICE_MPI_OPERATIONS(AS_NUMBER) kOperations };
+#undef AS_NUMBER
+
+/* Why an operation was passed on to MPI; the sentences are in report.c. */
+enum reason { kTooLarge, kAlone, kIntercommunicator, kNoGroup, kNotYet, kArguments, kReasons };
+
+void count_ours(enum operation operation);
+void count_passed_on(enum operation operation, enum reason reason);
+void count_group(void);
+/* Of the groups, how many could not be made, and the last sentence about that. */
+void count_failed_group(const char* sentence);
+
+/* Prints it to stderr at process 0 of MPI_COMM_WORLD, where it is asked for. */
+void print_report(int rank, int size);
+
+#endif

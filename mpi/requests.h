@@ -1,0 +1,22 @@
+/* Operations that do not wait: generalized requests of MPI's, completed from within MPI's progress. */
+#ifndef COPPICE_MPI_REQUESTS_H
+#define COPPICE_MPI_REQUESTS_H
+
+#include <mpi.h>
+
+#include "communicators.h"
+#include "payload.h"
+
+/* Whether this MPI lets others take part in its progress. */
+int can_have_requests(void);
+
+/* Starts the broadcast, when the group's window has room, and gives the program its request. Takes over `payload`. MPI's code. */
+int start_broadcast(struct communicator* communicator, const struct payload* payload, int root, MPI_Request* request);
+
+/* Makes progress. */
+int poll_requests(void);
+
+/* MPI_Finalize: no more progress from within MPI's. */
+void end_requests(void);
+
+#endif

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Programs of Open MPI and of MPICH whose collectives are Coppice's by preloading: they get what MPI would have given them, and go on
+after deaths.
+
+Usage: preload_test.py COPPICE_MPIRUN PRELOADS SURVIVOR LAUNCHER=OPERATIONS…   with the test program as it was built for each MPI"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MPIRUN, PRELOADS, SURVIVOR = (os.path.abspath(path) for path in sys.argv[1:4])
+PROGRAMS = dict(word.split("=") for word in sys.argv[4:])
+HERE = os.path.dirname(os.path.abspath(__file__))
+DEADLINE = 240
+OPENMPI, MPICH = "mpirun.openmpi", "mpiexec.hydra"
+# MPICH's processes spin: no more of them than cores.
+RANKS = {OPENMPI: 4, MPICH: 2}
+OPTIONS = {OPENMPI: ["--oversubscribe", "--bind-to", "none"], MPICH: []}
+
+
+def run(command, **more):
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith(("COPPICE_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "LD_PRELOAD"))}
+    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE,
+                          env=clean | {"COPPICE_MPI_REPORT": "1"} | more)
+
+
+def preloaded(launcher, program, *options, **more):
+    return run([MPIRUN, "--launcher", launcher, "-n", str(RANKS[launcher]), *OPTIONS[launcher], *options, *program], **more)
+
+
+class Preloaded(unittest.TestCase):
+    def check(self, done, said):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(said, done.stdout)
+        counts = re.findall(r"coppice-mpi: (\w+): (\d+) by Coppice, (\d+) passed on", done.stderr)
+        self.assertEqual([name for name, *_ in counts], ["MPI_Bcast", "MPI_Barrier", "MPI_Ibcast"], done.stderr)
+        return {name: (int(ours), int(passed)) for name, ours, passed in counts}
+
+    def everywhere(self, way):
+        results = []
+        for launcher, program in PROGRAMS.items():
+            done = preloaded(launcher, [program, way])
+            results.append((RANKS[launcher], self.check(done, f"{way}: 0 wrong"), done.stderr))
+        return results
+
+    def test_two_hundred_splits(self):
+        for _, counts, said in self.everywhere("splits"):
+            self.assertGreater(counts["MPI_Bcast"][0], 10)
+            self.assertNotIn("could not be made", said)
+
+    def test_communicators_freed_in_other_order(self):
+        for ranks, counts, said in self.everywhere("kept"):
+            self.assertEqual(counts["MPI_Bcast"], (ranks * (1 + 12 + 6), 0))
+            self.assertIn("13 groups", said)
+
+    def test_derived_types(self):
+        for ranks, counts, _ in self.everywhere("types"):
+            self.assertEqual(counts["MPI_Bcast"], (16 * ranks + 1, 0))
+
+    def test_requests_in_whatever_order_and_beside_messages(self):
+        for _, counts, said in self.everywhere("requests"):
+            # The first of them come before anything that may wait for a group to be made.
+            self.assertEqual(counts["MPI_Ibcast"], (180, 90))
+            self.assertIn("90 on communicators that nothing had waited on before", said)
+
+    def test_several_threads_at_once(self):
+        for ranks, counts, _ in self.everywhere("threads"):
+            self.assertEqual(counts["MPI_Bcast"], (3 * 300 * ranks, 0))
+
+    def test_what_is_not_for_coppice_is_passed_on(self):
+        for _, counts, said in self.everywhere("other"):
+            self.assertGreater(counts["MPI_Bcast"][1], 0)
+            self.assertEqual(counts["MPI_Barrier"], (3, 2))
+            for reason in ("communicators of one process", "intercommunicators", "arguments for MPI to complain about"):
+                self.assertIn(reason, said)
+
+    def test_a_group_that_cannot_be_made(self):
+        """At one process: nothing goes through Coppice at any of them."""
+        for launcher, program in PROGRAMS.items():
+            with self.subTest(launcher=launcher):
+                bad = ["sh", "-c", f'[ "${"OMPI_COMM_WORLD_RANK" if launcher == OPENMPI else "PMI_RANK"}" = 1 ] && export COPPICE_TREE=oak; exec "$@"', "sh"]
+                done = preloaded(launcher, [*bad, program, "types"])
+                counts = self.check(done, "types: 0 wrong")
+                self.assertEqual(counts["MPI_Bcast"][0], 0)
+                self.assertIn("1 groups could not be made", done.stderr)
+
+    @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
+    def test_pickled_objects(self):
+        python = "/usr/bin/python3"
+        if subprocess.run([python, "-c", "import mpi4py"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("there is no mpi4py here")
+        command = [MPIRUN, "-np", "4", "--oversubscribe", python, os.path.join(HERE, "pickled.py")]
+        ours, _ = self.check(run(command), "80 broadcasts among 4 processes: 0 wrong")["MPI_Bcast"]
+        self.assertGreater(ours, 100)
+
+    @unittest.skipUnless(OPENMPI in PROGRAMS and shutil.which("mpifort.openmpi"), "without Open MPI's Fortran")
+    def test_fortran(self):
+        with tempfile.TemporaryDirectory() as folder:
+            built = subprocess.run(["mpifort.openmpi", os.path.join(HERE, "fortran.f90"), "-o", f"{folder}/fortran"],
+                                   cwd=folder, capture_output=True, text=True, check=False)
+            self.assertEqual(built.returncode, 0, built.stderr)
+            counts = self.check(preloaded(OPENMPI, [f"{folder}/fortran"]), "fortran: 0 wrong")
+        self.assertEqual(counts, {"MPI_Bcast": (6, 0), "MPI_Barrier": (5, 0), "MPI_Ibcast": (1, 0)})
+
+    @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
+    def test_survivors_end_well(self):
+        for victims, left in ((["2@50"], 3), (["0@20", "3@20", "1@150"], 1)):
+            with self.subTest(victims=victims):
+                done = preloaded(OPENMPI, [SURVIVOR, *victims], "--enable-recovery", "--mca", "async_mpi_finalize", "1")
+                self.assertIn(f"{left} of 4 processes are left; pi is 3.141592654", done.stdout, done.stderr)
+
+
+class WentWrong(unittest.TestCase):
+    def test_the_preload_of_the_other_mpi(self):
+        if len(PROGRAMS) < 2:
+            self.skipTest("there are not two MPIs here")
+        for name, program in ((("mpich", PROGRAMS[OPENMPI]), ("openmpi", PROGRAMS[MPICH]))):
+            done = run([program, "other"], LD_PRELOAD=os.path.join(PRELOADS, f"libcoppice-{name}.so"))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"libcoppice-{name}.so is preloaded", done.stderr)
+            self.assertIn("use coppice-mpirun", done.stderr)
+
+    def test_a_program_without_mpi_does_not_notice(self):
+        for name in ("openmpi", "mpich"):
+            path = os.path.join(PRELOADS, f"libcoppice-{name}.so")
+            if os.path.exists(path):
+                done = run(["sh", "-c", "echo fine"], LD_PRELOAD=path)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "fine\n", ""))
+
+    def test_launchers_that_are_none(self):
+        for launcher, word in (("/nonexistent/mpirun", "cannot run"), ("ls", "neither Open MPI's nor MPICH's")):
+            done = run([MPIRUN, "--launcher", launcher, "-n", "2", "true"])
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
