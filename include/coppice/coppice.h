@@ -57,7 +57,8 @@ typedef enum coppice_status {
     COPPICE_ERR_BUSY = -15,         /* the object is in use, or the window is full */
     COPPICE_ERR_CONFIG = -16,       /* a setting of the environment or the options does not parse */
     COPPICE_ERR_INTERNAL = -17,
-    COPPICE_ERR_FORKED = -18 /* this process was forked from one that has a context */
+    COPPICE_ERR_FORKED = -18,   /* this process was forked from one that has a context */
+    COPPICE_ERR_NO_QUORUM = -19 /* too few ranks can be reached to go on without the others (COPPICE_QUORUM) */
 } coppice_status_t;
 
 /* A static English sentence for a status; never NULL, also for numbers that are none. Any thread. */
@@ -206,7 +207,7 @@ typedef struct coppice_group_info {
     uint32_t window;      /* W */
     size_t max_payload;   /* bytes per broadcast: 8192 in this version */
     uint32_t connections; /* opened by this rank so far */
-    uint32_t epoch;       /* of its membership: 0, and one more with every coppice_group_shrink since */
+    uint32_t epoch;       /* of its membership: 0, and one more with every coppice_group_renew or shrink since */
     uint64_t garbage;     /* messages dropped because they made no sense */
     uint64_t refused;     /* messages dropped: their sender had failed, or their group or epoch was over */
     /* What carries messages to the other ranks, for people: "shm within hosts, verbs (rxe0) between them"; "none" where there
@@ -465,6 +466,9 @@ COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
  * COPPICE_ERR_NO_RESOURCES, at all ranks alike, when 8 groups that come from one share memory on a host, or there is no more
  * memory for that: destroy groups that are not used any more at all ranks.
  * COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
+ * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for (never by
+ * default). It stays under way, and another call says whether more has become known. Other operations of `group` go on
+ * among the ranks that can be reached.
  * COPPICE_ERR_FENCED when the others take this rank for dead.
  *
  * Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */
@@ -475,6 +479,74 @@ COPPICE_API coppice_status_t coppice_group_shrink(coppice_group_t* group, coppic
  * request ended. A request that is freed before goes on as after a timeout. */
 COPPICE_API coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t** shrunk,
                                                      coppice_request_t** request);
+
+/* ----------------------------------------------------------------------------------------- membership --- */
+
+/* A group never changes: it is one view of its members. A renewal makes the next one, without the ranks that have failed or
+ * want to leave. (Newcomers are for a later version: nobody can join yet.) */
+
+typedef enum coppice_numbering {
+    COPPICE_NUMBERS_OF_THE_GONE = 0, /* newcomers take the numbers of those that are gone, in their order */
+    COPPICE_NUMBERS_LAST = 1         /* newcomers come last */
+} coppice_numbering_t;
+
+typedef struct coppice_renew_options {
+    size_t struct_size; /* sizeof(coppice_renew_options_t) */
+    uint32_t least;     /* waits until so many members are there (default 0: for nobody) */
+    uint32_t most;      /* newcomers are taken in up to so many members (default: as many as wait) */
+    coppice_numbering_t numbering;
+} coppice_renew_options_t;
+#define COPPICE_RENEW_OPTIONS_INIT \
+    { sizeof(coppice_renew_options_t), 0, 0, COPPICE_NUMBERS_OF_THE_GONE }
+
+/* Makes the next group, in *next: coppice_group_shrink, which is a renewal that admits nobody, with more to choose. The caller
+ *  - does what coppice_group_shrink asks for; calls of the two count as one operation;
+ *  - gives the same options at all ranks (the lowest one that lives decides); NULL: the defaults.
+ * A rank that has called coppice_group_leave gets COPPICE_OK and no group: *next is NULL. coppice_group_agreed(group) then has the
+ * ranks that are not in the next group, those that have left among them.
+ * COPPICE_ERR_TIMEOUT also when fewer than `least` members are there by then: another call may ask for other numbers.
+ * Otherwise as coppice_group_shrink.
+ * Source: Varma et al., ICS'06; docs/membership.md. */
+COPPICE_API coppice_status_t coppice_group_renew(coppice_group_t* group, const coppice_renew_options_t* options,
+                                                 coppice_group_t** next, uint64_t timeout_ns);
+/* The same without waiting, as coppice_group_shrink_nb. */
+COPPICE_API coppice_status_t coppice_group_renew_nb(coppice_group_t* group, const coppice_renew_options_t* options,
+                                                    coppice_group_t** next, coppice_request_t** request);
+
+/* This rank will not be in the next group. Local: it tells the others with its next agreement (coppice_group_pending) and with the
+ * renewal. Until then it is a member as before. The caller
+ *  - takes part in the next renewal or shrink, which returns COPPICE_OK and no group;
+ *  - then destroys this group, as everybody does. The others do not count it as failed (but some may, in this group, where it has
+ *    been revoked or nothing was ever agreed on).
+ * COPPICE_ERR_BUSY when this rank has called the next renewal already. Again: does nothing. */
+COPPICE_API coppice_status_t coppice_group_leave(coppice_group_t* group);
+
+/* Into *pending: 1 when, in the last agreement or barrier whose end this rank was told, some rank contributed that knew of a rank
+ * that wants to leave; else 0. The same at all ranks that were told of that end. So programs that ask after an agreement renew
+ * together, or not at all. It costs no message. */
+COPPICE_API coppice_status_t coppice_group_pending(const coppice_group_t* group, int* pending);
+
+#define COPPICE_NOBODY UINT32_MAX
+
+typedef struct coppice_member {
+    uint32_t seat;        /* its number in the first group that it was in; stays, whatever its rank becomes */
+    uint32_t incarnation; /* how often the seat was taken before */
+    uint32_t before;      /* its rank in the group of which this one was made; COPPICE_NOBODY: it was not in it */
+    uint32_t since;       /* the epoch of its first group */
+} coppice_member_t;
+
+typedef struct coppice_view {
+    size_t struct_size; /* in: sizeof(coppice_view_t) */
+    uint32_t epoch;     /* as coppice_group_info_t.epoch */
+    uint32_t size;
+    uint32_t newcomers; /* members that were not in the group before; all, in one that was not made of another */
+    uint32_t eldest;    /* the lowest rank of those that have been in for longest: has the state that newcomers need */
+} coppice_view_t;
+
+/* Which ranks are in the group, and where they come from: *view, and the first `capacity` members into `members` (may be NULL when
+ * capacity is 0), by rank. The same at all ranks. Local. */
+COPPICE_API coppice_status_t coppice_group_view(const coppice_group_t* group, coppice_view_t* view,
+                                                coppice_member_t* members, size_t capacity);
 
 #ifdef __cplusplus
 }

@@ -61,6 +61,7 @@ enum class [[nodiscard]] Status : int{
     kConfig = COPPICE_ERR_CONFIG,
     kInternal = COPPICE_ERR_INTERNAL,
     kForked = COPPICE_ERR_FORKED,
+    kNoQuorum = COPPICE_ERR_NO_QUORUM,
 };
 
 // A static sentence for any number. Any thread.
@@ -366,6 +367,26 @@ struct GroupOptions {
     std::string agreement_tree = {};  // "auto", "binomial", "bin/star", …
 };
 
+// Of a renewal. `most` 0: as many as wait.
+struct RenewOptions {
+    std::uint32_t least = 0;
+    std::uint32_t most = 0;
+    bool newcomers_come_last = false;
+
+    coppice_renew_options_t to_c() const noexcept {
+        coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+        options.least = least;
+        options.most = most;
+        if (newcomers_come_last) options.numbering = COPPICE_NUMBERS_LAST;
+        return options;
+    }
+};
+
+struct Membership {
+    coppice_view_t view{};
+    std::vector<coppice_member_t> members;  // by rank
+};
+
 class Shrinking;
 
 class Group {
@@ -619,6 +640,55 @@ class Group {
     Shrinking shrink_nb();
     Status try_shrink_nb(Shrinking& shrinking) noexcept;
 
+    // The next group; empty at a rank that leaves. Otherwise as shrink.
+    Group renew(const RenewOptions& options = {}, Timeout timeout = kNoTimeout) {
+        Group group;
+        detail::throw_unless_ok(try_renew(group, options, timeout));
+        return group;
+    }
+    Status try_renew(Group& group, const RenewOptions& options = {}, Timeout timeout = kNoTimeout) noexcept {
+        const coppice_renew_options_t plain = options.to_c();
+        Group made;
+        const Status status =
+            detail::from_c(coppice_group_renew(handle_, &plain, &made.handle_, detail::to_c(timeout)));
+        if (status != Status::kOk) return status;
+        if (made.handle_ != nullptr) made.state_ = state_;
+        group = std::move(made);
+        return status;
+    }
+    Shrinking renew_nb(const RenewOptions& options = {});
+    Status try_renew_nb(Shrinking& renewing, const RenewOptions& options = {}) noexcept;
+
+    // This rank will not be in the next group (coppice_group_leave). leave() is what ends this one.
+    void leave_with_renewal() { detail::throw_unless_ok(try_leave_with_renewal()); }
+    Status try_leave_with_renewal() noexcept { return detail::from_c(coppice_group_leave(handle_)); }
+
+    // Whether some rank wants to leave, as of the last agreement: the same at all that have returned from it.
+    bool pending() const {
+        bool waits = false;
+        detail::throw_unless_ok(try_pending(waits));
+        return waits;
+    }
+    Status try_pending(bool& waits) const noexcept {
+        int pending = 0;
+        const Status status = detail::from_c(coppice_group_pending(handle_, &pending));
+        if (status == Status::kOk) waits = pending != 0;
+        return status;
+    }
+
+    // Which ranks are in it, and where they come from.
+    Membership view() const {
+        Membership membership;
+        detail::throw_unless_ok(try_view(membership.view, {}));
+        membership.members.resize(membership.view.size);
+        detail::throw_unless_ok(try_view(membership.view, membership.members));
+        return membership;
+    }
+    Status try_view(coppice_view_t& view, std::span<coppice_member_t> members) const noexcept {
+        view.struct_size = sizeof view;
+        return detail::from_c(coppice_group_view(handle_, &view, members.data(), members.size()));
+    }
+
     // Slow (a system call, page pinning): once per buffer, not once per broadcast.
     Registration register_memory(std::span<std::byte> memory) {
         Registration registration;
@@ -636,6 +706,9 @@ class Group {
 
   private:
     friend class Shrinking;
+
+    template <class Begin>
+    Status begin(Shrinking& shrinking, Begin&& begin) noexcept;
 
     // Has an address of its own, which the library keeps, so that the Group can move.
     struct State {
@@ -707,18 +780,22 @@ class Group {
     std::shared_ptr<State> state_;  // groups that are shrunk have it too
 };
 
-// A shrink under way. It must be gone, or have ended, before its group is left. One that is destroyed before it has ended goes on
+// A shrink or renewal under way. It must be gone, or have ended, before its group is left. One that is destroyed before it has ended goes on
 // as after a timeout; a group that nobody has taken is left then.
 class Shrinking {
   public:
     Shrinking() = default;
     Shrinking(Shrinking&& other) noexcept
-        : place_(std::move(other.place_)), request_(std::move(other.request_)), made_(std::move(other.made_)) {}
+        : place_(std::move(other.place_)),
+          request_(std::move(other.request_)),
+          made_(std::move(other.made_)),
+          has_ended_(std::exchange(other.has_ended_, false)) {}
     Shrinking& operator=(Shrinking&& other) noexcept {
         Shrinking taken(std::move(other));
         std::swap(place_, taken.place_);
         std::swap(request_, taken.request_);
         std::swap(made_, taken.made_);
+        std::swap(has_ended_, taken.has_ended_);
         return *this;
     }
 
@@ -729,7 +806,7 @@ class Shrinking {
         detail::throw_unless_ok(status);
         return true;
     }
-    Status try_test() noexcept { return made_ ? Status::kOk : end(request_.try_test()); }
+    Status try_test() noexcept { return has_ended_ ? Status::kOk : end(request_.try_test()); }
 
     // The group, once. kTimeout leaves the shrink under way: wait again, or let go of this object.
     Group wait(Timeout timeout = kNoTimeout) {
@@ -738,13 +815,15 @@ class Shrinking {
         return group;
     }
     Status try_wait(Group& group, Timeout timeout = kNoTimeout) noexcept {
-        const Status status = made_ ? Status::kOk : end(request_.try_wait(timeout));
-        if (status == Status::kOk) group = std::move(made_);
+        const Status status = has_ended_ ? Status::kOk : end(request_.try_wait(timeout));
+        if (status != Status::kOk) return status;
+        group = std::move(made_);
+        has_ended_ = false;
         return status;
     }
 
     // While it is under way, or its group has not been taken.
-    explicit operator bool() const noexcept { return static_cast<bool>(request_) || static_cast<bool>(made_); }
+    explicit operator bool() const noexcept { return static_cast<bool>(request_) || has_ended_; }
 
   private:
     friend class Group;
@@ -757,15 +836,17 @@ class Shrinking {
 
     Status end(Status status) noexcept {
         if (status != Status::kOk) return status;
+        has_ended_ = true;
         made_.handle_ = place_->handle;
-        made_.state_ = place_->state;
+        if (made_) made_.state_ = place_->state;
         request_ = Request();
         return status;
     }
 
     std::unique_ptr<Place> place_;  // outlives the request
     Request request_;
-    Group made_;
+    Group made_;              // empty where this rank has left
+    bool has_ended_ = false;  // and has not been taken
 };
 
 inline Shrinking Group::shrink_nb() {
@@ -775,11 +856,31 @@ inline Shrinking Group::shrink_nb() {
 }
 
 inline Status Group::try_shrink_nb(Shrinking& shrinking) noexcept {
+    return begin(shrinking, [this](coppice_group_t** next, coppice_request_t** request) {
+        return coppice_group_shrink_nb(handle_, next, request);
+    });
+}
+
+inline Shrinking Group::renew_nb(const RenewOptions& options) {
+    Shrinking renewing;
+    detail::throw_unless_ok(try_renew_nb(renewing, options));
+    return renewing;
+}
+
+inline Status Group::try_renew_nb(Shrinking& renewing, const RenewOptions& options) noexcept {
+    const coppice_renew_options_t plain = options.to_c();
+    return begin(renewing, [this, &plain](coppice_group_t** next, coppice_request_t** request) {
+        return coppice_group_renew_nb(handle_, &plain, next, request);
+    });
+}
+
+template <class Begin>
+Status Group::begin(Shrinking& shrinking, Begin&& begin) noexcept {
     Shrinking made;
     made.place_.reset(new (std::nothrow) Shrinking::Place{nullptr, state_});
     if (!made.place_) return Status::kNoMemory;
     coppice_request_t* request = nullptr;
-    const Status status = detail::from_c(coppice_group_shrink_nb(handle_, &made.place_->handle, &request));
+    const Status status = detail::from_c(begin(&made.place_->handle, &request));
     if (status != Status::kOk) return status;
     made.request_ = Request(request);
     shrinking = std::move(made);

@@ -99,14 +99,19 @@ inline engine::Group::FailureCallback callback_of(coppice_group* handle) {
     };
 }
 
-// A shrink has ended well: the caller gets the new group, once.
+// A renewal has ended well: the caller gets the new group, once; none where it has left.
 inline void hand_over(engine::Request& request) {
     if (request.shrunk == nullptr) return;
+    auto successor = request.group->shrink().take_successor();
+    if (!successor) {
+        request.shrunk = nullptr;
+        return;
+    }
     auto handle = std::make_unique<coppice_group>();
     handle->context = request.old->context;
     handle->on_failure = request.old->on_failure;
     handle->on_failure_argument = request.old->on_failure_argument;
-    handle->engine = request.group->shrink().take_successor();
+    handle->engine = std::move(successor);
     handle->engine->claim(callback_of(handle.get()));
     *request.shrunk = handle.release();
     request.shrunk = nullptr;

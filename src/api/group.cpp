@@ -45,6 +45,83 @@ coppice_status_t create(coppice_context_t* context, const coppice_group_options_
     return COPPICE_OK;
 }
 
+// -------------------------------------------------------------------------------------------------------- renewing ---
+
+// A shrink is a renewal without newcomers.
+constexpr engine::Bounds kAdmitsNobody{.least = 0, .most = 0};
+
+template <class Renew>
+coppice_status_t with_bounds(const char* call, const coppice_renew_options_t* options, Renew&& renew) {
+    return api::caught([&] {
+        const auto given = api::options_given<coppice_renew_options_t>(
+            options, COPPICE_RENEW_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_renew_options_t, numbering), call,
+            "COPPICE_RENEW_OPTIONS_INIT");
+        if (!given) return api::remember(given.error());
+        const engine::Bounds bounds{.least = given->least, .most = given->most == 0 ? UINT32_MAX : given->most};
+        if (bounds.least > bounds.most) {
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: at least {} members and at most {}",
+                                                                           call, bounds.least, bounds.most));
+        }
+        if (given->numbering != COPPICE_NUMBERS_OF_THE_GONE && given->numbering != COPPICE_NUMBERS_LAST) {
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
+                                 fmt::format("{}: {} is no numbering", call, static_cast<int>(given->numbering)));
+        }
+        return renew(bounds);
+    });
+}
+
+coppice_status_t renew(const char* call, const char* result, coppice_group_t* group, const engine::Bounds& bounds,
+                       coppice_group_t** next, std::uint64_t timeout_ns) {
+    if (!api::is_group(group)) return api::no_group(call, group);
+    if (next == nullptr) return api::null_argument(call, result);
+    *next = nullptr;
+    return api::guarded([&] {
+        engine::Context& context = *group->context;
+        engine::Group& inner = *group->engine;
+        const engine::Context::Visit visit(context);
+        Deadline deadline(context.clock(), timeout_ns);
+        engine::Request request;
+        request.group = &inner;
+        request.old = group;
+        request.shrunk = next;
+        const api::GiveUp give_up(context, inner, request);
+        {
+            const engine::Context::Turn turn(context);
+            if (auto started = inner.shrink().start(request, bounds); !started)
+                return api::remember(std::move(started.error()));
+        }
+        if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
+            const engine::Context::Turn turn(context);
+            if (request.state == engine::RequestState::waiting) {
+                return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
+            }
+        }
+        return api::outcome(request, nullptr);
+    });
+}
+
+coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t* group, const engine::Bounds& bounds,
+                          coppice_group_t** next, coppice_request_t** request) {
+    if (!api::is_group(group)) return api::no_group(call, group);
+    if (next == nullptr) return api::null_argument(call, result);
+    if (request == nullptr) return api::null_argument(call, "request");
+    *next = nullptr;
+    *request = nullptr;
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        group->engine->progress();
+        engine::Group& inner = *group->engine;
+        auto started = inner.start_pooled([&](engine::Request& place) {
+            place.old = group;
+            place.shrunk = next;
+            return inner.shrink().start(place, bounds);
+        });
+        if (!started) return api::remember(std::move(started.error()));
+        *request = api::handle_of(*started);
+        return COPPICE_OK;
+    });
+}
+
 }  // namespace
 
 extern "C" {
@@ -179,53 +256,67 @@ coppice_status_t coppice_group_revoke(coppice_group_t* group) {
 }
 
 coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** shrunk, uint64_t timeout_ns) {
-    if (!api::is_group(group)) return api::no_group("coppice_group_shrink", group);
-    if (shrunk == nullptr) return api::null_argument("coppice_group_shrink", "shrunk");
-    *shrunk = nullptr;
-    return api::guarded([&] {
-        engine::Context& context = *group->context;
-        engine::Group& inner = *group->engine;
-        const engine::Context::Visit visit(context);
-        Deadline deadline(context.clock(), timeout_ns);
-        engine::Request request;
-        request.group = &inner;
-        request.old = group;
-        request.shrunk = shrunk;
-        const api::GiveUp give_up(context, inner, request);
-        {
-            const engine::Context::Turn turn(context);
-            if (auto started = inner.shrink().start(request); !started)
-                return api::remember(std::move(started.error()));
-        }
-        if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
-            const engine::Context::Turn turn(context);
-            if (request.state == engine::RequestState::waiting) {
-                return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
-            }
-        }
-        return api::outcome(request, nullptr);
-    });
+    return renew("coppice_group_shrink", "shrunk", group, kAdmitsNobody, shrunk, timeout_ns);
 }
 
 coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t** shrunk,
                                          coppice_request_t** request) {
-    if (!api::is_group(group)) return api::no_group("coppice_group_shrink_nb", group);
-    if (shrunk == nullptr) return api::null_argument("coppice_group_shrink_nb", "shrunk");
-    if (request == nullptr) return api::null_argument("coppice_group_shrink_nb", "request");
-    *shrunk = nullptr;
-    *request = nullptr;
+    return renew_nb("coppice_group_shrink_nb", "shrunk", group, kAdmitsNobody, shrunk, request);
+}
+
+coppice_status_t coppice_group_renew(coppice_group_t* group, const coppice_renew_options_t* options,
+                                     coppice_group_t** next, uint64_t timeout_ns) {
+    return with_bounds("coppice_group_renew", options, [&](const engine::Bounds& bounds) {
+        return renew("coppice_group_renew", "next", group, bounds, next, timeout_ns);
+    });
+}
+
+coppice_status_t coppice_group_renew_nb(coppice_group_t* group, const coppice_renew_options_t* options,
+                                        coppice_group_t** next, coppice_request_t** request) {
+    return with_bounds("coppice_group_renew_nb", options, [&](const engine::Bounds& bounds) {
+        return renew_nb("coppice_group_renew_nb", "next", group, bounds, next, request);
+    });
+}
+
+coppice_status_t coppice_group_leave(coppice_group_t* group) {
+    if (!api::is_group(group)) return api::no_group("coppice_group_leave", group);
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        group->engine->progress();
-        engine::Group& inner = *group->engine;
-        auto started = inner.start_pooled([&](engine::Request& place) {
-            place.old = group;
-            place.shrunk = shrunk;
-            return inner.shrink().start(place);
-        });
-        if (!started) return api::remember(std::move(started.error()));
-        *request = api::handle_of(*started);
+        api::move_on(group);
+        return api::given(group->engine->shrink().leave());
+    });
+}
+
+coppice_status_t coppice_group_pending(const coppice_group_t* group, int* pending) {
+    if (!api::is_group(group)) return api::no_group("coppice_group_pending", group);
+    if (pending == nullptr) return api::null_argument("coppice_group_pending", "pending");
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        *pending = group->engine->agreement().change_waits() ? 1 : 0;
         return COPPICE_OK;
+    });
+}
+
+coppice_status_t coppice_group_view(const coppice_group_t* group, coppice_view_t* view, coppice_member_t* members,
+                                    size_t capacity) {
+    if (!api::is_group(group)) return api::no_group("coppice_group_view", group);
+    if (view == nullptr) return api::null_argument("coppice_group_view", "view");
+    if (members == nullptr && capacity > 0) return api::null_argument("coppice_group_view", "members");
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        const engine::Group& inner = *group->engine;
+        const engine::Lineage& lineage = inner.core().lineage();
+        coppice_view_t all{};
+        all.epoch = inner.epoch().value;
+        all.size = inner.members().ranks();
+        for (std::uint32_t rank = 0; rank < all.size; ++rank) {
+            const engine::Origin origin = lineage.of(Rank(rank));
+            if (origin.before == engine::Origin::kNobody) ++all.newcomers;
+            if (origin.since < lineage.of(Rank(all.eldest)).since) all.eldest = rank;
+            if (rank < capacity) members[rank] = {origin.seat, origin.incarnation, origin.before, origin.since};
+        }
+        return api::given(api::give_answer(all, view, COPPICE_SIZE_THROUGH(coppice_view_t, eldest),
+                                           "coppice_group_view", "coppice_view_t"));
     });
 }
 

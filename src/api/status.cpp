@@ -160,6 +160,8 @@ const char* coppice_status_string(coppice_status_t status) {
             return "internal error";
         case COPPICE_ERR_FORKED:
             return "this process is a forked child";
+        case COPPICE_ERR_NO_QUORUM:
+            return "too few ranks can be reached to go on without the others";
     }
     return "not a status of Coppice";
 }

@@ -45,6 +45,10 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_BOOTSTRAP", "auto",
                 "how ranks find each other where the program gives no exchange: coppice-run, pmix or pmi; auto: by the "
                 "variables that the launcher has set"},
+    SettingInfo{
+        "COPPICE_QUORUM", "any",
+        "which ranks may go on without the others: any: all that are left, on each side of a cut; majority: more "
+        "than half; certain: more than half of those that are not dead for certain"},
     SettingInfo{"COPPICE_START_TIMEOUT", "60s", "how long the creation of a group may take"},
     SettingInfo{"COPPICE_CORRECTION_GAP", "2us",
                 "pause between messages of checked and failure-proof correction beyond the first two"},
@@ -180,6 +184,8 @@ std::string Settings::agreement() const {
     // Memory and addresses are laid out by it.
     if (capacity) text += fmt::format(", capacity {}", *capacity);
     if (join != Join::none) text += join == Join::host ? ", join host" : ", join any";
+    if (quorum != protocol::Quorum::any)
+        text += fmt::format(", quorum {}", quorum == protocol::Quorum::majority ? "majority" : "certain");
     // A rank that beats less often than others listen would be suspected.
     if (detection_bound.value > 0) {
         text += fmt::format(", detection bound {} ns, heartbeat {} ns", detection_bound.value, heartbeat_period.value);
@@ -296,6 +302,12 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.bootstrap = texts.text("COPPICE_BOOTSTRAP");
     if (!bootstrap::is_launcher(settings.bootstrap))
         return bad_value(texts, "COPPICE_BOOTSTRAP", bootstrap::kLauncherNames);
+
+    const std::string& quorum = texts.text("COPPICE_QUORUM");
+    if (quorum != "any" && quorum != "majority" && quorum != "certain")
+        return bad_value(texts, "COPPICE_QUORUM", "any, majority or certain");
+    if (quorum != "any")
+        settings.quorum = quorum == "majority" ? protocol::Quorum::majority : protocol::Quorum::certain;
 
     const auto start_timeout = duration_ns(texts, "COPPICE_START_TIMEOUT");
     if (!start_timeout) return bad_value(texts, "COPPICE_START_TIMEOUT", "a time such as 500ms, 20s or 2m");

@@ -18,6 +18,7 @@
 #include "engine/collectives/broadcast/machine.hpp"
 #include "protocol/agreement/agreement_tree.hpp"
 #include "protocol/broadcast.hpp"
+#include "protocol/membership/quorum.hpp"
 #include "topology/tree.hpp"
 #include "transport/registry.hpp"
 
@@ -65,7 +66,8 @@ struct Settings {
     std::uint32_t agreement_window = 8;
     std::optional<std::uint32_t> capacity;  // members at once; none: as many as at first
     Join join = Join::none;
-    std::string bootstrap;  // which launcher, or auto
+    protocol::Quorum quorum = protocol::Quorum::any;  // of a renewal
+    std::string bootstrap;                            // which launcher, or auto
     std::uint64_t start_timeout_ns = 0;
     std::uint64_t correction_gap_ns = 0;
     Nanoseconds detection_bound{0};   // 0: silence is no evidence

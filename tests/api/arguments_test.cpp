@@ -1,5 +1,6 @@
 // Wrong arguments: each is a status and a sentence, and nothing has happened.
 #include <climits>
+#include <cstring>
 #include <set>
 
 #include "api/support.hpp"
@@ -14,7 +15,7 @@ using ::testing::MatchesRegex;
 
 TEST(Status, EachHasASentenceOfItsOwn) {
     std::set<std::string> sentences;
-    for (int number = COPPICE_ERR_FORKED; number <= COPPICE_IN_PROGRESS; ++number) {
+    for (int number = COPPICE_ERR_NO_QUORUM; number <= COPPICE_IN_PROGRESS; ++number) {
         const char* sentence = string_of_any_status(number);
         ASSERT_NE(sentence, nullptr) << number;
         EXPECT_THAT(sentence, ::testing::Not(HasSubstr("not a status"))) << number;
@@ -23,7 +24,7 @@ TEST(Status, EachHasASentenceOfItsOwn) {
 }
 
 TEST(Status, NumbersThatAreNoneHaveASentenceToo) {
-    for (const int number : {2, 3, 100, INT_MAX, COPPICE_ERR_FORKED - 1, -100, INT_MIN}) {
+    for (const int number : {2, 3, 100, INT_MAX, COPPICE_ERR_NO_QUORUM - 1, -100, INT_MIN}) {
         ASSERT_NE(string_of_any_status(number), nullptr) << number;
         EXPECT_THAT(string_of_any_status(number), HasSubstr("not a status")) << number;
     }
@@ -123,6 +124,14 @@ TEST_F(Alone, CallsOnADestroyedGroupAreToldSo) {
     refused(coppice_group_revoke(gone), "coppice_group_revoke");
     refused(coppice_group_shrink(gone, &other, 0), "coppice_group_shrink");
     refused(coppice_group_shrink_nb(gone, &other, &request), "coppice_group_shrink_nb");
+    refused(coppice_group_renew(gone, nullptr, &other, 0), "coppice_group_renew");
+    refused(coppice_group_renew_nb(gone, nullptr, &other, &request), "coppice_group_renew_nb");
+    refused(coppice_group_leave(gone), "coppice_group_leave");
+    int pending = 0;
+    refused(coppice_group_pending(gone, &pending), "coppice_group_pending");
+    coppice_view_t view{};
+    view.struct_size = sizeof view;
+    refused(coppice_group_view(gone, &view, nullptr, 0), "coppice_group_view");
     refused(coppice_memory_register(gone, &byte, 1), "coppice_memory_register");
     refused(coppice_memory_deregister(gone, &byte), "coppice_memory_deregister");
     refused(coppice_group_destroy(gone, 0), "coppice_group_destroy");
@@ -132,6 +141,39 @@ TEST_F(Alone, CallsOnADestroyedGroupAreToldSo) {
         ASSERT_EQ(coppice_group_destroy(gone, kDeadlineNs), COPPICE_OK) << coppice_last_error();
     }
     refused(coppice_agree(gone, &byte, 1, nullptr, 0), "coppice_agree");
+}
+
+TEST_F(Alone, RenewalsCheckWhatIsAsked) {
+    coppice_group_t* next = nullptr;
+    coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+    const auto refused = [&](std::initializer_list<std::string> words) {
+        expect_error(coppice_group_renew(group, &options, &next, 0), COPPICE_ERR_INVALID_ARGUMENT, words);
+    };
+    options.least = 3;
+    options.most = 2;
+    refused({"at least 3 members and at most 2"});
+    options = COPPICE_RENEW_OPTIONS_INIT;
+    const int two = 2;
+    std::memcpy(&options.numbering, &two, sizeof two);
+    refused({"2 is no numbering"});
+    options = COPPICE_RENEW_OPTIONS_INIT;
+    options.struct_size = 8;
+    refused({"COPPICE_RENEW_OPTIONS_INIT"});
+    expect_error(coppice_group_renew(group, nullptr, nullptr, 0), COPPICE_ERR_INVALID_ARGUMENT, {"next is NULL"});
+    expect_error(coppice_group_pending(group, nullptr), COPPICE_ERR_INVALID_ARGUMENT, {"pending is NULL"});
+    expect_error(coppice_group_view(group, nullptr, nullptr, 0), COPPICE_ERR_INVALID_ARGUMENT, {"view is NULL"});
+    coppice_view_t view{};
+    expect_error(coppice_group_view(group, &view, nullptr, 0), COPPICE_ERR_INVALID_ARGUMENT, {"struct_size"});
+    view.struct_size = sizeof view;
+    expect_error(coppice_group_view(group, &view, nullptr, 1), COPPICE_ERR_INVALID_ARGUMENT, {"members is NULL"});
+    coppice_member_t member{};
+    ASSERT_EQ(coppice_group_view(group, &view, &member, 1), COPPICE_OK);
+    EXPECT_EQ(view.epoch, 0U);
+    EXPECT_EQ(view.size, 1U);
+    EXPECT_EQ(view.newcomers, 1U);
+    EXPECT_EQ(view.eldest, 0U);
+    EXPECT_EQ(member.seat, 0U);
+    EXPECT_EQ(member.before, COPPICE_NOBODY);
 }
 
 TEST_F(Alone, WhatMayBeNullMayBe) {

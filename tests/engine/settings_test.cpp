@@ -87,6 +87,7 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         {"COPPICE_VERBS_CONNECT_TIMEOUT", "-1s"},
         {"COPPICE_CAPACITY", "0"},
         {"COPPICE_JOIN", "all"},
+        {"COPPICE_QUORUM", "most"},
     };
     for (const auto& [variable, value] : bad) {
         const auto settings = parse(texts_of({{variable, value}}));

@@ -35,8 +35,10 @@ TEST(Succession, EpochsCountAndTokensDifferFromTheirAncestorsAndAmongSuccessors)
     GroupId group{0xfeedbeef, Epoch(0)};
     tokens.insert(group.token);
     for (std::uint64_t number = 0; number < 1000; ++number) {
-        Heritage heritage{
-            .number = number, .excluded = std::make_shared<protocol::FailedSet>(set_of({3})), .panel = std::nullopt};
+        Heritage heritage{.number = number,
+                          .excluded = std::make_shared<protocol::FailedSet>(set_of({3})),
+                          .left = {},
+                          .panel = std::nullopt};
         tokens.insert(id_after(group, heritage).token);
         heritage.excluded = std::make_shared<protocol::FailedSet>(set_of({3, 4}));
         EXPECT_NE(id_after(group, heritage).token, group.token);

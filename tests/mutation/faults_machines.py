@@ -8,6 +8,7 @@ STABILITY = "src/protocol/stability/stability.cpp"
 DEPARTURE = "src/protocol/departure/departure.cpp"
 ASSEMBLY = "src/engine/collectives/agreement/assembly.cpp"
 MEMBERSHIP = "src/protocol/membership/"
+SHRINK = "src/engine/collectives/shrink/"
 
 FAULTS = [
     ("of several failures the first run is passed on", DETECTOR,
@@ -46,6 +47,29 @@ FAULTS = [
     ("a half without the lowest may go on", MEMBERSHIP + "quorum.cpp",
      "    return halves || !failures.suspected.contains(lowest);\n", "    return true;\n",
      gtest("tests/protocol/membership/membership_quorum", "*")),
+    ("what is said up the tree does not bring who leaves", MEMBERSHIP + "talk.cpp",
+     "    leaves_.unite(message.leaves);\n", "", gtest("tests/protocol/membership/membership_mechanisms", "*")),
+    ("newcomers are taken in beyond the most", MEMBERSHIP + "joining.cpp",
+     "        if (members >= most_) break;\n", "", gtest("tests/protocol/membership/membership_mechanisms", "*")),
+    ("a change does not say who of the gone has left", MEMBERSHIP + "joining.cpp",
+     "            change.left.insert(view_.seat_of(rank).value);\n", "            break;\n",
+     gtest("tests/protocol/membership/membership_mechanisms", "*")),
+    ("a member keeps consents without a bound", MEMBERSHIP + "consent.cpp",
+     "    if (consents_.size() == kMostConsents) {\n", "    if (false) {\n",
+     gtest("tests/protocol/membership/membership_mechanisms", "*")),
+    ("one that keeps as many consents as it can decides by what it has found", MEMBERSHIP + "consent.cpp",
+     "    found.is_torn = found.is_torn || consents_.size() == kMostConsents;\n", "",
+     gtest("tests/protocol/membership/membership_mechanisms", "*")),
+    ("those that leave are taken for dead", SHRINK + "shrink.cpp",
+     "    dead.subtract(heritage->left);\n", "", gtest("tests/integration/integration_renew", "*TheLowestLeaves*")),
+    ("one that has left tells of the dead by other ranks", SHRINK + "succession.cpp",
+     "is_member && rank <= run.last", "rank <= run.last", gtest("tests/integration/integration_renew", "*RevokedGroup*")),
+    ("nobody reads the last votes of the dead", SHRINK + "succession.cpp",
+     "    if (votes_ == nullptr || certain_.contains(rank.value)) return false;\n", "    return false;\n",
+     gtest("tests/integration/integration_quorum", "*deaths_that_a_host_has_seen")),
+    ("the certainty of the living is taken for granted", SHRINK + "last_votes.cpp",
+     "    if (!has_left && (board_.alive(rank) || board_.departed(rank))) return std::nullopt;\n", "",
+     gtest("tests/integration/integration_quorum", "*deaths_that_a_host_has_seen")),
     ("parts of two messages are put together", ASSEMBLY,
      "    if (message != mine.message || part.empty()", "    if (part.empty()", gtest("tests/engine/engine_unit", "Parts.*")),
     ("a message in parts may be of any length", ASSEMBLY,

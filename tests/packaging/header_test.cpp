@@ -28,7 +28,7 @@ TEST(Header, LinksTheVersionItWasBuiltWith) {
 }
 
 TEST(Header, EveryStatusHasASentence) {
-    for (int number = COPPICE_ERR_FORKED; number <= COPPICE_IN_PROGRESS; ++number) {
+    for (int number = COPPICE_ERR_NO_QUORUM; number <= COPPICE_IN_PROGRESS; ++number) {
         EXPECT_STRNE(coppice::to_string(Status{number}), "") << number;
     }
     EXPECT_NE(coppice::to_string(Status{-4711}), nullptr);
@@ -162,6 +162,31 @@ TEST(Header, AShrunkGroupIsAGroup) {
     third.revoke();
     EXPECT_EQ(third.try_agree(payload), Status::kRevoked);
     EXPECT_EQ(second.broadcast(payload, 0).size(), payload.size());
+}
+
+TEST(Header, ARenewedGroupIsAGroupAndOneThatLeavesGetsNone) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    auto next = group.renew({.least = 1, .most = 4, .newcomers_come_last = true}, 60s);
+    const coppice::Membership membership = next.view();
+    EXPECT_EQ(membership.view.epoch, 1U);
+    EXPECT_EQ(membership.view.newcomers, 0U);
+    ASSERT_EQ(membership.members.size(), 1U);
+    EXPECT_EQ(membership.members[0].before, 0U);
+    coppice::Group none;
+    EXPECT_EQ(next.try_renew(none, {.least = 2}, 0s), Status::kTimeout);
+    EXPECT_FALSE(next.pending());
+    EXPECT_EQ(next.try_leave_with_renewal(), Status::kBusy);
+    auto third = next.renew({}, 60s);
+    third.leave_with_renewal();
+    third.barrier();
+    EXPECT_TRUE(third.pending());
+    auto renewing = third.renew_nb();
+    while (!renewing.test())
+        context.progress();
+    EXPECT_TRUE(renewing);
+    EXPECT_FALSE(renewing.wait(60s));
+    EXPECT_FALSE(renewing);
 }
 
 TEST(Header, AShrinkThatNobodyWaitsForLeavesItsGroup) {

@@ -63,6 +63,24 @@ FIELD(coppice_agree_options_t, type, 12);
 FIELD(coppice_agree_options_t, combine, 16);
 FIELD(coppice_agree_options_t, combine_argument, 24);
 
+FIELD(coppice_renew_options_t, struct_size, 0);
+FIELD(coppice_renew_options_t, least, 8);
+FIELD(coppice_renew_options_t, most, 12);
+FIELD(coppice_renew_options_t, numbering, 16);
+
+FIELD(coppice_view_t, struct_size, 0);
+FIELD(coppice_view_t, epoch, 8);
+FIELD(coppice_view_t, size, 12);
+FIELD(coppice_view_t, newcomers, 16);
+FIELD(coppice_view_t, eldest, 20);
+
+// Members stand one behind the other: no fields are added.
+FIELD(coppice_member_t, seat, 0);
+FIELD(coppice_member_t, incarnation, 4);
+FIELD(coppice_member_t, before, 8);
+FIELD(coppice_member_t, since, 12);
+static_assert(sizeof(coppice_member_t) == 16);
+
 NUMBER(COPPICE_OK, 0);
 NUMBER(COPPICE_IN_PROGRESS, 1);
 NUMBER(COPPICE_ERR_INVALID_ARGUMENT, -1);
@@ -83,6 +101,7 @@ NUMBER(COPPICE_ERR_BUSY, -15);
 NUMBER(COPPICE_ERR_CONFIG, -16);
 NUMBER(COPPICE_ERR_INTERNAL, -17);
 NUMBER(COPPICE_ERR_FORKED, -18);
+NUMBER(COPPICE_ERR_NO_QUORUM, -19);
 
 NUMBER(COPPICE_THREAD_SINGLE, 0);
 NUMBER(COPPICE_THREAD_MULTIPLE, 1);
@@ -92,6 +111,9 @@ NUMBER(COPPICE_OR, 1);
 NUMBER(COPPICE_MIN, 2);
 NUMBER(COPPICE_MAX, 3);
 NUMBER(COPPICE_COMBINE, 4);
+
+NUMBER(COPPICE_NUMBERS_OF_THE_GONE, 0);
+NUMBER(COPPICE_NUMBERS_LAST, 1);
 
 NUMBER(COPPICE_UINT8, 0);
 NUMBER(COPPICE_UINT16, 1);

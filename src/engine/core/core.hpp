@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/shared_words.hpp"
 #include "engine/core/collective.hpp"
+#include "engine/core/lineage.hpp"
 #include "engine/core/members.hpp"
 #include "engine/core/wire.hpp"
 #include "engine/router.hpp"
@@ -57,6 +58,7 @@ class Core final : private SetUser {
         FailureCallback on_failure;
         std::uint32_t panel = 0;    // of `board`
         bool is_successor = false;  // of a group that was shrunk: its caller has yet to claim it
+        Lineage lineage{};          // of the members
     };
     explicit Core(Parts parts);
     ~Core();
@@ -73,6 +75,7 @@ class Core final : private SetUser {
     const Members& members() const { return members_; }
     const Router& router() const { return router_; }
     const GroupId& id() const { return id_; }
+    const Lineage& lineage() const { return lineage_; }
     // Null where nobody shares a host.
     transport::Board* board() const { return board_; }
     std::uint32_t panel() const { return panel_; }
@@ -236,6 +239,7 @@ class Core final : private SetUser {
     transport::Board* board_;
     std::unique_ptr<transport::Board> board_wrapper_;
     GroupId id_;
+    Lineage lineage_;
     std::uint32_t panel_;
     std::uint32_t cores_;
     std::uint32_t sharing_cores_;

@@ -30,6 +30,7 @@ Core::Core(Parts parts)
       board_(parts.board),
       board_wrapper_(std::move(parts.board_wrapper)),
       id_(parts.id),
+      lineage_(std::move(parts.lineage)),
       panel_(parts.panel),
       cores_(parts.cores),
       sharing_cores_(parts.sharing_cores),

@@ -37,6 +37,7 @@ struct alignas(64) Request {
     std::string message;
     // An agreement (or shrink) that has ended: the ranks that all hold to be dead.
     std::shared_ptr<const protocol::FailedSet> agreed;
+    bool change_waits = false;           // an agreement: a change of members, as some rank knew
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and
     coppice_group_t** shrunk = nullptr;  // where the new one goes
 
@@ -48,6 +49,7 @@ struct alignas(64) Request {
         status = COPPICE_IN_PROGRESS;
         payload = nullptr;
         received = 0;
+        change_waits = false;
     }
     void end(coppice_status_t with, std::string why = {}) {
         status = with;

@@ -124,6 +124,7 @@ std::optional<Sequence> Agreement::start(std::uint8_t code, const Operation& ope
     body.operation = code;
     body.lag = static_cast<std::uint8_t>(slot.sequence - decided_below_);
     body.value = value;
+    body.change_waits = change_waits_;
     FailedSet failed;
     FailedSet acknowledged;
     if (!failed_.empty()) {
@@ -151,6 +152,7 @@ void Agreement::merge(Slot& slot, const AgreementBody& body, const Operation* op
     slot.lag = std::max(slot.lag, body.lag);
     slot.mismatched |= body.mismatched;
     slot.unacknowledged |= body.unacknowledged;
+    slot.change_waits |= body.change_waits;
     merge_value(slot, body, operation);
     const bool has_acknowledged = body.acknowledged != nullptr && !body.acknowledged->empty();
     if (body.failed != nullptr && !body.failed->empty()) trouble(slot).failed.unite(*body.failed);
@@ -338,6 +340,7 @@ Reception Agreement::receive_down(const AgreementMessage& message, const Agreeme
     slot.lag = body.lag;
     slot.mismatched = body.mismatched;
     slot.unacknowledged = body.unacknowledged;
+    slot.change_waits = body.change_waits;
     slot.operation = body.operation;
     slot.bytes = static_cast<std::uint16_t>(body.value.size());
     if (slot.bytes != 0) std::memcpy(value_of(slot), body.value.data(), slot.bytes);
@@ -388,6 +391,7 @@ std::optional<AgreementOutcome> Agreement::outcome(Sequence agreement) const {
     outcome.failed = trouble_.empty() ? &kNone : &find_trouble(*slot)->agreed;
     outcome.acknowledged = !slot->unacknowledged;
     outcome.mismatched = slot->mismatched;
+    outcome.change_waits = slot->change_waits;
     return outcome;
 }
 
@@ -418,7 +422,7 @@ void Agreement::fingerprint(std::string& out) const {
     put(out, settled_below_);
     put(out, pending_);
     put(out, checked_failed_);
-    put(out, fenced_);
+    put(out, static_cast<std::uint8_t>(fenced_ | change_waits_ << 1));
     put(out, latest_view_);
     put(out, failed_);
     put(out, acknowledged_);
@@ -436,7 +440,7 @@ void Agreement::fingerprint(std::string& out) const {
         put(out, slot.lag);
         put(out, slot.view);
         put(out, static_cast<std::uint8_t>(slot.has_value | slot.mismatched << 1 | slot.unacknowledged << 2 |
-                                           slot.asking << 3 | slot.up_due << 4));
+                                           slot.asking << 3 | slot.up_due << 4 | slot.change_waits << 5));
         out.append(reinterpret_cast<const char*>(value_of(slot)), slot.bytes);
         for (std::uint32_t word = 0; word < words_; ++word)
             put(out, bits_of(slot)[word]);

@@ -111,6 +111,8 @@ struct AgreementOutcome {
     bool acknowledged = true;
     // Contributors differed in operation or size: the value means nothing.
     bool mismatched = false;
+    // Some contributor knew of a change of members that waits (set_change_waits()).
+    bool change_waits = false;
 };
 
 class Agreement {
@@ -135,6 +137,8 @@ class Agreement {
     // this rank does not know to have failed are ignored.
     void acknowledge(const FailedSet& failed);
     const FailedSet& acknowledged() const { return acknowledged_; }
+    // Whether a change of members waits, as this rank knows it: what it contributes from now on says so.
+    void set_change_waits(bool waits) { change_waits_ = waits; }
 
     // --- facts
 
@@ -199,6 +203,7 @@ class Agreement {
         bool has_value = false;
         bool mismatched = false;
         bool unacknowledged = false;
+        bool change_waits = false;
         bool asking = false;  // gathering: became root, and somebody may know the decision
         bool up_due = false;  // broadcasting
     };
@@ -294,6 +299,7 @@ class Agreement {
     std::uint32_t checked_failed_ = 0;  // how many had failed when the tree was last looked at
     std::uint8_t latest_view_ = 0;
     bool fenced_ = false;
+    bool change_waits_ = false;
 };
 
 }  // namespace coppice::protocol

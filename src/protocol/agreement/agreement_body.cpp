@@ -10,7 +10,8 @@ constexpr unsigned kMismatched = 1;
 constexpr unsigned kUnacknowledged = 2;
 constexpr unsigned kHasFailed = 4;
 constexpr unsigned kHasAcknowledged = 8;
-constexpr unsigned kAllFlags = 15;
+constexpr unsigned kChangeWaits = 16;
+constexpr unsigned kAllFlags = 31;
 
 bool has(const FailedSet* set) {
     return set != nullptr && !set->empty();
@@ -28,7 +29,8 @@ bool is_possible(std::uint8_t operation, std::size_t bytes) {
 
 void AgreementBody::write(std::vector<std::byte>& out) const {
     const unsigned flags = (mismatched ? kMismatched : 0) | (unacknowledged ? kUnacknowledged : 0) |
-                           (has(failed) ? kHasFailed : 0) | (has(acknowledged) ? kHasAcknowledged : 0);
+                           (has(failed) ? kHasFailed : 0) | (has(acknowledged) ? kHasAcknowledged : 0) |
+                           (change_waits ? kChangeWaits : 0);
     const std::size_t start = out.size();
     out.resize(start + kBodyHeader);
     out[start] = static_cast<std::byte>(flags);
@@ -51,6 +53,7 @@ bool read_body(std::span<const std::byte> bytes, std::size_t max_value, std::uin
     body.operation = std::to_integer<std::uint8_t>(bytes[1]);
     body.mismatched = (flags & kMismatched) != 0;
     body.unacknowledged = (flags & kUnacknowledged) != 0;
+    body.change_waits = (flags & kChangeWaits) != 0;
     body.lag = std::to_integer<std::uint8_t>(bytes[2]);
     body.value = bytes.subspan(kBodyHeader, size);
     if (!is_possible(body.operation, size)) return false;

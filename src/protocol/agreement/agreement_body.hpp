@@ -27,6 +27,8 @@ struct AgreementBody {
     // UP: somebody had not acknowledged all of the earlier agreed set. DOWN: not everybody had acknowledged all of the
     // agreed set.
     bool unacknowledged = false;
+    // Some contributor knew of a change of members that waits.
+    bool change_waits = false;
     // How many of the agreements directly before this one some contributor had not returned from.
     std::uint8_t lag = 0;
     std::span<const std::byte> value;

@@ -106,6 +106,7 @@ AgreementBody body_of(const Slot& slot, const std::byte* value) {
     body.operation = slot.operation;
     body.mismatched = slot.mismatched;
     body.unacknowledged = slot.unacknowledged;
+    body.change_waits = slot.change_waits;
     body.lag = slot.lag;
     body.value = {value, slot.bytes};
     return body;

@@ -1,7 +1,7 @@
 // What members say to each other, as bytes. Who says what to whom, and its kind, travels beside.
 //
-//   flags  epoch  root  followed  offer  suspected  certain  [proposal]  [latest: root, change]  [made]  count (change, members)×count
-//   change: offer  gone
+//   flags  epoch  root  followed  offer  suspected  certain  leaves  [proposal]  [latest: root, change]  [made]  count (change, members)×count
+//   change: offer  gone  left
 //
 // Numbers are 4 bytes, little endian; sets of ranks or seats as in failed_codec.hpp. Newcomers are not written yet: a message
 // that has some is none that can be read.
@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "protocol/agreement/failed_codec.hpp"
-#include "protocol/membership/message.hpp"
+#include "protocol/membership/membership.hpp"
 
 namespace coppice::protocol {
 
-// The longest in a group of so many ranks: five sets, two for each consent, and numbers.
+// The longest in a group of so many ranks: nine sets, three for each consent, and numbers.
 constexpr std::size_t longest_membership_body(std::uint32_t ranks) {
-    return (5 + 2 * kMostConsents) * longest_failed(ranks) + 4 * (10 + kMostConsents);
+    return (9 + 3 * kMostConsents) * longest_failed(ranks) + 4 * (10 + kMostConsents);
 }
 
 // Appends.
@@ -27,5 +27,9 @@ void write_membership(const MembershipMessage& message, std::vector<std::byte>& 
 // Into all but kind, sender and receiver of a message. False for bytes that write_membership() would not have written in a group
 // of so many ranks.
 bool read_membership(std::span<const std::byte> bytes, std::uint32_t ranks, MembershipMessage& message);
+
+// What the dead leave behind:  flags  epoch  followed  made  [latest: root, change]  [consent]
+void write_last_vote(const LastVote& vote, std::vector<std::byte>& out);
+std::optional<LastVote> read_last_vote(std::span<const std::byte> bytes, std::uint32_t ranks);
 
 }  // namespace coppice::protocol

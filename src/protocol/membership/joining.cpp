@@ -106,19 +106,25 @@ void Membership::welcome_those_who_waited() {
 // What this member would propose: without those that can't be reached or leave, with as many of those that wait as
 // there are seats, in their order. The lowest seat that is free is taken first.
 Change Membership::next_change() const {
-    Change change{.gone = {}, .joined = {}, .offer = offer_};
+    Change change{.gone = {}, .joined = {}, .offer = offer_, .left = {}};
     for (const FailedSet* of : {&failures_.suspected, &leaves_}) {
         for (const FailedSet::Interval& run : of->intervals()) {
             for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
                 change.gone.insert(view_.seat_of(rank).value);
         }
     }
+    for (const FailedSet::Interval& run : leaves_.intervals()) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+            change.left.insert(view_.seat_of(rank).value);
+    }
+    std::uint32_t members = view_.count() - change.gone.count();
     FailedSet taken;
     const auto is_free = [&](std::uint32_t seat) {
         const bool is_empty = !view_.has(Seat(seat)) || change.gone.contains(seat);
         return seat < plan_->capacity && is_empty && !taken.contains(seat);
     };
     for (const Waiting& one : waiting_) {
+        if (members >= most_) break;
         std::uint32_t seat = one.request.seat;
         if (seat == JoinRequest::kAnySeat) {
             for (seat = 0; seat < view_.seats() + waiting_.size() && !is_free(seat);)
@@ -126,6 +132,7 @@ Change Membership::next_change() const {
         }
         if (!is_free(seat)) continue;
         taken.insert(seat);
+        ++members;
         const bool is_new = !view_.holder_of(Seat(seat)).has_value();
         change.joined.push_back({.seat = Seat(seat),
                                  .incarnation = is_new ? 0 : view_.incarnation_of(Seat(seat)) + 1,

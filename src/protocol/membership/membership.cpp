@@ -35,21 +35,32 @@ Membership::Membership(const MembershipPlan& plan, const JoinRequest& request)
 
 // ---------------------------------------------------------------------------------------------------------- facts ---
 
-void Membership::renew(std::uint32_t least, std::uint32_t offer) {
+void Membership::renew(std::uint32_t least, std::uint32_t offer, std::uint32_t most) {
     if (standing_ != Standing::member) return;
     called_ = true;
     least_ = least;
+    most_ = most;
     offer_ &= offer;
+    if (plan_->consents && leaving_) leaves_.insert(self_rank_);
     if (plan_->consents) consent(offer);
     settle();
 }
 
+void Membership::ask_for(std::uint32_t least, std::uint32_t most) {
+    if (!called_) return;
+    least_ = least;
+    most_ = most;
+    settle();
+}
+
+// Where members say what they want when they call, they say that, too.
 void Membership::leave() {
     if (standing_ != Standing::member || leaving_) return;
     leaving_ = true;
+    const bool will_be_told = plan_->consents && !called_ && !lacks(kConsentsBringNoLeaves);
     if (is_root()) {
         leaves_.insert(self_rank_);
-    } else {
+    } else if (!will_be_told) {
         say(MembershipKind::leave, root());
     }
 }
@@ -168,6 +179,7 @@ void Membership::install(const Change& change, std::uint32_t told_by) {
     lacks_quorum_ = false;
     called_ = false;
     least_ = 0;
+    most_ = UINT32_MAX;
     offer_ = UINT32_MAX;
     consents_.clear();
     called_below_.clear();
@@ -268,11 +280,11 @@ Membership::Delivery Membership::delivery(Process from, std::uint32_t epoch) con
 }
 
 void Membership::append_state(std::vector<std::uint32_t>& words) const {
-    words.insert(words.end(),
-                 {static_cast<std::uint32_t>(standing_) << 16 | static_cast<std::uint32_t>(phase_) << 8 |
-                      (called_ ? 1U : 0U) | (leaving_ ? 2U : 0U) | (lacks_quorum_ ? 4U : 0U) | (latest_ ? 8U : 0U) |
-                      (proposal_ ? 16U : 0U) | (before_ ? 32U : 0U),
-                  self_.value, least_, followed_, failures_.followed, asked_, static_cast<std::uint32_t>(refused_by_)});
+    words.insert(words.end(), {static_cast<std::uint32_t>(standing_) << 16 | static_cast<std::uint32_t>(phase_) << 8 |
+                                   (called_ ? 1U : 0U) | (leaving_ ? 2U : 0U) | (lacks_quorum_ ? 4U : 0U) |
+                                   (latest_ ? 8U : 0U) | (proposal_ ? 16U : 0U) | (before_ ? 32U : 0U),
+                               self_.value, least_, most_, followed_, failures_.followed, asked_,
+                               static_cast<std::uint32_t>(refused_by_)});
     if (standing_ == Standing::joining) return protocol::append_state(unreachable_, words);
     view_.append_state(words);
     protocol::append_state(made_, words);

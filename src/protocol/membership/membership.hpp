@@ -67,6 +67,7 @@ enum MembershipFault : std::uint32_t {
     kConsentsNeedNotBeAlike = 1U << 22,   // a root that all have told that they want a view takes its own
     kCallersAreNotWaitedFor = 1U << 23,   // a root proposes before all have said what they know
     kTheDeadDoNotConsent = 1U << 24,      // certain deaths bring no consent
+    kConsentsBringNoLeaves = 1U << 25,    // who leaves is told to the root alone
 };
 
 struct MembershipPlan {
@@ -115,10 +116,12 @@ class Membership {
 
     // --------------------------------------------------------------------------------------------------- facts
 
-    // The caller wants the next view, which should have so many members at least. Of what it offers, bits of the driver's, the
-    // view has those that all others offer, too.
-    void renew(std::uint32_t least = 0, std::uint32_t offer = UINT32_MAX);
-    // It wants not to be in it.
+    // The caller wants the next view, which should have so many members at least; newcomers are taken in up to so many at most.
+    // Both are the root's to say. Of what it offers, bits of the driver's, the view has those that all others offer, too.
+    void renew(std::uint32_t least = 0, std::uint32_t offer = UINT32_MAX, std::uint32_t most = UINT32_MAX);
+    // While it waits for the next view: other bounds.
+    void ask_for(std::uint32_t least, std::uint32_t most);
+    // It wants not to be in the next view.
     void leave();
     // False for what can't be.
     bool receive(const MembershipMessage& message);
@@ -138,6 +141,7 @@ class Membership {
     Standing standing() const { return standing_; }
     MembershipKind refused_by() const { return refused_by_; }
     const View& view() const { return view_; }
+    const Change& made_by() const { return made_; }  // of the view
     std::uint32_t epoch() const { return view_.epoch(); }
     bool is_renewing() const { return called_; }
     bool is_leaving() const { return leaving_; }
@@ -147,6 +151,8 @@ class Membership {
     bool lacks_quorum() const { return lacks_quorum_; }
     // That is because one of the dead has followed a later root than this one.
     bool is_overtaken() const { return lacks_quorum_ && failures_.followed > followed_; }
+    // The caller waits, and as root: with those that live there would be fewer than it has asked for.
+    bool lacks_members() const { return called_ && is_root() && view_.after(next_change()).count() < least_; }
     const Failures& failures() const { return failures_; }
     LastVote last_vote() const;
     // Of a member.
@@ -267,6 +273,7 @@ class Membership {
     bool called_ = false;
     bool leaving_ = false;
     std::uint32_t least_ = 0;
+    std::uint32_t most_ = UINT32_MAX;
 
     // The decree.
     Phase phase_ = Phase::idle;

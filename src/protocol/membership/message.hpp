@@ -106,6 +106,7 @@ struct MembershipMessage {
     std::optional<JoinRequest> request{};
     std::vector<Consent> consents{};   // that the sender knows of
     std::uint32_t offer = UINT32_MAX;  // what those have in common that the sender speaks for
+    FailedSet leaves{};                // ranks that want to leave, with the consents
 
     bool operator==(const MembershipMessage&) const = default;
 };

@@ -31,6 +31,7 @@ MembershipMessage Membership::draft(MembershipKind kind, Process to) const {
     if (plan_->consents) {
         message.consents = consents_;
         message.offer = offer_;
+        if (!lacks(kConsentsBringNoLeaves)) message.leaves = leaves_;
     }
     // The vote that is asked for is known to both.
     if (latest_ && !(phase_ == Phase::voting && latest_->root + 1 == followed_)) message.latest = latest_;
@@ -174,6 +175,8 @@ bool Membership::adopt(const MembershipMessage& message) {
             suspect(view_.process_of(rank), false);
     }
     failures_.certain.unite(told.certain);
+    leaves_.unite(message.leaves);
+    leaves_.subtract(failures_.suspected);
     return true;
 }
 

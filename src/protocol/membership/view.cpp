@@ -89,6 +89,7 @@ void append_state(const FailedSet& set, std::vector<std::uint32_t>& words) {
 
 void append_state(const Change& change, std::vector<std::uint32_t>& words) {
     append_state(change.gone, words);
+    append_state(change.left, words);
     words.insert(words.end(), {change.offer, static_cast<std::uint32_t>(change.joined.size())});
     for (const Occupant& one : change.joined)
         words.insert(words.end(), {one.seat.value, one.incarnation, one.process.value});
@@ -96,7 +97,7 @@ void append_state(const Change& change, std::vector<std::uint32_t>& words) {
 
 void View::append_state(std::vector<std::uint32_t>& words) const {
     words.insert(words.end(), {epoch_, first_, seats_});
-    coppice::protocol::append_state({.gone = empty_, .joined = later_, .offer = offer_}, words);
+    coppice::protocol::append_state({.gone = empty_, .joined = later_, .offer = offer_, .left = {}}, words);
 }
 
 }  // namespace coppice::protocol

@@ -33,6 +33,7 @@ struct Change {
     FailedSet gone;
     std::vector<Occupant> joined;
     std::uint32_t offer = UINT32_MAX;  // the bits that all of the next view's members have offered in common (renew())
+    FailedSet left{};                  // of the seats that are gone: whose holders wanted that
 
     bool seats(Process process) const;
     bool operator==(const Change&) const = default;

@@ -43,6 +43,10 @@ class AgreementMachine {
         published_ ? published_->acknowledge(failed) : tree_->acknowledge(failed);
     }
 
+    void set_change_waits(bool waits) {
+        published_ ? published_->set_change_waits(waits) : tree_->set_change_waits(waits);
+    }
+
     // --------------------------------------------------------------------------------------------------- facts
 
     Reception receive(const AgreementMessage& message) {

@@ -48,8 +48,9 @@ std::optional<Sequence> PublishedAgreement::start(std::uint8_t code, const Opera
     slot.bytes = static_cast<std::uint16_t>(value.size());
     slot.code = code;
     slot.unacknowledged = false;
+    slot.change_waits = false;
     slot.operation = operation;
-    board_->publish(next_, {.operation = code, .acknowledged = logged_, .value = value});
+    board_->publish(next_, {.operation = code, .change_waits = change_waits_, .acknowledged = logged_, .value = value});
     return Sequence{next_++};
 }
 
@@ -91,6 +92,7 @@ void PublishedAgreement::take(Slot& slot, std::uint32_t member, const Contributi
         return;
     }
     if (!agreed_->empty() && !has_acknowledged(member, contribution.acknowledged)) slot.unacknowledged = true;
+    slot.change_waits |= contribution.change_waits;
     if (slot.bytes == 0) return;
     if (slot.cursor == 0) {
         std::memcpy(slot.value, contribution.value.data(), slot.bytes);
@@ -182,6 +184,7 @@ void PublishedAgreement::end_recovery() {
         slot.cursor = 0;
         slot.differs = AgreementTree::kNobody;
         slot.unacknowledged = false;
+        slot.change_waits = false;
     }
 }
 
@@ -216,6 +219,7 @@ std::optional<AgreementOutcome> PublishedAgreement::outcome(Sequence agreement) 
     outcome.failed = slot.agreed.get();
     outcome.acknowledged = !slot.unacknowledged;
     outcome.mismatched = slot.differs != AgreementTree::kNobody;
+    outcome.change_waits = slot.change_waits;
     return outcome;
 }
 
@@ -255,7 +259,8 @@ void PublishedAgreement::fingerprint(std::string& out) const {
     put(out, next_);
     put(out, decided_below_);
     put(out, entered_);
-    put(out, static_cast<std::uint8_t>(recovering_ | called_ << 1 | broken_ << 2 | shut_out_ << 3));
+    put(out,
+        static_cast<std::uint8_t>(recovering_ | called_ << 1 | broken_ << 2 | shut_out_ << 3 | change_waits_ << 4));
     put(out, *agreed_);
     put(out, acknowledged_);
     for (const Slot& slot : slots_) {
@@ -264,7 +269,7 @@ void PublishedAgreement::fingerprint(std::string& out) const {
         if (slot.sequence < decided_below_) put(out, *slot.agreed);
         put(out, slot.cursor);
         put(out, slot.differs);
-        put(out, static_cast<std::uint8_t>(slot.unacknowledged));
+        put(out, static_cast<std::uint8_t>(slot.unacknowledged | slot.change_waits << 1));
         if (slot.cursor > 0) out.append(reinterpret_cast<const char*>(slot.value), slot.bytes);
     }
     recovery_.fingerprint(out);

@@ -50,6 +50,7 @@ namespace coppice::protocol {
 // What one member publishes for one agreement.
 struct Contribution {
     std::uint8_t operation = 0;      // encode_operation(), or kFlushCode
+    bool change_waits = false;       // a change of members, as this member knows it
     std::uint32_t acknowledged = 0;  // how long its log of acknowledged failures was then
     std::span<const std::byte> value;
 };
@@ -92,6 +93,7 @@ class PublishedAgreement {
     bool can_start() const { return next_ < decided_below_ + plan_->window; }
     void acknowledge(const FailedSet& failed);
     const FailedSet& acknowledged() const { return acknowledged_; }
+    void set_change_waits(bool waits) { change_waits_ = waits; }
 
     Reception receive(const AgreementMessage& message);
     void peer_failed(Rank rank);
@@ -134,6 +136,7 @@ class PublishedAgreement {
         std::uint16_t bytes = 0;
         std::uint8_t code = 0;
         bool unacknowledged = false;
+        bool change_waits = false;
         Operation operation;
         std::shared_ptr<const FailedSet> agreed;
         alignas(8) std::byte value[AgreementPlan::kMaxValue];
@@ -173,6 +176,7 @@ class PublishedAgreement {
     bool called_ = false;  // somebody is in a recovery that this rank has not entered
     bool broken_ = false;
     bool shut_out_ = false;
+    bool change_waits_ = false;
 };
 
 }  // namespace coppice::protocol

@@ -22,6 +22,11 @@ void or_function(void* /*context*/, std::byte* into, const std::byte* from, std:
         into[i] |= from[i];
 }
 
+// Whether this rank says that it knows of a change of members: some ranks, in some agreements.
+bool knows_of_change(std::uint32_t rank, std::uint64_t agreement) {
+    return (7 * rank + agreement) % 5 == 0;
+}
+
 std::string ranks_of(std::uint64_t bits) {
     std::string text;
     for (std::uint32_t rank = 0; rank < 64; ++rank) {
@@ -105,6 +110,7 @@ bool GroupOf<Machine>::start(std::uint32_t rank) {
     known_[rank].emplace_back();
     // What is acknowledged is the machine's own affair; what it may claim is what was known.
     acknowledged_[rank].back() = machine.acknowledged();
+    machine.set_change_waits(knows_of_change(rank, agreement));
     if (machine.contribute(operation, std::as_bytes(std::span(words))) != Sequence{agreement}) {
         fail("rank " + std::to_string(rank) + " could not start");
     }
@@ -204,6 +210,10 @@ void GroupOf<Machine>::check(std::uint32_t rank) {
                 fail("the value of another agreement" + where);
             }
             const std::uint64_t all = ~std::uint64_t{0} >> (64 - ranks());
+            bool change_waits = false;
+            for (std::uint32_t one = 0; one < ranks(); ++one)
+                change_waits |= (known.contributed >> one & 1) != 0 && knows_of_change(one, agreement);
+            if (outcome->change_waits != change_waits) fail("another word of changes than was contributed" + where);
             if ((known.contributed >> rank & 1) == 0) fail("Participation: its own contribution is missing" + where);
             if ((known.contributed | bits_of(known.failed)) != all) {
                 fail("a contribution is missing of a rank that is not in the failed set" + where);

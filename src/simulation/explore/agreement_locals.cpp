@@ -168,7 +168,8 @@ std::uint16_t Locals::number_of(const protocol::AgreementOutcome& outcome) {
     const Outcome made{{outcome.value.begin(), outcome.value.end()},
                        bits_of(*outcome.failed),
                        outcome.acknowledged,
-                       outcome.mismatched};
+                       outcome.mismatched,
+                       outcome.change_waits};
     for (std::size_t i = 0; i < outcomes_.size(); ++i) {
         if (outcomes_[i] == made) return static_cast<std::uint16_t>(i + 1);
     }
@@ -193,6 +194,7 @@ std::uint32_t Locals::start(std::uint32_t local) {
     const auto number = std::visit(
         [&](auto& it) {
             if (scenario_.acknowledge) it.acknowledge(it.failed());
+            it.set_change_waits(knows_of_change(facts.rank));
             return agreement == scenario_.agreements ? it.flush() : it.contribute(operation, value);
         },
         machine);

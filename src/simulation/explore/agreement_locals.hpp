@@ -96,6 +96,7 @@ class Locals {
         std::uint32_t failed = 0;
         bool acknowledged = false;
         bool mismatched = false;
+        bool change_waits = false;
         bool operator==(const Outcome&) const = default;
     };
     struct Hash128 {

@@ -18,6 +18,7 @@ struct BoardMemory {
     struct Line {
         std::uint64_t stamp = 0;
         std::uint8_t operation = 0;
+        bool change_waits = false;
         std::uint32_t acknowledged = 0;
         std::vector<std::byte> value;
     };
@@ -33,7 +34,8 @@ class BoardView final : public protocol::ContributionBoard {
     BoardView(BoardMemory& memory, std::uint32_t self) : memory_(memory), self_(self) {}
 
     void publish(std::uint64_t sequence, const protocol::Contribution& contribution) override {
-        BoardMemory::Line line{sequence + 1, contribution.operation, contribution.acknowledged, {}};
+        BoardMemory::Line line{
+            sequence + 1, contribution.operation, contribution.change_waits, contribution.acknowledged, {}};
         line.value.assign(contribution.value.begin(), contribution.value.end());
         if (dying_) {
             late_ = {sequence, std::move(line)};
@@ -45,7 +47,7 @@ class BoardView final : public protocol::ContributionBoard {
         const BoardMemory::Line& line = line_of(member, sequence);
         overtaken_ = overtaken_ || line.stamp > sequence + 1;
         if (line.stamp != sequence + 1) return false;
-        contribution = {line.operation, line.acknowledged, line.value};
+        contribution = {line.operation, line.change_waits, line.acknowledged, line.value};
         return true;
     }
     void log_acknowledged(std::uint32_t failed) override { memory_.logs[self_].push_back(failed); }

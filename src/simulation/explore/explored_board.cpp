@@ -64,6 +64,7 @@ bool ExploredBoard::look(std::uint32_t member, std::uint64_t sequence, Contribut
     }
     if (page.published <= sequence) return is_missing(member);
     contribution.acknowledged = page.acknowledged[sequence];
+    contribution.change_waits = knows_of_change(member);
     if (sequence == flush_) {
         contribution.operation = protocol::kFlushCode;
         contribution.value = {};

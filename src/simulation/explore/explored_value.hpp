@@ -21,6 +21,11 @@ protocol::Operation explored_operation(protocol::Operator op);
 ExploredValue explored_value(protocol::Operator op, std::uint32_t rank, std::uint32_t agreement,
                              std::uint32_t unacknowledged);
 
+// Whether this rank knows of a change of members that waits, and says so in all that it contributes.
+constexpr bool knows_of_change(std::uint32_t rank) {
+    return rank == 1;
+}
+
 // What one rank is told, ranks as bits.
 struct ExploredOutcome {
     std::uint32_t rank = 0;

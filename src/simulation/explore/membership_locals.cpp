@@ -59,6 +59,8 @@ const MembershipLocals::Step& MembershipLocals::step(std::uint32_t local, std::u
 const MembershipLocals::Step& MembershipLocals::call(std::uint32_t local) {
     return step(local, event(kCall, 0), [this](Local& at) {
         at.knew = scenario_.consents ? at.facts.unreachable : 0;
+        // One that leaves knows that it will be gone.
+        if (scenario_.consents && at.facts.leaving) at.knew |= 1U << at.facts.process;
         at.machine.renew(0, offer_of(at.facts.process));
     });
 }

@@ -111,7 +111,7 @@ void shrunk_alike(const History& history, const Groups& /*groups*/, Found& found
     for (const auto& [key, calls] : together(history, Action::shrink)) {
         const Call* first = nullptr;
         for (const Call* call : calls) {
-            if (call->status != COPPICE_OK || !history.lives(call->rank)) continue;
+            if (call->status != COPPICE_OK || !history.lives(call->rank) || call->left) continue;
             if (first == nullptr) first = call;
             if (call->members != first->members)
                 found.push_back({"", fmt::format("{}: members {}; {}: members {}", where(*first), names(first->members),
@@ -135,9 +135,12 @@ void survivors_are_in(const History& history, const Groups& /*groups*/, Found& f
     for (const auto& [key, calls] : together(history, Action::shrink)) {
         for (const Call* call : calls) {
             if (call->status != COPPICE_OK) continue;
-            for (const std::uint32_t rank : call->failed)
-                if (!is_gone(history, key.first, rank, call->ended_ns))
+            for (const std::uint32_t rank : call->failed) {
+                const bool left = std::ranges::any_of(
+                    calls, [rank](const Call* other) { return other->rank == rank && other->left; });
+                if (!left && !is_gone(history, key.first, rank, call->ended_ns))
                     found.push_back({"", fmt::format("{}: rank {} lives, and is left out", where(*call), rank)});
+            }
             for (const Call& told : history.calls) {
                 const bool known = told.action == Action::callback && told.rank == call->rank &&
                                    told.group == key.first && told.ended_ns < call->began_ns;
@@ -145,6 +148,20 @@ void survivors_are_in(const History& history, const Groups& /*groups*/, Found& f
                     found.push_back({"", fmt::format("{}: rank {} was known to be dead, and is in", where(*call),
                                                      told.failed.front())});
             }
+        }
+    }
+}
+
+// "A rank that has called coppice_group_leave gets COPPICE_OK and no group", and it is in nobody's.
+void leavers_are_out(const History& history, const Groups& /*groups*/, Found& found) {
+    for (const auto& [key, calls] : together(history, Action::shrink)) {
+        for (const Call* leaver : calls) {
+            if (!leaver->left || !history.lives(leaver->rank)) continue;
+            if (leaver->status == COPPICE_OK && leaver->made != kNone)
+                found.push_back({"", fmt::format("{}: a group, though it has left", where(*leaver))});
+            for (const Call* call : calls)
+                if (call->status == COPPICE_OK && contains(call->members, leaver->rank))
+                    found.push_back({"", fmt::format("{}: rank {} has left, and is in", where(*call), leaver->rank)});
         }
     }
 }

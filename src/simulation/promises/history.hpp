@@ -49,6 +49,7 @@ struct Call {
     coppice_operation_t operation = COPPICE_AND;
     std::vector<std::uint32_t> failed;        // agreed upon; learn: known in the end; a callback: the one; ascending
     std::vector<std::uint32_t> acknowledged;  // by this rank, before an agreement
+    bool left = false;                        // shrink: this rank wanted to leave
     std::uint32_t made = kNone;               // create, shrink: the group that came of it
     std::vector<std::uint32_t> members;       // of that, as this rank sees them; learn: the dead that it asks for
 };

@@ -40,6 +40,7 @@ void revoked_by_a_member(const History& history, const Groups& groups, Found& fo
 void revocation_ends_all(const History& history, const Groups& groups, Found& found);
 void shrunk_alike(const History& history, const Groups& groups, Found& found);
 void survivors_are_in(const History& history, const Groups& groups, Found& found);
+void leavers_are_out(const History& history, const Groups& groups, Found& found);
 void each_death_is_told(const History& history, const Groups& groups, Found& found);
 void callbacks_once(const History& history, const Groups& groups, Found& found);
 void failed_have_failed(const History& history, const Groups& groups, Found& found);

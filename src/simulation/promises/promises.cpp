@@ -28,6 +28,7 @@ constexpr std::array kPromises{
     Promise{"revocation-ends-all", revocation_ends_all},
     Promise{"shrunk-alike", shrunk_alike},
     Promise{"survivors-are-in", survivors_are_in},
+    Promise{"leavers-are-out", leavers_are_out},
     Promise{"each-death-is-told", each_death_is_told},
     Promise{"callbacks-once", callbacks_once},
     Promise{"failed-have-failed", failed_have_failed},

@@ -109,6 +109,7 @@ void Caller::run() {
 }
 
 void Caller::do_step(const Step& step) {
+    if (sits_out_ && step.kind != Step::Kind::renew) return;
     switch (step.kind) {
         case Step::Kind::broadcast:
             return step.mode == Step::Mode::blocking ? broadcast(step) : broadcast_nb(step);
@@ -159,6 +160,7 @@ bool Caller::create(std::uint32_t step) {
         at(call).made = at(call).group = current_.id;
         at(call).members = groups_[current_.id].started_by;
     }
+    sits_out_ = false;
     current_.members = groups_[current_.id].started_by;
     current_.self = rank_.number();
     const coppice_status_t status =
@@ -260,20 +262,20 @@ void Caller::revoke(const Step& step) {
 void Caller::shrink(const Step& step) {
     settle();
     const std::size_t call = begin(Action::shrink, &step, &current_);
+    const bool is_leaver = step.leaves && step.who % current_.members.size() == current_.self;
+    if (is_leaver) at(call).left = rank_.call([&] { return coppice_group_leave(current_.group); }) == COPPICE_OK;
     coppice_group_t* shrunk = nullptr;
-    coppice_status_t status = COPPICE_ERR_TIMEOUT;
-    while (status == COPPICE_ERR_TIMEOUT) {
-        if (step.mode == Step::Mode::blocking) {
-            status = rank_.call([&] { return coppice_group_shrink(current_.group, &shrunk, step.timeout_ns); });
-            continue;
-        }
-        coppice_request_t* request = nullptr;
-        status = rank_.call([&] { return coppice_group_shrink_nb(current_.group, &shrunk, &request); });
-        if (status != COPPICE_OK) break;
-        status = rank_.call([&] { return coppice_request_wait(request, nullptr, step.timeout_ns); });
-        rank_.call([&] { return coppice_request_free(request); });
-    }
+    const coppice_status_t status = renew(step, &shrunk);
     at(call).timeout_ns = COPPICE_NO_TIMEOUT;
+    if (status == COPPICE_OK && shrunk == nullptr) {
+        take_agreement(call, current_);
+        end(call, status);
+        sits_out_ = true;
+        if (!step.keep_old) return destroy(current_, &step);
+        old_.push_back(std::move(current_));
+        current_ = {};
+        return;
+    }
     if (status == COPPICE_OK) {
         take_shrunk(call, current_, shrunk);
         end(call, status);
@@ -293,6 +295,29 @@ void Caller::shrink(const Step& step) {
         return;
     }
     end(call, status);
+}
+
+// A shrink, or the renewal with which a rank leaves: one operation.
+coppice_status_t Caller::renew(const Step& step, coppice_group_t** next) {
+    coppice_status_t status = COPPICE_ERR_TIMEOUT;
+    while (status == COPPICE_ERR_TIMEOUT) {
+        if (step.mode == Step::Mode::blocking) {
+            status = rank_.call([&] {
+                return step.leaves ? coppice_group_renew(current_.group, nullptr, next, step.timeout_ns)
+                                   : coppice_group_shrink(current_.group, next, step.timeout_ns);
+            });
+            continue;
+        }
+        coppice_request_t* request = nullptr;
+        status = rank_.call([&] {
+            return step.leaves ? coppice_group_renew_nb(current_.group, nullptr, next, &request)
+                               : coppice_group_shrink_nb(current_.group, next, &request);
+        });
+        if (status != COPPICE_OK) break;
+        status = rank_.call([&] { return coppice_request_wait(request, nullptr, step.timeout_ns); });
+        rank_.call([&] { return coppice_request_free(request); });
+    }
+    return status;
 }
 
 void Caller::take_shrunk(std::size_t call, Joined& old, coppice_group_t* shrunk) {

@@ -65,6 +65,7 @@ class Caller {
     void acknowledge();
     void revoke(const Step& step);
     void shrink(const Step& step);
+    coppice_status_t renew(const Step& step, coppice_group_t** next);
     void take_shrunk(std::size_t call, Joined& old, coppice_group_t* shrunk);
     void away(const Step& step);
     void destroy(Joined& joined, const Step* step);
@@ -92,7 +93,8 @@ class Caller {
     // Failures in a group that the call that makes it has not given to its caller yet.
     std::vector<std::pair<coppice_group_t*, std::uint32_t>> early_failures_;
     std::uint32_t made_ = 0;
-    bool out_ = false;  // of the job: nothing more can be done
+    bool sits_out_ = false;  // it has left its group: there is a next one when all make it
+    bool out_ = false;       // of the job: nothing more can be done
 };
 
 }  // namespace coppice::world

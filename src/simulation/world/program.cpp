@@ -210,6 +210,8 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     }
     drawn.program.calls_back_on_thread = drawn.program.has_thread && random.one_in(4);
     if (bounds.silence && random.one_in(2)) draw_bound(random, drawn);
+    for (Step& step : drawn.program.steps)
+        step.leaves = step.kind == Step::Kind::shrink && random.one_in(4);
     return drawn;
 }
 
@@ -243,6 +245,7 @@ std::string describe(const Step& step) {
         case Step::Kind::renew:
             text += fmt::format(", {}{}", kModes[static_cast<std::size_t>(step.mode)],
                                 step.keep_old ? ", the old group is kept" : "");
+            if (step.leaves) text += fmt::format(", rank {} modulo the size leaves", step.who);
             break;
         default:
             break;

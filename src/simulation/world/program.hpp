@@ -34,6 +34,7 @@ struct Step {
     std::uint64_t timeout_ns = COPPICE_NO_TIMEOUT;
     std::uint64_t away_ns = 0;
     bool keep_old = false;  // shrink: the old group is destroyed at the end
+    bool leaves = false;    // shrink: one rank leaves with it, and sits out until there is a group of all again
 };
 
 struct Program {

@@ -113,6 +113,25 @@ TEST(Agreement, ValuesMayBeEmptyAndUpToTheMaximum) {
     EXPECT_TRUE(std::ranges::equal(group[3].outcome(Sequence{1})->value, value));
 }
 
+TEST(Agreement, AllAreToldWhetherSomeContributorKnowsOfAChange) {
+    for (const std::uint32_t knows : {0U, 3U, 4U, 99U}) {
+        const AgreementPlan plan = plan_of("binary", 5);
+        std::vector<Agreement> group = group_of(plan);
+        for (std::uint32_t rank = 0; rank < 5; ++rank) {
+            group[rank].contribute({Operator::bit_or}, {});
+            group[rank].set_change_waits(rank == knows);  // from the next one on
+            settle(group);
+        }
+        for (std::uint32_t rank = 0; rank < 5; ++rank)
+            group[rank].contribute({Operator::bit_or}, {});
+        settle(group);
+        for (std::uint32_t rank = 0; rank < 5; ++rank) {
+            EXPECT_FALSE(group[rank].outcome(Sequence{0})->change_waits);
+            EXPECT_EQ(group[rank].outcome(Sequence{1})->change_waits, knows < 5);
+        }
+    }
+}
+
 // The larger one in the order of bytes. Also checks that what it is given is aligned.
 void larger_pair(void* context, std::byte* into, const std::byte* from, std::size_t bytes) {
     ++*static_cast<int*>(context);

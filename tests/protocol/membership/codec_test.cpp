@@ -24,14 +24,15 @@ MembershipMessage a_full_one() {
             .epoch = 7,
             .root = 1,
             .failures = {.suspected = set_of({0, 2}), .certain = set_of({2}), .followed = 1},
-            .proposal = Change{.gone = set_of({0}), .joined = {}, .offer = 12},
+            .proposal = Change{.gone = set_of({0, 1}), .joined = {}, .offer = 12, .left = set_of({1})},
             .latest = Vote{.root = 0, .change = {.gone = set_of({99}), .joined = {}, .offer = 13}},
             .made = Change{.gone = {}, .joined = {}, .offer = 14},
             .view = {},
             .request = {},
             .consents = {{.change = {.gone = set_of({0, 2}), .joined = {}, .offer = 15}, .members = set_of({1, 3})},
                          {.change = {.gone = set_of({0}), .joined = {}, .offer = 16}, .members = set_of({4})}},
-            .offer = 17};
+            .offer = 17,
+            .leaves = set_of({1, 3})};
 }
 
 std::vector<std::byte> written(const MembershipMessage& message) {
@@ -60,6 +61,25 @@ TEST(MembershipCodec, NothingIsReadOfWhatIsTooShortOrTooLong) {
         EXPECT_FALSE(is_read(std::span(bytes).first(length))) << length;
     bytes.push_back(std::byte{0});
     EXPECT_FALSE(is_read(bytes));
+}
+
+TEST(MembershipCodec, TheLastVotesOfTheDeadAreRead) {
+    LastVote vote{.epoch = 4,
+                  .made = {.gone = set_of({7}), .joined = {}, .offer = 3},
+                  .followed = 2,
+                  .latest = {},
+                  .consent = {}};
+    for (const int with : {0, 1, 2}) {
+        if (with == 1) vote.latest = Vote{.root = 1, .change = {.gone = set_of({0, 9}), .joined = {}, .offer = 5}};
+        if (with == 2) vote.consent = Change{.gone = set_of({0}), .joined = {}, .offer = 6};
+        std::vector<std::byte> bytes;
+        write_last_vote(vote, bytes);
+        EXPECT_EQ(read_last_vote(bytes, kRanks), vote);
+        for (std::size_t length = 0; length < bytes.size(); ++length)
+            EXPECT_FALSE(read_last_vote(std::span(bytes).first(length), kRanks).has_value()) << length;
+        bytes.push_back(std::byte{0});
+        EXPECT_FALSE(read_last_vote(bytes, kRanks).has_value());
+    }
 }
 
 TEST(MembershipCodec, NobodyOutsideOfTheGroupIsNamed) {

@@ -60,6 +60,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"consents_a_cut_two_views", {.crashes = 2, .cuts = 1, .views = 2, .late_witness = true, .consents = true}},
         Case{"consents_one_joins", {.joins = 1, .crashes = 2, .consents = true}},
         Case{"consents_one_leaves", {.joins = 1, .leaves = 1, .crashes = 1, .consents = true}},
+        Case{"consents_two_leave", {.leaves = 2, .crashes = 1, .views = 2, .consents = true}},
+        Case{"consents_one_leaves_deaths_never_certain",
+             {.leaves = 1, .crashes = 2, .views = 2, .quorum = Quorum::any, .unwitnessed = true, .consents = true}},
+        Case{"consents_one_of_four_leaves_deaths_never_certain",
+             {.ranks = 4, .leaves = 1, .crashes = 1, .quorum = Quorum::any, .unwitnessed = true, .consents = true}},
+        Case{"consents_one_leaves_and_a_cut", {.leaves = 1, .crashes = 1, .cuts = 1, .consents = true}},
         Case{"talk_two_views", {.ranks = 2, .joins = 1, .leaves = 1, .views = 2, .talk = true}}),
     [](const auto& one) { return std::string(one.param.name); });
 
@@ -137,6 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
                {.ranks = 4, .crashes = 1, .cuts = 1, .called = true, .consents = true},
                12,
                kTwo},
+        Missed{"tell_leaves", protocol::kConsentsBringNoLeaves, {.leaves = 1, .consents = true}, 11, "knew to be gone"},
         Missed{"leavers_ask", protocol::kLeaversDoNotAsk, kOneOfFourLeaves, 0, kWaits}),
     [](const auto& one) { return std::string(one.param.name); });
 

@@ -146,6 +146,23 @@ TEST_F(Suspected, ADifferentOperationIsSeenByAll) {
     }
 }
 
+// Rank 0 has seen the word of rank 1 already when that one and rank 2 turn out to be dead.
+TEST_F(Suspected, AWordOfAChangeCountsOnlyWithItsContribution) {
+    machines_[1]->set_change_waits(true);
+    contribute(0);
+    contribute(1);
+    machines_[0]->look(false);
+    for (const std::uint32_t dead : {1U, 2U})
+        machines_[0]->peer_failed(Rank{dead});
+    machines_[0]->look(true);
+    while (machines_[0]->next_send(Nanoseconds{0})) {
+    }
+    machines_[0]->look(true);
+    ASSERT_TRUE(machines_[0]->decided(Sequence{0}));
+    EXPECT_EQ(value_at(0), 1U);
+    EXPECT_FALSE(machines_[0]->outcome(Sequence{0})->change_waits);
+}
+
 TEST_F(Suspected, WhatAllHaveAcknowledgedIsNoNews) {
     contribute(0);
     contribute(1);

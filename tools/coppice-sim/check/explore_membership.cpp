@@ -26,7 +26,7 @@ constexpr const char* kFooter =
     R"(Rules of --without: bound-votes, ask-first, carry-on, dead-votes, dead-promises, follow-one-root, quorum,
 half-with-the-lowest, install-when-stable, tell-orphans, tell-late-orphans, answer-the-late, number-views,
 acks-with-names, welcome-when-stable, incarnations, scan-on, pass-requests-on, send-views-along, tell-new-roots, leavers-ask;
-with --consents also mind-consents, consent-alike, wait-for-callers, dead-consents.
+with --consents also mind-consents, consent-alike, wait-for-callers, dead-consents, tell-leaves.
 Rules of --printed, as the paper has them: views-without-numbers, acks-without-list, root-forgets, two-roots,
 welcome-first, same-identity.
 Exit code: 0; 1 when a promise was broken or the states were too many; 2 bad options.
@@ -69,6 +69,7 @@ constexpr Rule kRules[] = {
     {"consent-alike", protocol::kConsentsNeedNotBeAlike},
     {"wait-for-callers", protocol::kCallersAreNotWaitedFor},
     {"dead-consents", protocol::kTheDeadDoNotConsent},
+    {"tell-leaves", protocol::kConsentsBringNoLeaves},
 };
 
 constexpr Rule kPrinted[] = {

@@ -16,6 +16,7 @@ Result<void> Agreement::start(const AgreementCall& call, Request& request) {
 
 void Agreement::note_agreed(const Request& request) {
     if (request.agreed && request.agreed != last_agreed_) last_agreed_ = request.agreed;
+    change_waits_ = request.change_waits;
 }
 
 void Agreement::acknowledge_failures() {

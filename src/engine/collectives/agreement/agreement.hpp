@@ -23,6 +23,10 @@ class Agreement final : public Collective {
     // The caller has had the end of an agreement; and the ranks that the last such agreement holds to be dead.
     void note_agreed(const Request& request);
     const protocol::FailedSet* last_agreed() const { return last_agreed_.get(); }
+    // Whether somebody knew then of a change of members that waits.
+    bool change_waits() const { return change_waits_; }
+    // This rank knows of one.
+    void announce_change() { agreements_.set_change_waits(true); }
     // All living members have contributed to something, so all have made the group.
     bool has_ended_any() const { return agreements_.ended_below() > 0; }
     // Leaving, wait for everybody although nothing was ever agreed upon.
@@ -50,6 +54,7 @@ class Agreement final : public Collective {
     Agreements agreements_;
     std::shared_ptr<const protocol::FailedSet> last_agreed_;
     bool flushes_in_any_case_ = false;
+    bool change_waits_ = false;
 };
 
 }  // namespace coppice::engine

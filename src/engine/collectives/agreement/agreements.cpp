@@ -156,6 +156,7 @@ void Agreements::end(Request& request) {
         return;
     }
     request.agreed = machine_->agreed(request.sequence, *outcome);
+    request.change_waits = outcome->change_waits;
     if (outcome->mismatched || outcome->value.size() != request.capacity) {
         request.status = COPPICE_ERR_MISMATCH;
         request.message = fmt::format("agreement {}: {}", request.sequence.value, names_of(request.sequence));

@@ -88,6 +88,8 @@ class Agreements {
     void give_up(coppice_status_t status, const std::string& why);
 
     void acknowledge(const protocol::FailedSet& failed);
+    // What this rank contributes from now on says whether it knows of a change of members that waits.
+    void set_change_waits(bool waits) { machine_->set_change_waits(waits); }
 
     // The group ends: true when nobody needs this rank for any agreement. Call with progress() until it is. All wait for all, unless
     // there was no agreement and that does not matter.

@@ -33,7 +33,7 @@ struct Contributions::Line {
     std::uint32_t acknowledged;
     std::uint16_t bytes;
     std::uint8_t operation;
-    std::uint8_t unused;
+    bool change_waits;
     std::byte value[protocol::AgreementPlan::kMaxValue];
 
     static constexpr std::size_t kStride = 384;
@@ -70,6 +70,7 @@ void Contributions::publish(std::uint64_t sequence, const protocol::Contribution
     line.acknowledged = contribution.acknowledged;
     line.bytes = static_cast<std::uint16_t>(contribution.value.size());
     line.operation = contribution.operation;
+    line.change_waits = contribution.change_waits;
     if (!contribution.value.empty()) std::memcpy(line.value, contribution.value.data(), contribution.value.size());
     board_.publish_word(line.stamp, sequence + 1);
 }
@@ -81,7 +82,10 @@ bool Contributions::look(std::uint32_t member, std::uint64_t sequence, protocol:
     if (line.stamp.read() != sequence + 1) return false;
     const std::uint16_t bytes = line.bytes;
     if (bytes > sizeof line.value) return false;
-    contribution = {.operation = line.operation, .acknowledged = line.acknowledged, .value = {line.value, bytes}};
+    contribution = {.operation = line.operation,
+                    .change_waits = line.change_waits,
+                    .acknowledged = line.acknowledged,
+                    .value = {line.value, bytes}};
     return true;
 }
 

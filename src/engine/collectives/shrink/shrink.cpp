@@ -32,6 +32,8 @@ Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> establish
       members_(core.members()),
       router_(core.router()),
       established_(std::move(established)) {
+    if (core.settings().quorum == protocol::Quorum::certain && core.publishing())
+        votes_.emplace(*core.board(), members_);
     // A rank that leaves a group which not all have made yet could not tell them any more which ranks are in it.
     if (established_) agreement_.flush_in_any_case();
 }
@@ -40,7 +42,7 @@ Shrink::~Shrink() {
     if (established_) *established_ = true;
 }
 
-Result<void> Shrink::start(Request& request) {
+Result<void> Shrink::start(Request& request, const Bounds& bounds) {
     core_.hear_last_words();
     if (core_.fenced())
         return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
@@ -48,22 +50,37 @@ Result<void> Shrink::start(Request& request) {
     request.begin(this, Sequence(0));
     request.view = false;
     shrinking_ = &request;
-    if (successor_) {  // made after an earlier call had given up
+    const bool has_left = succession_ && succession_->has_left() && !succession_->under_way();
+    if (successor_ || has_left) {  // after an earlier call had given up, or again
         request.agreed = excluded_;
         end(COPPICE_OK);
     } else if (!succession().under_way()) {
         core_.read_failure_logs();
         router_.transport_set()->expect_group();
-        succession().begin();
+        succession().begin(bounds);
+    } else {
+        succession().ask_for(bounds);
     }
     progress(true);
+    return {};
+}
+
+Result<void> Shrink::leave() {
+    core_.look_whether_fenced();
+    if (core_.fenced())
+        return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
+    if (succession().under_way() || successor_)
+        return fail(COPPICE_ERR_BUSY, "this group is being renewed already, with this rank: leave the new one");
+    succession().leave();
+    agreement_.announce_change();
     return {};
 }
 
 // Made when it is first needed, here or by others.
 Succession& Shrink::succession() {
     if (!succession_) {
-        succession_ = std::make_unique<Succession>(members_, router_, core_.id());
+        succession_ = std::make_unique<Succession>(members_, router_, core_.id(), core_.settings().quorum,
+                                                   votes_ ? &*votes_ : nullptr);
         for (const Rank rank : core_.departed())
             succession_->peer_failed(rank);
     }
@@ -76,6 +93,10 @@ bool Shrink::message(Rank from, const WireHeader& header, std::span<const std::b
     if (succession_->fenced()) core_.be_fenced();
     core_.learn_from(succession_->failed());
     return false;
+}
+
+transport::Region Shrink::host_region(const Settings& settings) {
+    return LastVotes::host_region(settings.quorum == protocol::Quorum::certain);
 }
 
 void Shrink::member_failed(const Death& death) {
@@ -100,9 +121,13 @@ void Shrink::progress(bool thorough) {
                 core_.watch(Rank(rank));
         }
     }
+    if (thorough) succession_->look_for_dead();
+    if (!heritage && succession_->lacks_quorum()) end(COPPICE_ERR_NO_QUORUM, succession_->why_no_quorum());
     if (!heritage) return;
     undecided_rounds_ = 0;
-    core_.learn_from(*heritage->excluded);
+    protocol::FailedSet dead = *heritage->excluded;
+    dead.subtract(heritage->left);
+    core_.learn_from(dead);
     make_successor(*heritage);
 }
 
@@ -117,6 +142,10 @@ void Shrink::make_successor(const Heritage& heritage) {
         transport_set->expect_no_more();
         end(status, "shrinking: " + why);
     };
+    if (succession_->has_left()) {
+        transport_set->expect_no_more();
+        return end(COPPICE_OK);
+    }
     if (self == survivors.end() || *self != members_.self()) {
         return refuse(COPPICE_ERR_FENCED, "the others take this rank for dead");
     }
@@ -148,7 +177,8 @@ void Shrink::make_successor(const Heritage& heritage) {
                       .sharing_cores = std::min(core_.sharing_cores(), count),
                       .on_failure = nullptr,
                       .panel = heritage.panel.value_or(0),
-                      .is_successor = true};
+                      .is_successor = true,
+                      .lineage = core_.lineage().after(survivors)};
     if (has_board) {
         std::vector<transport::HostMemory::BoardMember> local_peers;
         std::vector<Rank> known_as;
@@ -199,11 +229,13 @@ std::string Shrink::waiting_for(const Request& /*request*/) const {
 
 // While it is under way this rank is counted on.
 bool Shrink::drained() {
-    return !succession_ || (!succession_->under_way() && !succession_->waits_for_room());
+    const bool is_over = !succession_ || !succession_->under_way() || succession_->lacks_quorum();
+    return is_over && (!succession_ || !succession_->waits_for_room());
 }
 
 std::string Shrink::leaving_waits_for() const {
-    return succession_ && succession_->under_way() ? succession_->waiting_for() : std::string();
+    const bool is_waited_for = succession_ && succession_->under_way() && !succession_->lacks_quorum();
+    return is_waited_for ? succession_->waiting_for() : std::string();
 }
 
 std::unique_ptr<Group> Shrink::take_successor() {

@@ -25,11 +25,16 @@ class Shrink final : public Collective {
 
     // Joins the others in making a group of the survivors, or goes on with what an earlier call has left.
     // COPPICE_ERR_BUSY while another request does. The request ends when the new group is there to be taken.
-    Result<void> start(Request& request);
+    // A rank that leaves gets no group.
+    Result<void> start(Request& request, const Bounds& bounds);
+    // This rank is not in the next one.
+    Result<void> leave();
     // Once, after the end of a shrink. It makes progress already (it is attached to the context).
     std::unique_ptr<Group> take_successor();
     // The others have made it with this rank, which does not take part in it.
     void drop_successor();
+    // What the quorum `certain` needs of the memory that each rank of a host shows to the others.
+    static transport::Region host_region(const Settings& settings);
     // No successor's member could ask any more which ranks are in it.
     bool is_settled() const;
 
@@ -58,11 +63,12 @@ class Shrink final : public Collective {
     Agreement& agreement_;
     const Members& members_;
     const Router& router_;
+    std::optional<LastVotes> votes_;
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
     Request* shrinking_ = nullptr;
     std::unique_ptr<Group> successor_;                     // made, and not taken yet
-    std::shared_ptr<const protocol::FailedSet> excluded_;  // from it
+    std::shared_ptr<const protocol::FailedSet> excluded_;  // from it, or from the one without this rank
     std::vector<std::shared_ptr<bool>> successors_established_;
     std::shared_ptr<bool> established_;
 };

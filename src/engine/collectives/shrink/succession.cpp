@@ -1,5 +1,7 @@
 #include "engine/collectives/shrink/succession.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -49,14 +51,16 @@ GroupId id_after(const GroupId& group, const Heritage& heritage) {
     return {folded == group.token ? folded + 1 : folded, Epoch(group.epoch.value + 1)};
 }
 
-Succession::Succession(const Members& members, const Router& router, const GroupId& group)
+Succession::Succession(const Members& members, const Router& router, const GroupId& group, protocol::Quorum quorum,
+                       LastVotes* votes)
     : members_(members),
       router_(router),
       plan_{.first = protocol::View(members.ranks()),
             .radix_bits = kRadixBits,
             .hosts = &members.nodes_table(),
-            .quorum = protocol::Quorum::any,
+            .quorum = quorum,
             .consents = true},
+      votes_(votes),
       machine_(plan_, protocol::Process(members.self().value)),
       assembly_(protocol::longest_membership_body(members.ranks())),
       outbox_(members, router, group, Channel::succession, std::min(kOutgoing, members.ranks()), 0) {
@@ -64,9 +68,21 @@ Succession::Succession(const Members& members, const Router& router, const Group
         peer_failed(rank);
 }
 
-void Succession::begin() {
+void Succession::begin(const Bounds& bounds) {
     under_way_ = true;
+    bounds_ = bounds;
     if (machine_.epoch() == epoch_) contribute();
+}
+
+void Succession::ask_for(const Bounds& bounds) {
+    bounds_ = bounds;
+    machine_.ask_for(bounds.least, bounds.most);
+    look();
+}
+
+void Succession::leave() {
+    machine_.leave();
+    look();
 }
 
 void Succession::contribute() {
@@ -79,7 +95,7 @@ void Succession::contribute() {
         }
         offer = host_memory->clean_panels() | host_memory->closed_panels() << kClosedAt;
     }
-    machine_.renew(0, offer);
+    machine_.renew(bounds_.least, offer, bounds_.most);
     look();
 }
 
@@ -87,10 +103,16 @@ void Succession::contribute() {
 void Succession::look() {
     using Standing = protocol::Membership::Standing;
     fenced_ = fenced_ || machine_.standing() == Standing::excluded;
+    // One that is in no view any more knows the others by their ranks in an earlier one.
+    const bool is_member = machine_.standing() == Standing::member;
     for (const protocol::FailedSet::Interval& run : machine_.failures().suspected.intervals()) {
-        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+        for (std::uint32_t rank = run.first; is_member && rank <= run.last; ++rank)
             failed_.insert(machine_.view().process_of(rank).value);
     }
+    if (machine_.epoch() != left_epoch_) left_.unite(machine_.made_by().left);
+    left_epoch_ = machine_.epoch();
+    failed_.subtract(left_);
+    if (votes_ != nullptr) votes_->write(machine_.last_vote());
     send();
 }
 
@@ -113,7 +135,7 @@ std::optional<Heritage> Succession::progress() {
     send();
     while (under_way_ && machine_.epoch() != epoch_ && !fenced_) {
         ++epoch_;
-        const bool may_find_one = (machine_.view().offer() & kAllPanels) == 0 && !all_panels_;
+        const bool may_find_one = !has_left() && (machine_.view().offer() & kAllPanels) == 0 && !all_panels_;
         if (!may_find_one) return heritage();
         all_panels_ = true;
         contribute();
@@ -127,6 +149,7 @@ Heritage Succession::heritage() {
     all_panels_ = false;
     Heritage heritage{.number = number_++,
                       .excluded = std::make_shared<const protocol::FailedSet>(machine_.view().empty()),
+                      .left = left_,
                       .panel = std::nullopt};
     transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
     if (host_memory != nullptr) host_memory->clear_panels(offer >> kClosedAt & kAllPanels);
@@ -144,6 +167,7 @@ bool Succession::message(Rank from, const WireHeader& header, std::span<const st
                                         .from = protocol::Process(from.value),
                                         .to = machine_.self()};
     if (!protocol::read_membership(body, members_.ranks(), message)) return false;
+    look_for_dead();  // before it is told of them by others, who can't be sure
     const auto own = machine_.view().rank_of(machine_.self());
     if (own && message.epoch == machine_.epoch() && message.failures.suspected.contains(*own)) fenced_ = true;
     const bool is_good = machine_.receive(message);
@@ -153,13 +177,48 @@ bool Succession::message(Rank from, const WireHeader& header, std::span<const st
 
 void Succession::peer_failed(Rank rank) {
     assembly_.forget(rank);
-    machine_.peer_failed(protocol::Process(rank.value));
+    if (!tell_last_vote(rank)) machine_.peer_failed(protocol::Process(rank.value));
     look();
+}
+
+// It is dead, says the kernel, or has left, and this is how it voted last.
+bool Succession::tell_last_vote(Rank rank, bool has_left) {
+    if (votes_ == nullptr || certain_.contains(rank.value)) return false;
+    const auto vote = votes_->of_gone(rank, has_left);
+    if (!vote) return false;
+    certain_.insert(rank.value);
+    machine_.peer_failed(protocol::Process(rank.value), &*vote);
+    return true;
+}
+
+void Succession::look_for_dead() {
+    if (votes_ == nullptr) return;
+    bool is_news = false;
+    for (const Rank rank : members_.ranks_of(members_.own_node()))
+        is_news = (rank != members_.self() && tell_last_vote(rank)) || is_news;
+    if (is_news) look();
+}
+
+std::string Succession::why_no_quorum() const {
+    const protocol::View& view = machine_.view();
+    const protocol::FailedSet& suspected = machine_.failures().suspected;
+    protocol::FailedSet gone;
+    for (const protocol::FailedSet::Interval& run : suspected.intervals()) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+            gone.insert(view.process_of(rank).value);
+    }
+    return fmt::format(
+        "renewing: {} of {} members are left, too few for COPPICE_QUORUM={}: {} can't be reached, and may go on "
+        "without them; "
+        "where it is sure that these have ended, COPPICE_QUORUM=any lets all that are left go on",
+        view.count() - suspected.count(), view.count(),
+        plan_.quorum == protocol::Quorum::majority ? "majority" : "certain", rank_names(gone));
 }
 
 void Succession::peer_left(Rank rank) {
     assembly_.forget(rank);
     machine_.peer_left(protocol::Process(rank.value));
+    tell_last_vote(rank, true);
     look();
 }
 
@@ -175,6 +234,7 @@ protocol::FailedSet Succession::waited_for() const {
 
 std::string Succession::waiting_for() const {
     const protocol::FailedSet ranks = waited_for();
+    if (machine_.lacks_members()) return fmt::format("renewing: waiting until there are {} members", bounds_.least);
     if (ranks.empty()) return "shrinking: waiting until it is through";
     return "shrinking: waiting for " + rank_names(ranks);
 }

@@ -19,16 +19,24 @@
 #include "base/error.hpp"
 #include "engine/collectives/agreement/assembly.hpp"
 #include "engine/collectives/agreement/outbox.hpp"
+#include "engine/collectives/shrink/last_votes.hpp"
 #include "engine/core/members.hpp"
 #include "engine/router.hpp"
 #include "protocol/membership/membership.hpp"
 
 namespace coppice::engine {
 
+// How many members a caller wants the next group to have: it is waited for the least, and newcomers are taken in up to the most.
+struct Bounds {
+    std::uint32_t least = 0;
+    std::uint32_t most = 0;
+};
+
 // What all members of the new group have agreed upon.
 struct Heritage {
     std::uint64_t number = 0;                             // which successor of the old group, counted from the first
-    std::shared_ptr<const protocol::FailedSet> excluded;  // of the old group's ranks
+    std::shared_ptr<const protocol::FailedSet> excluded;  // of the old group's ranks: the dead, and
+    protocol::FailedSet left;                             // those that wanted to leave
     std::optional<std::uint32_t> panel;                   // none: no panel is clean at all of them
 };
 
@@ -39,21 +47,33 @@ GroupId id_after(const GroupId& group, const Heritage& heritage);
 
 class Succession {
   public:
-    // References outlive this object.
-    Succession(const Members& members, const Router& router, const GroupId& group);
+    // References outlive this object. `votes`: null where nobody reads the last votes of the dead.
+    Succession(const Members& members, const Router& router, const GroupId& group, protocol::Quorum quorum,
+               LastVotes* votes);
 
-    void begin();
+    void begin(const Bounds& bounds);
+    // While one is under way.
+    void ask_for(const Bounds& bounds);
+    // This rank goes with the next one.
+    void leave();
+    bool is_leaving() const { return machine_.is_leaving(); }
+    bool has_left() const { return machine_.standing() == protocol::Membership::Standing::left; }
     bool under_way() const { return under_way_; }
     // Makes progress; returns what has been decided, once.
     std::optional<Heritage> progress();
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> part);
 
     void peer_failed(Rank rank);
+    // Whether ranks of this host have died, as the kernel says.
+    void look_for_dead();
     // In peace: it has told what it knew.
     void peer_left(Rank rank);
     // All whom the machine holds to be gone.
     const protocol::FailedSet& failed() const { return failed_; }
     bool fenced() const { return fenced_; }
+    // It is under way, and on this side there are too few.
+    bool lacks_quorum() const { return under_way_ && machine_.lacks_quorum(); }
+    std::string why_no_quorum() const;
     void give_up() { under_way_ = false; }
     bool quiet() const { return outbox_.quiet(); }
     bool waits_for_room() const { return outbox_.waits_for_room() || machine_.wants_to_send(); }
@@ -66,18 +86,24 @@ class Succession {
   private:
     void contribute();
     void look();
+    bool tell_last_vote(Rank rank, bool has_left = false);
     void send();
     Heritage heritage();
 
     const Members& members_;
     const Router& router_;
     protocol::MembershipPlan plan_;
+    LastVotes* votes_;
+    protocol::FailedSet certain_;  // ranks whose last votes the machine knows
     protocol::Membership machine_;
     Assembly assembly_;
     Outbox outbox_;
+    Bounds bounds_;
     protocol::FailedSet failed_;
-    std::uint64_t sent_ = 0;   // messages
-    std::uint32_t epoch_ = 0;  // of the machine's view that was looked at last
+    protocol::FailedSet left_;
+    std::uint32_t left_epoch_ = 0;  // of the machine's view up to which that is known
+    std::uint64_t sent_ = 0;        // messages
+    std::uint32_t epoch_ = 0;       // of the machine's view that was looked at last
     std::uint64_t number_ = 0;
     bool under_way_ = false;
     bool fenced_ = false;

@@ -1,0 +1,43 @@
+// Which members of a group were in the one that it was made of, and as what.
+//
+// A member is a seat and an incarnation (protocol/membership/view.hpp). It keeps its seat in all groups that are made of its
+// first one, whatever its rank is there.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "topology/words.hpp"
+
+namespace coppice::engine {
+
+struct Origin {
+    static constexpr std::uint32_t kNobody = UINT32_MAX;
+
+    std::uint32_t seat = 0;
+    std::uint32_t incarnation = 0;
+    std::uint32_t before = kNobody;  // its rank in the group of which this one was made
+    std::uint32_t since = 0;         // the epoch of its first group
+};
+
+// That of a group which was not made of another is empty: all are new, and rank r sits in seat r.
+class Lineage {
+  public:
+    Origin of(Rank rank) const { return origins_.empty() ? Origin{.seat = rank.value} : origins_[rank.value]; }
+    // Of the group that these ranks of this one make, in this order.
+    Lineage after(std::span<const Rank> heirs) const {
+        Lineage next;
+        next.origins_.reserve(heirs.size());
+        for (const Rank heir : heirs) {
+            next.origins_.push_back(of(heir));
+            next.origins_.back().before = heir.value;
+        }
+        return next;
+    }
+
+  private:
+    std::vector<Origin> origins_;
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,178 @@
+// Groups that are renewed, among real processes: ranks that leave, and what the others are told of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <numeric>
+
+#include "integration/lineage.hpp"
+
+namespace coppice::testing {
+namespace {
+
+class RenewEveryLayout : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Renew, RenewEveryLayout, ::testing::ValuesIn(ways_to_be_connected(6)),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+bool is_pending(const coppice_group_t* group) {
+    int pending = -1;
+    COPPICE_CHECK(coppice_group_pending(group, &pending) == COPPICE_OK && (pending == 0 || pending == 1));
+    return pending == 1;
+}
+
+void agree_on_nothing(coppice_group_t* group) {
+    COPPICE_CHECK(coppice_agree(group, nullptr, 0, nullptr, kTimeout) == COPPICE_OK);
+}
+
+// Every member has the rank of `before` that it had there, and its first seat.
+void check_view(const Lineage& lineage, const Lineage& before) {
+    std::vector<coppice_member_t> members(lineage.first.size());
+    coppice_view_t view{};
+    view.struct_size = sizeof view;
+    COPPICE_CHECK(coppice_group_view(lineage.group, &view, members.data(), members.size()) == COPPICE_OK);
+    COPPICE_CHECK(view.epoch == lineage.epoch && view.size == members.size());
+    COPPICE_CHECK(view.newcomers == 0 && view.eldest == 0);
+    for (std::uint32_t rank = 0; rank < view.size; ++rank) {
+        const coppice_member_t& member = members[rank];
+        COPPICE_CHECK(member.seat == lineage.first[rank] && member.incarnation == 0 && member.since == 0);
+        COPPICE_CHECK(before.first[member.before] == lineage.first[rank]);
+    }
+}
+
+// Some leave; the others go on, and nobody has failed.
+void go_on_without(const Layout& layout, const std::vector<std::uint32_t>& leavers, bool revoke) {
+    Job job(layout.job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        const bool leaves = std::ranges::count(leavers, member.rank) > 0;
+        agree_on_nothing(old.group);
+        COPPICE_CHECK(!is_pending(old.group));
+        if (leaves) COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_OK);
+        // As of the last agreement, not of now.
+        COPPICE_CHECK(!is_pending(old.group));
+        agree_on_nothing(old.group);
+        COPPICE_CHECK(is_pending(old.group));
+        COPPICE_CHECK(coppice_barrier(old.group, kTimeout) == COPPICE_OK && is_pending(old.group));
+        member.notes[0].fetch_add(1);
+        member.await_note(0, member.ranks);
+        if (revoke) COPPICE_CHECK(coppice_group_revoke(old.group) == COPPICE_OK);
+        Lineage next;
+        COPPICE_CHECK(coppice_group_renew(old.group, nullptr, &next.group, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(agreed(old.group) == leavers);
+        // Where nobody waits for the others, some may learn of it by hearsay that a rank has gone.
+        COPPICE_CHECK(revoke || member.failed().empty());
+        COPPICE_CHECK((next.group == nullptr) == leaves);
+        if (leaves) return member.leave();
+        next = next.of(old);
+        next.check(member);
+        check_view(next, old);
+        work(next, member);
+        COPPICE_CHECK(!is_pending(next.group));
+        COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+        work(next, member, 10);
+        COPPICE_CHECK(info_of(next.group).garbage == 0);
+        leave(member, next);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(RenewEveryLayout, OneLeavesAndTheOthersGoOn) {
+    go_on_without(GetParam(), {1}, false);
+}
+TEST_P(RenewEveryLayout, TheLowestLeaves) {
+    go_on_without(GetParam(), {0}, false);
+}
+TEST_P(RenewEveryLayout, TheLowestAndTheLastLeaveARevokedGroup) {
+    go_on_without(GetParam(), {0, GetParam().ranks - 1}, true);
+}
+TEST_P(RenewEveryLayout, AllLeave) {
+    std::vector<std::uint32_t> all(GetParam().ranks);
+    std::iota(all.begin(), all.end(), 0U);
+    go_on_without(GetParam(), all, false);
+}
+
+// One leaves and another dies; the rank that leaves says so to nobody but by the renewal.
+TEST_P(RenewEveryLayout, OneLeavesWhileAnotherDies) {
+    const std::uint32_t victim = 0;
+    const std::uint32_t leaver = GetParam().ranks - 1;
+    Job job(GetParam().job(), [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        Lineage lineage = Lineage::begin(member);
+        agree_on_nothing(lineage.group);
+        member.notes[0].fetch_add(1);
+        member.await_note(0, member.ranks);
+        if (member.rank == victim) raise(SIGKILL);
+        if (member.rank == leaver) COPPICE_CHECK(coppice_group_leave(lineage.group) == COPPICE_OK);
+        Lineage next;
+        COPPICE_CHECK(coppice_group_renew(lineage.group, nullptr, &next.group, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK((next.group == nullptr) == (member.rank == leaver));
+        COPPICE_CHECK(coppice_group_revoke(lineage.group) == COPPICE_OK);
+        if (member.rank == leaver) return member.leave();
+        next = next.of(lineage);
+        next.check(member);
+        COPPICE_CHECK(std::ranges::count(next.first, leaver) == 0);
+        COPPICE_CHECK(coppice_group_destroy(lineage.group, kTimeout) == COPPICE_OK);
+        lineage = std::ranges::count(next.first, victim) > 0 ? shrink_until_gone(next, member, {victim}) : next;
+        work(lineage, member);
+        leave(member, lineage);
+    });
+    EXPECT_EQ(job.finish([victim](std::uint32_t rank) { return rank == victim; }), "");
+}
+
+TEST_P(RenewEveryLayout, ARenewalWaitsForTheMembersThatItIsToHave) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        Lineage next;
+        coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+        options.least = member.ranks + 1;
+        COPPICE_CHECK(coppice_group_renew(old.group, &options, &next.group, 1'000'000) == COPPICE_ERR_TIMEOUT);
+        const char* const reason = member.rank == 0 ? "waiting until there are" : "waiting";
+        COPPICE_CHECK(next.group == nullptr && std::strstr(coppice_last_error(), reason) != nullptr);
+        // It is counted on.
+        COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_ERR_BUSY);
+        member.notes[0].fetch_add(1);
+        member.await_note(0, member.ranks);
+        options.least = member.ranks;
+        COPPICE_CHECK(coppice_group_renew(old.group, &options, &next.group, kTimeout) == COPPICE_OK);
+        next = next.of(old);
+        next.check(member);
+        check_view(next, old);
+        COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+        leave(member, next);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Renew, LeavingAgainDoesNothingAndGivesNoGroup) {
+    Job job({.ranks = 3}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        const bool leaves = member.rank == 2;
+        for (int again = 0; leaves && again < 2; ++again)
+            COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_OK);
+        Lineage next;
+        coppice_request_t* request = nullptr;
+        COPPICE_CHECK(coppice_group_renew_nb(old.group, nullptr, &next.group, &request) == COPPICE_OK);
+        COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        COPPICE_CHECK((next.group == nullptr) == leaves);
+        if (leaves) {
+            COPPICE_CHECK(coppice_group_renew(old.group, nullptr, &next.group, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(next.group == nullptr && coppice_group_leave(old.group) == COPPICE_OK);
+            return member.leave();
+        }
+        // Ranks 0 and 1 may renew the old group again: rank 2 is not asked.
+        Lineage twin;
+        COPPICE_CHECK(coppice_group_shrink(old.group, &twin.group, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(info_of(twin.group).size == 2);
+        for (coppice_group_t* group : {twin.group, next.group})
+            COPPICE_CHECK(coppice_group_destroy(group, kTimeout) == COPPICE_OK);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+}  // namespace
+}  // namespace coppice::testing
