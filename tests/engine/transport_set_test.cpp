@@ -226,6 +226,7 @@ TEST(TransportSet, AnEarlierHoldersSuspicionDoesNotCutOffTheLaterOne) {
     set.suspect(set.first);
     set.second.dead.insert(kPeer);  // not told to the set
     ASSERT_TRUE(set.groups.vacate(kPeer));
+    set.groups.route(kPeer, 0);
     set.wire->fenced.clear();
     SomeGroup third;
     third.dead.insert(kPeer);
