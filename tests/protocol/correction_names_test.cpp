@@ -1,9 +1,10 @@
-// Corrections as users name them: read, written, and refused.
+// Corrections and gossip as users name them: read, written, and refused.
 #include <gtest/gtest.h>
 
 #include <string_view>
 
 #include "protocol/broadcast.hpp"
+#include "protocol/gossip.hpp"
 
 namespace coppice::protocol {
 namespace {
@@ -63,6 +64,27 @@ TEST(CorrectionNames, NonsenseIsRefusedWithTheKnownOnes) {
         for (const std::string_view known : known_corrections()) {
             EXPECT_NE(spec.error().find(known), std::string::npos) << name;
         }
+    }
+}
+
+TEST(GossipNames, AreWrittenAsTheyAreRead) {
+    for (const char* text :
+         {"gos", "gos:50", "gos:12:rounds", "ocg", "ocg:31", "ocg:31:5", "ocg:9:4:rounds", "ocg:rounds", "ccg",
+          "ccg:33", "ccg:rounds", "fcg:1", "fcg:0", "fcg:2:32", "fcg:1:rounds", "fcg:1:8:rounds"}) {
+        const auto spec = parse_gossip(text);
+        ASSERT_TRUE(spec.has_value()) << spec.error();
+        EXPECT_EQ(to_string(*spec), text);
+    }
+    EXPECT_EQ(to_string(*parse_gossip("fcg")), "fcg:1");
+}
+
+TEST(GossipNames, WhatIsUnknownIsRefusedWithTheKnownOnes) {
+    for (const char* text :
+         {"", "gossip", "gos:", "gos:0", "gos:01", "gos:5:5", "gos:rounds:5", "ocg:5:0", "ocg:5:x", "ocg:5:5:5",
+          "ccg:-1", "ccg: 1", "fcg:5", "fcg:x", "fcg:1:0", "ccg:9999999", "gos:5:rounds:rounds"}) {
+        const auto spec = parse_gossip(text);
+        ASSERT_FALSE(spec.has_value()) << text;
+        EXPECT_NE(spec.error().find("fcg[:F[:T]][:rounds]"), std::string::npos) << spec.error();
     }
 }
 
