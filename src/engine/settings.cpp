@@ -35,6 +35,10 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_AGREEMENT_TREE", "auto",
                 "auto (ranks of one host publish, else binary across hosts and star or binary within); to compare "
                 "binary, binomial, kary:K, star, chain, or X/Y across hosts and within them"},
+    SettingInfo{
+        "COPPICE_AGREEMENT_REBALANCE", "when-degenerated",
+        "when later agreements travel along a tree without those that died: never, when-degenerated (half of it "
+        "is dead, or a rank has more than twice the children), always"},
     SettingInfo{"COPPICE_WINDOW", "32", "broadcasts under way at most; a power of two, 2 to 1024"},
     SettingInfo{"COPPICE_AGREEMENT_WINDOW", "8", "agreements under way at most; a power of two, 1 to 16"},
     SettingInfo{"COPPICE_CAPACITY", "auto",
@@ -181,6 +185,8 @@ std::string Settings::agreement() const {
                     to_string(algorithm), tree ? topology::to_string(*tree) : "auto", protocol::to_string(correction),
                     hierarchy == Hierarchy::host ? "host" : "flat",
                     agreement_tree ? protocol::to_string(*agreement_tree) : "auto", window, agreement_window);
+    if (agreement_rebalance != protocol::Rebalance::when_degenerated)
+        text += fmt::format(", agreement rebalance {}", protocol::to_string(agreement_rebalance));
     // Memory and addresses are laid out by it.
     if (capacity) text += fmt::format(", capacity {}", *capacity);
     if (join != Join::none) text += join == Join::host ? ", join host" : ", join any";
@@ -289,6 +295,9 @@ Result<Settings> parse(const SettingTexts& texts) {
         if (!tree) return bad_value(texts, "COPPICE_AGREEMENT_TREE", "auto, or: " + tree.error());
         settings.agreement_tree = *tree;
     }
+    const auto rebalance = protocol::parse_rebalance(texts.text("COPPICE_AGREEMENT_REBALANCE"));
+    if (!rebalance) return bad_value(texts, "COPPICE_AGREEMENT_REBALANCE", "never, when-degenerated or always");
+    settings.agreement_rebalance = *rebalance;
 
     const auto window = power_of_two(texts.text("COPPICE_WINDOW"), 2, 1024);
     if (!window) return bad_value(texts, "COPPICE_WINDOW", "a power of two from 2 to 1024");

@@ -17,6 +17,7 @@
 #include "base/setting.hpp"
 #include "engine/collectives/broadcast/machine.hpp"
 #include "protocol/agreement/agreement_tree.hpp"
+#include "protocol/agreement/rebalance.hpp"
 #include "protocol/broadcast.hpp"
 #include "protocol/membership/quorum.hpp"
 #include "topology/tree.hpp"
@@ -62,6 +63,7 @@ struct Settings {
     std::optional<std::uint64_t> correction_start_ns;  // none: chosen by the tree
     Hierarchy hierarchy = Hierarchy::host;
     std::optional<protocol::AgreementTreeSpec> agreement_tree;  // none: chosen by which ranks share a host
+    protocol::Rebalance agreement_rebalance = protocol::Rebalance::when_degenerated;
     std::uint32_t window = 32;
     std::uint32_t agreement_window = 8;
     std::optional<std::uint32_t> capacity;  // members at once; none: as many as at first

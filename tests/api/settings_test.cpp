@@ -30,6 +30,7 @@ const std::vector<Wrong>& wrong_settings() {
         {"COPPICE_HIERARCHY", "steep", {"host", "flat"}},
         {"COPPICE_AGREEMENT_TREE", "oak", {"binary", "X/Y", "binomial"}},
         {"COPPICE_AGREEMENT_TREE", "bin/", {"binary", "X/Y", "binomial"}},
+        {"COPPICE_AGREEMENT_REBALANCE", "sometimes", {"never", "when-degenerated", "always"}},
         {"COPPICE_WINDOW", "31", {"power of two", "2", "1024"}},
         {"COPPICE_WINDOW", "1", {"power of two"}},
         {"COPPICE_WINDOW", "2048", {"1024"}},

@@ -62,6 +62,7 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         {"COPPICE_CORRECTION", "red pen"},
         {"COPPICE_HIERARCHY", "feudal"},
         {"COPPICE_AGREEMENT_TREE", "bin/oak"},
+        {"COPPICE_AGREEMENT_REBALANCE", "sometimes"},
         {"COPPICE_WINDOW", "33"},
         {"COPPICE_AGREEMENT_WINDOW", "32"},
         {"COPPICE_START_TIMEOUT", "soon"},

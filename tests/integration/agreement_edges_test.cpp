@@ -188,6 +188,44 @@ TEST_P(EveryTree, CanBeChosen) {
     }
 }
 
+// Seven ranks in a binary tree in order, 0 - {1 - {2, 3}, 4 - {5, 6}}, of which 1 dies: repaired, 0 has three children; anew, two.
+TEST(Agreement, TreesAreMadeAnewAsTheSettingSays) {
+    constexpr int kAgreements = 50;
+    for (const char* rebalance : {"never", "when-degenerated", "always"}) {
+        const std::uint64_t children = std::strcmp(rebalance, "always") == 0 ? 2 : 3;
+        JobOptions options;
+        options.ranks = 7;
+        options.environment["COPPICE_AGREEMENT_TREE"] = "binary";
+        options.environment["COPPICE_AGREEMENT_REBALANCE"] = rebalance;
+        Job job(options, [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            if (member.rank == 1) std::raise(SIGKILL);
+            std::uint64_t value = 0;
+            const auto agree_often = [&] {
+                for (int i = 0; i < kAgreements; ++i) {
+                    value = std::uint64_t{1} << member.rank;
+                    const coppice_status_t status = agree_or(member, value);
+                    COPPICE_CHECK(status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED);
+                }
+            };
+            agree_often();
+            COPPICE_CHECK(agreed(member) == std::vector<std::uint32_t>{1});
+            coppice_group_counts_t before{};
+            before.struct_size = sizeof before;
+            COPPICE_CHECK(coppice_group_count(member.group, &before) == COPPICE_OK);
+            agree_often();
+            coppice_group_counts_t after{};
+            after.struct_size = sizeof after;
+            COPPICE_CHECK(coppice_group_count(member.group, &after) == COPPICE_OK);
+            // Some of the last decisions before may be sent after, and other things are sent, too.
+            if (member.rank == 0)
+                COPPICE_CHECK((after.sends - before.sends + kAgreements / 2) / kAgreements == children);
+            member.leave();
+        });
+        EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "") << rebalance;
+    }
+}
+
 TEST(Agreement, DifferentTreesAreAMismatch) {
     JobOptions options;
     options.ranks = 2;

@@ -1,6 +1,6 @@
 """Faults in the machines that a group keeps beside its collectives: detection, revocation, stability, leaving, views."""
 
-from catchers import gtest
+from catchers import gtest, linked
 
 DETECTOR = "src/protocol/detector/detector.cpp"
 REVOCATION = "src/protocol/revocation/revocation.cpp"
@@ -70,6 +70,9 @@ FAULTS = [
     ("the certainty of the living is taken for granted", SHRINK + "last_votes.cpp",
      "    if (!has_left && (board_.alive(rank) || board_.departed(rank))) return std::nullopt;\n", "",
      gtest("tests/integration/integration_quorum", "*deaths_that_a_host_has_seen")),
+    ("the setting of trees made anew is not passed on", "src/engine/collectives/agreement/agreements.cpp",
+     "            .rebalance = shape.rebalance};", "            };",
+     linked("tests/integration/integration_agreement_edges", "Agreement.TreesAreMadeAnew*")),
     ("parts of two messages are put together", ASSEMBLY,
      "    if (message != mine.message || part.empty()", "    if (part.empty()", gtest("tests/engine/engine_unit", "Parts.*")),
     ("a message in parts may be of any length", ASSEMBLY,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "memory.hpp"
+#include "protocol/agreement/rebalance.hpp"
 #include "simulation/explore/agreement_clock.hpp"
 #include "simulation/random.hpp"
 #include "subcommand.hpp"
@@ -14,7 +15,6 @@ namespace {
 
 using protocol::AgreementPlan;
 using protocol::AgreementTree;
-using protocol::Rebalance;
 using simulation::AgreementAlgorithm;
 using simulation::AgreementSetup;
 using simulation::AgreementTiming;
@@ -183,9 +183,7 @@ int run_agree(int argc, char** argv) {
     AgreementSetup setup{AgreementPlan{std::move(*tree), hosts ? &*hosts : nullptr}};
     setup.plan.window = 1;
     setup.plan.max_value = 8;
-    setup.plan.rebalance = options.rebalance == "never"    ? Rebalance::never
-                           : options.rebalance == "always" ? Rebalance::always
-                                                           : Rebalance::when_degenerated;
+    setup.plan.rebalance = *protocol::parse_rebalance(options.rebalance);
     setup.algorithm = algorithm;
     setup.model = options.model;
     setup.agreements = options.agreements;

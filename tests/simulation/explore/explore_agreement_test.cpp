@@ -96,8 +96,12 @@ TEST(Everywhere, SlotsAreUsedAgain) {
             AgreementScenario scenario = scenario_of(tree, ranks, crashes);
             scenario.agreements = 6;
             expect_all_hold(scenario, std::string(tree) + " " + std::to_string(ranks));
-            scenario.plan.rebalance = Rebalance::always;
-            expect_all_hold(scenario, std::string(tree) + " rebuilt, " + std::to_string(ranks));
+            for (const Rebalance rebalance : {Rebalance::always, Rebalance::never}) {
+                scenario.plan.rebalance = rebalance;
+                expect_all_hold(scenario, std::string(tree) +
+                                              (rebalance == Rebalance::always ? " rebuilt, " : " kept, ") +
+                                              std::to_string(ranks));
+            }
         }
     }
     AgreementScenario scenario = scenario_of("binary", 2, 1);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "memory.hpp"
+#include "protocol/agreement/rebalance.hpp"
 #include "simulation/explore/agreement_explorer.hpp"
 #include "simulation/explore/explored_value.hpp"
 #include "subcommand.hpp"
@@ -15,7 +16,6 @@ namespace {
 
 using protocol::AgreementPlan;
 using protocol::AgreementTree;
-using protocol::Rebalance;
 using simulation::AgreementExploration;
 using simulation::AgreementScenario;
 
@@ -148,9 +148,7 @@ int explore_tree(const Options& options, const std::string& name, std::uint8_t p
     AgreementScenario scenario{AgreementPlan{std::move(*tree), &hosts}};
     scenario.plan.window = options.window;
     scenario.plan.max_value = options.published ? 8 : simulation::kExploredBytes;  // recoveries agree on a number
-    scenario.plan.rebalance = options.rebalance == "never"    ? Rebalance::never
-                              : options.rebalance == "always" ? Rebalance::always
-                                                              : Rebalance::when_degenerated;
+    scenario.plan.rebalance = *protocol::parse_rebalance(options.rebalance);
     scenario.plan.printed = printed;
     scenario.operation = operator_of(options.operation);
     scenario.agreements = options.agreements;

@@ -5,7 +5,10 @@ namespace coppice::engine {
 Agreement::Agreement(Core& core)
     : core_(core),
       agreements_(core.members(), core.router(), core.single_node() && core.publishing() ? core.board() : nullptr,
-                  core.id(), {.window = core.settings().agreement_window, .tree = core.settings().agreement_tree}) {}
+                  core.id(),
+                  {.window = core.settings().agreement_window,
+                   .tree = core.settings().agreement_tree,
+                   .rebalance = core.settings().agreement_rebalance}) {}
 
 Result<void> Agreement::start(const AgreementCall& call, Request& request) {
     if (auto takes_part = core_.look_before_start(); !takes_part) return takes_part;

@@ -31,9 +31,12 @@ protocol::AgreementTreeSpec best_tree(const Members& members, bool publishing) {
 }
 
 protocol::AgreementPlan make_plan(const Members& members, const protocol::AgreementTreeSpec& spec,
-                                  std::uint32_t window) {
+                                  const Agreements::Shape& shape) {
     auto tree = protocol::AgreementTree::make(spec, members.ranks(), &members.nodes_table(), {});
-    return {.tree = std::move(*tree), .hosts = &members.nodes_table(), .window = window};
+    return {.tree = std::move(*tree),
+            .hosts = &members.nodes_table(),
+            .window = shape.window,
+            .rebalance = shape.rebalance};
 }
 
 // Twice as many as can be under way: a rank may be one window behind another.
@@ -57,7 +60,7 @@ Agreements::Agreements(const Members& members, const Router& router, transport::
       shape_(shape),
       mask_(shape.window - 1),
       plan_(make_plan(members, shape.tree.value_or(best_tree(members, publishes(board, members.ranks(), shape.window))),
-                      shape.window)),
+                      shape)),
       combiners_(shape.window),
       waiting_(shape.window, nullptr),
       outbox_(members, router, group, Channel::agreement, kOutgoing * shape.window,

@@ -53,6 +53,7 @@ class Agreements {
         std::uint32_t window = 8;  // agreements under way at once at one rank
         // One to send along, whichever ranks share a host; none: the best that is known.
         std::optional<protocol::AgreementTreeSpec> tree = std::nullopt;
+        protocol::Rebalance rebalance = protocol::Rebalance::when_degenerated;
     };
     // `board`: where all ranks of the group publish, else null. References outlive this object.
     // What publishing needs of the memory that each rank of a host shows to the others.
