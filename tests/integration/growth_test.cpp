@@ -8,7 +8,7 @@
 namespace coppice::testing {
 namespace {
 
-const std::vector<Layout> kLayouts{
+const std::vector<Layout> kTogether{
     {"one_host", 4, 1, {{"COPPICE_CAPACITY", "9"}, {"COPPICE_JOIN", "host"}}},
     {"one_host_any", 4, 1, {{"COPPICE_CAPACITY", "9"}, {"COPPICE_JOIN", "any"}, {"COPPICE_TRANSPORT", "shm,tcp"}}},
     {"flat", 4, 1, {{"COPPICE_CAPACITY", "9"}, {"COPPICE_JOIN", "host"}, {"COPPICE_HIERARCHY", "flat"}}},
@@ -16,13 +16,20 @@ const std::vector<Layout> kLayouts{
     {"a_rank_a_host", 3, 3, {{"COPPICE_CAPACITY", "4"}, {"COPPICE_JOIN", "host"}}},
     {"tcp", 3, 1, {{"COPPICE_CAPACITY", "300"}, {"COPPICE_JOIN", "any"}, {"COPPICE_TRANSPORT", "tcp"}}},
     {"ucx", 3, 1, {{"COPPICE_CAPACITY", "8"}, {"COPPICE_JOIN", "any"}, {"COPPICE_TRANSPORT", "ucx"}}},
-    {"alone", 1, 1, {{"COPPICE_CAPACITY", "4"}, {"COPPICE_JOIN", "any"}}},
     {"no_more_seats", 4, 1, {{"COPPICE_CAPACITY", "4"}, {"COPPICE_JOIN", "none"}}},
 };
 
+const std::vector<Layout> kAlone{{"alone", 1, 1, {{"COPPICE_CAPACITY", "4"}, {"COPPICE_JOIN", "any"}}}};
+
+std::string name_of(const ::testing::TestParamInfo<Layout>& layout) {
+    return std::string(layout.param.name);
+}
+
 class Roomy : public ::testing::TestWithParam<Layout> {};
-INSTANTIATE_TEST_SUITE_P(Growth, Roomy, ::testing::ValuesIn(kLayouts),
-                         [](const auto& layout) { return std::string(layout.param.name); });
+class RoomyTogether : public Roomy {};  // with ranks that can outlive one another
+INSTANTIATE_TEST_SUITE_P(Growth, Roomy, ::testing::ValuesIn(kTogether), name_of);
+INSTANTIATE_TEST_SUITE_P(GrowthAlone, Roomy, ::testing::ValuesIn(kAlone), name_of);
+INSTANTIATE_TEST_SUITE_P(Growth, RoomyTogether, ::testing::ValuesIn(kTogether), name_of);
 
 TEST_P(Roomy, WorksShrinksAndLeavesAsOneThatIsFull) {
     Job job(GetParam().job(), [](Member& member) {
@@ -41,9 +48,8 @@ TEST_P(Roomy, WorksShrinksAndLeavesAsOneThatIsFull) {
     EXPECT_EQ(job.finish(), "");
 }
 
-TEST_P(Roomy, SurvivesADeath) {
+TEST_P(RoomyTogether, SurvivesADeath) {
     const Layout& layout = GetParam();
-    if (layout.ranks == 1) GTEST_SKIP() << "nobody would be left";
     Job job(layout.job(), [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         Lineage lineage = Lineage::begin(member);
