@@ -171,7 +171,8 @@ class WentWrong(unittest.TestCase):
                 try:
                     self.wait_for(f"{folder}/pid", f"{folder}/here")
                     time.sleep(0.5)  # rank 1 is in the exchange by now, or comes too late for it: an error either way
-                    for server in (job.pid, *descendants(job.pid, "hydra_pmi_proxy")):
+                    # The proxy first: it ends its ranks when it sees mpiexec gone.
+                    for server in (*descendants(job.pid, "hydra_pmi_proxy"), job.pid):
                         os.kill(server, signal.SIGKILL)
                     self.wait_for(f"{folder}/code")
                     with open(f"{folder}/error", encoding="utf-8") as file:
