@@ -14,6 +14,16 @@ RUN, RANK = (os.path.abspath(path) for path in sys.argv[1:3])
 DEADLINE = 60
 
 
+def until_cut():
+    """A shell's lines for rank 1, alone on host 1: they end when its cable was cut, also when it is mended by then.
+
+    They leave plugged(), which looks whether there is something at the other end now."""
+    made = run("-n", "2", "--hosts", "2", "sh", "-c",
+               "[ $COPPICE_RANK = 0 ] || cat /sys/class/net/veth1/carrier_down_count")  # its making counts, too
+    return ("[ $COPPICE_RANK = 1 ] || exit 0; plugged() { [ $(cat /sys/class/net/veth1/carrier) = 1 ]; }; "
+            f"while [ $(cat /sys/class/net/veth1/carrier_down_count) -le {int(made.stdout)} ]; do sleep 0.01; done; ")
+
+
 def wait_for(condition, what):
     until = time.monotonic() + DEADLINE
     while True:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 
-from launcher import DEADLINE, environment, LauncherTest, main, processes_with, RANK, RUN, run, wait_for
+from launcher import DEADLINE, environment, LauncherTest, main, processes_with, RANK, RUN, run, until_cut, wait_for
 
 
 class Hosts(LauncherTest):
@@ -77,15 +77,11 @@ class Hosts(LauncherTest):
         self.assertEqual(sorted(result.stdout.splitlines()),
                          ["0 host0 0/3", "1 host0 1/3", "2 host0 2/3", "3 host1 0/2", "4 host1 1/2"], result.stderr)
 
-    # Rank 1 on host 1 looks whether there is something at the other end of its cable.
-    CABLE = ("[ $COPPICE_RANK = 1 ] || exit 0; plugged() { [ $(cat /sys/class/net/veth1/carrier) = 1 ]; }; "
-             "while plugged; do sleep 0.01; done; ")
-
     def test_a_cut_cable_is_mended(self):
         for user in self.users():
             with self.subTest(user):
                 result = self.run_hosts(user, "-n", "2", "--hosts", "2", "--cut", "1@start+100ms+2s", "sh", "-c",
-                                        self.CABLE + "until plugged; do sleep 0.01; done")
+                                        until_cut() + "until plugged; do sleep 0.01; done")
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(result.stderr, "coppice-run: cut host 1 off at 100 ms\n"
                                                 "coppice-run: repaired the cable of host 1\n")
@@ -93,7 +89,7 @@ class Hosts(LauncherTest):
     def test_cuts_of_one_host_add_up(self):
         result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+100ms+400ms", "--cut",
                                 "1@start+200ms+10ms", "--cut", "0@start+1ms+1ms", "sh", "-c",
-                                self.CABLE + "until plugged; do sleep 0.01; done")
+                                until_cut() + "until plugged; do sleep 0.01; done")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr.count("cut host 1 off"), 2)
         self.assertEqual(result.stderr.count("repaired the cable of host 1"), 1)
@@ -129,11 +125,11 @@ class Hosts(LauncherTest):
                     self.assertRegex(result.stderr, rf"rank {rank} \(pid \d+\)"
                                                     f"{', cut off from the others,' if rank in ignored else ''} exited with code 7")
 
-        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms", "sh", "-c", self.CABLE + "exit 7")
+        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms", "sh", "-c", until_cut() + "exit 7")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"rank 1 \(pid \d+\), cut off from the others, exited with code 7")
         result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms", "sh", "-c",
-                                self.CABLE + "kill -SEGV $$")
+                                until_cut() + "kill -SEGV $$")
         self.assertEqual(result.returncode, 128 + signal.SIGSEGV, result.stderr)
 
     def test_a_rank_cut_off_for_good_is_not_waited_for_forever(self):

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from launcher import DEADLINE, environment, LauncherTest, main, RANK, run, RUN
+from launcher import DEADLINE, environment, LauncherTest, main, RANK, run, RUN, until_cut
 
 
 def counted(result):
@@ -68,10 +68,8 @@ class Leaves(LauncherTest):
         self.assertEqual(sorted(map(int, killed)), [4, 5, 6, 7])
 
     def test_a_host_of_a_leaf_can_be_cut_off(self):
-        plugged = "plugged() { [ $(cat /sys/class/net/veth1/carrier) = 1 ]; }; "
-        script = f"[ $COPPICE_RANK = 1 ] || exit 0; {plugged} while plugged; do sleep 0.01; done"
         result = self.run_leaves("-n", "2", "--hosts", "2", "--leaves", "2", "--cut", "1@start+100ms+2s", "sh", "-c",
-                                 f"{script}; until plugged; do sleep 0.01; done")
+                                 until_cut() + "until plugged; do sleep 0.01; done")
         self.assertEqual(result.returncode, 0, result.stderr)
 
 
