@@ -49,7 +49,7 @@ prepare_mpi() {
     command -v mpicc >/dev/null || missing="libopenmpi-dev"
     command -v mpirun >/dev/null || missing="$missing openmpi-bin"
     [ -z "$missing" ] || complain "Open MPI is missing; install the Debian packages: $missing"
-    mpirun --version 2>&1 | grep -q "Open MPI" || complain "mpirun is not Open MPI's: $(command -v mpirun)"
+    grep -q "Open MPI" <<<"$(mpirun --version 2>&1)" || complain "mpirun is not Open MPI's: $(command -v mpirun)"
     mpicc -O2 -o "$scratch/mpi_collective" "$here/mpi_collective.c" -lm
 }
 

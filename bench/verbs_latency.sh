@@ -61,8 +61,8 @@ for pair in put_lat:ib_write_lat send_lat:ib_send_lat; do
         a+=("$(ours "$our")")
         b+=("$(theirs "$their")")
     done
-    least_x=$(printf '%s\n' "${a[@]}" | sort -n | head -n 1)
-    least_y=$(printf '%s\n' "${b[@]}" | sort -n | head -n 1)
+    least_x=$(printf '%s\n' "${a[@]}" | sort -n | sed -n 1p)
+    least_y=$(printf '%s\n' "${b[@]}" | sort -n | sed -n 1p)
     x=$(printf '%s\n' "${a[@]}" | median)
     y=$(printf '%s\n' "${b[@]}" | median)
     echo "# $our: ${a[*]}"

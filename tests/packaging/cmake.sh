@@ -26,7 +26,7 @@ if ! { cmake -S "$project" -B "$stage/built" "${options[@]}" && cmake --build "$
   cat "$stage/log"
   fail "cmake"
 fi
-if ldd "$stage/built/cmake-static" | grep -q libcoppice; then fail "cmake-static needs libcoppice.so"; fi
+if grep -q libcoppice <<<"$(ldd "$stage/built/cmake-static")"; then fail "cmake-static needs libcoppice.so"; fi
 run_four "$stage/built/cmake-shared"
 run_four "$stage/built/cmake-static"
 

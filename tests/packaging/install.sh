@@ -40,7 +40,7 @@ $cc -std=c11 -D_POSIX_C_SOURCE=200809L "${warnings[@]}" "${sanitize[@]}" "$stage
 $cxx -std=c++20 "${warnings[@]}" "${sanitize[@]}" "$stage/hello.cpp" -o "$stage/cpp-shared" "${cflags[@]}" "${shared[@]}"
 $cxx -std=c++20 "${warnings[@]}" "${sanitize[@]}" "$stage/hello.cpp" -o "$stage/cpp-static" "${cflags[@]}" "${static[@]}"
 for program in c-static cpp-static; do
-  if ldd "$stage/$program" | grep -q libcoppice; then fail "$program needs libcoppice.so"; fi
+  if grep -q libcoppice <<<"$(ldd "$stage/$program")"; then fail "$program needs libcoppice.so"; fi
 done
 
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

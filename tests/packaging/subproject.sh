@@ -20,7 +20,7 @@ quietly() { "$@" >"$stage/log" 2>&1 || { cat "$stage/log"; fail "$1"; }; }
 # Unoptimized: what is tested is the build.
 quietly meson setup "$stage/build" "$stage/project" --wrap-mode=nodownload --force-fallback-for=coppice -Doptimization=0
 targets=$(ninja -C "$stage/build" -t targets all)
-links_with() { ninja -C "$stage/build" -t query "$1" | grep -qE "coppice/src/api/$2" || fail "$1 is not linked with $2"; }
+links_with() { grep -qE "coppice/src/api/$2" <<<"$(ninja -C "$stage/build" -t query "$1")" || fail "$1 is not linked with $2"; }
 links_with hello-shared 'libcoppice\.so'
 links_with hello-static 'libcoppice\.a'
 if grep -E 'gtest|coppice-(run|perf|sim)|simulation' <<<"$targets"; then fail "more than the library is built"; fi
