@@ -3,8 +3,8 @@
  *   LAUNCHER… launched GROUPS [VICTIM [WHEN]]
  *
  * It makes so many groups, one after the other, and broadcasts and agrees in each. In the last one, or in number WHEN, VICTIM
- * kills itself before everything else; with "late" for WHEN it lives, and comes late to each group. Each rank prints a line,
- * and exits with 0 when all was right. */
+ * kills itself before everything else; with "late" for WHEN it lives, and comes late to each group, above all to the last one,
+ * by more than a server of PMIx waits for it. Each rank prints a line, and exits with 0 when all was right. */
 #include <coppice/coppice.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     uint64_t together = 0;
     for (int i = 0; i < groups; ++i) {
         coppice_group_t* group = NULL;
-        if (is_late && victim == (long)rank) usleep(500000);
+        if (is_late && victim == (long)rank) usleep(i == groups - 1 ? 4000000 : 500000);
         check(coppice_group_create(context, NULL, &group));
         check(coppice_group_query(group, &info));
         rank = info.rank;
