@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 RUN, PERF, CG, SIM, ROOT_LEAVES = (os.path.abspath(path) for path in sys.argv[1:6])
@@ -37,14 +38,11 @@ class Commands(unittest.TestCase):
         self.agree("-n 16 --hosts 4 --kill-host 2@500ms", 5000)
 
     def test_root_that_computes_after_each_broadcast(self):
-        done = run([RUN, "-n", "4", "--hosts", "4", ROOT_LEAVES, "20", "300"])
+        with tempfile.TemporaryDirectory() as folder:
+            done = run([RUN, "-n", "4", "--hosts", "4", ROOT_LEAVES, "20", folder])
         if "--hosts:" in done.stderr:
             self.skipTest(done.stderr.strip())
-        self.assertEqual(done.returncode, 0, done.stderr)
-        longest = re.search(r"^longest wait of any other rank: (\S+) ms$", done.stdout, re.M)
-        self.assertTrue(longest, done.stdout)
-        # Nobody waited until the root was back.
-        self.assertLess(float(longest.group(1)), 300)
+        self.assertEqual((done.returncode, done.stdout), (0, "broadcasts that nobody had to wait for: 20\n"), done.stderr)
 
     def agree_through_a_cut(self, hosts, cut, seconds, lost):
         """What the ranks said on standard error while the network was cut: one rank a host, agreements all the time."""

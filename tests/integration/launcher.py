@@ -20,6 +20,8 @@ def until_cut():
     They leave plugged(), which looks whether there is something at the other end now."""
     made = run("-n", "2", "--hosts", "2", "sh", "-c",
                "[ $COPPICE_RANK = 0 ] || cat /sys/class/net/veth1/carrier_down_count")  # its making counts, too
+    if "lets user" in made.stderr:
+        raise unittest.SkipTest(made.stderr.strip())
     return ("[ $COPPICE_RANK = 1 ] || exit 0; plugged() { [ $(cat /sys/class/net/veth1/carrier) = 1 ]; }; "
             f"while [ $(cat /sys/class/net/veth1/carrier_down_count) -le {int(made.stdout)} ]; do sleep 0.01; done; ")
 

@@ -164,7 +164,7 @@ class WentWrong(unittest.TestCase):
         for name, launcher, rank in LAUNCHERS:
             with self.subTest(launcher=name), tempfile.TemporaryDirectory() as folder:
                 # Rank 0 never calls, and outlives the launcher, as rank 1 does.
-                script = (f'trap "" TERM HUP; if [ ${rank} = 0 ]; then sleep 600 & echo $! >{folder}/pid; wait; exit; fi; echo here >{folder}/here; '
+                script = (f'trap "" TERM HUP; if [ ${rank} = 0 ]; then sleep 600 & echo $! >{folder}/pid.new; mv {folder}/pid.new {folder}/pid; wait; exit; fi; echo here >{folder}/here; '
                           f'{LAUNCHED} 2>{folder}/error; echo $? >{folder}/code.new; mv {folder}/code.new {folder}/code')
                 job = subprocess.Popen([*launcher, "-n", "2", "sh", "-c", script], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(), start_new_session=True)

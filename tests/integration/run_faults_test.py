@@ -68,6 +68,7 @@ class Faults(LauncherTest):
             script = f"""
                 if [ $COPPICE_RANK = 1 ]; then
                     {keeper} 1000 & kept=$!
+                    until [ "$(cat /proc/$kept/comm)" = coppice-keep ]; do sleep 0.01; done
                     sleep 1000 & echo $kept $!
                 fi
                 {RANK} stay >&2 & wait"""
