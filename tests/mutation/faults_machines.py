@@ -9,6 +9,7 @@ DEPARTURE = "src/protocol/departure/departure.cpp"
 ASSEMBLY = "src/engine/collectives/agreement/assembly.cpp"
 MEMBERSHIP = "src/protocol/membership/"
 SHRINK = "src/engine/collectives/shrink/"
+PULL = "src/protocol/pull/"
 
 FAULTS = [
     ("of several failures the first run is passed on", DETECTOR,
@@ -68,6 +69,13 @@ FAULTS = [
     ("the setting of trees made anew is not passed on", "src/engine/collectives/agreement/agreements.cpp",
      "            .rebalance = shape.rebalance};", "            };",
      linked("tests/integration/integration_agreement_edges", "Agreement.TreesAreMadeAnew*")),
+    ("the coordinator keeps the denials of an earlier round", PULL + "pull_verdict.cpp",
+     "    denied_.assign(ranks(), false);\n", "    denied_.resize(ranks());\n", gtest("tests/protocol/pull/pull_explore", "*")),
+    ("a source that was left goes on sending", PULL + "pull.cpp",
+     "    if (complete() && source_ != message.from.value) left_ = source_;\n", "",
+     gtest("tests/protocol/pull/pull_rules", "*")),
+    ("a chunk is asked for again where it came damaged, of the same rank", PULL + "pull.cpp",
+     "    left_ = source_;\n    turn_to(number_ + 1);\n}", "    turn_to(number_);\n}", gtest("tests/protocol/pull/pull_rules", "*")),
     ("parts of two messages are put together", ASSEMBLY,
      "    if (message != mine.message || part.empty()", "    if (part.empty()", gtest("tests/engine/engine_unit", "Parts.*")),
     ("a message in parts may be of any length", ASSEMBLY,

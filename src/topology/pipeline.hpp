@@ -1,0 +1,19 @@
+// From which position each one takes the chunks of a large payload, so that all links carry chunks at the same time.
+//
+// Few positions form a chain: every one receives each chunk once and passes it on once. Many form a binary tree, as the last one of a
+// long chain would wait for all before it; each chunk is then passed on twice. Pure functions; the source of a position is
+// nearer to the root's, so to go from source to source ends there.
+#pragma once
+
+#include "topology/words.hpp"
+
+namespace coppice::topology {
+
+inline constexpr std::uint32_t kLongestChain = 16;
+
+// Of any position but the root's, which is 0.
+constexpr Position pipeline_source(Position position, std::uint32_t positions) {
+    return Position{positions <= kLongestChain ? position.value - 1 : (position.value - 1) / 2};
+}
+
+}  // namespace coppice::topology

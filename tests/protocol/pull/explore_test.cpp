@@ -1,0 +1,79 @@
+// Every order of events in small groups, and that rules which are taken away are missed.
+#include <gtest/gtest.h>
+
+#include "simulation/explore/pull_explorer.hpp"
+
+namespace coppice::simulation {
+namespace {
+
+struct Case {
+    const char* name;
+    PullScenario scenario;
+};
+
+class Pull : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    EveryOrder, Pull,
+    ::testing::Values(
+        Case{"two", {.node_of = {0, 1}, .chunks = 3, .credit = 2, .crashes = 1, .one_by_one = true}},
+        Case{"three", {.crashes = 2}}, Case{"three_between_messages", {.crashes = 2, .one_by_one = true}},
+        Case{"three_chunks", {.chunks = 3, .credit = 2, .crashes = 1, .one_by_one = true}},
+        Case{"another_root", {.root = 1, .crashes = 2, .one_by_one = true}},
+        Case{"a_chain_of_four", {.node_of = {0, 1, 2, 3}, .chunks = 1, .crashes = 2}},
+        Case{"four_and_two_chunks", {.node_of = {0, 1, 2, 3}, .crashes = 1}},
+        Case{"two_hosts", {.node_of = {0, 0, 1, 1}, .chunks = 1, .crashes = 2}},
+        Case{"no_chunk_comes_again", {.node_of = {0, 1, 2, 3}, .crashes = 1, .may_crash = 0xe, .most_again = 0}},
+        Case{"one_is_silent", {.node_of = {0, 1, 2}, .silent = 2}},
+        Case{"one_of_four_is_silent", {.node_of = {0, 1, 2, 3}, .root = 2, .chunks = 1, .silent = 8}},
+        Case{"some_do_not_know_of_it", {.node_of = {0, 1, 2, 3}, .root = 1, .crashes = 2, .unaware = 5}},
+        Case{"two_wait_for_each_other",
+             {.node_of = {0, 1, 2, 3}, .root = 1, .chunks = 1, .crashes = 1, .may_crash = 2, .patience_is_lost = 2}},
+        Case{"patience_is_lost_for_nothing", {.crashes = 1, .patience_is_lost = 2}}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(Pull, KeepsItsPromises) {
+    const WalkResult result = explore(GetParam().scenario);
+    EXPECT_EQ(text_of(result), "");
+    EXPECT_TRUE(result.complete);
+    EXPECT_GT(result.ends, 0U);
+    std::printf("%s: %llu states, %llu of them ends\n", GetParam().name, static_cast<unsigned long long>(result.states),
+                static_cast<unsigned long long>(result.ends));
+}
+
+struct Missed {
+    const char* name;
+    protocol::PullFault rule;
+    PullScenario scenario;
+};
+
+class PullWithout : public ::testing::TestWithParam<Missed> {};
+INSTANTIATE_TEST_SUITE_P(
+    EveryRule, PullWithout,
+    ::testing::Values(
+        Missed{"replacing_the_dead", protocol::kSourcesAreNotReplaced, {.crashes = 1}},
+        Missed{"leaving_the_silent", protocol::kSilenceIsNotHeard, {.silent = 2}},
+        Missed{"going_on_from_what_is_here",
+               protocol::kEverythingAnew,
+               {.node_of = {0, 1, 2, 3}, .crashes = 1, .may_crash = 0xe, .most_again = 0}},
+        Missed{"asking_everybody", protocol::kNobodyIsAsked, {.root = 1, .crashes = 1}},
+        Missed{"rounds", protocol::kOldDenialsCount, {.node_of = {0, 1, 2, 3}, .root = 1, .chunks = 1, .crashes = 2}},
+        Missed{"telling_the_next_coordinator",
+               protocol::kNeedIsSaidOnce,
+               {.node_of = {0, 1, 2, 3}, .root = 1, .crashes = 2, .unaware = 5}},
+        Missed{"telling_the_verdict", protocol::kVerdictIsNotTold, {.crashes = 1}},
+        Missed{"having_what_is_sent", protocol::kAnythingIsServed, {}},
+        Missed{"naming_the_holder",
+               protocol::kTheNeedyAreNotTold,
+               {.node_of = {0, 1, 2, 3}, .root = 1, .chunks = 1, .crashes = 1, .may_crash = 2, .patience_is_lost = 2}}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(PullWithout, APromiseIsBroken) {
+    PullScenario scenario = GetParam().scenario;
+    scenario.faults = GetParam().rule;
+    const WalkResult result = explore(scenario);
+    EXPECT_NE(result.violation, "");
+    std::printf("%s\n", text_of(result).c_str());
+}
+
+}  // namespace
+}  // namespace coppice::simulation

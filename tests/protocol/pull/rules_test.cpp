@@ -1,0 +1,133 @@
+// Which rank is asked, and how much is asked for.
+#include <gtest/gtest.h>
+
+#include "protocol/pull/pull.hpp"
+#include "topology/pipeline.hpp"
+
+namespace coppice::protocol {
+namespace {
+
+constexpr Nanoseconds kStart{0};
+constexpr Nanoseconds kPatience{100};
+
+class PullRules : public ::testing::Test {
+  protected:
+    Pull machine(std::uint32_t self, std::uint32_t chunks) {
+        Pull made(plan_, Rank(self), Rank(0), {});
+        made.learn(chunks);
+        return made;
+    }
+    static PullMessage from(std::uint32_t rank, std::uint32_t self, PullKind kind, std::uint32_t first = 0,
+                            std::uint32_t end = 0) {
+        return {.kind = kind, .from = Rank(rank), .to = Rank(self), .first = first, .end = end};
+    }
+
+    // Hosts of two ranks.
+    const std::vector<std::uint64_t> hosts_{0, 0, 1, 1, 2, 2};
+    const topology::Nodes nodes_ = topology::Nodes::by_host(hosts_);
+    const PullPlan plan_{.nodes = &nodes_, .credit = 4, .patience = kPatience};
+};
+
+TEST_F(PullRules, ALeaderAsksTheLeaderBeforeItAndOthersTheirLeader) {
+    EXPECT_EQ(machine(4, 1).next_send(kStart)->to, Rank(2));
+    EXPECT_EQ(machine(5, 1).next_send(kStart)->to, Rank(4));
+    EXPECT_EQ(machine(1, 1).next_send(kStart)->to, Rank(0));
+}
+
+TEST_F(PullRules, WhatIsAskedForGrowsWithWhatIsHere) {
+    Pull pull = machine(2, 100);
+    EXPECT_EQ(*pull.next_send(kStart), from(2, 0, PullKind::ask, 0, 4));
+    EXPECT_FALSE(pull.next_send(kStart));
+    for (const std::uint32_t chunk : {0U, 1U})
+        EXPECT_TRUE(pull.receive(from(0, 2, PullKind::chunk, chunk)));
+    EXPECT_EQ(*pull.next_send(kStart), from(2, 0, PullKind::credit, 0, 6));
+    EXPECT_FALSE(pull.next_send(kStart));
+}
+
+TEST_F(PullRules, TheNextSourceIsAskedForWhatIsLacking) {
+    Pull pull = machine(4, 8);
+    pull.next_send(kStart);
+    pull.receive(from(2, 4, PullKind::chunk, 0));
+    pull.peer_failed(Rank(2));
+    EXPECT_EQ(*pull.next_send(kStart), from(4, 3, PullKind::ask, 1, 5));
+    pull.peer_failed(Rank(3));
+    EXPECT_EQ(*pull.next_send(kStart), from(4, 0, PullKind::ask, 1, 5));
+}
+
+TEST_F(PullRules, ASilentSourceIsToldToStopAndTheNextOneIsAsked) {
+    Pull pull = machine(4, 8);
+    pull.next_send(kStart);
+    EXPECT_EQ(pull.next_timer(), kPatience);
+    EXPECT_FALSE(pull.next_send(Nanoseconds{99}));
+    EXPECT_EQ(*pull.next_send(kPatience), from(4, 2, PullKind::ask));
+    EXPECT_EQ(*pull.next_send(kPatience), from(4, 0, PullKind::ask, 0, 4));
+    EXPECT_TRUE(pull.receive(from(2, 4, PullKind::chunk, 0))) << "what it sends after all is good";
+    EXPECT_EQ(pull.have(), 1U);
+}
+
+TEST_F(PullRules, EverybodyIsAskedInTheEnd) {
+    Pull pull = machine(4, 1);
+    std::vector<bool> asked(6);
+    Nanoseconds now = kStart;
+    for (int i = 0; i < 12; ++i) {
+        while (const auto next = pull.next_send(now))
+            asked[next->to.value] = true;
+        now.value += kPatience.value;
+    }
+    EXPECT_EQ(asked, (std::vector<bool>{true, true, true, true, false, true}));
+}
+
+TEST_F(PullRules, AChunkThatComesDamagedIsAskedOfAnother) {
+    Pull pull = machine(4, 8);
+    pull.next_send(kStart);
+    pull.spoiled(Rank(2));
+    EXPECT_EQ(*pull.next_send(kStart), from(4, 2, PullKind::ask));
+    EXPECT_EQ(*pull.next_send(kStart), from(4, 0, PullKind::ask, 0, 4));
+}
+
+TEST_F(PullRules, WhatComesFromElsewhereIsNotAskedForAnyMore) {
+    Pull pull = machine(4, 2);
+    pull.next_send(kStart);
+    pull.next_send(kPatience);
+    EXPECT_EQ(*pull.next_send(kPatience), from(4, 0, PullKind::ask, 0, 2));
+    for (const std::uint32_t chunk : {0U, 1U})
+        EXPECT_TRUE(pull.receive(from(2, 4, PullKind::chunk, chunk)));
+    EXPECT_EQ(pull.result(), PullResult::complete);
+    EXPECT_EQ(*pull.next_send(kPatience), from(4, 0, PullKind::ask));
+    EXPECT_FALSE(pull.next_send(kPatience));
+}
+
+TEST_F(PullRules, ThreeStreamsGetTheirChunksInTurn) {
+    Pull root(plan_, Rank(0), Rank(0), {});
+    root.hold(2);
+    for (const std::uint32_t rank : {1U, 2U, 3U})
+        root.receive(from(rank, 0, PullKind::ask, 0, 2));
+    std::vector<std::uint32_t> chunks;
+    while (const auto next = root.next_send(kStart))
+        chunks.push_back(next->first);
+    EXPECT_EQ(chunks, (std::vector<std::uint32_t>{0, 0, 0, 1, 1, 1}));
+}
+
+TEST_F(PullRules, WhatCannotBeIsRefused) {
+    Pull pull = machine(2, 4);
+    EXPECT_FALSE(pull.receive(from(2, 2, PullKind::ask))) << "from itself";
+    EXPECT_FALSE(pull.receive(from(6, 2, PullKind::ask))) << "there are six ranks";
+    EXPECT_FALSE(pull.receive(from(3, 2, PullKind::ask, 2, 1)));
+    EXPECT_FALSE(pull.receive(from(3, 2, PullKind::ask, 0, 5))) << "there are four chunks";
+    EXPECT_FALSE(pull.receive(from(3, 2, PullKind::credit, 0, 2))) << "nothing was asked for";
+    EXPECT_FALSE(pull.receive(from(0, 2, PullKind::chunk, 4)));
+    EXPECT_FALSE(pull.receive(from(1, 2, PullKind::query, 1))) << "the root lives";
+    EXPECT_FALSE(pull.receive(from(1, 2, PullKind::complete, 6)));
+    EXPECT_TRUE(pull.receive(from(0, 2, PullKind::chunk, 3))) << "early, and not taken";
+    EXPECT_EQ(pull.have(), 0U);
+}
+
+TEST(Pipeline, EveryPathLeadsToTheRoot) {
+    for (const std::uint32_t positions : {2U, 5U, topology::kLongestChain, topology::kLongestChain + 1, 1000U}) {
+        for (std::uint32_t position = 1; position < positions; ++position)
+            EXPECT_LT(topology::pipeline_source(Position(position), positions).value, position);
+    }
+}
+
+}  // namespace
+}  // namespace coppice::protocol
