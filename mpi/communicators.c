@@ -139,6 +139,9 @@ static int allgather(void* argument, const void* mine, size_t bytes, void* all) 
     return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, exchange->comm) != MPI_SUCCESS;
 }
 
+/* What the library sends in one message. Larger payloads stay MPI's until the two have been measured against each other. */
+enum { kMostInOneMessage = 8192 };
+
 /* All processes get a group, or none. */
 static void make_group(MPI_Comm comm, struct communicator* state) {
     struct exchange exchange = {comm, 0};
@@ -151,7 +154,7 @@ static void make_group(MPI_Comm comm, struct communicator* state) {
     if (!exchange.over && !any_failed(&exchange, !made)) {
         coppice_group_info_t info = {.struct_size = sizeof info};
         coppice_group_query(state->group, &info);
-        state->max_payload = info.max_payload;
+        state->max_payload = info.max_payload < kMostInOneMessage ? info.max_payload : kMostInOneMessage;
         count_group();
         return;
     }

@@ -9,7 +9,7 @@
 static const char* const kNames[kOperations] = {COPPICE_MPI_OPERATIONS(AS_TEXT)};
 
 static const char* const kSentences[kReasons] = {
-    [kTooLarge] = "larger than one call of Coppice takes",
+    [kTooLarge] = "larger than one message of Coppice",
     [kAlone] = "on communicators of one process",
     [kIntercommunicator] = "on intercommunicators",
     [kNoGroup] = "on communicators whose group could not be made",

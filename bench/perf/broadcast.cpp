@@ -16,8 +16,10 @@ namespace perf {
 
 namespace {
 
-constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;  // bytes of time stamps
-constexpr std::uint64_t kProgressEvery = 250'000'000;          // ns between two progress lines
+constexpr std::uint64_t kShareLimit = std::uint64_t{4} << 30;    // bytes of time stamps
+constexpr std::uint64_t kLargestOfAll = std::uint64_t{8} << 20;  // -a, as in perftest
+constexpr std::uint64_t kLeastRoom = 8192;                       // so that what is too long is seen
+constexpr std::uint64_t kProgressEvery = 250'000'000;            // ns between two progress lines
 
 class Run {
   public:
@@ -90,11 +92,9 @@ std::optional<Failure> Run::check() {
 
 std::vector<std::uint64_t> Run::sizes() const {
     if (!settings_.all_sizes) return {settings_.bytes};
-    const std::uint64_t largest = session_.info().max_payload;
     std::vector<std::uint64_t> all;
-    for (std::uint64_t bytes = 1; bytes < largest; bytes *= 2)
+    for (std::uint64_t bytes = 1; bytes <= kLargestOfAll; bytes *= 2)
         all.push_back(bytes);
-    all.push_back(largest);
     return all;
 }
 
@@ -112,7 +112,7 @@ std::optional<Failure> Run::execute() {
         return Failure{kExitUsage,
                        "--staggered: ranks take turns by memory that those of several machines do not have"};
     if (auto failure = bury_the_dead()) return failure;
-    buffer_.resize(session_.info().max_payload);
+    buffer_.resize(std::max(settings_.all_sizes ? kLargestOfAll : settings_.bytes, kLeastRoom));
     report_.emplace(session_, group_, settings_, schedule_);
     if (auto failure = session_.barrier([this] { report_->headings(); })) return failure;
     start_ns_ = measure_now();

@@ -58,8 +58,10 @@ void add_length(CLI::App& command, Settings& settings, const char* what, std::ui
 
 CLI::App* add_broadcast(CLI::App& app, perf::BroadcastSettings& settings) {
     CLI::App* command = app.add_subcommand("broadcast", "broadcasts, one after the other");
-    auto* size = command->add_option("-s,--size", settings.bytes, "payload in bytes")->capture_default_str();
-    command->add_flag("-a,--all", settings.all_sizes, "all sizes: 1, 2, 4 ... the largest payload")->excludes(size);
+    auto* size = command->add_option("-s,--size", settings.bytes, "payload in bytes, or with K, M or G: 64M")
+                     ->transform(CLI::AsSizeValue(false))
+                     ->capture_default_str();
+    command->add_flag("-a,--all", settings.all_sizes, "all sizes: 1, 2, 4 ... 8M")->excludes(size);
     add_length(*command, settings, "broadcasts measured per size", std::uint64_t{1} << 32);
     command->add_option("-w,--warmup", settings.warmup, "broadcasts before that, per size")
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))

@@ -67,7 +67,7 @@ void Report::headings() const {
         text("correction"), text("hierarchy"), text("transport"), session_.info().window);
     fmt::print("# {}\n", settings_.metric == "osu" ? "osu: mean over live ranks of the call's duration"
                                                    : "done: the root's call -> the last live rank has the payload");
-    fmt::print("{}{}\n", MEASURE_HEADINGS, settings_.metric == "both" ? "   osu_avg[usec]" : "");
+    fmt::print("{}{}   MB/s[typical]\n", MEASURE_HEADINGS, settings_.metric == "both" ? "   osu_avg[usec]" : "");
     std::fflush(stdout);
 }
 
@@ -85,9 +85,11 @@ void Report::size_done(std::uint64_t bytes, std::uint64_t first, std::uint64_t m
     const measure_stats_t done_stats = measure_statistics(done.data(), done.size());
     const measure_stats_t osu_stats = measure_statistics(osu.data(), osu.size());
     measure_print(stdout, bytes, settings_.metric == "osu" ? &osu_stats : &done_stats);
-    if (settings_.metric == "both") fmt::print(" {:<.2f}", osu_stats.average);
-    fmt::print("\n");
-    nlohmann::json line = {{"bytes", bytes}, {"iterations", done_stats.count}};
+    if (settings_.metric == "both") fmt::print(" {:<15.2f}", osu_stats.average);
+    const double typical = settings_.metric == "osu" ? osu_stats.typical : done_stats.typical;
+    const double megabytes = typical > 0 ? static_cast<double>(bytes) / typical : 0;  // bytes a µs
+    fmt::print(" {:<.2f}\n", megabytes);
+    nlohmann::json line = {{"bytes", bytes}, {"iterations", done_stats.count}, {"megabytes_per_second", megabytes}};
     if (settings_.metric != "osu") line["done"] = to_json(done_stats);
     if (settings_.metric != "done") line["osu"] = to_json(osu_stats);
     if (settings_.back_to_back && elapsed_ns > 0) {

@@ -205,7 +205,7 @@ typedef struct coppice_group_info {
     uint32_t size;
     uint32_t hosts;       /* positions of the tree and the ring: hosts, or ranks with hierarchy "flat" */
     uint32_t window;      /* W */
-    size_t max_payload;   /* bytes per broadcast: 8192 in this version */
+    size_t max_payload;   /* bytes that one broadcast may carry: 1 TiB in this version. Give room for what you send */
     uint32_t connections; /* opened by this rank so far */
     uint32_t epoch;       /* of its membership: 0, and one more with every coppice_group_renew or shrink since */
     uint64_t garbage;     /* messages dropped because they made no sense */
@@ -255,7 +255,7 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  *    used again as soon as the call returns, and is not changed;
  *  - elsewhere: gives `bytes` of room in `buffer`. The payload's size goes to *received (which may be NULL). A payload that is
  *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
- *
+ * Above 8192 bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here, never in part.
  * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
  * its messages. The rest (connections that are being made, full queues, a rank that needs the payload again after a death) is
  * left to the progress thread; without one, to later calls, coppice_progress among them. The promise of the group's
@@ -263,7 +263,7 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  * COPPICE_ERR_TIMEOUT, `timeout_ns` from now (COPPICE_NO_TIMEOUT: never), names the ranks waited for. The broadcast is given
  * up at this rank: it counts as done here, its buffer is not touched any more, the others are still served.
  * COPPICE_ERR_BUSY: the window was full until then; names the rank that holds it up. Nothing was started: make the same call again.
- * COPPICE_ERR_ROOT_FAILED: the root has died, and no rank can have the payload any more.
+ * COPPICE_ERR_ROOT_FAILED: the root has died, and no rank can have (all of) the payload any more. COPPICE_ERR_NO_MEMORY: for its chunks.
  * COPPICE_ERR_MISMATCH: others name another root. On a host several ranks that name themselves root may all return COPPICE_OK,
  * and so may others, with the payload of one of them. The group is then revoked as soon as that is seen, and every rank of
  * the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast: the last of these roots by one of its

@@ -37,7 +37,7 @@ coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& c
     bool tried = false;
     const auto is_over = [&] {
         if (!tried) {
-            if (!group.broadcasts().has_room(call.root)) return false;
+            if (!group.broadcasts().has_room(call.root, call.bytes)) return false;
             tried = true;
             start();
         }

@@ -190,7 +190,7 @@ coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group
         all.size = inner.members().ranks();
         all.hosts = inner.members().nodes();
         all.window = inner.settings().window;
-        all.max_payload = transport::kMaxPayload;
+        all.max_payload = engine::kMaxBroadcast;
         all.connections = inner.connections();
         all.garbage = inner.garbage();
         all.refused = inner.refused();

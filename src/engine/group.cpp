@@ -14,13 +14,15 @@ Group::Group(Core::Parts parts, Plan plan, std::shared_ptr<bool> established)
     : core_(std::move(parts)),
       revocation_(core_),
       window_(core_),
-      broadcasts_(core_, window_, revocation_, std::move(plan)),
+      payloads_(core_, window_),
+      broadcasts_(core_, window_, revocation_, payloads_, std::move(plan)),
       agreement_(core_),
       shrink_(core_, agreement_, std::move(established)),
       pool_(static_cast<std::uint32_t>(core_.settings().requests())) {
     const auto add = [this](Collective& collective, Channel channel) { core_.add(collective, {&channel, 1}); };
     add(shrink_, Channel::succession);
     add(window_, Channel::window);
+    add(payloads_, Channel::payload);
     core_.add(broadcasts_, broadcasts_.channels());
     add(agreement_, Channel::agreement);
     add(revocation_, Channel::revocation);

@@ -15,6 +15,7 @@
 #include "engine/collectives/agreement/agreement.hpp"
 #include "engine/collectives/barrier/barrier.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
+#include "engine/collectives/payload/payloads.hpp"
 #include "engine/collectives/revocation/revocation.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
 #include "engine/collectives/window/window.hpp"
@@ -120,6 +121,7 @@ class Group final {
     Core core_;
     Revocation revocation_;
     Window window_;
+    Payloads payloads_;
     Broadcasts broadcasts_;
     Agreement agreement_;
     Barrier barrier_{agreement_};

@@ -46,6 +46,9 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_JOIN", "none",
                 "from where processes may join later, so which transports there are from the start: none; host: this "
                 "one; any"},
+    SettingInfo{"COPPICE_PAYLOAD_WINDOW", "64M",
+                "memory of a rank for payloads above 8192 bytes, of all broadcasts under way; a single larger one goes "
+                "alone; bytes, or with K, M or G; at least 64K"},
     SettingInfo{"COPPICE_BOOTSTRAP", "auto",
                 "how ranks find each other where the program gives no exchange: coppice-run, pmix or pmi; auto: by the "
                 "variables that the launcher has set"},
@@ -207,6 +210,8 @@ Nanoseconds Settings::most_silence() const {
 
 namespace {
 
+constexpr std::uint64_t kLeastPayloadWindow = 64 << 10;
+
 // A waiting rank may sleep for 4 ms: between two beats and the end of the silence there has to be room for that.
 Result<void> parse_detection(const SettingTexts& texts, Settings& settings) {
     constexpr std::uint64_t kLeastBoundNs = 20'000'000;
@@ -247,6 +252,19 @@ Result<void> parse_growth(const SettingTexts& texts, Settings& settings) {
     if (join != "none" && join != "host" && join != "any") return bad_value(texts, "COPPICE_JOIN", "none, host or any");
     settings.join = join == "none" ? Join::none : join == "host" ? Join::host : Join::any;
     return {};
+}
+
+// "67108864", "64M".
+std::optional<std::uint64_t> size_in_bytes(const std::string& text) {
+    std::uint64_t value = 0;
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    if (error != std::errc{}) return std::nullopt;
+    constexpr std::string_view kUnits = "KMG";
+    const std::size_t unit = end == last ? 0 : kUnits.find(*end) + 1;  // 0 for what is none
+    if (end != last && (unit == 0 || end + 1 != last)) return std::nullopt;
+    if (value > UINT64_MAX >> 10 * unit) return std::nullopt;
+    return value << 10 * unit;
 }
 
 // An algorithm that has a tree or a correction of its own would leave what somebody chose without effect.
@@ -307,6 +325,10 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.agreement_window = *agreements;
 
     if (auto growth = parse_growth(texts, settings); !growth) return tl::unexpected(growth.error());
+    const auto payloads = size_in_bytes(texts.text("COPPICE_PAYLOAD_WINDOW"));
+    if (!payloads || *payloads < kLeastPayloadWindow)
+        return bad_value(texts, "COPPICE_PAYLOAD_WINDOW", "a size from 64K on, such as 64M or 2G");
+    settings.payload_window = *payloads;
 
     settings.bootstrap = texts.text("COPPICE_BOOTSTRAP");
     if (!bootstrap::is_launcher(settings.bootstrap))

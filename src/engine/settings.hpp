@@ -66,6 +66,7 @@ struct Settings {
     protocol::Rebalance agreement_rebalance = protocol::Rebalance::when_degenerated;
     std::uint32_t window = 32;
     std::uint32_t agreement_window = 8;
+    std::uint64_t payload_window = 0;       // bytes
     std::optional<std::uint32_t> capacity;  // members at once; none: as many as at first
     Join join = Join::none;
     protocol::Quorum quorum = protocol::Quorum::any;  // of a renewal

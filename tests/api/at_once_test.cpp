@@ -168,7 +168,8 @@ TEST_P(AtOnce, MistakesAreToldAsEver) {
     for (int round = 0; round < 3; ++round) {
         expect_error(coppice_broadcast(group(0), buffer.data(), 1, 2, nullptr, 0), COPPICE_ERR_OUT_OF_RANGE,
                      {"root 2"});
-        expect_error(coppice_broadcast(group(0), buffer.data(), 8193, 0, nullptr, 0), COPPICE_ERR_TOO_LARGE, {"8193"});
+        expect_error(coppice_broadcast(group(0), buffer.data(), (std::size_t{1} << 40) + 1, 0, nullptr, 0),
+                     COPPICE_ERR_TOO_LARGE, {"1099511627777"});
         expect_error(coppice_broadcast(group(0), nullptr, 1, 0, nullptr, 0), COPPICE_ERR_INVALID_ARGUMENT, {"NULL"});
         send(0, 6);
         expect_error(coppice_broadcast(group(1), nullptr, 8, 0, nullptr, 0), COPPICE_ERR_INVALID_ARGUMENT, {"NULL"});

@@ -127,7 +127,7 @@ TEST(CoppicePerf, WrongValuesAreNamedAndExitWith2) {
 
 TEST(CoppicePerf, WrongValuesThatOnlyTheGroupKnowsAreNamedOnce) {
     for (const auto& [arguments, named] : std::initializer_list<std::pair<const char*, const char*>>{
-             {"broadcast -s 1000000", "-s 1000000"},
+             {"broadcast -s 2199023255552", "-s 2199023255552"},
              {"broadcast --root 3", "--root 3"},
              {"broadcast --root second", "--root second"},
              {"broadcast --dead 3", "--dead 3"},
@@ -154,9 +154,9 @@ TEST(CoppicePerf, VerifiesEveryByteWhicheverRankIsTheRoot) {
 }
 
 TEST(CoppicePerf, AllSizesGetALineEach) {
-    const Outcome outcome = ranks(3, "broadcast -a -n 20 -w 5 --verify");
+    const Outcome outcome = ranks(3, "broadcast -a -n 3 -w 1 --verify");
     EXPECT_EQ(outcome.code, 0) << outcome.text;
-    for (std::size_t bytes = 1; bytes <= 8192; bytes *= 2) {
+    for (std::size_t bytes = 1; bytes <= 8 << 20; bytes *= 2) {
         EXPECT_TRUE(contains(outcome, "\n " + std::to_string(bytes) + " ")) << bytes << " in: " << outcome.text;
     }
 }
@@ -268,7 +268,7 @@ TEST(CoppicePerf, StopsAfterATimeAtAllRanksAlike) {
     for (const char* arguments :
          {"agree --for 200ms", "agree --for 200ms --back-to-back", "shrink --for 200ms",
           "broadcast --for 200ms --verify", "broadcast --for 200ms --root rotate --back-to-back --verify",
-          "broadcast -a --for 20ms --verify", "--hierarchy flat broadcast --for 200ms --back-to-back --verify"}) {
+          "broadcast -a -w 2 --for 20ms --verify", "--hierarchy flat broadcast --for 200ms --back-to-back --verify"}) {
         const Outcome outcome = ranks(4, arguments);
         EXPECT_EQ(outcome.code, 0) << arguments << ": " << outcome.text;
         EXPECT_TRUE(contains(outcome, "0 of 4 ranks died")) << arguments << ": " << outcome.text;

@@ -89,6 +89,7 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         {"COPPICE_CAPACITY", "0"},
         {"COPPICE_JOIN", "all"},
         {"COPPICE_QUORUM", "most"},
+        {"COPPICE_PAYLOAD_WINDOW", "63K"},
     };
     for (const auto& [variable, value] : bad) {
         const auto settings = parse(texts_of({{variable, value}}));
@@ -97,6 +98,14 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         EXPECT_THAT(settings.error().message, HasSubstr(variable));
         EXPECT_THAT(settings.error().message, HasSubstr(value));
     }
+}
+
+TEST(Settings, ThePayloadWindowIsASizeWithOrWithoutAUnit) {
+    EXPECT_EQ(parse(texts_of({}))->payload_window, std::uint64_t{64} << 20);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_WINDOW", "65536"}}))->payload_window, 65536U);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_WINDOW", "3G"}}))->payload_window, std::uint64_t{3} << 30);
+    for (const char* bad : {"65535", "64k", "64MB", "M", "-1", "17179869184G"})
+        EXPECT_FALSE(parse(texts_of({{"COPPICE_PAYLOAD_WINDOW", bad}}))) << bad;
 }
 
 TEST(Settings, CapacityIsThatOfTheStartOrANumber) {

@@ -65,7 +65,7 @@ TEST(Wire, OnlyTheKindsThatExistAreTaken) {
     const std::vector<Tag> known = known_tags();
     EXPECT_EQ(known.size(), 5U + 3U + 2U + protocol::kMessageKinds + protocol::kFailureProofKinds +
                                 protocol::kBuntinasKinds + protocol::kBinomialGraphKinds + protocol::kAgreementKinds +
-                                protocol::kMembershipKinds);
+                                protocol::kMembershipKinds + protocol::kPullKinds);
     std::size_t taken = 0;
     for (unsigned channel = 0; channel < 256; ++channel) {
         for (unsigned kind = 0; kind < 256; ++kind) {
@@ -99,6 +99,16 @@ TEST(Wire, AKindWithoutPayloadMayNotBringOne) {
           Tag(Channel::failure_proof, protocol::FailureProofKind::sos), Tag(Channel::buntinas, 0),
           Tag(Channel::binomial_graph, 0)}) {
         EXPECT_TRUE(brings(tag)) << static_cast<int>(tag.channel) << ' ' << static_cast<int>(tag.kind);
+    }
+}
+
+TEST(Wire, OnlyWhatBringsAPayloadBringsADescriptor) {
+    for (const auto& [kind, is_taken] :
+         {std::pair(protocol::MessageKind::tree, true), std::pair(protocol::MessageKind::query, false)}) {
+        WireHeader header = tree_message(16 | kDescribed);
+        header.tag = Tag(Channel::broadcast, kind);
+        EXPECT_EQ(decode(encode(header), 16, GroupId{kToken}).has_value(), is_taken);
+        EXPECT_FALSE(decode(encode(header), 17, GroupId{kToken}));
     }
 }
 

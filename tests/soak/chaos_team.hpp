@@ -92,7 +92,7 @@ class Team {
     std::size_t longest_held() const { return info_.window - 1; }
 
     std::uint64_t patience_ns() const { return static_cast<std::uint64_t>(options_.patience * 1e9); }
-    std::size_t room() const { return static_cast<std::size_t>(info_.max_payload); }
+    std::size_t room() const { return std::min<std::size_t>(info_.max_payload, 8192); }
     template <class Ask>
     Members listed(Ask&& ask) const;
     std::string name(const Flight& flight) const;

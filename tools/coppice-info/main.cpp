@@ -34,7 +34,8 @@ ordered_json describe_build() {
     return {{"version", COPPICE_VERSION},
             {"compiler", fmt::format("{} {}", COPPICE_COMPILER, __VERSION__)},
             {"optimized", COPPICE_OPTIMIZED},
-            {"max_payload_bytes", transport::kMaxPayload}};
+            {"max_payload_bytes", engine::kMaxBroadcast},
+            {"payload_bytes_in_one_message", transport::kMaxPayload}};
 }
 
 // The threads, cores, caches and NUMA nodes that hwloc sees, and how many of them this process may use.

@@ -15,6 +15,7 @@
 #include "protocol/buntinas.hpp"
 #include "protocol/failure_proof_broadcast.hpp"
 #include "protocol/membership/message.hpp"
+#include "protocol/pull/pull.hpp"
 #include "protocol/stability/stability.hpp"
 
 namespace coppice::engine {
@@ -30,8 +31,9 @@ enum class Channel : std::uint8_t {
     binomial_graph,
     agreement,   // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
     succession,  // the same of the membership machine's: which ranks go on in a group that is shrunk from this one
+    payload,     // protocol::PullKind; `more` is what it is about, `detail` a chunk's CRC-32C between hosts
 };
-inline constexpr std::size_t kChannels = 9;
+inline constexpr std::size_t kChannels = 10;
 
 enum class MembersKind : std::uint8_t {
     failure_notice,  // rank `detail` has failed
@@ -106,6 +108,11 @@ constexpr std::array<ChannelRow, kChannels> channel_rows() {
         .with_payload = bits<BinomialGraphMessageKind>(kBinomialGraphKinds, carries_payload)};
     row(Channel::agreement) = {.kinds = kAgreementKinds, .with_payload = kAll<kAgreementKinds>};
     row(Channel::succession) = {.kinds = kMembershipKinds, .with_payload = kAll<kMembershipKinds>};
+    row(Channel::payload) = {.kinds = kPullKinds,
+                             .with_payload = bits<PullKind>(kPullKinds, carries_payload),
+                             .with_failures = bits_of(PullKind::query, PullKind::denial),
+                             .is_long = true,
+                             .is_frequent = true};
     return rows;
 }
 

@@ -69,6 +69,8 @@ class Collective {
     virtual void before_sleep() {}
     // Messages wait that a transport has not taken, or a machine that waits for nothing but time.
     virtual bool waits_for_room() const { return false; }
+    // When progress() is wanted though nothing happens, on the context's clock.
+    virtual std::uint64_t next_timer_ns() const { return UINT64_MAX; }
 
     // --- its requests
     // A cheap look whether the request has ended.

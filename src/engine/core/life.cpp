@@ -132,8 +132,11 @@ void Core::wake_local_peers() {
 }
 
 std::uint64_t Core::next_timer_ns() const {
-    if (settings_.detection_bound.value == 0 || fenced()) return UINT64_MAX;
-    return detector_.next_timer().value;
+    std::uint64_t next = UINT64_MAX;
+    for (const Collective* const collective : collectives_)
+        next = std::min(next, collective->next_timer_ns());
+    if (settings_.detection_bound.value == 0 || fenced()) return next;
+    return std::min(next, detector_.next_timer().value);
 }
 
 void Core::claim(FailureCallback on_failure) {

@@ -16,7 +16,7 @@
 
 namespace coppice::engine {
 
-inline constexpr std::uint16_t kWireVersion = 4;
+inline constexpr std::uint16_t kWireVersion = 5;
 
 // Which group a message belongs to. The epoch numbers the memberships that came of one another by shrinking, from 0.
 struct GroupId {
@@ -25,6 +25,9 @@ struct GroupId {
 
     bool operator==(const GroupId&) const = default;
 };
+
+// A bit of `length`: what is broadcast is the descriptor of a payload (collectives/payload/descriptor.hpp).
+inline constexpr std::uint32_t kDescribed = std::uint32_t{1} << 31;
 
 struct WireHeader {
     std::uint32_t token = 0;
@@ -78,8 +81,8 @@ inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::s
     if (is_long) std::memcpy(&header.more, bytes.data() + kShortHeader, sizeof header.more);
     const bool fits = is_known(header.tag) && row_of(header.tag.channel).is_long == is_long &&
                       header.token == group.token && header.version == kWireVersion &&
-                      header.epoch == group.epoch.value && header.length == payload_length &&
-                      (payload_length == 0 || carries_payload(header.tag));
+                      header.epoch == group.epoch.value && (header.length & ~kDescribed) == payload_length &&
+                      (header.length == 0 || carries_payload(header.tag));
     if (!fits) read.reset();
     return read;
 }

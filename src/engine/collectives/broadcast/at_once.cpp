@@ -64,7 +64,7 @@ bool Broadcasts::take_at_once(std::span<std::byte> buffer, Rank root, std::size_
         if (!active_.empty()) pump_active();
         if (!nothing_has_happened(sequence) || !has_done_its_part(slot, sequence)) return false;
     }
-    if (slot.root != root || slot.length > buffer.size()) return false;
+    if (slot.root != root || slot.length > buffer.size() || slot.described != 0) return false;
     copy_few(buffer.data(), slot.payload, slot.length);
     if (received != nullptr) *received = slot.length;
     end_at_once(slot);

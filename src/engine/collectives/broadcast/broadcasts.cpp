@@ -22,10 +22,11 @@ Channel channel_of(const Plan& plan) {
 
 }  // namespace
 
-Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Plan plan)
+Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Payloads& payloads, Plan plan)
     : core_(core),
       window_(window),
       revocation_(revocation),
+      payloads_(payloads),
       settings_(core.settings()),
       members_(core.members()),
       router_(core.router()),
@@ -58,9 +59,10 @@ Broadcasts::~Broadcasts() {
 
 // ---------------------------------------------------------------------------------------------------- starting ---
 
-bool Broadcasts::has_room(Rank root) {
+bool Broadcasts::has_room(Rank root, std::size_t bytes) {
     if (core_.standing() != Core::Standing::member || root.value >= members_.ranks()) return true;  // start() says it
     if (!window_.may_start(root)) return false;
+    if (root == members_.self() && !payloads_.has_room(bytes)) return false;
     if (publishing_ && root == members_.self()) board_->will_publish(window_.next());
     const Slot& slot = slot_of(window_.next());
     return !slot.engaged || slot.sequence == window_.next() || slot.in_flight == 0;
@@ -73,9 +75,9 @@ Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
         return fail(COPPICE_ERR_OUT_OF_RANGE, "root {} is outside of 0…{}", call.root.value, members_.ranks() - 1);
     }
     const bool is_root = call.root == members_.self();
-    if (is_root && call.bytes > transport::kMaxPayload) {
+    if (is_root && call.bytes > kMaxBroadcast) {
         return fail(COPPICE_ERR_TOO_LARGE, "{} bytes are more than the {} that one broadcast carries", call.bytes,
-                    transport::kMaxPayload);
+                    kMaxBroadcast);
     }
     if (call.buffer == nullptr && call.bytes > 0 && (is_root || !call.view)) {
         return fail(COPPICE_ERR_INVALID_ARGUMENT, "the buffer is NULL but {} bytes long", call.bytes);
@@ -84,10 +86,17 @@ Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
         return fail(COPPICE_ERR_BUSY, "all {} broadcasts of the window are under way: {}", window_.size(),
                     window_.holder_name());
     }
+    if (is_root && !payloads_.has_room(call.bytes)) {
+        return fail(COPPICE_ERR_BUSY, "{} bytes are more than there is room for beside the broadcasts under way: {}",
+                    call.bytes, window_.holder_name());
+    }
     Slot* slot = engage(window_.next(), call.root);
     if (slot == nullptr) {
         return fail(COPPICE_ERR_BUSY, "the memory of broadcast {} is still on its way out",
                     window_.next().value - window_.size());
+    }
+    if (is_root && slot->root == call.root) {
+        if (auto held = hold_root_payload(*slot, call); !held) return held;
     }
     request.begin(this, window_.next());
     request.root = call.root;
@@ -145,7 +154,7 @@ void Broadcasts::recycle(Slot& slot) {
     if (slot.kept != 0) slot.kept_from.release(slot.kept);
     slot.engaged = slot.consumed = slot.confirmed = slot.has_payload = false;
     slot.verdict_shown = slot.in_place = slot.notices_sent = false;
-    slot.length = 0;
+    slot.length = slot.described = 0;
     slot.payload = nullptr;
     slot.kept = 0;
     slot.request = nullptr;
@@ -167,23 +176,36 @@ void Broadcasts::stage(Slot& slot, const std::byte* from, std::size_t bytes) {
     slot.length = static_cast<std::uint32_t>(bytes);
     slot.has_payload = true;
     if (publishing_) {
-        board_->publish_copy(slot.sequence, std::span(from, bytes), slot.root.value,
-                             static_cast<std::uint32_t>(LineKind::payload));
+        board_->publish_copy(
+            slot.sequence, std::span(from, bytes), slot.root.value,
+            static_cast<std::uint32_t>(slot.described != 0 ? LineKind::descriptor : LineKind::payload));
     } else {
         copy_few(line, from, bytes);
     }
+    if (slot.described != 0) payloads_.learn(slot.sequence, slot.root, {slot.payload, slot.length});
+}
+
+// Of a payload that goes in chunks: what is broadcast is its descriptor.
+Result<void> Broadcasts::hold_root_payload(Slot& slot, const BroadcastCall& call) {
+    if (call.bytes <= transport::kMaxPayload) return {};
+    const auto held = payloads_.hold(slot.sequence, {call.buffer, call.bytes});
+    if (!held) return tl::unexpected(held.error());
+    slot.described = kDescribed;
+    stage(slot, held->as_bytes().data(), sizeof *held);
+    return {};
 }
 
 void Broadcasts::take_root_payload(Slot& slot, const BroadcastCall& call) {
     // Registered memory goes out as it is, and is copied for later service behind its back; where ranks of the host
     // read a published line, that line is the transfer itself.
-    const std::byte* in_place = publishing_ || call.view ? nullptr : registered(call.buffer, call.bytes);
+    const bool is_staged = slot.described != 0;
+    const std::byte* in_place = publishing_ || call.view || is_staged ? nullptr : registered(call.buffer, call.bytes);
     if (in_place != nullptr) {
         slot.payload = in_place;
         slot.in_place = true;
         slot.length = static_cast<std::uint32_t>(call.bytes);
         slot.has_payload = true;
-    } else {
+    } else if (!is_staged) {
         stage(slot, call.buffer, call.bytes);
     }
     if (!core_.single_node()) {
@@ -287,6 +309,9 @@ std::string Broadcasts::waiting_for(const Request& request) const {
     } else if (const Link link = router_.to(request.root)) {
         text += fmt::format(" ({})", link.name());
         if (slot.machine && slot.machine.colored()) text += "; it is here, its correction is still under way";
+    }
+    if (slot.engaged && slot.sequence == request.sequence && slot.described != 0) {
+        if (const std::string pull = payloads_.waiting_for(slot.sequence); !pull.empty()) text += "; " + pull;
     }
     const bool waits = request.root != members_.self() && !slot.has_payload && !core_.single_node();
     if (const std::string doubt = plan_.doubt(); waits && !doubt.empty()) text += "; " + doubt;

@@ -22,6 +22,7 @@
 #include "engine/collectives/broadcast/roots.hpp"
 #include "engine/collectives/broadcast/send_plans.hpp"
 #include "engine/collectives/broadcast/slot.hpp"
+#include "engine/collectives/payload/payloads.hpp"
 #include "engine/collectives/revocation/revocation.hpp"
 #include "engine/collectives/window/window.hpp"
 #include "engine/core/core.hpp"
@@ -39,13 +40,13 @@ struct BroadcastCall {
 
 class Broadcasts final : public Collective {
   public:
-    Broadcasts(Core& core, Window& window, Revocation& revocation, Plan plan);
+    Broadcasts(Core& core, Window& window, Revocation& revocation, Payloads& payloads, Plan plan);
     ~Broadcasts();
 
     std::span<const Channel> channels() const { return {&channel_, 1}; }
 
     // False while a start would only be told COPPICE_ERR_BUSY. True: it should follow at once.
-    bool has_room(Rank root);
+    bool has_room(Rank root, std::size_t bytes);
     // Starts a broadcast into `request` (state free), or says why not: COPPICE_ERR_BUSY when the window is full.
     Result<void> start(const BroadcastCall& call, Request& request);
     // A blocking call's shortcut (at_once.hpp): where the broadcast can begin and end well here and now it does; the payload's
@@ -84,6 +85,7 @@ class Broadcasts final : public Collective {
     Slot* engage_anew(Slot& slot, Sequence sequence, Rank root);
     void recycle(Slot& slot);
     std::byte* line_of(Sequence sequence);
+    Result<void> hold_root_payload(Slot& slot, const BroadcastCall& call);
     void take_root_payload(Slot& slot, const BroadcastCall& call);
     void stage(Slot& slot, const std::byte* from, std::size_t bytes);
     void stage_what_is_in_place(Slot& slot);
@@ -102,6 +104,9 @@ class Broadcasts final : public Collective {
     // delivery.cpp: how a broadcast ends for its caller, and the lines of the host's board that tell of it
     void complete(Slot& slot, coppice_status_t status, std::string message = {});
     void deliver(Slot& slot);
+    void deliver_described(Slot& slot);
+    void hand_over(Slot& slot, std::span<const std::byte> payload);
+    void truncate(Slot& slot, std::uint64_t bytes);
     void mark_consumed(Slot& slot);
     void look_for_lines();
     bool look_for_line(Slot& slot);
@@ -168,6 +173,7 @@ class Broadcasts final : public Collective {
     Core& core_;
     Window& window_;
     Revocation& revocation_;
+    Payloads& payloads_;
     const Settings& settings_;
     const Members& members_;
     const Router& router_;

@@ -1,6 +1,8 @@
 // How a broadcast ends for its caller: delivery and completion, and the lines of the host's board that tell of it.
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include <utility>
 
 #include "base/copy.hpp"
@@ -9,6 +11,8 @@
 namespace coppice::engine {
 
 void Broadcasts::deliver(Slot& slot) {
+    if (slot.described != 0) [[unlikely]]
+        return deliver_described(slot);
     Request& request = *slot.request;
     const bool is_root = slot.root == members_.self();
     stage_what_is_in_place(slot);
@@ -24,12 +28,51 @@ void Broadcasts::deliver(Slot& slot) {
     } else if (is_root) {
         complete(slot, COPPICE_OK);
     } else if (!fits) {
-        complete(slot, COPPICE_ERR_TRUNCATED,
-                 fmt::format("broadcast {}: rank {} sent {} bytes, the buffer has room for {}", slot.sequence.value,
-                             slot.root.value, slot.length, request.capacity));
+        truncate(slot, slot.length);
     } else {
         complete(slot, COPPICE_OK);
     }
+}
+
+void Broadcasts::truncate(Slot& slot, std::uint64_t bytes) {
+    slot.request->received = static_cast<std::size_t>(bytes);
+    complete(slot, COPPICE_ERR_TRUNCATED,
+             fmt::format("broadcast {}: rank {} sent {} bytes, the buffer has room for {}", slot.sequence.value,
+                         slot.root.value, bytes, slot.request->capacity));
+}
+
+// A descriptor is here. The caller gets the payload when all of it is: nothing is written to its buffer before that.
+void Broadcasts::deliver_described(Slot& slot) {
+    payloads_.learn(slot.sequence, slot.root, {slot.payload, slot.length});
+    const Payloads::Look look = payloads_.look(slot.sequence);
+    const Request& request = *slot.request;
+    if (look.bytes > request.capacity && !request.view && slot.root != members_.self())
+        return truncate(slot, look.bytes);  // the others still have it from this rank
+    switch (look.state) {
+        case Payloads::State::pending:
+            if (slot.machine) wake(slot);  // to be looked at again; where there is none its line is
+            return;
+        case Payloads::State::here:
+            return hand_over(slot, look.payload);
+        case Payloads::State::root_failed:
+            return complete_without_payload(slot, LineKind::root_failed);
+        case Payloads::State::no_memory:
+            return complete(slot, COPPICE_ERR_NO_MEMORY,
+                            fmt::format("broadcast {}: there is no memory for the {} bytes of rank {}",
+                                        slot.sequence.value, look.bytes, slot.root.value));
+        case Payloads::State::no_descriptor:
+            return complete(slot, COPPICE_ERR_MISMATCH,
+                            fmt::format("broadcast {}: what rank {} sent describes no payload", slot.sequence.value,
+                                        slot.root.value));
+    }
+}
+
+void Broadcasts::hand_over(Slot& slot, std::span<const std::byte> payload) {
+    Request& request = *slot.request;
+    if (!request.view && slot.root != members_.self()) std::memcpy(request.buffer, payload.data(), payload.size());
+    request.received = payload.size();
+    request.payload = payload.data();
+    complete(slot, COPPICE_OK);
 }
 
 void Broadcasts::complete(Slot& slot, coppice_status_t status, std::string message) {
@@ -74,9 +117,11 @@ bool Broadcasts::look_for_line(Slot& slot) {
         complete_for_other_root(slot, line.root);
         return true;
     }
-    if (line.detail != static_cast<std::uint32_t>(LineKind::payload)) {
-        complete_without_payload(slot, static_cast<LineKind>(line.detail));
+    const auto kind = static_cast<LineKind>(line.detail);
+    if (kind != LineKind::payload && kind != LineKind::descriptor) {
+        complete_without_payload(slot, kind);
     } else {
+        slot.described = kind == LineKind::descriptor ? kDescribed : 0;
         slot.payload = line.payload;
         slot.length = line.length;
         slot.has_payload = true;

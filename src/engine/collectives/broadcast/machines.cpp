@@ -52,6 +52,7 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
     if (slot->request != nullptr || !slot->machine.finished() || slot->machine.tree() == nullptr) wake(*slot);
     // Nothing leaves before the payload is published: machines are asked for sends between polls only.
     if (slot->has_payload || !carries_payload(header.tag) || !slot->machine.colored()) return false;
+    slot->described = header.length & kDescribed;
     return take_payload(*slot, from, payload, buffer);
 }
 
@@ -92,7 +93,7 @@ bool Broadcasts::take_root(Slot& slot, Rank from, const WireHeader& header) {
 
 // True: the payload stays where it landed.
 bool Broadcasts::take_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer) {
-    const bool keep = buffer != 0 && !publishing_ && payload.size() >= kKeepFrom;
+    const bool keep = buffer != 0 && !publishing_ && slot.described == 0 && payload.size() >= kKeepFrom;
     if (keep) {
         slot.payload = payload.data();
         slot.length = static_cast<std::uint32_t>(payload.size());
@@ -140,7 +141,9 @@ bool Broadcasts::adopt_line(Slot& slot) {
     transport::PublishedLine line;
     for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
         if (local_peer == members_.self() || !board_->look(local_peer, slot.sequence, line)) continue;
-        if (line.detail != static_cast<std::uint32_t>(LineKind::payload) || line.root != slot.root.value) continue;
+        const auto kind = static_cast<LineKind>(line.detail);
+        if ((kind != LineKind::payload && kind != LineKind::descriptor) || line.root != slot.root.value) continue;
+        slot.described = kind == LineKind::descriptor ? kDescribed : 0;
         stage(slot, line.payload, line.length);
         return true;
     }
@@ -183,7 +186,7 @@ bool Broadcasts::pump_by_plan(Slot& slot, protocol::Broadcast& machine, const Se
     std::uint32_t number = machine.next_scheduled(plan.schedule);
     if (number == protocol::Broadcast::kNothing) return true;
     WireHeader header = header_of(slot);
-    header.length = slot.length;
+    header.length = slot.length | slot.described;
     const std::span<const std::byte> bytes = bytes_of(header).first(kShortHeader);
     const std::span<const std::byte> payload(slot.payload, slot.length);
     for (; number != protocol::Broadcast::kNothing; number = machine.next_scheduled(plan.schedule)) {
@@ -228,9 +231,9 @@ bool Broadcasts::send(Slot& slot, const Envelope& message, WireHeader& header) {
     }
     header.tag = message.tag;
     header.detail = message.detail;
-    header.length = payload ? slot.length : 0;
+    header.length = payload ? slot.length | slot.described : 0;
     header.more = message.more;
-    const std::span<const std::byte> body(slot.payload, header.length);
+    const std::span<const std::byte> body(slot.payload, payload ? slot.length : 0);
     const transport::SendStatus status = is_correction(message.tag)
                                              ? link.write(bytes_of(header), body, &slot.in_flight)
                                              : link.send(bytes_of(header), body, &slot.in_flight);

@@ -14,7 +14,7 @@
 namespace coppice::engine {
 
 // What a published line says (transport::PublishedLine::detail).
-enum class LineKind : std::uint32_t { payload = 0, root_failed = 1, orphaned = 2 };
+enum class LineKind : std::uint32_t { payload = 0, root_failed = 1, orphaned = 2, descriptor = 3 };
 
 struct Slot {
     bool engaged = false;
@@ -28,6 +28,7 @@ struct Slot {
     Sequence sequence;
     Rank root;
     std::uint32_t length = 0;
+    std::uint32_t described = 0;  // kDescribed: `payload` is a descriptor; else 0
     const std::byte* payload = nullptr;
     transport::Buffer kept = 0;  // the landed buffer that `payload` lies in, to be released with the slot
     Link kept_from;  // which transport it belongs to, though another process may have that rank's seat by now

@@ -30,6 +30,11 @@ class Window final : public Collective, private Passenger {
     // The same at a root, as far as this rank knows without asking.
     bool has_known_room() const { return next_.value < stable_ + size_; }
     void note_started() { next_.value += 1; }
+    // This rank waits until everything before `count` is stable: the ranks that hold it up are asked.
+    void ask_for(std::uint64_t count) {
+        update();
+        if (stable_ < count) ask_for_room(count);
+    }
     // Everything before `count` has been consumed here.
     void consume(Sequence count);
     // Both for the next broadcast, where everything before it has been consumed and ranks publish.

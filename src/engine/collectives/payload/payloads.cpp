@@ -1,0 +1,298 @@
+#include "engine/collectives/payload/payloads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "transport/crc32c.hpp"
+
+namespace coppice::engine {
+namespace {
+
+using protocol::PullKind;
+using protocol::PullMessage;
+using protocol::PullResult;
+
+// Chunks that are asked for ahead of what is here: what a connection carries in the time of a way there and back.
+constexpr std::uint32_t kCredit = 64;
+// So long a source may be silent. Not short: a relay whose process waits for its core is no reason to leave it.
+constexpr Nanoseconds kPatience{100'000'000};
+// Messages of one payload in one round of progress, so that a caller comes back to what it wants.
+constexpr int kBurst = 512;
+
+std::uint64_t packed(const PullMessage& message) {
+    return std::uint64_t{message.first} << 32 | message.end;
+}
+PullMessage unpacked(const WireHeader& header, Rank from, Rank to) {
+    return {.kind = static_cast<PullKind>(header.tag.kind),
+            .from = from,
+            .to = to,
+            .first = static_cast<std::uint32_t>(header.more >> 32),
+            .end = static_cast<std::uint32_t>(header.more)};
+}
+
+}  // namespace
+
+Payloads::Payloads(Core& core, Window& window)
+    : core_(core),
+      window_(window),
+      members_(core.members()),
+      router_(core.router()),
+      plan_{.nodes = &members_.nodes_table(), .credit = kCredit, .patience = kPatience},
+      most_bytes_(core.settings().payload_window) {
+    entries_.reserve(std::size_t{2} * window.size());
+}
+
+// -------------------------------------------------------------------------------------------------------- entries ---
+
+Payloads::Entry* Payloads::find(Sequence sequence) const {
+    for (const auto& entry : entries_)
+        if (entry->sequence == sequence) return entry.get();
+    return nullptr;
+}
+
+// None for broadcasts that are over, and for such as no rank can have started.
+Payloads::Entry* Payloads::engage(Sequence sequence, Rank root) {
+    if (Entry* const known = find(sequence)) return known->root == root ? known : nullptr;
+    if (sequence.value < window_.stable() || sequence.value >= window_.next().value + window_.size()) return nullptr;
+    auto made = std::make_unique<Entry>(plan_, members_.self(), sequence, root, failed_);
+    const auto place = std::ranges::upper_bound(entries_, sequence, {}, [](const auto& one) { return one->sequence; });
+    return entries_.insert(place, std::move(made))->get();
+}
+
+// Of all that are known to be before this one; null: of all.
+bool Payloads::fits(std::uint64_t bytes, const Entry* before) const {
+    std::uint64_t held = 0;
+    for (const auto& entry : entries_) {
+        if (entry.get() == before) break;
+        if (entry->descriptor) held += entry->descriptor->bytes;
+    }
+    return held == 0 || held + bytes <= most_bytes_;
+}
+
+bool Payloads::has_room(std::size_t bytes) {
+    if (bytes <= transport::kMaxPayload || bytes > kMaxBroadcast || fits(bytes, nullptr)) return true;
+    window_.ask_for(window_.stable() + 1);
+    release_stable();
+    return fits(bytes, nullptr);
+}
+
+PayloadMemory Payloads::memory_for(std::size_t bytes) {
+    if (spare_.size() >= bytes) return std::exchange(spare_, PayloadMemory());
+    return PayloadMemory::allocate(bytes);
+}
+
+Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> payload) {
+    Entry* const entry = engage(sequence, members_.self());
+    if (entry == nullptr) return fail(COPPICE_ERR_MISMATCH, "broadcast {}: others name another root", sequence.value);
+    entry->memory = memory_for(payload.size());
+    if (!entry->memory)
+        return fail(COPPICE_ERR_NO_MEMORY, "broadcast {}: there is no memory for {} bytes", sequence.value,
+                    payload.size());
+    entry->descriptor = Descriptor::of(payload.size());
+    std::memcpy(entry->memory.data(), payload.data(), payload.size());
+    entry->machine.hold(entry->descriptor->chunks());
+    return *entry->descriptor;
+}
+
+void Payloads::learn(Sequence sequence, Rank root, std::span<const std::byte> descriptor) {
+    Entry* const entry = engage(sequence, root);
+    if (entry == nullptr || entry->descriptor || entry->is_wrong) return;
+    entry->descriptor = Descriptor::read(descriptor);
+    if (!entry->descriptor) {
+        entry->is_wrong = true;
+        return core_.note_garbage();
+    }
+    admit();
+}
+
+// Memory for those that may be pulled, the oldest first.
+void Payloads::admit() {
+    for (const auto& entry : entries_) {
+        if (!entry->descriptor || entry->memory || entry->has_no_memory) continue;
+        if (!fits(entry->descriptor->bytes, entry.get())) {
+            window_.ask_for(window_.stable() + 1);
+            return;
+        }
+        entry->memory = memory_for(static_cast<std::size_t>(entry->descriptor->bytes));
+        entry->has_no_memory = !entry->memory;
+        if (entry->memory) entry->machine.learn(entry->descriptor->chunks());
+    }
+}
+
+// What everybody has consumed is asked of nobody any more.
+void Payloads::release_stable() {
+    const std::uint64_t stable = window_.stable();
+    std::erase_if(entries_, [this, stable](const auto& entry) {
+        if (entry->sequence.value >= stable || entry->in_flight > 0) return false;
+        if (entry->memory.size() > spare_.size() && entry->memory.size() <= most_bytes_)
+            spare_ = std::move(entry->memory);
+        return true;
+    });
+}
+
+Payloads::Look Payloads::look(Sequence sequence) const {
+    const Entry* const entry = find(sequence);
+    if (entry == nullptr) return {};
+    Look look{.state = State::pending, .bytes = entry->descriptor ? entry->descriptor->bytes : 0, .payload = {}};
+    if (entry->is_wrong) look.state = State::no_descriptor;
+    if (entry->has_no_memory) look.state = State::no_memory;
+    switch (entry->machine.result()) {
+        case PullResult::complete:
+            look.state = State::here;
+            look.payload = {entry->memory.data(), static_cast<std::size_t>(look.bytes)};
+            break;
+        case PullResult::root_failed:
+            look.state = State::root_failed;
+            break;
+        case PullResult::pending:
+            break;
+    }
+    return look;
+}
+
+std::string Payloads::waiting_for(Sequence sequence) const {
+    const Entry* const entry = find(sequence);
+    if (entry == nullptr || !entry->descriptor) return {};
+    if (!entry->memory)
+        return fmt::format("{} bytes, for which there is no room beside those before", entry->descriptor->bytes);
+    std::string text = fmt::format("{} of {} chunks are here", entry->machine.have(), entry->machine.chunks());
+    if (const auto source = entry->machine.source())
+        text += fmt::format(", the next is asked of rank {}", source->value);
+    return text;
+}
+
+// ------------------------------------------------------------------------------------------------------- messages ---
+
+bool Payloads::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                       transport::Buffer /*buffer*/) {
+    if (header.sequence < window_.stable()) return false;  // late
+    Entry* const entry = engage(Sequence(header.sequence), Rank(header.root));
+    const PullMessage message = unpacked(header, from, members_.self());
+    const bool is_possible =
+        entry != nullptr && (message.kind == PullKind::chunk ? take_chunk(*entry, from, message, header, payload)
+                                                             : payload.empty() && entry->machine.receive(message));
+    if (!is_possible) core_.note_garbage();
+    return false;
+}
+
+// False for what can't be.
+bool Payloads::take_chunk(Entry& entry, Rank from, const PullMessage& message, const WireHeader& header,
+                          std::span<const std::byte> payload) {
+    if (!entry.memory || message.first >= entry.machine.chunks()) return false;
+    if (payload.size() != entry.descriptor->length(message.first)) return false;
+    if (!entry.machine.takes(message.first)) {
+        ++counts_.again;
+        return true;
+    }
+    if (!router_.to(from).within_host() && transport::crc32c(payload) != header.detail) {
+        ++counts_.damaged;
+        entry.machine.spoiled(from);
+        return true;
+    }
+    std::memcpy(entry.memory.data() + entry.descriptor->at(message.first), payload.data(), payload.size());
+    ++counts_.taken;
+    return entry.machine.receive(message);
+}
+
+// False: the transport has no room, or its receiver has to hear of deaths first.
+bool Payloads::send(Entry& entry, Unsent& unsent) {
+    const PullMessage& message = unsent.message;
+    const Link link = router_.to(message.to);
+    if (!link || members_.failed(message.to)) return true;
+    const Tag tag(Channel::payload, message.kind);
+    if (carries_failures(tag) && !tell_failures(message.to, unsent)) return false;
+    std::span<const std::byte> body;
+    WireHeader header{.token = core_.id().token,
+                      .tag = tag,
+                      .sequence = entry.sequence.value,
+                      .stable = window_.stable(),
+                      .root = entry.root.value,
+                      .epoch = core_.id().epoch.value,
+                      .more = packed(message)};
+    if (message.kind == PullKind::chunk) {
+        body = {entry.memory.data() + entry.descriptor->at(message.first), entry.descriptor->length(message.first)};
+        header.length = static_cast<std::uint32_t>(body.size());
+        if (!link.within_host()) header.detail = transport::crc32c(body);
+    }
+    return link.send(bytes_of(header), body, &entry.in_flight) != transport::SendStatus::again;
+}
+
+// The verdict about a dead root stands on the receiver knowing what the sender knows.
+bool Payloads::tell_failures(Rank to, Unsent& unsent) {
+    if (!unsent.notices_sent) {
+        for (const Rank dead : members_.failed_ranks())
+            core_.send_control(to, {Channel::members, MembersKind::failure_notice}, 0, dead.value);
+        unsent.notices_sent = true;
+    }
+    core_.flush_controls();
+    return !core_.controls_wait_for(to);
+}
+
+// A rank that takes nothing for a while holds up nobody else. What waits is bounded: by what each may ask for at once.
+void Payloads::pump(Entry& entry) {
+    std::vector<Unsent>& unsent = entry.unsent;
+    const auto waits = [&unsent](Rank to, std::size_t among) {
+        return std::ranges::any_of(std::span(unsent).first(among),
+                                   [to](const Unsent& one) { return one.message.to == to; });
+    };
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < unsent.size(); ++i) {
+        if (waits(unsent[i].message.to, kept) || !send(entry, unsent[i])) unsent[kept++] = unsent[i];
+    }
+    unsent.resize(kept);
+    for (int i = 0; i < kBurst; ++i) {
+        const auto next = entry.machine.next_send(Nanoseconds(core_.now_ns()));
+        if (!next) return;
+        Unsent message{.message = *next};
+        if (waits(next->to, unsent.size()) || !send(entry, message)) unsent.push_back(message);
+    }
+    has_more_ = true;
+}
+
+// --------------------------------------------------------------------------------------------------- as a component ---
+
+void Payloads::member_failed(const Death& death) {
+    failed_.insert(death.rank.value);
+    for (const auto& entry : entries_) {
+        std::erase_if(entry->unsent, [&death](const Unsent& one) { return one.message.to == death.rank; });
+        entry->machine.peer_failed(death.rank);
+    }
+}
+
+void Payloads::progress(bool /*thorough*/) {
+    if (entries_.empty() || core_.revoked()) return;
+    has_more_ = false;
+    const Router::Batch batch(router_);
+    for (const auto& entry : entries_)
+        pump(*entry);
+}
+
+// What is over here is reported at once, so that others give its memory back, and the next one may start.
+void Payloads::keep_house() {
+    if (entries_.empty() || core_.revoked()) return;
+    release_stable();
+    if (entries_.empty()) return;
+    admit();
+    const std::uint64_t oldest = entries_.front()->sequence.value;
+    if (oldest < window_.consumed().value) window_.ask_for(oldest + 1);
+}
+
+bool Payloads::waits_for_room() const {
+    if (core_.revoked()) return false;
+    return has_more_ || std::ranges::any_of(entries_, [](const auto& entry) { return !entry->unsent.empty(); });
+}
+
+std::uint64_t Payloads::next_timer_ns() const {
+    std::uint64_t next = UINT64_MAX;
+    if (core_.revoked()) return next;
+    for (const auto& entry : entries_)
+        next = std::min(next, entry->machine.next_timer().value);
+    return next;
+}
+
+bool Payloads::quiet() const {
+    return std::ranges::all_of(entries_, [](const auto& entry) { return entry->in_flight == 0; });
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,114 @@
+// The large payloads of a group at one rank: what a broadcast has brought a descriptor of is pulled from other ranks in chunks, and
+// served to others (protocol/pull/). Broadcasts tells it of descriptors and asks it how far a payload is.
+//
+// A payload lies in memory of the library, at the root, too: the caller's buffer is its own again when the call has returned,
+// and what this rank holds can be had from it until all have consumed it, whatever its caller does. That memory is bounded
+// (COPPICE_PAYLOAD_WINDOW): a root starts no broadcast, and no rank a pull, that goes beyond it, unless nothing before it is held.
+// So the oldest broadcast always goes on, and one that is larger than the bound goes alone.
+//
+// A rank pulls whether its caller has called or not: others take their chunks from it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/collectives/payload/descriptor.hpp"
+#include "engine/collectives/payload/memory.hpp"
+#include "engine/collectives/window/window.hpp"
+#include "engine/core/core.hpp"
+#include "protocol/pull/pull.hpp"
+
+namespace coppice::engine {
+
+class Payloads final : public Collective {
+  public:
+    Payloads(Core& core, Window& window);
+
+    // Whether a root may start a broadcast of so many bytes now. The ranks that hold it up are asked.
+    bool has_room(std::size_t bytes);
+    // Copies a root's payload, and serves it from now on.
+    Result<Descriptor> hold(Sequence sequence, std::span<const std::byte> payload);
+    // A broadcast has brought this; any number of times.
+    void learn(Sequence sequence, Rank root, std::span<const std::byte> descriptor);
+
+    enum class State : std::uint8_t { pending, here, root_failed, no_memory, no_descriptor };
+    struct Look {
+        State state = State::pending;
+        std::uint64_t bytes = 0;
+        std::span<const std::byte> payload;  // when it is here; good until all have consumed the broadcast
+    };
+    // Of one that was learnt of.
+    Look look(Sequence sequence) const;
+    std::string waiting_for(Sequence sequence) const;
+
+    struct Counts {
+        std::uint64_t taken = 0;    // chunks
+        std::uint64_t again = 0;    // came although they were here
+        std::uint64_t damaged = 0;  // whose check failed
+    };
+    const Counts& counts() const { return counts_; }
+
+    // Collective
+    bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                 transport::Buffer buffer) override;
+    void member_failed(const Death& death) override;
+    void progress(bool thorough) override;
+    void keep_house() override;
+    bool waits_for_room() const override;
+    std::uint64_t next_timer_ns() const override;
+    bool peek(Request& /*request*/) override { return true; }  // it has none
+    void finish(Request& /*request*/) override {}
+    std::string waiting_for(const Request& /*request*/) const override { return {}; }
+    bool quiet() const override;
+
+  private:
+    struct Unsent {
+        protocol::PullMessage message;
+        bool notices_sent = false;  // its receiver has been told of the deaths that it must know of
+    };
+    struct Entry {
+        Entry(const protocol::PullPlan& plan, Rank self, Sequence number, Rank of, const protocol::FailedSet& failed)
+            : sequence(number), root(of), machine(plan, self, of, failed) {}
+
+        Sequence sequence;
+        Rank root;
+        std::optional<Descriptor> descriptor;
+        bool is_wrong = false;  // what came as its descriptor is none
+        bool has_no_memory = false;
+        PayloadMemory memory;
+        protocol::Pull machine;
+        std::vector<Unsent> unsent;  // pulled, but the transport had no room
+        std::uint32_t in_flight = 0;
+    };
+
+    Entry* find(Sequence sequence) const;
+    Entry* engage(Sequence sequence, Rank root);
+    void admit();
+    bool fits(std::uint64_t bytes, const Entry* before) const;
+    void release_stable();
+    PayloadMemory memory_for(std::size_t bytes);
+    bool take_chunk(Entry& entry, Rank from, const protocol::PullMessage& message, const WireHeader& header,
+                    std::span<const std::byte> payload);
+    void pump(Entry& entry);
+    bool send(Entry& entry, Unsent& unsent);
+    bool tell_failures(Rank to, Unsent& unsent);
+
+    Core& core_;
+    Window& window_;
+    const Members& members_;
+    const Router& router_;
+    protocol::PullPlan plan_;
+    std::uint64_t most_bytes_;
+    protocol::FailedSet failed_;
+    std::vector<std::unique_ptr<Entry>> entries_;  // by sequence
+    PayloadMemory spare_;                          // of the last one that was given back, for the next one
+    Counts counts_;
+    bool has_more_ = false;  // to send, than one round may
+};
+
+}  // namespace coppice::engine

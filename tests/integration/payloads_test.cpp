@@ -1,0 +1,215 @@
+// Payloads above what one message carries, between real processes: they arrive whole or not at all, whoever dies between two chunks.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "integration/job.hpp"
+
+namespace coppice::testing {
+namespace {
+
+const std::uint64_t kTimeout = kDeadlineNs;
+constexpr std::size_t kChunk = 8192;
+
+const std::vector<Layout>& layouts() {
+    static const std::vector<Layout> all{
+        {"one_host", 4, 1, {}},
+        {"flat", 4, 1, {{"COPPICE_HIERARCHY", "flat"}}},
+        {"two_hosts", 5, 2, {}},
+        {"tcp", 4, 1, {{"COPPICE_TRANSPORT", "tcp"}}},
+        {"ucx", 3, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"flat_failure_proof", 4, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "failure-proof:1"}}},
+    };
+    return all;
+}
+
+class EveryLayout : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, EveryLayout, ::testing::ValuesIn(layouts()),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+TEST_P(EveryLayout, PayloadsOfEverySizeArriveFromEveryRoot) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t number = 0;
+        for (const std::size_t bytes :
+             {kChunk, kChunk + 1, 2 * kChunk, std::size_t{100'001}, (std::size_t{3} << 20) + 1}) {
+            for (std::uint32_t root = 0; root < member.ranks; ++root, ++number) {
+                const auto expected = payload_of(number, root, bytes);
+                std::vector<unsigned char> buffer =
+                    member.rank == root ? expected : std::vector<unsigned char>(bytes + 1, 0xee);
+                std::size_t received = 0;
+                COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), buffer.size(), root, &received,
+                                                kTimeout) == COPPICE_OK);
+                COPPICE_CHECK(received == bytes);
+                COPPICE_CHECK(std::ranges::equal(expected, std::span(buffer).first(bytes)));
+                COPPICE_CHECK(buffer.size() == bytes || buffer.back() == 0xee);
+            }
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, LargeAndSmallOnesGoOnBesideEachOther) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        constexpr std::uint64_t kUnderWay = 6;
+        const auto bytes_of = [](std::uint64_t number) {
+            return number % 2 == 0 ? std::size_t{200'000} + number : number;
+        };
+        for (std::uint64_t first = 0; first < 4 * kUnderWay; first += kUnderWay) {
+            std::vector<coppice_request_t*> requests(kUnderWay);
+            std::vector<std::vector<unsigned char>> payloads(kUnderWay);
+            for (std::uint64_t i = 0; i < kUnderWay; ++i) {
+                const auto root = static_cast<std::uint32_t>((first + i) % member.ranks);
+                payloads[i] = payload_of(first + i, root, bytes_of(first + i));
+                COPPICE_CHECK(coppice_broadcast_view_nb(member.group, payloads[i].data(), payloads[i].size(), root,
+                                                        &requests[i]) == COPPICE_OK);
+            }
+            for (std::uint64_t i = 0; i < kUnderWay; ++i) {
+                COPPICE_CHECK(coppice_request_wait(requests[i], nullptr, kTimeout) == COPPICE_OK);
+                const void* view = nullptr;
+                std::size_t bytes = 0;
+                COPPICE_CHECK(coppice_request_view(requests[i], &view, &bytes) == COPPICE_OK);
+                COPPICE_CHECK(
+                    std::ranges::equal(payloads[i], std::span(static_cast<const unsigned char*>(view), bytes)));
+                COPPICE_CHECK(coppice_request_free(requests[i]) == COPPICE_OK);
+            }
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, ABufferThatIsTooSmallIsLeftAloneAndTheOthersAreServed) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (std::uint64_t number = 0; number < 4; ++number) {
+            const auto expected = payload_of(number, 0, 5 * kChunk);
+            std::vector<unsigned char> buffer =
+                member.rank == 0 ? expected : std::vector<unsigned char>(expected.size(), 0xee);
+            const bool is_narrow = member.rank == 1;
+            std::size_t received = 0;
+            const coppice_status_t status = coppice_broadcast(
+                member.group, buffer.data(), buffer.size() - (is_narrow ? 1 : 0), 0, &received, kTimeout);
+            COPPICE_CHECK(status == (is_narrow ? COPPICE_ERR_TRUNCATED : COPPICE_OK));
+            if (!is_narrow) COPPICE_CHECK(buffer == expected);
+            if (is_narrow)
+                COPPICE_CHECK(std::ranges::count(buffer, 0xee) == static_cast<std::ptrdiff_t>(buffer.size()));
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// Notes the outcome of each broadcast: 1 for OK, 2 for ROOT_FAILED. A buffer that is not called good is as it was.
+void sing(Member& member, std::uint64_t count, std::size_t bytes) {
+    for (std::uint64_t number = 0; number < count; ++number) {
+        const auto expected = payload_of(number, 0, bytes);
+        std::vector<unsigned char> buffer = member.rank == 0 ? expected : std::vector<unsigned char>(bytes, 0xee);
+        const coppice_status_t status = coppice_broadcast(member.group, buffer.data(), bytes, 0, nullptr, kTimeout);
+        if (status == COPPICE_OK) {
+            COPPICE_CHECK(buffer == expected);
+        } else {
+            COPPICE_CHECK(status == COPPICE_ERR_ROOT_FAILED);
+            COPPICE_CHECK(std::ranges::count(buffer, 0xee) == static_cast<std::ptrdiff_t>(bytes));
+        }
+        member.notes[member.rank * count + number] = status == COPPICE_OK ? 1 : 2;
+    }
+}
+
+// SIGKILL after each message that the victim sends, until it sends no more: all survivors get all of it, or all are told.
+void kill_at_every_message(const Layout& layout, std::uint32_t victim) {
+    constexpr std::uint64_t kCount = 2;
+    constexpr std::size_t kBytes = 3 * kChunk + 5;
+    bool killed = true;
+    for (int message = 1; killed; ++message) {
+        ASSERT_LT(message, 200) << "two broadcasts of four chunks do not take so many messages";
+        JobOptions options = layout.job();
+        const std::string fault = faults_at("kill-after", message, {victim});
+        options.environment["COPPICE_FAULTS"] = fault;
+        Job job(
+            options,
+            [&](Member& member) {
+                COPPICE_CHECK(member.join() == COPPICE_OK);
+                sing(member, kCount, kBytes);
+                member.leave();
+            },
+            layout.ranks * kCount);
+        ASSERT_EQ(job.finish([&](std::uint32_t rank) { return rank == victim; }), "") << fault;
+        killed = job.ending(victim).killed_by(SIGKILL);
+        for (std::uint64_t number = 0; number < kCount; ++number) {
+            std::set<std::uint64_t> outcomes;
+            for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+                if (!killed || rank != victim) outcomes.insert(job.note(rank * kCount + number));
+            ASSERT_EQ(outcomes.size(), 1U) << fault << ": survivors differ about broadcast " << number;
+            ASSERT_TRUE((killed && victim == 0) || *outcomes.begin() == 1U)
+                << fault << ": a live root's payload is lost";
+        }
+    }
+}
+
+TEST_P(EveryLayout, ARootMayDieAtEveryMessage) {
+    kill_at_every_message(GetParam(), 0);
+}
+TEST_P(EveryLayout, ARankThatOthersTakeChunksFromMayDieAtEveryMessage) {
+    kill_at_every_message(GetParam(), GetParam().hosts > 1 ? 3 : 1);
+}
+
+// The others find it silent, and take their chunks elsewhere.
+TEST(Payloads, AStoppedRankHoldsUpNobodyButItself) {
+    constexpr std::size_t kHave = 0;
+    Layout layout{"flat", 4, 1, {{"COPPICE_HIERARCHY", "flat"}}};
+    Job job(layout.job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        if (member.rank == 1) COPPICE_CHECK(raise(SIGSTOP) == 0);
+        const auto expected = payload_of(0, 0, std::size_t{1} << 20);
+        std::vector<unsigned char> buffer = member.rank == 0 ? expected : std::vector<unsigned char>(expected.size());
+        COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), buffer.size(), 0, nullptr, kTimeout) ==
+                      COPPICE_OK);
+        COPPICE_CHECK(buffer == expected);
+        member.notes[kHave].fetch_add(1);
+        member.leave();
+    });
+    EXPECT_TRUE(job.await_note(kHave, 3));
+    job.processes().signal(1, SIGCONT);
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Payloads, TheWindowCountsBytesAndALargerOneGoesAlone) {
+    Layout layout{"flat", 3, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_PAYLOAD_WINDOW", "64K"}}};
+    constexpr std::size_t kTried = 0;
+    Job job(layout.job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const std::vector<unsigned char> payload(40'000, 7);
+        std::vector<unsigned char> room(payload);
+        coppice_request_t* first = nullptr;
+        coppice_request_t* second = nullptr;
+        if (member.rank != 0)
+            member.await_note(kTried, 1);  // nobody has consumed the first one before the second is tried
+        COPPICE_CHECK(coppice_broadcast_nb(member.group, room.data(), room.size(), 0, &first) == COPPICE_OK);
+        if (member.rank == 0) {
+            COPPICE_CHECK(coppice_broadcast_nb(member.group, room.data(), room.size(), 0, &second) == COPPICE_ERR_BUSY);
+            COPPICE_CHECK(second == nullptr);
+            member.notes[kTried] = 1;
+        }
+        COPPICE_CHECK(coppice_request_wait(first, nullptr, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_request_free(first) == COPPICE_OK);
+        for (const std::size_t bytes : {std::size_t{40'000}, std::size_t{300'000}, std::size_t{40'000}}) {
+            const auto expected = payload_of(bytes, 0, bytes);
+            std::vector<unsigned char> buffer = member.rank == 0 ? expected : std::vector<unsigned char>(bytes);
+            COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), bytes, 0, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(buffer == expected);
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+}  // namespace
+}  // namespace coppice::testing
