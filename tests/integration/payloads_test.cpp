@@ -23,6 +23,7 @@ const std::vector<Layout>& layouts() {
         {"two_hosts", 5, 2, {}},
         {"tcp", 4, 1, {{"COPPICE_TRANSPORT", "tcp"}}},
         {"ucx", 3, 1, {{"COPPICE_TRANSPORT", "ucx"}}},
+        {"two_ranks", 2, 2, {}},  // there is no other rank to take a chunk from
         {"flat_failure_proof", 4, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_CORRECTION", "failure-proof:1"}}},
     };
     return all;

@@ -171,7 +171,8 @@ std::optional<PullMessage> Pull::next_ask(Nanoseconds now) {
         wake_ = Nanoseconds{now.value + plan_->patience.value};
         return message(PullKind::ask, source_, from, end);
     }
-    if (asked_end_ == chunks_ || end < asked_end_ + (plan_->credit + 1) / 2) return std::nullopt;
+    // In halves, and the rest whatever it is.
+    if (end == asked_end_ || (end < chunks_ && end < asked_end_ + (plan_->credit + 1) / 2)) return std::nullopt;
     asked_end_ = end;
     return message(PullKind::credit, source_, 0, end);
 }

@@ -16,6 +16,7 @@ INSTANTIATE_TEST_SUITE_P(
     EveryOrder, Pull,
     ::testing::Values(
         Case{"two", {.node_of = {0, 1}, .chunks = 3, .credit = 2, .crashes = 1, .one_by_one = true}},
+        Case{"more_chunks_than_may_be_asked_for", {.node_of = {0, 1}, .chunks = 7, .credit = 4, .one_by_one = true}},
         Case{"three", {.crashes = 2}}, Case{"three_between_messages", {.crashes = 2, .one_by_one = true}},
         Case{"three_chunks", {.chunks = 3, .credit = 2, .crashes = 1, .one_by_one = true}},
         Case{"another_root", {.root = 1, .crashes = 2, .one_by_one = true}},
