@@ -58,7 +58,7 @@ bool has(const std::vector<char>& piece, std::string_view text) {
 
 // ------------------------------------------------------------------------------------------------- peers that differ
 
-constexpr std::string_view kGreeting = "coppice 4 64-bit little-endian";
+constexpr std::string_view kGreeting = "coppice 5 64-bit little-endian";
 
 // A job in which rank 2's greeting has `now` where it had `before`, of the same length.
 JobOptions with_greeting(std::string_view before, std::string_view now) {
@@ -79,7 +79,7 @@ TEST(Peers, OfAnotherVersionAreNamedToAll) {
 }
 
 TEST(Peers, OfAnotherWordSizeAreNamedToAll) {
-    Job job(with_greeting(kGreeting, "coppice 4 32-bit little-endian"), [](Member& member) {
+    Job job(with_greeting(kGreeting, "coppice 5 32-bit little-endian"), [](Member& member) {
         check_refused(member, COPPICE_ERR_MISMATCH, {"rank 2", "32-bit", "64-bit"});
     });
     EXPECT_EQ(job.finish(), "");
