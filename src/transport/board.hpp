@@ -51,9 +51,9 @@ class Board {
     // The line of `member` for `sequence`, if it is there; works for dead members too. False costs one cache line read.
     virtual bool look(Rank member, Sequence sequence, PublishedLine& line) const = 0;
 
-    // Copies the payload of `member` for `sequence` into `to`, if its line is there, is of a broadcast of its own with `detail` 0,
-    // and fits. False,
-    // too, when this rank is fenced(): what was copied may be something else's then. Its length goes to `length`, if not null.
+    // Copies the payload of `member` for `sequence` into `to`, if its line is there, is of a broadcast of its own with `detail`
+    // 0, and fits. False, too, when this rank is fenced(): what was copied may be something else's then. Its length goes to
+    // `length`, if not null.
     virtual bool copy_published(Rank member, Sequence sequence, std::span<std::byte> to, std::size_t* length) const = 0;
 
     // Everything before `sequence` has been consumed here (copied out, or its view released). Monotone.
@@ -99,7 +99,8 @@ class Board {
 
   protected:
     static bool copy_line(Rank member, const PublishedLine& line, std::span<std::byte> to) {
-        if (line.root != member.value || line.detail != 0 || line.length > to.size()) return false;
+        const std::uint64_t what = std::uint64_t{line.detail} << 32 | line.root;  // one load, one comparison
+        if (what != member.value || line.length > to.size()) return false;
         copy_few(to.data(), line.payload, line.length);
         return true;
     }

@@ -120,7 +120,7 @@ TEST(Peers, ThatSendGarbageForAGreetingAreNamedToAll) {
             COPPICE_CHECK(std::ranges::none_of(sentence, [](unsigned char c) { return c < ' ' || c == 0x7f; }));
             COPPICE_CHECK(sentence.size() < 1000);
         });
-        EXPECT_EQ(job.finish(), "") << garbage;
+        EXPECT_EQ(job.finish(), "") << ::testing::PrintToString(garbage);
     }
 }
 

@@ -126,7 +126,8 @@ class Broadcasts final : public Collective {
         if (!slot.machine) make_machine(slot);
     }
     void make_machine(Slot& slot);
-    bool adopt_line(Slot& slot);
+    bool adopt_line(Slot& slot) { return publishing_ && adopt_published_line(slot); }
+    bool adopt_published_line(Slot& slot);
     // Sends what the machine wants sent.
     void pump(Slot& slot) {
         protocol::Broadcast* const tree = slot.unsent ? nullptr : slot.machine.tree();

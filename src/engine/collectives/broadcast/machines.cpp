@@ -136,8 +136,7 @@ void Broadcasts::make_machine(Slot& slot) {
     }
 }
 
-bool Broadcasts::adopt_line(Slot& slot) {
-    if (!publishing_) return false;
+bool Broadcasts::adopt_published_line(Slot& slot) {
     transport::PublishedLine line;
     for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
         if (local_peer == members_.self() || !board_->look(local_peer, slot.sequence, line)) continue;
