@@ -12,8 +12,11 @@ namespace coppice::testing {
 namespace {
 
 const std::uint64_t kTimeout = kDeadlineNs;
-// How long those that leave wait. Names come within 0.1 s, but on a machine that has no time for its ranks.
-constexpr std::uint64_t kPatiences[] = {3'000'000'000, 12'000'000'000, 48'000'000'000};
+// How long those that leave wait. Names come within 0.1 s, but on a machine that has no time for its ranks; and a rank that begins
+// to wait later than others is told of those that have given up.
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kPatiences[] = {3 * kSecond,  3 * kSecond,  6 * kSecond, 12 * kSecond,
+                                        12 * kSecond, 24 * kSecond, 48 * kSecond};
 
 // What the ranks have done together before.
 enum class Past : std::uint8_t { broadcasts, agreement, both };

@@ -20,8 +20,12 @@ class BesideMpi(unittest.TestCase):
         names = [word for name in settings for word in ("-x", name)]
         command = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
                    *names, "-n", str(ranks), PROGRAM, "40", *more]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-                              timeout=DEADLINE, env=environment)
+        for _ in range(3):
+            done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+                                  timeout=DEADLINE, env=environment)
+            # Now and then mpirun sees the end of a rank that was held up before it sees its MPI_Finalize, without Coppice, too.
+            if "exiting improperly" not in done.stderr:
+                break
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"40 broadcasts among {ranks} ranks: 0 wrong", done.stdout)
 
