@@ -120,7 +120,8 @@ class InBox(unittest.TestCase):
     def test_signals_reach_the_command_and_its_end_with_the_tool(self):
         for number in (signal.SIGTERM, signal.SIGKILL):
             mark = f"cluster-mark-{os.getpid()}-{number}"
-            tool = subprocess.Popen([CLUSTER, "--name", NAME, "exec", "0", "sh", "-c", "sleep 600; true", mark])
+            # With a standard input that is closed, as some start their programs.
+            tool = subprocess.Popen(["sh", "-c", 'exec "$@" <&-', "sh", CLUSTER, "--name", NAME, "exec", "0", "sh", "-c", "sleep 600; true", mark])
             wait_for(lambda: len(alive(mark)) >= 2, "the command")  # pylint: disable=cell-var-from-loop
             tool.send_signal(number)
             self.assertIn(tool.wait(DEADLINE), (128 + number, -number))

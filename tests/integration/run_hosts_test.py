@@ -71,6 +71,12 @@ class Hosts(LauncherTest):
                                     check=False)
             self.assertEqual(result.stdout.splitlines(), [os.path.realpath(directory)] * 2, result.stderr)
 
+    def test_standard_streams_may_be_closed(self):
+        for closed in ("<&-", "<&- >&-", "<&- >&- 2>&-"):
+            with self.subTest(closed):
+                closing = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+                self.assertEqual(self.run_hosts(closing, "-n", "2", "--hosts", "2", RANK, "exchange").returncode, 0)
+
     def test_local_ranks_are_counted_per_host(self):
         script = "echo $COPPICE_RANK $COPPICE_HOST $COPPICE_LOCAL_RANK/$COPPICE_LOCAL_SIZE"
         result = self.run_hosts([], "-n", "5", "--hosts", "2", "sh", "-c", script)
