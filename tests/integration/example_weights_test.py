@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""The example that brings a file to all ranks, with real processes: whichever ranks die, the survivors have the file.
+
+Usage: example_weights_test.py COPPICE_RUN WEIGHTS"""
+
+import hashlib
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUN, WEIGHTS = (os.path.abspath(path) for path in sys.argv[1:3])
+DEADLINE = 240
+
+
+class Weights(unittest.TestCase):
+    PIECE = 50_000
+    CONTENT = random.Random(1).randbytes(6 * PIECE + 123)
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.NamedTemporaryFile(delete=False) as file:
+            file.write(cls.CONTENT)
+            cls.path = file.name
+
+    @classmethod
+    def tearDownClass(cls):
+        os.unlink(cls.path)
+
+    def deliver(self, ranks, may_die, *launcher, faults=None):
+        """All survivors have the file. Returns which ranks died: how many messages a rank sends depends on its neighbours."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
+        if faults:
+            environment["COPPICE_FAULTS"] = faults
+        done = subprocess.run([RUN, "-n", str(ranks), *launcher, WEIGHTS, "--piece", str(self.PIECE), "--file", self.path],
+                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE,
+                              env=environment)
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        said = done.stdout + done.stderr
+        dead = {int(rank) for rank in re.findall(r"rank (\d+) \(pid \d+\) was killed by signal 9", done.stderr)}
+        self.assertLessEqual(dead, may_die, said)
+        self.assertNotIn("exited with code", done.stderr, said)
+        have = re.findall(r"^weights: rank (\d+): (\d+) bytes, sha256 (\w+)$", done.stdout, re.M)
+        self.assertLessEqual(set(range(ranks)) - dead, {int(rank) for rank, _, _ in have}, said)
+        digest = hashlib.sha256(self.CONTENT).hexdigest()
+        self.assertEqual({(size, sum_) for _, size, sum_ in have}, {(str(len(self.CONTENT)), digest)}, said)
+        if 0 not in dead:  # which tells it
+            self.assertIn(f"] {len(self.CONTENT) / 2**20:.1f} of ", done.stdout, said)
+            self.assertIn("weights: the same at all live ranks, ", done.stdout, said)
+        return dead
+
+    def test_all_ranks_of_all_hosts_have_the_file(self):
+        self.deliver(5, set(), "--hosts", "2")
+
+    def test_receivers_may_die_at_any_message(self):
+        # Counted in messages of the victim: rank 2 leads a host, and others take their chunks from it.
+        self.assertEqual(self.deliver(6, {2}, "--hosts", "3", faults="kill-before:1@2"), {2})
+        for message in (20, 45):
+            with self.subTest(message=message):
+                self.deliver(6, {2}, "--hosts", "3", faults=f"kill-before:{message}@2")
+
+    def test_the_rank_that_sends_may_die_and_the_one_after_it(self):
+        self.assertIn(0, self.deliver(6, {0, 1}, "--hosts", "3", faults="kill-before:1@0,kill-before:21@1"))
+        for message in (15, 40):
+            with self.subTest(message=message):
+                self.deliver(6, {0, 1}, "--hosts", "3",
+                             faults=f"kill-before:{message}@0,kill-before:{message + 20}@1")
+
+    def test_a_file_that_is_not_there_is_named(self):
+        done = subprocess.run([RUN, "-n", "2", WEIGHTS, "--file", self.path + ".not"], capture_output=True, text=True,
+                              check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(self.path + ".not", done.stderr + done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
