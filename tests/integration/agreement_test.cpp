@@ -9,6 +9,7 @@
 #include <set>
 
 #include "integration/job.hpp"
+#include "support/stopped.hpp"
 
 namespace coppice::testing {
 namespace {
@@ -210,7 +211,8 @@ TEST_P(EveryLayout, ARankThatIsStoppedIsWaitedForAndNotSuspected) {
     // The others are in their calls; nothing but the passing of time could make them suspect it.
     usleep(300'000);
     EXPECT_EQ(job.note(kCalled), ranks - 1);
-    kill(job.processes().pid(1), SIGCONT);
+    EXPECT_TRUE(await_stopped(job.processes(), 1));
+    job.processes().signal(1, SIGCONT);
     EXPECT_EQ(job.finish(), "");
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "integration/job.hpp"
+#include "support/stopped.hpp"
 
 namespace coppice::testing {
 namespace {
@@ -80,8 +81,10 @@ constexpr std::uint64_t kNoted = 1000;
 // Ends a job whose victims were stopped; they go on when so many others have noted what the test waits for.
 std::string end_with(Job& job, const std::set<std::uint32_t>& victims, std::size_t note) {
     const bool noted = job.await_note(note, job.ranks() - victims.size());
-    for (const std::uint32_t victim : victims)
+    for (const std::uint32_t victim : victims) {
+        EXPECT_TRUE(await_stopped(job.processes(), victim));
         job.processes().signal(victim, SIGCONT);
+    }
     return (noted ? "" : "some waited in vain\n") + job.finish();
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "integration/job.hpp"
+#include "support/stopped.hpp"
 
 namespace coppice::testing {
 namespace {
@@ -178,6 +179,7 @@ TEST(Payloads, AStoppedRankHoldsUpNobodyButItself) {
         member.leave();
     });
     EXPECT_TRUE(job.await_note(kHave, 3));
+    EXPECT_TRUE(await_stopped(job.processes(), 1));
     job.processes().signal(1, SIGCONT);
     EXPECT_EQ(job.finish(), "");
 }
