@@ -128,7 +128,9 @@ def look_at(directory):
         # Before the debugger stops them. A thread may wait for something of the kernel's, which no backtrace shows.
         for task in sorted((process / "task").glob("*")):
             state = read(task / "stat").rpartition(")")[2].split()[:1]
-            text += f"LWP {task.name}: {' '.join(state)} {read(task / 'wchan')}\n"
+            times = [int(word) / 1e9 for word in read(task / "schedstat").split()[:2]]
+            text += f"LWP {task.name}: {' '.join(state)} {read(task / 'wchan')}"
+            text += f", ran {times[0]:.2f} s, waited for a core for {times[1]:.2f} s\n" if len(times) == 2 else "\n"
         if debugger:
             try:
                 text += subprocess.run([debugger, "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all bt 30"],

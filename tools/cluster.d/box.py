@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -197,7 +198,10 @@ class Box:
 
     @staticmethod
     def _set_port(one, way, state):
-        kernel.ip([f"link set {one.port} {way}"])
+        # To be asked for makes the kernel look at the carrier at once; by itself, where many interfaces come and go, it takes seconds.
+        kernel.ip([f"link set {one.port} {way}", f"link show dev {one.port}"])
+        subprocess.run(["nsenter", f"--net=/proc/{one.pid}/ns/net", "ip", "link", "show", "dev", "eth0"], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False)
         one.state = state
         return {}
 

@@ -32,7 +32,7 @@ bool wait_for_request(int channel, std::uint64_t until_ns) {
 
 // The process that has the rights serves; until the launcher closes its end. It ends a cut by itself, and ahead of all that
 // share its core, where that is allowed: so a cut is as long as it was asked for on a machine that is overloaded, too.
-[[noreturn]] void serve(int channel, pid_t launcher, std::uint32_t hosts) {
+[[noreturn]] void serve(int channel, pid_t launcher, const Hosts& hosts) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != launcher) ::_exit(1);
     const sched_param first{.sched_priority = 1};
@@ -50,7 +50,7 @@ bool wait_for_request(int channel, std::uint64_t until_ns) {
 
 }  // namespace
 
-Result<std::unique_ptr<Cables>> Cables::create(std::uint32_t hosts) {
+Result<std::unique_ptr<Cables>> Cables::create(const Hosts& hosts) {
     std::array<int, 2> ends{-1, -1};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return fail(COPPICE_ERR_NO_RESOURCES, "socketpair: {} (see `ulimit -n`)", std::strerror(errno));
@@ -66,7 +66,7 @@ Result<std::unique_ptr<Cables>> Cables::create(std::uint32_t hosts) {
         ::close(ends[0]);
         return fail(COPPICE_ERR_NO_RESOURCES, "fork: {} (see `ulimit -u`)", std::strerror(errno));
     }
-    return std::unique_ptr<Cables>(new Cables(hosts, worker, ends[0]));
+    return std::unique_ptr<Cables>(new Cables(hosts.count(), worker, ends[0]));
 }
 
 Cables::~Cables() {

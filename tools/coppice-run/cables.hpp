@@ -26,7 +26,7 @@ class Cables {
     // The calling process must be in the bridge's namespace and have its rights (Hosts::create); it may give them up
     // afterwards (Hosts::drop_rights), as a process that is started here keeps them. That one ends with this object, or
     // with its parent.
-    static Result<std::unique_ptr<Cables>> create(std::uint32_t hosts);
+    static Result<std::unique_ptr<Cables>> create(const Hosts& hosts);
     ~Cables();
     Cables(const Cables&) = delete;
     Cables& operator=(const Cables&) = delete;

@@ -332,6 +332,14 @@ int Hosts::join(std::uint32_t rank) const {
     return host < mounts_.size() && enter_mounts(mounts_[host]) ? 0 : make_own_mounts();
 }
 
+std::vector<int> Hosts::open_sockets() const {
+    std::vector<int> sockets;
+    for (const int network : descriptors_)
+        sockets.push_back(::setns(network, CLONE_NEWNET) == 0 ? ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1);
+    ::setns(bridge_, CLONE_NEWNET);
+    return sockets;
+}
+
 void Hosts::drop_rights() const {
     if (user_namespace_) set_capabilities({});
 }

@@ -41,6 +41,7 @@ class Hosts {
     Hosts(const Hosts&) = delete;
     Hosts& operator=(const Hosts&) = delete;
 
+    std::uint32_t count() const { return hosts_; }
     Placement place(std::uint32_t rank) const;
     // The bridge's end of a host's cable.
     static std::string port_name(std::uint32_t host);
@@ -54,6 +55,8 @@ class Hosts {
 
     // In a child: moves into the rank's host. Returns 0 or an errno.
     int join(std::uint32_t rank) const;
+    // One in each host's network, for requests to its interfaces; −1: none could be had. The caller owns them, and has the rights.
+    std::vector<int> open_sockets() const;
     // Gives up the rights that a user namespace gave to the launcher: a rank may look at /proc of the
     // launcher only if it has every right that the launcher has. To be called before any rank runs.
     void drop_rights() const;

@@ -76,7 +76,7 @@ std::optional<int> Job::prepare() {
         return one.fault.kind == Fault::Kind::cut || one.fault.kind == Fault::Kind::part;
     };
     if (std::ranges::any_of(faults_, is_cut)) {
-        auto cables = Cables::create(options_.hosts);
+        auto cables = Cables::create(*hosts_);
         if (!cables) {
             say("--cut: {}", cables.error().message);
             return 1;

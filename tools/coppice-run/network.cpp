@@ -1,5 +1,6 @@
 #include "network.hpp"
 
+#include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -35,6 +36,16 @@ int set_link(const std::string& name, bool up) {
     });
 }
 
+// The kernel lets an interface send, and a bridge forward to it, only when a thread of its own has seen that the carrier is back;
+// on a machine that makes and ends many interfaces that takes seconds. Who asks for the carrier makes it look at once.
+void settle_carrier(int socket, const std::string& name) {
+    ethtool_value carrier{.cmd = ETHTOOL_GLINK, .data = 0};
+    ifreq request{};
+    name.copy(request.ifr_name, IFNAMSIZ - 1);
+    request.ifr_data = reinterpret_cast<char*>(&carrier);
+    (void)::ioctl(socket, SIOCETHTOOL, &request);
+}
+
 std::string bridge_name(std::uint32_t bridge) {
     return bridge == 0 ? Hosts::kBridge : fmt::format("{}{}", Hosts::kBridge, bridge);
 }
@@ -56,6 +67,24 @@ int change_bridge(std::uint32_t bridge, std::uint32_t host, unsigned long change
 }
 
 }  // namespace
+
+Network::Network(const Hosts& hosts)
+    : hosts_(hosts),
+      sockets_(hosts.open_sockets()),
+      out_until_ns_(hosts.count(), Cables::kPlugged),
+      bridge_of_(hosts.count(), 0) {}
+
+int Network::plug(std::uint32_t host, bool in) {
+    const std::string port = Hosts::port_name(host);
+    const int reason = set_link(port, in);
+    if (!in || reason != 0) return reason;
+    with_socket([&port](int socket) {
+        settle_carrier(socket, port);
+        return true;
+    });
+    settle_carrier(sockets_[host], hosts_.interface_name(host));
+    return 0;
+}
 
 // Hosts that no parting tells apart share a bridge. First everything that moves is taken off its bridge, so that sides which
 // are parted never meet on the way.
@@ -86,7 +115,7 @@ int Network::rearrange() {
 int Network::carry_out(const Cables::Request& request) {
     if (request.kind == Cables::Request::Kind::cable) {
         out_until_ns_[request.index] = request.until_ns;
-        return set_link(Hosts::port_name(request.index), request.until_ns == Cables::kPlugged);
+        return plug(request.index, request.until_ns == Cables::kPlugged);
     }
     if (partings_.size() <= request.index) partings_.resize(request.index + 1);
     partings_[request.index] = {request.side, request.until_ns};
@@ -103,7 +132,7 @@ std::uint64_t Network::repair_due() {
         return due;
     };
     for (std::uint32_t host = 0; host < out_until_ns_.size(); ++host)
-        if (is_due(out_until_ns_[host])) set_link(Hosts::port_name(host), true);
+        if (is_due(out_until_ns_[host])) plug(host, true);
     bool joins = false;
     for (Cables::Parting& parting : partings_)
         joins = is_due(parting.until_ns) || joins;

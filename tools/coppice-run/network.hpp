@@ -11,7 +11,7 @@ namespace coppice::run {
 
 class Network {
   public:
-    explicit Network(std::uint32_t hosts) : out_until_ns_(hosts, Cables::kPlugged), bridge_of_(hosts, 0) {}
+    explicit Network(const Hosts& hosts);
 
     // 0 or an errno.
     int carry_out(const Cables::Request& request);
@@ -20,7 +20,10 @@ class Network {
 
   private:
     int rearrange();
+    int plug(std::uint32_t host, bool in);
 
+    const Hosts& hosts_;
+    std::vector<int> sockets_;  // one in each host's network; −1: none could be had
     std::vector<std::uint64_t> out_until_ns_;
     std::vector<Cables::Parting> partings_;
     std::vector<std::uint32_t> bridge_of_;  // by host
