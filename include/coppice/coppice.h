@@ -173,10 +173,15 @@ typedef struct coppice_group_options {
      * more than 16 ranks, a binary tree. To compare: "binary", "binomial", "kary:K", "star", "chain", or two of them,
      * "X/Y", across hosts and within each; contributions then travel along it. Also COPPICE_AGREEMENT_TREE. */
     const char* agreement_tree;
+
+    /* The switches above this rank's host, from the outermost to its leaf switch: "pod1/leaf3"; the same at all ranks of a host. Default: what
+     * the launcher, COPPICE_TOPOLOGY or Slurm say; where any rank knows nothing, hosts stand in the order of their ranks. Also
+     * COPPICE_SWITCHES; docs/topology.md. */
+    const char* switches;
 } coppice_group_options_t;
 /* Every field is spelled out, so that -Wmissing-field-initializers is content in C and C++ alike. */
 #define COPPICE_GROUP_OPTIONS_INIT \
-    { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL }
+    { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL }
 
 /* Makes a group. The caller
  *  - calls it at all ranks of the new group, at most 1048576 (COPPICE_ERR_OUT_OF_RANGE);
@@ -213,6 +218,7 @@ typedef struct coppice_group_info {
     /* What carries messages to the other ranks, for people: "shm within hosts, verbs (rxe0) between them"; "none" where there
      * are no others. Cut off where it is longer. */
     char transports[96];
+    uint32_t leaves; /* leaf switches by which broadcasts go; 0 where hosts stand in the order of their ranks */
 } coppice_group_info_t;
 
 COPPICE_API coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info);

@@ -365,6 +365,8 @@ struct GroupOptions {
     std::string algorithm = {};  // "tree", "ccg", "bfb", …
 
     std::string agreement_tree = {};  // "auto", "binomial", "bin/star", …
+
+    std::string switches = {};  // above this host: "pod1/leaf3"
 };
 
 // Of a renewal. `most` 0: as many as wait.
@@ -762,6 +764,7 @@ class Group {
         plain.size = options.size;
         plain.algorithm = detail::or_null(options.algorithm);
         plain.agreement_tree = detail::or_null(options.agreement_tree);
+        plain.switches = detail::or_null(options.switches);
         plain.tree = detail::or_null(options.tree);
         plain.correction = detail::or_null(options.correction);
         plain.hierarchy = detail::or_null(options.hierarchy);

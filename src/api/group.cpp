@@ -17,6 +17,7 @@ Result<engine::Settings> group_settings(const engine::Context& context, const co
     if (options.correction != nullptr) texts.override_with("COPPICE_CORRECTION", options.correction);
     if (options.hierarchy != nullptr) texts.override_with("COPPICE_HIERARCHY", options.hierarchy);
     if (options.agreement_tree != nullptr) texts.override_with("COPPICE_AGREEMENT_TREE", options.agreement_tree);
+    if (options.switches != nullptr) texts.override_with("COPPICE_SWITCHES", options.switches);
     if (options.window != 0) texts.override_with("COPPICE_WINDOW", fmt::format("{}", options.window));
     auto settings = engine::parse(texts);
     if (settings && options.timeout_ns != 0) settings->start_timeout_ns = options.timeout_ns;
@@ -197,6 +198,7 @@ coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group
         all.epoch = inner.epoch().value;
         const std::string transports = inner.transports();
         transports.copy(all.transports, sizeof all.transports - 1);
+        all.leaves = inner.leaves();
         api::move_on(group);
         return api::given(api::give_answer(all, info, COPPICE_SIZE_THROUGH(coppice_group_info_t, refused),
                                            "coppice_group_query", "coppice_group_info_t"));

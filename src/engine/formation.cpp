@@ -9,7 +9,9 @@
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
+#include "engine/whereabouts.hpp"
 #include "engine/wiring.hpp"
+#include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 #include "transport/registry.hpp"
 
@@ -68,9 +70,11 @@ class Formation {
 
         topology::Nodes nodes =
             by_host() ? topology::Nodes::by_host(std::span<const std::string>(hosts_)) : topology::Nodes::flat(size_);
-        auto plan = settings_.plan_for(nodes.count());
+        auto sites = sites_of(nodes);
+        if (!sites) return tl::unexpected(std::move(sites.error()));
+        auto plan = settings_.plan_for(nodes.count(), *sites);
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
-        Members members(self_, std::move(nodes));
+        Members members(self_, std::move(nodes), std::move(*sites));
         auto group =
             std::make_unique<Group>(Core::Parts{.context = &context_,
                                                 .settings = settings_,
@@ -94,6 +98,8 @@ class Formation {
         auto nonce = draw_nonce();
         if (!nonce) return tl::unexpected(std::move(nonce.error()));
         own_addresses_ = addresses_to_tell();
+        auto switches = own_switches();
+        if (!switches) return tl::unexpected(std::move(switches.error()));
         const Greeting mine{.protocol = Greeting::protocol_name(),
                             .library = COPPICE_VERSION,
                             .agreement = settings_.agreement(),
@@ -101,7 +107,8 @@ class Formation {
                             .host = host_identity(settings_.host),
                             .nonce = std::move(*nonce),
                             .addresses = own_addresses_.text(),
-                            .wire = defaults_here()};
+                            .wire = defaults_here(),
+                            .switches = std::move(*switches)};
         auto all = bootstrap_.allgather(bytes_of(mine.text()), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         std::vector<std::string> nonces(size_);
@@ -110,11 +117,15 @@ class Formation {
             if (blob.empty()) {
                 bury(Rank(r));
                 hosts_.emplace_back();
+                switches_.emplace_back();
                 continue;
             }
             const auto greeting = Greeting::parse(blob);
             if (auto agreed = compare(Rank(r), greeting, mine); !agreed) return agreed;
             hosts_.push_back(greeting->host);
+            if (const auto path = topology::check_switch_path(greeting->switches); !path)
+                return fail(COPPICE_ERR_MISMATCH, "rank {} greets with {}", r, path.error());
+            switches_.push_back(greeting->switches);
             nonces[r] = greeting->nonce;
             if (Rank(r) == self_) continue;
             if (greeting->host != mine.host) far_defaults_.push_back(greeting->wire);
@@ -141,15 +152,40 @@ class Formation {
     void settle_the_dead(const Blobs& greetings) {
         if (dead_.empty()) return;
         const auto first = std::ranges::find_if_not(greetings, [](const auto& blob) { return blob.empty(); });
-        std::string host = hosts_[static_cast<std::size_t>(first - greetings.begin())];
+        auto from = static_cast<std::size_t>(first - greetings.begin());
         for (std::uint32_t r = 0; r < size_; ++r) {
             if (dead(Rank(r))) {
-                hosts_[r] = host;
+                hosts_[r] = hosts_[from];
+                switches_[r] = switches_[from];
             } else {
-                host = hosts_[r];
+                from = r;
             }
         }
         dead_at_meeting_ = dead_.size();
+    }
+
+    // In a world of the simulator's nothing is known but what is set.
+    Result<std::string> own_switches() const {
+        if (context_.platform() != nullptr || !settings_.places()) return settings_.switches;
+        auto found = look_for_switches_here(settings_);
+        if (!found) return tl::unexpected(std::move(found.error()));
+        return switches_in(*found);
+    }
+
+    // Of nodes. None where a live rank says nothing. Ranks of one host have to say the same.
+    Result<std::vector<topology::Site>> sites_of(const topology::Nodes& nodes) const {
+        std::vector<std::string> paths;
+        for (std::uint32_t node = 0; node < nodes.count(); ++node) {
+            const std::string& first = switches_[nodes.members(node).front().value];
+            for (const Rank rank : nodes.members(node)) {
+                if (switches_[rank.value] == first) continue;
+                return fail(COPPICE_ERR_MISMATCH,
+                            "ranks {} and {} share a host, but name different switches above it: \"{}\" and \"{}\"",
+                            nodes.members(node).front().value, rank.value, shown(first), shown(switches_[rank.value]));
+            }
+            paths.push_back(first);
+        }
+        return topology::sites_of(paths);
     }
 
     Result<void> compare(Rank rank, const std::optional<Greeting>& greeting, const Greeting& mine) const {
@@ -371,7 +407,8 @@ class Formation {
     transport::Board* board_ = nullptr;
     std::unique_ptr<transport::Board> board_wrapper_;
     std::shared_ptr<transport::MessageCount> fault_count_;
-    std::vector<std::string> hosts_;  // by rank
+    std::vector<std::string> hosts_;     // by rank
+    std::vector<std::string> switches_;  // by rank: above its host
     transport::HostAddresses own_addresses_;
     std::vector<transport::HostAddresses> their_addresses_;  // of the other ranks' hosts
     std::vector<Rank> dead_;

@@ -17,15 +17,16 @@ std::string Greeting::protocol_name() {
 }
 
 std::string Greeting::text() const {
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce,
-                       addresses, wire);
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce,
+                       addresses, wire, switches);
 }
 
 std::optional<Greeting> Greeting::parse(std::span<const std::byte> blob) {
     std::string_view rest(reinterpret_cast<const char*>(blob.data()), blob.size());
     Greeting greeting;
-    for (std::string* field : {&greeting.protocol, &greeting.library, &greeting.agreement, &greeting.transports,
-                               &greeting.host, &greeting.nonce, &greeting.addresses, &greeting.wire}) {
+    for (std::string* field :
+         {&greeting.protocol, &greeting.library, &greeting.agreement, &greeting.transports, &greeting.host,
+          &greeting.nonce, &greeting.addresses, &greeting.wire, &greeting.switches}) {
         const std::size_t end = rest.find('\n');
         const bool others = field != &greeting.protocol && greeting.protocol != protocol_name();
         if (end == std::string_view::npos) return others ? std::optional(greeting) : std::nullopt;

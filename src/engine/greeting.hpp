@@ -23,6 +23,7 @@ struct Greeting {
     std::string nonce;        // 32 random bytes: groups differ by them, and have their secret from them
     std::string addresses{};  // transport::HostAddresses
     std::string wire{};       // the transports that its host is for, where that decides: "ucx,tcp"
+    std::string switches{};   // above its host: topology/switch_path.hpp; empty where nobody knows
 
     static std::string protocol_name();
     std::string text() const;

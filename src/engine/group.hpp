@@ -112,6 +112,8 @@ class Group final {
     std::uint64_t refused() const;
     Epoch epoch() const { return core_.id().epoch; }
     std::uint32_t connections() const;
+    // Leaf switches by which broadcasts go; 0 where hosts stand in the order of their ranks.
+    std::uint32_t leaves() const { return broadcasts_.leaves(); }
     // What carries messages to the other ranks, for people: "shm within hosts, tcp between them".
     std::string transports() const;
     // What its transports counted, added up.

@@ -10,6 +10,7 @@
 #include "base/duration.hpp"
 #include "bootstrap/choose.hpp"
 #include "engine/collectives/agreement/agreements.hpp"
+#include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 #include "transport/idle.hpp"
 
@@ -74,11 +75,18 @@ constexpr std::array kSettings{
         "how long a wait polls before it gives its core away: a time such as 20us, 0 for at once; auto: 20us, and "
         "not at all where others share the core"},
     SettingInfo{"COPPICE_HOST", "", "a name that stands for this host, for simulated hosts; empty: found out"},
+    SettingInfo{
+        "COPPICE_SWITCHES", "",
+        "the switches above this host, from the outermost to its leaf switch: pod1/leaf3; empty: see COPPICE_TOPOLOGY"},
+    SettingInfo{
+        "COPPICE_TOPOLOGY", "",
+        "a file that says which switches are above each host: what ibnetdiscover prints, Slurm's topology.conf, or "
+        "lines of HOST LEAF [POD]; empty: by what Slurm says of each task, if anything"},
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, delay:..."},
 };
 
-constexpr std::array<std::string_view, 6> kLauncherVariables{
-    "COPPICE_RANK", "COPPICE_SIZE", "COPPICE_LAUNCHER", "COPPICE_LOCAL_RANK", "COPPICE_LOCAL_SIZE", "COPPICE_SWITCHES",
+constexpr std::array<std::string_view, 5> kLauncherVariables{
+    "COPPICE_RANK", "COPPICE_SIZE", "COPPICE_LAUNCHER", "COPPICE_LOCAL_RANK", "COPPICE_LOCAL_SIZE",
 };
 
 // "transports that may be used: …; auto: shm within hosts, …"
@@ -164,7 +172,23 @@ topology::TreeSpec Settings::tree_for(std::uint32_t positions) const {
     return tree ? *tree : topology::automatic_tree(positions);
 }
 
-tl::expected<Plan, std::string> Settings::plan_for(std::uint32_t positions) const {
+bool Settings::places() const {
+    using protocol::CorrectionKind;
+    const bool is_known =
+        correction.kind == CorrectionKind::opportunistic || correction.kind == CorrectionKind::optimized_opportunistic;
+    return algorithm.algorithm == Algorithm::tree && is_known && !correction.one_directional &&
+           !correction.synchronized;
+}
+
+tl::expected<Plan, std::string> Settings::plan_for(std::uint32_t positions,
+                                                   std::span<const topology::Site> sites) const {
+    if (places() && topology::is_worth_placing(sites)) {
+        const topology::LevelSizes sizes = topology::level_sizes(sites);
+        auto placement = topology::Placement::make(
+            sites, {.pods = tree_for(sizes.pods), .leaves = tree_for(sizes.leaves), .hosts = tree_for(sizes.hosts)});
+        if (!placement) return tl::unexpected(std::move(placement.error()));
+        return Plan(std::move(*placement), correction);
+    }
     if (algorithm.algorithm == Algorithm::gossip) {
         auto gossip = plan_gossip(algorithm.gossip, positions);
         if (!gossip) return tl::unexpected(std::move(gossip.error()));
@@ -348,6 +372,11 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.correction_gap_ns = *gap;
 
     if (auto detection = parse_detection(texts, settings); !detection) return tl::unexpected(detection.error());
+
+    settings.switches = texts.text("COPPICE_SWITCHES");
+    if (auto path = topology::check_switch_path(settings.switches); !path)
+        return bad_value(texts, "COPPICE_SWITCHES", "names of switches with slashes between them; " + path.error());
+    settings.topology = texts.text("COPPICE_TOPOLOGY");
 
     const std::string& keeper = texts.text("COPPICE_KEEPER");
     if (keeper != "auto" && keeper != "on" && keeper != "off")

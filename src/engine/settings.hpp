@@ -20,6 +20,7 @@
 #include "protocol/agreement/rebalance.hpp"
 #include "protocol/broadcast.hpp"
 #include "protocol/membership/quorum.hpp"
+#include "topology/placement.hpp"
 #include "topology/tree.hpp"
 #include "transport/registry.hpp"
 
@@ -79,6 +80,8 @@ struct Settings {
     ProgressMode progress_thread = ProgressMode::automatic;
     std::optional<std::uint64_t> spin_ns;  // of a wait, before it yields; none: found out
     std::string host;
+    std::string switches;  // above this host, from the outermost on: "pod1/leaf3"; empty: look elsewhere
+    std::string topology;  // a file that says so
     std::string faults;
 
     // Whether a transport is allowed that is for ranks of one host alone, or for ranks of other hosts.
@@ -87,8 +90,11 @@ struct Settings {
     // COPPICE_TRANSPORT, put in order.
     std::string transport_names() const;
     topology::TreeSpec tree_for(std::uint32_t positions) const;
-    // What the broadcasts of a group of so many positions have in common. Refused in words.
-    tl::expected<Plan, std::string> plan_for(std::uint32_t positions) const;
+    // What the broadcasts of a group of so many positions have in common; by their sites, where these are known and of use. Refused in
+    // words.
+    tl::expected<Plan, std::string> plan_for(std::uint32_t positions, std::span<const topology::Site> sites = {}) const;
+    // Whether broadcasts go by the network's switches: with opportunistic and optimized correction, both sides, overlapped.
+    bool places() const;
     // What all ranks of a group must have in common, as text to compare and to show.
     std::string agreement() const;
     // Calls of a group that may be under way, or over and not given back, at once.

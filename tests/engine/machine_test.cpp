@@ -75,6 +75,21 @@ TEST(Machines, ReachEverybodyWhateverTheAlgorithm) {
     }
 }
 
+TEST(Machines, ReachEverybodyByTheSwitches) {
+    std::vector<topology::Site> sites;
+    for (std::uint32_t host = 0; host < 20; ++host)
+        sites.push_back({.pod = host % 2, .leaf = host % 6});
+    for (const char* correction : {"optimized:2", "opportunistic:1"}) {
+        const auto plan = settings_with("COPPICE_CORRECTION", correction).plan_for(20, sites);
+        ASSERT_TRUE(plan);
+        ASSERT_TRUE(plan->placed);
+        hold(*plan, correction);
+    }
+    for (const char* correction :
+         {"checked", "none", "ack", "opportunistic:1:one-directional", "optimized:1:synchronized"})
+        EXPECT_FALSE(settings_with("COPPICE_CORRECTION", correction).plan_for(20, sites)->placed) << correction;
+}
+
 TEST(Machines, RefuseWhatAnotherFamilySays) {
     const std::array<Tag, 4> corrections{Tag(Channel::broadcast, protocol::MessageKind::correction_left),
                                          Tag(Channel::failure_proof, protocol::FailureProofKind::correction_left),

@@ -29,6 +29,7 @@ FIELD(coppice_group_options_t, on_failure, 72);
 FIELD(coppice_group_options_t, on_failure_argument, 80);
 FIELD(coppice_group_options_t, algorithm, 88);
 FIELD(coppice_group_options_t, agreement_tree, 96);
+FIELD(coppice_group_options_t, switches, 104);
 
 FIELD(coppice_group_info_t, struct_size, 0);
 FIELD(coppice_group_info_t, rank, 8);
@@ -41,6 +42,7 @@ FIELD(coppice_group_info_t, epoch, 36);
 FIELD(coppice_group_info_t, garbage, 40);
 FIELD(coppice_group_info_t, refused, 48);
 FIELD(coppice_group_info_t, transports, 56);
+FIELD(coppice_group_info_t, leaves, 152);
 
 FIELD(coppice_group_counts_t, struct_size, 0);
 FIELD(coppice_group_counts_t, sends, 8);

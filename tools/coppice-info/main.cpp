@@ -18,6 +18,7 @@
 #include "bootstrap/choose.hpp"
 #include "engine/context.hpp"
 #include "engine/formation.hpp"
+#include "engine/whereabouts.hpp"
 #include "topology.hpp"
 #include "transport/registry.hpp"
 
@@ -159,15 +160,30 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
         peers.push_back(
             {{"rank", r}, {"position", members.node_of(Rank(r))}, {"transport", link ? link.name() : self_or_dead}});
     }
-    ordered_json described{{"rank", self.value},
-                           {"ranks", members.ranks()},
-                           {"positions", members.nodes()},
-                           {"agreement", settings.agreement()},
-                           {"peers", peers}};
+    ordered_json described{
+        {"rank", self.value},           {"ranks", members.ranks()},          {"positions", members.nodes()},
+        {"leaves", (*group)->leaves()}, {"agreement", settings.agreement()}, {"peers", peers}};
     coppice::Deadline patience(coppice::real_clock(), settings.start_timeout_ns);
     (*context)->wait(**group, patience, [&] { return (*group)->drained(); });
     (*context)->wait(**group, patience, [&] { return (*group)->depart(); });
     return described;
+}
+
+// Which switches are above this host: each source that is asked, in that order.
+ordered_json describe_switches(const std::vector<engine::Whereabouts>& found) {
+    ordered_json all = ordered_json::array();
+    for (const engine::Whereabouts& one : found)
+        all.push_back({{"source", one.source}, {"path", one.path}, {"why_not", one.why_not}});
+    return all;
+}
+
+void print_switches(const ordered_json& switches) {
+    fmt::print("Switches above this host\n");
+    for (const auto& one : switches) {
+        const std::string path = one["path"];
+        fmt::print("  {:<20} {}\n", one["source"].get<std::string>(),
+                   path.empty() ? "none: " + one["why_not"].get<std::string>() : path);
+    }
 }
 
 void print_fields(const char* title, const ordered_json& fields) {
@@ -181,6 +197,7 @@ void print_text(const ordered_json& info) {
     for (const char* name : {"host", "bootstrap"})
         fmt::print("  {:<18} {}\n", name, info[name].get<std::string>());
     print_fields("Machine (hwloc)", info["machine"]);
+    print_switches(info["switches"]);
     fmt::print("Transports\n");
     for (const auto& wire : info["transports"]) {
         const bool usable = wire["usable"];
@@ -209,6 +226,8 @@ void print_text(const ordered_json& info) {
     const auto& group = info["group"];
     fmt::print("Group: {} ranks at {} positions, {}\n", group["ranks"].get<unsigned>(),
                group["positions"].get<unsigned>(), group["agreement"].get<std::string>());
+    if (const auto leaves = group["leaves"].get<unsigned>(); leaves > 0)
+        fmt::print("  broadcasts go by {} leaf switches\n", leaves);
     for (const auto& peer : group["peers"]) {
         fmt::print("  rank {:<5} position {:<5} {}\n", peer["rank"].get<unsigned>(), peer["position"].get<unsigned>(),
                    peer["transport"].get<std::string>());
@@ -227,10 +246,16 @@ int run(bool as_json) {
         std::cerr << "coppice-info: " << launcher.error().message << '\n';
         return 2;
     }
+    const auto switches = engine::look_for_switches_here(*settings);
+    if (!switches) {
+        std::cerr << "coppice-info: " << switches.error().message << '\n';
+        return 2;
+    }
     ordered_json info{{"build", describe_build()},
                       {"host", coppice::host_identity(settings->host)},
                       {"bootstrap", launcher->value_or("none: no launcher has started this process")},
                       {"machine", describe_machine()},
+                      {"switches", describe_switches(*switches)},
                       {"transports", describe_transports(*settings)},
                       {"settings", describe_settings(texts)},
                       {"unknown_variables", unknown_variables()}};

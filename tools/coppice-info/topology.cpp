@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "read_network.hpp"
+#include "engine/read_network.hpp"
 #include "topology/placement.hpp"
 
 namespace coppice::info {
@@ -38,7 +38,7 @@ std::string place_of(const topology::NetworkFile& file, std::string_view own) {
 }  // namespace
 
 tl::expected<ordered_json, std::string> describe_topology(const std::string& path, std::string_view own) {
-    const auto file = read_network(path);
+    const auto file = engine::read_network(path);
     if (!file) return tl::unexpected(file.error());
     const auto placement = topology::Placement::make(file->sites(), topology::TreeSpec{});
     if (!placement) return tl::unexpected(path + ": " + placement.error());

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "read_network.hpp"
+#include "engine/read_network.hpp"
 #include "simulation/random.hpp"
 #include "topology/number.hpp"
 
@@ -31,7 +31,7 @@ tl::expected<Network, std::string> load_network(const std::string& text) {
         if (!tree) return tl::unexpected(tree.error());
         return Network{tree->sites(tree->hosts()), *tree};
     }
-    const auto file = read_network(text);
+    const auto file = engine::read_network(text);
     if (!file) return tl::unexpected(file.error() + "; a network is a file or fattree:K[:LEVELS][:TAPER]");
     return Network{file->sites(), std::nullopt};
 }

@@ -15,6 +15,7 @@
 #include "protocol/buntinas.hpp"
 #include "protocol/failure_proof_broadcast.hpp"
 #include "protocol/membership/message.hpp"
+#include "protocol/placed_broadcast.hpp"
 #include "protocol/pull/pull.hpp"
 #include "protocol/stability/stability.hpp"
 
@@ -32,8 +33,9 @@ enum class Channel : std::uint8_t {
     agreement,   // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
     succession,  // the same of the membership machine's: which ranks go on in a group that is shrunk from this one
     payload,     // protocol::PullKind; `more` is what it is about, `detail` a chunk's CRC-32C between hosts
+    placed,      // a broadcast's machine, where the network's switches are known
 };
-inline constexpr std::size_t kChannels = 10;
+inline constexpr std::size_t kChannels = 11;
 
 enum class MembersKind : std::uint8_t {
     failure_notice,  // rank `detail` has failed
@@ -106,6 +108,11 @@ constexpr std::array<ChannelRow, kChannels> channel_rows() {
     row(Channel::binomial_graph) = {
         .kinds = kBinomialGraphKinds,
         .with_payload = bits<BinomialGraphMessageKind>(kBinomialGraphKinds, carries_payload)};
+    row(Channel::placed) = {.kinds = kPlacedKinds,
+                            .with_payload = bits<PlacedKind>(kPlacedKinds, carries_payload),
+                            .corrections = bits<PlacedKind>(kPlacedKinds, is_correction),
+                            .with_failures = bits_of(PlacedKind::query, PlacedKind::denial),
+                            .is_frequent = true};
     row(Channel::agreement) = {.kinds = kAgreementKinds, .with_payload = kAll<kAgreementKinds>};
     row(Channel::succession) = {.kinds = kMembershipKinds, .with_payload = kAll<kMembershipKinds>};
     row(Channel::payload) = {.kinds = kPullKinds,

@@ -4,8 +4,12 @@
 
 namespace coppice::engine {
 
-Members::Members(Rank self, topology::Nodes nodes)
-    : self_(self), nodes_(std::move(nodes)), own_node_(nodes_.node_of(self)), failed_(nodes_.ranks(), false) {
+Members::Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> sites)
+    : self_(self),
+      nodes_(std::move(nodes)),
+      sites_(std::move(sites)),
+      own_node_(nodes_.node_of(self)),
+      failed_(nodes_.ranks(), false) {
     leaders_.reserve(nodes_.count());
     for (std::uint32_t node = 0; node < nodes_.count(); ++node)
         leaders_.push_back(nodes_.members(node).front());

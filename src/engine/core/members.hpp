@@ -11,13 +11,15 @@
 
 #include "protocol/failed_set.hpp"
 #include "topology/nodes.hpp"
+#include "topology/placement.hpp"
 #include "topology/words.hpp"
 
 namespace coppice::engine {
 
 class Members {
   public:
-    Members(Rank self, topology::Nodes nodes);
+    // `sites`: of the nodes, where the network's switches are known, else none.
+    Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> sites = {});
 
     Rank self() const { return self_; }
     std::uint32_t ranks() const { return nodes_.ranks(); }
@@ -25,6 +27,7 @@ class Members {
     std::uint32_t own_node() const { return own_node_; }
     std::uint32_t node_of(Rank rank) const { return nodes_.node_of(rank); }
     const topology::Nodes& nodes_table() const { return nodes_; }
+    std::span<const topology::Site> sites() const { return sites_; }
     std::span<const Rank> ranks_of(std::uint32_t node) const { return nodes_.members(node); }
 
     bool failed(Rank rank) const { return !failed_ranks_.empty() && failed_[rank.value]; }
@@ -57,6 +60,7 @@ class Members {
   private:
     Rank self_;
     topology::Nodes nodes_;
+    std::vector<topology::Site> sites_;
     std::uint32_t own_node_;
     std::vector<bool> failed_;
     std::vector<Rank> failed_ranks_;

@@ -17,6 +17,7 @@ constexpr std::uint32_t kHousesPerDoubt = 8;
 Channel channel_of(const Plan& plan) {
     if (plan.algorithm == Algorithm::bfb) return Channel::buntinas;
     if (plan.algorithm == Algorithm::big) return Channel::binomial_graph;
+    if (plan.placed) return Channel::placed;
     return plan.failure_proof ? Channel::failure_proof : Channel::broadcast;
 }
 

@@ -74,6 +74,9 @@ class Broadcasts final : public Collective {
     bool drained() override;
     bool quiet() const override;
 
+    // Leaf switches by which they go; 0: by none.
+    std::uint32_t leaves() const { return plan_.placed ? plan_.placed->placement.leaves() : 0; }
+
   private:
     // broadcasts.cpp: starting, the window's slots, memory
     Slot& slot_of(Sequence sequence) { return slots_[sequence.value & (window_.size() - 1)]; }

@@ -12,6 +12,7 @@ using protocol::BuntinasBroadcast;
 using protocol::FailureProofBroadcast;
 using protocol::FailureProofKind;
 using protocol::FailureProofMessage;
+using protocol::PlacedBroadcast;
 
 // How long a member that has the payload waits for others to make themselves known before it sends to everybody. If all do, that
 // is P² messages: about as long as those take, within bounds that people do not mind.
@@ -120,6 +121,13 @@ Plan::Plan(Algorithm chosen, const protocol::BroadcastPlan& disseminated)
     is_paced = proof || correction.kind == protocol::CorrectionKind::checked;
 }
 
+Plan::Plan(topology::Placement placement, const protocol::CorrectionSpec& correction)
+    : algorithm(Algorithm::tree),
+      broadcast{*topology::Tree::make({topology::TreeShape::star}, placement.hosts()), correction},
+      placed(protocol::make_placed_plan(std::move(placement), correction.distance)),
+      is_timed(false),
+      is_paced(false) {}
+
 std::string Plan::doubt() const {
     if (algorithm == Algorithm::gossip && broadcast.correction.kind == protocol::CorrectionKind::none) {
         return "gossip alone (gos) may have left this rank out";
@@ -132,7 +140,9 @@ std::string Plan::doubt() const {
 
 void Machine::emplace_other(const Plan& plan, Position self, std::uint32_t root_member,
                             const protocol::FailedSet& failed, bool has_payload, std::uint64_t seed) {
-    if (plan.algorithm == Algorithm::bfb) {
+    if (plan.placed) {
+        machine_.emplace<PlacedBroadcast>(*plan.placed, self, root_member, failed, has_payload);
+    } else if (plan.algorithm == Algorithm::bfb) {
         machine_.emplace<BuntinasBroadcast>(plan.tree().processes(), self, root_member, failed, has_payload);
     } else if (plan.algorithm == Algorithm::big) {
         machine_.emplace<BinomialGraph>(plan.tree().processes(), self, root_member, failed, has_payload);
@@ -147,6 +157,11 @@ bool Machine::receive_other(const Plan& plan, const Envelope& envelope) {
         if (!is_of(Channel::failure_proof)) return false;
         const auto message = unwrap(envelope, plan.tree().processes());
         return message && proof->receive(*message);
+    }
+    if (auto* placed = std::get_if<PlacedBroadcast>(&machine_)) {
+        return is_of(Channel::placed) && envelope.more == 0 &&
+               placed->receive(
+                   {static_cast<protocol::PlacedKind>(envelope.tag.kind), envelope.from, envelope.to, envelope.detail});
     }
     if (auto* buntinas = std::get_if<BuntinasBroadcast>(&machine_)) {
         if (!is_of(Channel::buntinas) || envelope.more > UINT32_MAX) return false;
@@ -163,6 +178,11 @@ std::optional<Envelope> Machine::next_other(const Plan& plan, Nanoseconds now) {
         const auto message = proof->next_send(now);
         if (!message) return std::nullopt;
         return wrap(*message, plan.tree().processes());
+    }
+    if (auto* placed = std::get_if<PlacedBroadcast>(&machine_)) {
+        const auto message = placed->next_send(now);
+        if (!message) return std::nullopt;
+        return Envelope{{Channel::placed, message->kind}, message->from, message->to, message->detail, 0};
     }
     if (auto* buntinas = std::get_if<BuntinasBroadcast>(&machine_)) {
         const auto message = buntinas->next_send(now);

@@ -17,12 +17,13 @@
 #include "protocol/buntinas.hpp"
 #include "protocol/failure_proof_broadcast.hpp"
 #include "protocol/gossip_broadcast.hpp"
+#include "protocol/placed_broadcast.hpp"
 #include "topology/words.hpp"
 
 namespace coppice::engine {
 
 enum class Algorithm : std::uint8_t {
-    tree,    // a tree and a correction (protocol/broadcast.hpp, protocol/failure_proof_broadcast.hpp)
+    tree,  // a tree and a correction (protocol/broadcast.hpp, protocol/failure_proof_broadcast.hpp, protocol/placed_broadcast.hpp)
     gossip,  // gossip by rounds, and a correction but for gos (the same machines; protocol/gossip_broadcast.hpp)
     bfb,     // Buntinas' broadcast (protocol/buntinas.hpp)
     big,     // the binomial graph (protocol/binomial_graph.hpp)
@@ -44,16 +45,21 @@ tl::expected<protocol::BroadcastPlan, std::string> plan_gossip(const protocol::G
 struct Plan {
     // `disseminated` has its correction; with bfb and big only its number of positions counts.
     Plan(Algorithm chosen, const protocol::BroadcastPlan& disseminated);
+    // A tree of trees, and a ring of leaf switches.
+    Plan(topology::Placement placement, const protocol::CorrectionSpec& correction);
 
     Algorithm algorithm;
     protocol::BroadcastPlan broadcast;
     std::optional<protocol::FailureProofPlan> failure_proof;
-    bool is_timed;  // machines need to know how much time has passed
+    std::optional<protocol::PlacedPlan> placed;  // then `broadcast` is its core's, but for the correction
+    bool is_timed;                               // machines need to know how much time has passed
     bool is_paced;  // corrections decide on each message after what has arrived since the one before
 
     const topology::Tree& tree() const { return broadcast.tree; }
     // Its machines are protocol::Broadcast.
-    bool is_tree() const { return !failure_proof && algorithm != Algorithm::bfb && algorithm != Algorithm::big; }
+    bool is_tree() const {
+        return !failure_proof && !placed && algorithm != Algorithm::bfb && algorithm != Algorithm::big;
+    }
     // What a live root's broadcast withstands may be too little for some live rank to be reached, ever: why, in words for
     // whoever waits in vain. Empty where everybody live is reached or told in the end.
     std::string doubt() const;
@@ -79,6 +85,7 @@ class Machine {
         if (auto* const tree = std::get_if<protocol::Broadcast>(&machine)) [[likely]]
             return visitor(*tree);
         if (auto* const proof = std::get_if<protocol::FailureProofBroadcast>(&machine)) return visitor(*proof);
+        if (auto* const placed = std::get_if<protocol::PlacedBroadcast>(&machine)) return visitor(*placed);
         if (auto* const buntinas = std::get_if<protocol::BuntinasBroadcast>(&machine)) return visitor(*buntinas);
         return visitor(std::get<protocol::BinomialGraph>(machine));
     }
@@ -148,7 +155,7 @@ class Machine {
     std::optional<Envelope> next_other(const Plan& plan, Nanoseconds now);
 
     std::variant<std::monostate, protocol::Broadcast, protocol::FailureProofBroadcast, protocol::BuntinasBroadcast,
-                 protocol::BinomialGraph>
+                 protocol::BinomialGraph, protocol::PlacedBroadcast>
         machine_;
     bool is_there_ = false;
 };

@@ -163,8 +163,12 @@ void Shrink::make_successor(const Heritage& heritage) {
         there.push_back(router_.set_rank(rank));
         nodes.push_back(members_.node_of(rank));
     }
-    Members members(Rank(static_cast<std::uint32_t>(self - survivors.begin())), topology::Nodes::by_host(nodes));
-    auto plan = core_.settings().plan_for(members.nodes());
+    topology::Nodes new_nodes = topology::Nodes::by_host(nodes);
+    std::vector<topology::Site> sites;
+    for (std::uint32_t node = 0; node < new_nodes.count() && !members_.sites().empty(); ++node)
+        sites.push_back(members_.sites()[nodes[new_nodes.members(node).front().value]]);
+    Members members(Rank(static_cast<std::uint32_t>(self - survivors.begin())), std::move(new_nodes), std::move(sites));
+    auto plan = core_.settings().plan_for(members.nodes(), members.sites());
     if (!plan) return refuse(COPPICE_ERR_CONFIG, plan.error());
 
     const std::uint32_t count = static_cast<std::uint32_t>(survivors.size());

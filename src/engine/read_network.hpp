@@ -1,4 +1,4 @@
-// Reads a file that says where hosts are (topology/network_file.hpp), for the tools.
+// Reads a file that says where hosts are (topology/network_file.hpp).
 #pragma once
 
 #include <cerrno>
@@ -10,7 +10,7 @@
 
 #include "topology/network_file.hpp"
 
-namespace coppice {
+namespace coppice::engine {
 
 // A sentence with the file's name, and where it helps the line, if it cannot be read.
 inline tl::expected<topology::NetworkFile, std::string> read_network(const std::string& path) {
@@ -27,4 +27,4 @@ inline tl::expected<topology::NetworkFile, std::string> read_network(const std::
     return topology::parse_network_file(text, path);
 }
 
-}  // namespace coppice
+}  // namespace coppice::engine

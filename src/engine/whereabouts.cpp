@@ -1,0 +1,106 @@
+#include "engine/whereabouts.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "engine/read_network.hpp"
+#include "topology/switch_path.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// What stands behind a dot is a domain, which some sources leave out.
+std::string_view short_name(std::string_view host) {
+    return host.substr(0, host.find('.'));
+}
+
+Result<Whereabouts> in_file(const std::string& path, const std::string& host) {
+    Whereabouts said{.source = "COPPICE_TOPOLOGY"};
+    if (path.empty()) {
+        said.why_not = "not set";
+        return said;
+    }
+    const auto file = read_network(path);
+    if (!file) return fail(COPPICE_ERR_CONFIG, "COPPICE_TOPOLOGY: {}", file.error());
+    const auto own = std::ranges::find(file->hosts, short_name(host),
+                                       [](const topology::NetworkHost& one) { return short_name(one.name); });
+    if (own == file->hosts.end()) {
+        said.why_not = fmt::format("{} has no host {}", path, host);
+        return said;
+    }
+    // Leaves may have equal names, and pods none.
+    const std::string& pod = file->pods[own->site.pod];
+    const std::array names{file->pods.size() > 1 && pod.empty() ? fmt::format("pod{}", own->site.pod) : pod,
+                           file->leaves[own->site.leaf]};
+    said.path = topology::make_switch_path(names);
+    if (said.path.empty() || !topology::check_switch_path(said.path))
+        said.path = fmt::format("pod{}/leaf{}", own->site.pod, own->site.leaf);
+    return said;
+}
+
+Whereabouts by_slurm(const Environment& environment) {
+    Whereabouts said{.source = "SLURM_TOPOLOGY_ADDR"};
+    const char* const address = environment("SLURM_TOPOLOGY_ADDR");
+    const char* const pattern = environment("SLURM_TOPOLOGY_ADDR_PATTERN");
+    if (address == nullptr || pattern == nullptr) {
+        said.why_not = "not set";
+        return said;
+    }
+    auto names = topology::parse_slurm_address(address, pattern);
+    if (!names) {
+        said.why_not = names.error();
+        return said;
+    }
+    names->pop_back();  // the host
+    said.path = topology::make_switch_path(*names);
+    if (said.path.empty()) said.why_not = "it names no switch";
+    if (const auto path = topology::check_switch_path(said.path); !path) {
+        said.path.clear();
+        said.why_not = path.error();
+    }
+    return said;
+}
+
+}  // namespace
+
+Result<std::vector<Whereabouts>> look_for_switches(const Settings& settings, const std::string& host,
+                                                   const Environment& environment) {
+    std::vector<Whereabouts> found;
+    found.push_back({.source = "COPPICE_SWITCHES",
+                     .path = settings.switches,
+                     .why_not = settings.switches.empty() ? "not set" : ""});
+    const auto is_known = [&found] { return !switches_in(found).empty(); };
+    const auto not_asked = [&found](std::string_view source) {
+        found.push_back({.source = source, .why_not = "not asked: another source has answered"});
+    };
+    if (is_known()) {
+        not_asked("COPPICE_TOPOLOGY");
+    } else {
+        auto said = in_file(settings.topology, host);
+        if (!said) return tl::unexpected(std::move(said.error()));
+        found.push_back(std::move(*said));
+    }
+    if (is_known()) {
+        not_asked("SLURM_TOPOLOGY_ADDR");
+    } else {
+        found.push_back(by_slurm(environment));
+    }
+    return found;
+}
+
+std::string switches_in(const std::vector<Whereabouts>& found) {
+    const auto first = std::ranges::find_if(found, [](const Whereabouts& one) { return !one.path.empty(); });
+    return first == found.end() ? std::string() : first->path;
+}
+
+Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings) {
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    return look_for_switches(settings, settings.host.empty() ? name.data() : settings.host,
+                             [](const char* variable) -> const char* { return std::getenv(variable); });
+}
+
+}  // namespace coppice::engine

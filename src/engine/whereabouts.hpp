@@ -1,0 +1,35 @@
+// Which switches are above this host, from the first source that knows.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "engine/settings.hpp"
+
+namespace coppice::engine {
+
+// A source and what it said: a path of switches (topology/switch_path.hpp), or why it has none.
+struct Whereabouts {
+    std::string_view source;
+    std::string path{};
+    std::string why_not{};
+};
+
+// As getenv.
+using Environment = std::function<const char*(const char*)>;
+
+// All sources, in the order in which they count: COPPICE_SWITCHES (the caller's option, or what a launcher says), the file of
+// COPPICE_TOPOLOGY, Slurm's SLURM_TOPOLOGY_ADDR. Later ones are not asked once one has answered. A file that can't be read, or is wrong, is
+// an error with its name and line. `host`: the name under which a file may know this one.
+Result<std::vector<Whereabouts>> look_for_switches(const Settings& settings, const std::string& host,
+                                                   const Environment& environment);
+// The path of the first that has one; empty when none has.
+std::string switches_in(const std::vector<Whereabouts>& found);
+
+// For a process of this machine.
+Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings);
+
+}  // namespace coppice::engine
