@@ -207,6 +207,11 @@ std::optional<PlacedMessage> PlacedBroadcast::next_tree() {
     return std::nullopt;
 }
 
+bool PlacedBroadcast::is_served(std::uint32_t host) const {
+    const auto parent = plan_->placement.parent(root_, host);
+    return parent == host_ || (parent == root_ && !failed(root_));
+}
+
 // `target(to_right, offset, heard)` returns whether that place counts, and the message for it unless it needs none.
 template <class Target>
 std::optional<PlacedMessage> PlacedBroadcast::next_on_ring(Side& right, Side& left, std::uint32_t places,
@@ -238,7 +243,7 @@ std::optional<PlacedMessage> PlacedBroadcast::next_on_leaves() {
         if (!host) return Answer{false, std::nullopt};
         // A child's leader was sent to; but where it may be dead, the host behind it was not.
         const bool is_child = to_right && placement.parent_leaf(root_, leaf.value) == own.value;
-        if (heard || is_child) return Answer{true, std::nullopt};
+        if (heard || is_child || is_served(*host)) return Answer{true, std::nullopt};
         return Answer{true, message(to_right ? PlacedKind::leaf_right : PlacedKind::leaf_left, *host)};
     });
 }
@@ -253,7 +258,7 @@ std::optional<PlacedMessage> PlacedBroadcast::next_on_hosts() {
         const Position place = to_right ? right_neighbour(own, offset, places) : left_neighbour(own, offset, places);
         const std::uint32_t host = hosts[place.value];
         if (failed(host)) return Answer{false, std::nullopt};
-        if (heard || placement.parent(root_, host) == host_) return Answer{true, std::nullopt};
+        if (heard || is_served(host)) return Answer{true, std::nullopt};
         return Answer{true, message(to_right ? PlacedKind::host_right : PlacedKind::host_left, host)};
     });
 }

@@ -109,6 +109,9 @@ class PlacedBroadcast {
     // are fewer; nothing when there is none.
     std::optional<std::uint32_t> entry(std::uint32_t leaf, std::uint32_t which) const;
     bool leads() const;
+    // By the tree: by this member, or by a root that is not known to have failed. It needs no correction then; what relied on a root is said
+    // again once it has failed.
+    bool is_served(std::uint32_t host) const;
     bool is_expected(const PlacedMessage& message) const;
     void hear(const PlacedMessage& message);
 

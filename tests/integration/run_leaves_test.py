@@ -8,9 +8,9 @@ from launcher import DEADLINE, environment, LauncherTest, main, RANK, run, RUN, 
 
 
 def counted(result):
-    """Packets up and down, by leaf."""
-    lines = re.findall(r"^coppice-run: leaf (\d+): (\d+) packets up, (\d+) down$", result.stderr, re.M)
-    return {int(leaf): (int(up), int(down)) for leaf, up, down in lines}
+    """Packets up, those of them with payload, and packets down, by leaf."""
+    lines = re.findall(r"^coppice-run: leaf (\d+): (\d+) packets up \((\d+) with payload\), (\d+) down$", result.stderr, re.M)
+    return {int(leaf): (int(up), int(payload), int(down)) for leaf, up, payload, down in lines}
 
 
 class Leaves(LauncherTest):
@@ -49,14 +49,18 @@ class Leaves(LauncherTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         packets = counted(result)
         self.assertEqual(set(packets), {0, 1})
-        # A connection takes three packets at least in one direction, and each leaf's ranks open 64 and are called by 64.
-        for up, down in packets.values():
+        # A connection takes three packets at least in one direction, and each leaf's ranks open 64 and are called by 64. Each side
+        # opens and ends it without payload, and proves who it is with some.
+        for up, payload, down in packets.values():
             self.assertGreater(up, 300)
             self.assertGreater(down, 300)
-        total = re.search(r"all leaves: (\d+) packets up, (\d+) down; ([0-9.]+) up for each of 4 operations", result.stderr)
-        self.assertEqual(int(total[1]), sum(up for up, _ in packets.values()))
-        self.assertEqual(int(total[2]), sum(down for _, down in packets.values()))
-        self.assertAlmostEqual(float(total[3]), int(total[1]) / 4, places=2)
+            self.assertGreater(payload, 100)
+            self.assertLess(payload, up - 100)
+        total = re.search(r"all leaves: (\d+) packets up \((\d+) with payload\), (\d+) down; ([0-9.]+) up for each of 4 "
+                          r"operations, ([0-9.]+) with payload$", result.stderr, re.M)
+        self.assertEqual([int(total[1]), int(total[2]), int(total[3])], [sum(column) for column in zip(*packets.values())])
+        self.assertAlmostEqual(float(total[4]), int(total[1]) / 4, places=2)
+        self.assertAlmostEqual(float(total[5]), int(total[2]) / 4, places=2)
         # What the kernels of hosts send to all goes up, too: some tens of packets, more of them the longer it takes.
         alone = counted(self.run_leaves("-n", "16", "--hosts", "4", "--leaves", "1", "--count-links", RANK, "tcp"))
         self.assertLess(2 * alone[0][0], packets[0][0])

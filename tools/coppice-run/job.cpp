@@ -116,8 +116,8 @@ std::optional<int> Job::start() {
     StartPlan plan{options_, signals_, server_->path(), hosts_.get(), descriptors, {}, {}};
     plan.started = [this](std::uint32_t rank, pid_t pid) { server_->rank_started(rank, pid); };
     plan.before_release = [this] {
+        if (options_.count_links) links_.emplace(options_.leaves);
         if (hosts_) hosts_->drop_rights();
-        if (options_.count_links) links_at_start_ = count_links(options_.leaves);
         start_ns_ = now_ns();
     };
     auto started = start_ranks(plan);
@@ -289,8 +289,8 @@ int Job::finish() {
     for (const auto& pending : faults_) {
         if (!pending.done) say("warning: {}", describe_too_late(pending.fault));
     }
-    if (options_.count_links) {
-        for (const auto& line : describe_links(links_at_start_, count_links(options_.leaves), options_.operations))
+    if (links_) {
+        for (const auto& line : describe_links(links_->count(), options_.operations))
             say("{}", line);
     }
     const auto& counters = server_->counters();

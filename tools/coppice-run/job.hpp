@@ -75,7 +75,7 @@ class Job {
     std::unique_ptr<bootstrap::Server> server_;
     std::unique_ptr<Hosts> hosts_;
     std::unique_ptr<Cables> cables_;  // with --cut
-    std::vector<LinkCount> links_at_start_;
+    std::optional<LinkCounter> links_;
     std::vector<RankState> ranks_;
     std::vector<PendingFault> faults_;
     std::vector<TaggedStream> streams_;
