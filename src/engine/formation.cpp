@@ -11,7 +11,6 @@
 #include "engine/group_secret.hpp"
 #include "engine/whereabouts.hpp"
 #include "engine/wiring.hpp"
-#include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 #include "transport/registry.hpp"
 
@@ -70,7 +69,7 @@ class Formation {
 
         topology::Nodes nodes =
             by_host() ? topology::Nodes::by_host(std::span<const std::string>(hosts_)) : topology::Nodes::flat(size_);
-        auto sites = sites_of(nodes);
+        auto sites = sites_of(nodes, switches_);
         if (!sites) return tl::unexpected(std::move(sites.error()));
         auto plan = settings_.plan_for(nodes.count(), *sites);
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
@@ -98,7 +97,7 @@ class Formation {
         auto nonce = draw_nonce();
         if (!nonce) return tl::unexpected(std::move(nonce.error()));
         own_addresses_ = addresses_to_tell();
-        auto switches = own_switches();
+        auto switches = own_switches(settings_, context_.platform() != nullptr);
         if (!switches) return tl::unexpected(std::move(switches.error()));
         const Greeting mine{.protocol = Greeting::protocol_name(),
                             .library = COPPICE_VERSION,
@@ -123,8 +122,6 @@ class Formation {
             const auto greeting = Greeting::parse(blob);
             if (auto agreed = compare(Rank(r), greeting, mine); !agreed) return agreed;
             hosts_.push_back(greeting->host);
-            if (const auto path = topology::check_switch_path(greeting->switches); !path)
-                return fail(COPPICE_ERR_MISMATCH, "rank {} greets with {}", r, path.error());
             switches_.push_back(greeting->switches);
             nonces[r] = greeting->nonce;
             if (Rank(r) == self_) continue;
@@ -162,30 +159,6 @@ class Formation {
             }
         }
         dead_at_meeting_ = dead_.size();
-    }
-
-    // In a world of the simulator's nothing is known but what is set.
-    Result<std::string> own_switches() const {
-        if (context_.platform() != nullptr || !settings_.places()) return settings_.switches;
-        auto found = look_for_switches_here(settings_);
-        if (!found) return tl::unexpected(std::move(found.error()));
-        return switches_in(*found);
-    }
-
-    // Of nodes. None where a live rank says nothing. Ranks of one host have to say the same.
-    Result<std::vector<topology::Site>> sites_of(const topology::Nodes& nodes) const {
-        std::vector<std::string> paths;
-        for (std::uint32_t node = 0; node < nodes.count(); ++node) {
-            const std::string& first = switches_[nodes.members(node).front().value];
-            for (const Rank rank : nodes.members(node)) {
-                if (switches_[rank.value] == first) continue;
-                return fail(COPPICE_ERR_MISMATCH,
-                            "ranks {} and {} share a host, but name different switches above it: \"{}\" and \"{}\"",
-                            nodes.members(node).front().value, rank.value, shown(first), shown(switches_[rank.value]));
-            }
-            paths.push_back(first);
-        }
-        return topology::sites_of(paths);
     }
 
     Result<void> compare(Rank rank, const std::optional<Greeting>& greeting, const Greeting& mine) const {

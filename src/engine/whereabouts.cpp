@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "engine/greeting.hpp"
 #include "engine/read_network.hpp"
 #include "topology/switch_path.hpp"
 
@@ -101,6 +102,31 @@ Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings
     ::gethostname(name.data(), name.size() - 1);
     return look_for_switches(settings, settings.host.empty() ? name.data() : settings.host,
                              [](const char* variable) -> const char* { return std::getenv(variable); });
+}
+
+Result<std::string> own_switches(const Settings& settings, bool is_simulated) {
+    if (is_simulated || !settings.places()) return settings.switches;
+    auto found = look_for_switches_here(settings);
+    if (!found) return tl::unexpected(std::move(found.error()));
+    return switches_in(*found);
+}
+
+Result<std::vector<topology::Site>> sites_of(const topology::Nodes& nodes, std::span<const std::string> switches) {
+    std::vector<std::string> paths;
+    for (std::uint32_t node = 0; node < nodes.count(); ++node) {
+        const Rank first = nodes.members(node).front();
+        const std::string& path = switches[first.value];
+        if (const auto checked = topology::check_switch_path(path); !checked)
+            return fail(COPPICE_ERR_MISMATCH, "rank {} greets with {}", first.value, checked.error());
+        for (const Rank rank : nodes.members(node)) {
+            if (switches[rank.value] == path) continue;
+            return fail(COPPICE_ERR_MISMATCH,
+                        "ranks {} and {} share a host, but name different switches above it: \"{}\" and \"{}\"",
+                        first.value, rank.value, shown(path), shown(switches[rank.value]));
+        }
+        paths.push_back(path);
+    }
+    return topology::sites_of(paths);
 }
 
 }  // namespace coppice::engine

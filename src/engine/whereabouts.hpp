@@ -2,12 +2,15 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "engine/settings.hpp"
+#include "topology/nodes.hpp"
+#include "topology/placement.hpp"
 
 namespace coppice::engine {
 
@@ -31,5 +34,12 @@ std::string switches_in(const std::vector<Whereabouts>& found);
 
 // For a process of this machine.
 Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings);
+
+// What a rank tells the others: the same, in short. In a world of the simulator's nothing is known but what is set.
+Result<std::string> own_switches(const Settings& settings, bool is_simulated);
+
+// Where nodes are, by what each rank has told. Nowhere when a rank says nothing. COPPICE_ERR_MISMATCH, with the ranks: it is no path, or ranks
+// of one node say different things.
+Result<std::vector<topology::Site>> sites_of(const topology::Nodes& nodes, std::span<const std::string> switches);
 
 }  // namespace coppice::engine
