@@ -44,6 +44,37 @@ class Commands(unittest.TestCase):
             self.skipTest(done.stderr.strip())
         self.assertEqual((done.returncode, done.stdout), (0, "broadcasts that nobody had to wait for: 20\n"), done.stderr)
 
+    def broadcast_on_leaves(self, *words, count=1000, launcher=(), known=True):
+        """Two hosts a leaf, two ranks a host. What was counted on the leaves' up-links is for each of `count` broadcasts."""
+        program = [PERF, "broadcast", "-s", "64", "-n", str(count), "--verify", *words]
+        if not known:
+            program = ["sh", "-c", 'unset COPPICE_SWITCHES; exec "$0" "$@"', *program]
+        done = run([RUN, "-n", "16", "--hosts", "8", "--leaves", "4", *launcher, *program])
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout, done.stderr)
+        return done
+
+    def packets_up(self, *words, known=True):
+        done = self.broadcast_on_leaves(*words, launcher=["--count-links=1000"], known=known)
+        return float(re.search(r"operations, ([0-9.]+) with payload$", done.stderr, re.M)[1])
+
+    def test_broadcasts_over_up_links(self):
+        # Three for the tree, and two a leaf for the correction, with the ones to warm up and what ends the group.
+        self.assertLessEqual(self.packets_up(), 11)
+        by_switches = self.packets_up("--tree", "binomial")
+        self.assertLessEqual(by_switches, 11)
+        self.assertLess(by_switches, self.packets_up("--tree", "binomial", known=False))
+
+    def test_broadcasts_that_lose_a_leaf(self):
+        done = self.broadcast_on_leaves("--correction", "opportunistic:1", count=4000, launcher=["--kill-leaf", "2@start+100ms"])
+        killed = re.findall(r"killed rank (\d+)", done.stderr)
+        # Fast ranks are done before the kill.
+        if killed:
+            self.assertEqual(sorted(map(int, killed)), [8, 9, 10, 11])
+            self.assertIn("4 of 16 ranks died", done.stdout)
+
     def agree_through_a_cut(self, hosts, cut, seconds, lost):
         """What the ranks said on standard error while the network was cut: one rank a host, agreements all the time."""
         done = run([RUN, "-n", hosts, "--hosts", hosts, "--cut", cut, PERF, "agree", "-n", "2000000", "--for", seconds])

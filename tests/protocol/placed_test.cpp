@@ -5,6 +5,7 @@
 #include <array>
 #include <new>
 #include <random>
+#include <utility>
 
 #include "explorer.hpp"
 #include "world.hpp"
@@ -194,6 +195,32 @@ TEST(Noticed, WithADeadRootAllAreColoredOrAllAreTold) {
     }
     EXPECT_GT(told, kSeeds / 100);
     EXPECT_GT(colored, kSeeds / 20);
+}
+
+// A live root serves its children itself, so that nobody else corrects them: under a star one message enters each leaf, and one reaches
+// the second host of each, in case that the first is dead.
+TEST(WithoutDeaths, NobodyCorrectsTheRootsChildren) {
+    const std::vector<Site> sites{{0, 0}, {0, 0}, {0, 1}, {0, 1}, {0, 2}, {0, 2}, {0, 3}, {0, 3}};
+    for (std::uint32_t root = 0; root < sites.size(); ++root) {
+        const PlacedPlan plan = plan_for(sites, 2, "star");
+        PlacedWorld world(plan, root);
+        const auto is_far = [&](const PlacedMessage& message) {
+            const auto leaf_of = [&](Position position) { return sites[(position.value + root) % sites.size()].leaf; };
+            return leaf_of(message.from) != leaf_of(message.to);
+        };
+        std::uint32_t far = 0;
+        std::uint32_t moved = 1;
+        while (std::exchange(moved, 0) != 0) {
+            for (std::uint32_t position = 0; position < world.processes(); ++position) {
+                for (; const auto sent = world.pull(position); ++moved)
+                    far += is_far(*sent) ? 1 : 0;
+            }
+            for (; world.under_way() > 0; ++moved)
+                world.deliver(0);
+        }
+        EXPECT_TRUE(world.all_live_colored() && world.all_live_ended());
+        EXPECT_EQ(far, 3U + 4U) << "root " << root;
+    }
 }
 
 }  // namespace
