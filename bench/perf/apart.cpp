@@ -34,13 +34,19 @@ void forget_clock(measure_stamp_t& stamp) {
 
 }  // namespace
 
-// Whether all have been able to open rank 0's area; the same at all.
-std::optional<Failure> Session::share_with_all(bool is_open, bool& all) {
+// Whether all have been able to open the owner's area, and whether the owner lives; the same at all.
+std::optional<Failure> Session::share_with_all(bool is_open, std::uint32_t owner, bool& all, bool& owner_lives) {
     std::uint32_t mine = is_open ? 1 : 0;
     const coppice_status_t status = coppice_agree(group_, &mine, sizeof mine, nullptr, timeout_ns_);
     if (status != COPPICE_OK && status != COPPICE_ERR_PEER_FAILED)
         return library_failure("sharing memory for the time stamps", status);
     all = mine == 1;
+    std::vector<std::uint32_t> failed(info_.size);
+    std::size_t count = 0;
+    const coppice_status_t told = coppice_group_agreed(group_, failed.data(), failed.size(), &count);
+    if (told != COPPICE_OK) return library_failure("sharing memory for the time stamps", told);
+    failed.resize(count);
+    owner_lives = std::ranges::find(failed, owner) == failed.end();
     return std::nullopt;
 }
 

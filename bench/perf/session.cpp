@@ -107,28 +107,35 @@ std::optional<Failure> Session::share(std::uint64_t iterations, std::uint64_t ow
     measure_area_t* area = nullptr;
     standing_at_ = (own_bytes + alignof(Standing) - 1) / alignof(Standing) * alignof(Standing);
     own_bytes = standing_at_ + sizeof(Standing);
-    if (rank() == 0) {
-        area = measure_create(ranks(), iterations, own_bytes, ticket.path);
-        if (area != nullptr) ticket.nonce = area->nonce;
+    std::uint32_t owner = 0;
+    bool all = false;
+    for (;; ++owner) {  // the lowest rank that lives until all have opened its memory
+        if (rank() == owner) {
+            area = measure_create(ranks(), iterations, own_bytes, ticket.path);
+            if (area != nullptr) ticket.nonce = area->nonce;
+        }
+        // A ticket without a path tells the others that the owner has none, so that nobody waits for anybody.
+        const coppice_status_t status = coppice_broadcast(group_, &ticket, sizeof ticket, owner, nullptr, timeout_ns_);
+        const bool is_last = owner + 1 == ranks();
+        if (status == COPPICE_ERR_ROOT_FAILED && !is_last) continue;
+        if (status != COPPICE_OK) return library_failure("sharing memory for the time stamps", status);
+        ticket.path[MEASURE_PATH - 1] = '\0';
+        if (rank() != owner) area = measure_open(ticket.path, ticket.nonce, ranks(), iterations, own_bytes);
+        if (ticket.nonce == 0) break;
+        bool owner_lives = true;
+        if (auto failure = share_with_all(area != nullptr, owner, all, owner_lives)) return failure;
+        if (all || owner_lives || is_last) break;
+        ticket = Ticket();
     }
-    // A ticket without a path tells the others that rank 0 has none, so that nobody waits for anybody.
-    const coppice_status_t status = coppice_broadcast(group_, &ticket, sizeof ticket, 0, nullptr, timeout_ns_);
-    if (status != COPPICE_OK) return library_failure("sharing memory for the time stamps", status);
-    ticket.path[MEASURE_PATH - 1] = '\0';
-    if (rank() != 0) area = measure_open(ticket.path, ticket.nonce, ranks(), iterations, own_bytes);
-    if (info_.hosts > 1 && ticket.nonce != 0) {
-        bool all = false;
-        if (auto failure = share_with_all(area != nullptr, all)) return failure;
-        apart_ = !all;
-        if (apart_) area = measure_create(ranks(), iterations, own_bytes, nullptr);
-    }
+    apart_ = info_.hosts > 1 && ticket.nonce != 0 && !all;
+    if (apart_) area = measure_create(ranks(), iterations, own_bytes, nullptr);
     if (area == nullptr) {
         const double mebibytes =
             static_cast<double>(measure_area_bytes(ranks(), iterations, own_bytes)) / (1024.0 * 1024.0);
         return Failure{kExitFailed,
-                       fmt::format("no {:.0f} MiB of shared memory with rank 0 for the time stamps: ask for fewer "
+                       fmt::format("no {:.0f} MiB of shared memory with rank {} for the time stamps: ask for fewer "
                                    "iterations (-n), or run all ranks on one machine",
-                                   mebibytes)};
+                                   mebibytes, owner)};
     }
     measure_clear_row(area, rank());
     crew_ = measure_join(area, rank());

@@ -93,7 +93,7 @@ class Session {
     bool is_apart() const { return apart_; }
 
   private:
-    std::optional<Failure> share_with_all(bool is_open, bool& all);
+    std::optional<Failure> share_with_all(bool is_open, std::uint32_t owner, bool& all, bool& owner_lives);
     std::uint32_t lowest_live() const;
     std::optional<Failure> parted_apart() const;
     std::optional<Failure> barrier_apart(const std::function<void()>& action);

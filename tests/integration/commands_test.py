@@ -31,6 +31,11 @@ class Commands(unittest.TestCase):
     def test_agreement(self):
         self.agree("-n 8", 20000)
 
+    def test_a_death_while_ranks_prepare_to_measure(self):
+        # Wherever in it, the others go on.
+        for milliseconds in (0, 1, 2, 3, 5, 8):
+            self.agree(f"-n 5 --kill 0@joined+{milliseconds}ms", 5000)
+
     def test_agreement_whose_root_and_next_root_die(self):
         self.agree("-n 8 --kill 0@300ms --kill 1@301ms", 20000)
 
