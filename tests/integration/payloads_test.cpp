@@ -1,4 +1,4 @@
-// Payloads above what one message carries, between real processes: they arrive whole or not at all, whoever dies between two chunks.
+// Payloads above what one message carries, between real processes: they arrive whole or not at all, whichever rank dies between two chunks.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

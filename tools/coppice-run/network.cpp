@@ -37,7 +37,7 @@ int set_link(const std::string& name, bool up) {
 }
 
 // The kernel lets an interface send, and a bridge forward to it, only when a thread of its own has seen that the carrier is back;
-// on a machine that makes and ends many interfaces that takes seconds. Who asks for the carrier makes it look at once.
+// on a machine that makes and ends many interfaces that takes seconds. A question about the carrier makes it look at once.
 void settle_carrier(int socket, const std::string& name) {
     ethtool_value carrier{.cmd = ETHTOOL_GLINK, .data = 0};
     ifreq request{};

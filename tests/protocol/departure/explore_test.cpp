@@ -1,15 +1,13 @@
 // Every order of events in small groups, and that rules which are taken away are missed.
 #include <gtest/gtest.h>
 
+#include "protocol/every_order.hpp"
 #include "simulation/explore/departure_explorer.hpp"
 
 namespace coppice::simulation {
 namespace {
 
-struct Case {
-    const char* name;
-    DepartureScenario scenario;
-};
+using Case = OrdersOf<DepartureScenario>;
 
 class Departure : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -25,22 +23,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"two_ask_and_lose_patience", {.node_of = {0, 1}, .crashes = 1, .patience = 3, .asks = 2}},
                       Case{"two_hosts", {.node_of = {0, 0, 1}, .crashes = 2}},
                       Case{"one_host", {.node_of = {0, 0, 0}, .crashes = 2, .all_leave = true}}),
-    [](const auto& one) { return std::string(one.param.name); });
+    name_of_case);
 
 TEST_P(Departure, KeepsItsPromises) {
-    const WalkResult result = explore(GetParam().scenario);
-    EXPECT_EQ(text_of(result), "");
-    EXPECT_TRUE(result.complete);
-    EXPECT_GT(result.ends, 0U);
-    std::printf("%s: %llu states, %llu of them ends\n", GetParam().name, static_cast<unsigned long long>(result.states),
-                static_cast<unsigned long long>(result.ends));
+    expect_kept(GetParam());
 }
 
-struct Missed {
-    const char* name;
-    std::uint16_t rules;
-    DepartureScenario scenario;
-};
+using Missed = OrdersWithout<DepartureScenario, std::uint16_t>;
 
 class DepartureWithout : public ::testing::TestWithParam<Missed> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -61,14 +50,10 @@ INSTANTIATE_TEST_SUITE_P(
         Missed{"passing_names_on",
                protocol::kHoldersAreNotPassedOn,
                {.node_of = {0, 1, 2, 3}, .all_leave = true, .wanting = 7, .farthest = 0}}),
-    [](const auto& one) { return std::string(one.param.name); });
+    name_of_case);
 
 TEST_P(DepartureWithout, APromiseIsBroken) {
-    DepartureScenario scenario = GetParam().scenario;
-    scenario.faults = GetParam().rules;
-    const WalkResult result = explore(scenario);
-    EXPECT_NE(result.violation, "");
-    std::printf("%s\n", text_of(result).c_str());
+    expect_broken(GetParam());
 }
 
 }  // namespace

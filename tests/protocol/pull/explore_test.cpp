@@ -1,15 +1,13 @@
 // Every order of events in small groups, and that rules which are taken away are missed.
 #include <gtest/gtest.h>
 
+#include "protocol/every_order.hpp"
 #include "simulation/explore/pull_explorer.hpp"
 
 namespace coppice::simulation {
 namespace {
 
-struct Case {
-    const char* name;
-    PullScenario scenario;
-};
+using Case = OrdersOf<PullScenario>;
 
 class Pull : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -30,22 +28,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"two_wait_for_each_other",
              {.node_of = {0, 1, 2, 3}, .root = 1, .chunks = 1, .crashes = 1, .may_crash = 2, .patience_is_lost = 2}},
         Case{"patience_is_lost_for_nothing", {.crashes = 1, .patience_is_lost = 2}}),
-    [](const auto& one) { return std::string(one.param.name); });
+    name_of_case);
 
 TEST_P(Pull, KeepsItsPromises) {
-    const WalkResult result = explore(GetParam().scenario);
-    EXPECT_EQ(text_of(result), "");
-    EXPECT_TRUE(result.complete);
-    EXPECT_GT(result.ends, 0U);
-    std::printf("%s: %llu states, %llu of them ends\n", GetParam().name, static_cast<unsigned long long>(result.states),
-                static_cast<unsigned long long>(result.ends));
+    expect_kept(GetParam());
 }
 
-struct Missed {
-    const char* name;
-    protocol::PullFault rule;
-    PullScenario scenario;
-};
+using Missed = OrdersWithout<PullScenario, protocol::PullFault>;
 
 class PullWithout : public ::testing::TestWithParam<Missed> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -66,14 +55,10 @@ INSTANTIATE_TEST_SUITE_P(
         Missed{"naming_the_holder",
                protocol::kTheNeedyAreNotTold,
                {.node_of = {0, 1, 2, 3}, .root = 1, .chunks = 1, .crashes = 1, .may_crash = 2, .patience_is_lost = 2}}),
-    [](const auto& one) { return std::string(one.param.name); });
+    name_of_case);
 
 TEST_P(PullWithout, APromiseIsBroken) {
-    PullScenario scenario = GetParam().scenario;
-    scenario.faults = GetParam().rule;
-    const WalkResult result = explore(scenario);
-    EXPECT_NE(result.violation, "");
-    std::printf("%s\n", text_of(result).c_str());
+    expect_broken(GetParam());
 }
 
 }  // namespace

@@ -1,15 +1,13 @@
 // Every order of events in small groups, and that rules which are taken away are missed.
 #include <gtest/gtest.h>
 
+#include "protocol/every_order.hpp"
 #include "simulation/explore/revocation_explorer.hpp"
 
 namespace coppice::simulation {
 namespace {
 
-struct Case {
-    const char* name;
-    RevocationScenario scenario;
-};
+using Case = OrdersOf<RevocationScenario>;
 
 class Revocation : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -23,22 +21,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"two_hosts_of_two_stay",
                            {.node_of = {0, 0, 1, 1}, .crashes = 2, .revokers = 2, .leave = false}},
                       Case{"two_hosts_of_two_leave", {.node_of = {0, 0, 1, 1}, .crashes = 1, .revokers = 2}}),
-    [](const auto& one) { return std::string(one.param.name); });
+    name_of_case);
 
 TEST_P(Revocation, KeepsItsPromises) {
-    const WalkResult result = explore(GetParam().scenario);
-    EXPECT_EQ(text_of(result), "");
-    EXPECT_TRUE(result.complete);
-    EXPECT_GT(result.ends, 0U);
-    std::printf("%s: %llu states, %llu of them ends\n", GetParam().name, static_cast<unsigned long long>(result.states),
-                static_cast<unsigned long long>(result.ends));
+    expect_kept(GetParam());
 }
 
-struct Missed {
-    const char* name;
-    protocol::RevocationFault rule;
-    RevocationScenario scenario;
-};
+using Missed = OrdersWithout<RevocationScenario, protocol::RevocationFault>;
 
 class RevocationWithout : public ::testing::TestWithParam<Missed> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -53,14 +42,10 @@ INSTANTIATE_TEST_SUITE_P(
                protocol::kPagesOfTheDeadAreUnread,
                {.node_of = {0, 0, 1}, .crashes = 1, .revokers = 2, .leave = false}},
         Missed{"forgetting_those_that_have_left", protocol::kTheDepartedAreTold, {.node_of = {0, 1, 2}, .crashes = 1}}),
-    [](const auto& one) { return std::string(one.param.name); });
+    name_of_case);
 
 TEST_P(RevocationWithout, APromiseIsBroken) {
-    RevocationScenario scenario = GetParam().scenario;
-    scenario.faults = GetParam().rule;
-    const WalkResult result = explore(scenario);
-    EXPECT_NE(result.violation, "");
-    std::printf("%s\n", text_of(result).c_str());
+    expect_broken(GetParam());
 }
 
 }  // namespace

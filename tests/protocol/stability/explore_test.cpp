@@ -1,15 +1,13 @@
 // Every order of events in small groups, and that rules which are taken away are missed.
 #include <gtest/gtest.h>
 
+#include "protocol/every_order.hpp"
 #include "simulation/explore/stability_explorer.hpp"
 
 namespace coppice::simulation {
 namespace {
 
-struct Case {
-    const char* name;
-    StabilityScenario scenario;
-};
+using Case = OrdersOf<StabilityScenario>;
 
 class Stability : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -27,22 +25,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"one_is_away_between_steps",
              {.node_of = {0, 1}, .broadcasts = 7, .window = 4, .away = 2, .away_at = 3, .flush = false}},
         Case{"one_is_away_and_another_dies", {.node_of = {0, 1, 2}, .crashes = 1, .away = 2, .flush = false}}),
-    [](const auto& one) { return std::string(one.param.name); });
+    name_of_case);
 
 TEST_P(Stability, KeepsItsPromises) {
-    const WalkResult result = explore(GetParam().scenario);
-    EXPECT_EQ(text_of(result), "");
-    EXPECT_TRUE(result.complete);
-    EXPECT_GT(result.ends, 0U);
-    std::printf("%s: %llu states, %llu of them ends\n", GetParam().name, static_cast<unsigned long long>(result.states),
-                static_cast<unsigned long long>(result.ends));
+    expect_kept(GetParam());
 }
 
-struct Missed {
-    const char* name;
-    protocol::StabilityFault rule;
-    StabilityScenario scenario;
-};
+using Missed = OrdersWithout<StabilityScenario, protocol::StabilityFault>;
 
 class StabilityWithout : public ::testing::TestWithParam<Missed> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -58,14 +47,10 @@ INSTANTIATE_TEST_SUITE_P(
                protocol::kAsksAreNotPassedOn,
                {.node_of = {0, 1}, .broadcasts = 7, .window = 4, .away = 2, .away_at = 3, .flush = false}},
         Missed{"passing_names_on", protocol::kNamesAreNotPassedOn, {.node_of = {0, 1, 2}, .away = 4}}),
-    [](const auto& one) { return std::string(one.param.name); });
+    name_of_case);
 
 TEST_P(StabilityWithout, APromiseIsBroken) {
-    StabilityScenario scenario = GetParam().scenario;
-    scenario.faults = GetParam().rule;
-    const WalkResult result = explore(scenario);
-    EXPECT_NE(result.violation, "");
-    std::printf("%s\n", text_of(result).c_str());
+    expect_broken(GetParam());
 }
 
 }  // namespace
