@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -212,6 +213,30 @@ class Reproduce(unittest.TestCase):
             json.loads(line)
         # And now there is nothing left to do.
         self.assertEqual(self.counts(self.reproduce("--no-plots")), (0, total))
+
+    def test_goes_on_in_another_directory_and_says_how_long_it_takes(self):
+        ran = self.reproduce("--no-plots")
+        self.assertRegex(ran.stderr, self.NAME + r": 5100 broadcasts to run at 17 points, .* \(guessed for 17 points\)")
+        other = os.path.join(self.scratch.name, "other")
+        os.mkdir(other)
+        shutil.copy(os.path.join(self.out, self.NAME + ".runs.jsonl"), os.path.join(other, "runs.jsonl"))
+        ran = sim("reproduce", self.NAME, "--no-plots", "--minutes", 0, "--out", other)
+        self.assertEqual(self.counts(ran), (0, 5100))
+        self.assertEqual(self.rows(other), self.rows())
+
+        # Killed on the way it leaves a table of what there is.
+        before = self.rows(other)
+        with subprocess.Popen([SIM, "reproduce", self.NAME, "--no-plots", "--report-every", "0", "--out", other],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            until = time.monotonic() + DEADLINE
+            while time.monotonic() < until and process.poll() is None and self.rows(other) == before:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+            said = process.communicate()[1]
+        rows = self.rows(other)
+        self.assertEqual(len(rows), 17)
+        self.assertGreater(sum(int(row["runs"]) for row in rows), 5100)
+        self.assertGreaterEqual(len(re.findall(r"\d+ broadcasts to run at 17 points, \d+ (s|min|h)\n", said)), 2)
 
     def test_the_same_figures_with_any_number_of_threads(self):
         one = os.path.join(self.scratch.name, "one")

@@ -6,15 +6,12 @@
 #include <cstdio>
 
 namespace coppice::sim {
-namespace {
 
 std::string duration(double seconds) {
     if (seconds < 100) return fmt::format("{:.0f} s", seconds);
     if (seconds < 6000) return fmt::format("{:.0f} min", seconds / 60);
     return fmt::format("{:.1f} h", seconds / 3600);
 }
-
-}  // namespace
 
 Progress::Progress(std::string what, std::uint64_t total)
     : what_(std::move(what)),

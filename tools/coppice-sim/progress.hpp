@@ -8,6 +8,9 @@
 
 namespace coppice::sim {
 
+// "40 s", "12 min", "3.1 h"
+std::string duration(double seconds);
+
 class Progress {
   public:
     Progress(std::string what, std::uint64_t total);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "reproduce/forecast.hpp"
+
 namespace coppice::sim {
 namespace {
 
@@ -16,13 +18,16 @@ std::uint64_t runs_of(const Cell& cell) {
     return cell.is_deterministic() ? 1 : cell.runs;
 }
 
-std::vector<Cell> parts_of(const Cell& cell) {
+// Those that are stored are as long as they are there.
+std::vector<Cell> parts_of(const Cell& cell, const Store& store) {
     const std::uint64_t most = std::clamp<std::uint64_t>(kRanksPerPart / cell.ranks, 1, kMostPerPart);
     std::vector<Cell> parts;
-    for (std::uint64_t done = 0; done < runs_of(cell); done += most) {
-        Cell part = cell;
-        part.first_seed = cell.first_seed + done;
-        part.runs = std::min(most, runs_of(cell) - done);
+    Cell part = cell;
+    for (std::uint64_t left = runs_of(cell); left > 0; left -= part.runs) {
+        part.first_seed = cell.first_seed + (runs_of(cell) - left);
+        part.runs = left;
+        const std::uint64_t stored = store.longest(part);
+        part.runs = stored == 0 ? std::min(most, left) : stored;
         parts.push_back(part);
     }
     return parts;
@@ -50,9 +55,19 @@ std::uint64_t work_of(const Cell& cell) {
 
 std::uint64_t missing_work(const Cell& cell, const Store& store) {
     std::uint64_t work = 0;
-    for (const Cell& part : parts_of(cell))
+    for (const Cell& part : parts_of(cell, store))
         work += store.find(part) == nullptr ? work_of(part) : 0;
     return work;
+}
+
+Results results_of(const std::vector<Point>& points, const std::vector<Figures>& sums) {
+    Results results;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        Point point = points[i];
+        point.cell.runs = sums[i].runs;
+        results.add(point, sums[i]);
+    }
+    return results;
 }
 
 }  // namespace
@@ -74,10 +89,10 @@ std::uint64_t largest_bytes(const Study& experiment) {
     return largest;
 }
 
-Campaign::Campaign(Store& store, unsigned threads, std::uint64_t total_work, std::optional<double> minutes)
-    : store_(store), threads_(threads), progress_("thousand ranks' broadcasts", total_work) {
-    using namespace std::chrono;
-    if (minutes) end_ = steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(60 * *minutes));
+Campaign::Campaign(Store& store, const Pace& pace, std::uint64_t total_work)
+    : store_(store), pace_(pace), progress_("thousand ranks' broadcasts", total_work) {
+    const std::chrono::duration<double> time(60 * pace.minutes.value_or(0));
+    if (pace.minutes) end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
 }
 
 tl::expected<std::optional<Figures>, std::string> Campaign::run_part(const Cell& part, bool at_any_time) {
@@ -85,11 +100,11 @@ tl::expected<std::optional<Figures>, std::string> Campaign::run_part(const Cell&
         worked_.reused += part.runs;
         return *stored;
     }
-    if (!at_any_time && end_ && std::chrono::steady_clock::now() >= *end_) {
+    if (!at_any_time && end_ && Clock::now() >= *end_) {
         worked_.left += part.runs;
         return std::nullopt;
     }
-    auto figures = sim::run(part, threads_);
+    auto figures = sim::run(part, pace_.threads);
     if (!figures) return tl::unexpected(figures.error());
     if (auto reason = store_.add(part, *figures)) return tl::unexpected(*reason);
     worked_.ran += part.runs;
@@ -99,7 +114,7 @@ tl::expected<std::optional<Figures>, std::string> Campaign::run_part(const Cell&
 
 tl::expected<Figures, std::string> Campaign::run_cell(const Cell& cell) {
     Figures all;
-    for (const Cell& part : parts_of(cell)) {
+    for (const Cell& part : parts_of(cell, store_)) {
         const auto figures = run_part(part, true);
         if (!figures) return tl::unexpected(figures.error());
         all.add(**figures);
@@ -121,38 +136,52 @@ tl::expected<Cell, std::string> Campaign::tuned(const Point& point) {
     return best;
 }
 
-tl::expected<Results, std::string> Campaign::run(const Study& experiment) {
+tl::expected<Results, std::string> Campaign::run(const Study& experiment, const Report& report) {
     struct Part {
         std::size_t point = 0;
-        std::size_t number = 0;
-        double share = 0;  // of its point's parts, that are done before it
+        double share = 0;  // of its point's broadcasts, that come before it
         Cell cell;
     };
+    Forecast forecast(experiment.name, pace_.threads, pace_.report);
     std::vector<Point> points = experiment.points;
     std::vector<Part> parts;
     for (std::size_t i = 0; i < points.size(); ++i) {
         const auto cell = tuned(points[i]);
         if (!cell) return tl::unexpected(cell.error());
         points[i].cell = *cell;
-        const std::vector<Cell> all = parts_of(*cell);
-        for (std::size_t number = 0; number < all.size(); ++number)
-            parts.push_back({i, number, static_cast<double>(number) / static_cast<double>(all.size()), all[number]});
+        forecast.expect(*cell, runs_of(*cell));
+        for (const Cell& part : parts_of(*cell, store_)) {
+            const auto before = static_cast<double>(part.first_seed - cell->first_seed);
+            parts.push_back({i, before / static_cast<double>(runs_of(*cell)), part});
+            if (const Figures* stored = store_.find(part)) forecast.ran_before(i, *stored);
+        }
     }
     std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.share < b.share; });
+    forecast.say();
 
     std::vector<Figures> sums(points.size());
+    std::vector<bool> ended(points.size());  // what follows a part that was left out is left out, too
+    Clock::time_point reported = Clock::now();
     for (const Part& part : parts) {
-        const auto figures = run_part(part.cell, part.number == 0);
+        const bool first = sums[part.point].runs == 0;
+        if (ended[part.point]) {
+            worked_.left += part.cell.runs;
+            continue;
+        }
+        const bool stored = store_.find(part.cell) != nullptr;
+        const auto figures = run_part(part.cell, first);
         if (!figures) return tl::unexpected(figures.error());
-        if (*figures) sums[part.point].add(**figures);
+        ended[part.point] = !figures->has_value();
+        if (!*figures) continue;
+        sums[part.point].add(**figures);
+        if (stored) continue;
+        forecast.ran(part.point, **figures);
+        forecast.say();
+        if (part.share == 0 || Clock::now() - reported < pace_.report) continue;
+        if (auto reason = report(results_of(points, sums))) return tl::unexpected(*reason);
+        reported = Clock::now();
     }
-    Results results;
-    for (std::size_t i = 0; i < points.size(); ++i) {
-        points[i].cell.runs = sums[i].runs;
-        results.add(points[i], std::move(sums[i]));
-    }
-    if (experiment.derive) experiment.derive(results);
-    return results;
+    return results_of(points, sums);
 }
 
 }  // namespace coppice::sim

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -19,30 +20,42 @@ struct Worked {
     std::uint64_t left = 0;    // not begun when the time was over
 };
 
+struct Pace {
+    unsigned threads = 1;
+    std::optional<double> minutes{};  // what is not begun by then is left out, but a first part of every point
+    std::chrono::seconds report{60};  // how often it is said how long work will take, and Report is called
+};
+
 // Work is counted in thousands of ranks that took part in a broadcast.
 std::uint64_t work_of(const Study& experiment, const Store& store);
 
 class Campaign {
   public:
-    // With `minutes`, counted from here: what is then not begun is left out, but a first part of every point.
-    Campaign(Store& store, unsigned threads, std::uint64_t total_work, std::optional<double> minutes);
+    // Minutes are counted from here.
+    Campaign(Store& store, const Pace& pace, std::uint64_t total_work);
+
+    // Is given what there is, once there is some of every point. A sentence if it failed, which ends the campaign.
+    using Report = std::function<std::optional<std::string>(const Results& so_far)>;
 
     // A sentence when a promise was broken or the store could not be written. All points grow evenly towards their
-    // numbers of broadcasts.
-    tl::expected<Results, std::string> run(const Study& experiment);
+    // numbers of broadcasts; those of a point are the first ones by their seeds. Series that are derived are not there
+    // yet.
+    tl::expected<Results, std::string> run(const Study& experiment, const Report& report);
 
     const Worked& worked() const { return worked_; }
     void clear_progress() { progress_.clear(); }
 
   private:
+    using Clock = std::chrono::steady_clock;
+
     // What is in the store already or run now; nothing when the time is over, unless `at_any_time`.
     tl::expected<std::optional<Figures>, std::string> run_part(const Cell& part, bool at_any_time);
     tl::expected<Figures, std::string> run_cell(const Cell& cell);
     tl::expected<Cell, std::string> tuned(const Point& point);
 
     Store& store_;
-    unsigned threads_;
-    std::optional<std::chrono::steady_clock::time_point> end_;
+    Pace pace_;
+    std::optional<Clock::time_point> end_;
     Progress progress_;
     std::uint64_t done_ = 0;
     Worked worked_;

@@ -46,6 +46,13 @@ std::vector<double> Results::xs(const std::string& series) const {
     return xs;
 }
 
+std::vector<std::pair<Cell, const Figures*>> Results::parts() const {
+    std::vector<std::pair<Cell, const Figures*>> parts;
+    for (const auto& [key, entry] : points_)
+        parts.emplace_back(entry.cell, &entry.figures);
+    return parts;
+}
+
 std::uint64_t Results::least_runs(const std::string& series) const {
     std::uint64_t least = UINT64_MAX;
     for (const auto& [key, entry] : points_) {

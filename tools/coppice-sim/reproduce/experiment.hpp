@@ -51,6 +51,8 @@ class Results {
     double messages_per_rank(const std::string& series, double x) const;
     std::vector<double> xs(const std::string& series) const;
     std::vector<std::string> series() const { return names_; }
+    // Every point's broadcasts as one part. As long as these results are.
+    std::vector<std::pair<Cell, const Figures*>> parts() const;
     // Of all points that draw lots, or of those of one series.
     std::uint64_t least_runs(const std::string& series = {}) const;
 

@@ -19,7 +19,9 @@ constexpr const char* kDescription =
 
 constexpr const char* kFooter =
     R"(Writes, for each experiment, NAME.csv, NAME.svg, NAME.png and NAME.md, a page that goes through the claims; for all,
-also summary.md. Goes on where it stopped when DIR is half done: what was run is in DIR/runs.jsonl.
+also summary.md. Goes on where it stopped when DIR is half done: what was run is in DIR/runs.jsonl. Says at the start, and
+again each minute, how long it will take, and writes NAME.csv as far as it is. NAME.runs.jsonl has a line for each point:
+copied to the runs.jsonl of another directory, it is where the same command goes on there.
 Exit code: 0, also when a claim does not hold; 1 when a protocol broke a promise or something could not be written or
 drawn; 2 bad options.
 
@@ -38,8 +40,10 @@ struct Options {
     bool no_plots = false;
     std::optional<double> minutes;
     std::uint64_t seed = 1;
+    unsigned report_every = 60;
     unsigned threads = std::max(1U, std::thread::hardware_concurrency());
 
+    Pace pace() const { return {threads, minutes, std::chrono::seconds(report_every)}; }
     Scale scale() const { return quick ? Scale::quick : full ? Scale::full : Scale::normal; }
     Written written() const {
         std::string scale = quick ? " --quick" : full ? " --full" : "";
@@ -69,12 +73,15 @@ class Reproduction {
         }
         if (const auto reason = reason_against_size(bytes, options_.threads)) return refuse(*reason);
 
-        Campaign campaign(store_, options_.threads, work, options_.minutes);
+        Campaign campaign(store_, options_.pace(), work);
         for (const Study& experiment : experiments) {
-            const auto results = campaign.run(experiment);
+            auto results = campaign.run(experiment, [&](const Results& so_far) {
+                campaign.clear_progress();
+                return write_points(experiment, so_far);
+            });
             campaign.clear_progress();
             if (!results) return fail(results.error());
-            if (const auto reason = write(experiment, *results)) return fail(*reason);
+            if (const auto reason = write(experiment, std::move(*results))) return fail(*reason);
         }
         fmt::print("{} broadcasts run, {} read from {}\n", campaign.worked().ran, campaign.worked().reused,
                    (directory_ / "runs.jsonl").string());
@@ -89,17 +96,30 @@ class Reproduction {
     }
 
   private:
-    std::optional<std::string> write(const Study& experiment, const Results& results) {
+    std::filesystem::path path(const Study& experiment, const char* ending) const {
+        return directory_ / (experiment.name + ending);
+    }
+
+    // What a run that is killed leaves behind for people, and for another directory's runs.jsonl.
+    std::optional<std::string> write_points(const Study& experiment, Results results) {
+        if (auto reason = write_file(path(experiment, ".runs.jsonl"), Store::text_of(results.parts()))) return reason;
+        if (experiment.derive) experiment.derive(results);
+        return write_file(path(experiment, ".csv"), csv_of(experiment, results));
+    }
+
+    std::optional<std::string> write(const Study& experiment, Results results) {
+        if (auto reason = write_points(experiment, results)) return reason;
+        if (experiment.derive) experiment.derive(results);
         std::vector<Judgement> judgements;
         for (const Claim& claim : experiment.claims)
             judgements.push_back(judge(claim, results));
-        const auto path = [&](const char* ending) { return directory_ / (experiment.name + ending); };
-        if (auto reason = write_file(path(".csv"), csv_of(experiment, results))) return reason;
-        if (auto reason = write_file(path(".plot.json"), plot_of(experiment, results))) return reason;
-        if (auto reason = write_file(path(".md"), summary_of(experiment, results, judgements, options_.written())))
+        const std::filesystem::path plot = path(experiment, ".plot.json");
+        const std::filesystem::path page = path(experiment, ".md");
+        if (auto reason = write_file(plot, plot_of(experiment, results))) return reason;
+        if (auto reason = write_file(page, summary_of(experiment, results, judgements, options_.written())))
             return reason;
-        plots_.push_back(path(".plot.json"));
-        fmt::print("{}: {}; {}\n", experiment.name, count_of(judgements), path(".md").string());
+        plots_.push_back(plot);
+        fmt::print("{}: {}; {}\n", experiment.name, count_of(judgements), page.string());
         if (experiment.projects) fmt::print("{}: {}\n", experiment.name, projection_of(results, options_.threads));
         std::fflush(stdout);
         lines_.push_back({experiment.name, experiment.title, experiment.source, std::move(judgements)});
@@ -130,6 +150,9 @@ int run_reproduce(int argc, char** argv) {
     app.add_option("--minutes", options.minutes,
                    "begin nothing new after so long, but a few broadcasts for each point, and report on what there is")
         ->check(CLI::NonNegativeNumber);
+    app.add_option("--report-every", options.report_every,
+                   "seconds after which it is said again how long it will take, and NAME.csv written")
+        ->capture_default_str();
     app.add_flag("--no-plots", options.no_plots, "do not draw");
     app.add_option("--seed", options.seed, "of the first broadcast of each point")->capture_default_str();
     app.add_option("--threads", options.threads, "how many broadcasts at a time")

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -18,6 +19,13 @@ constexpr const char* kMade = "coppice-sim";
 
 std::string first_line() {
     return nlohmann::json{{kMade, COPPICE_PROJECT_VERSION}}.dump() + '\n';
+}
+
+std::string line_of(const Cell& part, const Figures& figures) {
+    nlohmann::json json = figures;
+    json["cell"] = part.key();
+    json["first_seed"] = part.first_seed;
+    return json.dump() + '\n';
 }
 
 }  // namespace
@@ -70,9 +78,8 @@ std::optional<std::string> Store::read_line(const std::string& line, std::size_t
             return fmt::format("{} was made by coppice-sim {}, this is {}: its runs may differ, use another directory",
                                path_.string(), version, COPPICE_PROJECT_VERSION);
         }
-        const Key key{json.at("cell").get<std::string>(), json.at("first_seed").get<std::uint64_t>(),
-                      json.at("runs").get<std::uint64_t>()};
-        parts_[key] = json.get<Figures>();
+        const Start start{json.at("cell").get<std::string>(), json.at("first_seed").get<std::uint64_t>()};
+        parts_[start][json.at("runs").get<std::uint64_t>()] = json.get<Figures>();
         return std::nullopt;
     } catch (const nlohmann::json::exception&) {
         return fmt::format("line {} of {} is damaged: remove it, and only what it held is run again", number,
@@ -92,16 +99,29 @@ std::optional<std::string> Store::append(const std::string& line) {
 }
 
 const Figures* Store::find(const Cell& part) const {
-    const auto found = parts_.find(key(part));
-    return found == parts_.end() ? nullptr : &found->second;
+    const auto started = parts_.find(start(part));
+    if (started == parts_.end()) return nullptr;
+    const auto found = started->second.find(part.runs);
+    return found == started->second.end() ? nullptr : &found->second;
+}
+
+std::uint64_t Store::longest(const Cell& cell) const {
+    const auto started = parts_.find(start(cell));
+    if (started == parts_.end()) return 0;
+    const auto beyond = started->second.upper_bound(cell.runs);
+    return beyond == started->second.begin() ? 0 : std::prev(beyond)->first;
+}
+
+std::string Store::text_of(const std::vector<std::pair<Cell, const Figures*>>& parts) {
+    std::string text = first_line();
+    for (const auto& [part, figures] : parts)
+        text += line_of(part, *figures);
+    return text;
 }
 
 std::optional<std::string> Store::add(const Cell& part, Figures figures) {
-    nlohmann::json json = figures;
-    json["cell"] = part.key();
-    json["first_seed"] = part.first_seed;
-    if (auto reason = append(json.dump() + '\n')) return reason;
-    parts_[key(part)] = std::move(figures);
+    if (auto reason = append(line_of(part, figures))) return reason;
+    parts_[start(part)][part.runs] = std::move(figures);
     return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 // What has been run already, in DIR/runs.jsonl: a line for each finished part, added when it is finished. A program
-// that is killed in the middle of a line loses that part only: the torn line is cut off when work goes on.
+// that is killed in the middle of a line loses that part only: the torn line is cut off when work goes on. Parts are of
+// any length, so that those of a point may be put together in one line (NAME.runs.jsonl) and work goes on from there.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
-#include <tuple>
+#include <utility>
 
 #include "reproduce/cell.hpp"
 
@@ -25,23 +26,27 @@ class Store {
 
     // The figures of a part, whose seeds and runs are the cell's. Null if it was not run yet.
     const Figures* find(const Cell& part) const;
+    // How many broadcasts the longest stored part of this cell has that starts with its first seed and has no more runs
+    // than it; 0 if there is none.
+    std::uint64_t longest(const Cell& cell) const;
     // Adds it, also on the disk. A sentence if that failed.
     std::optional<std::string> add(const Cell& part, Figures figures);
 
-    std::size_t size() const { return parts_.size(); }
+    // A file of this kind with these parts.
+    static std::string text_of(const std::vector<std::pair<Cell, const Figures*>>& parts);
 
   private:
-    using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
+    using Start = std::pair<std::string, std::uint64_t>;  // cell, first seed
 
     Store(std::filesystem::path path, int file) : path_(std::move(path)), file_(file) {}
-    static Key key(const Cell& part) { return {part.key(), part.first_seed, part.runs}; }
+    static Start start(const Cell& part) { return {part.key(), part.first_seed}; }
     std::optional<std::string> load();
     std::optional<std::string> read_line(const std::string& line, std::size_t number);
     std::optional<std::string> append(const std::string& line);
 
     std::filesystem::path path_;
     int file_;
-    std::map<Key, Figures> parts_;
+    std::map<Start, std::map<std::uint64_t, Figures>> parts_;  // by runs
 };
 
 }  // namespace coppice::sim
