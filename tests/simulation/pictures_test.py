@@ -185,6 +185,14 @@ class Reproduce(unittest.TestCase):
             found = tuple(page.count(f"| {verdict} |") for verdict in ("holds", "**does not hold**", "not comparable"))
             self.assertEqual(found, verdicts, name)
 
+    def test_counts_the_broadcasts_that_leave_somebody_out(self):
+        ran = self.reproduce("--no-plots", what="incomplete")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        page = self.read("incomplete.md")
+        self.assertRegex(page, r"\| With less than 1 % failed, .*\| 0 \| 0 \| holds \|")
+        self.assertRegex(page, r"around 2,600 .*two messages a side.* \| \d+ \| 2384 to 2816 \(ours\) \| not comparable \|")
+        self.assertRegex(page, r"around 2,600 .*\(with four messages a side\)\. .*\| 0 \| 2384 to 2816")
+
     def test_goes_on_after_it_was_killed(self):
         whole = os.path.join(self.scratch.name, "whole")
         ran = self.reproduce("--no-plots", out=whole)

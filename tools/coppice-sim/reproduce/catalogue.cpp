@@ -18,6 +18,7 @@ constexpr std::array kStudies{
     Named{"fig14", fig14},
     Named{"fig8", fig8},
     Named{"fig9", fig9},
+    Named{"incomplete", incomplete},
     Named{"fig10", fig10},
     Named{"table1", table1},
     Named{"gossip-fig1", gossip_fig1},

@@ -16,6 +16,7 @@ Study fig6(Scale scale, std::uint64_t first_seed);
 Study fig7(Scale scale, std::uint64_t first_seed);
 Study fig8(Scale scale, std::uint64_t first_seed);
 Study fig9(Scale scale, std::uint64_t first_seed);
+Study incomplete(Scale scale, std::uint64_t first_seed);
 Study fig10(Scale scale, std::uint64_t first_seed);
 Study table1(Scale scale, std::uint64_t first_seed);
 Study fig14(Scale scale, std::uint64_t first_seed);

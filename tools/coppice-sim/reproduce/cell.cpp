@@ -11,6 +11,7 @@
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/buntinas_simulation.hpp"
 #include "simulation/gossip_simulation.hpp"
+#include "simulation/reach.hpp"
 #include "simulation/tree_reach.hpp"
 
 namespace coppice::sim {
@@ -76,7 +77,8 @@ std::unique_ptr<simulation::Simulator> needs_none() {
 
 std::unique_ptr<simulation::Simulator> make(const Cell& cell) {
     return std::visit(
-        Overloaded{[](const TreeGaps&) { return needs_none(); }, [](const MembershipProtocol&) { return needs_none(); },
+        Overloaded{[](const TreeGaps&) { return needs_none(); }, [](const TreeLeftOut&) { return needs_none(); },
+                   [](const MembershipProtocol&) { return needs_none(); },
                    [](const ContentionProtocol&) { return needs_none(); },
                    [](const AgreementProtocol&) { return needs_none(); },
                    [&](const auto& protocol) { return known(make_simulator(setup_of(cell, protocol))); }},
@@ -91,6 +93,22 @@ Figures gaps_of(const Cell& cell, const TreeGaps& protocol) {
     figures.runs = cell.runs;
     for (std::uint64_t run = 0; run < cell.runs; ++run)
         figures.of(Metric::gap).add(reach.gaps(plan.draw(cell.ranks, cell.first_seed + run).dead).largest);
+    return figures;
+}
+
+Figures left_out_of(const Cell& cell, const TreeLeftOut& protocol) {
+    const protocol::BroadcastPlan broadcast{
+        known(topology::Tree::make(known(topology::parse_tree(protocol.tree)), cell.ranks)),
+        known(protocol::parse_correction(protocol.correction))};
+    const simulation::FaultPlan plan = faults_of(cell);
+    simulation::Reach reach(broadcast);
+    Figures figures;
+    figures.runs = cell.runs;
+    for (std::uint64_t run = 0; run < cell.runs; ++run) {
+        const std::size_t left_out = reach.left_out(plan.draw(cell.ranks, cell.first_seed + run).dead).size();
+        figures.incomplete += left_out == 0 ? 0 : 1;
+        figures.unreached += left_out;
+    }
     return figures;
 }
 
@@ -138,6 +156,7 @@ Figures figures_of_agreements(const Cell& cell, const AgreementProtocol& protoco
 // Of what is not drawn by lot; nothing for all else.
 std::optional<Figures> figures_without_lots(const Cell& cell) {
     if (const auto* gaps = std::get_if<TreeGaps>(&cell.protocol)) return gaps_of(cell, *gaps);
+    if (const auto* left_out = std::get_if<TreeLeftOut>(&cell.protocol)) return left_out_of(cell, *left_out);
     if (const auto* membership = std::get_if<MembershipProtocol>(&cell.protocol))
         return in_nanoseconds(time_of_next_view(membership->setup).stable_us);
     if (const auto* agreement = std::get_if<AgreementProtocol>(&cell.protocol))
@@ -187,23 +206,25 @@ double cpu_seconds() {
 
 std::string Cell::key() const {
     const std::string name = std::visit(
-        Overloaded{[](const TreeProtocol& tree) { return fmt::format("tree {} {}", tree.tree, tree.correction); },
-                   [](const TreeGaps& tree) { return "gaps of tree " + tree.tree; },
-                   [](const MembershipProtocol& membership) {
-                       return fmt::format("membership radix {} Ocp={} {} dead {}", 1U << membership.setup.radix_bits,
-                                          membership.setup.compute_us, key_of(membership.setup.network),
-                                          listed(membership.setup.dead));
-                   },
-                   [](const ContentionProtocol& contention) {
-                       return fmt::format("contention of parents with {} children, {}", contention.children,
-                                          key_of(contention.network));
-                   },
-                   [](const AgreementProtocol& agreement) { return key_of(agreement); },
-                   [](const GossipProtocol& gossip) { return "gossip " + to_string(gossip.spec); },
-                   [](const BinomialGraphProtocol&) { return std::string("binomial graph"); },
-                   [](const BuntinasProtocol& buntinas) {
-                       return fmt::format("Buntinas, notices after {}", buntinas.notice_after);
-                   }},
+        Overloaded{
+            [](const TreeProtocol& tree) { return fmt::format("tree {} {}", tree.tree, tree.correction); },
+            [](const TreeGaps& tree) { return "gaps of tree " + tree.tree; },
+            [](const TreeLeftOut& tree) { return fmt::format("left out of tree {} {}", tree.tree, tree.correction); },
+            [](const MembershipProtocol& membership) {
+                return fmt::format("membership radix {} Ocp={} {} dead {}", 1U << membership.setup.radix_bits,
+                                   membership.setup.compute_us, key_of(membership.setup.network),
+                                   listed(membership.setup.dead));
+            },
+            [](const ContentionProtocol& contention) {
+                return fmt::format("contention of parents with {} children, {}", contention.children,
+                                   key_of(contention.network));
+            },
+            [](const AgreementProtocol& agreement) { return key_of(agreement); },
+            [](const GossipProtocol& gossip) { return "gossip " + to_string(gossip.spec); },
+            [](const BinomialGraphProtocol&) { return std::string("binomial graph"); },
+            [](const BuntinasProtocol& buntinas) {
+                return fmt::format("Buntinas, notices after {}", buntinas.notice_after);
+            }},
         protocol);
     return fmt::format("{}, P={} L={} o={}, dead {}{}{}", name, ranks, model.latency, model.overhead, dead_count,
                        dead.empty() ? "" : " and " + listed(dead),
@@ -227,6 +248,7 @@ bool Cell::is_deterministic() const {
 std::uint64_t bytes_needed(const Cell& cell) {
     return std::visit(
         Overloaded{[&](const TreeGaps&) { return std::uint64_t{cell.ranks} / 2; },
+                   [&](const TreeLeftOut&) { return std::uint64_t{cell.ranks} * 2; },
                    [](const MembershipProtocol& membership) { return simulation::bytes_needed(membership.setup); },
                    [](const ContentionProtocol&) { return std::uint64_t{0}; },
                    [&](const AgreementProtocol& agreement) {

@@ -24,6 +24,11 @@ struct TreeProtocol {
 struct TreeGaps {
     std::string tree;
 };
+// Whom the dissemination down a tree and its correction leave out, without a clock (simulation/reach.hpp).
+struct TreeLeftOut {
+    std::string tree;
+    std::string correction;
+};
 struct GossipProtocol {
     protocol::GossipSpec spec;  // limit and corrections given
 };
@@ -57,8 +62,8 @@ struct AgreementProtocol {
     simulation::Step apart = 0;  // from one death to the next; 0: all at one time
     simulation::Step notice_after = 0;
 };
-using Protocol = std::variant<TreeProtocol, TreeGaps, GossipProtocol, BinomialGraphProtocol, BuntinasProtocol,
-                              MembershipProtocol, ContentionProtocol, AgreementProtocol>;
+using Protocol = std::variant<TreeProtocol, TreeGaps, TreeLeftOut, GossipProtocol, BinomialGraphProtocol,
+                              BuntinasProtocol, MembershipProtocol, ContentionProtocol, AgreementProtocol>;
 
 struct Cell {
     Protocol protocol;

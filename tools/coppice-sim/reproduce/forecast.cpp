@@ -12,13 +12,18 @@ namespace {
 
 // Six messages for each rank, 34 ns each (docs/simulator.md).
 constexpr double kGuessedSecondsPerRank = 2e-7;
+// Where no machine runs.
+constexpr double kGuessedSecondsPerRankOfSets = 4e-9;
 // Less says nothing of how many processors there are for us.
 constexpr double kEnoughSeconds = 2;
 
 }  // namespace
 
 void Forecast::expect(const Cell& cell, std::uint64_t runs) {
-    points_.push_back({.guess = kGuessedSecondsPerRank * cell.ranks, .left = runs});
+    const bool no_machine =
+        std::holds_alternative<TreeGaps>(cell.protocol) || std::holds_alternative<TreeLeftOut>(cell.protocol);
+    points_.push_back(
+        {.guess = (no_machine ? kGuessedSecondsPerRankOfSets : kGuessedSecondsPerRank) * cell.ranks, .left = runs});
 }
 
 void Forecast::ran_before(std::size_t point, const Figures& figures) {
