@@ -263,9 +263,9 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
  * Above 8192 bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here, never in part.
  * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
- * its messages. The rest (connections that are being made, full queues, a rank that needs the payload again after a death) is
- * left to the progress thread; without one, to later calls, coppice_progress among them. The promise of the group's
- * correction says which ranks get the payload.
+ * its messages. The rest (connections that are being made, full queues, messages over tcp that leave with the next broadcast's, a
+ * rank that needs the payload again after a death) is left to the progress thread; without one, to later calls, coppice_progress
+ * among them. The promise of the group's correction says which ranks get the payload.
  * COPPICE_ERR_TIMEOUT, `timeout_ns` from now (COPPICE_NO_TIMEOUT: never), names the ranks waited for. The broadcast is given
  * up at this rank: it counts as done here, its buffer is not touched any more, the others are still served.
  * COPPICE_ERR_BUSY: the window was full until then; names the rank that holds it up. Nothing was started: make the same call again.

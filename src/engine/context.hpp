@@ -48,6 +48,10 @@ class Context final : private Attended {
     // has asked for that. Under the guard.
     bool may_call_back() const { return !on_thread_ || settings_.progress_thread == ProgressMode::with_callbacks; }
 
+    // The progress thread makes progress where callers stay away.
+    bool is_attended() const { return thread_ != nullptr; }
+    // Something stays with this rank for its caller's next call: the thread is to see soon that there is none. Only where is_attended().
+    void watch_closely() { thread_->watch_closely(); }
     // Whether the calling thread is the progress thread, in a callback.
     static bool is_progress_thread();
     // What the progress thread did for this context. Under the guard.

@@ -28,6 +28,10 @@ void Router::give_up(Rank there) {
     fill_here();
 }
 
+bool Router::keeps_batches() const {
+    return std::ranges::any_of(wires(), [](const auto& wire) { return wire->capabilities().keeps_batches; });
+}
+
 std::optional<Rank> Router::find_own_rank(Rank there) const {
     if (there.value >= here_.size() || here_[there.value].value == ranks_) return std::nullopt;
     return here_[there.value];

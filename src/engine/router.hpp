@@ -69,6 +69,8 @@ class Router {
     }
 
     std::span<const std::unique_ptr<transport::Transport>> wires() const { return transport_set_->wires(); }
+    // One of the transports lets messages stay (Batch::keep()).
+    bool keeps_batches() const;
     std::size_t poll() const { return transport_set_->poll(); }
     void fence(Rank peer) const { transport_set_->fence(set_rank(peer)); }
     const std::shared_ptr<TransportSet>& transport_set() const { return transport_set_; }
@@ -81,14 +83,24 @@ class Router {
                 wire->begin_batch();
         }
         ~Batch() {
+            if (kept_) return;
             for (const auto& wire : router_.wires())
                 wire->end_batch();
+        }
+        // Ends it so that messages may stay until the next one's end, or a poll. False: none has stayed.
+        bool keep() {
+            bool some = false;
+            for (const auto& wire : router_.wires())
+                some = wire->keep_batch() || some;
+            kept_ = true;
+            return some;
         }
         Batch(const Batch&) = delete;
         Batch& operator=(const Batch&) = delete;
 
       private:
         const Router& router_;
+        bool kept_ = false;
     };
 
   private:

@@ -91,6 +91,7 @@ class FaultyTransport final : public Transport {
                      std::uint32_t* in_flight) override;
     void begin_batch() override { inner_->begin_batch(); }
     void end_batch() override { inner_->end_batch(); }
+    bool keep_batch() override { return inner_->keep_batch(); }
     std::size_t poll(Receiver& receiver) override;
     // Nothing to sleep on while something is delayed: delays are counted in polls.
     int arm() override;

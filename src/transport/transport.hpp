@@ -28,6 +28,7 @@ struct Capabilities {
     bool native_write = false;     // write() is one-sided on this wire: no receiver CPU
     std::size_t inline_size = 0;   // payloads up to here ride in the descriptor or header line itself
     std::size_t eager_size = 0;    // payloads up to here can be sent at all; ≥ kMaxPayload
+    bool keeps_batches = false;    // keep_batch() lets messages stay
     bool arm_is_complete = false;  // whatever happens shows at arm()'s descriptor: deaths and one-sided writes, too
 };
 
@@ -133,6 +134,12 @@ class Transport {
     // for a caller that has much to say at once. It does not poll in between.
     virtual void begin_batch() {}
     virtual void end_batch() {}
+    // In place of end_batch(), for a caller that is back within microseconds, and has poll() called by somebody else where it is not:
+    // messages may stay until the next batch ends, or poll(). False: none has stayed.
+    virtual bool keep_batch() {
+        end_batch();
+        return false;
+    }
 
     // Delivers what has arrived and makes progress with what is under way. Returns how many events it handed to the
     // receiver.

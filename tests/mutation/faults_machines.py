@@ -82,4 +82,12 @@ FAULTS = [
      "    if (message != mine.message || part.empty()", "    if (part.empty()", gtest("tests/engine/engine_unit", "Parts.*")),
     ("a message in parts may be of any length", ASSEMBLY,
      "part.empty() || part.size() + std::size_t{rest} > longest_", "part.empty()", gtest("tests/engine/engine_unit", "Parts.*")),
+    ("what stays for the next broadcast stays where there is none", "src/transport/tcp/tcp_transport.cpp",
+     "    if (!batch_.empty()) end_batch();\n    asks_hot_", "    asks_hot_",
+     gtest("tests/transport/transport_tcp_tests", "*ABatchThatIsKept*")),
+    ("a root's messages stay for as long as its row lasts", "src/engine/collectives/broadcast/stream.hpp",
+     " || now_ns - since_ns_ >= kLongestNs", "", gtest("tests/engine/engine_unit", "Stream.*")),
+    ("what stays with a process is lost by its exit", "src/engine/progress/progress_thread.cpp",
+     "    if (asked_.get() || watches_closely_.get()) look_once_more();\n", "",
+     linked("tests/integration/integration_elsewhere", "*WithoutAWord/tcp")),
 ]

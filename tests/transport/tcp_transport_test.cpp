@@ -94,6 +94,51 @@ TEST(TcpTransport, ABatchLeavesAtItsEndAndWhatIsForOnePeerTogether) {
     EXPECT_TRUE(group.nobody_failed());
 }
 
+TEST(TcpTransport, ABatchThatIsKeptLeavesWithTheNextOrWithAPoll) {
+    Group group(2);
+    group.send(0, 1, 0, {});
+    group.poll_until([&] { return group.recorders[1].messages.size() == 1; });
+    const auto keep = [&](std::uint64_t number, std::size_t bytes) {
+        group.wires[0]->begin_batch();
+        ASSERT_EQ(group.try_send(0, 1, number, pattern(number, bytes)), SendStatus::sent);
+        EXPECT_TRUE(group.wires[0]->keep_batch());
+    };
+    const auto nothing_arrives = [&] {
+        for (int round = 0; round < 20; ++round)
+            EXPECT_EQ(group.wires[1]->poll(group.recorders[1]), 0U);
+    };
+    const auto arrive = [&](std::size_t number) {
+        EXPECT_TRUE(becomes([&] {
+            group.wires[1]->poll(group.recorders[1]);
+            return group.recorders[1].messages.size() == number;
+        }));
+    };
+    ASSERT_TRUE(group.wires[0]->capabilities().keeps_batches);
+    keep(1, 8);
+    keep(2, 8);
+    nothing_arrives();
+    group.wires[0]->begin_batch();
+    group.wires[0]->end_batch();
+    arrive(3);
+    keep(3, 8);
+    nothing_arrives();
+    group.wires[0]->poll(group.recorders[0]);
+    arrive(4);
+    // What leaves at once takes along what stays before it.
+    keep(4, 8);
+    ASSERT_EQ(group.try_send(0, 1, 5, pattern(5, 8192)), SendStatus::sent);
+    arrive(6);
+    keep(6, 8);
+    group.wires[0]->leave();
+    arrive(7);
+    for (std::uint64_t number = 0; number < 7; ++number)
+        EXPECT_EQ(header_word(group.recorders[1].messages[number].header, 0), number);
+    // Nothing was sent: nothing stays.
+    group.wires[1]->begin_batch();
+    EXPECT_FALSE(group.wires[1]->keep_batch());
+    EXPECT_TRUE(group.nobody_failed());
+}
+
 // A large one leaves at once, but not before those that wait.
 TEST(TcpTransport, ABatchKeepsTheOrderWhateverTheSizes) {
     constexpr std::array<std::size_t, 7> kSizes = {8, 8192, 0, 512, 400, 8192, 8};

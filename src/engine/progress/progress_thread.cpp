@@ -114,10 +114,36 @@ void ProgressThread::run() {
             sleep(plan);
         }
     }
+    if (asked_.get() || watches_closely_.get()) look_once_more();
+}
+
+// A request that comes just when the flag goes down may be seen one tick late.
+void ProgressThread::decide_how_close() {
+    if (asked_.get()) {
+        asked_.set(false);
+        close_looks_ = kCloseLooks;
+    } else if (close_looks_ > 0) {
+        --close_looks_;
+    }
+    watches_closely_.set(close_looks_ > 0);
+}
+
+// At the process's exit: what callers have left for their next calls.
+void ProgressThread::look_once_more() {
+    const std::scoped_lock lock(mutex_);
+    for (const Charge& charge : charges_) {
+        if (!charge.what->lock().try_claim()) continue;
+        try {
+            if (charge.what->has_work()) charge.what->progress_for_callers();
+        } catch (const std::bad_alloc&) {  // nobody is left to tell
+        }
+        charge.what->lock().release();
+    }
 }
 
 ProgressThread::Plan ProgressThread::pass() {
     Plan plan;
+    decide_how_close();
     descriptors_.assign(1, {.fd = bell_, .events = POLLIN, .revents = 0});
     for (Charge& charge : charges_)
         look(charge, plan);
@@ -133,14 +159,16 @@ void ProgressThread::look(Charge& charge, Plan& plan) {
     const bool same = entries == std::exchange(charge.seen, entries);
     if (BiasedLock::is_inside(entries)) {
         charge.on_duty = false;
-        charge.looks = same ? charge.looks + 1 : 0;
+        charge.looks = same && close_looks_ == 0 ? charge.looks + 1 : 0;
+        if (close_looks_ > 0) return look_again_in(kCloseTickNs);
         if (charge.looks < kInsideLooks) look_again_in(kTickNs);
         return;
     }
     if (!same) {
         if (charge.on_duty) charge.looks = 0;
         charge.on_duty = false;
-        look_again_in(++charge.looks > kTicks ? kLongTickNs : kTickNs);
+        const std::uint64_t tick = ++charge.looks > kTicks ? kLongTickNs : kTickNs;
+        look_again_in(close_looks_ > 0 ? kCloseTickNs : tick);
         return;
     }
     charge.looks = 0;

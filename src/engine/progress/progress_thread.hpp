@@ -6,6 +6,7 @@
 // descriptor of a transport, a timer of a group, or a leaving caller wakes it. So an idle process costs nothing.
 //
 //   callers enter and leave all the time     it looks every kTick, and every kLongTick when that has lasted
+//   one has left something for its next call it looks every kCloseTick for a while
 //   a caller stays inside                    it sleeps: that caller makes progress, and wakes it when it leaves
 //   nobody has entered since the last look   it is on duty
 //
@@ -46,6 +47,8 @@ class ProgressThread {
   public:
     static constexpr std::uint64_t kTickNs = 1'000'000;
     static constexpr std::uint64_t kLongTickNs = 4'000'000;
+    static constexpr std::uint64_t kCloseTickNs = 50'000;
+    static constexpr std::uint32_t kCloseLooks = 40;  // in a row after watch_closely() was called last
     static constexpr std::uint32_t kTicks = 16;       // in a row that found callers active, before the long ones
     static constexpr std::uint32_t kInsideLooks = 3;  // in a row that found the same caller inside, before it sleeps
     // On duty: rounds in a row that bring nothing, the core given away between them, before it sleeps.
@@ -63,6 +66,14 @@ class ProgressThread {
     // A caller has left a context: a load, unless the thread sleeps.
     void caller_left() {
         if (asleep_.get()) [[unlikely]]
+            wake();
+    }
+
+    // A caller leaves something undone for its next call. For a while the thread looks every kCloseTickNs whether that has come, and
+    // takes over where it has not.
+    void watch_closely() {
+        asked_.set(true);
+        if (!watches_closely_.get()) [[unlikely]]
             wake();
     }
 
@@ -87,6 +98,8 @@ class ProgressThread {
     void wake();
     void run();
     Plan pass();
+    void decide_how_close();
+    void look_once_more();
     void look(Charge& charge, Plan& plan);
     void serve(Charge& charge, Plan& plan);
     void sleep(const Plan& plan);
@@ -101,8 +114,11 @@ class ProgressThread {
     int bell_ = -1;  // eventfd
     shared::State<bool> stop_;
     shared::Relaxed<bool> asleep_;
-    pid_t process_ = -1;  // a forked child has no such thread
-    bool over_ = false;   // the process is exiting
+    shared::Relaxed<bool> asked_;  // to watch closely
+    shared::Relaxed<bool> watches_closely_;
+    std::uint32_t close_looks_ = 0;  // left
+    pid_t process_ = -1;             // a forked child has no such thread
+    bool over_ = false;              // the process is exiting
 };
 
 }  // namespace coppice::engine

@@ -204,6 +204,7 @@ void TcpTransport::forget(Rank rank) {
 std::size_t TcpTransport::poll(Receiver& receiver) {
     receiver_ = &receiver;
     delivered_ = 0;
+    if (!batch_.empty()) end_batch();
     asks_hot_ = !asks_hot_;
     if (Peer* const hot = asks_hot_ ? hot_ : nullptr; hot != nullptr) {
         read(*hot);
@@ -373,6 +374,7 @@ void TcpTransport::say_farewell(Rank rank) {
 }
 
 bool TcpTransport::leave() {
+    if (!batch_.empty()) end_batch();
     if (leave_until_ns_ == 0) {
         leave_until_ns_ = now_ns() + kLeavePatienceNs;
         for (const auto& peer : peers_) {

@@ -64,6 +64,10 @@ class TcpTransport final : public Transport {
                      std::uint32_t* in_flight) override;
     void begin_batch() override { is_batch_ = true; }
     void end_batch() override;
+    bool keep_batch() override {
+        is_batch_ = false;
+        return !batch_.empty();
+    }
     std::size_t poll(Receiver& receiver) override;
     int arm() override { return epoll_.get(); }
     void release(Buffer /*buffer*/) override {}
@@ -136,8 +140,12 @@ class TcpTransport final : public Transport {
     void remove_from_epoll(int socket);
 
     tcp::Identity identity_;
-    Capabilities capabilities_{
-        .name = "tcp", .native_write = false, .inline_size = 0, .eager_size = kMaxPayload, .arm_is_complete = true};
+    Capabilities capabilities_{.name = "tcp",
+                               .native_write = false,
+                               .inline_size = 0,
+                               .eager_size = kMaxPayload,
+                               .keeps_batches = true,
+                               .arm_is_complete = true};
     Counters counters_;
     std::uint64_t forks_;
     Descriptor epoll_;

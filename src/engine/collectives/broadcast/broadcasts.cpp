@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/copy.hpp"
+#include "engine/context.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -38,6 +39,7 @@ Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Paylo
       channel_(channel_of(plan_)),
       send_plans_(plan_, members_, router_),
       goes_at_once_(publishing_ ? single_node_ : send_plans_.exist()),
+      streams_(!publishing_ && router_.keeps_batches() && core_.context().is_attended()),
       slots_(window.size()),
       roots_(core, window) {
     active_.reserve(window_.size());

@@ -22,6 +22,7 @@
 #include "engine/collectives/broadcast/roots.hpp"
 #include "engine/collectives/broadcast/send_plans.hpp"
 #include "engine/collectives/broadcast/slot.hpp"
+#include "engine/collectives/broadcast/stream.hpp"
 #include "engine/collectives/payload/payloads.hpp"
 #include "engine/collectives/revocation/revocation.hpp"
 #include "engine/collectives/window/window.hpp"
@@ -100,6 +101,7 @@ class Broadcasts final : public Collective {
     bool at_once_by_messages(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received);
     bool nothing_has_happened(Sequence next) const;
     bool send_at_once(std::span<const std::byte> payload, std::size_t* received);
+    bool pump_in_stream(Slot& slot, const SendPlan& plan);
     bool take_at_once(std::span<std::byte> buffer, Rank root, std::size_t* received);
     static bool has_done_its_part(const Slot& slot, Sequence sequence);
     void end_at_once(Slot& slot);
@@ -188,7 +190,9 @@ class Broadcasts final : public Collective {
     Channel channel_;
 
     SendPlans send_plans_;
-    bool goes_at_once_;  // at_once() has a way
+    bool goes_at_once_;   // at_once() has a way
+    const bool streams_;  // messages of a root's broadcasts may stay for those of its next
+    Stream stream_;
     std::vector<Slot> slots_;
     std::vector<Slot*> active_;  // whose machines may have something to send, or whose callers wait for them
     std::vector<std::byte> private_lines_;

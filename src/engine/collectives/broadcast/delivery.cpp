@@ -77,6 +77,7 @@ void Broadcasts::hand_over(Slot& slot, std::span<const std::byte> payload) {
 void Broadcasts::complete(Slot& slot, coppice_status_t status, std::string message) {
     Request& request = *slot.request;
     slot.request = nullptr;
+    if (streams_ && slot.root == members_.self()) stream_.ended(core_.now_ns());
     request.end(status, std::move(message));
     if (!request.view || status != COPPICE_OK) mark_consumed(slot);
 }

@@ -1,0 +1,57 @@
+// Which broadcasts of a root leave together.
+#include "engine/collectives/broadcast/stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace coppice::engine {
+namespace {
+
+// Broadcasts that begin so many nanoseconds after the one before: 's' for one that may stay, '.' for one that leaves.
+std::string fates(const std::vector<std::uint64_t>& gaps) {
+    Stream stream;
+    std::uint64_t now = 1'000'000'000;
+    std::string all;
+    for (const std::uint64_t gap : gaps)
+        all += stream.may_stay(now += gap) ? 's' : '.';
+    return all;
+}
+
+TEST(Stream, BroadcastsNowAndThenLeaveAtOnce) {
+    EXPECT_EQ(fates(std::vector<std::uint64_t>(40, Stream::kCloseNs)), std::string(40, '.'));
+}
+
+TEST(Stream, TheFirstOnesOfARowLeaveAtOnceAndTheOthersTogether) {
+    const std::string together = std::string(Stream::kMostTogether - 1, 's') + '.';
+    EXPECT_EQ(fates(std::vector<std::uint64_t>(Stream::kLeast + 2 * Stream::kMostTogether, 1)),
+              std::string(Stream::kLeast, '.') + together + together);
+}
+
+TEST(Stream, NoneStaysLongerThanThat) {
+    std::vector<std::uint64_t> gaps(Stream::kLeast, 1);
+    gaps.insert(gaps.end(), 6, Stream::kLongestNs / 5);  // the sixth begins kLongestNs after the first that stays
+    EXPECT_EQ(fates(gaps), std::string(Stream::kLeast, '.') + "sssss.");
+}
+
+TEST(Stream, ARowThatIsBrokenBeginsAnew) {
+    std::vector<std::uint64_t> gaps(Stream::kLeast + 2, 1);
+    gaps.push_back(Stream::kCloseNs);
+    gaps.insert(gaps.end(), Stream::kLeast, 1);
+    const std::string leave(Stream::kLeast, '.');
+    EXPECT_EQ(fates(gaps), leave + "ss" + leave + "s");
+}
+
+// A root that waits for room in the window has not been away.
+TEST(Stream, TimeWithinTheCallDoesNotCount) {
+    Stream stream;
+    std::uint64_t now = 1'000'000'000;
+    for (std::uint32_t i = 0; i < Stream::kLeast; ++i) {
+        EXPECT_FALSE(stream.may_stay(now));
+        stream.ended(now += 1'000'000);
+    }
+    EXPECT_TRUE(stream.may_stay(now + 1));
+}
+
+}  // namespace
+}  // namespace coppice::engine
