@@ -10,6 +10,7 @@
 #include "perf/agree.hpp"
 #include "perf/broadcast.hpp"
 #include "perf/latency.hpp"
+#include "perf/logp.hpp"
 #include "perf/session.hpp"
 #include "perf/shrink.hpp"
 #include "transport/registry.hpp"
@@ -98,6 +99,19 @@ CLI::App* add_latency(CLI::App& app, const char* name, const char* what, perf::L
     return command;
 }
 
+CLI::App* add_logp(CLI::App& app, perf::LogpSettings& settings) {
+    CLI::App* command = app.add_subcommand("logp", "latency, overhead and gap of each level between the job's ranks");
+    command->add_option("-n,--iters", settings.iterations, "messages in a row of each round, for the gap")
+        ->check(CLI::Range(100, 10'000'000))
+        ->capture_default_str();
+    command->add_option("--rounds", settings.rounds, "rounds, of which medians and spread are told")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    command->add_option("--out_json", settings.json_file,
+                        "write the figures to this file, too: for coppice-sim advise");
+    return command;
+}
+
 CLI::App* add_agree(CLI::App& app, perf::GroupSettings& group, perf::AgreeSettings& settings) {
     CLI::App* command = app.add_subcommand("agree", "agreements, one after the other");
     command->add_option("--tree", group.agreement_tree,
@@ -156,6 +170,8 @@ int main(int argc, char** argv) {
         add_latency(app, "put_lat", "a transport's writes, back and forth between two ranks", put);
     const CLI::App* send_command =
         add_latency(app, "send_lat", "a transport's sends, back and forth between two ranks", send);
+    perf::LogpSettings logp;
+    const CLI::App* logp_command = add_logp(app, logp);
     const CLI::App* agree_command = add_agree(app, group, agree);
     const CLI::App* shrink_command = add_shrink(app, shrink);
     try {
@@ -166,6 +182,7 @@ int main(int argc, char** argv) {
     if (broadcast_command->parsed()) return perf::run_broadcast(group, broadcast);
     if (put_command->parsed()) return perf::run_latency(put, group.timeout_s);
     if (send_command->parsed()) return perf::run_latency(send, group.timeout_s);
+    if (logp_command->parsed()) return perf::run_logp(logp, group.timeout_s);
     if (agree_command->parsed()) return perf::run_agree(group, agree);
     if (shrink_command->parsed()) return perf::run_shrink(group, shrink);
 
@@ -174,6 +191,6 @@ int main(int argc, char** argv) {
         return failure->exit_code;
     }
     fmt::print(stderr,
-               "coppice-perf: say what to measure: broadcast, agree, shrink, put_lat or send_lat (see --help)\n");
+               "coppice-perf: say what to measure: broadcast, agree, shrink, logp, put_lat or send_lat (see --help)\n");
     return perf::kExitUsage;
 }

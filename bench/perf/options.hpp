@@ -55,6 +55,12 @@ struct LatencySettings {
     bool one_sided = false;
 };
 
+struct LogpSettings {
+    std::uint64_t iterations = 2000;  // messages of the row of each round
+    std::uint64_t rounds = 9;
+    std::string json_file;
+};
+
 struct AgreeSettings {
     std::uint64_t bytes = 8;
     std::uint64_t iterations = 1000;

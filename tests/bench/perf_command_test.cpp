@@ -295,6 +295,48 @@ TEST(CoppicePerf, StopsAfterATimeAtAllRanksAlike) {
     EXPECT_TRUE(contains(bounded, "120 agreements at 3 survivors")) << bounded.text;
 }
 
+nlohmann::json logp_file(const std::string& run, const std::string& arguments) {
+    const std::filesystem::path file =
+        std::filesystem::temp_directory_path() / ("coppice-logp-" + std::to_string(getpid()) + ".json");
+    const Outcome outcome =
+        shell(program("COPPICE_TEST_RUN") + " --timeout 240 " + run + " " + program("COPPICE_TEST_PERF") +
+              " logp --rounds 3 -n 200 " + arguments + " --out_json " + file.string());
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    std::ifstream stream(file);
+    auto figures = nlohmann::json::parse(stream, nullptr, false);
+    std::filesystem::remove(file);
+    return figures;
+}
+
+TEST(CoppicePerf, MeasuresEachLevelThatTheJobHas) {
+    const auto levels = [](const nlohmann::json& figures) {
+        std::vector<std::string> names;
+        for (const auto& one : figures.at("levels")) {
+            names.push_back(one.at("level").get<std::string>() + " " + one.at("transport").get<std::string>());
+            EXPECT_GT(one.at("o").at("median"), 0.0) << one;
+            EXPECT_GT(one.at("g").at("median"), 0.0) << one;
+            EXPECT_GE(one.at("L").at("median"), 0.0) << one;
+            EXPECT_LE(one.at("g").at("min"), one.at("g").at("median")) << one;
+            EXPECT_LE(one.at("g").at("median"), one.at("g").at("max")) << one;
+        }
+        return names;
+    };
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(levels(logp_file("-n 3", "")), (Names{"host shm"}));
+    EXPECT_EQ(levels(logp_file("-n 5 --hosts 4 --leaves 2", "")), (Names{"host shm", "leaf tcp", "network tcp"}));
+    setenv("COPPICE_TRANSPORT", "ucx", 1);
+    EXPECT_EQ(levels(logp_file("-n 2", "")), (Names{"host ucx"}));
+    unsetenv("COPPICE_TRANSPORT");
+}
+
+TEST(CoppicePerf, LogpTellsWhenOneOfTwoIsGone) {
+    const Outcome outcome = shell(program("COPPICE_TEST_RUN") + " -n 3 --timeout 240 --kill 1@300ms " +
+                                  program("COPPICE_TEST_PERF") + " logp --rounds 10000 -n 100000");
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_TRUE(contains(outcome, "is gone")) << outcome.text;
+    EXPECT_EQ(ranks(1, "logp").code, 2);
+}
+
 TEST(CoppicePerf, GoesOnWithoutAHostThatIsCutOff) {
     const std::string cut =
         program("COPPICE_TEST_RUN") + " -n 3 --hosts 3 --cut 2@200ms --timeout 240 " + program("COPPICE_TEST_PERF");

@@ -135,6 +135,47 @@ class Advise(unittest.TestCase):
         self.assertIn("longer than nothing", said(*complete, "--step-us", "0"))
         self.assertIn("overhead", said(*complete, "--overhead", "0"))
 
+    @staticmethod
+    def level(name, L, o, g):
+        return {"level": name, "transport": "tcp", "ranks": [0, 1],
+                **{key: {"median": us, "min": us, "max": us} for key, us in (("L", L), ("o", o), ("g", g))}}
+
+    def measured(self, directory, **changes):
+        path = pathlib.Path(directory) / "logp.json"
+        path.write_text(json.dumps({"format": "coppice-logp", "version": 1,
+                                    "levels": [self.level("host", 0.3, 0.1, 0.1), self.level("network", 5.9, 2.5, 3)]} | changes))
+        return str(path)
+
+    def test_what_was_measured_is_taken(self):
+        wanted = ("advise", "--ranks", "64", "--mtbf", "1000", "--job-hours", "1", "--reliability", "0.9", "--runs", "1")
+        with tempfile.TemporaryDirectory() as directory:
+            file = self.measured(directory)
+            outermost = sim(*wanted, "--measured", file)
+            self.assertEqual(outermost.returncode, 0, outermost.stderr)
+            self.assertIn("64 ranks, L=2 o=1, a step is 3 us", outermost.stdout)
+            self.assertIn("L=3 o=1, a step is 0.1 us", sim(*wanted, "--measured", file, "--level", "host").stdout)
+            same = sim(*wanted, "-L", "2", "--step-us", "3", "--format", "json")
+            self.assertEqual(sim(*wanted, "--measured", file, "--format", "json").stdout, same.stdout)
+
+    def test_files_that_were_not_measured_are_refused(self):
+        wanted = ("advise", "--ranks", "64", "--mtbf", "1000", "--job-hours", "1", "--reliability", "0.9")
+        with tempfile.TemporaryDirectory() as directory:
+            def said(*arguments, **changes):
+                done = sim(*wanted, "--measured", self.measured(directory, **changes), *arguments)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn("logp.json", done.stderr)
+                return done.stderr
+            self.assertIn('no level "pod"; these it has: host, network', said("--level", "pod"))
+            self.assertIn("no file of coppice-perf logp", said(format="other"))
+            self.assertIn("of another version", said(version=2))
+            self.assertIn("no level", said(levels=[]))
+            self.assertIn("no file of coppice-perf logp", said(levels=[{"level": "network"}]))
+            self.assertIn("o and g are nothing", said(levels=[self.level("network", 1, 0, 0)]))
+            self.assertIn("L is -1", said(levels=[self.level("network", -1, 1, 1)]))
+            self.assertIn("steps", said(levels=[self.level("network", 1e8, 1e-3, 1e-3)]))
+            self.assertIn("excludes", sim(*wanted, "--measured", self.measured(directory), "-L", "2").stderr)
+        self.assertIn("No such file", sim(*wanted, "--measured", "nowhere.json").stderr)
+
 
 class Promise(unittest.TestCase):
     def rows(self, *arguments):

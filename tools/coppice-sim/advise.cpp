@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "advice_report.hpp"
+#include "measured_network.hpp"
 #include "memory.hpp"
 #include "progress.hpp"
 #include "simulation/advice.hpp"
@@ -23,6 +24,7 @@ code: 0; 1 when a promise was broken; 2 bad options.
 
 Examples:
   coppice-sim advise --ranks 4096 --latency 2 --overhead 1 --mtbf 18304 --job-hours 12 --reliability 0.5 --broadcasts 1e6
+  coppice-sim advise --ranks 64 --measured logp.json --mtbf 18304 --job-hours 12 --reliability 0.9
   coppice-sim advise --ranks 65536 --mtbf 50000 --job-hours 24 --reliability 0.999999 --format json
 )";
 
@@ -37,10 +39,20 @@ int run_advise(int argc, char** argv) {
     app.add_option("--ranks,-P", wishes.ranks, "how many ranks, or hosts, have a place in the tree")
         ->required()
         ->check(CLI::Range(2U, kMaxProcesses));
-    app.add_option("--latency,-L", wishes.model.latency, "L: steps on the wire")->capture_default_str();
-    app.add_option("--overhead,-o", wishes.model.overhead, "o: steps that a send takes its sender, and its receiver")
-        ->capture_default_str();
-    app.add_option("--step-us", step_us, "how long a step is, in microseconds")->capture_default_str();
+    auto* latency = app.add_option("--latency,-L", wishes.model.latency, "L: steps on the wire");
+    auto* overhead = app.add_option("--overhead,-o", wishes.model.overhead,
+                                    "o: steps that a send takes its sender, and its receiver");
+    auto* step = app.add_option("--step-us", step_us, "how long a step is, in microseconds");
+    for (auto* const assumed : {latency, overhead, step})
+        assumed->capture_default_str();
+    std::string measured, level;
+    auto* file = app.add_option("--measured", measured,
+                                "L, o and the step as coppice-perf logp has measured them and written to this file")
+                     ->excludes(latency)
+                     ->excludes(overhead)
+                     ->excludes(step);
+    app.add_option("--level", level, "the level of that file that ranks, or hosts, have between them; the outermost")
+        ->needs(file);
     app.add_option("--mtbf", wishes.mtbf_hours, "mean time between failures of one rank, in hours")->required();
     app.add_option("--job-hours", wishes.job_hours, "how long a job runs, in hours")->required();
     app.add_option("--reliability", wishes.reliability,
@@ -55,6 +67,14 @@ int run_advise(int argc, char** argv) {
     app.add_option("--format", format, "table or json")->capture_default_str()->check(CLI::IsMember({"table", "json"}));
     if (const auto code = parse(app, argc, argv)) return *code;
 
+    if (!measured.empty()) {
+        const auto network = read_measured_network(measured, level);
+        if (!network) return refuse(network.error());
+        wishes.model = network->model;
+        step_us = network->step_us;
+        if (format == "table")
+            fmt::print("{}: {}; its o and g are a step of {:.3g} us\n", measured, network->level, step_us);
+    }
     wishes.step_seconds = step_us * 1e-6;
     if (const auto reason = reason_against(wishes)) return refuse(*reason);
     if (const auto reason = reason_against_size(bytes_needed(wishes), 1)) return refuse(*reason);

@@ -1,0 +1,57 @@
+// Which levels there are between ranks, by hosts and switches.
+#include "perf/levels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace perf {
+namespace {
+
+struct Found {
+    std::string_view name;
+    std::uint32_t first, second;
+    bool operator==(const Found&) const = default;
+};
+
+std::vector<Found> levels(const std::vector<Place>& places) {
+    std::vector<Found> found;
+    for (const Level& one : levels_of(places))
+        found.push_back({one.name, one.first, one.second});
+    return found;
+}
+
+TEST(Levels, OneRankHasNone) {
+    EXPECT_TRUE(levels({{"a", ""}}).empty());
+}
+
+TEST(Levels, HostsWithoutSwitches) {
+    EXPECT_EQ(levels({{"a", ""}, {"b", ""}, {"a", ""}, {"b", ""}}),
+              (std::vector<Found>{{"host", 0, 2}, {"network", 0, 1}}));
+}
+
+TEST(Levels, EachByTheFirstTwoRanksThatHaveIt) {
+    EXPECT_EQ(levels({{"a", "p0/l0"}, {"b", "p1/l0"}, {"c", "p1/l1"}, {"d", "p1/l1"}, {"d", "p1/l1"}}),
+              (std::vector<Found>{{"host", 3, 4}, {"leaf", 2, 3}, {"pod", 1, 2}, {"network", 0, 1}}));
+}
+
+TEST(Levels, LeavesAreToldApartByTheirWholePaths) {
+    EXPECT_EQ(level_between({"a", "p0/l0"}, {"b", "p1/l0"}), "network");
+    EXPECT_EQ(level_between({"a", "p0/l0"}, {"b", "p0/l0"}), "leaf");
+    EXPECT_EQ(level_between({"a", "p0/l0"}, {"b", "p0/l1"}), "pod");
+}
+
+TEST(Levels, LeavesWithoutAPodShareNone) {
+    EXPECT_EQ(level_between({"a", "l0"}, {"b", "l1"}), "network");
+    EXPECT_EQ(level_between({"a", "l0"}, {"b", "l0"}), "leaf");
+    EXPECT_EQ(level_between({"a", "l0"}, {"b", "l0/l1"}), "network");
+}
+
+TEST(Levels, AHostThatIsNotKnownIsBeyondAllSwitches) {
+    EXPECT_EQ(level_between({"a", "p0/l0"}, {"b", ""}), "network");
+    EXPECT_EQ(level_between({"a", ""}, {"a", ""}), "host");
+}
+
+}  // namespace
+}  // namespace perf
