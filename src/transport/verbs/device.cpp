@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "transport/verbs/nearest.hpp"
+
 namespace coppice::transport::verbs {
 namespace {
 
@@ -24,7 +26,23 @@ constexpr int kMostGids = 256;
 struct Wanted {
     std::string name;
     int port = 0;  // 0: any
+
+    bool is_nearest() const { return name == "auto"; }
+    bool is_any() const { return name.empty() || is_nearest(); }
 };
+
+// The devices in the order in which they are tried.
+std::vector<ibv_device*> in_order(std::span<ibv_device* const> devices, const Wanted& wanted) {
+    std::vector<ibv_device*> order(devices.begin(), devices.end());
+    if (!wanted.is_nearest()) return order;
+    std::vector<std::string> names;
+    for (ibv_device* const one : devices)
+        names.emplace_back(ibv_get_device_name(one));
+    names = by_nearness_here(std::move(names));
+    std::ranges::sort(order, {},
+                      [&names](ibv_device* one) { return std::ranges::find(names, ibv_get_device_name(one)); });
+    return order;
+}
 
 Result<Wanted> parse_device(const std::string& text) {
     Wanted wanted;
@@ -217,18 +235,18 @@ Result<Device> choose_device(const DeviceOptions& options) {
     Device device;
     std::string reasons;
     bool found = false;
-    for (int at = 0; at < count && !found; ++at) {
-        const std::string name = ibv_get_device_name(list[at]);
-        const Reason reason = wanted->name.empty() || wanted->name == name
-                                  ? try_device(list[at], *wanted, options, device)
-                                  : Reason("is not the one asked for");
+    for (ibv_device* const one : in_order({list, static_cast<std::size_t>(count)}, *wanted)) {
+        const std::string name = ibv_get_device_name(one);
+        const Reason reason = wanted->is_any() || wanted->name == name ? try_device(one, *wanted, options, device)
+                                                                       : Reason("is not the one asked for");
         found = reason.empty();
-        if (!found) reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, reason);
+        if (found) break;
+        reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, reason);
     }
     ibv_free_device_list(list);
     if (found) return device;
     return fail(COPPICE_ERR_NO_TRANSPORT, "verbs: no device can be used{}: {} (COPPICE_VERBS_* choose among them)",
-                wanted->name.empty() ? "" : fmt::format(" as \"{}\"", options.device), reasons);
+                wanted->is_any() ? "" : fmt::format(" as \"{}\"", options.device), reasons);
 }
 
 }  // namespace coppice::transport::verbs

@@ -13,7 +13,8 @@
 namespace coppice::transport::verbs {
 
 struct DeviceOptions {
-    std::string device;     // "mlx5_0", "mlx5_0:2" with a port; empty: the first that can be used
+    // "mlx5_0", "mlx5_0:2" with a port; "auto": the nearest to this process's cores that can be used; empty: the first.
+    std::string device;
     int gid_index = -1;     // −1: the first RoCE v2 entry with an IPv4 address, else with an IPv6 address
     std::uint32_t mtu = 0;  // bytes, 256 … 4096; 0: the port's
 };

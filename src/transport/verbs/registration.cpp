@@ -8,7 +8,9 @@ namespace {
 
 constexpr std::array kSettings{
     SettingInfo{"COPPICE_VERBS_DEVICE", "",
-                "RDMA device for verbs, NAME or NAME:PORT; empty: the first that can be used"},
+                "RDMA device for verbs, NAME or NAME:PORT; auto: the one that is nearest to the cores of the process; "
+                "empty: the "
+                "first that can be used"},
     SettingInfo{"COPPICE_VERBS_GID_INDEX", "auto",
                 "which entry of the port's GID table; auto: RoCE v2 with an IPv4 address"},
     SettingInfo{"COPPICE_VERBS_MTU", "auto", "path MTU in bytes at most, 256 to 4096; auto: the port's"},
