@@ -70,7 +70,9 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
     return api::guarded([&] {
         const engine::Context::Visit visit(*group->context);
         if (broadcast_at_once(*group, buffer, bytes, root, received)) return COPPICE_OK;
-        return broadcast_and_wait(*group, call_of(buffer, bytes, root, false), received, timeout_ns);
+        engine::BroadcastCall call = call_of(buffer, bytes, root, false);
+        call.blocking = true;
+        return broadcast_and_wait(*group, call, received, timeout_ns);
     });
 }
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/copy.hpp"
-#include "engine/context.hpp"
+#include "engine/collectives/broadcast/pump_in_stream.hpp"
 
 namespace coppice::engine {
 
@@ -47,26 +47,13 @@ bool Broadcasts::send_at_once(std::span<const std::byte> payload, std::size_t* r
     if (slot == nullptr || plan == nullptr || slot->machine || slot->root != self) return false;
     stage(*slot, payload.data(), payload.size());
     slot->machine.copy_tree(plan->machine);
-    if (streams_ ? !pump_in_stream(*slot, *plan) : !pump_by_plan(*slot, *slot->machine.tree(), *plan)) {
+    if (!pump_in_stream([&] { return pump_by_plan(*slot, *slot->machine.tree(), *plan); })) {
         wake(*slot);
         return false;
     }
     if (received != nullptr) *received = payload.size();
     end_at_once(*slot);
     return true;
-}
-
-// The same as pump_by_plan(); what it sends may stay for what the next one sends.
-bool Broadcasts::pump_in_stream(Slot& slot, const SendPlan& plan) {
-    const bool may_stay = stream_.may_stay(core_.now_ns());
-    bool done = false;
-    {
-        Router::Batch batch(router_);
-        done = pump_by_plan(slot, *slot.machine.tree(), plan);
-        if (may_stay && done && batch.keep()) core_.context().watch_closely();
-    }
-    if (!may_stay) stream_.ended(core_.now_ns());  // system calls take their time
-    return done;
 }
 
 // New messages are taken in where the payload is not here, and what has come of other broadcasts is relayed.

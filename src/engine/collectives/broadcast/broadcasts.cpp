@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/copy.hpp"
+#include "engine/collectives/broadcast/pump_in_stream.hpp"
 #include "engine/context.hpp"
 
 namespace coppice::engine {
@@ -39,7 +40,7 @@ Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Paylo
       channel_(channel_of(plan_)),
       send_plans_(plan_, members_, router_),
       goes_at_once_(publishing_ ? single_node_ : send_plans_.exist()),
-      streams_(!publishing_ && router_.keeps_batches() && core_.context().is_attended()),
+      streams_(router_.keeps_batches() && core_.context().is_attended()),
       slots_(window.size()),
       roots_(core, window) {
     active_.reserve(window_.size());
@@ -213,7 +214,14 @@ void Broadcasts::take_root_payload(Slot& slot, const BroadcastCall& call) {
     }
     if (!core_.single_node()) {
         ensure_machine(slot);
-        pump(slot);
+        if (call.blocking && !is_staged) {
+            pump_in_stream([&] {
+                pump(slot);
+                return !slot.unsent;
+            });
+        } else {
+            pump(slot);
+        }
         settle(slot);
     } else {
         deliver(slot);

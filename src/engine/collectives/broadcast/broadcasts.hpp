@@ -37,6 +37,7 @@ struct BroadcastCall {
     std::size_t bytes = 0;
     Rank root;
     bool view = false;
+    bool blocking = false;  // its caller begins no other before it has ended
 };
 
 class Broadcasts final : public Collective {
@@ -101,7 +102,6 @@ class Broadcasts final : public Collective {
     bool at_once_by_messages(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received);
     bool nothing_has_happened(Sequence next) const;
     bool send_at_once(std::span<const std::byte> payload, std::size_t* received);
-    bool pump_in_stream(Slot& slot, const SendPlan& plan);
     bool take_at_once(std::span<std::byte> buffer, Rank root, std::size_t* received);
     static bool has_done_its_part(const Slot& slot, Sequence sequence);
     void end_at_once(Slot& slot);
@@ -144,6 +144,8 @@ class Broadcasts final : public Collective {
         }
         pump_by_asking(slot);
     }
+    template <class Pump>
+    bool pump_in_stream(Pump&& pump);
     void pump_by_asking(Slot& slot);
     bool pump_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan);
     WireHeader header_of(const Slot& slot) const;
