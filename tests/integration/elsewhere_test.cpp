@@ -77,47 +77,6 @@ TEST_P(EveryLayout, ARootThatNeverCallsAgainReachesAll) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// What a root broadcasts in a row may stay with it until it broadcasts again, or does not.
-TEST_P(EveryLayout, ARootThatStopsInARowOfBroadcastsReachesAll) {
-    Job job(GetParam().job(), [&](Member& member) {
-        COPPICE_CHECK(member.join() == COPPICE_OK);
-        const std::uint64_t others = member.ranks - 1;
-        std::uint64_t total = 0;
-        for (std::uint64_t row = 1; row <= 24; ++row) {
-            for (std::uint64_t i = 0; i < row; ++i, ++total) {
-                std::uint64_t payload = member.rank == 0 ? total : UINT64_MAX;
-                COPPICE_CHECK(coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr, kTimeout) ==
-                              COPPICE_OK);
-                COPPICE_CHECK(payload == total);
-            }
-            if (member.rank != 0) member.notes[0].fetch_add(1);
-            outside("all others", [&] { return member.notes[0].load() >= row * others; });
-        }
-        member.leave();
-    });
-    EXPECT_EQ(job.finish(), "");
-}
-
-TEST_P(EveryLayout, WhatARootHasBroadcastInARowArrivesThoughItEndsWithoutAWord) {
-    constexpr std::uint64_t kRow = 12;
-    Job job(GetParam().job(), [&](Member& member) {
-        COPPICE_CHECK(member.join() == COPPICE_OK);
-        // So that connections are there: what waits for one would end with the process.
-        coppice_status_t status = coppice_barrier(member.group, kTimeout);
-        COPPICE_CHECK(status == COPPICE_OK);
-        for (std::uint64_t number = 0; number < 2 * kRow; ++number) {
-            std::uint64_t payload = member.rank == 0 ? number : UINT64_MAX;
-            status = coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr, kTimeout);
-            if (status != COPPICE_OK) throw CheckFailed(coppice_last_error());
-            COPPICE_CHECK(payload == number);
-            if (number + 1 == kRow) COPPICE_CHECK(coppice_barrier(member.group, kTimeout) == COPPICE_OK);
-        }
-        if (member.rank == 0) std::exit(0);
-        member.leave();
-    });
-    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0; }), "");
-}
-
 TEST_P(EveryLayout, BroadcastsEndWhileEverybodyIsOutside) {
     Job job(GetParam().job(), [&](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);

@@ -89,5 +89,5 @@ FAULTS = [
      " || now_ns - since_ns_ >= kLongestNs", "", gtest("tests/engine/engine_unit", "Stream.*")),
     ("what stays with a process is lost by its exit", "src/engine/progress/progress_thread.cpp",
      "    if (asked_.get() || watches_closely_.get()) look_once_more();\n", "",
-     linked("tests/integration/integration_elsewhere", "*WithoutAWord/tcp")),
+     linked("tests/integration/integration_streams", "*WithoutAWord/*")),
 ]

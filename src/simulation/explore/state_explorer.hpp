@@ -43,6 +43,7 @@
 #include "base/mix.hpp"
 #include "protocol/failed_set.hpp"
 #include "protocol/machine.hpp"
+#include "simulation/explore/seen_states.hpp"
 #include "topology/ring.hpp"
 
 namespace coppice::simulation {
@@ -74,18 +75,6 @@ struct Exploration {
     std::uint64_t verdicts = 0;     // final states in which somebody live was told that the root failed
     std::uint64_t all_colored = 0;  // final states in which all live members are colored
     bool shortest = false;          // explore_for_shortest(): no shorter way leads to a violation
-};
-
-// The hashes of the states that were seen.
-class SeenStates {
-  public:
-    bool insert(std::uint64_t hash);
-
-  private:
-    bool place(std::uint64_t hash);
-    void grow();
-    std::vector<std::uint64_t> slots_ = std::vector<std::uint64_t>(1 << 12, 0);
-    std::size_t count_ = 0;
 };
 
 template <class Message>

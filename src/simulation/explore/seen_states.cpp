@@ -1,4 +1,4 @@
-#include "simulation/explore/state_explorer.hpp"
+#include "simulation/explore/seen_states.hpp"
 
 namespace coppice::simulation {
 
