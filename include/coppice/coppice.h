@@ -190,7 +190,11 @@ typedef struct coppice_group_options {
  *  - destroys the group, before the context.
  * A rank that died before is a failed member from the start where the launcher knows of its death. A rank that never shows up
  * ends the call at the deadline with COPPICE_ERR_BOOTSTRAP, which names it. Everything that the group will ever need is
- * allocated here. */
+ * allocated here.
+ * In a process that coppice-run has started late, the first call without an exchange of the caller's own joins the others' group: it
+ * returns when a renewal has taken this process in (coppice_group_view then has an epoch above 0, and the eldest rank), however late
+ * that is, unless `timeout_ns` is given: then COPPICE_ERR_TIMEOUT. COPPICE_ERR_BOOTSTRAP, with the reason, when no member is left, or
+ * this process can't be taken in, or has joined before; COPPICE_ERR_MISMATCH when its settings or version are not the group's. */
 COPPICE_API coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_group_options_t* options,
                                                   coppice_group_t** group);
 
@@ -489,7 +493,8 @@ COPPICE_API coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, cop
 /* ----------------------------------------------------------------------------------------- membership --- */
 
 /* A group never changes: it is one view of its members. A renewal makes the next one, without the ranks that have failed or
- * want to leave. (Newcomers are for a later version: nobody can join yet.) */
+ * want to leave, and with the processes that wait to join. Under coppice-run with --respawn, --spares or --join processes are started late:
+ * their first coppice_group_create joins the group that the ranks have made first, or that was made of it by renewals; on one host, so far. */
 
 typedef enum coppice_numbering {
     COPPICE_NUMBERS_OF_THE_GONE = 0, /* newcomers take the numbers of those that are gone, in their order */
@@ -508,6 +513,9 @@ typedef struct coppice_renew_options {
 /* Makes the next group, in *next: coppice_group_shrink, which is a renewal that admits nobody, with more to choose. The caller
  *  - does what coppice_group_shrink asks for; calls of the two count as one operation;
  *  - gives the same options at all ranks (the lowest one that lives decides); NULL: the defaults.
+ * Newcomers are taken in that all members can reach when the lowest of them decides: the next group has them as members, also where
+ * one dies meanwhile. A process that was started again gets the rank of the one before it, where that was a member of this group.
+ * Broadcasts in a group that newcomers have joined do not go by the network's switches.
  * A rank that has called coppice_group_leave gets COPPICE_OK and no group: *next is NULL. coppice_group_agreed(group) then has the
  * ranks that are not in the next group, those that have left among them.
  * COPPICE_ERR_TIMEOUT also when fewer than `least` members are there by then: another call may ask for other numbers.
@@ -528,14 +536,14 @@ COPPICE_API coppice_status_t coppice_group_renew_nb(coppice_group_t* group, cons
 COPPICE_API coppice_status_t coppice_group_leave(coppice_group_t* group);
 
 /* Into *pending: 1 when, in the last agreement or barrier whose end this rank was told, some rank contributed that knew of a rank
- * that wants to leave; else 0. The same at all ranks that were told of that end. So programs that ask after an agreement renew
+ * that wants to leave, or of a process that waits to join and can (unless the last renewal asked for no more members than there are); else 0. The same at all ranks that were told of that end. So programs that ask after an agreement renew
  * together, or not at all. It costs no message. */
 COPPICE_API coppice_status_t coppice_group_pending(const coppice_group_t* group, int* pending);
 
 #define COPPICE_NOBODY UINT32_MAX
 
 typedef struct coppice_member {
-    uint32_t seat;        /* its number in the first group that it was in; stays, whatever its rank becomes */
+    uint32_t seat;        /* its rank in the first group, else the launcher's number; stays as it is */
     uint32_t incarnation; /* how often the seat was taken before */
     uint32_t before;      /* its rank in the group of which this one was made; COPPICE_NOBODY: it was not in it */
     uint32_t since;       /* the epoch of its first group */

@@ -3,7 +3,9 @@
 #include "api/api.hpp"
 #include "api/structures.hpp"
 #include "bootstrap/choose.hpp"
+#include "bootstrap/launcher_environment.hpp"
 #include "engine/formation.hpp"
+#include "engine/joining/joining.hpp"
 
 using namespace coppice;
 
@@ -24,26 +26,49 @@ Result<engine::Settings> group_settings(const engine::Context& context, const co
     return settings;
 }
 
+// Where coppice-run has started this process after the others.
+Result<std::optional<bootstrap::LauncherEnvironment>> started_late(const coppice_group_options_t& options,
+                                                                   const engine::Settings& settings) {
+    std::optional<bootstrap::LauncherEnvironment> none;
+    if (options.exchange != nullptr) return none;
+    const auto launcher = bootstrap::launcher_here(settings.bootstrap);
+    if (!launcher || *launcher != "coppice-run") return none;  // choose() says what is wrong
+    auto environment = bootstrap::read_launcher_environment();
+    if (environment && *environment && !(*environment)->incarnation) return none;
+    return environment;
+}
+
+coppice_status_t take(coppice_context_t* context, Result<std::unique_ptr<engine::Group>> made,
+                      std::unique_ptr<coppice_group> handle, coppice_group_t** group) {
+    if (!made) return api::remember(std::move(made.error()));
+    const engine::Context::Guard guard(*context->engine);
+    handle->engine = std::move(*made);
+    context->engine->attach(*handle->engine);
+    *group = handle.release();
+    return COPPICE_OK;
+}
+
 coppice_status_t create(coppice_context_t* context, const coppice_group_options_t& options, coppice_group_t** group) {
     auto settings = group_settings(*context->engine, options);
     if (!settings) return api::remember(std::move(settings.error()));
     const std::uint64_t deadline = deadline_after(context->engine->clock(), settings->start_timeout_ns);
-    auto exchange = bootstrap::choose(options.exchange, options.exchange_argument, Rank(options.rank), options.size,
-                                      settings->bootstrap, deadline);
-    if (!exchange) return api::remember(std::move(exchange.error()));
-
     auto handle = std::make_unique<coppice_group>();
     handle->context = context->engine.get();
     handle->on_failure = options.on_failure;
     handle->on_failure_argument = options.on_failure_argument;
-    auto formed = engine::form_group(*context->engine, *settings, **exchange, api::callback_of(handle.get()), deadline);
-    if (!formed) return api::remember(std::move(formed.error()));
-    const engine::Context::Guard guard(*context->engine);
-    handle->engine = std::move(*formed);
+    if (auto late = started_late(options, *settings); !late) {
+        return api::remember(std::move(late.error()));
+    } else if (*late) {
+        auto joined = engine::join_group(*context->engine, *settings, **late, api::callback_of(handle.get()),
+                                         options.timeout_ns == 0 ? UINT64_MAX : deadline);
+        return take(context, std::move(joined), std::move(handle), group);
+    }
+    auto exchange = bootstrap::choose(options.exchange, options.exchange_argument, Rank(options.rank), options.size,
+                                      settings->bootstrap, deadline);
+    if (!exchange) return api::remember(std::move(exchange.error()));
 
-    context->engine->attach(*handle->engine);
-    *group = handle.release();
-    return COPPICE_OK;
+    auto formed = engine::form_group(*context->engine, *settings, **exchange, api::callback_of(handle.get()), deadline);
+    return take(context, std::move(formed), std::move(handle), group);
 }
 
 // -------------------------------------------------------------------------------------------------------- renewing ---
@@ -58,7 +83,9 @@ coppice_status_t with_bounds(const char* call, const coppice_renew_options_t* op
             options, COPPICE_RENEW_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_renew_options_t, numbering), call,
             "COPPICE_RENEW_OPTIONS_INIT");
         if (!given) return api::remember(given.error());
-        const engine::Bounds bounds{.least = given->least, .most = given->most == 0 ? UINT32_MAX : given->most};
+        const engine::Bounds bounds{.least = given->least,
+                                    .most = given->most == 0 ? UINT32_MAX : given->most,
+                                    .newcomers_last = given->numbering == COPPICE_NUMBERS_LAST};
         if (bounds.least > bounds.most) {
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: at least {} members and at most {}",
                                                                            call, bounds.least, bounds.most));

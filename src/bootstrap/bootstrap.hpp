@@ -12,6 +12,8 @@
 
 namespace coppice::bootstrap {
 
+class Admission;
+
 class Bootstrap {
   public:
     virtual ~Bootstrap() = default;
@@ -24,6 +26,9 @@ class Bootstrap {
     // are missing.
     virtual Result<std::vector<std::vector<std::byte>>> allgather(std::span<const std::byte> mine,
                                                                   std::uint64_t deadline_ns) = 0;
+
+    // The door by which newcomers come to this group later; null: by none. Once, after the last exchange.
+    virtual Result<std::unique_ptr<Admission>> admission(std::uint64_t deadline_ns);
 };
 
 }  // namespace coppice::bootstrap

@@ -1,15 +1,10 @@
 #include "bootstrap/launcher.hpp"
 
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <string_view>
 
@@ -23,7 +18,6 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 // How long a client waits for the launcher itself, beyond its own deadline: for the welcome, and for the names of the ranks that
 // are missing. A launcher that lives answers at once, where the machine lets it run.
 constexpr std::uint64_t kAnswerTime = 10'000 * kMillisecond;
-constexpr std::size_t kReadChunk = 64UL * 1024;
 
 Result<std::uint32_t> parse_number(const char* name, const char* text, std::uint32_t largest) {
     const std::string_view digits(text);
@@ -35,72 +29,6 @@ Result<std::uint32_t> parse_number(const char* name, const char* text, std::uint
                     largest);
     }
     return value;
-}
-
-// Rounded up, so that a wait never ends before its deadline.
-int milliseconds_until(std::uint64_t deadline_ns) {
-    const std::uint64_t now = now_ns();
-    if (now >= deadline_ns) return 0;
-    return static_cast<int>(std::min<std::uint64_t>((deadline_ns - now + kMillisecond - 1) / kMillisecond, 60'000));
-}
-
-// True when ready, false at the deadline.
-bool wait_ready(int descriptor, short events, std::uint64_t deadline_ns) {
-    for (;;) {
-        pollfd entry{descriptor, events, 0};
-        if (::poll(&entry, 1, milliseconds_until(deadline_ns)) > 0) return true;
-        if (now_ns() >= deadline_ns) return false;
-    }
-}
-
-// The process that answers at the path must run as this process's own user. Another user's could read and change what
-// the ranks tell each other.
-bool is_of_this_user(int descriptor) {
-    ucred server{};
-    socklen_t length = sizeof server;
-    return ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &server, &length) == 0 && server.uid == ::geteuid();
-}
-
-Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) {
-        return fail(COPPICE_ERR_CONFIG, "COPPICE_LAUNCHER='{}' is too long for a socket's path ({} bytes at most)",
-                    path, sizeof address.sun_path - 1);
-    }
-    path.copy(address.sun_path, path.size());
-    const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (descriptor < 0) {
-        return fail(COPPICE_ERR_NO_RESOURCES, "cannot make a socket to the launcher: {} (see `ulimit -n`)",
-                    std::strerror(errno));
-    }
-    for (;;) {
-        if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-            if (is_of_this_user(descriptor)) return descriptor;
-            ::close(descriptor);
-            return fail(
-                COPPICE_ERR_BOOTSTRAP,
-                "another user's process listens at COPPICE_LAUNCHER={}: run coppice-run and the ranks as one user",
-                path);
-        }
-        const int reason = errno;
-        // EAGAIN: the launcher's backlog is full, it has yet to accept the others.
-        if (reason == EAGAIN && now_ns() < deadline_ns) {
-            ::poll(nullptr, 0, 1);
-            continue;
-        }
-        if (reason == EINTR) continue;
-        ::close(descriptor);
-        if (reason == ENOENT || reason == ECONNREFUSED) {
-            return fail(
-                COPPICE_ERR_BOOTSTRAP,
-                "the launcher is gone: nobody listens at COPPICE_LAUNCHER={} ({}); start the program again with "
-                "coppice-run",
-                path, std::strerror(reason));
-        }
-        return fail(COPPICE_ERR_BOOTSTRAP, "cannot reach the launcher at COPPICE_LAUNCHER={}: {}", path,
-                    std::strerror(reason));
-    }
 }
 
 }  // namespace
@@ -123,12 +51,20 @@ Result<std::optional<LauncherEnvironment>> read_launcher_environment() {
     }
     auto parsed_rank = parse_number("COPPICE_RANK", rank, kMaxLauncherRanks - 1);
     if (!parsed_rank) return tl::unexpected(parsed_rank.error());
+    const char* incarnation = std::getenv("COPPICE_INCARNATION");
     auto parsed_size = parse_number("COPPICE_SIZE", size, kMaxLauncherRanks);
     if (!parsed_size) return tl::unexpected(parsed_size.error());
-    if (*parsed_rank >= *parsed_size) {
+    std::optional<std::uint32_t> parsed_incarnation;
+    if (incarnation != nullptr) {
+        auto parsed = parse_number("COPPICE_INCARNATION", incarnation, UINT32_MAX);
+        if (!parsed) return tl::unexpected(parsed.error());
+        parsed_incarnation = *parsed;
+    }
+    if (*parsed_rank >= *parsed_size && !parsed_incarnation) {
         return fail(COPPICE_ERR_CONFIG, "COPPICE_RANK={} is not below COPPICE_SIZE={}", *parsed_rank, *parsed_size);
     }
-    return std::optional<LauncherEnvironment>(LauncherEnvironment{Rank(*parsed_rank), *parsed_size, path});
+    return std::optional<LauncherEnvironment>(
+        LauncherEnvironment{Rank(*parsed_rank), *parsed_size, path, parsed_incarnation});
 }
 
 Result<std::unique_ptr<LauncherBootstrap>> LauncherBootstrap::create(const LauncherEnvironment& environment,
@@ -137,27 +73,33 @@ Result<std::unique_ptr<LauncherBootstrap>> LauncherBootstrap::create(const Launc
         return fail(COPPICE_ERR_OUT_OF_RANGE, "rank {} of {} is not a rank of a launcher's job (at most {} ranks)",
                     environment.rank.value, environment.size, kMaxLauncherRanks);
     }
-    auto descriptor = connect_to(environment.socket_path, deadline_ns);
-    if (!descriptor) return tl::unexpected(descriptor.error());
-    std::unique_ptr<LauncherBootstrap> made(new LauncherBootstrap(environment, *descriptor));
+    auto connection = LauncherConnection::open(environment.socket_path, environment.rank,
+                                               max_gathered_bytes(environment.size), deadline_ns);
+    if (!connection) return tl::unexpected(connection.error());
+    std::unique_ptr<LauncherBootstrap> made(new LauncherBootstrap(environment, std::move(*connection)));
     if (auto greeted = made->shake_hands(deadline_ns); !greeted) return tl::unexpected(greeted.error());
     return made;
+}
+
+Result<std::unique_ptr<Admission>> LauncherBootstrap::admission(std::uint64_t deadline_ns) {
+    if (!admits_) return std::unique_ptr<Admission>();
+    return Admission::enter(environment_, deadline_ns);
 }
 
 LauncherBootstrap::~LauncherBootstrap() {
     // Says that this rank leaves on purpose: without it the launcher waits whether the process is about to
     // die.
     const auto frame = make_frame(FrameKind::bye, std::string_view{});
-    [[maybe_unused]] const auto sent = ::send(descriptor_, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    ::close(descriptor_);
+    [[maybe_unused]] const auto sent =
+        ::send(connection_->descriptor(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 Result<void> LauncherBootstrap::shake_hands(std::uint64_t deadline_ns) {
     deadline_ns = std::max(deadline_ns, now_ns() + kAnswerTime);
     std::vector<std::byte> body;
     append(body, HandshakeBody{environment_.rank.value, environment_.size});
-    if (auto sent = send_all(make_frame(FrameKind::handshake, body), deadline_ns); !sent) return sent;
-    auto answer = receive_frame(deadline_ns);
+    if (auto sent = connection_->send_all(make_frame(FrameKind::handshake, body), deadline_ns); !sent) return sent;
+    auto answer = connection_->receive_frame(deadline_ns);
     if (!answer) return tl::unexpected(answer.error());
     if (!*answer) {
         return fail(COPPICE_ERR_BOOTSTRAP, "the launcher did not answer rank {}: is it stopped?",
@@ -167,77 +109,12 @@ Result<void> LauncherBootstrap::shake_hands(std::uint64_t deadline_ns) {
         return fail(COPPICE_ERR_BOOTSTRAP, "the launcher at {} does not speak Coppice's protocol",
                     environment_.socket_path);
     }
+    std::span<const std::byte> rest((*answer)->body);
+    WelcomeBody welcome;
+    if (!take(rest, welcome))
+        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher greets rank {} with too little", environment_.rank.value);
+    admits_ = welcome.admits != 0 && welcome.generation == 0;
     return {};
-}
-
-Error LauncherBootstrap::launcher_died() const {
-    return Error{COPPICE_ERR_BOOTSTRAP,
-                 fmt::format("the launcher (coppice-run, at {}) died during the exchange of rank {}; start the program "
-                             "again",
-                             environment_.socket_path, environment_.rank.value)};
-}
-
-Result<void> LauncherBootstrap::send_all(std::span<const std::byte> bytes, std::uint64_t deadline_ns) {
-    while (!bytes.empty()) {
-        const auto sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent > 0) {
-            bytes = bytes.subspan(static_cast<std::size_t>(sent));
-        } else if (errno == EAGAIN) {
-            if (!wait_ready(descriptor_, POLLOUT, deadline_ns)) {
-                return fail(COPPICE_ERR_BOOTSTRAP,
-                            "the launcher takes no data from rank {} before the deadline: is it stopped?",
-                            environment_.rank.value);
-            }
-        } else if (errno == EPIPE || errno == ECONNRESET) {
-            // A refusal may wait to be read; receive_frame() finds that, or the end.
-            return {};
-        } else if (errno != EINTR) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {} cannot send to the launcher: {}", environment_.rank.value,
-                        std::strerror(errno));
-        }
-    }
-    return {};
-}
-
-Result<std::optional<LauncherBootstrap::Frame>> LauncherBootstrap::parse_frame() {
-    std::span<const std::byte> rest(input_);
-    FrameHeader header;
-    if (!take(rest, header)) return std::optional<Frame>{};
-    const bool refused =
-        header.magic == kFrameMagic && header.kind == FrameKind::refused && header.length <= kMaxRefusal;
-    if (header.magic != kFrameMagic || header.length > max_gathered_bytes(environment_.size) ||
-        (header.version != kProtocolVersion && !refused)) {
-        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher at {} sent what is not Coppice's protocol (version {})",
-                    environment_.socket_path, kProtocolVersion);
-    }
-    if (rest.size() < header.length) return std::optional<Frame>{};
-    if (refused) {
-        const std::string reason(reinterpret_cast<const char*>(rest.data()), header.length);
-        const bool mismatch = header.version != kProtocolVersion || reason.find("version") != std::string::npos;
-        return fail(mismatch ? COPPICE_ERR_MISMATCH : COPPICE_ERR_BOOTSTRAP, "the launcher refuses rank {}: {}",
-                    environment_.rank.value, reason);
-    }
-    Frame frame{header.kind, {rest.begin(), rest.begin() + header.length}};
-    input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(sizeof header + header.length));
-    return std::optional<Frame>(std::move(frame));
-}
-
-Result<std::optional<LauncherBootstrap::Frame>> LauncherBootstrap::receive_frame(std::uint64_t deadline_ns) {
-    for (;;) {
-        auto frame = parse_frame();
-        if (!frame || *frame) return frame;
-        const std::size_t before = input_.size();
-        input_.resize(before + kReadChunk);
-        const auto got = ::recv(descriptor_, input_.data() + before, kReadChunk, MSG_DONTWAIT);
-        const int reason = got < 0 ? errno : 0;
-        input_.resize(before + (got > 0 ? static_cast<std::size_t>(got) : 0));
-        if (got == 0 || reason == ECONNRESET || reason == EPIPE) return tl::unexpected(launcher_died());
-        if (reason == EAGAIN && !wait_ready(descriptor_, POLLIN, deadline_ns)) return std::optional<Frame>{};
-        if (reason != 0 && reason != EAGAIN && reason != EINTR) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {} cannot hear the launcher: {}", environment_.rank.value,
-                        std::strerror(reason));
-        }
-    }
 }
 
 Result<std::vector<std::vector<std::byte>>> LauncherBootstrap::unpack(std::span<const std::byte> body) const {
@@ -264,9 +141,9 @@ Error LauncherBootstrap::who_is_missing() {
     std::vector<std::byte> body;
     append(body, round_);
     std::string names;
-    if (auto sent = send_all(make_frame(FrameKind::query, body), until); !sent) return sent.error();
+    if (auto sent = connection_->send_all(make_frame(FrameKind::query, body), until); !sent) return sent.error();
     for (;;) {
-        auto frame = receive_frame(until);
+        auto frame = connection_->receive_frame(until);
         if (!frame) return frame.error();
         if (!*frame) {
             return Error{COPPICE_ERR_BOOTSTRAP,
@@ -299,10 +176,10 @@ Result<std::vector<std::vector<std::byte>>> LauncherBootstrap::exchange(std::spa
     std::vector<std::byte> body;
     append(body, round_);
     append_bytes(body, mine);
-    if (auto sent = send_all(make_frame(FrameKind::contribute, body), deadline_ns); !sent) {
+    if (auto sent = connection_->send_all(make_frame(FrameKind::contribute, body), deadline_ns); !sent) {
         return tl::unexpected(sent.error());
     }
-    auto frame = receive_frame(deadline_ns);
+    auto frame = connection_->receive_frame(deadline_ns);
     if (!frame) return tl::unexpected(frame.error());
     if (!*frame) return tl::unexpected(who_is_missing());
     std::span<const std::byte> rest((*frame)->body);

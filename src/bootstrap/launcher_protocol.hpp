@@ -9,13 +9,25 @@
 //     contribute  u32 round, blob
 //     query       u32 round
 //     bye         nothing
+//   and on another connection, where processes may be started late (lobby.hpp):
+//     enter       EnterBody
+//     card        u32 length, what newcomers have to know of the group; how to reach this one
+//     wired       u32 serial
+//     unwired     u32 serial, text
+//     formed      u32 count, PersonBody of each (without serial), what these have to know of the group that has them
 //
 //   launcher → rank
-//     welcome     u32 generation
+//     welcome     u32 generation, u32 whether processes may be started late
 //     refused     text; then the connection ends
 //     gathered    u32 round, per rank u32 length and bytes (0: dead)
 //     left        u32 round, u32 rank: that rank lives, and will never contribute
 //     missing     u32 round, per missing rank MissingEntry
+//   and there:
+//     invitation  PersonBody of the receiver, what newcomers have to know of the group
+//     introduce   PersonBody, how to reach it
+//     gone        u32 serial
+//     ready       PersonBody
+//     formed      what the receiver has to know of the group that has it
 //
 // Generation: the n-th connection of one rank meets the n-th connections of the others, so groups may be made
 // one after the other or nested, as long as all ranks make them in the same order.
@@ -31,11 +43,14 @@
 namespace coppice::bootstrap {
 
 inline constexpr std::uint32_t kFrameMagic = 0x72706f43;  // "Copr"
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::uint32_t kByteOrderProbe = 0x01020304;
 inline constexpr std::size_t kMaxBlob = 64UL * 1024;
 inline constexpr std::uint32_t kMaxLauncherRanks = 16384;
 inline constexpr std::size_t kMaxRefusal = 1024;
+// Of how often a number is used again.
+inline constexpr std::uint32_t kIncarnationBits = 17;
+inline constexpr std::uint32_t kMostIncarnation = (1U << kIncarnationBits) - 1;
 
 enum class FrameKind : std::uint16_t {
     handshake = 1,
@@ -47,6 +62,15 @@ enum class FrameKind : std::uint16_t {
     query = 7,
     missing = 8,
     bye = 9,
+    enter = 10,
+    card = 11,
+    wired = 12,
+    unwired = 13,
+    formed = 14,
+    invitation = 15,
+    introduce = 16,
+    gone = 17,
+    ready = 18,
 };
 
 struct FrameHeader {
@@ -64,6 +88,28 @@ struct HandshakeBody {
     std::uint32_t byte_order = kByteOrderProbe;
 };
 static_assert(sizeof(HandshakeBody) == 16);
+
+struct WelcomeBody {
+    std::uint32_t generation = 0;
+    std::uint32_t admits = 0;  // processes may be started late, and join the first group
+};
+static_assert(sizeof(WelcomeBody) == 8);
+
+struct EnterBody {
+    std::uint32_t number = 0;
+    std::uint32_t is_newcomer = 0;
+    std::uint32_t word_size = sizeof(void*);
+    std::uint32_t byte_order = kByteOrderProbe;
+};
+static_assert(sizeof(EnterBody) == 16);
+
+// A process: the launcher's number of it, how many had that before, and a number that no other process of the job gets.
+struct PersonBody {
+    std::uint32_t number = 0;
+    std::uint32_t incarnation = 0;
+    std::uint32_t serial = 0;
+};
+static_assert(sizeof(PersonBody) == 12);
 
 // Why a rank has not contributed.
 enum class MissingState : std::uint32_t {

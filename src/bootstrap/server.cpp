@@ -46,12 +46,16 @@ bool process_is_over(int pidfd) {
 
 }  // namespace
 
-Server::Server(std::uint32_t size)
+Server::Server(std::uint32_t size, std::optional<std::uint32_t> late)
     : size_(size),
-      open_sockets_(std::size_t{size} + 1, 0),
-      pids_(size, -1),
+      capacity_(size + late.value_or(0)),
+      inside_(capacity_, 0),
+      open_sockets_(std::size_t{capacity_} + 1, 0),
+      pids_(capacity_, -1),
       ended_(size, false),
-      handshakes_(size, 0) {}
+      handshakes_(size, 0) {
+    if (late) lobby_.emplace(size, capacity_);
+}
 
 Server::~Server() {
     for (auto& [id, connection] : connections_) {
@@ -63,11 +67,12 @@ Server::~Server() {
     }
 }
 
-Result<std::unique_ptr<Server>> Server::open(std::uint32_t size) {
-    if (size == 0 || size > kMaxLauncherRanks) {
-        return fail(COPPICE_ERR_OUT_OF_RANGE, "{} ranks: 1 … {} are possible", size, kMaxLauncherRanks);
+Result<std::unique_ptr<Server>> Server::open(std::uint32_t size, std::optional<std::uint32_t> late) {
+    const std::uint64_t numbers = std::uint64_t{size} + late.value_or(0);
+    if (size == 0 || numbers > kMaxLauncherRanks) {
+        return fail(COPPICE_ERR_OUT_OF_RANGE, "{} ranks: 1 … {} are possible", numbers, kMaxLauncherRanks);
     }
-    std::unique_ptr<Server> server(new Server(size));
+    std::unique_ptr<Server> server(new Server(size, late));
     server->poll_ = ::epoll_create1(EPOLL_CLOEXEC);
     if (server->poll_ < 0) return fail(COPPICE_ERR_NO_RESOURCES, "epoll_create1: {}", std::strerror(errno));
     if (auto ok = server->listen_somewhere(); !ok) return tl::unexpected(ok.error());
@@ -126,8 +131,22 @@ void Server::rank_started(std::uint32_t rank, pid_t pid) {
     rank_of_pid_[pid] = rank;
 }
 
+void Server::late_started(std::uint32_t number, pid_t pid) {
+    rank_of_pid_.erase(pids_[number]);
+    rank_started(number, pid);
+    lobby_->started_late(number);
+}
+
+bool Server::is_late(std::uint32_t number) const {
+    return number >= size_ || (lobby_ && lobby_->incarnation(number) > 0);
+}
+
 void Server::rank_ended(std::uint32_t rank) {
-    if (ended_[rank]) return;
+    if (lobby_) {
+        lobby_->ended(rank);
+        tell_those_inside();
+    }
+    if (rank >= size_ || ended_[rank]) return;
     ended_[rank] = true;
     ++ended_count_;
     std::vector<std::uint32_t> numbers;
@@ -178,7 +197,7 @@ void Server::accept_all() {
         Connection& connection = connections_[id];
         connection.socket = socket;
         connection.pid = caller.pid;
-        connection.origin = origin.value_or(size_);
+        connection.origin = origin.value_or(capacity_);
         ++open_sockets_[connection.origin];
         if (!origin || open_sockets_[connection.origin] > kMostConnections) {
             ++counters_.strangers;
@@ -203,6 +222,7 @@ void Server::read_from(std::uint64_t id) {
         if (got <= 0) {
             // No farewell: the process is dying, was replaced by execve, or gave up. Its pidfd tells which.
             close_socket(id, State::closed);
+            tell_those_inside();
             return;
         }
         append_bytes(connection.input, std::span(chunk.data(), static_cast<std::size_t>(got)));
@@ -238,6 +258,12 @@ bool Server::parse(std::uint64_t id, Connection& connection) {
 
 bool Server::handle(std::uint64_t id, Connection& connection, FrameKind kind, std::span<const std::byte> body) {
     if (kind == FrameKind::handshake && connection.state == State::fresh) return handshake(id, connection, body);
+    if (kind == FrameKind::enter && connection.state == State::fresh) return enter(id, connection, body);
+    if (connection.state == State::inside) {
+        if (!handle_inside(id, connection.rank, kind, body)) drop_garbage(id, "this frame is not allowed here");
+        tell_those_inside();
+        return connections_.contains(id);
+    }
     if (connection.state == State::greeted) {
         if (kind == FrameKind::contribute && contribute(connection, body)) {
             review(connection.generation);
@@ -266,7 +292,8 @@ std::string Server::why_not(const Connection& connection, const HandshakeBody& h
                            handshake.size, size_);
     }
     if (handshake.rank >= size_) return fmt::format("rank {} is outside of 0…{}", handshake.rank, size_ - 1);
-    if (connection.origin == handshake.rank || connection.origin == size_) return {};
+    if (is_late(handshake.rank)) return "it was started late: it can join a group, and make none with the others";
+    if (connection.origin == handshake.rank || connection.origin == capacity_) return {};
     return fmt::format("its process {} belongs to rank {}, not {}: was COPPICE_RANK changed?", connection.pid,
                        connection.origin, handshake.rank);
 }
@@ -276,7 +303,7 @@ std::optional<std::uint32_t> Server::origin_of(pid_t pid) const {
     for (; pid > 1; pid = parent_of(pid)) {
         if (const auto found = rank_of_pid_.find(pid); found != rank_of_pid_.end()) return found->second;
         // An orphan of one of the ranks, adopted by the launcher: whose, cannot be told any more.
-        if (pid == ::getpid()) return size_;
+        if (pid == ::getpid()) return capacity_;
     }
     return std::nullopt;
 }
@@ -307,7 +334,7 @@ bool Server::handshake(std::uint64_t id, Connection& connection, std::span<const
     contacted_ = true;
     generations_[connection.generation].members[handshake.rank] = id;
     std::vector<std::byte> welcome;
-    append(welcome, connection.generation);
+    append(welcome, WelcomeBody{connection.generation, lobby_ ? 1U : 0U});
     queue(connection, std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::welcome, welcome)));
     flush(id, connection);
     const int process = connections_.at(id).process;
@@ -332,6 +359,13 @@ void Server::close_socket(std::uint64_t id, State state) {
     if (connection.socket >= 0) {
         ::close(connection.socket);
         --open_sockets_[connection.origin];
+    }
+    if (connection.state == State::inside) {
+        const std::uint32_t number = connection.rank;
+        connections_.erase(id);
+        inside_[number] = 0;
+        lobby_->left(number);
+        return;
     }
     connection.socket = -1;
     connection.output.clear();

@@ -25,6 +25,7 @@
 
 #include "base/error.hpp"
 #include "bootstrap/launcher_protocol.hpp"
+#include "bootstrap/lobby.hpp"
 
 namespace coppice::bootstrap {
 
@@ -35,8 +36,9 @@ class Server {
         std::uint64_t garbage = 0;    // dropped for breaking the protocol
     };
 
-    // For a job of `size` ranks, 1 … kMaxLauncherRanks. To be called in the process that will serve.
-    static Result<std::unique_ptr<Server>> open(std::uint32_t size);
+    // For a job of `size` ranks, 1 … kMaxLauncherRanks. To be called in the process that will serve. `late`: how many more numbers there are
+    // for processes that are started late; none: nothing is started late, under no number.
+    static Result<std::unique_ptr<Server>> open(std::uint32_t size, std::optional<std::uint32_t> late = std::nullopt);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -50,6 +52,10 @@ class Server {
     void rank_started(std::uint32_t rank, pid_t pid);
     // It has ended: a rank without a living connection is dead from now on.
     void rank_ended(std::uint32_t rank);
+    // A process was started late as that number, which had none or one that has ended. It takes part in no exchange, and may join a group.
+    void late_started(std::uint32_t number, pid_t pid);
+    // Null: nothing is started late.
+    const Lobby* lobby() const { return lobby_ ? &*lobby_ : nullptr; }
 
     // Some rank has connected; the first exchange among all has been answered.
     bool contacted() const { return contacted_; }
@@ -59,7 +65,7 @@ class Server {
     std::size_t generations_kept() const { return generations_.size(); }
 
   private:
-    enum class State : std::uint8_t { fresh, greeted, closed, left, dead };
+    enum class State : std::uint8_t { fresh, greeted, closed, left, dead, inside };  // inside: the lobby
     using Payload = std::shared_ptr<const std::vector<std::byte>>;
 
     struct Connection {
@@ -67,7 +73,7 @@ class Server {
         int socket = -1;
         int process = -1;  // pidfd of the caller, from handshake on
         pid_t pid = -1;
-        std::uint32_t origin = 0;  // the rank from which the caller descends, size_ when that cannot be told
+        std::uint32_t origin = 0;  // the rank from which the caller descends, capacity_ when that cannot be told
         std::uint32_t rank = 0;    // as it says
         std::uint32_t generation = 0;
         std::uint32_t round = 0;  // the next to contribute to, or the one waited for
@@ -92,13 +98,17 @@ class Server {
         Round current;
     };
 
-    explicit Server(std::uint32_t size);
+    Server(std::uint32_t size, std::optional<std::uint32_t> late);
     Result<void> listen_somewhere();
     void accept_all();
     void read_from(std::uint64_t id);
     bool parse(std::uint64_t id, Connection& connection);
     bool handle(std::uint64_t id, Connection& connection, FrameKind kind, std::span<const std::byte> body);
     bool handshake(std::uint64_t id, Connection& connection, std::span<const std::byte> body);
+    bool enter(std::uint64_t id, Connection& connection, std::span<const std::byte> body);
+    bool handle_inside(std::uint64_t id, std::uint32_t number, FrameKind kind, std::span<const std::byte> body);
+    void tell_those_inside();
+    bool is_late(std::uint32_t number) const;
     std::optional<std::uint32_t> origin_of(pid_t pid) const;
     std::string why_not(const Connection& connection, const HandshakeBody& handshake) const;
     bool contribute(Connection& connection, std::span<const std::byte> body);
@@ -117,6 +127,9 @@ class Server {
     void watch(int descriptor, std::uint64_t tag, std::uint32_t events);
 
     std::uint32_t size_;
+    std::uint32_t capacity_;  // numbers
+    std::optional<Lobby> lobby_;
+    std::vector<std::uint64_t> inside_;  // by number: the connection that is in the lobby; 0: none
     std::string path_;
     int poll_ = -1;
     int listener_ = -1;

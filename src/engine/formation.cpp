@@ -6,9 +6,12 @@
 
 #include "base/host.hpp"
 #include "base/mix.hpp"
+#include "bootstrap/admission.hpp"
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
+#include "engine/joining/cards.hpp"
+#include "engine/joining/introductions.hpp"
 #include "engine/whereabouts.hpp"
 #include "engine/wiring.hpp"
 #include "transport/faults.hpp"
@@ -89,6 +92,7 @@ class Formation {
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
         group->start_with_failed(dead.first(dead_at_meeting_), dead.subspan(dead_at_meeting_));
+        if (auto opened = open_door(group->core().id()); !opened) return tl::unexpected(std::move(opened.error()));
         return group;
     }
 
@@ -325,6 +329,26 @@ class Formation {
             if (wired.error().status != COPPICE_ERR_PEER_FAILED) return wired;
             bury(rank);
         }
+        return {};
+    }
+
+    // For processes that come later, where the launcher starts some.
+    Result<void> open_door(const GroupId& id) {
+        if (settings_.join == Join::none) return {};
+        auto admission = bootstrap_.admission(deadline_ns_);
+        if (!admission) return tl::unexpected(std::move(admission.error()));
+        if (!*admission) return {};
+        const Invitation invitation{.protocol = Greeting::protocol_name(),
+                                    .library = COPPICE_VERSION,
+                                    .agreement = settings_.agreement(),
+                                    .transports = settings_.transport_names(),
+                                    .token = token_,
+                                    .secret = secret_};
+        const std::string& host = hosts_[self_.value];
+        (*admission)->tell_card(invitation.bytes(), Card{.host = host, .addresses = transport_addresses()}.bytes());
+        transport_set_->introduce_by(
+            std::make_unique<Introductions>(*transport_set_, settings_, host, std::move(*admission), context_.clock()));
+        transport_set_->introductions()->admit_from(id.token, UINT32_MAX);
         return {};
     }
 

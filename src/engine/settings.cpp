@@ -85,8 +85,9 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, delay:..."},
 };
 
-constexpr std::array<std::string_view, 5> kLauncherVariables{
-    "COPPICE_RANK", "COPPICE_SIZE", "COPPICE_LAUNCHER", "COPPICE_LOCAL_RANK", "COPPICE_LOCAL_SIZE",
+constexpr std::array<std::string_view, 8> kLauncherVariables{
+    "COPPICE_RANK",       "COPPICE_SIZE",        "COPPICE_LAUNCHER",    "COPPICE_LOCAL_RANK",
+    "COPPICE_LOCAL_SIZE", "COPPICE_INCARNATION", "COPPICE_RUN_MEMBERS", "COPPICE_RUN_LAST_NS",
 };
 
 // "transports that may be used: …; auto: shm within hosts, …"

@@ -24,9 +24,12 @@ std::uint8_t TransportSet::add(std::unique_ptr<transport::Transport> wire) {
     return static_cast<std::uint8_t>(wires_.size() - 1);
 }
 
-bool TransportSet::vacate(Rank seat) {
+TransportSet::TransportSet(std::uint32_t capacity) : directory_(capacity), route_(std::size_t{capacity} + 1, kNobody) {}
+
+bool TransportSet::vacate(Rank seat, Ended ended) {
     const auto is_done = [seat](const Attached& attached) { return attached.group->is_done_with(seat); };
-    if (expected_ > 0 || !std::ranges::all_of(groups_, is_done)) return false;
+    if (expected_ > 0 && ended == Ended::perhaps) return false;
+    if (!std::ranges::all_of(groups_, is_done)) return false;
     if (transport::Transport* const wire = to(seat)) {
         // A witness may know of its end before its transport does.
         const bool has_ended =
@@ -38,10 +41,17 @@ bool TransportSet::vacate(Rank seat) {
     for (std::vector<Rank>* const known : {&dead_, &to_fence_, &gone_})
         std::erase(*known, seat);
     std::erase_if(replies_, [seat](const Reply& one) { return one.to == seat; });
+    std::erase_if(early_, [seat](const Early& one) { return one.from == seat; });
     for (const Attached& attached : groups_)
         attached.group->seat_vacated(seat);
     directory_.vacate(seat);
     return true;
+}
+
+void TransportSet::note_end(Rank seat) {
+    const bool is_known =
+        std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();
+    if (!is_known) peer_failed(seat, transport::FailureCause::process_gone);
 }
 
 void TransportSet::attach(std::uint32_t token, SetUser& group) {
@@ -84,6 +94,10 @@ std::size_t TransportSet::poll() {
     for (const auto& wire : wires_)
         events += wire->poll(*this);
     if (!replies_.empty()) send_replies();
+    if (introductions_ && ++polls_ >= kPollsPerIntroduction) [[unlikely]] {
+        polls_ = 0;
+        introductions_->poll();
+    }
     return events;
 }
 
@@ -91,23 +105,33 @@ TransportSet::~TransportSet() {
     if (sleep_set_ >= 0) close(sleep_set_);
 }
 
+// Puts it into the set, in place of the one that was known before.
+bool TransportSet::sleep_on(int descriptor, int& known) {
+    if (descriptor == known) return true;
+    if (sleep_set_ < 0) sleep_set_ = epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (known >= 0) epoll_ctl(sleep_set_, EPOLL_CTL_DEL, known, &event);
+    known = descriptor;
+    return descriptor < 0 || epoll_ctl(sleep_set_, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
 TransportSet::Armed TransportSet::arm() {
     Armed armed{.descriptor = -1, .complete = true};
+    const bool several = wires_.size() > 1 || introductions_ != nullptr;
     bool all = true;
     for (std::size_t i = 0; i < wires_.size(); ++i) {
         const int descriptor = wires_[i]->arm();
         all = all && descriptor >= 0;
         armed.complete = armed.complete && wires_[i]->capabilities().arm_is_complete;
         armed.descriptor = descriptor;
-        if (wires_.size() == 1 || descriptor < 0 || descriptor == sleep_on_[i]) continue;
-        if (sleep_set_ < 0) sleep_set_ = epoll_create1(EPOLL_CLOEXEC);
-        epoll_event event{};
-        event.events = EPOLLIN;
-        if (sleep_on_[i] >= 0) epoll_ctl(sleep_set_, EPOLL_CTL_DEL, sleep_on_[i], &event);
-        all = all && epoll_ctl(sleep_set_, EPOLL_CTL_ADD, descriptor, &event) == 0;
-        sleep_on_[i] = descriptor;
+        if (several && descriptor >= 0) all = sleep_on(descriptor, sleep_on_[i]) && all;
     }
-    if (wires_.size() > 1) armed.descriptor = sleep_set_;
+    if (introductions_) {
+        all = sleep_on(introductions_->descriptor(), sleep_on_introductions_) && all;
+        polls_ = kPollsPerIntroduction;  // whatever wakes this rank, it looks
+    }
+    if (several) armed.descriptor = sleep_set_;
     if (!all) armed.descriptor = -1;
     return armed;
 }

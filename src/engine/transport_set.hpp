@@ -13,8 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "engine/core/lineage.hpp"
 #include "engine/core/wire.hpp"
 #include "engine/directory.hpp"
+#include "engine/joining/introductions.hpp"
 #include "topology/words.hpp"
 #include "transport/host_memory.hpp"
 #include "transport/transport.hpp"
@@ -36,7 +38,7 @@ class SetUser : public transport::Receiver {
 
 class TransportSet final : private transport::Receiver {
   public:
-    explicit TransportSet(std::uint32_t capacity) : directory_(capacity), route_(std::size_t{capacity} + 1, kNobody) {}
+    explicit TransportSet(std::uint32_t capacity);
     TransportSet(const TransportSet&) = delete;
     TransportSet& operator=(const TransportSet&) = delete;
     ~TransportSet();
@@ -70,7 +72,19 @@ class TransportSet final : private transport::Receiver {
     // what it sent, or owed to it, counts for nobody any more. It need not have ended, but nothing of it is delivered any more.
     // False, and nothing is done, while a group here is not done with that rank, or one is being made in which it may be well.
     // Not from within poll().
-    bool vacate(Rank seat);
+    // `ended`: its process is known to have ended, so that it can't be well in a group that is being made.
+    enum class Ended : std::uint8_t { perhaps, certainly };
+    bool vacate(Rank seat, Ended ended = Ended::perhaps);
+    // A witness has seen the end of the process that has the seat: groups here learn of it, if they have not.
+    void note_end(Rank seat);
+    // That of a member, while its process has it; nowhere() after that.
+    Rank seat_of(const Origin& origin) const {
+        const auto& holder = directory_.at(Rank(origin.seat));
+        return holder && holder->incarnation == origin.incarnation ? Rank(origin.seat) : nowhere();
+    }
+    // From now on processes may come. Null: none do.
+    void introduce_by(std::unique_ptr<Introductions> introductions) { introductions_ = std::move(introductions); }
+    Introductions* introductions() const { return introductions_.get(); }
 
     // --- groups
     // From now on the group gets what carries its token, what came too early included, and all deaths. It tells of those that
@@ -105,6 +119,8 @@ class TransportSet final : private transport::Receiver {
     static constexpr std::uint8_t kNobody = 0xff;
     // More than ranks that keep to their windows can send.
     static constexpr std::size_t kMostEarly = 65536;
+    // Of a rank that does not sleep, between two looks at what the launcher says.
+    static constexpr std::uint32_t kPollsPerIntroduction = 4096;
 
     struct Attached {
         std::uint32_t token;
@@ -128,6 +144,7 @@ class TransportSet final : private transport::Receiver {
     void alive(Rank peer) override;
     bool stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
     void send_replies();
+    bool sleep_on(int descriptor, int& known);
     void fence_where_all_are_done();
 
     std::vector<std::unique_ptr<transport::Transport>> wires_;
@@ -135,6 +152,7 @@ class TransportSet final : private transport::Receiver {
     std::vector<std::uint8_t> route_;  // by seat, and nowhere
     int sleep_set_ = -1;               // epoll, of what several transports sleep on
     std::vector<int> sleep_on_;        // by transport, as in that set
+    int sleep_on_introductions_ = -1;  // likewise
     transport::HostMemory* host_memory_ = nullptr;
     std::shared_ptr<transport::MessageCount> faults_;
     std::vector<Attached> groups_;
@@ -148,6 +166,8 @@ class TransportSet final : private transport::Receiver {
     std::vector<Rank> dead_;
     std::vector<Rank> to_fence_;  // dead to some groups only, so far
     std::vector<Rank> gone_;      // left in peace
+    std::unique_ptr<Introductions> introductions_;
+    std::uint32_t polls_ = 0;  // since they were looked at
 };
 
 }  // namespace coppice::engine

@@ -13,7 +13,8 @@ TEST_F(exchange, refuses_another_version_by_name) {
         std::memcpy(frame.data() + 4, &version, sizeof version);
         write_all(socket, frame);
         const std::string answer = read_to_end(socket);
-        return contains(answer, "version 99") && contains(answer, "version 1");
+        return contains(answer, "version 99") &&
+               contains(answer, fmt::format("the launcher version {}", kProtocolVersion).c_str());
     });
     serve_until_all_ended();
 }

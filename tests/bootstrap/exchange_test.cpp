@@ -90,8 +90,8 @@ TEST_F(exchange, keeps_what_a_rank_contributed_before_it_died) {
     start(2, [](const LauncherEnvironment& environment) {
         const int socket = raw_connection(environment.socket_path);
         write_all(socket, handshake_frame(2, 3));
-        std::array<char, 16> welcome{};
-        CHECK(::read(socket, welcome.data(), welcome.size()) == 16);
+        std::array<char, sizeof(FrameHeader) + sizeof(WelcomeBody)> welcome{};
+        CHECK(::read(socket, welcome.data(), welcome.size()) == static_cast<ssize_t>(welcome.size()));
         std::vector<std::byte> body;
         append(body, std::uint32_t{0});
         append_bytes(body, blob_of(2, 0));

@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<std::byte> answers;
     if (greets) {
         std::vector<std::byte> body;
-        append(body, std::uint32_t{0});
+        append(body, WelcomeBody{});
         answers = make_frame(FrameKind::welcome, body);
     }
     append_bytes(answers, input.take(64UL * 1024));  // as much as the socket holds

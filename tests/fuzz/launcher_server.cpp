@@ -29,7 +29,8 @@ int connected_to(const std::string& path) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     constexpr std::uint32_t kRanks = 3;
     fuzz::Input input(data, size);
-    auto server = Server::open(kRanks);
+    constexpr std::uint32_t kLate = 2;
+    auto server = Server::open(kRanks, kLate);
     FUZZ_CHECK(server.has_value());
     std::array<int, 4> sockets{-1, -1, -1, -1};
     const auto say = [](int socket, std::span<const std::byte> bytes) {
@@ -64,9 +65,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 ::close(socket);
                 socket = -1;
                 break;
-            case 5:
-                (*server)->rank_ended(input.number<std::uint8_t>() % kRanks);
+            case 5: {
+                const auto number = input.number<std::uint8_t>();
+                if (number < 128) {
+                    (*server)->rank_ended(number % (kRanks + kLate));
+                } else {
+                    // This process is the caller of all connections, so it is the process of that number, too.
+                    (*server)->rank_ended(number % (kRanks + kLate));
+                    (*server)->late_started(number % (kRanks + kLate), ::getpid());
+                }
                 break;
+            }
+            case 6: {
+                std::vector<std::byte> body;
+                const auto number = input.number<std::uint8_t>();
+                append(body, EnterBody{number & 7U, number >> 7U});
+                say(socket, make_frame(FrameKind::enter, body));
+                break;
+            }
             default: {
                 std::vector<std::byte> body;
                 append(body, std::uint32_t{input.number<std::uint8_t>()});

@@ -30,17 +30,25 @@ void Job::find_zero(std::uint64_t now) {
     }
 }
 
-std::uint64_t Job::due(const Fault& fault) const {
-    if (fault.origin == Fault::Origin::start) return start_ns_ + fault.at_ns;
-    if (fault.origin == Fault::Origin::joined) return joined_ns_ ? *joined_ns_ + fault.at_ns : UINT64_MAX;
-    return zero_ns_ ? *zero_ns_ + fault.at_ns : UINT64_MAX;
+std::uint64_t Job::due(Fault::Origin origin, std::uint64_t at_ns) const {
+    if (origin == Fault::Origin::start) return start_ns_ + at_ns;
+    if (origin == Fault::Origin::joined) return joined_ns_ ? *joined_ns_ + at_ns : UINT64_MAX;
+    return zero_ns_ ? *zero_ns_ + at_ns : UINT64_MAX;
 }
 
 // Everything whose time has come.
 void Job::act(std::uint64_t now) {
     find_zero(now);
     for (auto& pending : faults_) {
-        if (!pending.done && due(pending.fault) <= now) inject(pending, now);
+        if (!pending.done && due(pending.fault.origin, pending.fault.at_ns) <= now) inject(pending, now);
+    }
+    for (auto& pending : joins_) {
+        if (pending.done || end_kill_ns_ || due(pending.join.origin, pending.join.at_ns) > now) continue;
+        pending.done = true;
+        say("starting {} process{} at {}", pending.join.count, pending.join.count > 1 ? "es" : "",
+            format_duration(pending.join.at_ns));
+        for (std::uint32_t i = 0; i < pending.join.count; ++i)
+            start_late(pending.first + i);
     }
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
         const RankState& state = ranks_[rank];
@@ -56,7 +64,8 @@ void Job::act(std::uint64_t now) {
         if (running_ == 0) return;
         std::string names;
         for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-            if (!ranks_[rank].ended) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+            if (!ranks_[rank].ended && ranks_[rank].pid >= 0)
+                names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
         }
         say("timeout after {}; still running: rank{} {}", format_duration(*options_.timeout_ns),
             running_ > 1 ? "s" : "", names);
@@ -64,7 +73,7 @@ void Job::act(std::uint64_t now) {
     }
     if (end_kill_ns_ && now >= *end_kill_ns_) {
         for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-            if (!ranks_[rank].ended) signal_rank(rank, SIGKILL);
+            if (!ranks_[rank].ended && ranks_[rank].pid >= 0) signal_rank(rank, SIGKILL);
         }
         end_kill_ns_ = now + kGrace;
     }
@@ -78,9 +87,9 @@ void Job::inject(PendingFault& pending, std::uint64_t now) {
     const bool kill = fault.kind == Fault::Kind::kill;
     const std::string when = format_duration(fault.at_ns);
     siginfo_t info{};
-    const bool over =
-        state.ended || (::waitid(P_PID, static_cast<id_t>(state.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                        info.si_pid == state.pid);
+    const bool over = state.ended || state.pid < 0 ||
+                      (::waitid(P_PID, static_cast<id_t>(state.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                       info.si_pid == state.pid);
     if (over) {
         say("warning: {}", describe_too_late(fault));
         return;
@@ -181,9 +190,13 @@ void Job::continue_rank(std::uint32_t rank, const char* why) {
 
 std::uint64_t Job::next_wake(std::uint64_t now) const {
     std::uint64_t wake = reap_at_ns_;
-    const bool waiting = std::ranges::any_of(faults_, [](const PendingFault& one) { return !one.done; });
+    const bool waiting = std::ranges::any_of(faults_, [](const PendingFault& one) { return !one.done; }) ||
+                         std::ranges::any_of(joins_, [](const PendingJoin& one) { return !one.done; });
+    for (const auto& pending : joins_) {
+        if (!pending.done) wake = std::min(wake, due(pending.join.origin, pending.join.at_ns));
+    }
     for (const auto& pending : faults_) {
-        if (!pending.done) wake = std::min(wake, due(pending.fault));
+        if (!pending.done) wake = std::min(wake, due(pending.fault.origin, pending.fault.at_ns));
     }
     if (waiting && !zero_ns_) {
         wake = std::min(wake, start_ns_ + (server_->contacted() ? kFirstExchange : kFirstCall));

@@ -32,7 +32,6 @@ constexpr std::uint64_t kReapEvery = kSecond / 50;
 constexpr std::uint64_t kSignalTag = 0;
 constexpr std::uint64_t kTimerTag = 1;
 constexpr std::uint64_t kServerTag = 2;
-constexpr std::uint64_t kStreamTag = 3;
 
 // The process that keeps a rank's memory when it dies (docs/detection.md).
 bool is_keeper(pid_t pid) {
@@ -83,7 +82,8 @@ std::optional<int> Job::prepare() {
         }
         cables_ = std::move(*cables);
     }
-    auto server = bootstrap::Server::open(options_.ranks);
+    auto server = bootstrap::Server::open(options_.ranks,
+                                          options_.admits() ? std::optional(options_.late_numbers()) : std::nullopt);
     if (!server) {
         say("{}", server.error().message);
         return 1;
@@ -106,34 +106,41 @@ std::optional<int> Job::prepare() {
     return std::nullopt;
 }
 
+StartPlan Job::plan() {
+    return {options_, signals_, server_->path(), hosts_.get(), descriptors_, {}, {}};
+}
+
 std::optional<int> Job::start() {
-    rlimit descriptors{};
-    ::getrlimit(RLIMIT_NOFILE, &descriptors);
-    rlimit raised = descriptors;
+    ::getrlimit(RLIMIT_NOFILE, &descriptors_);
+    rlimit raised = descriptors_;
     raised.rlim_cur = raised.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &raised);
 
-    StartPlan plan{options_, signals_, server_->path(), hosts_.get(), descriptors, {}, {}};
-    plan.started = [this](std::uint32_t rank, pid_t pid) { server_->rank_started(rank, pid); };
-    plan.before_release = [this] {
+    StartPlan all = plan();
+    all.started = [this](std::uint32_t rank, pid_t pid) { server_->rank_started(rank, pid); };
+    all.before_release = [this] {
         if (options_.count_links) links_.emplace(options_.leaves);
         if (hosts_) hosts_->drop_rights();
         start_ns_ = now_ns();
     };
-    auto started = start_ranks(plan);
+    auto started = start_ranks(all);
     if (!started) {
         say("{}", started.error().message);
         return started.error().exit_code;
     }
-    for (std::uint32_t rank = 0; rank < started->size(); ++rank) {
-        const RankStart& one = (*started)[rank];
-        ranks_.emplace_back().pid = one.pid;
-        if (one.output >= 0) streams_.emplace_back(rank, one.output, STDOUT_FILENO);
-        if (one.errors >= 0) streams_.emplace_back(rank, one.errors, STDERR_FILENO);
+    ranks_.resize(options_.ranks + options_.late_numbers());
+    for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
+        ranks_[rank].pid = (*started)[rank].pid;
+        take_streams(rank, (*started)[rank]);
     }
-    for (std::size_t i = 0; i < streams_.size(); ++i)
-        watch(streams_[i].descriptor(), kStreamTag + i);
     running_ = options_.ranks;
+    std::uint32_t next = options_.ranks;
+    for (; next < options_.ranks + options_.spares; ++next)
+        start_late(next);
+    for (const LateStart& join : options_.joins) {
+        joins_.push_back({join, next});
+        next += join.count;
+    }
     return std::nullopt;
 }
 
@@ -162,8 +169,8 @@ void Job::loop() {
                 handle_signals();
             } else if (tag == kServerTag) {
                 server_->serve();
-            } else if (tag >= kStreamTag) {
-                streams_[tag - kStreamTag].pump();
+            } else if (tag >= kFirstStreamTag) {
+                streams_[tag - kFirstStreamTag].pump();
             }
         }
     }
@@ -198,7 +205,7 @@ void Job::begin_end(int exit_code) {
     exit_code_ = exit_code;
     end_kill_ns_ = now_ns() + kGrace;
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-        if (ranks_[rank].ended) continue;
+        if (ranks_[rank].ended || ranks_[rank].pid < 0) continue;
         signal_rank(rank, SIGTERM);
         signal_rank(rank, SIGCONT);
     }
@@ -232,19 +239,23 @@ void Job::reap() {
     reap_at_ns_ = now_ns() + kReapEvery;
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-        const auto found = std::ranges::find_if(ranks_, [pid](const RankState& one) { return one.pid == pid; });
-        if (found == ranks_.end() || found->ended) continue;  // an orphan of a rank
-        server_->serve();                                     // what the rank said before its end comes first
+        const auto found = std::ranges::find_if(ranks_, [pid](const RankState& one) {
+            return one.pid == pid && !one.ended;  // numbers of processes are used again
+        });
+        if (found == ranks_.end()) continue;  // an orphan of a rank
+        server_->serve();                     // what the rank said before its end comes first
         rank_ended(static_cast<std::uint32_t>(found - ranks_.begin()), status);
     }
     if (running_ == 0) return;
     find_stranded();
+    end_those_that_wait();
     // Those that were stopped for good would never end: the others have.
     const bool only_stopped = std::ranges::all_of(
-        ranks_, [](const RankState& one) { return one.ended || (one.stopped && !one.continue_at_ns); });
+        ranks_, [](const RankState& one) { return one.ended || one.pid < 0 || (one.stopped && !one.continue_at_ns); });
     if (!only_stopped) return;
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-        if (!ranks_[rank].ended && ranks_[rank].stopped) continue_rank(rank, ", as all others have ended");
+        if (!ranks_[rank].ended && ranks_[rank].stopped && ranks_[rank].pid >= 0)
+            continue_rank(rank, ", as all others have ended");
     }
 }
 
@@ -252,12 +263,21 @@ void Job::rank_ended(std::uint32_t rank, int status) {
     RankState& state = ranks_[rank];
     state.ended = true;
     --running_;
+    const bool was_waiting = is_waiting(rank);
     server_->rank_ended(rank);
     const bool by_signal = WIFSIGNALED(status);
-    if (state.killed && by_signal && WTERMSIG(status) == SIGKILL) return;
+    const bool on_purpose = state.killed && by_signal && WTERMSIG(status) == SIGKILL;
+    has_success_ = has_success_ || (!by_signal && WEXITSTATUS(status) == 0);
+    // One that crashes before it is taken in would crash again.
+    if (by_signal && (on_purpose || !was_waiting) && respawn(rank, on_purpose)) return;
+    if (on_purpose) return;
     if (!by_signal && WEXITSTATUS(status) == 0) return;
     if (end_kill_ns_) return;  // it was told to end
-    if (by_signal) {
+    if (was_waiting) {
+        say("rank {} (pid {}), which no group had taken in, {} {}", rank, state.pid,
+            by_signal ? "was killed by signal" : "exited with code",
+            by_signal ? WTERMSIG(status) : WEXITSTATUS(status));
+    } else if (by_signal) {
         say("rank {} (pid {}) was killed by signal {} ({})", rank, state.pid, WTERMSIG(status),
             strsignal(WTERMSIG(status)));
         fail_with(128 + WTERMSIG(status));
@@ -289,6 +309,11 @@ int Job::finish() {
     for (const auto& pending : faults_) {
         if (!pending.done) say("warning: {}", describe_too_late(pending.fault));
     }
+    for (const auto& pending : joins_) {
+        if (!pending.done)
+            say("warning: all ranks had ended before {} could join at {}", pending.join.count,
+                format_duration(pending.join.at_ns));
+    }
     if (links_) {
         for (const auto& line : describe_links(links_->count(), options_.operations))
             say("{}", line);
@@ -298,6 +323,10 @@ int Job::finish() {
         say("dropped {} connections that did not speak the launcher's protocol", counters.garbage);
     if (counters.strangers > 0)
         say("refused {} connections of processes that are no rank of this job", counters.strangers);
+    if (options_.admits() && !has_success_ && !exit_code_) {
+        say("no process has ended well");
+        return 1;
+    }
     return exit_code_.value_or(0);
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include <sys/resource.h>
+
 #include "bootstrap/server.hpp"
 #include "cables.hpp"
 #include "guard.hpp"
@@ -21,6 +23,9 @@ inline constexpr std::uint64_t kSecond = 1'000'000'000;
 // Between SIGTERM and SIGKILL.
 inline constexpr std::uint64_t kGrace = 2 * kSecond;
 
+// Of epoll: those of the ranks' output from here on.
+inline constexpr std::uint64_t kFirstStreamTag = 3;
+
 class Job {
   public:
     Job(const Options& options, const SignalState& signals);
@@ -33,9 +38,10 @@ class Job {
 
   private:
     struct RankState {
-        pid_t pid = -1;
+        pid_t pid = -1;  // of the process that has the number now; -1: none yet, or none any more
         bool ended = false;
-        bool killed = false;   // by --kill
+        bool killed = false;  // by --kill
+        std::uint32_t respawns = 0;
         bool stopped = false;  // by --stop, and not continued yet
         std::optional<std::uint64_t> continue_at_ns;
     };
@@ -44,6 +50,13 @@ class Job {
         bool done = false;
     };
 
+    struct PendingJoin {
+        LateStart join;
+        std::uint32_t first = 0;  // number
+        bool done = false;
+    };
+
+    StartPlan plan();
     std::optional<int> prepare();
     std::optional<int> start();
     void watch(int descriptor, std::uint64_t tag);
@@ -52,6 +65,13 @@ class Job {
     void handle_request(int signal);
     void reap();
     void rank_ended(std::uint32_t rank, int status);
+    // late.cpp
+    void start_late(std::uint32_t number);
+    bool respawn(std::uint32_t number, bool on_purpose);
+    void take_streams(std::uint32_t rank, const RankStart& started);
+    bool is_waiting(std::uint32_t number) const;
+    bool is_over() const;
+    void end_those_that_wait();
     void find_zero(std::uint64_t now);
     void act(std::uint64_t now);
     void inject(PendingFault& pending, std::uint64_t now);
@@ -67,7 +87,7 @@ class Job {
     void set_timer(std::uint64_t at_ns);
     void signal_rank(std::uint32_t rank, int signal) const;
     void fail_with(int exit_code);
-    std::uint64_t due(const Fault& fault) const;
+    std::uint64_t due(Fault::Origin origin, std::uint64_t at_ns) const;
     int finish();
 
     const Options& options_;
@@ -78,6 +98,8 @@ class Job {
     std::optional<LinkCounter> links_;
     std::vector<RankState> ranks_;
     std::vector<PendingFault> faults_;
+    std::vector<PendingJoin> joins_;
+    rlimit descriptors_{};  // RLIMIT_NOFILE as it was
     std::vector<TaggedStream> streams_;
     int poll_ = -1;
     int signal_descriptor_ = -1;
@@ -87,7 +109,9 @@ class Job {
     std::optional<std::uint64_t> joined_ns_;  // when the first exchange was complete
     std::optional<std::uint64_t> zero_ns_;    // from when --kill and --stop count
     std::uint64_t reap_at_ns_ = 0;
-    std::optional<std::uint64_t> strand_ns_;    // only ranks that are cut off for good are left: when they are ended
+    std::optional<std::uint64_t> strand_ns_;  // only ranks that are cut off for good are left: when they are ended
+    std::optional<std::uint64_t> idle_ns_;    // only processes are left that no group has taken in: when they are ended
+    bool has_success_ = false;                // some process has exited with 0
     std::optional<std::uint64_t> end_kill_ns_;  // the run is being ended: when SIGTERM becomes SIGKILL
     std::optional<int> exit_code_;              // of the first failure
 };

@@ -25,7 +25,7 @@ constexpr const char* kDescription =
     "  coppice-run -n N [options] PROGRAM [ARGS...]\n";
 
 constexpr const char* kFooter =
-    R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill, --kill-host, --kill-leaf, --stop and --cut count from the moment
+    R"(Times are numbers with a unit: 500us, 300ms, 1.5s, 2m. Those of --kill, --kill-host, --kill-leaf, --stop, --cut and --join count from the moment
 when all ranks have found each other (their first exchange is done), or from the start when no rank has called for
 an exchange within 2 s. "start+TIME" counts from the start in any case, "joined+TIME" from the first exchange
 however late it is.
@@ -33,12 +33,16 @@ however late it is.
 Exit code: 0 when every rank that was not killed on purpose exited with 0; else that of the first rank that
 failed (128 + signal if a signal ended it). What a rank exits with while its host is cut off does not count, nor on the side
 with fewer ranks (of two equal ones, on that without the lowest) while hosts are cut in two sides.
+With --respawn, --spares or --join a process that no group has taken in does not count either, but some process has to end with 0.
 2: bad options. 124: --timeout. 126, 127: PROGRAM cannot be run.
 
 Examples:
   coppice-run -n 8 ./program --its-own options
   coppice-run -n 8 --kill 3@300ms --kill 5@400ms ./program
   coppice-run -n 4 --stop 2@1s+500ms --timeout 60 --tag-output ./program
+  coppice-run -n 8 --respawn --kill 3@500ms ./program
+  coppice-run -n 6 --spares 2 --kill 2@2s ./program
+  coppice-run -n 4 --join 4@500ms ./program
   coppice-run -n 8 --hosts 4 ./program
   coppice-run -n 8 --hosts 4 --kill-host 2@500ms ./program
   coppice-run -n 16 --hosts 8 --leaves 4 --kill-leaf 2@500ms ./program
@@ -116,6 +120,28 @@ std::string parse_fault(const std::string& text, Fault::Kind kind, Fault& fault)
     const auto time = parse_duration(when);
     if (!time) return fmt::format("{} {}: '{}' is no time; expected {}", option, text, when, form);
     fault.at_ns = *time;
+    return {};
+}
+
+// "4@500ms", of --join.
+std::string parse_join(const std::string& text, LateStart& join) {
+    Fault fault;
+    if (!parse_fault(text, Fault::Kind::kill, fault).empty() || fault.rank == 0)
+        return fmt::format("--join {}: expected K@TIME, as in --join 4@500ms", text);
+    join = {.count = fault.rank, .at_ns = fault.at_ns, .origin = fault.origin};
+    return {};
+}
+
+// What came of --respawn, --spares and --join.
+std::string check_late(const Options& options) {
+    if (!options.admits()) return {};
+    const char* const option = options.respawns ? "--respawn" : options.spares > 0 ? "--spares" : "--join";
+    if (options.hosts > 0)
+        return fmt::format("{}: processes are started late on one host only so far, not with --hosts or --devices",
+                           option);
+    if (std::uint64_t{options.ranks} + options.late_numbers() > bootstrap::kMaxLauncherRanks)
+        return fmt::format("{}: {} processes are more than the {} that are possible", option,
+                           std::uint64_t{options.ranks} + options.late_numbers(), bootstrap::kMaxLauncherRanks);
     return {};
 }
 
@@ -210,12 +236,14 @@ std::string check_cut(const Fault& fault, const Options& options) {
 
 std::string check(const Options& options) {
     if (auto reason = check_leaves(options); !reason.empty()) return reason;
+    if (auto reason = check_late(options); !reason.empty()) return reason;
+    const std::uint32_t numbers = options.ranks + options.late_numbers();
     for (const Fault& fault : options.faults) {
         if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part) {
             if (auto reason = check_cut(fault, options); !reason.empty()) return reason;
-        } else if (fault.rank >= options.ranks) {
+        } else if (fault.rank >= numbers) {
             return fmt::format("{} rank {} is outside of 0…{}",
-                               fault.kind == Fault::Kind::kill ? "--kill:" : "--stop:", fault.rank, options.ranks - 1);
+                               fault.kind == Fault::Kind::kill ? "--kill:" : "--stop:", fault.rank, numbers - 1);
         }
     }
     if (options.hosts > options.ranks) {
@@ -268,6 +296,8 @@ ParseResult parse_options(int argc, char** argv) {
     std::string operations;
     std::vector<std::string> stops;
     std::vector<std::string> cuts;
+    std::string respawns;
+    std::vector<std::string> joins;
     std::string devices;
     std::string timeout;
     std::string bind = "core";
@@ -294,6 +324,17 @@ ParseResult parse_options(int argc, char** argv) {
            "and repair that after the duration, or never (may be repeated)")
         ->allow_extra_args(false)
         ->type_name("HOST[S/HOSTS]@TIME[+DURATION]");
+    auto* const respawn =
+        app.add_flag("--respawn", respawns,
+                     "start ranks that were killed again, as they were, to join the group that they were in; =TIMES: "
+                     "each so often at most")
+            ->type_name("[=TIMES]");
+    app.add_option("--spares", options.spares, "start K processes more, which wait until the group takes them in")
+        ->check(CLI::Range(1U, bootstrap::kMaxLauncherRanks))
+        ->type_name("K");
+    app.add_option("--join", joins, "start K processes more at that time, which join the group (may be repeated)")
+        ->allow_extra_args(false)
+        ->type_name("K@TIME");
     app.add_option("--hosts", options.hosts, "spread the ranks, in blocks, over H simulated hosts (network namespaces)")
         ->check(CLI::Range(1U, kMaxHosts))
         ->type_name("H");
@@ -332,6 +373,15 @@ ParseResult parse_options(int argc, char** argv) {
     }
     if (const auto reason = take_command(app.remaining(), options.command); !reason.empty()) return bad(reason);
     options.bind_to_cores = bind == "core";
+    if (respawn->count() > 0) {
+        std::uint32_t times = UINT32_MAX;
+        if (respawns != "true" && (!parse_number(respawns, times) || times == 0))
+            return bad(fmt::format("--respawn={}: expected how often at most, as in --respawn=3", respawns));
+        options.respawns = times;
+    }
+    for (const std::string& text : joins) {
+        if (const auto reason = parse_join(text, options.joins.emplace_back()); !reason.empty()) return bad(reason);
+    }
     if (const auto reason = choose_devices(devices, options); !reason.empty()) return bad(reason);
     for (const auto& [texts, kind] : {std::pair{&kills, Fault::Kind::kill}, std::pair{&stops, Fault::Kind::stop},
                                       std::pair{&cuts, Fault::Kind::cut}}) {

@@ -28,8 +28,18 @@ struct Fault {
     std::optional<std::uint64_t> duration_ns;  // of a stop; without, until all other ranks have ended. Of cuts
 };
 
+// Processes that are started while the others run.
+struct LateStart {
+    std::uint32_t count = 0;
+    std::uint64_t at_ns = 0;
+    Fault::Origin origin = Fault::Origin::automatic;
+};
+
 struct Options {
     std::uint32_t ranks = 0;
+    std::optional<std::uint32_t> respawns;  // ranks that were killed are started again, each so often at most
+    std::uint32_t spares = 0;               // started with the ranks, to wait until they are taken in
+    std::vector<LateStart> joins;
     std::uint32_t hosts = 0;           // 0: all ranks on this host
     std::uint32_t leaves = 0;          // 0: one bridge joins all hosts
     std::vector<std::string> devices;  // host k uses the k-th RDMA device; empty: hosts are network namespaces
@@ -40,6 +50,16 @@ struct Options {
     bool tag_output = false;
     bool bind_to_cores = true;
     std::vector<std::string> command;
+
+    // Processes may come to the group that the ranks make.
+    bool admits() const { return respawns || spares > 0 || !joins.empty(); }
+    // Numbers of processes beyond the ranks'.
+    std::uint32_t late_numbers() const {
+        std::uint32_t count = spares;
+        for (const LateStart& join : joins)
+            count += join.count;
+        return count;
+    }
 };
 
 // "rank 3 had ended before it could be killed at 300 ms".

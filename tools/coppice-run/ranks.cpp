@@ -67,10 +67,25 @@ void set_number(const char* name, std::uint32_t value) {
     ::setenv(name, std::to_string(value).c_str(), 1);
 }
 
-void set_environment(const StartPlan& plan, std::uint32_t rank) {
+// An outer coppice-run may have set them for its own ranks.
+void set_admission(const StartPlan& plan, std::optional<std::uint32_t> incarnation) {
+    ::unsetenv("COPPICE_INCARNATION");
+    if (incarnation) set_number("COPPICE_INCARNATION", *incarnation);
+    if (plan.options.admits()) {
+        ::setenv("COPPICE_JOIN", "host", 1);
+        set_number("COPPICE_CAPACITY", plan.options.ranks + plan.options.late_numbers());
+    } else if (::getenv("COPPICE_LAUNCHER") != nullptr) {
+        ::unsetenv("COPPICE_JOIN");
+        ::unsetenv("COPPICE_CAPACITY");
+    }
+}
+
+void set_environment(const StartPlan& plan, std::uint32_t rank, std::optional<std::uint32_t> incarnation) {
+    set_admission(plan, incarnation);
     set_number("COPPICE_RANK", rank);
     set_number("COPPICE_SIZE", plan.options.ranks);
     ::setenv("COPPICE_LAUNCHER", plan.launcher_path.c_str(), 1);
+    if (rank >= plan.options.ranks) return;  // nor of any host's ranks
     const Placement place = place_in_blocks(rank, plan.options.ranks, std::max(plan.options.hosts, 1U));
     set_number("COPPICE_LOCAL_RANK", place.local_rank);
     set_number("COPPICE_LOCAL_SIZE", place.local_size);
@@ -89,11 +104,17 @@ void set_environment(const StartPlan& plan, std::uint32_t rank) {
     }
 }
 
-// In the child: becomes the rank. Returns only as a failure.
-ChildFailure become_rank(const StartPlan& plan, std::uint32_t rank, pid_t launcher, int gate, const Pipe& output,
+struct Child {
+    std::uint32_t rank = 0;
+    std::optional<std::uint32_t> incarnation{};  // of one that is started late
+};
+
+// In the child: becomes the rank. Returns only as a failure. `gate`: closed when it may; −1: at once.
+ChildFailure become_rank(const StartPlan& plan, const Child& child, pid_t launcher, int gate, const Pipe& output,
                          const Pipe& errors, const std::vector<int>& cores) {
+    const std::uint32_t rank = child.rank;
     if (plan.options.bind_to_cores) pin(rank, cores);
-    set_environment(plan, rank);
+    set_environment(plan, rank, child.incarnation);
     ::setrlimit(RLIMIT_NOFILE, &plan.descriptors);
     if (rank != 0) {
         const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -110,7 +131,7 @@ ChildFailure become_rank(const StartPlan& plan, std::uint32_t rank, pid_t launch
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != launcher) ::_exit(1);
     char byte = 0;
-    while (::read(gate, &byte, 1) < 0 && errno == EINTR) {
+    while (gate >= 0 && ::read(gate, &byte, 1) < 0 && errno == EINTR) {
     }
     if (!plan.signals.sigpipe_ignored) ::signal(SIGPIPE, SIG_DFL);
     ::sigprocmask(SIG_SETMASK, &plan.signals.mask, nullptr);
@@ -160,7 +181,7 @@ tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& pl
         if (pid < 0) return tl::unexpected(out_of(plan, rank, "fork", "see `ulimit -u` and the memory that is free"));
         if (pid == 0) {
             gate.close_write();
-            const auto failure = become_rank(plan, rank, launcher, gate.read, output, errors, cores);
+            const auto failure = become_rank(plan, {rank}, launcher, gate.read, output, errors, cores);
             [[maybe_unused]] const auto told = ::write(report.write, &failure, sizeof failure);
             ::_exit(127);
         }
@@ -180,6 +201,37 @@ tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& pl
         return tl::unexpected(describe(failure, plan.options.command.front()));
     }
     return ranks;
+}
+
+tl::expected<RankStart, StartError> start_late(const StartPlan& plan, std::uint32_t number, std::uint32_t incarnation) {
+    const auto failed = [&](const char* what) {
+        return tl::unexpected(StartError{1, fmt::format("cannot start rank {} late: {}: {} (see `ulimit -n` and -u)",
+                                                        number, what, strerror(errno))});
+    };
+    Pipe report;  // closed by execve
+    Pipe output;
+    Pipe errors;
+    if (!report.open() || (plan.options.tag_output && (!output.open() || !errors.open()))) return failed("pipe");
+    const auto cores = allowed_cores();
+    const pid_t launcher = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid < 0) return failed("fork");
+    if (pid == 0) {
+        const auto failure = become_rank(plan, {number, incarnation}, launcher, -1, output, errors, cores);
+        [[maybe_unused]] const auto told = ::write(report.write, &failure, sizeof failure);
+        ::_exit(127);
+    }
+    for (Pipe* const pipe : {&output, &errors, &report})
+        pipe->close_write();
+    ChildFailure failure;
+    const auto got = ::read(report.read, &failure, sizeof failure);
+    report.close_read();
+    if (got == static_cast<ssize_t>(sizeof failure)) {
+        output.close_read();
+        errors.close_read();
+        return tl::unexpected(describe(failure, plan.options.command.front()));
+    }
+    return RankStart{pid, output.read, errors.read};
 }
 
 }  // namespace coppice::run

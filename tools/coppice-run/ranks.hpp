@@ -48,4 +48,7 @@ struct StartError {
 // 0 has the launcher's standard input, the others /dev/null.
 tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& plan);
 
+// One more, late: it runs PROGRAM at once, and is told how many had its number before. `started` and `before_release` are not called.
+tl::expected<RankStart, StartError> start_late(const StartPlan& plan, std::uint32_t number, std::uint32_t incarnation);
+
 }  // namespace coppice::run

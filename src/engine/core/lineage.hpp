@@ -1,11 +1,11 @@
 // Which members of a group were in the one that it was made of, and as what.
 //
-// A member is a seat and an incarnation (protocol/membership/view.hpp). It keeps its seat in all groups that are made of its
-// first one, whatever its rank is there.
+// A member is a seat (directory.hpp) and an incarnation. It keeps its seat in all groups that are made of its first one, whatever its
+// rank is there.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "topology/words.hpp"
@@ -19,20 +19,20 @@ struct Origin {
     std::uint32_t incarnation = 0;
     std::uint32_t before = kNobody;  // its rank in the group of which this one was made
     std::uint32_t since = 0;         // the epoch of its first group
+
+    bool operator==(const Origin&) const = default;
 };
 
 // That of a group which was not made of another is empty: all are new, and rank r sits in seat r.
 class Lineage {
   public:
     Origin of(Rank rank) const { return origins_.empty() ? Origin{.seat = rank.value} : origins_[rank.value]; }
-    // Of the group that these ranks of this one make, in this order.
-    Lineage after(std::span<const Rank> heirs) const {
-        Lineage next;
-        next.origins_.reserve(heirs.size());
-        for (const Rank heir : heirs) {
-            next.origins_.push_back(of(heir));
-            next.origins_.back().before = heir.value;
-        }
+    Lineage() = default;
+    explicit Lineage(std::vector<Origin> origins) : origins_(std::move(origins)) {}
+    // That of a rank of this group in one that is made of it.
+    Origin after(Rank heir) const {
+        Origin next = of(heir);
+        next.before = heir.value;
         return next;
     }
 

@@ -19,11 +19,16 @@ void write(const Change& change, std::vector<std::byte>& out) {
     write(change.offer, out);
     write_failed(change.gone, out);
     write_failed(change.left, out);
+    write(static_cast<std::uint32_t>(change.joined.size()), out);
+    for (const Occupant& one : change.joined) {
+        for (const std::uint32_t number : {one.seat.value, one.incarnation, one.process.value})
+            write(number, out);
+    }
 }
 
 class Reader {
   public:
-    Reader(std::span<const std::byte> bytes, std::uint32_t ranks) : bytes_(bytes), ranks_(ranks) {}
+    Reader(std::span<const std::byte> bytes, std::uint32_t seats) : bytes_(bytes), seats_(seats) {}
 
     bool read(std::uint32_t& number) {
         if (bytes_.size() < sizeof number) return false;
@@ -31,15 +36,29 @@ class Reader {
         bytes_ = bytes_.subspan(sizeof number);
         return true;
     }
-    bool read(FailedSet& set) { return read_failed(bytes_, ranks_, set); }
-    bool read(Change& change) { return read(change.offer) && read(change.gone) && read(change.left); }
+    bool read(FailedSet& set) { return read_failed(bytes_, seats_, set); }
+    bool read(Change& change) {
+        std::uint32_t count = 0;
+        if (!read(change.offer) || !read(change.gone) || !read(change.left) || !read(count)) return false;
+        if (count > seats_ || count > bytes_.size() / sizeof(Occupant)) return false;
+        change.joined.resize(count);
+        std::uint32_t next = 0;  // ascending
+        for (Occupant& one : change.joined) {
+            if (!read(one.seat.value) || !read(one.incarnation) || !read(one.process.value)) return false;
+            if (one.seat.value < next || one.seat.value >= seats_) return false;
+            next = one.seat.value + 1;
+        }
+        return true;
+    }
     bool read(std::optional<Change>& change, bool is_there) { return !is_there || read(change.emplace()); }
-    bool read(Consent& consent) { return read(consent.change) && read(consent.members); }
+    bool read(Consent& consent) {
+        return read(consent.change) && consent.change.joined.empty() && read(consent.members);
+    }
     bool is_at_end() const { return bytes_.empty(); }
 
   private:
     std::span<const std::byte> bytes_;
-    std::uint32_t ranks_;
+    std::uint32_t seats_;
 };
 
 }  // namespace
@@ -65,8 +84,8 @@ void write_membership(const MembershipMessage& message, std::vector<std::byte>& 
     }
 }
 
-bool read_membership(std::span<const std::byte> bytes, std::uint32_t ranks, MembershipMessage& message) {
-    Reader reader(bytes, ranks);
+bool read_membership(std::span<const std::byte> bytes, std::uint32_t seats, MembershipMessage& message) {
+    Reader reader(bytes, seats);
     std::uint32_t flags = 0;
     if (!reader.read(flags) || flags > kAllFlags) return false;
     if (!reader.read(message.epoch) || !reader.read(message.root) || !reader.read(message.failures.followed))
@@ -74,11 +93,11 @@ bool read_membership(std::span<const std::byte> bytes, std::uint32_t ranks, Memb
     if (!reader.read(message.offer)) return false;
     if (!reader.read(message.failures.suspected) || !reader.read(message.failures.certain)) return false;
     if (!reader.read(message.leaves)) return false;
-    if (message.root >= ranks || message.failures.followed > ranks) return false;
+    if (message.root >= seats || message.failures.followed > seats) return false;
     if (!reader.read(message.proposal, (flags & kProposal) != 0)) return false;
     if ((flags & kLatest) != 0) {
         Vote& latest = message.latest.emplace();
-        if (!reader.read(latest.root) || latest.root >= ranks || !reader.read(latest.change)) return false;
+        if (!reader.read(latest.root) || latest.root >= seats || !reader.read(latest.change)) return false;
     }
     if (!reader.read(message.made, (flags & kMade) != 0)) return false;
     std::uint32_t count = 0;
@@ -101,18 +120,19 @@ void write_last_vote(const LastVote& vote, std::vector<std::byte>& out) {
     if (vote.consent) write(*vote.consent, out);
 }
 
-std::optional<LastVote> read_last_vote(std::span<const std::byte> bytes, std::uint32_t ranks) {
-    Reader reader(bytes, ranks);
+std::optional<LastVote> read_last_vote(std::span<const std::byte> bytes, std::uint32_t seats) {
+    Reader reader(bytes, seats);
     LastVote vote;
     std::uint32_t flags = 0;
     if (!reader.read(flags) || (flags & ~std::uint32_t{kLatest | kProposal}) != 0) return std::nullopt;
-    if (!reader.read(vote.epoch) || !reader.read(vote.followed) || vote.followed > ranks) return std::nullopt;
+    if (!reader.read(vote.epoch) || !reader.read(vote.followed) || vote.followed > seats) return std::nullopt;
     if (!reader.read(vote.made)) return std::nullopt;
     if ((flags & kLatest) != 0) {
         Vote& latest = vote.latest.emplace();
-        if (!reader.read(latest.root) || latest.root >= ranks || !reader.read(latest.change)) return std::nullopt;
+        if (!reader.read(latest.root) || latest.root >= seats || !reader.read(latest.change)) return std::nullopt;
     }
     if (!reader.read(vote.consent, (flags & kProposal) != 0) || !reader.is_at_end()) return std::nullopt;
+    if (vote.consent && !vote.consent->joined.empty()) return std::nullopt;
     return vote;
 }
 

@@ -18,7 +18,19 @@ void Membership::ask_next() {
         standing_ = Standing::unanswered;
         return;
     }
+    if (plan_->introduces && asked_ != RadixTree::kNobody) {  // all have been told
+        asked_ = next;
+        return;
+    }
     asked_ = next;
+    if (plan_->introduces) {
+        for (std::uint32_t rank = 0; rank < plan_->first.count(); ++rank)
+            sends_.push_back({.kind = MembershipKind::new_node,
+                              .from = self_,
+                              .to = plan_->first.process_of(rank),
+                              .request = request_});
+        return;
+    }
     const bool is_again = request_.seat != JoinRequest::kAnySeat;
     sends_.push_back({.kind = is_again ? MembershipKind::node_alive : MembershipKind::new_node,
                       .from = self_,
@@ -76,6 +88,20 @@ void Membership::consider(const JoinRequest& request, bool asked_here) {
     const std::uint32_t holder = view_.rank_of(wanted);
     if (!failures_.suspected.contains(holder)) pass_on(request, holder);
     settle();
+}
+
+void Membership::introduce(const JoinRequest& request) {
+    if (standing_ != Standing::member) return;
+    if (view_.rank_of(request.process)) return welcome(request, view_);
+    const auto known = std::ranges::find(waiting_, request.process, [](const Waiting& w) { return w.request.process; });
+    if (known != waiting_.end()) {
+        known->asked_here = true;
+        return;
+    }
+    waiting_.push_back({.request = request, .asked_here = true});
+    if (is_root()) return settle();
+    // A newcomer of an earlier view may be root, which nobody has told.
+    if (!plan_->first.rank_of(root_process())) pass_on(request, root());
 }
 
 void Membership::pass_on(const JoinRequest& request, std::uint32_t rank) {

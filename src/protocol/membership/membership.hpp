@@ -83,6 +83,8 @@ struct MembershipPlan {
     // not ask, nor propose: the next view takes two waves. And a member that was known to be dead to any of them, when it
     // called, is not in it.
     bool consents = false;
+    // Newcomers are known to all members before any of them counts (introduce()); else each asks one member, which passes it on.
+    bool introduces = false;
     std::uint32_t faults = 0;
 };
 
@@ -123,6 +125,9 @@ class Membership {
     void ask_for(std::uint32_t least, std::uint32_t most);
     // It wants not to be in the next view.
     void leave();
+    // A process that all members can reach waits for a seat: each member's driver says so, sooner or later, and nobody asks the process to
+    // ask by itself. Members that have the view that has it welcome it, all of them.
+    void introduce(const JoinRequest& request);
     // False for what can't be.
     bool receive(const MembershipMessage& message);
     // It can't be reached; with its last vote it is dead for certain. Again, where the certainty comes later.
@@ -177,7 +182,7 @@ class Membership {
   private:
     struct Waiting {
         JoinRequest request;
-        bool asked_here;  // the joiner itself has, and waits for a word from here
+        bool asked_here;  // the joiner itself has, or was introduced here, and waits for a word from here
     };
     // The view before, for those who have not heard what followed.
     struct Before {

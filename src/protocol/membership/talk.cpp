@@ -84,7 +84,7 @@ bool Membership::receive(const MembershipMessage& message) {
 
 bool Membership::receive_as_member(const MembershipMessage& message) {
     if (message.request && message.request->process == message.from) {
-        consider(*message.request, true);
+        plan_->introduces ? introduce(*message.request) : consider(*message.request, true);
         return true;
     }
     if (lacks(kViewsHaveNoNumbers)) {

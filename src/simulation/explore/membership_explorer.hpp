@@ -43,6 +43,7 @@ struct MembershipScenario {
     bool reports = false;       // members tell the root of deaths
     bool consents = false;      // members say at once what they would propose
     bool differing = false;     // and offer different things
+    bool introduced = false;    // newcomers are known to all members, and ask none
     bool talk = false;          // each sends a user's message in each view, to the next rank
     std::uint32_t faults = 0;   // protocol::MembershipFault
     std::uint64_t max_states = 200'000'000;

@@ -26,6 +26,7 @@ MembershipLocals::MembershipLocals(const MembershipScenario& scenario) : scenari
              .quorum = scenario.quorum,
              .reports = scenario.reports,
              .consents = scenario.consents,
+             .introduces = scenario.introduced,
              .faults = scenario.faults};
     views_.emplace_back();
 }
@@ -191,6 +192,8 @@ void MembershipLocals::check_step(const MembershipFacts& before, std::uint32_t k
     if (!is_there || !before.called || now.epoch == before.epoch || !scenario_.consents) return;
     // A side of a cut may have to carry on with what it can't rule out.
     if (scenario_.cuts > 0) return;
+    // A newcomer that dies while it is taken in may be a dead member of the view.
+    if (scenario_.introduced) knew &= before.members;
     if ((now.members & knew) != 0) fail(who + " is in a view with one that it knew to be gone");
     if ((after.machine.view().offer() & ~offer_of(now.process)) != 0) fail(who + " has not offered what its view has");
 }

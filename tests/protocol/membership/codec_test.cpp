@@ -17,22 +17,29 @@ FailedSet set_of(std::initializer_list<std::uint32_t> ranks) {
     return set;
 }
 
+Occupant occupant(std::uint32_t seat, std::uint32_t incarnation) {
+    return {.seat = Seat(seat), .incarnation = incarnation, .process = Process(1000 + seat)};
+}
+
 MembershipMessage a_full_one() {
-    return {.kind = MembershipKind::root_dead_ack,
-            .from = Process(3),
-            .to = Process(1),
-            .epoch = 7,
-            .root = 1,
-            .failures = {.suspected = set_of({0, 2}), .certain = set_of({2}), .followed = 1},
-            .proposal = Change{.gone = set_of({0, 1}), .joined = {}, .offer = 12, .left = set_of({1})},
-            .latest = Vote{.root = 0, .change = {.gone = set_of({99}), .joined = {}, .offer = 13}},
-            .made = Change{.gone = {}, .joined = {}, .offer = 14},
-            .view = {},
-            .request = {},
-            .consents = {{.change = {.gone = set_of({0, 2}), .joined = {}, .offer = 15}, .members = set_of({1, 3})},
-                         {.change = {.gone = set_of({0}), .joined = {}, .offer = 16}, .members = set_of({4})}},
-            .offer = 17,
-            .leaves = set_of({1, 3})};
+    return {
+        .kind = MembershipKind::root_dead_ack,
+        .from = Process(3),
+        .to = Process(1),
+        .epoch = 7,
+        .root = 1,
+        .failures = {.suspected = set_of({0, 2}), .certain = set_of({2}), .followed = 1},
+        .proposal =
+            Change{
+                .gone = set_of({0, 1}), .joined = {occupant(0, 1), occupant(99, 0)}, .offer = 12, .left = set_of({1})},
+        .latest = Vote{.root = 0, .change = {.gone = set_of({99}), .joined = {occupant(99, 3)}, .offer = 13}},
+        .made = Change{.gone = {}, .joined = {}, .offer = 14},
+        .view = {},
+        .request = {},
+        .consents = {{.change = {.gone = set_of({0, 2}), .joined = {}, .offer = 15}, .members = set_of({1, 3})},
+                     {.change = {.gone = set_of({0}), .joined = {}, .offer = 16}, .members = set_of({4})}},
+        .offer = 17,
+        .leaves = set_of({1, 3})};
 }
 
 std::vector<std::byte> written(const MembershipMessage& message) {
@@ -61,6 +68,47 @@ TEST(MembershipCodec, NothingIsReadOfWhatIsTooShortOrTooLong) {
         EXPECT_FALSE(is_read(std::span(bytes).first(length))) << length;
     bytes.push_back(std::byte{0});
     EXPECT_FALSE(is_read(bytes));
+}
+
+TEST(MembershipCodec, NewcomersStandInTheOrderOfSeatsThatThereAre) {
+    const auto with = [](std::vector<Occupant> joined) {
+        MembershipMessage message{.kind = MembershipKind::new_node_join, .from = Process(0), .to = Process(1)};
+        message.proposal = Change{.gone = {}, .joined = std::move(joined)};
+        return is_read(written(message));
+    };
+    EXPECT_TRUE(with({occupant(3, 0), occupant(kRanks - 1, 7)}));
+    EXPECT_FALSE(with({occupant(kRanks, 0)}));
+    EXPECT_FALSE(with({occupant(4, 0), occupant(3, 0)}));
+    EXPECT_FALSE(with({occupant(4, 0), occupant(4, 0)}));
+}
+
+TEST(MembershipCodec, MembersConsentToNoNewcomers) {
+    MembershipMessage message{.kind = MembershipKind::consent, .from = Process(3), .to = Process(1)};
+    message.consents.push_back({.change = {.gone = {}, .joined = {occupant(4, 0)}}, .members = set_of({3})});
+    EXPECT_FALSE(is_read(written(message)));
+}
+
+TEST(MembershipCodec, NoBodyIsLongerThanTheLongest) {
+    FailedSet every_second;
+    Change change;
+    for (std::uint32_t seat = 0; seat < kRanks; ++seat) {
+        if (seat % 2 == 0 || seat + 1 == kRanks) every_second.insert(seat);
+        change.joined.push_back(occupant(seat, seat));
+    }
+    change.gone = every_second;
+    change.left = every_second;
+    MembershipMessage message = a_full_one();
+    message.failures = {.suspected = every_second, .certain = every_second, .followed = 1};
+    message.leaves = every_second;
+    message.proposal = change;
+    message.latest = Vote{.root = 1, .change = change};
+    message.made = change;
+    change.joined.clear();
+    message.consents.assign(kMostConsents, {.change = change, .members = every_second});
+    EXPECT_TRUE(is_read(written(message)));
+    EXPECT_LE(written(message).size(), longest_membership_body(kRanks));
+    // Only the sets' lengths are not to the byte.
+    EXPECT_GT(written(message).size() + (9 + 3 * kMostConsents) * 11, longest_membership_body(kRanks));
 }
 
 TEST(MembershipCodec, TheLastVotesOfTheDeadAreRead) {

@@ -144,6 +144,7 @@ int run_explore_membership(int argc, char** argv) {
     app.add_flag("--unwitnessed", scenario.unwitnessed, "no death is ever certain");
     app.add_flag("--reports", scenario.reports, "members tell the root of deaths that they notice");
     app.add_flag("--consents", scenario.consents, "members say at once what they would propose, as in the engine");
+    app.add_flag("--introduced", scenario.introduced, "all members are told of each newcomer, as in the engine");
     app.add_flag("--differing", scenario.differing, "members offer different things with it");
     app.add_flag("--talk", scenario.talk, "members send each other users' messages in each view");
     app.add_option("--without", without, "rules that are taken away, to see what that breaks")->delimiter(',');

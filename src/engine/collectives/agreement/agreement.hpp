@@ -25,8 +25,8 @@ class Agreement final : public Collective {
     const protocol::FailedSet* last_agreed() const { return last_agreed_.get(); }
     // Whether somebody knew then of a change of members that waits.
     bool change_waits() const { return change_waits_; }
-    // This rank knows of one.
-    void announce_change() { agreements_.set_change_waits(true); }
+    // Whether this rank knows of one.
+    void announce_change(bool waits) { agreements_.set_change_waits(waits); }
     // All living members have contributed to something, so all have made the group.
     bool has_ended_any() const { return agreements_.ended_below() > 0; }
     // Leaving, wait for everybody although nothing was ever agreed upon.

@@ -1,5 +1,6 @@
 #include "engine/collectives/shrink/last_votes.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/shared_words.hpp"
@@ -27,8 +28,11 @@ transport::Region LastVotes::host_region(bool kept) {
     return {.name = kRegion, .bytes = kept ? sizeof(Page) : 0};
 }
 
-LastVotes::LastVotes(transport::Board& board, const Members& members)
-    : board_(board), members_(members), region_(board.find_region(kRegion)) {}
+LastVotes::LastVotes(transport::Board& board, const Members& members, std::uint32_t capacity)
+    : board_(board),
+      members_(members),
+      seats_(std::max(members.ranks(), capacity)),
+      region_(board.find_region(kRegion)) {}
 
 void LastVotes::write(const protocol::LastVote& vote) {
     if (vote == written_ || region_.bytes < sizeof(Page)) return;
@@ -54,7 +58,7 @@ std::optional<protocol::LastVote> LastVotes::of_gone(Rank rank, bool has_left) c
     if (stamp == 0) return protocol::LastVote();
     const Page::Place& place = page.places[stamp & 1];
     if (place.length > kPlace) return std::nullopt;
-    return protocol::read_last_vote({place.bytes, place.length}, members_.ranks());
+    return protocol::read_last_vote({place.bytes, place.length}, seats_);
 }
 
 }  // namespace coppice::engine

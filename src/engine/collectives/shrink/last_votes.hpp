@@ -21,8 +21,8 @@ class LastVotes {
   public:
     // `kept`: else there is no such memory.
     static transport::Region host_region(bool kept);
-    // References outlive this object.
-    LastVotes(transport::Board& board, const Members& members);
+    // References outlive this object. `capacity`: of seats.
+    LastVotes(transport::Board& board, const Members& members, std::uint32_t capacity);
 
     void write(const protocol::LastVote& vote);
     // None of one that lives, ran on another host, or had more to say than there is room for.
@@ -33,6 +33,7 @@ class LastVotes {
 
     transport::Board& board_;
     const Members& members_;
+    std::uint32_t seats_;
     transport::Regions::Place region_;
     protocol::LastVote written_;
     std::vector<std::byte> bytes_;

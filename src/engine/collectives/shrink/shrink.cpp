@@ -33,7 +33,7 @@ Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> establish
       router_(core.router()),
       established_(std::move(established)) {
     if (core.settings().quorum == protocol::Quorum::certain && core.publishing())
-        votes_.emplace(*core.board(), members_);
+        votes_.emplace(*core.board(), members_, router_.transport_set()->capacity());
     // A rank that leaves a group which not all have made yet could not tell them any more which ranks are in it.
     if (established_) agreement_.flush_in_any_case();
 }
@@ -50,6 +50,7 @@ Result<void> Shrink::start(Request& request, const Bounds& bounds) {
     request.begin(this, Sequence(0));
     request.view = false;
     shrinking_ = &request;
+    bounds_ = bounds;
     const bool has_left = succession_ && succession_->has_left() && !succession_->under_way();
     if (successor_ || has_left) {  // after an earlier call had given up, or again
         request.agreed = excluded_;
@@ -72,7 +73,7 @@ Result<void> Shrink::leave() {
     if (succession().under_way() || successor_)
         return fail(COPPICE_ERR_BUSY, "this group is being renewed already, with this rank: leave the new one");
     succession().leave();
-    agreement_.announce_change();
+    agreement_.announce_change(true);
     return {};
 }
 
@@ -83,6 +84,7 @@ Succession& Shrink::succession() {
                                                    votes_ ? &*votes_ : nullptr);
         for (const Rank rank : core_.departed())
             succession_->peer_failed(rank);
+        tell_of_newcomers();
     }
     return *succession_;
 }
@@ -111,6 +113,7 @@ void Shrink::progress(bool thorough) {
     // A member that has contributed to an agreement of this group has made it, and asks no more about how.
     if (established_ && !*established_)
         *established_ = agreement_.has_ended_any() || (succession_ && succession_->ended() > 0);
+    if (router_.transport_set()->introductions() != nullptr) heed_newcomers();
     if (!succession_) return;
     const auto heritage = succession_->progress();
     if (succession_->fenced()) core_.be_fenced();
@@ -134,8 +137,7 @@ void Shrink::progress(bool thorough) {
 void Shrink::make_successor(const Heritage& heritage) {
     excluded_ = heritage.excluded;
     if (shrinking_ != nullptr) shrinking_->agreed = excluded_;
-    const std::vector<Rank> survivors = heirs(members_.ranks(), *heritage.excluded);
-    const auto self = std::ranges::lower_bound(survivors, members_.self());
+    const auto self = std::ranges::find(heritage.heirs, std::optional(members_.self()), &Heritage::Heir::before);
     const std::shared_ptr<TransportSet>& transport_set = router_.transport_set();
     const bool has_board = transport_set->host_memory() != nullptr;
     const auto refuse = [&](coppice_status_t status, const std::string& why) {
@@ -146,8 +148,12 @@ void Shrink::make_successor(const Heritage& heritage) {
         transport_set->expect_no_more();
         return end(COPPICE_OK);
     }
-    if (self == survivors.end() || *self != members_.self()) {
-        return refuse(COPPICE_ERR_FENCED, "the others take this rank for dead");
+    if (self == heritage.heirs.end()) return refuse(COPPICE_ERR_FENCED, "the others take this rank for dead");
+    if (const Heritage::Heir* const unknown = unknown_newcomer(heritage)) {
+        return refuse(COPPICE_ERR_MISMATCH,
+                      fmt::format("the others take in a process that this rank was not told of: number {}, started {} "
+                                  "times before",
+                                  unknown->number, unknown->incarnation));
     }
     if (has_board && !heritage.panel) {
         return refuse(COPPICE_ERR_NO_RESOURCES,
@@ -155,34 +161,42 @@ void Shrink::make_successor(const Heritage& heritage) {
                                   "groups that are not used any more, at all ranks",
                                   transport::HostMemory::kPanels));
     }
+    const Birth birth = birth_of(heritage);
     std::vector<Rank> there;
+    std::vector<Rank> dead;  // whose seat another process has already
     std::vector<std::uint64_t> nodes;
-    there.reserve(survivors.size());
-    nodes.reserve(survivors.size());
-    for (const Rank rank : survivors) {
-        there.push_back(router_.set_rank(rank));
-        nodes.push_back(members_.node_of(rank));
+    std::vector<Origin> origins;
+    for (std::size_t i = 0; i < birth.members.size(); ++i) {
+        const Birth::Member& one = birth.members[i];
+        const std::optional<Rank> before = heritage.heirs[i].before;
+        there.push_back(before ? router_.set_rank(*before) : transport_set->seat_of(one.origin));
+        if (there.back() == transport_set->nowhere()) dead.emplace_back(static_cast<std::uint32_t>(origins.size()));
+        nodes.push_back(one.node);
+        origins.push_back(one.origin);
     }
     topology::Nodes new_nodes = topology::Nodes::by_host(nodes);
+    // Of newcomers nobody knows the switches: from here on broadcasts go without them.
     std::vector<topology::Site> sites;
-    for (std::uint32_t node = 0; node < new_nodes.count() && !members_.sites().empty(); ++node)
+    const bool has_sites = !members_.sites().empty() && !heritage.has_newcomers();
+    for (std::uint32_t node = 0; has_sites && node < new_nodes.count(); ++node)
         sites.push_back(members_.sites()[nodes[new_nodes.members(node).front().value]]);
-    Members members(Rank(static_cast<std::uint32_t>(self - survivors.begin())), std::move(new_nodes), std::move(sites));
+    Members members(Rank(static_cast<std::uint32_t>(self - heritage.heirs.begin())), std::move(new_nodes),
+                    std::move(sites));
     auto plan = core_.settings().plan_for(members.nodes(), members.sites());
     if (!plan) return refuse(COPPICE_ERR_CONFIG, plan.error());
 
-    const std::uint32_t count = static_cast<std::uint32_t>(survivors.size());
+    const std::uint32_t count = static_cast<std::uint32_t>(heritage.heirs.size());
     Core::Parts parts{.context = &core_.context(),
                       .settings = core_.settings(),
                       .members = std::move(members),
                       .router = Router(transport_set, std::move(there)),
-                      .id = id_after(core_.id(), heritage),
+                      .id = birth.id,
                       .cores = core_.cores(),
                       .sharing_cores = std::min(core_.sharing_cores(), count),
                       .on_failure = nullptr,
                       .panel = heritage.panel.value_or(0),
                       .is_successor = true,
-                      .lineage = core_.lineage().after(survivors)};
+                      .lineage = Lineage(std::move(origins))};
     if (has_board) {
         std::vector<transport::HostMemory::BoardMember> local_peers;
         std::vector<Rank> known_as;
@@ -200,8 +214,9 @@ void Shrink::make_successor(const Heritage& heritage) {
     successors_established_.push_back(std::make_shared<bool>(false));
     successor_ = std::make_unique<Group>(std::move(parts), std::move(*plan), successors_established_.back());
     // It is told of the deaths that the transports know. What this group takes for dead besides may have left this group alone.
-    successor_->start_with_failed({}, {});
+    successor_->start_with_failed({}, dead);
     core_.context().attach(*successor_);
+    announce(heritage, birth);
     end(COPPICE_OK);
 }
 

@@ -10,6 +10,7 @@
 #include "engine/collectives/agreement/agreement.hpp"
 #include "engine/collectives/shrink/succession.hpp"
 #include "engine/core/core.hpp"
+#include "engine/joining/introductions.hpp"
 #include "engine/requests/request.hpp"
 
 namespace coppice::engine {
@@ -56,6 +57,13 @@ class Shrink final : public Collective {
 
   private:
     Succession& succession();
+    // newcomers.cpp
+    void heed_newcomers();
+    void tell_of_newcomers();
+    std::optional<Rank> place_of(const Introductions::Person& person) const;
+    const Heritage::Heir* unknown_newcomer(const Heritage& heritage) const;
+    Birth birth_of(const Heritage& heritage) const;
+    void announce(const Heritage& heritage, const Birth& birth);
     void make_successor(const Heritage& heritage);
     void end(coppice_status_t status, std::string message = {});
 
@@ -66,6 +74,10 @@ class Shrink final : public Collective {
     std::optional<LastVotes> votes_;
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
+    Bounds bounds_;                                 // of the last call
+    std::vector<Introductions::Person> newcomers_;  // of which the succession knows
+    std::uint32_t newcomers_version_ = 0;
+    bool newcomers_wait_ = false;
     Request* shrinking_ = nullptr;
     std::unique_ptr<Group> successor_;                     // made, and not taken yet
     std::shared_ptr<const protocol::FailedSet> excluded_;  // from it, or from the one without this rank

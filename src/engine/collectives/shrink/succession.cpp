@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/mix.hpp"
+#include "bootstrap/launcher_protocol.hpp"
 #include "engine/collectives/agreement/agreements.hpp"
 #include "protocol/membership/codec.hpp"
 #include "transport/host_memory.hpp"
@@ -23,7 +24,16 @@ std::uint64_t hash_of(const protocol::FailedSet& ranks) {
 // What members offer: panels that are clean, and those that are closed.
 constexpr std::uint32_t kAllPanels = (1U << transport::HostMemory::kPanels) - 1;
 constexpr std::uint32_t kClosedAt = 16;
-static_assert(transport::HostMemory::kPanels <= kClosedAt);
+// And that newcomers may take the numbers of those that are gone.
+constexpr std::uint32_t kInPlace = 1U << 31;
+static_assert(transport::HostMemory::kPanels < 32 - kClosedAt);
+
+// A newcomer in the machine: no rank has a number like that, and whoever reads it knows who is meant.
+constexpr std::uint32_t kNewcomer = 1U << 31;
+static_assert(bootstrap::kMaxLauncherRanks << bootstrap::kIncarnationBits <= kNewcomer);
+protocol::Process process_of(std::uint32_t number, std::uint32_t incarnation) {
+    return protocol::Process(kNewcomer | number << bootstrap::kIncarnationBits | incarnation);
+}
 
 constexpr std::uint32_t kRadixBits = 4;
 // Messages that a transport has not let go of: one for each child.
@@ -31,22 +41,10 @@ constexpr std::uint32_t kOutgoing = 1U << kRadixBits;
 
 }  // namespace
 
-std::vector<Rank> heirs(std::uint32_t ranks, const protocol::FailedSet& excluded) {
-    std::vector<Rank> survivors;
-    survivors.reserve(ranks - std::min(ranks, excluded.count()));
-    std::uint32_t next = 0;
-    for (const protocol::FailedSet::Interval& interval : excluded.intervals()) {
-        for (; next < interval.first && next < ranks; ++next)
-            survivors.emplace_back(next);
-        next = interval.last + 1;
-    }
-    for (; next < ranks; ++next)
-        survivors.emplace_back(next);
-    return survivors;
-}
-
 GroupId id_after(const GroupId& group, const Heritage& heritage) {
-    const std::uint64_t word = mix(mix(mix(group.token) + heritage.number) + hash_of(*heritage.excluded));
+    std::uint64_t word = mix(mix(mix(group.token) + heritage.number) + hash_of(*heritage.excluded));
+    for (const Heritage::Heir& heir : heritage.heirs)
+        if (!heir.before) word = mix(word + (std::uint64_t{heir.number} << 32 | heir.incarnation));
     const auto folded = static_cast<std::uint32_t>(word ^ word >> 32);
     return {folded == group.token ? folded + 1 : folded, Epoch(group.epoch.value + 1)};
 }
@@ -55,14 +53,17 @@ Succession::Succession(const Members& members, const Router& router, const Group
                        LastVotes* votes)
     : members_(members),
       router_(router),
+      seats_(std::max(members.ranks(), router.transport_set()->capacity())),
       plan_{.first = protocol::View(members.ranks()),
             .radix_bits = kRadixBits,
+            .capacity = seats_,
             .hosts = &members.nodes_table(),
             .quorum = quorum,
-            .consents = true},
+            .consents = true,
+            .introduces = true},
       votes_(votes),
       machine_(plan_, protocol::Process(members.self().value)),
-      assembly_(protocol::longest_membership_body(members.ranks())),
+      assembly_(protocol::longest_membership_body(seats_)),
       outbox_(members, router, group, Channel::succession, std::min(kOutgoing, members.ranks()), 0) {
     for (const Rank rank : members.failed_ranks())
         peer_failed(rank);
@@ -80,6 +81,28 @@ void Succession::ask_for(const Bounds& bounds) {
     look();
 }
 
+void Succession::introduce(std::uint32_t number, std::uint32_t incarnation, std::optional<Rank> in_place_of) {
+    protocol::JoinRequest request{.process = process_of(number, incarnation), .waits = true};
+    if (in_place_of) request.seat = in_place_of->value;
+    machine_.introduce(request);
+    look();
+}
+
+void Succession::withdraw(std::uint32_t number, std::uint32_t incarnation) {
+    machine_.peer_failed(process_of(number, incarnation));
+    look();
+}
+
+// The view makes a group of its own, with a machine of its own; and newcomers never were in this one.
+void Succession::leave_out_newcomers() {
+    if (machine_.epoch() == left_out_epoch_) return;
+    left_out_epoch_ = machine_.epoch();
+    const protocol::Change made = machine_.made_by();
+    const protocol::LastVote none{.epoch = machine_.epoch(), .made = made, .followed = 0, .latest = {}, .consent = {}};
+    for (const protocol::Occupant& one : made.joined)
+        machine_.peer_failed(one.process, &none);
+}
+
 void Succession::leave() {
     machine_.leave();
     look();
@@ -93,8 +116,11 @@ void Succession::contribute() {
         } else {
             host_memory->make_panel_ready();
         }
-        offer = host_memory->clean_panels() | host_memory->closed_panels() << kClosedAt;
+        // A clean one is not in use either: a newcomer has closed none of those that others have.
+        const std::uint32_t clean = host_memory->clean_panels();
+        offer = clean | (clean | host_memory->closed_panels()) << kClosedAt | kInPlace;
     }
+    if (bounds_.newcomers_last) offer &= ~kInPlace;
     machine_.renew(bounds_.least, offer, bounds_.most);
     look();
 }
@@ -102,12 +128,15 @@ void Succession::contribute() {
 // What the machine has come to know, and has to say.
 void Succession::look() {
     using Standing = protocol::Membership::Standing;
+    if (machine_.standing() == Standing::member) leave_out_newcomers();
     fenced_ = fenced_ || machine_.standing() == Standing::excluded;
     // One that is in no view any more knows the others by their ranks in an earlier one.
     const bool is_member = machine_.standing() == Standing::member;
     for (const protocol::FailedSet::Interval& run : machine_.failures().suspected.intervals()) {
-        for (std::uint32_t rank = run.first; is_member && rank <= run.last; ++rank)
-            failed_.insert(machine_.view().process_of(rank).value);
+        for (std::uint32_t rank = run.first; is_member && rank <= run.last; ++rank) {
+            const protocol::Process process = machine_.view().process_of(rank);
+            if (is_rank(process)) failed_.insert(process.value);
+        }
     }
     if (machine_.epoch() != left_epoch_) left_.unite(machine_.made_by().left);
     left_epoch_ = machine_.epoch();
@@ -122,6 +151,7 @@ void Succession::send() {
         Outbox::Outgoing* const place = outbox_.free_place();
         if (place == nullptr) return;
         const auto message = machine_.next_send();
+        if (!is_rank(message->to)) continue;  // newcomers are told by the launcher
         place->to = Rank(message->to.value);
         place->kind = static_cast<std::uint8_t>(message->kind);
         place->sequence = sent_++;
@@ -135,7 +165,8 @@ std::optional<Heritage> Succession::progress() {
     send();
     while (under_way_ && machine_.epoch() != epoch_ && !fenced_) {
         ++epoch_;
-        const bool may_find_one = !has_left() && (machine_.view().offer() & kAllPanels) == 0 && !all_panels_;
+        const bool may_find_one = machine_.made_by().joined.empty() && !has_left() &&
+                                  (machine_.view().offer() & kAllPanels) == 0 && !all_panels_;
         if (!may_find_one) return heritage();
         all_panels_ = true;
         contribute();
@@ -143,14 +174,39 @@ std::optional<Heritage> Succession::progress() {
     return std::nullopt;
 }
 
+std::vector<Heritage::Heir> Succession::heirs() const {
+    const protocol::View& view = machine_.view();
+    std::vector<Heritage::Heir> heirs;
+    heirs.reserve(view.count());
+    std::vector<Heritage::Heir> last;
+    for (std::uint32_t rank = 0; rank < view.count(); ++rank) {
+        const protocol::Process process = view.process_of(rank);
+        if (is_rank(process)) {
+            heirs.push_back({.before = Rank(process.value)});
+        } else if (machine_.made_by().seats(process)) {
+            const std::uint32_t person = process.value & ~kNewcomer;
+            const Heritage::Heir heir{.before = {},
+                                      .number = person >> bootstrap::kIncarnationBits,
+                                      .incarnation = person & bootstrap::kMostIncarnation};
+            ((view.offer() & kInPlace) != 0 ? heirs : last).push_back(heir);
+        }
+    }
+    heirs.insert(heirs.end(), last.begin(), last.end());
+    return heirs;
+}
+
 Heritage Succession::heritage() {
     const std::uint32_t offer = machine_.view().offer();
     under_way_ = false;
     all_panels_ = false;
+    protocol::FailedSet excluded;
+    for (std::uint32_t rank = 0; rank < members_.ranks(); ++rank)
+        if (!machine_.view().rank_of(protocol::Process(rank))) excluded.insert(rank);
     Heritage heritage{.number = number_++,
-                      .excluded = std::make_shared<const protocol::FailedSet>(machine_.view().empty()),
+                      .excluded = std::make_shared<const protocol::FailedSet>(std::move(excluded)),
                       .left = left_,
-                      .panel = std::nullopt};
+                      .panel = std::nullopt,
+                      .heirs = heirs()};
     transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
     if (host_memory != nullptr) host_memory->clear_panels(offer >> kClosedAt & kAllPanels);
     const std::uint32_t clean = offer & kAllPanels;
@@ -166,7 +222,7 @@ bool Succession::message(Rank from, const WireHeader& header, std::span<const st
     protocol::MembershipMessage message{.kind = static_cast<protocol::MembershipKind>(header.tag.kind),
                                         .from = protocol::Process(from.value),
                                         .to = machine_.self()};
-    if (!protocol::read_membership(body, members_.ranks(), message)) return false;
+    if (!protocol::read_membership(body, seats_, message)) return false;
     look_for_dead();  // before it is told of them by others, who can't be sure
     const auto own = machine_.view().rank_of(machine_.self());
     if (own && message.epoch == machine_.epoch() && message.failures.suspected.contains(*own)) fenced_ = true;
@@ -205,7 +261,7 @@ std::string Succession::why_no_quorum() const {
     protocol::FailedSet gone;
     for (const protocol::FailedSet::Interval& run : suspected.intervals()) {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
-            gone.insert(view.process_of(rank).value);
+            if (is_rank(view.process_of(rank))) gone.insert(view.process_of(rank).value);
     }
     return fmt::format(
         "renewing: {} of {} members are left, too few for COPPICE_QUORUM={}: {} can't be reached, and may go on "
@@ -227,7 +283,7 @@ protocol::FailedSet Succession::waited_for() const {
     const protocol::FailedSet by_rank = machine_.waited_for();
     for (const protocol::FailedSet::Interval& run : by_rank.intervals()) {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
-            ranks.insert(machine_.view().process_of(rank).value);
+            if (is_rank(machine_.view().process_of(rank))) ranks.insert(machine_.view().process_of(rank).value);
     }
     return ranks;
 }

@@ -10,11 +10,13 @@
 // It is none of the group's agreements: a group whose agreements have ended at different numbers, being revoked, can still be shrunk.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "engine/collectives/agreement/assembly.hpp"
@@ -30,6 +32,7 @@ namespace coppice::engine {
 struct Bounds {
     std::uint32_t least = 0;
     std::uint32_t most = 0;
+    bool newcomers_last = false;  // else they take the numbers of those that are gone
 };
 
 // What all members of the new group have agreed upon.
@@ -38,10 +41,18 @@ struct Heritage {
     std::shared_ptr<const protocol::FailedSet> excluded;  // of the old group's ranks: the dead, and
     protocol::FailedSet left;                             // those that wanted to leave
     std::optional<std::uint32_t> panel;                   // none: no panel is clean at all of them
+    struct Heir {
+        std::optional<Rank> before;  // its rank in the old group; none: a newcomer
+        // Of a newcomer: the launcher's number, and how many had that before (joining/introductions.hpp).
+        std::uint32_t number = 0;
+        std::uint32_t incarnation = 0;
+    };
+    std::vector<Heir> heirs{};  // the new group's ranks, in their order
+    bool has_newcomers() const {
+        return std::ranges::any_of(heirs, [](const Heir& heir) { return !heir.before; });
+    }
 };
 
-// The new group's ranks, in the old one's order.
-std::vector<Rank> heirs(std::uint32_t ranks, const protocol::FailedSet& excluded);
 // The next epoch, with a token that no ancestor's message carries.
 GroupId id_after(const GroupId& group, const Heritage& heritage);
 
@@ -54,6 +65,9 @@ class Succession {
     void begin(const Bounds& bounds);
     // While one is under way.
     void ask_for(const Bounds& bounds);
+    // A process can be taken in, which all members can reach; in place of that rank, if it is gone. Or it can't any more.
+    void introduce(std::uint32_t number, std::uint32_t incarnation, std::optional<Rank> in_place_of);
+    void withdraw(std::uint32_t number, std::uint32_t incarnation);
     // This rank goes with the next one.
     void leave();
     bool is_leaving() const { return machine_.is_leaving(); }
@@ -86,12 +100,16 @@ class Succession {
   private:
     void contribute();
     void look();
+    void leave_out_newcomers();
+    bool is_rank(protocol::Process process) const { return process.value < members_.ranks(); }
     bool tell_last_vote(Rank rank, bool has_left = false);
     void send();
     Heritage heritage();
+    std::vector<Heritage::Heir> heirs() const;
 
     const Members& members_;
     const Router& router_;
+    std::uint32_t seats_;  // most of the machine's
     protocol::MembershipPlan plan_;
     LastVotes* votes_;
     protocol::FailedSet certain_;  // ranks whose last votes the machine knows
@@ -101,9 +119,10 @@ class Succession {
     Bounds bounds_;
     protocol::FailedSet failed_;
     protocol::FailedSet left_;
-    std::uint32_t left_epoch_ = 0;  // of the machine's view up to which that is known
-    std::uint64_t sent_ = 0;        // messages
-    std::uint32_t epoch_ = 0;       // of the machine's view that was looked at last
+    std::uint32_t left_out_epoch_ = 0;  // of the machine's view without whose newcomers it goes on
+    std::uint32_t left_epoch_ = 0;      // of the machine's view up to which that is known
+    std::uint64_t sent_ = 0;            // messages
+    std::uint32_t epoch_ = 0;           // of the machine's view that was looked at last
     std::uint64_t number_ = 0;
     bool under_way_ = false;
     bool fenced_ = false;

@@ -1,0 +1,96 @@
+#include "bootstrap/admission.hpp"
+
+#include <utility>
+
+#include "bootstrap/bootstrap.hpp"
+
+namespace coppice::bootstrap {
+
+Result<std::unique_ptr<Admission>> Bootstrap::admission(std::uint64_t /*deadline_ns*/) {
+    return std::unique_ptr<Admission>();
+}
+
+Result<std::unique_ptr<Admission>> Admission::enter(const LauncherEnvironment& environment, std::uint64_t deadline_ns) {
+    auto connection = LauncherConnection::open(environment.socket_path, environment.rank,
+                                               4 + kMaxBlob + sizeof(PersonBody), deadline_ns);
+    if (!connection) return tl::unexpected(std::move(connection.error()));
+    std::vector<std::byte> body;
+    append(body, EnterBody{environment.rank.value, environment.incarnation ? 1U : 0U});
+    if (auto sent = (*connection)->send_all(make_frame(FrameKind::enter, body), deadline_ns); !sent)
+        return tl::unexpected(std::move(sent.error()));
+    return std::unique_ptr<Admission>(new Admission(std::move(*connection)));
+}
+
+Admission::~Admission() {
+    connection_->post(make_frame(FrameKind::bye, std::string_view{}));
+}
+
+Result<std::optional<Admission::Event>> Admission::next() {
+    connection_->flush();
+    auto frame = connection_->next_frame();
+    if (!frame) return tl::unexpected(std::move(frame.error()));
+    if (!*frame) return std::optional<Event>();
+    using Kind = Event::Kind;
+    Event event;
+    std::span<const std::byte> rest((*frame)->body);
+    bool is_good = true;
+    switch ((*frame)->kind) {
+        case FrameKind::invitation:
+            event.kind = Kind::invited;
+            is_good = take(rest, event.who);
+            break;
+        case FrameKind::introduce:
+            event.kind = Kind::introduced;
+            is_good = take(rest, event.who);
+            break;
+        case FrameKind::gone:
+            event.kind = Kind::gone;
+            is_good = take(rest, event.who.serial) && rest.empty();
+            break;
+        case FrameKind::ready:
+            event.kind = Kind::ready;
+            is_good = take(rest, event.who) && rest.empty();
+            break;
+        case FrameKind::formed:
+            event.kind = Kind::formed;
+            break;
+        default:
+            is_good = false;
+    }
+    if (!is_good)
+        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher says of newcomers what this rank does not understand");
+    event.body.assign(rest.begin(), rest.end());
+    return std::optional<Event>(std::move(event));
+}
+
+void Admission::tell_card(std::span<const std::byte> group, std::span<const std::byte> card) {
+    std::vector<std::byte> body;
+    append(body, static_cast<std::uint32_t>(group.size()));
+    append_bytes(body, group);
+    append_bytes(body, card);
+    connection_->post(make_frame(FrameKind::card, body));
+}
+
+void Admission::tell_wired(std::uint32_t serial) {
+    std::vector<std::byte> body;
+    append(body, serial);
+    connection_->post(make_frame(FrameKind::wired, body));
+}
+
+void Admission::tell_unwired(std::uint32_t serial, std::string_view why) {
+    std::vector<std::byte> body;
+    append(body, serial);
+    append_bytes(body, std::as_bytes(std::span(why.substr(0, kMaxRefusal))));
+    connection_->post(make_frame(FrameKind::unwired, body));
+}
+
+void Admission::tell_formed(std::span<const PersonBody> newcomers, std::span<const std::byte> group) {
+    std::vector<std::byte> body;
+    append(body, static_cast<std::uint32_t>(newcomers.size()));
+    for (const PersonBody& one : newcomers)
+        append(body, one);
+    append_bytes(body, group);
+    connection_->post(make_frame(FrameKind::formed, body));
+}
+
+}  // namespace coppice::bootstrap

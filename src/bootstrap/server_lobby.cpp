@@ -1,0 +1,80 @@
+// The server's part of what newcomers and members say to each other by way of the launcher: lobby.hpp judges, this carries.
+#include <cerrno>
+
+#include "bootstrap/server.hpp"
+
+namespace coppice::bootstrap {
+
+bool Server::enter(std::uint64_t id, Connection& connection, std::span<const std::byte> body) {
+    EnterBody said;
+    if (!take(body, said) || !body.empty()) {
+        drop_garbage(id, "this is no greeting");
+        return false;
+    }
+    std::string objection;
+    if (said.byte_order != kByteOrderProbe || said.word_size != sizeof(void*)) {
+        objection = "its word size or byte order is another version's than the launcher's";
+    } else if (!lobby_) {
+        objection = "nothing joins in this job: start it with --respawn, --spares or --join";
+    } else if (said.number >= capacity_) {
+        objection = fmt::format("rank {} is outside of 0…{}", said.number, capacity_ - 1);
+    } else if (connection.origin != said.number) {
+        objection = fmt::format("its process {} is not that of rank {}: was COPPICE_RANK changed?", connection.pid,
+                                said.number);
+    } else {
+        objection = lobby_->enter(said.number, said.is_newcomer != 0);
+    }
+    if (!objection.empty()) {
+        ++counters_.strangers;
+        refuse(id, connection, objection);
+        return false;
+    }
+    connection.state = State::inside;
+    connection.rank = said.number;
+    inside_[said.number] = id;
+    contacted_ = true;
+    tell_those_inside();
+    return connections_.contains(id);
+}
+
+// False for what breaks the protocol.
+bool Server::handle_inside(std::uint64_t id, std::uint32_t number, FrameKind kind, std::span<const std::byte> body) {
+    std::uint32_t first = 0;
+    if (kind == FrameKind::bye && body.empty()) {
+        close_socket(id, State::left);
+        return true;
+    }
+    if (!take(body, first)) return false;
+    switch (kind) {
+        case FrameKind::card:
+            return first <= body.size() && lobby_->card(number, body.first(first), body.subspan(first));
+        case FrameKind::wired:
+            return body.empty() && lobby_->wired(number, first);
+        case FrameKind::unwired:
+            return lobby_->unwired(number, first, {reinterpret_cast<const char*>(body.data()), body.size()});
+        case FrameKind::formed: {
+            std::vector<PersonBody> newcomers;
+            for (PersonBody one; newcomers.size() < first && take(body, one);)
+                newcomers.push_back(one);
+            return newcomers.size() == first && lobby_->formed(number, newcomers, body);
+        }
+        default:
+            return false;
+    }
+}
+
+void Server::tell_those_inside() {
+    while (lobby_) {
+        const auto send = lobby_->next();
+        if (!send) return;
+        const std::uint64_t id = inside_[send->to];
+        const auto found = connections_.find(id);
+        if (id == 0 || found == connections_.end()) continue;
+        Connection& connection = found->second;
+        queue(connection, send->frame);
+        flush(id, connection);
+        if (send->is_last) close_socket(id, State::left);
+    }
+}
+
+}  // namespace coppice::bootstrap

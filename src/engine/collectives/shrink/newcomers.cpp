@@ -1,0 +1,102 @@
+// Shrinking's other half: the newcomers that a renewal may take in (joining/introductions.hpp), and what they have to know of the group that
+// has them.
+#include <algorithm>
+#include <map>
+
+#include "engine/collectives/shrink/shrink.hpp"
+#include "engine/context.hpp"
+
+namespace coppice::engine {
+
+// What has become known of them since the last look, in the group that may take them in.
+void Shrink::heed_newcomers() {
+    const Introductions& introductions = *router_.transport_set()->introductions();
+    if (!introductions.admits(core_.id().token)) return;
+    if (introductions.version() != newcomers_version_) {
+        newcomers_version_ = introductions.version();
+        if (succession_) tell_of_newcomers();
+    }
+    const std::size_t alive = members_.ranks() - members_.failed_ranks().size();
+    const bool wait = !introductions.ready().empty() && alive < introductions.most();
+    if (wait == newcomers_wait_) return;
+    newcomers_wait_ = wait;
+    agreement_.announce_change(wait || (succession_ && succession_->is_leaving()));
+}
+
+void Shrink::tell_of_newcomers() {
+    const Introductions* const introductions = router_.transport_set()->introductions();
+    if (introductions == nullptr || !introductions->admits(core_.id().token)) return;
+    const auto ready = introductions->ready();
+    std::erase_if(newcomers_, [&](const Introductions::Person& one) {
+        const bool is_gone = std::ranges::find(ready, one.serial, &Introductions::Person::serial) == ready.end();
+        if (is_gone) succession_->withdraw(one.number, one.incarnation);
+        return is_gone;
+    });
+    for (const Introductions::Person& one : ready) {
+        if (std::ranges::find(newcomers_, one.serial, &Introductions::Person::serial) != newcomers_.end()) continue;
+        newcomers_.push_back(one);
+        succession_->introduce(one.number, one.incarnation, place_of(one));
+    }
+}
+
+// A process that was started again gets the rank of the one before, if that was in this group.
+std::optional<Rank> Shrink::place_of(const Introductions::Person& person) const {
+    for (const Rank rank : members_.failed_ranks())
+        if (core_.lineage().of(rank).seat == person.number) return rank;
+    return std::nullopt;
+}
+
+// Others have taken it in; null: there is none.
+const Heritage::Heir* Shrink::unknown_newcomer(const Heritage& heritage) const {
+    const Introductions* const introductions = router_.transport_set()->introductions();
+    const auto unknown = std::ranges::find_if(heritage.heirs, [introductions](const Heritage::Heir& heir) {
+        return !heir.before && (introductions == nullptr || !introductions->knows(heir.number, heir.incarnation));
+    });
+    return unknown == heritage.heirs.end() ? nullptr : &*unknown;
+}
+
+Birth Shrink::birth_of(const Heritage& heritage) const {
+    const TransportSet& transport_set = *router_.transport_set();
+    Birth birth{
+        .id = id_after(core_.id(), heritage), .panel = heritage.panel.value_or(0), .most = UINT32_MAX, .members = {}};
+    // A shrink admits nobody, and says nothing of what the next renewal may.
+    if (bounds_.most > 0) birth.most = bounds_.most;
+    // Which node a host is, by a member on it that lives.
+    std::map<std::string, std::uint32_t> node_of_host;
+    const bool by_host = core_.settings().hierarchy == Hierarchy::host && core_.settings().allows_within_host();
+    for (std::uint32_t rank = 0; by_host && heritage.has_newcomers() && rank < members_.ranks(); ++rank) {
+        const Rank seat = transport_set.seat_of(core_.lineage().of(Rank(rank)));
+        if (seat != transport_set.nowhere())
+            node_of_host.emplace(transport_set.directory().at(seat)->host, members_.node_of(Rank(rank)));
+    }
+    std::uint32_t next_node = members_.nodes();
+    for (const Heritage::Heir& heir : heritage.heirs) {
+        if (heir.before) {
+            birth.members.push_back({core_.lineage().after(*heir.before), members_.node_of(*heir.before)});
+            continue;
+        }
+        const Origin origin{.seat = heir.number,
+                            .incarnation = heir.incarnation,
+                            .before = Origin::kNobody,
+                            .since = birth.id.epoch.value};
+        const Rank seat = transport_set.seat_of(origin);
+        const auto node = by_host && seat != transport_set.nowhere()
+                              ? node_of_host.find(transport_set.directory().at(seat)->host)
+                              : node_of_host.end();
+        birth.members.push_back({origin, node == node_of_host.end() ? next_node++ : node->second});
+    }
+    return birth;
+}
+
+// The new group is the one that may take in more; those that it has taken in are told.
+void Shrink::announce(const Heritage& heritage, const Birth& birth) {
+    Introductions* const introductions = router_.transport_set()->introductions();
+    if (introductions == nullptr || !introductions->admits(core_.id().token)) return;
+    introductions->admit_from(birth.id.token, birth.most);
+    std::vector<Introductions::Person> taken_in;
+    for (const Heritage::Heir& heir : heritage.heirs)
+        if (!heir.before) taken_in.push_back({.number = heir.number, .incarnation = heir.incarnation});
+    if (!taken_in.empty()) introductions->announce(taken_in, birth);
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,58 @@
+// What newcomers and members tell each other by way of the launcher, as bytes (bootstrap/lobby.hpp). Nothing that is read is trusted to be whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/core/lineage.hpp"
+#include "engine/core/wire.hpp"
+#include "transport/secret.hpp"
+
+namespace coppice::engine {
+
+using Bytes = std::vector<std::byte>;
+
+// How a process can be reached.
+struct Card {
+    std::string host;  // transport::host_identity()
+    Bytes addresses;   // append_address()
+
+    Bytes bytes() const;
+    static std::optional<Card> parse(std::span<const std::byte> bytes);
+};
+
+// What a newcomer has to know of a group before it makes its transports: what all members have in common (Greeting has the words).
+struct Invitation {
+    std::string protocol;
+    std::string library;
+    std::string agreement;
+    std::string transports;
+    std::uint64_t token = 0;  // of the first group
+    transport::GroupSecret secret{};
+
+    Bytes bytes() const;
+    static std::optional<Invitation> parse(std::span<const std::byte> bytes);
+};
+
+// The group that has a newcomer.
+struct Birth {
+    struct Member {
+        Origin origin;
+        std::uint32_t node = 0;  // the same for ranks of one node
+
+        bool operator==(const Member&) const = default;
+    };
+    GroupId id;
+    std::uint32_t panel = 0;
+    std::uint32_t most = UINT32_MAX;  // members that it should have
+    std::vector<Member> members;      // by rank
+
+    Bytes bytes() const;
+    static std::optional<Birth> parse(std::span<const std::byte> bytes);
+};
+
+}  // namespace coppice::engine

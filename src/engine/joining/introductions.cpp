@@ -1,0 +1,132 @@
+#include "engine/joining/introductions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/transport_set.hpp"
+#include "engine/wiring.hpp"
+#include "transport/host_memory.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// A transport tells of a death by itself; but one that has no connection may not. The launcher has seen the end of the process.
+constexpr std::uint64_t kPatienceNs = 200'000'000;
+
+}  // namespace
+
+Introductions::Introductions(TransportSet& transport_set, const Settings& settings, std::string own_host,
+                             std::unique_ptr<bootstrap::Admission> admission, const Clock& clock)
+    : transport_set_(transport_set),
+      settings_(settings),
+      own_host_(std::move(own_host)),
+      admission_(std::move(admission)),
+      clock_(clock),
+      introduced_(transport_set.capacity(), 0),
+      taken_in_(transport_set.capacity(), 0) {
+    // So that no newcomer finds fewer in common with the members than there is memory for.
+    if (transport::HostMemory* const host_memory = transport_set_.host_memory()) host_memory->make_all_panels_ready();
+}
+
+void Introductions::poll() {
+    while (admission_) {
+        auto event = admission_->next();
+        if (!event) {
+            error_ = error_ ? error_ : std::move(event.error());
+            admission_.reset();
+        } else if (*event) {
+            take(**event);
+        } else {
+            break;
+        }
+    }
+    while (!tasks_.empty() && introduce(tasks_.front()))
+        tasks_.pop_front();
+}
+
+void Introductions::take(bootstrap::Admission::Event& event) {
+    using Kind = bootstrap::Admission::Event::Kind;
+    const auto is_meant = [&event](const auto& one) {
+        if constexpr (requires { one.who; }) {
+            return one.who.serial == event.who.serial;
+        } else {
+            return one.serial == event.who.serial;
+        }
+    };
+    switch (event.kind) {
+        case Kind::invited:
+            break;
+        case Kind::introduced:
+            tasks_.push_back({event.who, std::move(event.body), clock_.now_ns()});
+            break;
+        case Kind::gone:
+            std::erase_if(tasks_, is_meant);
+            if (std::erase_if(ready_, is_meant) > 0) ++version_;
+            break;
+        case Kind::ready:
+            // Others may have taken it in before this rank heard of that.
+            if (event.who.number >= taken_in_.size() || taken_in_[event.who.number] > event.who.incarnation) break;
+            if (std::ranges::none_of(ready_, is_meant)) ready_.push_back(event.who);
+            ++version_;
+            break;
+        case Kind::formed:
+            born_ = std::move(event.body);
+            break;
+    }
+}
+
+// False: later.
+bool Introductions::introduce(Task& task) {
+    const Rank seat(task.who.number);
+    const auto card = Card::parse(task.card);
+    if (seat.value >= transport_set_.capacity() || !card) {
+        if (admission_) admission_->tell_unwired(task.who.serial, "what it says of how to reach it is damaged");
+        return true;
+    }
+    introduced_[seat.value] = task.who.incarnation + 1;
+    // The launcher starts a process under a number when the earlier one has ended.
+    if (!transport_set_.vacate(seat, TransportSet::Ended::certainly)) {
+        if (clock_.now_ns() - task.since_ns > kPatienceNs) transport_set_.note_end(seat);
+        return false;
+    }
+    const auto wired = wire(task.who, *card);
+    if (!admission_) return true;
+    if (wired) {
+        admission_->tell_wired(task.who.serial);
+    } else if (wired.error().status != COPPICE_ERR_PEER_FAILED) {  // else the launcher will say so
+        error_ = wired.error();
+        admission_->tell_unwired(task.who.serial, wired.error().message);
+    }
+    return true;
+}
+
+Result<void> Introductions::wire(const Person& who, const Card& card) {
+    const Rank seat(who.number);
+    auto wired = wire_peer(transport_set_, settings_, own_host_, seat,
+                           {.incarnation = who.incarnation, .host = card.host}, card.addresses);
+    transport::HostMemory* const host_memory = transport_set_.host_memory();
+    if (!wired || host_memory == nullptr || card.host != own_host_) return wired;
+    auto admitted = host_memory->admit(seat);
+    if (!admitted) transport_set_.vacate(seat, TransportSet::Ended::certainly);
+    host_memory->look_at_cores();
+    return admitted;
+}
+
+void Introductions::note_taken_in(std::uint32_t number, std::uint32_t incarnation) {
+    taken_in_[number] = std::max(taken_in_[number], incarnation + 1);
+    const auto is_it = [=](const Person& one) { return one.number == number && one.incarnation == incarnation; };
+    if (std::erase_if(ready_, is_it) > 0) ++version_;
+}
+
+void Introductions::note_members(const Birth& birth) {
+    for (const Birth::Member& one : birth.members)
+        note_taken_in(one.origin.seat, one.origin.incarnation);
+}
+
+void Introductions::announce(std::span<const Person> taken_in, const Birth& birth) {
+    for (const Person& one : taken_in)
+        note_taken_in(one.number, one.incarnation);
+    if (admission_) admission_->tell_formed(taken_in, birth.bytes());
+}
+
+}  // namespace coppice::engine

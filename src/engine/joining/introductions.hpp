@@ -1,0 +1,91 @@
+// Newcomers as one process of a job knows them: makes them known to its transports when the launcher introduces them, while its groups work
+// as before, and knows which of them all others have made known, too.
+//
+// One for a transport set. Its admitting group is the only one that may take newcomers in: the first, then each that is made of it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "bootstrap/admission.hpp"
+#include "engine/joining/cards.hpp"
+#include "engine/settings.hpp"
+
+namespace coppice::engine {
+
+class TransportSet;
+
+class Introductions {
+  public:
+    using Person = bootstrap::PersonBody;
+
+    // References outlive this object.
+    Introductions(TransportSet& transport_set, const Settings& settings, std::string own_host,
+                  std::unique_ptr<bootstrap::Admission> admission, const Clock& clock);
+
+    // What to sleep on besides the transports; −1 when the launcher has no more to say.
+    int descriptor() const { return admission_ ? admission_->descriptor() : -1; }
+    // Takes in what the launcher has to say, and goes on with what could not be done before. Not from within a transport's poll().
+    void poll();
+
+    // Those that all can reach, in the order in which that became known; and a number that changes with it.
+    std::span<const Person> ready() const { return ready_; }
+    std::uint32_t version() const { return version_; }
+    // It was introduced here, whatever has become of it.
+    bool knows(std::uint32_t number, std::uint32_t incarnation) const {
+        return number < introduced_.size() && introduced_[number] > incarnation;
+    }
+
+    // --- the admitting group
+    bool admits(std::uint32_t token) const { return admitting_ == token; }
+    // How many members its caller has last asked for at most.
+    std::uint32_t most() const { return most_; }
+    void admit_from(std::uint32_t token, std::uint32_t most) {
+        admitting_ = token;
+        most_ = most;
+    }
+    // That group has taken these in (their serials are not looked at): they are told.
+    void announce(std::span<const Person> taken_in, const Birth& birth);
+    // These are members: they do not wait any more.
+    void note_members(const Birth& birth);
+
+    // --- of a newcomer
+    const std::optional<Bytes>& born() const { return born_; }
+    const std::optional<Error>& error() const { return error_; }
+
+  private:
+    struct Task {
+        Person who;
+        Bytes card;
+        std::uint64_t since_ns = 0;
+    };
+
+    void take(bootstrap::Admission::Event& event);
+    bool introduce(Task& task);
+    void note_taken_in(std::uint32_t number, std::uint32_t incarnation);
+    Result<void> wire(const Person& who, const Card& card);
+
+    TransportSet& transport_set_;
+    Settings settings_;
+    std::string own_host_;
+    std::unique_ptr<bootstrap::Admission> admission_;
+    const Clock& clock_;
+    std::deque<Task> tasks_;                 // in this order
+    std::vector<std::uint32_t> introduced_;  // by number: one more than the last incarnation
+    std::vector<std::uint32_t> taken_in_;    // likewise, of those that were
+    std::vector<Person> ready_;
+    std::uint32_t version_ = 0;
+    std::uint32_t admitting_ = 0;
+    std::uint32_t most_ = UINT32_MAX;
+    std::optional<Bytes> born_;
+    std::optional<Error> error_;
+};
+
+}  // namespace coppice::engine

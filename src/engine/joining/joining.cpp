@@ -1,0 +1,253 @@
+#include "engine/joining/joining.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/host.hpp"
+#include "bootstrap/admission.hpp"
+#include "engine/context.hpp"
+#include "engine/greeting.hpp"
+#include "engine/joining/cards.hpp"
+#include "engine/joining/introductions.hpp"
+#include "transport/faults.hpp"
+#include "transport/registry.hpp"
+
+namespace coppice::engine {
+namespace {
+
+constexpr std::uint64_t kLongestSleepNs = 100'000'000;
+constexpr std::uint64_t kShortestSleepNs = 1'000'000;
+
+class Joining {
+  public:
+    Joining(Context& context, const Settings& settings, const bootstrap::LauncherEnvironment& environment,
+            std::uint64_t deadline_ns)
+        : context_(context),
+          settings_(settings),
+          environment_(environment),
+          deadline_ns_(deadline_ns),
+          self_(environment.rank),
+          host_(host_identity(settings.host)) {}
+
+    Result<std::unique_ptr<Group>> run(Group::FailureCallback on_failure) {
+        if (settings_.join == Join::none || !settings_.capacity || self_.value >= *settings_.capacity) {
+            return fail(COPPICE_ERR_CONFIG,
+                        "rank {} was started late, but COPPICE_JOIN and COPPICE_CAPACITY do not let it in: coppice-run "
+                        "sets them, do not set them by hand",
+                        self_.value);
+        }
+        auto admission =
+            bootstrap::Admission::enter(environment_, context_.clock().now_ns() + settings_.start_timeout_ns);
+        if (!admission) return tl::unexpected(std::move(admission.error()));
+        if (auto invited = be_invited(**admission); !invited) return tl::unexpected(std::move(invited.error()));
+        transport_set_ = std::make_shared<TransportSet>(*settings_.capacity);
+        transport_set_->expect_group();
+        if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
+        (*admission)->tell_card({}, card().bytes());
+        transport_set_->introduce_by(std::make_unique<Introductions>(*transport_set_, settings_, host_,
+                                                                     std::move(*admission), context_.clock()));
+        if (auto born = wait_until_born(); !born) return tl::unexpected(std::move(born.error()));
+        return make_group(std::move(on_failure));
+    }
+
+  private:
+    Error too_late() const {
+        return {COPPICE_ERR_TIMEOUT,
+                fmt::format("rank {} was started late, and no group has taken it in", self_.value)};
+    }
+    // False when the time is up.
+    bool sleep(int descriptor, std::uint64_t longest_ns) const {
+        const std::uint64_t now = context_.clock().now_ns();
+        if (now >= deadline_ns_) return false;
+        pollfd entry{descriptor, POLLIN, 0};
+        const std::uint64_t most = std::min(longest_ns, deadline_ns_ - now);
+        ::poll(&entry, 1, static_cast<int>(most / kShortestSleepNs + 1));
+        return true;
+    }
+
+    Result<void> be_invited(bootstrap::Admission& admission) {
+        for (;;) {
+            auto event = admission.next();
+            if (!event) return tl::unexpected(std::move(event.error()));
+            if (*event && (*event)->kind == bootstrap::Admission::Event::Kind::invited) {
+                incarnation_ = (*event)->who.incarnation;
+                const auto read = Invitation::parse((*event)->body);
+                if (!read) return fail(COPPICE_ERR_MISMATCH, "what the group says of itself is damaged");
+                invitation_ = *read;
+                return compare();
+            }
+            if (!*event && !sleep(admission.descriptor(), kLongestSleepNs)) return tl::unexpected(too_late());
+        }
+    }
+
+    Result<void> compare() const {
+        if (invitation_.protocol != Greeting::protocol_name()) {
+            return fail(COPPICE_ERR_MISMATCH,
+                        "the group speaks \"{}\" (library {}), rank {}, which was started late, \"{}\" (library {}): "
+                        "install one version",
+                        shown(invitation_.protocol), shown(invitation_.library), self_.value, Greeting::protocol_name(),
+                        COPPICE_VERSION);
+        }
+        if (invitation_.agreement != settings_.agreement() || invitation_.transports != settings_.transport_names()) {
+            return fail(COPPICE_ERR_MISMATCH,
+                        "the group has {}, transport {}; rank {}, which was started late, has {}, transport {}: give "
+                        "all ranks the same options and environment",
+                        shown(invitation_.agreement), shown(invitation_.transports), self_.value, settings_.agreement(),
+                        settings_.transport_names());
+        }
+        return {};
+    }
+
+    // All are on this host, so far.
+    Result<void> make_transports() {
+        const std::vector<transport::Region> regions = Group::host_regions(*settings_.capacity, settings_);
+        const transport::GroupFacts facts{.self = self_,
+                                          .incarnation = incarnation_,
+                                          .group_size = *settings_.capacity,
+                                          .group_token = invitation_.token,
+                                          .secret = invitation_.secret,
+                                          .window = settings_.window,
+                                          .host = settings_.host,
+                                          .local_ranks = *settings_.capacity,
+                                          .has_far_ranks = settings_.join == Join::any,
+                                          .regions = regions};
+        const bool needs_wire = !settings_.allows_within_host();
+        for (const TransportChoice& choice : settings_.transports) {
+            if (!choice.allowed || !(choice.transport->within_host || needs_wire)) continue;
+            auto made = choice.maker->make(facts);
+            if (!made) return tl::unexpected(std::move(made.error()));
+            if (made->host_memory != nullptr) host_memory_ = made->host_memory;
+            if (auto added = add(std::move(made->transport)); !added) return added;
+        }
+        transport_set_->directory().take(self_, {.incarnation = incarnation_, .host = host_, .addresses = {}});
+        const bool by_host = settings_.hierarchy == Hierarchy::host && settings_.allows_within_host();
+        if (!by_host || host_memory_ == nullptr) return {};
+        // The first board is one of a group that this process was never in.
+        if (auto sealed = host_memory_->seal_board({self_}); !sealed) return sealed;
+        host_memory_->close_board(0);
+        host_memory_->clear_panels(1);
+        transport_set_->share_host_memory(host_memory_, faults_);
+        return {};
+    }
+
+    Result<void> add(std::unique_ptr<transport::Transport> wire) {
+        if (!settings_.faults.empty()) {
+            auto plan = transport::parse_faults(settings_.faults, self_);
+            if (!plan) return tl::unexpected(std::move(plan.error()));
+            if (!faults_) faults_ = std::make_shared<transport::MessageCount>(*plan);
+            wire = std::make_unique<transport::FaultyTransport>(std::move(wire), *plan, faults_);
+        }
+        transport_set_->add(std::move(wire));
+        return {};
+    }
+
+    Card card() const {
+        Card card{.host = host_, .addresses = {}};
+        for (const auto& wire : transport_set_->wires())
+            append_address(card.addresses, wire->capabilities().name, wire->address());
+        return card;
+    }
+
+    Result<void> wait_until_born() {
+        Introductions& introductions = *transport_set_->introductions();
+        for (;;) {
+            introductions.poll();
+            transport_set_->poll();
+            if (introductions.born()) return {};
+            if (introductions.descriptor() < 0) return tl::unexpected(*introductions.error());
+            const int descriptor = transport_set_->arm().descriptor;
+            const std::uint64_t longest = descriptor < 0 ? kShortestSleepNs : kLongestSleepNs;
+            if (!sleep(descriptor < 0 ? introductions.descriptor() : descriptor, longest))
+                return tl::unexpected(too_late());
+        }
+    }
+
+    Result<std::unique_ptr<Group>> make_group(Group::FailureCallback on_failure) {
+        const auto birth = Birth::parse(*transport_set_->introductions()->born());
+        std::optional<Rank> own;
+        bool has_seats = birth.has_value();
+        for (std::uint32_t rank = 0; birth && rank < birth->members.size(); ++rank) {
+            const Origin& origin = birth->members[rank].origin;
+            has_seats = has_seats && origin.seat < transport_set_->capacity();
+            if (Rank(origin.seat) == self_ && origin.incarnation == incarnation_) own = Rank(rank);
+        }
+        const bool has_panel =
+            birth && (host_memory() == nullptr || (birth->panel < transport::HostMemory::kPanels &&
+                                                   (host_memory()->clean_panels() >> birth->panel & 1) != 0));
+        if (!own || !has_seats || !has_panel)
+            return fail(COPPICE_ERR_MISMATCH, "rank {} was taken into a group that it can't make", self_.value);
+        const auto count = static_cast<std::uint32_t>(birth->members.size());
+        std::vector<std::uint64_t> nodes;
+        std::vector<Rank> there;
+        std::vector<Rank> dead;
+        std::vector<Origin> origins;
+        for (std::uint32_t rank = 0; rank < count; ++rank) {
+            const Birth::Member& one = birth->members[rank];
+            nodes.push_back(one.node);
+            origins.push_back(one.origin);
+            there.push_back(transport_set_->seat_of(one.origin));
+            if (there.back() == transport_set_->nowhere()) dead.emplace_back(rank);
+        }
+        Members members(*own, topology::Nodes::by_host(nodes));
+        auto plan = settings_.plan_for(members.nodes(), {});
+        if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
+        Core::Parts parts{.context = &context_,
+                          .settings = settings_,
+                          .members = std::move(members),
+                          .router = Router(transport_set_, std::move(there)),
+                          .id = birth->id,
+                          .cores = own_cores(),
+                          .sharing_cores = 1,
+                          .on_failure = std::move(on_failure),
+                          .panel = birth->panel,
+                          .lineage = Lineage(std::move(origins))};
+        open_board(parts);
+        transport_set_->introductions()->note_members(*birth);
+        transport_set_->introductions()->admit_from(birth->id.token, birth->most);
+        auto group = std::make_unique<Group>(std::move(parts), std::move(*plan), std::make_shared<bool>(false));
+        group->start_with_failed({}, dead);
+        return group;
+    }
+
+    transport::HostMemory* host_memory() const { return transport_set_->host_memory(); }
+
+    void open_board(Core::Parts& parts) const {
+        if (host_memory() == nullptr) return;
+        std::vector<transport::HostMemory::BoardMember> local_peers;
+        std::vector<Rank> known_as;
+        for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
+            known_as.push_back(parts.router.set_rank(local_peer));
+            local_peers.push_back({local_peer, known_as.back()});
+        }
+        host_memory()->look_at_cores();
+        parts.sharing_cores = host_memory()->sharing_cores(known_as);
+        parts.board = &host_memory()->open_board(parts.panel, local_peers);
+        if (!faults_) return;
+        parts.board_wrapper = std::make_unique<transport::FaultyBoard>(*parts.board, faults_);
+        parts.board = parts.board_wrapper.get();
+    }
+
+    Context& context_;
+    const Settings& settings_;
+    const bootstrap::LauncherEnvironment& environment_;
+    std::uint64_t deadline_ns_;
+    Rank self_;
+    std::uint32_t incarnation_ = 0;
+    std::string host_;
+    Invitation invitation_;
+    std::shared_ptr<TransportSet> transport_set_;
+    transport::HostMemory* host_memory_ = nullptr;
+    std::shared_ptr<transport::MessageCount> faults_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Group>> join_group(Context& context, const Settings& settings,
+                                          const bootstrap::LauncherEnvironment& environment,
+                                          Group::FailureCallback on_failure, std::uint64_t deadline_ns) {
+    return Joining(context, settings, environment, deadline_ns).run(std::move(on_failure));
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The example whose group grows again, with real processes: those that are killed are replaced, others join, and all end
+with the state that they would have had without.
+
+Usage: example_growing_test.py COPPICE_RUN GROWING"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+RUN, GROWING = (os.path.abspath(path) for path in sys.argv[1:3])
+DEADLINE = 240
+
+
+class Growing(unittest.TestCase):
+    def run_it(self, *arguments, **settings):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
+        environment.update(settings)
+        return subprocess.run([RUN, *arguments], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+                              timeout=DEADLINE, env=environment)
+
+    def grows_to(self, size, newcomers, *arguments, **settings):
+        done = self.run_it(*arguments, **settings)
+        said = done.stdout + done.stderr
+        self.assertEqual(done.returncode, 0, said)
+        ended = re.findall(r"^growing: rank (\d+) of (\d+): (\d+) newcomers, state (\w+)$", done.stdout, re.M)
+        self.assertEqual(sorted(ended), sorted((str(rank), str(size), str(newcomers), "right") for rank in range(size)), said)
+        return done
+
+    def test_a_killed_rank_comes_back(self):
+        done = self.grows_to(4, 1, "-n", "4", "--respawn", "--kill", "2@100ms", GROWING, "--newcomers", "1")
+        self.assertRegex(done.stderr, r"started rank 2 again \(pid \d+\)\n")
+
+    def test_any_rank_may_be_replaced(self):
+        for settings in ({}, {"COPPICE_TRANSPORT": "tcp"}, {"COPPICE_HIERARCHY": "flat"}, {"COPPICE_QUORUM": "certain"},
+                         {"COPPICE_PROGRESS_THREAD": "0"}):
+            for rank in (0, 1, 2):
+                with self.subTest(rank=rank, **settings):
+                    self.grows_to(3, 1, "-n", "3", "--respawn", "--kill", f"{rank}@100ms", GROWING, "--newcomers", "1", **settings)
+
+    def test_all_are_replaced_one_after_the_other(self):
+        kills = [option for i, rank in enumerate((2, 2, 0, 1)) for option in ("--kill", f"{rank}@{100 + 150 * i}ms")]
+        # A process may be killed before it was taken in, so how many newcomers there were depends on the times.
+        done = self.run_it("-n", "3", "--respawn", *kills, GROWING, "--newcomers", "3")
+        said = done.stdout + done.stderr
+        self.assertEqual(done.returncode, 0, said)
+        self.assertNotIn("WRONG", done.stdout, said)
+        self.assertIn("state right", done.stdout, said)
+
+    def test_others_join(self):
+        self.grows_to(8, 4, "-n", "4", "--join", "4@100ms", GROWING, "--newcomers", "4")
+
+    def test_one_rank_is_joined(self):
+        self.grows_to(3, 2, "-n", "1", "--join", "1@50ms", "--join", "1@150ms", GROWING, "--newcomers", "2")
+
+    def test_spares_take_the_places_of_the_dead(self):
+        self.grows_to(4, 2, "-n", "4", "--spares", "2", "--kill", "1@100ms", "--kill", "3@100ms", GROWING, "--newcomers", "2",
+                      "--most", "4")
+
+    def test_a_spare_that_nobody_needs_is_no_failure(self):
+        done = self.grows_to(2, 0, "-n", "2", "--spares", "1", GROWING, "--newcomers", "0", "--most", "2", "--rounds", "200000")
+        self.assertRegex(done.stderr, r"rank 2 \(pid \d+\), which no group had taken in, exited with code 1")
+        self.assertRegex(done.stderr, r"no member of the group is left that could take it in")
+
+    def test_a_job_of_which_nobody_is_left_fails(self):
+        done = self.run_it("-n", "2", "--respawn", "--kill", "0@50ms", "--kill", "1@50ms", GROWING, "--newcomers", "9")
+        self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_newcomer_with_other_settings_is_told_and_holds_nobody_up(self):
+        # Which of the ranks is asked for by its number: the shell gives the late one another window.
+        script = 'if [ -n "$COPPICE_INCARNATION" ] && [ "$COPPICE_RANK" = 2 ]; then export COPPICE_WINDOW=64; fi; exec "$0" "$@"'
+        done = self.grows_to(3, 1, "-n", "2", "--join", "2@50ms", "sh", "-c", script, GROWING, "--newcomers", "1")
+        self.assertRegex(done.stderr, "give all ranks the same options|no member of the group is left")
+        self.assertRegex(done.stderr, r"rank 2 \(pid \d+\), which no group had taken in, exited with code 1")
+
+    def test_it_is_said_what_is_not_there_yet(self):
+        for option in ("--respawn", "--spares=1", "--join=1@1s"):
+            done = self.run_it("-n", "2", "--hosts", "2", option, GROWING)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("on one host only so far", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,84 @@
+// Processes that are started while the others run: ranks that were killed, spares, and others that join.
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "base/clock.hpp"
+#include "job.hpp"
+#include "message.hpp"
+
+namespace coppice::run {
+namespace {
+
+// A process that waits for a group hears at once that nobody is left there. One that does not end then is ended.
+constexpr std::uint64_t kIdleGrace = 10 * kSecond;
+
+}  // namespace
+
+void Job::take_streams(std::uint32_t rank, const RankStart& started) {
+    for (const auto& [source, sink] : {std::pair{started.output, STDOUT_FILENO}, {started.errors, STDERR_FILENO}}) {
+        if (source < 0) continue;
+        streams_.emplace_back(rank, source, sink);
+        watch(source, kFirstStreamTag + streams_.size() - 1);
+    }
+}
+
+void Job::start_late(std::uint32_t number) {
+    RankState& state = ranks_[number];
+    const bool was_there = state.pid >= 0;
+    const std::uint32_t incarnation = was_there ? server_->lobby()->incarnation(number) + 1 : 0;
+    auto started = run::start_late(plan(), number, incarnation);
+    if (!started) {
+        say("{}", started.error().message);
+        return fail_with(started.error().exit_code);
+    }
+    RankState next;
+    next.pid = started->pid;
+    next.respawns = state.respawns;
+    state = next;
+    ++running_;
+    server_->late_started(number, started->pid);
+    take_streams(number, *started);
+}
+
+// It was killed. False when it is not started again.
+bool Job::respawn(std::uint32_t number, bool on_purpose) {
+    RankState& state = ranks_[number];
+    const std::uint32_t most = std::min(options_.respawns.value_or(0), bootstrap::kMostIncarnation);
+    const bool may_be = state.respawns < most && !end_kill_ns_;
+    if (!may_be || !server_->lobby()->has_members()) return false;
+    ++state.respawns;
+    const pid_t before = state.pid;
+    start_late(number);
+    if (state.ended) return true;  // said already
+    say("started rank {} again (pid {}){}", number, state.pid,
+        on_purpose ? "" : fmt::format("), as a signal has ended pid {}", before).substr(1));
+    return true;
+}
+
+bool Job::is_waiting(std::uint32_t number) const {
+    return server_->lobby() != nullptr && server_->lobby()->is_waiting(number);
+}
+
+// Of those that run, none is in a group, or will make one.
+bool Job::is_over() const {
+    for (std::uint32_t number = 0; number < ranks_.size(); ++number) {
+        if (ranks_[number].pid >= 0 && !ranks_[number].ended && !is_waiting(number)) return false;
+    }
+    return true;
+}
+
+void Job::end_those_that_wait() {
+    if (!options_.admits() || end_kill_ns_ || running_ == 0) return;
+    if (!is_over()) {
+        idle_ns_.reset();
+    } else if (!idle_ns_) {
+        idle_ns_ = now_ns() + kIdleGrace;
+    } else if (now_ns() >= *idle_ns_) {
+        say("ending {} process{} that no group has taken in, as all others have ended", running_,
+            running_ > 1 ? "es" : "");
+        begin_end(exit_code_.value_or(0));
+    }
+}
+
+}  // namespace coppice::run
