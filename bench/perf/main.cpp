@@ -13,6 +13,7 @@
 #include "perf/logp.hpp"
 #include "perf/session.hpp"
 #include "perf/shrink.hpp"
+#include "perf/views.hpp"
 #include "transport/registry.hpp"
 
 namespace {
@@ -152,6 +153,14 @@ CLI::App* add_shrink(CLI::App& app, perf::ShrinkSettings& settings) {
     return command;
 }
 
+CLI::App* add_views(CLI::App& app, const char* name, const char* what, perf::ViewSettings& settings) {
+    CLI::App* command = app.add_subcommand(name, what);
+    command->add_option("-n,--iters", settings.iterations, "rounds of agreement at least")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
+        ->capture_default_str();
+    return command;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -174,6 +183,10 @@ int main(int argc, char** argv) {
     const CLI::App* logp_command = add_logp(app, logp);
     const CLI::App* agree_command = add_agree(app, group, agree);
     const CLI::App* shrink_command = add_shrink(app, shrink);
+    perf::ViewSettings views;
+    const CLI::App* stabilize_command =
+        add_views(app, "stabilize", "groups without ranks that die, and with those that come in their places", views);
+    const CLI::App* join_command = add_views(app, "join", "newcomers, from their call to their first agreement", views);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -185,12 +198,16 @@ int main(int argc, char** argv) {
     if (logp_command->parsed()) return perf::run_logp(logp, group.timeout_s);
     if (agree_command->parsed()) return perf::run_agree(group, agree);
     if (shrink_command->parsed()) return perf::run_shrink(group, shrink);
+    if (stabilize_command->parsed()) return perf::run_views(group, views, "stabilize");
+    if (join_command->parsed()) return perf::run_views(group, views, "join");
 
     if (auto failure = perf::check_settings(group)) {
         fmt::print(stderr, "coppice-perf: {}\n", failure->message);
         return failure->exit_code;
     }
-    fmt::print(stderr,
-               "coppice-perf: say what to measure: broadcast, agree, shrink, logp, put_lat or send_lat (see --help)\n");
+    fmt::print(
+        stderr,
+        "coppice-perf: say what to measure: broadcast, agree, shrink, stabilize, join, logp, put_lat or send_lat (see "
+        "--help)\n");
     return perf::kExitUsage;
 }

@@ -83,4 +83,9 @@ struct ShrinkSettings {
     std::string json_file;
 };
 
+// Of stabilize and join.
+struct ViewSettings {
+    std::uint64_t iterations = 100;  // rounds of agreement at least
+};
+
 }  // namespace perf

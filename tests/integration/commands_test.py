@@ -42,6 +42,23 @@ class Commands(unittest.TestCase):
     def test_agreement_that_loses_a_host(self):
         self.agree("-n 16 --hosts 4 --kill-host 2@500ms", 5000)
 
+    def renew(self, command, counts, *launcher):
+        done = run([RUN, *launcher, PERF, command, "-n", "200"])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, f"# {command} of {counts}")
+        self.assertIn("\ndivergent 0 lost 0 hung 0 leaked 0\n", done.stdout)
+
+    def test_ranks_that_are_killed_and_come_back(self):
+        self.renew("stabilize", r"8 ranks: \d+ rounds, \d+ renewals, 2 left out, 2 newcomers",
+                   "-n", "8", "--respawn", "--kill", "3@500ms", "--kill", "0@900ms")
+
+    def test_ranks_that_join(self):
+        self.renew("join", r"8 ranks: \d+ rounds, \d+ renewals, 0 left out, 4 newcomers", "-n", "4", "--join", "4@500ms")
+
+    def test_spares_in_the_places_of_ranks_that_die(self):
+        self.renew("stabilize", r"6 ranks: \d+ rounds, \d+ renewals, 2 left out, 2 newcomers",
+                   "-n", "6", "--spares", "2", "--kill", "2@500ms", "--kill", "4@800ms")
+
     def test_root_that_computes_after_each_broadcast(self):
         with tempfile.TemporaryDirectory() as folder:
             done = run([RUN, "-n", "4", "--hosts", "4", ROOT_LEAVES, "20", folder])

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <utility>
 
 #include "base/duration.hpp"
@@ -253,6 +254,25 @@ std::string check(const Options& options) {
 }
 
 }  // namespace
+
+std::uint32_t Options::members_at_the_end() const {
+    std::uint32_t members = ranks + late_numbers() - spares;
+    if (respawns) return members;
+    std::set<std::uint32_t> killed;
+    for (const Fault& fault : faults)
+        if (fault.kind == Fault::Kind::kill) killed.insert(fault.rank);
+    const auto dead = static_cast<std::uint32_t>(killed.size());
+    return members - std::min(members, dead) + std::min(dead, spares);
+}
+
+std::uint64_t Options::last_event_ns() const {
+    std::uint64_t last = 0;
+    for (const Fault& fault : faults)
+        last = std::max(last, fault.at_ns + fault.duration_ns.value_or(0));
+    for (const LateStart& join : joins)
+        last = std::max(last, join.at_ns);
+    return last;
+}
 
 std::string describe_too_late(const Fault& fault) {
     const std::string when = format_duration(fault.at_ns);
