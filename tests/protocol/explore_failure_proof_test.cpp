@@ -16,16 +16,17 @@ struct Group {
     const char* correction;
     std::uint32_t crashes;
     Timers timers;
-    std::uint32_t under_way;  // messages at a time; what is between the same two stays in order
+    std::uint32_t under_way;  // messages at a time
     std::uint8_t dead = 0;
     bool noticed = false;
+    bool in_order = true;  // what is between the same two
 };
 
 std::ostream& operator<<(std::ostream& out, const Group& group) {
     return out << group.correction << " over " << group.tree << ", P=" << group.processes << ", dead "
                << static_cast<int>(group.dead) << ", " << group.crashes << " crashes"
-               << (group.noticed ? ", noticed" : "") << (group.timers == Timers::late ? ", late timers" : "") << ", "
-               << group.under_way << " under way";
+               << (group.noticed ? ", noticed" : "") << (group.in_order ? "" : ", in any order")
+               << (group.timers == Timers::late ? ", late timers" : "") << ", " << group.under_way << " under way";
 }
 
 Exploration explore(const Group& group) {
@@ -37,7 +38,7 @@ Exploration explore(const Group& group) {
     conditions.crashes = group.crashes;
     conditions.dead = group.dead;
     conditions.detection = group.noticed;
-    conditions.in_order = true;
+    conditions.in_order = group.in_order;
     conditions.late_timers = group.timers == Timers::late;
     conditions.under_way = group.under_way;
     FailureProofSubject subject(make_failure_proof_plan(broadcast, Nanoseconds{1}), conditions);
@@ -67,6 +68,16 @@ INSTANTIATE_TEST_SUITE_P(Small, Claim4,
                                            Group{"chain", 4, "failure-proof:2", 2, Timers::any_time, 1, 0b0100},
                                            Group{"binomial", 5, "failure-proof:1", 1, Timers::late, 1, 0b00110},
                                            Group{"binomial", 3, "failure-proof:1", 2, Timers::late, 1, 0, true}));
+
+// Channels that keep no order: two and more messages between the same two, under way at a time.
+INSTANTIATE_TEST_SUITE_P(
+    Unordered, Claim4,
+    ::testing::Values(Group{"binomial", 2, "failure-proof:1", 1, Timers::any_time, kAny, 0, false, false},
+                      Group{"binomial", 3, "failure-proof:1", 1, Timers::any_time, 2, 0, false, false},
+                      Group{"binomial", 3, "failure-proof:1", 1, Timers::late, 3, 0, false, false},
+                      Group{"chain", 3, "failure-proof:1", 1, Timers::late, 3, 0, false, false},
+                      Group{"chain", 4, "failure-proof:1", 1, Timers::late, 2, 0b0100, false, false},
+                      Group{"binomial", 4, "failure-proof:2", 2, Timers::late, 2, 0b0010, false, false}));
 
 }  // namespace
 }  // namespace coppice::protocol::testing

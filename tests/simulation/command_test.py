@@ -359,6 +359,22 @@ class Network(unittest.TestCase):
             self.assertTrue(done.stderr, words)
 
 
+class Explore(unittest.TestCase):
+    def test_slots_of_agreements_are_used_again(self):
+        done = sim("explore", "agreement", "--ranks", "3", "--crashes", "1", "--window", "1", "--agreements", "6")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()[2:]
+        self.assertEqual(len(lines), 7)
+        for line in lines:
+            self.assertRegex(line, "all hold$")
+
+    def test_two_deaths_in_a_broadcast_among_four(self):
+        for tree in ("binomial", "star"):
+            done = sim("explore", "broadcast", "--ranks", "4", "--crashes", "2", "--tree", tree, "--correction", "opportunistic:1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("every promise held", done.stdout)
+
+
 class Membership(unittest.TestCase):
     def test_the_next_view_takes_what_the_paper_says(self):
         done = sim("membership", "--ranks", "1048576", "--radix", "4", "--failures", "5")
