@@ -138,15 +138,10 @@ void PlacedBroadcast::hear(const PlacedMessage& message) {
 }
 
 bool PlacedBroadcast::receive(const PlacedMessage& message) {
-    const bool was_colored = colored();
-    if (is_of_core(message.kind)) {
-        if (!core_.receive({plain(message.kind), message.from, message.to, message.detail})) return false;
-    } else {
-        // To the one inside it is a payload, from wherever.
-        if (!is_expected(message) || !core_.receive({MessageKind::rescue, message.from, message.to, 0})) return false;
-        hear(message);
-    }
-    if (!was_colored && colored()) idle_ = 0;
+    if (is_of_core(message.kind)) return core_.receive({plain(message.kind), message.from, message.to, message.detail});
+    // To the one inside it is a payload, from wherever.
+    if (!is_expected(message) || !core_.receive({MessageKind::rescue, message.from, message.to, 0})) return false;
+    hear(message);
     return true;
 }
 

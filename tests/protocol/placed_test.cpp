@@ -197,6 +197,22 @@ TEST(Noticed, WithADeadRootAllAreColoredOrAllAreTold) {
     EXPECT_GT(colored, kSeeds / 20);
 }
 
+// A correction reaches as many live hosts as its distance says.
+TEST(KnownDead, DoNotCountAmongThoseThatAreCorrected) {
+    const std::vector<Site> sites{{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}};
+    const PlacedPlan plan = plan_for(sites, 1, "chain");
+    FailedSet failed;
+    failed.insert(4);
+    failed.insert(5);
+    PlacedBroadcast machine(plan, Position{3}, 0, failed, false);
+    ASSERT_TRUE(machine.receive({PlacedKind::tree, Position{2}, Position{3}, 0}));
+    std::vector<std::uint32_t> corrected;
+    while (const auto sent = machine.next_send(Nanoseconds{0})) {
+        if (sent->kind == PlacedKind::host_right) corrected.push_back(sent->to.value);
+    }
+    EXPECT_EQ(corrected, std::vector<std::uint32_t>{6});
+}
+
 // A live root serves its children itself, so that nobody else corrects them: under a star one message enters each of the other leaves, and
 // one reaches the second host of each, in case that the first is dead.
 TEST(WithoutDeaths, NobodyCorrectsTheRootsChildren) {

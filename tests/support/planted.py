@@ -86,10 +86,13 @@ class Planter:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(self.check(fault), encoding="utf-8")
         made = {}
-        for name, command in self._compilations(fault.source, target, into):
-            self.make(*command)
-            made[name] = command[command.index("-o") + 1]
-        return self._link(target, made, into)
+        try:
+            for name, command in self._compilations(fault.source, target, into):
+                self.make(*command)
+                made[name] = command[command.index("-o") + 1]
+            return self._link(target, made, into)
+        except subprocess.CalledProcessError as why:
+            raise CannotBePlanted(f"'{fault.name}' cannot be built: {why.cmd[0]} ended with {why.returncode}") from why
 
     def planted_says(self, fault, catcher, into):
         """What the catcher says of the fault; None if it does not notice."""
@@ -123,6 +126,15 @@ class Planter:
         last = words.splitlines()[-1] if words else ""
         return failed[1] if failed else f"ended with {ended.returncode}: {last}"
 
+    def has_tests(self, catcher):
+        """Whether a test that it asks for exists; also where its program is not built, or no test program."""
+        names = [word for word in catcher.arguments if word.startswith("--gtest_filter=")]
+        program = self.build / catcher.program
+        if not names or not program.exists():
+            return True
+        listed = subprocess.run([program, *names, "--gtest_list_tests"], capture_output=True, text=True, check=True, timeout=60)
+        return any(line.startswith("  ") for line in listed.stdout.splitlines())
+
     def _compilations(self, source, target, into):
         """Of each object of `target` that `source` is a part of: its name, and the command that makes another one below `into`."""
         wanted = self.source_dir / source
@@ -154,15 +166,23 @@ class Planter:
             is_whole = word == "-Wl,--whole-archive" or (is_whole and word != "-Wl,--no-whole-archive")
             if is_whole and word.endswith(".a"):
                 words += [made.get(member, member) for member in self._members(word)]
+            elif word.endswith(".a") and not word.startswith("/"):
+                words.append(self._archive(word, made, into))
             else:
                 words.append(made.get(word, word))
         linked = into / pathlib.Path(target).name
-        place = words.index("-o") + 1
-        words[place] = str(linked)
-        # Before the archives: their own objects are not taken then.
-        words[place + 1:place + 1] = [path for path in made.values() if path not in words]
+        words[words.index("-o") + 1] = str(linked)
         self.make(*words)
         return linked
+
+    def _archive(self, archive, made, into):
+        """The archive, or one that has what was made in the place of what was there."""
+        members = self._members(archive)
+        if not any(member in made for member in members):
+            return archive
+        other = str(into / archive.replace("/", "_"))
+        self.make("ar", "rcsT", other, *(made.get(member, str(self.build / member)) for member in members))
+        return other
 
     def _members(self, archive):
         folder = f"{archive}.p/"
@@ -174,7 +194,11 @@ class Planter:
 
     @functools.lru_cache(maxsize=None)
     def _objects_of(self, target):
-        return [line for line in self._ninja("-t", "inputs", target).splitlines() if line.endswith(".o") and line in self._commands]
+        """What is linked: of an archive the linker takes only what is needed."""
+        words = shlex.split(self._ninja("-t", "commands", "-s", target).splitlines()[-1])
+        words[words.index("-o") + 1] = os.devnull
+        linked = subprocess.run([*words, "-Wl,--trace"], cwd=self.build, check=True, capture_output=True, text=True).stdout.splitlines()
+        return [line for line in dict.fromkeys(linked) if line in self._commands]
 
     @functools.cached_property
     def _commands(self):

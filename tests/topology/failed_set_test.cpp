@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <set>
 #include <vector>
@@ -79,6 +80,82 @@ TEST(FailedSet, is_a_set_whatever_the_order_of_insertions) {
             for (std::uint32_t m = 0; m < members; ++m)
                 ASSERT_EQ(set.contains(m), model.contains(m));
         }
+    }
+}
+
+// In runs, many of which touch.
+std::set<std::uint32_t> drawn(std::mt19937& random, std::uint32_t members) {
+    std::set<std::uint32_t> set;
+    for (auto runs = random() % 5; runs > 0; --runs) {
+        const auto first = static_cast<std::uint32_t>(random() % members);
+        const auto end = std::min(members, first + 1 + static_cast<std::uint32_t>(random() % 6));
+        for (std::uint32_t member = first; member < end; ++member)
+            set.insert(member);
+    }
+    return set;
+}
+
+FailedSet set_of(const std::set<std::uint32_t>& members) {
+    FailedSet set;
+    for (const std::uint32_t member : members)
+        set.insert(member);
+    return set;
+}
+
+// Sets that are equal have the same intervals, however they came about.
+void expect_same(const FailedSet& set, const std::set<std::uint32_t>& members) {
+    EXPECT_EQ(set, set_of(members));
+    EXPECT_EQ(set.count(), members.size());
+    std::uint32_t lowest = 0;
+    while (members.contains(lowest))
+        ++lowest;
+    EXPECT_EQ(set.lowest_absent(), lowest);
+}
+
+TEST(FailedSet, whole_sets_are_united_intersected_subtracted_and_compared) {
+    for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        const auto a = drawn(random, 24);
+        const auto b = drawn(random, 24);
+        const FailedSet other = set_of(b);
+        FailedSet set = set_of(a);
+        EXPECT_EQ(set.includes(other), std::ranges::includes(a, b));
+        EXPECT_EQ(set == other, a == b);
+        std::set<std::uint32_t> expected;
+        std::ranges::set_union(a, b, std::inserter(expected, expected.end()));
+        EXPECT_EQ(set.unite(other), expected != a);
+        expect_same(set, expected);
+        set = set_of(a);
+        expected.clear();
+        std::ranges::set_intersection(a, b, std::inserter(expected, expected.end()));
+        set.intersect(other);
+        expect_same(set, expected);
+        set = set_of(a);
+        expected.clear();
+        std::ranges::set_difference(a, b, std::inserter(expected, expected.end()));
+        set.subtract(other);
+        expect_same(set, expected);
+        set.clear();
+        expect_same(set, {});
+    }
+}
+
+TEST(FailedSet, is_appended_to_only_beyond_its_end) {
+    for (std::uint32_t seed = 0; seed < 500; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        const auto members = drawn(random, 24);
+        const FailedSet all = set_of(members);
+        FailedSet set;
+        for (const Interval& interval : all.intervals())
+            EXPECT_TRUE(set.append(interval));
+        expect_same(set, members);
+        EXPECT_FALSE(set.append({26, 25}));
+        if (!members.empty()) EXPECT_FALSE(set.append({*members.rbegin(), 30}));
+        expect_same(set, members);
+        EXPECT_TRUE(set.append({24, 25})) << "adjacent, or beyond";
+        EXPECT_TRUE(set.contains(25));
     }
 }
 

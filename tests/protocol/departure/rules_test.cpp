@@ -43,6 +43,15 @@ TEST(Departure, ARankThatLeavesTellsTheLeadersAtPowersOfTwoThatAreStillHere) {
     EXPECT_TRUE(all_sends(machine).empty());
 }
 
+TEST(Departure, NothingIsSentToARankThatHasDiedMeanwhile) {
+    const topology::Nodes nodes = hosts_of({1, 1, 1, 1});
+    Departure machine({.nodes = &nodes}, Rank(0));
+    machine.want();
+    machine.leave(false);
+    machine.peer_failed(Rank(1));
+    EXPECT_EQ(receivers(machine, DepartureKind::farewell), (std::vector<std::uint32_t>{3, 2}));
+}
+
 TEST(Departure, ARankThatMayBeAskedSaysFarewellLater) {
     const topology::Nodes nodes = hosts_of({1, 1});
     Departure machine({.nodes = &nodes}, Rank(0));

@@ -291,6 +291,18 @@ TEST_F(Alone, AnAdoptedRankHasTwoBoundsAndHearsOfTheDeathsBetween) {
     EXPECT_TRUE(detector.failed().contains(3));
 }
 
+// Not only from leaders, which tell those in such places anyway.
+TEST_F(Alone, ARankThatIsAdoptedByOneThatDoesNotLeadHearsOfTheDeathsBetween) {
+    Detector detector = make(1, {2, 2, 2, 2}, true);  // 0 leads here; 1 observes 3, 5, 7
+    EXPECT_EQ(detector.observed(), Rank(3));
+    all_sends(detector, Nanoseconds(0));
+    detector.peer_failed(Rank(3));
+    detector.peer_failed(Rank(5));
+    const auto sends = all_sends(detector, Nanoseconds(0));
+    EXPECT_EQ(told_of(sends, 3), std::set<std::uint32_t>{7});
+    EXPECT_EQ(told_of(sends, 5), std::set<std::uint32_t>{7});
+}
+
 // Two seconds in which this rank did not look are one period of silence, so that beats that wait to be read are in
 // time.
 TEST_F(Alone, TheOwnAbsenceIsNotHeldAgainstOthers) {

@@ -108,6 +108,49 @@ TEST_F(PullRules, ThreeStreamsGetTheirChunksInTurn) {
     EXPECT_EQ(chunks, (std::vector<std::uint32_t>{0, 0, 0, 1, 1, 1}));
 }
 
+// Another rank may have said that it has everything, and died.
+TEST_F(PullRules, ACoordinatorAsksOnThoughTheRankThatIsSaidToHaveEverythingIsDead) {
+    Pull pull = machine(1, 4);
+    pull.peer_failed(Rank(0));
+    pull.peer_failed(Rank(2));
+    EXPECT_TRUE(pull.receive(from(3, 1, PullKind::complete, 2)));
+    std::vector<std::uint32_t> asked;
+    while (const auto next = pull.next_send(kStart)) {
+        if (next->kind == PullKind::query) asked.push_back(next->to.value);
+    }
+    EXPECT_EQ(asked, (std::vector<std::uint32_t>{3, 4, 5}));
+}
+
+TEST_F(PullRules, NothingIsSentToThoseThatAreKnownToBeDead) {
+    Pull root(plan_, Rank(0), Rank(0), {});
+    root.hold(2);
+    for (const std::uint32_t rank : {1U, 2U})
+        EXPECT_TRUE(root.receive(from(rank, 0, PullKind::ask, 0, 2)));
+    root.peer_failed(Rank(1));
+    while (const auto next = root.next_send(kStart))
+        EXPECT_EQ(next->to, Rank(2));
+
+    Pull coordinator = machine(1, 4);
+    coordinator.peer_failed(Rank(0));
+    for (const std::uint32_t rank : {2U, 3U})
+        EXPECT_TRUE(coordinator.receive(from(rank, 1, PullKind::need)));
+    EXPECT_TRUE(coordinator.receive(from(4, 1, PullKind::complete, 4)));
+    coordinator.peer_failed(Rank(2));
+    std::vector<std::uint32_t> told;
+    while (const auto next = coordinator.next_send(kStart)) {
+        EXPECT_NE(next->to, Rank(2));
+        if (next->kind == PullKind::complete) told.push_back(next->to.value);
+    }
+    EXPECT_EQ(told, std::vector<std::uint32_t>{3});
+}
+
+TEST_F(PullRules, OnlyTheLowestAsksWhoHasEverything) {
+    Pull pull = machine(2, 4);
+    pull.peer_failed(Rank(0));
+    EXPECT_FALSE(pull.receive(from(3, 2, PullKind::query, 1))) << "this one is lower, and lives";
+    EXPECT_TRUE(pull.receive(from(1, 2, PullKind::query, 1)));
+}
+
 TEST_F(PullRules, WhatCannotBeIsRefused) {
     Pull pull = machine(2, 4);
     EXPECT_FALSE(pull.receive(from(2, 2, PullKind::ask))) << "from itself";

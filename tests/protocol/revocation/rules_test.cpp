@@ -51,6 +51,21 @@ TEST(Revocation, WhatWasToGoToARankThatDiesMeanwhileIsNotSent) {
         EXPECT_NE(send.to, Rank(1));
 }
 
+// It may have left before it read the word of its host; the rank that wrote it may be dead.
+TEST(Revocation, ARankThatLeadsSinceAnotherHasLeftTellsTheOutside) {
+    const topology::Nodes nodes = hosts_of({3, 1});
+    Revocation machine({.nodes = &nodes, .shares_memory = true}, Rank(1));
+    machine.read(2 + 1);  // rank 2 has revoked
+    EXPECT_TRUE(machine.revoked());
+    EXPECT_TRUE(all_sends(machine).empty()) << "that is the leader's affair";
+    machine.peer_left(Rank(0));
+    const auto sends = all_sends(machine);
+    ASSERT_EQ(sends.size(), 1U);
+    EXPECT_EQ(sends[0].to, Rank(3));
+    EXPECT_EQ(sends[0].kind, RevocationKind::news);
+    EXPECT_EQ(sends[0].revoker, Rank(2));
+}
+
 TEST(Revocation, PatienceEndsTheWaitForAnswers) {
     const topology::Nodes nodes = hosts_of({1, 1});
     Revocation machine({.nodes = &nodes, .patience = Nanoseconds(100)}, Rank(0));

@@ -1,0 +1,126 @@
+"""Faults in broadcasts by switches, in tables of sends, in the sets of failed members, in pulled payloads and in the last votes of the dead."""
+
+from catchers import gtest, linked
+
+PLACED = "src/protocol/placed_broadcast.cpp"
+SCHEDULE = "src/protocol/schedule.cpp"
+FAILED = "src/protocol/failed_set.hpp"
+PULL = "src/protocol/pull/"
+QUORUM = "src/protocol/membership/quorum.cpp"
+DECREE = "src/protocol/membership/decree.cpp"
+STABILITY = "src/protocol/stability/stability.cpp"
+DEPARTURE = "src/protocol/departure/departure.cpp"
+REVOCATION = "src/protocol/revocation/revocation.cpp"
+VOTES = "src/engine/collectives/shrink/last_votes.cpp"
+PAYLOADS = "src/engine/collectives/payload/payloads.cpp"
+
+
+def placed(names="*"):
+    return gtest("tests/protocol/protocol_placed", names)
+
+
+def of_machine(room, test, names="*"):
+    return gtest(f"tests/protocol/{room}/{room}_{test}", names)
+
+
+FAULTS = [
+    # --- broadcasts by switches
+    ("by switches nothing is said again after a death", PLACED,
+     "    core_.peer_failed(position);\n    say_again();\n", "    core_.peer_failed(position);\n", placed()),
+    ("by switches nothing is said again to a leader that stands in", PLACED,
+     "    core_.peer_restarted(position);\n    say_again();\n", "    core_.peer_restarted(position);\n", placed()),
+    ("by switches nobody stands in for a dead leader", PLACED,
+     "    return entry(plan_->placement.leaf_of(host_), 0) == host_;\n",
+     "    return plan_->placement.behind_leader(root_, host_) == 0;\n", placed()),
+    ("by switches a dead root still serves its children", PLACED,
+     "parent == host_ || (parent == root_ && !failed(root_));", "parent == host_ || parent == root_;", placed()),
+    ("by switches nobody relies on the root", PLACED,
+     "parent == host_ || (parent == root_ && !failed(root_));", "parent == host_;", placed()),
+    ("by switches the known dead count among those that are corrected", PLACED,
+     "        if (failed(host)) return Answer{false, std::nullopt};", "        if (failed(host)) return Answer{true, std::nullopt};",
+     placed()),
+    # --- tables of sends
+    ("a table of sends forgets what was heard", SCHEDULE,
+     "            if (left <= Broadcast::kRemembered) step.heard_left = std::uint64_t{1} << (left - 1);\n", "",
+     gtest("tests/protocol/protocol_schedule", "*")),
+    ("a table of sends is as long as it likes", SCHEDULE,
+     "    if (machine.children_ + 2 * distance > kMost) return false;\n", "    (void)distance;\n",
+     gtest("tests/protocol/protocol_schedule", "*")),
+    ("there are tables of sends for synchronized corrections", SCHEDULE,
+     "    return is_plain && !plan.correction.synchronized && plan", "    return is_plain && plan",
+     gtest("tests/protocol/protocol_schedule", "*")),
+    # --- sets of failed members
+    ("two runs of failed members that meet stay apart", FAILED,
+     "        if (!made.empty() && next.first <= made.back().last + 1) {", "        if (!made.empty() && next.first <= made.back().last) {",
+     gtest("tests/topology/topology_failed_set_test", "*")),
+    ("what is taken from a set leaves its first run alone", FAILED,
+     "            if (c->first > from) made.push_back({static_cast<std::uint32_t>(from), c->first - 1});\n", "",
+     gtest("tests/topology/topology_failed_set_test", "*")),
+    ("the lowest that has not failed is the lowest of all", FAILED,
+     "intervals_.empty() || intervals_.front().first > 0 ? 0 : intervals_.front().last + 1;", "0;",
+     gtest("tests/topology/topology_failed_set_test", "*")),
+    # --- payloads that are pulled
+    ("a dead rank is asked for all chunks", PULL + "pull_verdict.cpp",
+     "            if (!failed(message.first)) note_holder(message.first);\n", "            note_holder(message.first);\n",
+     of_machine("pull", "rules")),
+    ("any rank may ask whether a root's payload is whole", PULL + "pull_verdict.cpp",
+     "            if (!root_dead_ || from > self_) return false;\n", "            if (!root_dead_) return false;\n",
+     of_machine("pull", "rules")),
+    ("the needy that have died are told", PULL + "pull_verdict.cpp",
+     "    std::erase_if(needy_, [this](std::uint32_t rank) { return failed(rank); });\n", "", of_machine("pull", "rules")),
+    ("a source that has died is not replaced", PULL + "pull.cpp",
+     "    if (source_ == rank.value && !lacks(kSourcesAreNotReplaced)) turn_to(0);\n", "", of_machine("pull", "explore")),
+    ("chunks go to the dead", PULL + "pull.cpp",
+     "    std::erase_if(streams_, [rank](const Stream& stream) { return stream.to == rank.value; });\n", "",
+     of_machine("pull", "rules")),
+    ("a window has no count of bytes", PAYLOADS,
+     "    return held == 0 || held + bytes <= most_bytes_;\n", "    return true;\n",
+     linked("tests/integration/integration_payloads", "Payloads.TheWindowCountsBytes*")),
+    ("pulled payloads hear of no death", PAYLOADS,
+     "        entry->machine.peer_failed(death.rank);\n", "",
+     linked("tests/integration/integration_payloads", "*ARootMayDieAtEveryMessage*")),
+    # --- which ranks go on
+    ("the last vote of one that lives is read", VOTES,
+     "if (!has_left && (board_.alive(rank) || board_.departed(rank)))", "if (!has_left && board_.departed(rank))",
+     gtest("tests/engine/engine_unit", "LastVotes*")),
+    ("one that has left in peace is dead for certain", VOTES,
+     "if (!has_left && (board_.alive(rank) || board_.departed(rank)))", "if (!has_left && board_.alive(rank))",
+     gtest("tests/engine/engine_unit", "LastVotes*")),
+    ("one that has said nothing has no last vote", VOTES,
+     "    if (stamp == 0) return protocol::LastVote();\n", "    if (stamp == 0) return std::nullopt;\n",
+     gtest("tests/engine/engine_unit", "LastVotes*")),
+    ("those that are dead for certain count as votes against", QUORUM,
+     "counts_dead ? members : members - failures.certain.count();", "members;", of_machine("membership", "quorum")),
+    ("the lowest of all decides between halves, though it is dead for certain", QUORUM,
+     "counts_dead ? 0 : failures.certain.lowest_absent();", "0;", of_machine("membership", "quorum")),
+    ("a root that is overtaken decides", DECREE,
+     "    if (is_overtaken || !has_quorum) return say_no_quorum();\n", "    if (!has_quorum) return say_no_quorum();\n    (void)is_overtaken;\n",
+     of_machine("membership", "explore")),
+    ("a renewal is decided before its children have answered", DECREE,
+     "    if (phase_ == Phase::idle || !is_acknowledged()) return;\n", "    if (phase_ == Phase::idle) return;\n",
+     of_machine("membership", "explore")),
+    ("a proposal of an earlier root is followed", DECREE,
+     "        if (root + 1 < followed_) return;\n", "", of_machine("membership", "explore")),
+    # --- stability, leaving, revocation
+    ("more may be consumed than anybody has started", STABILITY,
+     "    if (message.count > stable_ + window_) return false;\n", "", of_machine("stability", "rules")),
+    ("what is stable goes by the fastest", STABILITY,
+     "        if (reports_[child].count < least.count) least = reports_[child];\n",
+     "        if (reports_[child].count > least.count) least = reports_[child];\n", of_machine("stability", "rules")),
+    ("what is stable is kept to itself", STABILITY,
+     "    stable_ = count;\n    told_ = kNobody;\n    tell_children();\n", "    stable_ = count;\n    told_ = kNobody;\n",
+     of_machine("stability", "rules")),
+    ("a rank that is taken for dead says farewell", DEPARTURE,
+     "    if (fenced_) return end_without_peace();\n", "", of_machine("departure", "rules")),
+    ("a farewell of one that is taken for dead settles something", DEPARTURE,
+     "return !failed_.contains(rank.value); });", "return rank.value != UINT32_MAX; });", of_machine("departure", "rules")),
+    ("questions go to the dead", DEPARTURE,
+     "        if (!failed_.contains(message.to.value)) return message;\n", "        return message;\n", of_machine("departure", "rules")),
+    ("an answer comes before the news", REVOCATION,
+     "        (message.kind == RevocationKind::answer && !revoked())) {", "        false) {", of_machine("revocation", "rules")),
+    ("a rank that leads since another has left tells nobody", REVOCATION,
+     "    if (revoked() && !led && roster_.leads()) spread();\n", "    (void)led;\n", of_machine("revocation", "rules")),
+    ("the outside knows before all is sent", REVOCATION,
+     "    if (!revoked() || outside_knows_ || !all_sent || !sends_.empty() || !unaware_.empty()) return;\n",
+     "    if (!revoked() || outside_knows_ || !all_sent || !sends_.empty()) return;\n", of_machine("revocation", "rules")),
+]
