@@ -170,7 +170,7 @@ typedef struct coppice_group_options {
     const char* algorithm;
 
     /* "auto" (default): ranks of one host publish their contributions; between hosts a binary tree, within each a star or, where there are
-     * more than 16 ranks, a binary tree. To compare: "binary", "binomial", "kary:K", "star", "chain", or two of them,
+     * more than 16 ranks, a binary tree. To compare: "binary", "heap", "binomial", "kary:K", "star", "chain", or two of them,
      * "X/Y", across hosts and within each; contributions then travel along it. Also COPPICE_AGREEMENT_TREE. */
     const char* agreement_tree;
 

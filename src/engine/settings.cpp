@@ -24,7 +24,7 @@ constexpr std::array kSettings{
                 "graph"},
     SettingInfo{"COPPICE_TREE", "auto",
                 "auto (star up to 16 positions, then binomial), binomial, kary:K, lame:K, optimal[:O,L], chain or "
-                "star; :inorder to compare"},
+                "star; :inorder, with kary also :heap, to compare"},
     SettingInfo{"COPPICE_CORRECTION", "optimized:2",
                 "opportunistic:D, optimized:D, checked, delayed:NS, failure-proof:F, none or ack; :one-directional "
                 "for the first two; :synchronized for all but the last two"},
@@ -35,7 +35,7 @@ constexpr std::array kSettings{
                 "host: ranks of a host publish to each other; flat: every rank a position"},
     SettingInfo{"COPPICE_AGREEMENT_TREE", "auto",
                 "auto (ranks of one host publish, else binary across hosts and star or binary within); to compare "
-                "binary, binomial, kary:K, star, chain, or X/Y across hosts and within them"},
+                "binary, heap, binomial, kary:K, star, chain, or X/Y across hosts and within them"},
     SettingInfo{
         "COPPICE_AGREEMENT_REBALANCE", "when-degenerated",
         "when later agreements travel along a tree without those that died: never, when-degenerated (half of it "

@@ -97,7 +97,17 @@ void Tree::make_lame(std::uint64_t order, Numbering numbering) {
 void Tree::make_kary() {
     order_ = spec_.order;
     if (order_ == 1) return;  // a chain
-    layout_ = spec_.numbering == Numbering::in_order ? Layout::kary_in_order : Layout::kary;
+    switch (spec_.numbering) {
+        case Numbering::interleaved:
+            layout_ = Layout::kary;
+            break;
+        case Numbering::in_order:
+            layout_ = Layout::kary_in_order;
+            break;
+        case Numbering::level_order:
+            layout_ = Layout::kary_level_order;
+            break;
+    }
     std::uint64_t power = 1;
     for (std::uint64_t first = 0; first < processes_;) {
         table_.push_back(static_cast<std::uint32_t>(first));
@@ -256,6 +266,8 @@ std::optional<Position> Tree::parent(Position position) const {
         }
         case Layout::kary_in_order:
             return Position{find_in_order(p).parent};
+        case Layout::kary_level_order:
+            return Position{(p - 1) / order_};
         case Layout::log_p:
             return Position{log_p_parent(p)};
     }
@@ -286,6 +298,12 @@ std::uint32_t Tree::child_count_of_others(Position position) const {
             return std::min(order_, beyond / powers_[entries_up_to(p) - 1]);
         case Layout::kary_in_order:
             return std::min(order_, find_in_order(p).size - 1);
+        case Layout::kary_level_order: {
+            const std::uint64_t before = std::uint64_t{p} * order_ + 1;  // of its first child
+            return before >= processes_
+                       ? 0
+                       : std::min<std::uint32_t>(order_, processes_ - static_cast<std::uint32_t>(before));
+        }
         case Layout::log_p:
             return log_p_child_count(p);
     }
@@ -322,6 +340,9 @@ Position Tree::child_of_others(Position position, std::uint32_t index) const {
             distance = 1 + index * (below / order_) + std::min(index, below % order_);
             break;
         }
+        case Layout::kary_level_order:
+            distance = p * (order_ - 1) + index + 1;
+            break;
         case Layout::log_p: {
             const std::uint32_t first = first_slot(p);
             distance = table_[first + index * gap_] + ordinal(p, first) - p;
@@ -343,6 +364,7 @@ std::uint32_t Tree::depth(Position position) const {
         case Layout::binomial_in_order:
             return static_cast<std::uint32_t>(std::popcount(p));
         case Layout::kary:
+        case Layout::kary_level_order:
             return entries_up_to(p) - 1;
         case Layout::kary_in_order:
             return find_in_order(p).depth;

@@ -26,7 +26,9 @@ enum class TreeShape : std::uint8_t { kary, binomial, lame, optimal, chain, star
 //  - binomial, Lamé and optimal are the full tree cut off at position P: the first child has the largest
 //    subtree and the highest positions, so children descend in send order;
 //  - k-ary trees are split as evenly as can be, and children ascend in send order.
-enum class Numbering : std::uint8_t { interleaved, in_order };
+// level_order: k-ary only, level after level from the left, as a heap: position p > 0 is a child of ⌊(p − 1)/k⌋. With ranks
+// from 1 on and k = 2 that is ⌊p/2⌋, the binary tree of Herault et al., SC'15, §5.1.
+enum class Numbering : std::uint8_t { interleaved, in_order, level_order };
 
 struct TreeSpec {
     TreeShape shape = TreeShape::binomial;
@@ -46,7 +48,7 @@ inline constexpr std::uint32_t kMaxLameOrder = 1024;
 std::optional<std::string> reason_against(const TreeSpec& spec);
 
 // Reads "binomial", "kary:4", "lame:2", "optimal" or "optimal:O,L", "chain", "star", each with an optional
-// ":inorder" at its end where that numbering exists (not chain, star, nor optimal with o ∤ L). Strict: no
+// ":inorder" at its end where that numbering exists (not chain, star, nor optimal with o ∤ L), or "kary:4:heap". Strict: no
 // blanks, signs or leading zeros. The error lists the known names. to_string() writes what parse_tree()
 // reads.
 tl::expected<TreeSpec, std::string> parse_tree(std::string_view text);
@@ -112,6 +114,7 @@ class Tree {
         lame_in_order,
         kary,
         kary_in_order,
+        kary_level_order,
         log_p,
     };
     // A position of the in-order k-ary tree with the size of its subtree, and how it was reached.

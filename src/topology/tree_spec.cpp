@@ -8,6 +8,7 @@ namespace coppice::topology {
 namespace {
 
 constexpr std::string_view kInOrderSuffix = ":inorder";
+constexpr std::string_view kLevelOrderSuffix = ":heap";
 
 using Refusal = tl::unexpected<std::string>;
 
@@ -17,7 +18,8 @@ std::string known_list() {
         if (!list.empty()) list += ", ";
         list += name;
     }
-    return list + "; kary, lame, binomial and optimal (where O divides L) may end in " + std::string(kInOrderSuffix);
+    return list + "; kary, lame, binomial and optimal (where O divides L) may end in " + std::string(kInOrderSuffix) +
+           ", kary in " + std::string(kLevelOrderSuffix);
 }
 
 // A name that somebody typed, made fit for a message.
@@ -87,6 +89,7 @@ TreeSpec automatic_tree(std::uint32_t positions) {
 
 std::optional<std::string> reason_against(const TreeSpec& spec) {
     const bool in_order = spec.numbering == Numbering::in_order;
+    if (spec.numbering == Numbering::level_order && spec.shape != TreeShape::kary) return "only a k-ary tree is a heap";
     switch (spec.shape) {
         case TreeShape::kary:
             if (spec.order == 0) return "a k-ary tree needs at least 1 child per process";
@@ -125,6 +128,9 @@ tl::expected<TreeSpec, std::string> parse_tree(std::string_view text) {
     if (rest.ends_with(kInOrderSuffix)) {
         spec.numbering = Numbering::in_order;
         rest.remove_suffix(kInOrderSuffix.size());
+    } else if (rest.ends_with(kLevelOrderSuffix)) {
+        spec.numbering = Numbering::level_order;
+        rest.remove_suffix(kLevelOrderSuffix.size());
     }
     const std::size_t colon = rest.find(':');
     const auto shape = parse_shape(rest.substr(0, colon));
@@ -160,6 +166,7 @@ std::string to_string(const TreeSpec& spec) {
             break;
     }
     if (spec.numbering == Numbering::in_order) text += kInOrderSuffix;
+    if (spec.numbering == Numbering::level_order) text += kLevelOrderSuffix;
     return text;
 }
 

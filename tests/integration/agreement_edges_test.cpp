@@ -145,7 +145,8 @@ TEST_P(Edges, ARankThatLeavesWithoutWaitingIsAmongTheFailed) {
 
 class EveryTree : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Agreement, EveryTree,
-                         ::testing::Values("binary", "binomial", "kary:3", "star", "chain", "bin/star", "bin/bin"),
+                         ::testing::Values("binary", "heap", "binomial", "kary:3", "star", "chain", "bin/star",
+                                           "bin/bin"),
                          [](const auto& tree) {
                              std::string name = tree.param;
                              for (char& c : name)

@@ -15,6 +15,7 @@ TEST(TreeSpec, reads_every_form) {
     EXPECT_EQ(parse_tree("kary:4"), (TreeSpec{.shape = TreeShape::kary, .order = 4}));
     EXPECT_EQ(parse_tree("kary:4:inorder"),
               (TreeSpec{.shape = TreeShape::kary, .numbering = Numbering::in_order, .order = 4}));
+    EXPECT_EQ(parse_tree("kary:2:heap"), (TreeSpec{.shape = TreeShape::kary, .numbering = Numbering::level_order}));
     EXPECT_EQ(parse_tree("lame:3"), (TreeSpec{.shape = TreeShape::lame, .order = 3}));
     EXPECT_EQ(parse_tree("optimal"), (TreeSpec{.shape = TreeShape::optimal, .latency = 2, .overhead = 1}));
     EXPECT_EQ(parse_tree("optimal:2,7"), (TreeSpec{.shape = TreeShape::optimal, .latency = 7, .overhead = 2}));
@@ -52,6 +53,12 @@ TEST(TreeSpec, refuses_everything_else_and_lists_what_is_known) {
                                    "kary:2,3",
                                    "kary:2:inorder:inorder",
                                    "kary:inorder",
+                                   "kary:heap",
+                                   "kary:2:heap:inorder",
+                                   "kary:2:inorder:heap",
+                                   "binomial:heap",
+                                   "chain:heap",
+                                   "heap",
                                    "lame",
                                    "lame:0",
                                    "lame:1025",

@@ -111,6 +111,15 @@ TEST(Tree, counts_the_edges_to_the_root_as_depth) {
     }
 }
 
+// Herault et al., SC'15, §5.1, whose ranks begin at 1.
+TEST(Tree, the_parent_in_a_binary_heap_is_half) {
+    const Tree t = tree("kary:2:heap", kAll);
+    for (std::uint32_t number = 2; number <= kAll; ++number)
+        ASSERT_EQ(t.parent(Position{number - 1}), Position{number / 2 - 1}) << number;
+    EXPECT_EQ(children(t, 0), (std::vector<std::uint32_t>{1, 2}));
+    EXPECT_EQ(children(tree("kary:3:heap", 12), 3), (std::vector<std::uint32_t>{10, 11}));
+}
+
 TEST(Tree, sends_to_children_in_ascending_order_except_cut_off_in_order_trees) {
     for (const auto& name : all_trees()) {
         const bool descends = name.ends_with(":inorder") && !name.starts_with("kary");

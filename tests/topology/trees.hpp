@@ -51,8 +51,8 @@ inline std::vector<std::string> all_trees() {
     std::vector<std::string> names = interleaved_trees();
     for (const auto* more : {&in_order_trees(), &log_p_trees()})
         names.insert(names.end(), more->begin(), more->end());
-    for (const char* odd :
-         {"kary:1", "kary:7", "kary:300", "kary:1:inorder", "lame:1", "lame:1:inorder", "lame:40", "lame:1000"}) {
+    for (const char* odd : {"kary:1", "kary:7", "kary:300", "kary:1:inorder", "kary:1:heap", "kary:2:heap",
+                            "kary:3:heap", "kary:300:heap", "lame:1", "lame:1:inorder", "lame:40", "lame:1000"}) {
         names.emplace_back(odd);
     }
     return names;

@@ -56,7 +56,7 @@ struct Options {
 
 void add_options(CLI::App& app, Options& options) {
     app.add_option("--ranks", options.ranks)->capture_default_str()->check(CLI::Range(1U, 1U << 24));
-    app.add_option("--tree", options.tree, "binary, binomial, kary:K, star, chain, bin/bin, bin/star, ...")
+    app.add_option("--tree", options.tree, "binary, heap, binomial, kary:K, star, chain, bin/bin, bin/star, ...")
         ->capture_default_str();
     app.add_option("--ranks-per-host", options.ranks_per_host, "for trees of two levels")
         ->capture_default_str()

@@ -33,7 +33,8 @@ void SetupOptions::add_to(CLI::App& app) {
                                joined(protocol::known_gossips(), ", ")))
         ->capture_default_str();
     app.add_option("--tree", tree_,
-                   fmt::format("{}; with :inorder for in-order numbering", joined(topology::known_trees(), ", ")))
+                   fmt::format("{}; with :inorder for in-order numbering, kary also with :heap",
+                               joined(topology::known_trees(), ", ")))
         ->capture_default_str();
     app.add_option("--correction", correction_, joined(protocol::known_corrections(), ", "))->capture_default_str();
     app.add_option("--gossip-time", gossip_time_,

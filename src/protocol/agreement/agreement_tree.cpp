@@ -28,13 +28,19 @@ std::optional<std::uint32_t> find_child(std::uint32_t count, std::uint32_t wante
     return std::nullopt;
 }
 
+constexpr std::string_view kBinary = "kary:2:inorder";
+constexpr std::string_view kHeap = "kary:2:heap";
+constexpr const char* kMore = "; binary (kary:2:inorder), heap (kary:2:heap); X/Y across hosts and within them";
+
 tl::expected<topology::TreeSpec, std::string> parse_level(std::string_view text) {
-    return topology::parse_tree(text == "binary" || text == "bin" ? "kary:2:inorder" : text);
+    if (text == "heap") return topology::parse_tree(kHeap);
+    return topology::parse_tree(text == "binary" || text == "bin" ? kBinary : text);
 }
 
 std::string level_to_string(const topology::TreeSpec& spec) {
     const std::string text = topology::to_string(spec);
-    return text == "kary:2:inorder" ? "binary" : text;
+    if (text == kHeap) return "heap";
+    return text == kBinary ? "binary" : text;
 }
 
 }  // namespace
@@ -42,11 +48,11 @@ std::string level_to_string(const topology::TreeSpec& spec) {
 tl::expected<AgreementTreeSpec, std::string> parse_agreement_tree(std::string_view text) {
     const std::size_t slash = text.find('/');
     const auto across = parse_level(text.substr(0, slash));
-    if (!across) return tl::unexpected(across.error() + "; binary (kary:2:inorder); X/Y across hosts and within them");
+    if (!across) return tl::unexpected(across.error() + kMore);
     AgreementTreeSpec spec{*across, std::nullopt};
     if (slash == std::string_view::npos) return spec;
     const auto within = parse_level(text.substr(slash + 1));
-    if (!within) return tl::unexpected(within.error() + "; binary (kary:2:inorder); X/Y across hosts and within them");
+    if (!within) return tl::unexpected(within.error() + kMore);
     spec.within = *within;
     return spec;
 }

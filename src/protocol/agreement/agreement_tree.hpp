@@ -30,8 +30,9 @@ struct AgreementTreeSpec {
     bool operator==(const AgreementTreeSpec&) const = default;
 };
 
-// Reads what topology::parse_tree() reads, "binary" and "bin" for kary:2:inorder, and "X/Y" for a tree X across hosts
-// and Y within each, as the paper names them: "bin/bin", "bin/star". The error lists the known names.
+// Reads what topology::parse_tree() reads, "binary" and "bin" for kary:2:inorder, "heap" for kary:2:heap, the paper's own
+// binary tree, and "X/Y" for a tree X across hosts and Y within each, as the paper names them: "bin/bin", "bin/star". The
+// error lists the known names.
 tl::expected<AgreementTreeSpec, std::string> parse_agreement_tree(std::string_view text);
 std::string to_string(const AgreementTreeSpec& spec);
 

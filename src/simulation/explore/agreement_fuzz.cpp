@@ -14,9 +14,9 @@ using protocol::AgreementPlan;
 using protocol::AgreementTree;
 using protocol::Rebalance;
 
-constexpr std::array<const char*, 11> kTrees = {
-    "binary", "binomial", "binomial:inorder", "kary:3",   "kary:4:inorder", "star",
-    "chain",  "lame:2",   "bin/bin",          "bin/star", "binomial/chain"};
+constexpr std::array<const char*, 13> kTrees = {
+    "binary", "binomial", "binomial:inorder", "kary:3",         "kary:4:inorder", "star",     "chain",
+    "lame:2", "bin/bin",  "bin/star",         "binomial/chain", "heap",           "heap/heap"};
 
 template <class Group>
 class Fuzz {

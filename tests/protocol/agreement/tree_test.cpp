@@ -12,7 +12,7 @@ namespace {
 
 const char* const kShapes[] = {"binary",   "binomial",      "binomial:inorder", "kary:3",  "kary:3:inorder",
                                "star",     "chain",         "lame:2",           "optimal", "bin/bin",
-                               "bin/star", "star/binomial", "chain/chain"};
+                               "bin/star", "star/binomial", "chain/chain",      "heap",    "heap/heap"};
 
 topology::Nodes some_hosts(std::uint32_t ranks, std::uint32_t hosts) {
     std::vector<std::uint64_t> host_of;
@@ -161,12 +161,13 @@ TEST(Degeneration, ManyDeathsDegenerateATreeAndFewDoNot) {
 }
 
 TEST(AgreementTreeNames, AreReadAndWritten) {
-    for (const char* name :
-         {"binary", "binomial", "kary:4", "star", "chain", "binary/binary", "binary/star", "lame:2/chain"}) {
+    for (const char* name : {"binary", "binomial", "kary:4", "star", "chain", "binary/binary", "binary/star",
+                             "lame:2/chain", "heap", "heap/star"}) {
         const auto spec = parse_agreement_tree(name);
         ASSERT_TRUE(spec.has_value()) << name;
         EXPECT_EQ(to_string(*spec), name);
     }
+    EXPECT_EQ(parse_agreement_tree("heap"), parse_agreement_tree("kary:2:heap"));
     EXPECT_EQ(parse_agreement_tree("bin/bin"), parse_agreement_tree("binary/binary"));
     for (const char* name : {"", "bi", "bin/", "/bin", "bin/bin/bin", "kary", "kary:0", "star:2"})
         EXPECT_FALSE(parse_agreement_tree(name).has_value()) << name;

@@ -24,8 +24,8 @@ struct Degree {
     const char* tree;
     double degree;
 };
-constexpr Degree kDegrees[] = {
-    {"binary", 2}, {"kary:2", 2}, {"kary:3:inorder", 3}, {"kary:4", 4}, {"kary:8:inorder", 8}};
+constexpr Degree kDegrees[] = {{"binary", 2}, {"kary:2", 2},         {"kary:3:inorder", 3},
+                               {"kary:4", 4}, {"kary:8:inorder", 8}, {"heap", 2}};
 
 // One walk of a message that waits for all others of its degree at the receiver's port.
 double hop_of(const LogP& model, double degree) {

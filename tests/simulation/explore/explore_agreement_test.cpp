@@ -15,7 +15,7 @@ using protocol::AgreementPlan;
 using protocol::AgreementTree;
 using protocol::Rebalance;
 
-constexpr const char* kTrees[] = {"binary", "binomial", "kary:3", "star", "chain", "bin/bin", "bin/star"};
+constexpr const char* kTrees[] = {"binary", "binomial", "kary:3", "star", "chain", "bin/bin", "bin/star", "heap"};
 
 // Two hosts, whose ranks alternate.
 const topology::Nodes& hosts_of(std::uint32_t ranks) {

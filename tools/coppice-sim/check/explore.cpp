@@ -78,7 +78,8 @@ struct Options {
 void add_options(CLI::App& app, Options& options) {
     app.add_option("--ranks", options.ranks)->capture_default_str()->check(CLI::Range(1U, simulation::kMostExplored));
     app.add_option("--crashes", options.crashes, "how many may die, at any time")->capture_default_str();
-    app.add_option("--tree", options.tree, "one tree, or all: binary, binomial, kary:3, star, chain, bin/bin, bin/star")
+    app.add_option("--tree", options.tree,
+                   "one tree, or all: binary, heap, binomial, kary:3, star, chain, bin/bin, bin/star")
         ->capture_default_str();
     app.add_option("--hosts", options.hosts, "for trees of two levels: rank r is on host r modulo HOSTS")
         ->capture_default_str()
@@ -194,7 +195,7 @@ int run_explore_agreement(int argc, char** argv) {
         return refuse("--suspect-silently: only with --published and --suspicions");
     }
     std::vector<std::string> trees{options.tree};
-    if (options.tree == "all") trees = {"binary", "binomial", "kary:3", "star", "chain", "bin/bin", "bin/star"};
+    if (options.tree == "all") trees = {"binary", "heap", "binomial", "kary:3", "star", "chain", "bin/bin", "bin/star"};
     fmt::print("{} ranks, {} crashes, {}{} agreements{}, window {}\n", options.ranks, options.crashes,
                options.suspicions > 0 ? fmt::format("{} suspicions, ", options.suspicions) : "", options.agreements,
                options.flush ? " and a flush" : "", options.window);

@@ -126,7 +126,7 @@ Study era_2b(Scale scale, std::uint64_t /*seed*/) {
             .source = "SC'15, Figure 2b",
             .axis = {"ranks, 16 on each host", "log2", "ranks"}};
     const std::uint32_t most = PerScale<std::uint32_t>{1U << 13, 1U << 16, 1U << 18}.at(scale);
-    for (const char* tree : {"binary", "bin/bin", "bin/star", "binomial", "kary:4:inorder"}) {
+    for (const char* tree : {"binary", "heap", "bin/bin", "heap/heap", "bin/star", "binomial", "kary:4:inorder"}) {
         for (std::uint32_t ranks = 128; ranks <= most; ranks *= 2)
             e.points.push_back(era_point(tree, ranks, ranks, {.tree = tree}));
     }
