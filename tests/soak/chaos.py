@@ -6,6 +6,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -253,7 +254,8 @@ def run(plan, options, show=False):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
         environment |= plan.environment | {"CHAOS_DIRECTORY": str(directory)}
         with open(directory / "output", "w", encoding="utf-8") as output:
-            job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+            job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
+                                   start_new_session=True)  # an interrupt of the soak is none of the job
             # Every call of a rank has a deadline of its own. How long all of them take is the machine's matter.
             watch = Watch(directory)
             looked = False
@@ -334,7 +336,13 @@ def soak(options, abilities):
     outcomes = []
     began = time.monotonic()
     number = 0
+    ended = []  # by whoever watches: the job under way goes on to its end, and the totals are told
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda number, frame: ended.append(number))
     while len(outcomes) < options.jobs if options.jobs else time.monotonic() - began < options.seconds or not outcomes:
+        if ended:
+            print(f"chaos.sh: ended by {signal.Signals(ended[0]).name} after {len(outcomes)} jobs", flush=True)
+            break
         number += 1
         plan = chaos_plan.Plan(options.seed, number, abilities)
         if not all(word in plan.describe() for word in options.only.split()):
