@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "protocol/membership/codec.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -46,6 +48,25 @@ TEST(Succession, TokensDependOnWhichProcessesAreTakenIn) {
         }
     }
     EXPECT_GT(tokens.size(), 10'000U - 2);  // of 2^32, so a coincidence is possible
+}
+
+// What it knows of the others then is by their ranks in a view that is not the last one.
+TEST(Succession, ARankThatHasLeftTakesNobodyForAnotherRank) {
+    const Members members(Rank(3), topology::Nodes::flat(4));
+    const Router router(std::make_shared<TransportSet>(4), 4);
+    Succession succession(members, router, {0xfeedbeef, Epoch(0)}, protocol::Quorum::any, nullptr);
+    succession.peer_failed(Rank(1));
+    succession.leave();
+    succession.begin({.least = 0, .most = 0});
+    protocol::MembershipMessage stable{
+        .kind = protocol::MembershipKind::stable, .from = protocol::Process(0), .to = protocol::Process(3)};
+    stable.proposal = protocol::Change{.gone = set_of({1, 3}), .joined = {}, .left = set_of({3})};
+    std::vector<std::byte> body;
+    protocol::write_membership(stable, body);
+    const WireHeader header{.token = 0xfeedbeef, .tag = {Channel::succession, stable.kind}};
+    ASSERT_TRUE(succession.message(Rank(0), header, body));
+    ASSERT_TRUE(succession.has_left());
+    EXPECT_EQ(succession.failed(), set_of({1}));
 }
 
 TEST(Succession, EpochsCountAndTokensDifferFromTheirAncestorsAndAmongSuccessors) {
