@@ -87,7 +87,7 @@ Result<engine::AgreementCall> call_of(const char* name, void* value, size_t byte
 
 // `start` begins an agreement, or a barrier, which takes the place of one: there may be none for a while.
 template <class Start>
-coppice_status_t wait_for_end(coppice_group_t* group, uint64_t timeout_ns, Start&& start) {
+coppice_status_t wait_for_end(coppice_group_t* group, status::Kind kind, uint64_t timeout_ns, Start&& start) {
     engine::Context& context = *group->context;
     engine::Group& inner = *group->engine;
     const engine::Context::Visit visit(context);
@@ -106,7 +106,7 @@ coppice_status_t wait_for_end(coppice_group_t* group, uint64_t timeout_ns, Start
         if (!tried) try_it();
         return refused.has_value() || inner.peek(request);
     };
-    if (!context.wait(inner, deadline, is_over)) {
+    if (!context.wait(inner, deadline, is_over, {.kind = kind, .request = &request})) {
         const engine::Context::Turn turn(context);
         if (!tried) try_it();  // at the deadline: for the sentence that says who holds the others up
         if (!refused && request.state == engine::RequestState::waiting) {
@@ -148,7 +148,7 @@ coppice_status_t coppice_agree(coppice_group_t* group, void* value, size_t bytes
     return api::guarded([&] {
         const auto call = call_of("coppice_agree", value, bytes, options);
         if (!call) return api::remember(call.error());
-        return wait_for_end(group, timeout_ns,
+        return wait_for_end(group, status::Kind::agreement, timeout_ns,
                             [&](engine::Request& request) { return group->engine->agreement().start(*call, request); });
     });
 }
@@ -169,7 +169,7 @@ coppice_status_t coppice_agree_nb(coppice_group_t* group, void* value, size_t by
 coppice_status_t coppice_barrier(coppice_group_t* group, uint64_t timeout_ns) {
     if (!api::is_group(group)) return api::no_group("coppice_barrier", group);
     return api::guarded([&] {
-        return wait_for_end(group, timeout_ns,
+        return wait_for_end(group, status::Kind::barrier, timeout_ns,
                             [&](engine::Request& request) { return group->engine->barrier().start(request); });
     });
 }

@@ -43,7 +43,8 @@ coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& c
         }
         return refused.has_value() || group.peek(request);
     };
-    if (!context.wait(group, deadline, is_over)) {
+    const engine::Awaited awaited{.kind = status::Kind::broadcast, .request = &request, .root = call.root};
+    if (!context.wait(group, deadline, is_over, awaited)) {
         const engine::Context::Turn turn(context);
         if (!tried) start();  // at the deadline: for the sentence that says who holds the window up
         if (!refused && request.state == engine::RequestState::waiting) {
@@ -117,7 +118,7 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         engine::Context& context = group.context();
         const engine::Context::Visit visit(context);
         Deadline deadline(context.clock(), timeout_ns);
-        if (!context.wait(group, deadline, [&] { return group.peek(inner); })) {
+        if (!context.wait(group, deadline, [&] { return group.peek(inner); }, {.request = &inner})) {
             const engine::Context::Turn turn(context);
             if (inner.state == engine::RequestState::waiting) {
                 return api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(inner));

@@ -56,6 +56,7 @@ coppice_status_t create(coppice_context_t* context, const coppice_group_options_
     handle->context = context->engine.get();
     handle->on_failure = options.on_failure;
     handle->on_failure_argument = options.on_failure_argument;
+    const engine::Context::Creation creation(*context->engine);  // for the status page
     if (auto late = started_late(options, *settings); !late) {
         return api::remember(std::move(late.error()));
     } else if (*late) {
@@ -118,7 +119,7 @@ coppice_status_t renew(const char* call, const char* result, coppice_group_t* gr
             if (auto started = inner.shrink().start(request, bounds); !started)
                 return api::remember(std::move(started.error()));
         }
-        if (!context.wait(inner, deadline, [&] { return inner.peek(request); })) {
+        if (!context.wait(inner, deadline, [&] { return inner.peek(request); }, {.request = &request})) {
             const engine::Context::Turn turn(context);
             if (request.state == engine::RequestState::waiting) {
                 return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
@@ -185,9 +186,12 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
         }
         Deadline deadline(context.clock(), timeout_ns);
         std::string holder;
-        const bool drained = timeout_ns != 0 && context.wait(inner, deadline, [&] { return inner.drained(); });
+        constexpr engine::Awaited kLeaving{.kind = status::Kind::leaving};
+        const bool drained = timeout_ns != 0 && context.wait(
+                                                    inner, deadline, [&] { return inner.drained(); }, kLeaving);
         if (drained) {
-            context.wait(inner, deadline, [&] { return inner.depart(); });
+            context.wait(
+                inner, deadline, [&] { return inner.depart(); }, kLeaving);
         } else {
             const engine::Context::Turn turn(context);
             holder = inner.leaving_waits_for();

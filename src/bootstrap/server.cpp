@@ -332,6 +332,7 @@ bool Server::handshake(std::uint64_t id, Connection& connection, std::span<const
     connection.rank = handshake.rank;
     connection.generation = handshakes_[handshake.rank]++;
     contacted_ = true;
+    if (tell_arrival_) tell_arrival_(connection.pid);
     generations_[connection.generation].members[handshake.rank] = id;
     std::vector<std::byte> welcome;
     append(welcome, WelcomeBody{connection.generation, lobby_ ? 1U : 0U});

@@ -22,6 +22,8 @@ Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multip
     multiple = multiple || mode == ProgressMode::with_callbacks;
     std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple, platform));
     if (platform == nullptr) make_room_for_descriptors();  // before there are threads of the library's
+    if (platform == nullptr && context->settings_.shows_status)
+        context->observation_ = Observation::make(context->clock_);
     if (mode == ProgressMode::none) return context;
     if (platform != nullptr) {
         if (auto attended = platform->attend(*context); !attended) return tl::unexpected(std::move(attended.error()));
@@ -61,13 +63,16 @@ void Context::leave_multiple() {
 
 void Context::attach(Group& group) {
     groups_.push_back(&group);
+    if (observation_ != nullptr) observation_->attach(group);
 }
 void Context::detach(Group& group) {
     std::erase(groups_, &group);
+    if (observation_ != nullptr) observation_->detach(group);
 }
 
 void Context::retire(std::unique_ptr<Group> group) {
     group->retire();
+    if (observation_ != nullptr) observation_->retired(*group);
     retired_.push_back(std::move(group));
     drop_retired();
 }
@@ -110,6 +115,25 @@ std::size_t Context::offer_progress() {
     return 0;
 }
 
+// ----------------------------------------------------------------------------------------------- the status page ---
+
+Context::Creation::Creation(Context& context) : context_(context) {
+    if (context_.observation_ == nullptr) return;
+    const Guard guard(context_);
+    context_.observation_->begin_creation();
+}
+
+Context::Creation::~Creation() {
+    if (context_.observation_ == nullptr) return;
+    const Guard guard(context_);
+    context_.observation_->end_creation();
+}
+
+void Context::Watch::end() {
+    const Turn turn(context_);
+    context_.observation_->go_on(waiter_);
+}
+
 // ------------------------------------------------------------------------------------------- the progress thread ---
 
 // Thoroughly, because rounds are few here.
@@ -132,6 +156,7 @@ std::size_t Context::progress_for_callers() {
     if (!retired_.empty()) drop_retired();
     ++duty_.rounds;
     duty_.events += events;
+    if (observation_ != nullptr) observation_->refresh();
     return events;
 }
 

@@ -13,6 +13,7 @@
 #include "base/process.hpp"
 #include "base/shared_words.hpp"
 #include "engine/group.hpp"
+#include "engine/observation.hpp"
 #include "engine/platform.hpp"
 #include "engine/progress/biased_lock.hpp"
 #include "engine/progress/progress_thread.hpp"
@@ -62,6 +63,25 @@ class Context final : private Attended {
     };
     const Duty& duty() const { return duty_; }
 
+    // The status page, if there is one: looked at often, written when there is reason to. Under the guard.
+    void observe() {
+        if (observation_ != nullptr) observation_->look();
+    }
+    void note_change() {
+        if (observation_ != nullptr) observation_->note_change();
+    }
+    // While one lives, a group is being made.
+    class Creation {
+      public:
+        explicit Creation(Context& context);
+        ~Creation();
+        Creation(const Creation&) = delete;
+        Creation& operator=(const Creation&) = delete;
+
+      private:
+        Context& context_;
+    };
+
     // Held during every call into a group. Recursive, because a failure callback may ask the group which ranks have
     // failed. Of a blocking call a Visit lasts from its start to its end, and each round in it is a Turn: with one
     // calling thread the context is entered once, with several all get their turns.
@@ -105,10 +125,12 @@ class Context final : private Attended {
         Context& context_;
     };
 
-    // Within a Visit: makes progress until `done()` (called in a Turn) or the deadline; says whether it was done.
+    // Within a Visit: makes progress until `done()` (called in a Turn) or the deadline; says whether it was done. `awaited` is
+    // for the status page.
     template <class Done>
-    bool wait(Group& group, Deadline& deadline, Done&& done) {
+    bool wait(Group& group, Deadline& deadline, Done&& done, const Awaited& awaited) {
         Pauses idle(platform_, group.oversubscribed(), settings_.spin_ns);
+        Watch watch(*this, group, awaited);
         for (std::uint32_t round = 1;; ++round) {
             {
                 const Turn turn(*this);
@@ -124,6 +146,7 @@ class Context final : private Attended {
             const bool sleeps = idle.sleeps_next();  // which takes longer than a look at the clock
             if ((sleeps || round % kRoundsPerClock == 0) && deadline.passed()) return false;
             if (!sleeps) {
+                if (round % kRoundsPerWatch == 0) watch.look();
                 idle.pause();
                 continue;
             }
@@ -136,14 +159,42 @@ class Context final : private Attended {
                     continue;
                 }
                 if (done()) return true;
+                watch.look_within_turn();
             }
             idle.pause(descriptor, group.longest_sleep_ns(descriptor));
         }
     }
 
   private:
+    // Shows that a caller waits, once that has taken long.
+    class Watch {
+      public:
+        Watch(Context& context, const Group& group, const Awaited& awaited)
+            : context_(context), waiter_{.group = &group, .awaited = awaited} {}
+        ~Watch() {
+            if (waiter_.since_ns != 0) end();
+        }
+        Watch(const Watch&) = delete;
+        Watch& operator=(const Watch&) = delete;
+        void look() {
+            if (context_.observation_ == nullptr) return;
+            const Turn turn(context_);
+            context_.observation_->wait(waiter_);
+        }
+        void look_within_turn() {
+            if (context_.observation_ != nullptr) context_.observation_->wait(waiter_);
+        }
+
+      private:
+        void end();
+
+        Context& context_;
+        Observation::Waiter waiter_;
+    };
+
     static constexpr std::uint32_t kRoundsPerSweep = 16;
     static constexpr std::uint32_t kRoundsPerClock = 8;
+    static constexpr std::uint32_t kRoundsPerWatch = 1024;
     // How long the progress thread sleeps at most: where every event wakes it (this is for what nobody has thought of), where
     // some don't, and where something waits for room.
     static constexpr std::uint64_t kLongestSleepNs = 1'000'000'000;
@@ -187,7 +238,8 @@ class Context final : private Attended {
     ProgressThread* thread_ = nullptr;  // null: none looks after this context
     bool on_thread_ = false;            // the progress thread is inside
     Duty duty_;
-    std::vector<Group*> groups_;  // the retired ones, too
+    std::unique_ptr<Observation> observation_;  // null: there is no status page
+    std::vector<Group*> groups_;                // the retired ones, too
     std::vector<std::unique_ptr<Group>> retired_;
 };
 

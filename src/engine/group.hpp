@@ -21,6 +21,7 @@
 #include "engine/collectives/window/window.hpp"
 #include "engine/core/core.hpp"
 #include "engine/requests/request_pool.hpp"
+#include "status/page.hpp"
 #include "transport/idle.hpp"
 
 namespace coppice::engine {
@@ -64,6 +65,19 @@ class Group final {
     void finish(Request& request);
     std::string waiting_for(const Request& request) const { return request.collective->waiting_for(request); }
     std::uint32_t requests_in_use() const { return pool_.in_use(); }
+
+    // --- what a status page shows of it (group_status.cpp)
+    // What stays as it is, and the rest; the waiting request, and what one that has not begun yet waits for (`kind` says what it is).
+    void show_facts(status::Group& to) const;
+    void show(status::Group& to) const;
+    void show_request(const Request& request, status::Operation& to) const;
+    void show_unbegun(status::Operation& to) const;
+    // Null: nowhere.
+    void count_entered_in(status::Entered* entered);
+    template <class Tell>
+    void for_each_waiting(Tell&& tell) {
+        pool_.for_each_waiting(tell);
+    }
 
     // --- progress
     // Makes all progress that can be made now; how many things happened. What changes rarely is looked at in some rounds only,

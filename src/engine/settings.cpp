@@ -82,6 +82,8 @@ constexpr std::array kSettings{
         "COPPICE_TOPOLOGY", "",
         "a file that says which switches are above each host: what ibnetdiscover prints, Slurm's topology.conf, or "
         "lines of HOST LEAF [POD]; empty: by what Slurm says of each task, if anything"},
+    SettingInfo{"COPPICE_STATUS", "1",
+                "1: the process shows what it does and waits for to coppice-status of the same user; 0: it does not"},
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, delay:..."},
 };
 
@@ -341,6 +343,9 @@ Result<Settings> parse(const SettingTexts& texts) {
         return bad_value(texts, "COPPICE_SWITCHES", "names of switches with slashes between them; " + path.error());
     settings.topology = texts.text("COPPICE_TOPOLOGY");
 
+    const std::string& shown = texts.text("COPPICE_STATUS");
+    if (shown != "1" && shown != "0") return bad_value(texts, "COPPICE_STATUS", "1 or 0");
+    settings.shows_status = shown == "1";
     const std::string& keeper = texts.text("COPPICE_KEEPER");
     if (keeper != "auto" && keeper != "on" && keeper != "off")
         return bad_value(texts, "COPPICE_KEEPER", "auto, on or off");

@@ -19,14 +19,15 @@ ARROWS = {
     "topology": set(),
     "protocol": {"topology"},
     "base": {"topology", PUBLIC},
+    "status": {"base", PUBLIC},
     "transport": {"base", "topology", PUBLIC},
     "bootstrap": {"base", "topology", PUBLIC},
-    "engine": {"protocol", "transport", "topology", "base", "bootstrap", PUBLIC},
+    "engine": {"protocol", "transport", "topology", "base", "status", "bootstrap", PUBLIC},
     "simulation": {"protocol", "topology"},
     # A room within a room: what judges whole ranks knows calls and results alone.
     "simulation/promises": {PUBLIC},
-    "simulation/world": {"simulation", "simulation/promises", "api", "engine", "protocol", "transport", "topology", "base", PUBLIC},
-    "api": {"engine", "base", "bootstrap", "transport", "topology", "protocol", PUBLIC},
+    "simulation/world": {"simulation", "simulation/promises", "api", "engine", "status", "protocol", "transport", "topology", "base", PUBLIC},
+    "api": {"engine", "base", "status", "bootstrap", "transport", "topology", "protocol", PUBLIC},
     PUBLIC: set(),
 }
 

@@ -164,8 +164,11 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
         {"rank", self.value},           {"ranks", members.ranks()},          {"positions", members.nodes()},
         {"leaves", (*group)->leaves()}, {"agreement", settings.agreement()}, {"peers", peers}};
     coppice::Deadline patience(coppice::real_clock(), settings.start_timeout_ns);
-    (*context)->wait(**group, patience, [&] { return (*group)->drained(); });
-    (*context)->wait(**group, patience, [&] { return (*group)->depart(); });
+    constexpr engine::Awaited kLeaving{.kind = coppice::status::Kind::leaving};
+    (*context)->wait(
+        **group, patience, [&] { return (*group)->drained(); }, kLeaving);
+    (*context)->wait(
+        **group, patience, [&] { return (*group)->depart(); }, kLeaving);
     return described;
 }
 

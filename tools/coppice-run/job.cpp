@@ -115,6 +115,8 @@ std::optional<int> Job::start() {
     rlimit raised = descriptors_;
     raised.rlim_cur = raised.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &raised);
+    pages_ = std::make_unique<Pages>(raised.rlim_cur / 4);
+    server_->on_arrival([this](pid_t process) { pages_->keep(process); });
 
     StartPlan all = plan();
     all.started = [this](std::uint32_t rank, pid_t pid) { server_->rank_started(rank, pid); };
@@ -265,6 +267,7 @@ void Job::rank_ended(std::uint32_t rank, int status) {
     --running_;
     const bool was_waiting = is_waiting(rank);
     server_->rank_ended(rank);
+    pages_->drop_closed();
     const bool by_signal = WIFSIGNALED(status);
     const bool on_purpose = state.killed && by_signal && WTERMSIG(status) == SIGKILL;
     has_success_ = has_success_ || (!by_signal && WEXITSTATUS(status) == 0);

@@ -15,6 +15,7 @@
 #include "links.hpp"
 #include "options.hpp"
 #include "output.hpp"
+#include "pages.hpp"
 #include "ranks.hpp"
 
 namespace coppice::run {
@@ -93,6 +94,7 @@ class Job {
     const Options& options_;
     const SignalState& signals_;
     std::unique_ptr<bootstrap::Server> server_;
+    std::unique_ptr<Pages> pages_;
     std::unique_ptr<Hosts> hosts_;
     std::unique_ptr<Cables> cables_;  // with --cut
     std::optional<LinkCounter> links_;

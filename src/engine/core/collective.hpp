@@ -17,6 +17,7 @@
 #include "coppice/coppice.h"
 #include "engine/core/wire.hpp"
 #include "protocol/failed_set.hpp"
+#include "status/page.hpp"
 #include "topology/words.hpp"
 #include "transport/transport.hpp"
 
@@ -79,6 +80,9 @@ class Collective {
     virtual void finish(Request& request) = 0;
     // What a waiting request waits for, and which ranks: for people.
     virtual std::string waiting_for(const Request& request) const = 0;
+    // The same for a status page (status/page.hpp), and what the request is.
+    virtual status::Kind kind() const { return status::Kind::none; }
+    virtual void show_waits(const Request& /*request*/, status::Waits& /*waits*/) const {}
 
     // --- the end
     // The caller leaves the group: true when no member needs this rank for it any more. Called again until it is.

@@ -54,6 +54,7 @@ void Core::attend(std::size_t events, Care care) {
         for (Collective* const collective : collectives_)
             collective->keep_house();
         if (!controls_.empty()) flush_controls();
+        context_->observe();
     }
     if (!untold_.empty()) tell_failures();
 }

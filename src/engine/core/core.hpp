@@ -173,6 +173,7 @@ class Core final : private SetUser {
     void claim(FailureCallback on_failure);
     bool drained();
     std::string leaving_waits_for() const;
+    void show_leaving(status::Waits& waits) const;
     // A member that has left in peace knew that everything was over for all, although its messages may be lost.
     bool is_settled_by_departure() const { return departure_.is_settled(); }
     void abandon(bool may_be_asked);

@@ -1,6 +1,7 @@
 // Deaths: learning of them, telling others, standing in; and how far everybody has consumed.
 #include <algorithm>
 
+#include "engine/context.hpp"
 #include "engine/core/core.hpp"
 #include "transport/host_memory.hpp"
 
@@ -59,6 +60,7 @@ void Core::take_failure(Rank rank) {
     death.node_is_gone = members_.failed_nodes().contains(death.node);
     detector_.peer_failed(rank);
     departure_.peer_failed(rank);
+    context_->note_change();
     router_.fence(rank);
     if (board_ != nullptr) {
         board_->log_failure(rank);

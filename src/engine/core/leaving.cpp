@@ -54,6 +54,15 @@ std::string Core::leaving_waits_for() const {
     return others.empty() ? "this rank's last messages have not left yet" : others;
 }
 
+void Core::show_leaving(status::Waits& waits) const {
+    if (const auto holder = departure_.holder(); holder && !revoked())
+        return waits.add(holder->rank.value, status::Why::departure);
+    for (const Collective* const collective : collectives_) {
+        const auto rank = collective->leaving_depends_on();
+        if (rank && *rank != members_.self()) return waits.add(rank->value, status::Why::departure);
+    }
+}
+
 // ------------------------------------------------------------------------------------------------------- the end ---
 
 bool Core::depart(bool may_be_asked) {

@@ -38,6 +38,7 @@ struct alignas(64) Request {
     // An agreement (or shrink) that has ended: the ranks that all hold to be dead.
     std::shared_ptr<const protocol::FailedSet> agreed;
     bool change_waits = false;           // an agreement: a change of members, as some rank knew
+    std::uint64_t seen_ns = 0;           // non-blocking: when it was first seen to wait (observation.hpp); 0: not yet
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and
     coppice_group_t** shrunk = nullptr;  // where the new one goes
 
@@ -50,6 +51,7 @@ struct alignas(64) Request {
         payload = nullptr;
         received = 0;
         change_waits = false;
+        seen_ns = 0;
     }
     void end(coppice_status_t with, std::string why = {}) {
         status = with;

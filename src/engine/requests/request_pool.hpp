@@ -39,6 +39,14 @@ class RequestPool {
         free_.push_back(&request);
     }
 
+    // Those whose operation has not ended.
+    template <class Tell>
+    void for_each_waiting(Tell&& tell) {
+        if (in_use() == 0) return;
+        for (std::uint32_t i = 0; i < size_; ++i)
+            if (places_[i].state == RequestState::waiting) tell(places_[i]);
+    }
+
     std::uint32_t in_use() const { return size_ - static_cast<std::uint32_t>(free_.size()); }
 
   private:

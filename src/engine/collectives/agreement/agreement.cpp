@@ -14,6 +14,7 @@ Result<void> Agreement::start(const AgreementCall& call, Request& request) {
     if (auto takes_part = core_.look_before_start(); !takes_part) return takes_part;
     if (auto started = agreements_.start(call, request); !started) return started;
     request.collective = this;
+    entered_->set(agreements_.started());
     return {};
 }
 

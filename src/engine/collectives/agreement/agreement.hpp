@@ -44,6 +44,18 @@ class Agreement final : public Collective {
     bool peek(Request& request) override { return agreements_.peek(request); }
     void finish(Request& request) override { agreements_.forget(request); }
     std::string waiting_for(const Request& request) const override { return agreements_.waiting_for(request); }
+    status::Kind kind() const override { return status::Kind::agreement; }
+    void show_waits(const Request& request, status::Waits& waits) const override {
+        agreements_.show_waits(request, waits);
+    }
+    // What those wait for that find no room to begin; and how many have begun.
+    void show_holders(status::Waits& waits) const { agreements_.show_holders(waits); }
+    std::uint64_t entered() const { return agreements_.started(); }
+    // Where that number is shown; null: nowhere.
+    void show_entered_in(shared::Relaxed<std::uint64_t>* where) {
+        entered_ = where != nullptr ? where : &unseen_;
+        entered_->set(agreements_.started());
+    }
     bool drained() override;
     std::string leaving_waits_for() const override;
     std::optional<Rank> leaving_depends_on() const override { return agreements_.one_waited_for(); }
@@ -55,6 +67,8 @@ class Agreement final : public Collective {
     std::shared_ptr<const protocol::FailedSet> last_agreed_;
     bool flushes_in_any_case_ = false;
     bool change_waits_ = false;
+    shared::Relaxed<std::uint64_t> unseen_;
+    shared::Relaxed<std::uint64_t>* entered_ = &unseen_;
 };
 
 }  // namespace coppice::engine

@@ -11,6 +11,8 @@ namespace {
 
 // Beyond so many ranks a tree of messages costs less than to read everybody's contribution.
 constexpr std::uint32_t kMostPublishing = 64;
+// Of the ranks that an agreement waits for and that a status page has no room for, so many are counted.
+constexpr std::uint32_t kMostOmitted = 1024;
 // Up to so many ranks of a host the lowest one hears of all others directly.
 constexpr std::uint32_t kWideStar = 16;
 // Messages that a transport has not let go of, for each agreement under way.
@@ -300,6 +302,21 @@ std::string Agreements::waiting_for(const Request& request) const {
     if (ranks.empty()) return fmt::format("agreement {}: waiting until it is through", request.sequence.value);
     return fmt::format("agreement {}: waiting for {}{}", request.sequence.value, rank_names(ranks),
                        machine_->waits_for_recovery(request.sequence) ? " to agree on the dead" : "");
+}
+
+// Within a wait: a function object of more than two words would be allocated.
+void Agreements::show_waits(const Request& request, status::Waits& waits) const {
+    struct Teller {
+        status::Waits& waits;
+        std::uint64_t number;
+        status::Why why;
+    };
+    const bool recovers = machine_->waits_for_recovery(request.sequence);
+    const Teller teller{waits, request.sequence.value, recovers ? status::Why::recovery : status::Why::contribution};
+    waited_for(request, [&teller](Rank rank) {
+        teller.waits.add(rank.value, teller.why, teller.number);
+        return teller.waits.omitted < kMostOmitted;
+    });
 }
 
 Request Agreements::oldest() const {

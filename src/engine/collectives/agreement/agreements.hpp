@@ -26,6 +26,7 @@
 #include "engine/router.hpp"
 #include "protocol/agreement/agreement.hpp"
 #include "protocol/published/agreement_machine.hpp"
+#include "status/page.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {
@@ -101,6 +102,8 @@ class Agreements {
     // The same for people.
     std::string waiting_for(const Request& request) const;
     std::string window_holder() const;
+    void show_waits(const Request& request, status::Waits& waits) const;
+    void show_holders(status::Waits& waits) const { show_waits(oldest(), waits); }
     // One of those whose message the oldest agreement waits for.
     std::optional<Rank> one_waited_for() const;
 

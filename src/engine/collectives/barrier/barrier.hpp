@@ -25,6 +25,10 @@ class Barrier final : public Collective {
     bool peek(Request& request) override;
     void finish(Request& request) override { agreement_.finish(request); }
     std::string waiting_for(const Request& request) const override;
+    status::Kind kind() const override { return status::Kind::barrier; }
+    void show_waits(const Request& request, status::Waits& waits) const override {
+        agreement_.show_waits(request, waits);
+    }
 
   private:
     Agreement& agreement_;

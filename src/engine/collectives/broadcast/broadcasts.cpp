@@ -333,6 +333,35 @@ std::string Broadcasts::waiting_for(const Request& request) const {
     return text;
 }
 
+void Broadcasts::show_waits(const Request& request, status::Waits& waits) const {
+    const Slot& slot = slot_of(request.sequence);
+    const std::uint64_t number = request.sequence.value;
+    const bool is_here = slot.engaged && slot.sequence == request.sequence;
+    if (is_here && slot.unsent) {
+        const auto to = members_.leader_for(members_.node_at(slot.unsent->to, slot.root), slot.root);
+        if (to) waits.add(to->value, status::Why::transport, number);
+    }
+    if (is_here && slot.described != 0) {
+        if (const auto source = payloads_.source(slot.sequence)) waits.add(source->value, status::Why::chunks, number);
+    }
+    if (request.root == members_.self() || (is_here && slot.has_payload)) return;
+    const auto leader = members_.leader_for(members_.own_node(), request.root);
+    if (publishing_ && leader && *leader != members_.self()) {
+        waits.add(leader->value, *leader == request.root ? status::Why::payload : status::Why::leader, number);
+    } else {
+        waits.add(parent_for(request.root).value, status::Why::payload, number);
+    }
+}
+
+// The rank from which this one, which speaks for its node, gets the payload while nobody fails: where that is not known, the
+// root, from which it comes in the end.
+Rank Broadcasts::parent_for(Rank root) const {
+    if (!plan_.is_tree() || plan_.broadcast.gossip.rounds != 0) return root;
+    const auto parent = plan_.tree().parent(members_.position_of(members_.own_node(), root));
+    if (!parent) return root;
+    return members_.leader_for(members_.node_at(*parent, root), root).value_or(root);
+}
+
 // ------------------------------------------------------------------------------------------------------ memory ---
 
 std::span<const std::byte> Broadcasts::own_lines() const {

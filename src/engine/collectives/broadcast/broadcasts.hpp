@@ -73,6 +73,8 @@ class Broadcasts final : public Collective {
     bool peek(Request& request) override;
     void finish(Request& request) override;
     std::string waiting_for(const Request& request) const override;
+    status::Kind kind() const override { return status::Kind::broadcast; }
+    void show_waits(const Request& request, status::Waits& waits) const override;
     bool drained() override;
     bool quiet() const override;
 
@@ -96,6 +98,8 @@ class Broadcasts final : public Collective {
     void stage_what_is_in_place(Slot& slot);
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
     std::span<const std::byte> own_lines() const;
+
+    Rank parent_for(Rank root) const;
 
     // at_once.cpp
     bool look_for_news();

@@ -162,6 +162,12 @@ std::string Payloads::waiting_for(Sequence sequence) const {
     return text;
 }
 
+std::optional<Rank> Payloads::source(Sequence sequence) const {
+    const Entry* const entry = find(sequence);
+    if (entry == nullptr || !entry->descriptor || !entry->memory) return std::nullopt;
+    return entry->machine.source();
+}
+
 // ------------------------------------------------------------------------------------------------------- messages ---
 
 bool Payloads::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,

@@ -45,6 +45,8 @@ class Payloads final : public Collective {
     // Of one that was learnt of.
     Look look(Sequence sequence) const;
     std::string waiting_for(Sequence sequence) const;
+    // The rank that has been asked for the next chunk.
+    std::optional<Rank> source(Sequence sequence) const;
 
     struct Counts {
         std::uint64_t taken = 0;    // chunks

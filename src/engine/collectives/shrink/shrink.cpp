@@ -246,6 +246,10 @@ std::string Shrink::waiting_for(const Request& /*request*/) const {
     return succession_->waiting_for();
 }
 
+void Shrink::show_waits(const Request& /*request*/, status::Waits& waits) const {
+    succession_->show_waits(waits);
+}
+
 // While it is under way this rank is counted on.
 bool Shrink::drained() {
     const bool is_over = !succession_ || !succession_->under_way() || succession_->lacks_quorum();

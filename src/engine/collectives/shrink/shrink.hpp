@@ -51,6 +51,8 @@ class Shrink final : public Collective {
     bool peek(Request& request) override;
     void finish(Request& request) override;
     std::string waiting_for(const Request& request) const override;
+    status::Kind kind() const override { return status::Kind::renewal; }
+    void show_waits(const Request& request, status::Waits& waits) const override;
     bool drained() override;
     std::string leaving_waits_for() const override;
     bool quiet() const override;

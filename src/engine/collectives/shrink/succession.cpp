@@ -295,4 +295,12 @@ std::string Succession::waiting_for() const {
     return "shrinking: waiting for " + rank_names(ranks);
 }
 
+void Succession::show_waits(status::Waits& waits) const {
+    if (machine_.lacks_members()) waits.add(0, status::Why::members);
+    for (const protocol::FailedSet::Interval& interval : waited_for().intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
+            waits.add(rank, status::Why::vote);
+    }
+}
+
 }  // namespace coppice::engine

@@ -25,6 +25,7 @@
 #include "engine/core/members.hpp"
 #include "engine/router.hpp"
 #include "protocol/membership/membership.hpp"
+#include "status/page.hpp"
 
 namespace coppice::engine {
 
@@ -94,6 +95,7 @@ class Succession {
     // How many have ended here: everybody alive had begun them.
     std::uint64_t ended() const { return number_; }
     std::string waiting_for() const;
+    void show_waits(status::Waits& waits) const;
     // The ranks from which this one has to hear next.
     protocol::FailedSet waited_for() const;
 

@@ -54,6 +54,13 @@ std::string Window::holder_name() const {
     return not_consumed(*rank, stable_);
 }
 
+void Window::show_holder(status::Waits& waits) const {
+    Rank slowest;
+    const std::uint64_t least = local_consumed(slowest);
+    if (core_.single_node() || least <= stable_) return waits.add(slowest.value, status::Why::room, least);
+    if (const auto rank = stability_.holder()) waits.add(rank->value, status::Why::room, stable_);
+}
+
 // --------------------------------------------------------------------------------------------- as a component ---
 
 bool Window::message(Rank from, const WireHeader& header, std::span<const std::byte> /*payload*/,

@@ -29,7 +29,17 @@ class Window final : public Collective, private Passenger {
     bool may_start(Rank root);
     // The same at a root, as far as this rank knows without asking.
     bool has_known_room() const { return next_.value < stable_ + size_; }
-    void note_started() { next_.value += 1; }
+    void note_started() {
+        next_.value += 1;
+        entered_->set(next_.value);
+    }
+    // Where the number of broadcasts that this rank has entered is shown; null: nowhere.
+    void show_entered_in(shared::Relaxed<std::uint64_t>* where) {
+        entered_ = where != nullptr ? where : &unseen_;
+        entered_->set(next_.value);
+    }
+    // The rank that this one waits for when there is no room.
+    void show_holder(status::Waits& waits) const;
     // This rank waits until everything before `count` is stable: the ranks that hold it up are asked.
     void ask_for(std::uint64_t count) {
         update();
@@ -41,6 +51,7 @@ class Window final : public Collective, private Passenger {
     void start_and_consume() {
         const Sequence after(next_.value + 1);
         next_ = consumed_ = after;
+        entered_->set(after.value);
         board_->set_consumed(after);
     }
     // The rank that this one waits for, for people.
@@ -83,6 +94,8 @@ class Window final : public Collective, private Passenger {
     Sequence next_;
     Sequence consumed_;
     std::uint64_t stable_ = 0;
+    shared::Relaxed<std::uint64_t> unseen_;
+    shared::Relaxed<std::uint64_t>* entered_ = &unseen_;
     std::uint64_t report_at_ = 0;         // consumed_ from which on others are to hear of it
     std::uint64_t leader_woken_for_ = 0;  // consumed_ when this rank last woke its leader
 

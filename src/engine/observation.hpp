@@ -1,0 +1,92 @@
+// What a context shows of itself on its status page (status/page.hpp): its groups, and what their callers wait for.
+//
+// On the way of a call that need not wait there is one plain store for each operation, which counts it. Reports are written
+// by what waits anyway: when a call has waited for kPatienceNs, when it goes on after that, on what happens rarely (a group comes or
+// goes, a rank fails), and every kRefreshNs while somebody looks after the context. A report costs a microsecond or two.
+//
+// Under the context's guard.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "engine/requests/request.hpp"
+#include "status/own_page.hpp"
+
+namespace coppice::engine {
+
+class Context;
+class Group;
+
+// What a caller waits for: an operation of a request that has begun, or one that has found no room to begin.
+struct Awaited {
+    status::Kind kind = status::Kind::none;  // of a call without a request, or whose request has not begun
+    const Request* request = nullptr;
+    Rank root{};  // of a broadcast that has not begun
+};
+
+class Observation {
+  public:
+    // Null where there can be none: says so once, on standard error. The program does not depend on it.
+    static std::unique_ptr<Observation> make(const Clock& clock);
+
+    // A caller that waits within Context::wait. It is on the page after kPatienceNs, until it goes on.
+    struct Waiter {
+        const Group* group = nullptr;
+        Awaited awaited;
+        std::uint64_t since_ns = 0;  // 0: not listed
+        bool shown = false;
+    };
+    void wait(Waiter& waiter);
+    void go_on(Waiter& waiter);
+
+    // While a group is being made.
+    void begin_creation();
+    void end_creation();
+    void attach(Group& group);
+    void detach(Group& group);
+    // Its caller has left it.
+    void retired(const Group& group);
+
+    void note_change() { changed_ = true; }
+    // Often: writes a report if there is reason to.
+    void look() {
+        if (changed_ || ++looks_ % kLooksPerClock == 0) refresh();
+    }
+    void refresh();
+
+  private:
+    static constexpr std::uint64_t kPatienceNs = 1'000'000;
+    static constexpr std::uint64_t kRefreshNs = 100'000'000;
+    static constexpr std::uint32_t kLooksPerClock = 16;
+
+    Observation(const Clock& clock, std::unique_ptr<status::OwnPage> page) : clock_(clock), page_(std::move(page)) {}
+
+    // A group that is shown, and what does not change of it.
+    struct Shown {
+        Group* group;
+        status::Group facts;
+    };
+    void write(std::uint64_t now_ns);
+    status::Operation* add(status::Report& report, const Group& group) const;
+    void add_waiter(status::Report& report, const Waiter& waiter) const;
+    void add_requests(status::Report& report, Group& group, std::uint64_t now_ns) const;
+    bool is_awaited(const Request& request) const;
+
+    const Clock& clock_;
+    std::unique_ptr<status::OwnPage> page_;
+    std::vector<Shown> groups_;
+    std::array<bool, status::kMostGroups> slots_{};
+    std::vector<Waiter*> waiters_;  // most often none, or one
+    std::uint32_t creations_ = 0;   // under way
+    std::uint64_t creating_since_ns_ = 0;
+    std::uint64_t written_ns_ = 0;
+    std::uint32_t looks_ = 0;
+    bool changed_ = false;
+};
+
+}  // namespace coppice::engine

@@ -1,0 +1,74 @@
+// Finding and reading the status pages of other processes (page.hpp): system calls alone, whatever their owners do.
+//
+// Nothing that a page says is trusted: what comes from here has counts within bounds, texts that end, and enumerations that
+// exist.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "status/page.hpp"
+#include "tl/expected.hpp"
+
+namespace coppice::status {
+
+struct EnteredCounts {
+    std::uint64_t broadcasts = 0;
+    std::uint64_t agreements = 0;
+};
+
+// A page at one moment.
+struct Snapshot {
+    pid_t pid = 0;  // as its owner's own process-id namespace numbers it
+    std::uint64_t start_time = 0;
+    std::string library, job, host, program;
+    std::uint64_t made_ns = 0;
+    State state = State::none;
+    std::array<EnteredCounts, kMostGroups> entered{};
+    Report report;
+};
+
+enum class Trouble : std::uint8_t {
+    gone,       // there is no such page or process (any more)
+    forbidden,  // another user's
+    garbage,    // not a page, or a damaged one
+    newer,      // of a later version of the library than this one
+    older,
+    restless,  // it was written again and again while it was read
+};
+struct ReadError {
+    Trouble trouble;
+    std::string message;
+};
+
+tl::expected<Snapshot, ReadError> read_page(int descriptor);
+
+// A descriptor of a process that is a page: of its own context, or of one that it keeps for the post mortem.
+struct PagePlace {
+    pid_t holder = 0;
+    int number = -1;  // among the holder's descriptors
+    bool operator==(const PagePlace&) const = default;
+};
+tl::expected<std::vector<PagePlace>, ReadError> pages_of(pid_t holder);
+// Read-only; the caller closes it.
+tl::expected<int, ReadError> open_page(const PagePlace& place);
+
+// What the kernel says of a process.
+struct Process {
+    char state = '?';  // R, S, D, T, t, Z …
+    pid_t parent = 0;
+    pid_t tracer = 0;  // a debugger, 0: none
+    uid_t user = 0;
+    std::uint64_t start_time = 0;
+    std::vector<pid_t> numbers;  // its pid in each of its process-id namespaces, from the caller's on
+};
+std::optional<Process> look_at(pid_t pid);
+// Every process that there is here, ascending.
+std::vector<pid_t> all_processes();
+
+}  // namespace coppice::status

@@ -1,0 +1,62 @@
+/* A program whose ranks hang, as programs do.
+ *
+ *   coppice-run -n RANKS hanging '*:CALLS' ['RANK:CALLS' …]
+ *
+ * Each rank makes the calls of its number, or those of '*': b0 is a broadcast of which rank 0 is the root, n0 the same without
+ * waiting for it, a an agreement, B a barrier, pause sleeps for good outside of any call, leave destroys the group. */
+#include <coppice/coppice.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void check(coppice_status_t status) {
+    if (status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED) return;
+    fprintf(stderr, "hanging: %s\n", coppice_last_error());
+    exit(3);
+}
+
+static const char* calls_of(int argc, char** argv, unsigned rank) {
+    const char* calls = "";
+    for (int i = 1; i < argc; ++i) {
+        char* end = NULL;
+        if (strncmp(argv[i], "*:", 2) == 0 && *calls == '\0') calls = argv[i] + 2;
+        if (strtoul(argv[i], &end, 10) == rank && end != argv[i] && *end == ':') calls = end + 1;
+    }
+    return calls;
+}
+
+int main(int argc, char** argv) {
+    coppice_context_t* context = NULL;
+    coppice_group_t* group = NULL;
+    check(coppice_context_create(NULL, &context));
+    check(coppice_group_create(context, NULL, &group));
+    coppice_group_info_t info = {.struct_size = sizeof info};
+    check(coppice_group_query(group, &info));
+    char* calls = strdup(calls_of(argc, argv, info.rank));
+    uint64_t value = info.rank;
+    for (char* call = strtok(calls, " "); call != NULL; call = strtok(NULL, " ")) {
+        const uint32_t root = (uint32_t)strtoul(call + 1, NULL, 10);
+        coppice_request_t* request = NULL;
+        if (strcmp(call, "pause") == 0) {
+            for (;;)
+                pause();
+        } else if (strcmp(call, "leave") == 0) {
+            check(coppice_group_destroy(group, UINT64_MAX));
+            group = NULL;
+        } else if (call[0] == 'b') {
+            check(coppice_broadcast(group, &value, sizeof value, root, NULL, UINT64_MAX));
+        } else if (call[0] == 'n') {
+            check(coppice_broadcast_nb(group, &value, sizeof value, root, &request));
+        } else if (call[0] == 'a') {
+            coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+            check(coppice_agree(group, &value, sizeof value, &options, UINT64_MAX));
+        } else if (call[0] == 'B') {
+            check(coppice_barrier(group, UINT64_MAX));
+        }
+    }
+    free(calls);
+    if (group != NULL) check(coppice_group_destroy(group, UINT64_MAX));
+    check(coppice_context_destroy(context));
+    return 0;
+}
