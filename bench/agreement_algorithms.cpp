@@ -17,10 +17,9 @@
 #include <optional>
 #include <vector>
 
+#include "agreement_machines.hpp"
 #include "arguments.hpp"
 #include "measure.h"
-#include "protocol/agreement/agreement.hpp"
-#include "simulation/explore/phased_agreement.hpp"
 #include "transport/shm/shm_transport.hpp"
 
 namespace {
@@ -29,23 +28,15 @@ using coppice::Rank;
 namespace protocol = coppice::protocol;
 namespace transport = coppice::transport;
 
+using bench::Era;
+using bench::Header;
+using bench::Machine;
+using bench::Phased;
+
 constexpr std::uint64_t kRounds = 9;
 constexpr std::size_t kAlgorithms = 3;
 constexpr const char* kNames[kAlgorithms] = {"ERA", "two-phase", "three-phase"};
 constexpr std::size_t kMostAddress = 2048;
-
-// As large as the engine's header.
-struct Header {
-    std::uint32_t algorithm = 0;
-    std::uint32_t kind = 0;
-    std::uint64_t sequence = 0;
-    std::uint32_t round = 0;
-    std::uint8_t step = 0;
-    bool down = false;
-    bool decided = false;
-    std::uint8_t unused[17] = {};
-};
-static_assert(sizeof(Header) == 40);
 
 // What a rank notes for the parent, in front of its address.
 struct Own {
@@ -53,86 +44,6 @@ struct Own {
     std::uint64_t wrong;
     std::uint64_t address_bytes;
     char address[kMostAddress];
-};
-
-// One algorithm's machine at one rank.
-class Machine {
-  public:
-    virtual ~Machine() = default;
-    virtual void start(std::uint64_t value) = 0;
-    virtual void receive(Rank from, const Header& header, std::span<const std::byte> body) = 0;
-    // The next message's destination; its header and body.
-    virtual std::optional<Rank> next_send(Header& header, std::vector<std::byte>& body) = 0;
-    // How many agreements have ended here, and what the last one of them said.
-    virtual std::uint64_t ended() const = 0;
-    virtual std::uint64_t last_value() const = 0;
-};
-
-class Era final : public Machine {
-  public:
-    Era(const protocol::AgreementPlan& plan, Rank self) : machine_(plan, self), self_(self) {}
-    void start(std::uint64_t value) override {
-        machine_.contribute({.op = protocol::Operator::bit_or}, std::as_bytes(std::span(&value, 1)));
-    }
-    void receive(Rank from, const Header& header, std::span<const std::byte> body) override {
-        machine_.receive({.kind = static_cast<protocol::AgreementKind>(header.kind),
-                          .from = from,
-                          .to = self_,
-                          .agreement = coppice::Sequence(header.sequence),
-                          .body = body});
-    }
-    std::optional<Rank> next_send(Header& header, std::vector<std::byte>& body) override {
-        const auto message = machine_.next_send(coppice::Nanoseconds(0));
-        if (!message) return std::nullopt;
-        header.kind = static_cast<std::uint32_t>(message->kind);
-        header.sequence = message->agreement.value;
-        body.assign(message->body.begin(), message->body.end());
-        return message->to;
-    }
-    std::uint64_t ended() const override { return machine_.decided_below().value; }
-    std::uint64_t last_value() const override {
-        std::uint64_t value = 0;
-        const auto outcome = machine_.outcome(coppice::Sequence(ended() - 1));
-        if (outcome && outcome->value.size() == sizeof value) std::memcpy(&value, outcome->value.data(), sizeof value);
-        return value;
-    }
-
-  private:
-    protocol::Agreement machine_;
-    Rank self_;
-};
-
-class Phased final : public Machine {
-  public:
-    Phased(const protocol::AgreementTree& tree, Rank self, std::uint32_t phases) : machine_(tree, self.value, phases) {}
-    void start(std::uint64_t value) override { machine_.start(value); }
-    void receive(Rank from, const Header& header, std::span<const std::byte> body) override {
-        coppice::simulation::PhasedAgreement::Message message;
-        message.agreement = static_cast<std::uint32_t>(header.sequence);
-        message.round = header.round;
-        message.step = header.step;
-        message.down = header.down;
-        message.decided = header.decided;
-        if (body.size() >= sizeof message.value) std::memcpy(&message.value, body.data(), sizeof message.value);
-        machine_.receive(from.value, message);
-    }
-    std::optional<Rank> next_send(Header& header, std::vector<std::byte>& body) override {
-        const auto message = machine_.next_send();
-        if (!message) return std::nullopt;
-        header.sequence = message->agreement;
-        header.round = message->round;
-        header.step = message->step;
-        header.down = message->down;
-        header.decided = message->decided;
-        body.assign(protocol::body_bytes(sizeof message->value), std::byte{0});  // as much as ERA's
-        std::memcpy(body.data(), &message->value, sizeof message->value);
-        return Rank(message->to);
-    }
-    std::uint64_t ended() const override { return machine_.decided_count(); }
-    std::uint64_t last_value() const override { return machine_.last_value(); }
-
-  private:
-    coppice::simulation::PhasedAgreement machine_;
 };
 
 [[noreturn]] void give_up(const char* what, const char* why) {

@@ -66,10 +66,12 @@ class Mailboxes {
         return reinterpret_cast<double*>(memory_.get() + box * stride_ + sizeof(Stamp));
     }
     void post(std::size_t box, std::uint64_t stamp) { stamp_of(box).store(stamp, std::memory_order_release); }
+    // Under which stamp something was posted last; that can be read where outgoing() says.
+    std::uint64_t posted(std::size_t box) { return stamp_of(box).load(std::memory_order_acquire); }
 
     // What was posted under that stamp; waits for it. Throws RankDied.
     const double* fetch(const coppice::Group& group, std::size_t box, std::uint64_t stamp) {
-        for (std::size_t dead = 0; stamp_of(box).load(std::memory_order_acquire) != stamp; sched_yield()) {
+        for (std::size_t dead = 0; posted(box) != stamp; sched_yield()) {
             context_.progress();
             if (group.try_failed({}, dead) == coppice::Status::kOk && dead > 0) throw RankDied();
         }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace cg {
 namespace {
@@ -20,8 +21,15 @@ void need_all(const coppice::Group::Agreed& agreed) {
 
 }  // namespace
 
-Solver::Solver(Mailboxes& mail, std::size_t grid, std::size_t slabs, std::uint8_t self, std::uint64_t checkpoint_every)
-    : mail_(mail), grid_(grid), plane_(grid * grid), slabs_(slabs), checkpoint_every_(checkpoint_every), self_(self) {
+Solver::Solver(Mailboxes& mail, std::size_t grid, std::size_t slabs, std::uint8_t self, std::uint64_t checkpoint_every,
+               Gather gather)
+    : mail_(mail),
+      grid_(grid),
+      plane_(grid * grid),
+      slabs_(slabs),
+      checkpoint_every_(checkpoint_every),
+      self_(self),
+      gather_(std::move(gather)) {
     std::iota(owners_.begin(), owners_.end(), std::uint8_t{0});
     own_[self] = {};
     begin(0);
@@ -142,15 +150,20 @@ double Solver::error(coppice::Group& group) const {
 
 // ------------------------------------------------------------------------------------------ what ranks say to ranks
 
-// The sum of a part of each slab. An agreement can't add, because after a death it may count a contribution twice.
-// It can gather, by OR, as each slab has a place of its own; everybody adds up for itself, in the same order.
+// An agreement can't add, because after a death it may count a contribution twice. It can gather, by OR, as each slab
+// has a place of its own.
+void gather_by_agreement(coppice::Group& group, std::span<double> parts) {
+    need_all(group.agree(std::as_writable_bytes(parts), {.operation = coppice::Operation::kOr}));
+}
+
+// The sum of a part of each slab: gathered, and added up by each rank for itself, in the same order.
 template <class Part>
 double Solver::sum(coppice::Group& group, Part&& part) {
     std::array<double, kMostSlabs> parts{};
     for (auto& [number, slab] : own_)
         parts[number] = part(slab);
     const std::span<double> all(parts.data(), slabs_);
-    need_all(group.agree(std::as_writable_bytes(all), {.operation = coppice::Operation::kOr}));
+    gather_(group, all);
     return std::accumulate(all.begin(), all.end(), 0.0);
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <coppice/coppice.hpp>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -25,6 +26,12 @@ struct Slab {
     std::vector<double> q;  // A p; no part of checkpoints
 };
 
+// Brings the parts of a sum together: a rank puts those of its slabs into their places, the others are 0; then all are
+// at all ranks. Collective. Throws RankDied.
+using Gather = std::function<void(coppice::Group&, std::span<double>)>;
+// By an agreement on all of them.
+void gather_by_agreement(coppice::Group& group, std::span<double> parts);
+
 class Solver {
   public:
     static constexpr std::uint8_t kNobody = 255;
@@ -32,7 +39,8 @@ class Solver {
 
     // There are as many slabs as ranks, and rank r begins with slab r. It goes by the name of r for good: ranks of
     // later groups have other numbers.
-    Solver(Mailboxes& mail, std::size_t grid, std::size_t slabs, std::uint8_t self, std::uint64_t checkpoint_every);
+    Solver(Mailboxes& mail, std::size_t grid, std::size_t slabs, std::uint8_t self, std::uint64_t checkpoint_every,
+           Gather gather = gather_by_agreement);
     static std::size_t boxes(std::size_t slabs) { return kBoxes * slabs; }
     static std::size_t numbers(std::size_t grid, std::size_t slabs) {
         return (3 * ((grid + slabs - 1) / slabs) + 2) * grid * grid;  // of a checkpoint, which is the most
@@ -94,6 +102,7 @@ class Solver {
     std::size_t grid_, plane_, slabs_;
     std::uint64_t checkpoint_every_;
     std::uint8_t self_;
+    Gather gather_;
     Owners owners_{};
     std::map<std::size_t, Slab> own_;
     std::vector<Result> results_;
