@@ -3,8 +3,10 @@
  *   coppice-run -n RANKS hanging '*:CALLS' ['RANK:CALLS' …]
  *
  * Each rank makes the calls of its number, or those of '*': b0 is a broadcast of which rank 0 is the root, n0 the same without
- * waiting for it, a an agreement, B a barrier, pause sleeps for good outside of any call, leave destroys the group. */
+ * waiting for it, a an agreement, B a barrier, pause sleeps for good outside of any call, signal
+ * does until SIGUSR1 comes, leave destroys the group. */
 #include <coppice/coppice.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,10 @@ static const char* calls_of(int argc, char** argv, unsigned rank) {
 }
 
 int main(int argc, char** argv) {
+    sigset_t awaited;
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &awaited, NULL); /* in all threads */
     coppice_context_t* context = NULL;
     coppice_group_t* group = NULL;
     check(coppice_context_create(NULL, &context));
@@ -41,6 +47,9 @@ int main(int argc, char** argv) {
         if (strcmp(call, "pause") == 0) {
             for (;;)
                 pause();
+        } else if (strcmp(call, "signal") == 0) {
+            int number = 0;
+            sigwait(&awaited, &number);
         } else if (strcmp(call, "leave") == 0) {
             check(coppice_group_destroy(group, UINT64_MAX));
             group = NULL;

@@ -192,6 +192,14 @@ class Hanging(unittest.TestCase):
             self.assertEqual(operations[3]["why"], "waits for rank 2 (its leader), which waits for rank 0, which has not entered "
                                                    "broadcast 1 and is in no call that waits")
 
+    def test_an_operation_that_has_ended_is_not_shown_any_more(self):
+        # Nobody looks after rank 0 once it is through.
+        with Job(2, "*:b1 pause", "1:signal b1 pause", COPPICE_PROGRESS_THREAD="0") as job:
+            job.await_blocked(0)
+            os.kill(job.by_rank()[1]["pid"], signal.SIGUSR1)
+            until("rank 1 has called", lambda: job.by_rank()[1]["groups"][0]["broadcasts"]["entered"] == 1)
+            until("rank 0 waits no longer", lambda: job.operations()[0] is None)
+
     def test_non_blocking_operations_and_a_full_window(self):
         with Job(2, "*:" + "n1 " * 4 + "b1", "1:pause", COPPICE_WINDOW="4") as job:
             found = until("rank 0 finds no room", lambda: [op for op in job.by_rank().get(0, {"operations": []})["operations"]
