@@ -178,7 +178,9 @@ std::optional<Failure> Run::stop_counting() {
           &coppice_group_counts_t::doorbells, &coppice_group_counts_t::work_requests,
           &coppice_group_counts_t::signalled, &coppice_group_counts_t::probes, &coppice_group_counts_t::busy_polls,
           &coppice_group_counts_t::copies, &coppice_group_counts_t::registrations, &coppice_group_counts_t::takeovers,
-          &coppice_group_counts_t::thread_rounds, &coppice_group_counts_t::thread_events})
+          &coppice_group_counts_t::thread_rounds, &coppice_group_counts_t::thread_events,
+          &coppice_group_counts_t::chunks, &coppice_group_counts_t::chunks_sent, &coppice_group_counts_t::chunks_again,
+          &coppice_group_counts_t::chunks_damaged})
         mine.*field -= counts_.*field;
     return std::nullopt;
 }

@@ -117,10 +117,14 @@ void Report::counts_done() {
                                           {"registrations", &coppice_group_counts_t::registrations},
                                           {"takeovers", &coppice_group_counts_t::takeovers},
                                           {"thread_rounds", &coppice_group_counts_t::thread_rounds},
-                                          {"thread_events", &coppice_group_counts_t::thread_events}};
+                                          {"thread_events", &coppice_group_counts_t::thread_events},
+                                          {"chunks", &coppice_group_counts_t::chunks},
+                                          {"chunks_sent", &coppice_group_counts_t::chunks_sent},
+                                          {"chunks_again", &coppice_group_counts_t::chunks_again},
+                                          {"chunks_damaged", &coppice_group_counts_t::chunks_damaged}};
     fmt::print("# counted per broadcast (0 beyond sends and writes where no device is driven by the library)\n# rank ");
     for (const Column& column : kColumns)
-        fmt::print(" {:>13}", column.name);
+        fmt::print(" {:>14}", column.name);
     nlohmann::json ranks = nlohmann::json::array();
     for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
         if (session_.is_dead(rank)) continue;
@@ -128,7 +132,7 @@ void Report::counts_done() {
         nlohmann::json entry = {{"rank", rank}};
         fmt::print("\n  {:<4} ", rank);
         for (const Column& column : kColumns) {
-            fmt::print(" {:>13.3f}", static_cast<double>(counts.*column.value) / static_cast<double>(measured_));
+            fmt::print(" {:>14.3f}", static_cast<double>(counts.*column.value) / static_cast<double>(measured_));
             entry[column.name] = counts.*column.value;
         }
         ranks.push_back(std::move(entry));

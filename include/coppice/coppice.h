@@ -227,7 +227,7 @@ typedef struct coppice_group_info {
 
 COPPICE_API coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info);
 
-/* What this rank's transports have done for the group so far, for measurements and tests. Those from `doorbells` to
+/* What this rank has done for the group so far, for measurements and tests. Those from `doorbells` to
  * `registrations` are counted where the library drives the network device itself (verbs), and are 0 elsewhere. */
 typedef struct coppice_group_counts {
     size_t struct_size;     /* in: sizeof(coppice_group_counts_t) */
@@ -245,6 +245,11 @@ typedef struct coppice_group_counts {
     uint64_t takeovers;     /* times that the progress thread found no caller and took over */
     uint64_t thread_rounds; /* of progress that it made then */
     uint64_t thread_events; /* things that happened in these rounds */
+    /* Of the group's payloads that go in chunks: */
+    uint64_t chunks;         /* taken from others */
+    uint64_t chunks_sent;    /* to others */
+    uint64_t chunks_again;   /* that came in vain: they were here, or had been asked of another rank meanwhile */
+    uint64_t chunks_damaged; /* whose check failed; they were asked of another rank */
 } coppice_group_counts_t;
 
 COPPICE_API coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group_counts_t* counts);
@@ -265,7 +270,7 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  *    used again as soon as the call returns, and is not changed;
  *  - elsewhere: gives `bytes` of room in `buffer`. The payload's size goes to *received (which may be NULL). A payload that is
  *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
- * Above 8192 bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here, never in part.
+ * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here, never in part.
  * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
  * its messages. The rest (connections that are being made, full queues, messages over tcp that leave with the next broadcast's, a
  * rank that needs the payload again after a death) is left to the progress thread; without one, to later calls, coppice_progress

@@ -257,6 +257,11 @@ coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group
         all.takeovers = duty.takeovers;
         all.thread_rounds = duty.rounds;
         all.thread_events = duty.events;
+        const engine::Payloads::Counts& payloads = group->engine->payload_counts();
+        all.chunks = payloads.taken;
+        all.chunks_sent = payloads.sent;
+        all.chunks_again = payloads.again;
+        all.chunks_damaged = payloads.damaged;
         return api::given(api::give_answer(all, counts, COPPICE_SIZE_THROUGH(coppice_group_counts_t, registrations),
                                            "coppice_group_count", "coppice_group_counts_t"));
     });

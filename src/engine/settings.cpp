@@ -10,6 +10,7 @@
 #include "base/duration.hpp"
 #include "bootstrap/choose.hpp"
 #include "engine/collectives/agreement/agreements.hpp"
+#include "engine/collectives/payload/descriptor.hpp"
 #include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 #include "transport/idle.hpp"
@@ -47,8 +48,14 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_JOIN", "none",
                 "from where processes may join later, so which transports there are from the start: none; host: this "
                 "one; any"},
+    SettingInfo{"COPPICE_EAGER", "8K",
+                "up to so many bytes a payload travels whole, as its own message; larger ones go in chunks; 0 to 8K"},
+    SettingInfo{"COPPICE_PAYLOAD_CHUNK", "8K", "bytes of each chunk of the payloads of which this rank is root; 1K to 8K"},
+    SettingInfo{"COPPICE_PAYLOAD_AHEAD", "64", "chunks that a rank asks for ahead of what it has; 1 to 1024"},
+    SettingInfo{"COPPICE_PAYLOAD_PATIENCE", "100ms",
+                "how long a rank that is asked for chunks may be silent before another one is asked; at least 1ms"},
     SettingInfo{"COPPICE_PAYLOAD_WINDOW", "64M",
-                "memory of a rank for payloads above 8192 bytes, of all broadcasts under way; a single larger one goes "
+                "memory of a rank for payloads that go in chunks, of all broadcasts under way; a single larger one goes "
                 "alone; bytes, or with K, M or G; at least 64K"},
     SettingInfo{"COPPICE_BOOTSTRAP", "auto",
                 "how ranks find each other where the program gives no exchange: coppice-run, pmix or pmi; auto: by the "
@@ -184,6 +191,8 @@ std::string Settings::agreement() const {
     if (join != Join::none) text += join == Join::host ? ", join host" : ", join any";
     if (quorum != protocol::Quorum::any)
         text += fmt::format(", quorum {}", quorum == protocol::Quorum::majority ? "majority" : "certain");
+    // What one root is refused for want of room, another one is not to send.
+    if (eager != transport::kMaxPayload) text += fmt::format(", eager {}", eager);
     // A rank that beats less often than others listen would be suspected.
     if (detection_bound.value > 0) {
         text += fmt::format(", detection bound {} ns, heartbeat {} ns", detection_bound.value, heartbeat_period.value);
@@ -200,6 +209,10 @@ Nanoseconds Settings::most_silence() const {
 namespace {
 
 constexpr std::uint64_t kLeastPayloadWindow = 64 << 10;
+// What a rank asks for ahead may wait at the rank that is asked.
+constexpr std::uint32_t kMostAhead = 1024;
+// Below, a rank that waits for its core would be left.
+constexpr std::uint64_t kLeastPatienceNs = 1'000'000;
 
 // A waiting rank may sleep for 4 ms: between two beats and the end of the silence there has to be room for that.
 Result<void> parse_detection(const SettingTexts& texts, Settings& settings) {
@@ -254,6 +267,31 @@ std::optional<std::uint64_t> size_in_bytes(const std::string& text) {
     if (end != last && (unit == 0 || end + 1 != last)) return std::nullopt;
     if (value > UINT64_MAX >> 10 * unit) return std::nullopt;
     return value << 10 * unit;
+}
+
+Result<void> parse_payloads(const SettingTexts& texts, Settings& settings) {
+    const auto eager = size_in_bytes(texts.text("COPPICE_EAGER"));
+    if (!eager || *eager > transport::kMaxPayload)
+        return bad_value(texts, "COPPICE_EAGER", "a size from 0 to 8K, such as 4K or 1000");
+    settings.eager = static_cast<std::uint32_t>(*eager);
+    const auto chunk = size_in_bytes(texts.text("COPPICE_PAYLOAD_CHUNK"));
+    if (!chunk || *chunk < kLeastChunk || *chunk > transport::kMaxPayload)
+        return bad_value(texts, "COPPICE_PAYLOAD_CHUNK", "a size from 1K to 8K");
+    settings.payload_chunk = static_cast<std::uint32_t>(*chunk);
+    const std::string& ahead = texts.text("COPPICE_PAYLOAD_AHEAD");
+    const char* const last = ahead.data() + ahead.size();
+    const auto [end, error] = std::from_chars(ahead.data(), last, settings.payload_ahead);
+    if (error != std::errc{} || end != last || settings.payload_ahead == 0 || settings.payload_ahead > kMostAhead)
+        return bad_value(texts, "COPPICE_PAYLOAD_AHEAD", fmt::format("a number from 1 to {}", kMostAhead));
+    const auto patience = parse_duration_ns(texts.text("COPPICE_PAYLOAD_PATIENCE"));
+    if (!patience || *patience < kLeastPatienceNs)
+        return bad_value(texts, "COPPICE_PAYLOAD_PATIENCE", "a time from 1ms on, such as 100ms or 2s");
+    settings.payload_patience = Nanoseconds(*patience);
+    const auto window = size_in_bytes(texts.text("COPPICE_PAYLOAD_WINDOW"));
+    if (!window || *window < kLeastPayloadWindow)
+        return bad_value(texts, "COPPICE_PAYLOAD_WINDOW", "a size from 64K on, such as 64M or 2G");
+    settings.payload_window = *window;
+    return {};
 }
 
 // An algorithm that has a tree or a correction of its own would leave what somebody chose without effect.
@@ -314,10 +352,7 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.agreement_window = *agreements;
 
     if (auto growth = parse_growth(texts, settings); !growth) return tl::unexpected(growth.error());
-    const auto payloads = size_in_bytes(texts.text("COPPICE_PAYLOAD_WINDOW"));
-    if (!payloads || *payloads < kLeastPayloadWindow)
-        return bad_value(texts, "COPPICE_PAYLOAD_WINDOW", "a size from 64K on, such as 64M or 2G");
-    settings.payload_window = *payloads;
+    if (auto payloads = parse_payloads(texts, settings); !payloads) return tl::unexpected(payloads.error());
 
     settings.bootstrap = texts.text("COPPICE_BOOTSTRAP");
     if (!bootstrap::is_launcher(settings.bootstrap))

@@ -67,6 +67,10 @@ struct Settings {
     protocol::Rebalance agreement_rebalance = protocol::Rebalance::when_degenerated;
     std::uint32_t window = 32;
     std::uint32_t agreement_window = 8;
+    std::uint32_t eager = 0;                // bytes: from one more on a payload goes in chunks
+    std::uint32_t payload_chunk = 0;        // bytes, of what this rank is root of
+    std::uint32_t payload_ahead = 0;        // chunks
+    Nanoseconds payload_patience{0};        // with a source that says nothing
     std::uint64_t payload_window = 0;       // bytes
     std::optional<std::uint32_t> capacity;  // members at once; none: as many as at first
     Join join = Join::none;

@@ -23,7 +23,7 @@ def guard(name, source, before, after, names):
 
 GUARDS = [
     guard("a payload of any length is sent",
-          ENGINE + "at_once.cpp", "payload.size() > transport::kMaxPayload || ", "",
+          ENGINE + "at_once.cpp", "payloads_.goes_in_chunks(payload.size()) || ", "",
           "*AtOnce.MistakesAreToldAsEver/1"),
     guard("a root without a table of sends goes on",
           ENGINE + "at_once.cpp", "slot == nullptr || plan == nullptr ||", "slot == nullptr ||",
@@ -50,10 +50,10 @@ GUARDS = [
           ENGINE + "at_once.hpp", "!window_.all_consumed() || (buffer == nullptr && bytes > 0)", "!window_.all_consumed()",
           "*AtOnce.MistakesAreToldAsEver/*"),
     guard("what is published has no room",
-          ENGINE + "at_once.hpp", "!has_room || bytes > t", "bytes > t",
+          ENGINE + "at_once.hpp", "!has_room || payloads_", "payloads_",
           "*AtOnce.ARootIsAWindowAheadAtMost/0"),
     guard("a payload of any length is published",
-          ENGINE + "at_once.hpp", "!has_room || bytes > transport::kMaxPayload", "!has_room",
+          ENGINE + "at_once.hpp", "!has_room || payloads_.goes_in_chunks(bytes)", "!has_room",
           "*AtOnce.MistakesAreToldAsEver/0"),
     guard("the payload of another root is taken",
           ENGINE + "at_once.cpp", "slot.root != root || slot.length", "slot.length",

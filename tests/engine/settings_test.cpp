@@ -90,6 +90,10 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         {"COPPICE_JOIN", "all"},
         {"COPPICE_QUORUM", "most"},
         {"COPPICE_PAYLOAD_WINDOW", "63K"},
+        {"COPPICE_EAGER", "8193"},
+        {"COPPICE_PAYLOAD_CHUNK", "1023"},
+        {"COPPICE_PAYLOAD_AHEAD", "0"},
+        {"COPPICE_PAYLOAD_PATIENCE", "999us"},
     };
     for (const auto& [variable, value] : bad) {
         const auto settings = parse(texts_of({{variable, value}}));
@@ -108,6 +112,33 @@ TEST(Settings, ThePayloadWindowIsASizeWithOrWithoutAUnit) {
         EXPECT_FALSE(parse(texts_of({{"COPPICE_PAYLOAD_WINDOW", bad}}))) << bad;
 }
 
+TEST(Settings, LargePayloadsAreToldInBytesChunksAndTime) {
+    const auto defaults = parse(texts_of({}));
+    EXPECT_EQ(defaults->eager, 8192U);
+    EXPECT_EQ(defaults->payload_chunk, 8192U);
+    EXPECT_EQ(defaults->payload_ahead, 64U);
+    EXPECT_EQ(defaults->payload_patience, Nanoseconds(100'000'000));
+    EXPECT_EQ(parse(texts_of({{"COPPICE_EAGER", "0"}}))->eager, 0U);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_EAGER", "4K"}}))->eager, 4096U);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_CHUNK", "1K"}}))->payload_chunk, 1024U);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_AHEAD", "1024"}}))->payload_ahead, 1024U);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_PATIENCE", "1ms"}}))->payload_patience, Nanoseconds(1'000'000));
+    const std::pair<const char*, const char*> bad[] = {
+        {"COPPICE_EAGER", "9K"},
+        {"COPPICE_EAGER", "-1"},
+        {"COPPICE_PAYLOAD_CHUNK", "8193"},
+        {"COPPICE_PAYLOAD_CHUNK", "1M"},
+        {"COPPICE_PAYLOAD_AHEAD", "1025"},
+        {"COPPICE_PAYLOAD_AHEAD", "8x"},
+        {"COPPICE_PAYLOAD_AHEAD", "-1"},
+        {"COPPICE_PAYLOAD_PATIENCE", "0"},
+        {"COPPICE_PAYLOAD_PATIENCE", "1000"},
+        {"COPPICE_PAYLOAD_PATIENCE", "long"},
+    };
+    for (const auto& [variable, value] : bad)
+        EXPECT_FALSE(parse(texts_of({{variable, value}}))) << variable << " = " << value;
+}
+
 TEST(Settings, CapacityIsThatOfTheStartOrANumber) {
     EXPECT_EQ(parse(texts_of({}))->capacity, std::nullopt);
     EXPECT_EQ(parse(texts_of({{"COPPICE_CAPACITY", "auto"}}))->capacity, std::nullopt);
@@ -120,6 +151,7 @@ TEST(Settings, RanksThatLayOutMemoryDifferentlyDisagree) {
     const std::string alike = parse(texts_of({}))->agreement();
     EXPECT_NE(parse(texts_of({{"COPPICE_CAPACITY", "16"}}))->agreement(), alike);
     EXPECT_NE(parse(texts_of({{"COPPICE_JOIN", "host"}}))->agreement(), alike);
+    EXPECT_NE(parse(texts_of({{"COPPICE_EAGER", "4K"}}))->agreement(), alike);
     EXPECT_NE(parse(texts_of({{"COPPICE_JOIN", "any"}}))->agreement(),
               parse(texts_of({{"COPPICE_JOIN", "host"}}))->agreement());
 }

@@ -131,11 +131,10 @@ struct Difference {
 };
 
 TEST(Peers, WithOtherSettingsAreNamedWithBoth) {
-    const std::vector<Difference> differences{{"COPPICE_TREE", "kary:3", "lame:2"},
-                                              {"COPPICE_CORRECTION", "checked", "optimized:3"},
-                                              {"COPPICE_HIERARCHY", "host", "flat"},
-                                              {"COPPICE_WINDOW", "32", "64"},
-                                              {"COPPICE_TRANSPORT", "shm,ucx", "shm"}};
+    const std::vector<Difference> differences{
+        {"COPPICE_TREE", "kary:3", "lame:2"},  {"COPPICE_CORRECTION", "checked", "optimized:3"},
+        {"COPPICE_HIERARCHY", "host", "flat"}, {"COPPICE_WINDOW", "32", "64"},
+        {"COPPICE_EAGER", "6000", "4000"},     {"COPPICE_TRANSPORT", "shm,ucx", "shm"}};
     for (const Difference& difference : differences) {
         JobOptions options{.ranks = 4};
         options.environment = {{difference.variable, difference.one}};

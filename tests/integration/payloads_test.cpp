@@ -109,6 +109,62 @@ TEST_P(EveryLayout, ABufferThatIsTooSmallIsLeftAloneAndTheOthersAreServed) {
     EXPECT_EQ(job.finish(), "");
 }
 
+coppice_group_counts_t counts_of(const Member& member) {
+    coppice_group_counts_t counts{};
+    counts.struct_size = sizeof counts;
+    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
+    return counts;
+}
+
+// A root's chunk size goes with its payload; what is asked for ahead and how long a silence lasts concerns the rank that asks.
+TEST_P(EveryLayout, EachRankMayHaveItsOwnChunksAndAskForAsManyAsItLikes) {
+    JobOptions options = GetParam().job();
+    options.environment["COPPICE_EAGER"] = "1000";
+    options.of_rank[0] = {{"COPPICE_PAYLOAD_CHUNK", "1K"}, {"COPPICE_PAYLOAD_AHEAD", "1024"}};
+    options.of_rank[1] = {{"COPPICE_PAYLOAD_CHUNK", "3000"}, {"COPPICE_PAYLOAD_AHEAD", "1"}};
+    if (options.ranks > 2) options.of_rank[2] = {{"COPPICE_PAYLOAD_PATIENCE", "10s"}};
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t number = 0;
+        std::uint64_t expected_chunks = 0;
+        for (std::uint32_t root = 0; root < member.ranks; ++root) {
+            for (const std::size_t bytes : {1000, 1001, 1025, 8192, 8193, 300'000}) {
+                const auto expected = payload_of(++number, root, bytes);
+                std::vector<unsigned char> buffer =
+                    member.rank == root ? expected : std::vector<unsigned char>(bytes, 0xee);
+                COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), bytes, root, nullptr, kTimeout) ==
+                              COPPICE_OK);
+                COPPICE_CHECK(buffer == expected);
+                const std::size_t chunk = root == 0 ? 1024 : root == 1 ? 3000 : kChunk;
+                if (bytes > 1000 && member.rank != root) expected_chunks += (bytes + chunk - 1) / chunk;
+            }
+        }
+        const coppice_group_counts_t counts = counts_of(member);
+        COPPICE_CHECK(counts.chunks == expected_chunks);
+        COPPICE_CHECK(counts.chunks_damaged == 0);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(EveryLayout, EveryPayloadMayGoInChunks) {
+    JobOptions options = GetParam().job();
+    options.environment["COPPICE_EAGER"] = "0";
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (std::uint64_t number = 0; number < 20; ++number) {
+            const auto root = static_cast<std::uint32_t>(number % member.ranks);
+            const std::size_t bytes = number * number * number;
+            const auto expected = payload_of(number, root, bytes);
+            std::vector<unsigned char> buffer = member.rank == root ? expected : std::vector<unsigned char>(bytes);
+            COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), bytes, root, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(buffer == expected);
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 // Notes the outcome of each broadcast: 1 for OK, 2 for ROOT_FAILED. A buffer that is not called good is as it was.
 void sing(Member& member, std::uint64_t count, std::size_t bytes) {
     for (std::uint64_t number = 0; number < count; ++number) {

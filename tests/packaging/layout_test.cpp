@@ -58,6 +58,10 @@ FIELD(coppice_group_counts_t, registrations, 80);
 FIELD(coppice_group_counts_t, takeovers, 88);
 FIELD(coppice_group_counts_t, thread_rounds, 96);
 FIELD(coppice_group_counts_t, thread_events, 104);
+FIELD(coppice_group_counts_t, chunks, 112);
+FIELD(coppice_group_counts_t, chunks_sent, 120);
+FIELD(coppice_group_counts_t, chunks_again, 128);
+FIELD(coppice_group_counts_t, chunks_damaged, 136);
 
 FIELD(coppice_agree_options_t, struct_size, 0);
 FIELD(coppice_agree_options_t, operation, 8);

@@ -40,7 +40,7 @@ bool Broadcasts::nothing_has_happened(Sequence next) const {
 // False: there is no room in the window, or a transport has none for all messages. What has left by then is start()'s, which
 // goes on from there.
 bool Broadcasts::send_at_once(std::span<const std::byte> payload, std::size_t* received) {
-    if (!window_.has_known_room() || payload.size() > transport::kMaxPayload || !registered_.empty()) return false;
+    if (!window_.has_known_room() || payloads_.goes_in_chunks(payload.size()) || !registered_.empty()) return false;
     const Rank self = members_.self();
     Slot* const slot = engage(window_.next(), self);
     const SendPlan* const plan = send_plans_.of(self);

@@ -25,7 +25,7 @@ inline bool Broadcasts::at_once(std::byte* buffer, std::size_t bytes, Rank root,
     if (!publishing_) return at_once_by_messages(buffer, bytes, root, received);
     if (root == members_.self()) {
         const bool has_room = window_.has_known_room() || window_.may_start(root);
-        if (!has_room || bytes > transport::kMaxPayload) return false;
+        if (!has_room || payloads_.goes_in_chunks(bytes)) return false;
         board_->will_publish(sequence);
         if (board_->fenced()) return false;
         roots_.note(sequence);

@@ -191,7 +191,7 @@ void Broadcasts::stage(Slot& slot, const std::byte* from, std::size_t bytes) {
 
 // Of a payload that goes in chunks: what is broadcast is its descriptor.
 Result<void> Broadcasts::hold_root_payload(Slot& slot, const BroadcastCall& call) {
-    if (call.bytes <= transport::kMaxPayload) return {};
+    if (!payloads_.goes_in_chunks(call.bytes)) return {};
     const auto held = payloads_.hold(slot.sequence, {call.buffer, call.bytes});
     if (!held) return tl::unexpected(held.error());
     slot.described = kDescribed;

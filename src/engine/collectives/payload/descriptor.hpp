@@ -14,14 +14,15 @@ namespace coppice::engine {
 
 // What one broadcast carries at most: a bound on what a descriptor may make a rank believe.
 inline constexpr std::uint64_t kMaxBroadcast = std::uint64_t{1} << 40;
+inline constexpr std::uint32_t kLeastChunk = 1024;
 
 struct Descriptor {
     std::uint64_t bytes = 0;
     std::uint32_t chunk = 0;  // bytes of each chunk but the last
     std::uint32_t check = 0;  // CRC-32C of the two above
 
-    static Descriptor of(std::uint64_t bytes) {
-        Descriptor made{.bytes = bytes, .chunk = transport::kMaxPayload};
+    static Descriptor of(std::uint64_t bytes, std::uint32_t chunk) {
+        Descriptor made{.bytes = bytes, .chunk = chunk};
         made.check = made.sum();
         return made;
     }
@@ -30,8 +31,8 @@ struct Descriptor {
         Descriptor read;
         if (from.size() != sizeof read) return std::nullopt;
         std::memcpy(&read, from.data(), sizeof read);
-        const bool fits = read.check == read.sum() && read.chunk == transport::kMaxPayload && read.bytes > read.chunk &&
-                          read.bytes <= kMaxBroadcast;
+        const bool fits = read.check == read.sum() && read.chunk >= kLeastChunk &&
+                          read.chunk <= transport::kMaxPayload && read.bytes > 0 && read.bytes <= kMaxBroadcast;
         if (!fits) return std::nullopt;
         return read;
     }
@@ -47,6 +48,6 @@ struct Descriptor {
     std::uint32_t sum() const { return transport::crc32c(as_bytes().first(offsetof(Descriptor, check))); }
 };
 static_assert(sizeof(Descriptor) == 16);
-static_assert(kMaxBroadcast / transport::kMaxPayload <= UINT32_MAX / 2);
+static_assert(kMaxBroadcast / kLeastChunk <= UINT32_MAX / 2);
 
 }  // namespace coppice::engine

@@ -13,10 +13,6 @@ using protocol::PullKind;
 using protocol::PullMessage;
 using protocol::PullResult;
 
-// Chunks that are asked for ahead of what is here: what a connection carries in the time of a way there and back.
-constexpr std::uint32_t kCredit = 64;
-// So long a source may be silent. Not short: a relay whose process waits for its core is no reason to leave it.
-constexpr Nanoseconds kPatience{100'000'000};
 // Messages of one payload in one round of progress, so that a caller comes back to what it wants.
 constexpr int kBurst = 512;
 
@@ -38,7 +34,10 @@ Payloads::Payloads(Core& core, Window& window)
       window_(window),
       members_(core.members()),
       router_(core.router()),
-      plan_{.nodes = &members_.nodes_table(), .credit = kCredit, .patience = kPatience},
+      plan_{.nodes = &members_.nodes_table(),
+            .credit = core.settings().payload_ahead,
+            .patience = core.settings().payload_patience},
+      eager_(core.settings().eager),
       most_bytes_(core.settings().payload_window) {
     entries_.reserve(std::size_t{2} * window.size());
 }
@@ -71,7 +70,7 @@ bool Payloads::fits(std::uint64_t bytes, const Entry* before) const {
 }
 
 bool Payloads::has_room(std::size_t bytes) {
-    if (bytes <= transport::kMaxPayload || bytes > kMaxBroadcast || fits(bytes, nullptr)) return true;
+    if (!goes_in_chunks(bytes) || bytes > kMaxBroadcast || fits(bytes, nullptr)) return true;
     window_.ask_for(window_.stable() + 1);
     release_stable();
     return fits(bytes, nullptr);
@@ -89,7 +88,7 @@ Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> 
     if (!entry->memory)
         return fail(COPPICE_ERR_NO_MEMORY, "broadcast {}: there is no memory for {} bytes", sequence.value,
                     payload.size());
-    entry->descriptor = Descriptor::of(payload.size());
+    entry->descriptor = Descriptor::of(payload.size(), core_.settings().payload_chunk);
     std::memcpy(entry->memory.data(), payload.data(), payload.size());
     entry->machine.hold(entry->descriptor->chunks());
     return *entry->descriptor;
@@ -221,7 +220,9 @@ bool Payloads::send(Entry& entry, Unsent& unsent) {
         header.length = static_cast<std::uint32_t>(body.size());
         if (!link.within_host()) header.detail = transport::crc32c(body);
     }
-    return link.send(bytes_of(header), body, &entry.in_flight) != transport::SendStatus::again;
+    const transport::SendStatus status = link.send(bytes_of(header), body, &entry.in_flight);
+    if (message.kind == PullKind::chunk && status == transport::SendStatus::sent) ++counts_.sent;
+    return status != transport::SendStatus::again;
 }
 
 // The verdict about a dead root stands on the receiver knowing what the sender knows.

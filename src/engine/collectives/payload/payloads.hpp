@@ -29,6 +29,7 @@ class Payloads final : public Collective {
   public:
     Payloads(Core& core, Window& window);
 
+    bool goes_in_chunks(std::size_t bytes) const { return bytes > eager_; }
     // Whether a root may start a broadcast of so many bytes now. The ranks that hold it up are asked.
     bool has_room(std::size_t bytes);
     // Copies a root's payload, and serves it from now on.
@@ -50,7 +51,8 @@ class Payloads final : public Collective {
 
     struct Counts {
         std::uint64_t taken = 0;    // chunks
-        std::uint64_t again = 0;    // came although they were here
+        std::uint64_t sent = 0;     // to others
+        std::uint64_t again = 0;    // came in vain: are here, or are asked of another rank
         std::uint64_t damaged = 0;  // whose check failed
     };
     const Counts& counts() const { return counts_; }
@@ -105,6 +107,7 @@ class Payloads final : public Collective {
     const Members& members_;
     const Router& router_;
     protocol::PullPlan plan_;
+    std::size_t eager_;
     std::uint64_t most_bytes_;
     protocol::FailedSet failed_;
     std::vector<std::unique_ptr<Entry>> entries_;  // by sequence
