@@ -50,13 +50,15 @@ constexpr std::array kSettings{
                 "one; any"},
     SettingInfo{"COPPICE_EAGER", "8K",
                 "up to so many bytes a payload travels whole, as its own message; larger ones go in chunks; 0 to 8K"},
-    SettingInfo{"COPPICE_PAYLOAD_CHUNK", "8K", "bytes of each chunk of the payloads of which this rank is root; 1K to 8K"},
+    SettingInfo{"COPPICE_PAYLOAD_CHUNK", "8K",
+                "bytes of each chunk of the payloads of which this rank is root; 1K to 8K"},
     SettingInfo{"COPPICE_PAYLOAD_AHEAD", "64", "chunks that a rank asks for ahead of what it has; 1 to 1024"},
     SettingInfo{"COPPICE_PAYLOAD_PATIENCE", "100ms",
                 "how long a rank that is asked for chunks may be silent before another one is asked; at least 1ms"},
-    SettingInfo{"COPPICE_PAYLOAD_WINDOW", "64M",
-                "memory of a rank for payloads that go in chunks, of all broadcasts under way; a single larger one goes "
-                "alone; bytes, or with K, M or G; at least 64K"},
+    SettingInfo{
+        "COPPICE_PAYLOAD_WINDOW", "64M",
+        "memory of a rank for payloads that go in chunks, of all broadcasts under way; a single larger one goes "
+        "alone; bytes, or with K, M or G; at least 64K"},
     SettingInfo{"COPPICE_BOOTSTRAP", "auto",
                 "how ranks find each other where the program gives no exchange: coppice-run, pmix or pmi; auto: by the "
                 "variables that the launcher has set"},
@@ -91,7 +93,7 @@ constexpr std::array kSettings{
         "lines of HOST LEAF [POD]; empty: by what Slurm says of each task, if anything"},
     SettingInfo{"COPPICE_STATUS", "1",
                 "1: the process shows what it does and waits for to coppice-status of the same user; 0: it does not"},
-    SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, delay:..."},
+    SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, damage:N, delay:..."},
 };
 
 constexpr std::array<std::string_view, 8> kLauncherVariables{

@@ -53,6 +53,12 @@ bool add_fault(std::string_view text, FaultPlan& plan) {
         plan.held.push_back(*peer);
         return true;
     }
+    if (name == "damage") {
+        const auto at = number(text);
+        if (!at || *at == 0) return false;
+        plan.damaged.push_back(*at);
+        return true;
+    }
     if (name == "suspect") {
         const auto of = rank_number(cut(text, ':'));
         const auto at = number(text);
@@ -82,8 +88,8 @@ Result<FaultPlan> parse_faults(std::string_view text, Rank self) {
         FaultPlan of_others;
         if (!where || !add_fault(what, *where == self ? plan : of_others))
             return fail(COPPICE_ERR_CONFIG,
-                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, delay:RANK:POLLS, hold:RANK and "
-                        "suspect:RANK:POLLS, each optionally with @RANK at its end, separated by commas",
+                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, delay:RANK:POLLS, hold:RANK, "
+                        "damage:N and suspect:RANK:POLLS, each optionally with @RANK at its end, separated by commas",
                         fault);
     }
     return plan;
@@ -95,6 +101,10 @@ void MessageCount::about_to_send() {
 
 void MessageCount::sent() {
     if (++count_ == after_) die();
+}
+
+bool MessageCount::damages_next() const {
+    return std::ranges::find(damaged_, large_ + 1) != damaged_.end();
 }
 
 // Stands between the inner transport and the receiver while polling.
@@ -191,16 +201,22 @@ SendStatus FaultyTransport::forward(Rank to, std::span<const std::byte> header, 
 
 SendStatus FaultyTransport::pass(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                  std::uint32_t* in_flight, bool is_write) {
-    Link* const held = link(to);
+    const bool is_large = payload.size() >= kLarge && !capabilities().within_host;
+    const bool is_damaged = is_large && count_->damages_next();
+    Link* const held = is_damaged ? &make_link(to) : link(to);
     count_->about_to_send();
-    if (held != nullptr && (held->held || !held->out.empty())) {
+    SendStatus status = SendStatus::sent;
+    // What is damaged is a copy, which leaves with the next poll.
+    if (is_damaged || (held != nullptr && (held->held || !held->out.empty()))) {
         if (held->out.size() >= kMaxHeld) return SendStatus::again;
         held->out.push_back({{header.begin(), header.end()}, {payload.begin(), payload.end()}, is_write, false, 0});
-        count_->sent();
-        return SendStatus::sent;
+        if (is_damaged) held->out.back().payload[payload.size() / 2] ^= std::byte{1};
+    } else {
+        status = forward(to, header, payload, in_flight, is_write);
     }
-    const SendStatus status = forward(to, header, payload, in_flight, is_write);
-    if (status == SendStatus::sent) count_->sent();
+    if (status != SendStatus::sent) return status;
+    count_->sent();
+    if (is_large) count_->large_sent();
     return status;
 }
 

@@ -6,6 +6,8 @@
 //     kill-after:N       SIGKILL to this process right after its N-th message
 //     delay:RANK:POLLS   messages of RANK are delivered that many polls later
 //     hold:RANK          messages to and from RANK are held until let_go(RANK)
+//     damage:N           a bit is changed in the N-th message that this process sends over a network with a payload of 1,024 bytes
+//                        or more (from 1; any number of times): a chunk of a large payload, which is checked
 //     suspect:RANK:POLLS RANK is taken for dead at the POLLS-th poll of its transport (from 1), although it lives
 //
 // Each may end in "@RANK": it then holds at that rank only, else at all ranks. What counts as a message is each
@@ -40,9 +42,11 @@ struct FaultPlan {
     std::vector<Delay> delays;
     std::vector<Rank> held;
     std::vector<Suspicion> suspicions;
+    std::vector<std::uint64_t> damaged;
 
     bool empty() const {
-        return kill_before == 0 && kill_after == 0 && delays.empty() && held.empty() && suspicions.empty();
+        return kill_before == 0 && kill_after == 0 && delays.empty() && held.empty() && suspicions.empty() &&
+               damaged.empty();
     }
 };
 
@@ -52,15 +56,21 @@ Result<FaultPlan> parse_faults(std::string_view text, Rank self);
 // Counts this process's messages, over all its transports and boards, and ends it when their time has come.
 class MessageCount {
   public:
-    explicit MessageCount(const FaultPlan& plan) : before_(plan.kill_before), after_(plan.kill_after) {}
+    explicit MessageCount(const FaultPlan& plan)
+        : before_(plan.kill_before), after_(plan.kill_after), damaged_(plan.damaged) {}
     void about_to_send();
     void sent();
     std::uint64_t count() const { return count_; }
+    // Of the messages that damage:N counts: whether the next one is to be damaged; and that it was accepted.
+    bool damages_next() const;
+    void large_sent() { ++large_; }
 
   private:
     std::uint64_t before_;
     std::uint64_t after_;
+    std::vector<std::uint64_t> damaged_;
     std::uint64_t count_ = 0;
+    std::uint64_t large_ = 0;
 };
 
 // Wraps `inner`. What it held back or delays is copied, so it can't be kept by the receiver.
@@ -68,6 +78,8 @@ class FaultyTransport final : public Transport {
   public:
     // Messages that are held in one direction of one peer, at most; then send() answers `again`.
     static constexpr std::size_t kMaxHeld = 4096;
+    // The least payload that damage:N counts.
+    static constexpr std::size_t kLarge = 1024;
 
     FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan, std::shared_ptr<MessageCount> count);
     ~FaultyTransport() override;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <bit>
 #include <deque>
 
 #include "support/processes.hpp"
@@ -25,14 +26,19 @@ class FakeTransport final : public Transport {
   public:
     explicit FakeTransport(std::vector<int>& sent) : sent_(sent) {}
     std::deque<Event> events;
+    std::vector<std::vector<std::byte>> payloads;  // of what was sent
+    bool refuses = false;
 
     const Capabilities& capabilities() const override { return capabilities_; }
     Counters counters() const override { return {}; }
     std::vector<std::byte> address() const override { return {}; }
     Result<void> add_peer(Rank, std::span<const std::byte>) override { return {}; }
     void watch(Rank) override {}
-    SendStatus send(Rank, std::span<const std::byte> header, std::span<const std::byte>, std::uint32_t*) override {
+    SendStatus send(Rank, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    std::uint32_t*) override {
+        if (refuses) return SendStatus::again;
         sent_.push_back(static_cast<int>(header[0]));
+        payloads.emplace_back(payload.begin(), payload.end());
         return SendStatus::sent;
     }
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
@@ -81,9 +87,9 @@ struct Rig {
         fake = made.get();
         wire = std::make_unique<FaultyTransport>(std::move(made), plan, std::make_shared<MessageCount>(plan));
     }
-    SendStatus send(std::uint32_t to, int text) {
+    SendStatus send(std::uint32_t to, int text, std::span<const std::byte> payload = {}) {
         const std::byte header[1] = {static_cast<std::byte>(text)};
-        return wire->send(Rank{to}, header, {}, nullptr);
+        return wire->send(Rank{to}, header, payload, nullptr);
     }
     FaultPlan plan;
     std::vector<int> sent;
@@ -124,6 +130,9 @@ TEST(Faults, AreReadStrictly) {
                                   "suspect:1",
                                   "suspect:1:0",
                                   "hold",
+                                  "damage",
+                                  "damage:0",
+                                  "damage:1:2",
                                   "hold:4294967296",
                                   "KILL-AFTER:1",
                                   "kill-after:99999999999999999999",
@@ -170,6 +179,28 @@ TEST(Faults, HoldingHasABound) {
     for (std::size_t number = 0; number < FaultyTransport::kMaxHeld; ++number)
         ASSERT_EQ(rig.send(1, 1), SendStatus::sent);
     EXPECT_EQ(rig.send(1, 1), SendStatus::again);
+}
+
+TEST(Faults, DamageAnswersForOneBitOfOneLargeMessageAndKeepsTheOrder) {
+    Rig rig("damage:2,damage:3@1");
+    const std::vector<std::byte> large(FaultyTransport::kLarge);
+    const std::vector<std::byte> small(FaultyTransport::kLarge - 1);
+    rig.send(1, 0, small);
+    rig.send(1, 1, large);
+    rig.fake->refuses = true;
+    EXPECT_EQ(rig.send(2, 2, small), SendStatus::again);
+    rig.fake->refuses = false;
+    rig.send(2, 2, large);
+    rig.send(2, 3, large);  // does not overtake
+    rig.wire->poll(rig.log);
+    rig.send(2, 4, large);
+    ASSERT_EQ(rig.sent, (std::vector<int>{0, 1, 2, 3, 4}));
+    for (std::size_t i = 0; i < rig.sent.size(); ++i) {
+        int bits = 0;
+        for (const std::byte byte : rig.fake->payloads[i])
+            bits += std::popcount(static_cast<unsigned>(byte));
+        EXPECT_EQ(bits, i == 2 ? 1 : 0) << "message " << i;
+    }
 }
 
 TEST(Faults, KillsAtExactlyTheMessageThatItWasTold) {

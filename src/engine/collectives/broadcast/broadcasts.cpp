@@ -94,13 +94,18 @@ Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
         return fail(COPPICE_ERR_BUSY, "{} bytes are more than there is room for beside the broadcasts under way: {}",
                     call.bytes, window_.holder_name());
     }
+    const Slot& place = slot_of(window_.next());
+    const bool is_known = place.engaged && place.sequence == window_.next();
     Slot* slot = engage(window_.next(), call.root);
     if (slot == nullptr) {
         return fail(COPPICE_ERR_BUSY, "the memory of broadcast {} is still on its way out",
                     window_.next().value - window_.size());
     }
     if (is_root && slot->root == call.root) {
-        if (auto held = hold_root_payload(*slot, call); !held) return held;
+        if (auto held = hold_root_payload(*slot, call); !held) {
+            if (!is_known) recycle(*slot);  // nothing has been started
+            return held;
+        }
     }
     request.begin(this, window_.next());
     request.root = call.root;

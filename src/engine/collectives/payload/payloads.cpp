@@ -82,12 +82,13 @@ PayloadMemory Payloads::memory_for(std::size_t bytes) {
 }
 
 Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> payload) {
-    Entry* const entry = engage(sequence, members_.self());
-    if (entry == nullptr) return fail(COPPICE_ERR_MISMATCH, "broadcast {}: others name another root", sequence.value);
-    entry->memory = memory_for(payload.size());
-    if (!entry->memory)
+    PayloadMemory memory = memory_for(payload.size());
+    if (!memory)
         return fail(COPPICE_ERR_NO_MEMORY, "broadcast {}: there is no memory for {} bytes", sequence.value,
                     payload.size());
+    Entry* const entry = engage(sequence, members_.self());
+    if (entry == nullptr) return fail(COPPICE_ERR_MISMATCH, "broadcast {}: others name another root", sequence.value);
+    entry->memory = std::move(memory);
     entry->descriptor = Descriptor::of(payload.size(), core_.settings().payload_chunk);
     std::memcpy(entry->memory.data(), payload.data(), payload.size());
     entry->machine.hold(entry->descriptor->chunks());
