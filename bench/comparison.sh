@@ -106,9 +106,9 @@ medians() {
         END { out() }'
 }
 
-# write_json MODE FILE MEDIANS
+# write_json MODE FILE MEDIANS [UNIT]
 write_json() {
-    awk -v mode="$1" 'BEGIN { printf "{\"mode\": \"%s\", \"unit\": \"us\", \"figures\": [", mode }
+    awk -v mode="$1" -v unit="${4:-us}" 'BEGIN { printf "{\"mode\": \"%s\", \"unit\": \"%s\", \"figures\": [", mode, unit }
         { printf "%s\n  {\"candidate\": \"%s\", \"ranks\": %d, \"bytes\": %d, \"median\": %s, \"min\": %s, \"max\": %s, \"rounds\": %d}",
                  (NR > 1 ? "," : ""), $1, $2, $3, $4, $5, $6, $7 }
         END { print "\n]}" }' "$3" >"$2"
