@@ -171,12 +171,18 @@ class Planter:
             else:
                 words.append(made.get(word, word))
         linked = into / pathlib.Path(target).name
-        words[words.index("-o") + 1] = str(linked)
+        place = words.index("-o") + 1
+        words[place] = str(linked)
+        if any(word.endswith(".a") and not word.startswith("/") and not self._is_thin(word) for word in words):
+            # Before the archives: their own objects are not taken then.
+            words[place + 1:place + 1] = [path for path in made.values() if path not in words]
         self.make(*words)
         return linked
 
     def _archive(self, archive, made, into):
         """The archive, or one that has what was made in the place of what was there."""
+        if not self._is_thin(archive):
+            return archive
         members = self._members(archive)
         if not any(member in made for member in members):
             return archive
@@ -198,7 +204,14 @@ class Planter:
         words = shlex.split(self._ninja("-t", "commands", "-s", target).splitlines()[-1])
         words[words.index("-o") + 1] = os.devnull
         linked = subprocess.run([*words, "-Wl,--trace"], cwd=self.build, check=True, capture_output=True, text=True).stdout.splitlines()
+        # Of an archive that holds copies it does not say which.
+        if any(line.endswith(".a") and not line.startswith("/") and not self._is_thin(line) for line in linked):
+            linked = self._ninja("-t", "inputs", target).splitlines()
         return [line for line in dict.fromkeys(linked) if line in self._commands]
+
+    def _is_thin(self, archive):
+        with (self.build / archive).open("rb") as file:
+            return file.read(8) == b"!<thin>\n"
 
     @functools.cached_property
     def _commands(self):
