@@ -393,14 +393,9 @@ class Metrics(unittest.TestCase):
                  if name == "coppice_operation_wait_seconds"}
         self.assertEqual(set(waits), {"0", "1", "3"})
         self.assertEqual(series[("coppice_findings", None)], 1)
-
-    @unittest.skipUnless(shutil.which("promtool"), "promtool is missing (Debian package: prometheus)")
-    def test_promtool_is_content(self):
-        with Job(2, "*:b0 b1", "1:b0 pause") as job:
-            job.await_blocked(0)
-            text = status(job.launcher.pid, "--prometheus").stdout
-        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        if promtool := shutil.which("promtool"):  # of Debian's prometheus, which brings a daemon: no test installs it
+            judged = subprocess.run([promtool, "check", "metrics"], input=done.stdout, capture_output=True, text=True, check=False)
+            self.assertEqual(judged.returncode, 0, judged.stdout + judged.stderr)
 
 
 class Watching(unittest.TestCase):
