@@ -114,7 +114,7 @@ class Bare {
             if (wire_.posted(box) == taken_[from]) continue;
             if (wire_.posted(box) != ++taken_[from]) throw std::runtime_error("a message was written over");
             Letter letter;
-            std::memcpy(&letter, wire_.outgoing(box), sizeof letter);
+            std::memcpy(static_cast<void*>(&letter), wire_.outgoing(box), sizeof letter);
             machine_->receive(coppice::Rank(from), letter.header, std::span(letter.body).first(letter.bytes));
             is_any = true;
         }
@@ -211,7 +211,7 @@ class Run {
         for (const cg::Solver::Result& result : solver_->results())
             std::printf("residual %.17g after %u iterations\n", result.residual,
                         static_cast<unsigned>(result.iterations));
-        std::printf("ranks %zu of %zu total_ms %.3f agreements %llu agreeing_ms %.3f recovery_ms %.3f\n", group_.size(),
+        std::printf("ranks %u of %zu total_ms %.3f agreements %llu agreeing_ms %.3f recovery_ms %.3f\n", group_.size(),
                     slabs_, 1e3 * total.count(), static_cast<unsigned long long>(agreed_), 1e3 * agreeing_.count(),
                     1e3 * recovery_.count());
     }

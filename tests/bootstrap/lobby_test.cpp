@@ -45,13 +45,17 @@ class Lobbies : public testing::Test {
                     ASSERT_TRUE(take(rest, who));
                     EXPECT_EQ(who.number, to);
                     serial[to] = who.serial;
-                    if (!held.contains(to)) EXPECT_TRUE(lobby.card(to, {}, bytes_of("a newcomer")));
+                    if (!held.contains(to)) {
+                        EXPECT_TRUE(lobby.card(to, {}, bytes_of("a newcomer")));
+                    }
                     break;
                 case FrameKind::introduce:
                     ASSERT_TRUE(take(rest, who));
                     EXPECT_NE(who.number, to);
                     introduced[to].insert(who.serial);
-                    if (!held.contains(to)) EXPECT_TRUE(lobby.wired(to, who.serial));
+                    if (!held.contains(to)) {
+                        EXPECT_TRUE(lobby.wired(to, who.serial));
+                    }
                     break;
                 case FrameKind::ready:
                     ASSERT_TRUE(take(rest, who));

@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             }
             case 6: {
                 std::vector<std::byte> body;
-                const auto number = input.number<std::uint8_t>();
+                const std::uint32_t number = input.number<std::uint8_t>();
                 append(body, EnterBody{number & 7U, number >> 7U});
                 say(socket, make_frame(FrameKind::enter, body));
                 break;

@@ -152,7 +152,9 @@ TEST(FailedSet, is_appended_to_only_beyond_its_end) {
             EXPECT_TRUE(set.append(interval));
         expect_same(set, members);
         EXPECT_FALSE(set.append({26, 25}));
-        if (!members.empty()) EXPECT_FALSE(set.append({*members.rbegin(), 30}));
+        if (!members.empty()) {
+            EXPECT_FALSE(set.append({*members.rbegin(), 30}));
+        }
         expect_same(set, members);
         EXPECT_TRUE(set.append({24, 25})) << "adjacent, or beyond";
         EXPECT_TRUE(set.contains(25));

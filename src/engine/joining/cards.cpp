@@ -1,19 +1,26 @@
 #include "engine/joining/cards.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace coppice::engine {
 namespace {
 
+// Not by insert(), in which GCC 12 sees an overflow that is none.
+void append(Bytes& bytes, std::span<const std::byte> run) {
+    const std::size_t at = bytes.size();
+    bytes.resize(at + run.size());
+    std::ranges::copy(run, bytes.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
 template <class Value>
 void put(Bytes& bytes, const Value& value) {
-    const auto raw = std::as_bytes(std::span(&value, 1));
-    bytes.insert(bytes.end(), raw.begin(), raw.end());
+    append(bytes, std::as_bytes(std::span(&value, 1)));
 }
 
 void put_run(Bytes& bytes, std::span<const std::byte> run) {
     put(bytes, static_cast<std::uint32_t>(run.size()));
-    bytes.insert(bytes.end(), run.begin(), run.end());
+    append(bytes, run);
 }
 
 void put_text(Bytes& bytes, const std::string& text) {
@@ -48,7 +55,7 @@ bool get_text(std::span<const std::byte>& bytes, std::string& text) {
 Bytes Card::bytes() const {
     Bytes bytes;
     put_text(bytes, host);
-    bytes.insert(bytes.end(), addresses.begin(), addresses.end());
+    append(bytes, addresses);
     return bytes;
 }
 
