@@ -103,7 +103,10 @@ bool Lobby::formed(std::uint32_t number, std::span<const PersonBody> newcomers, 
         if (one.number >= places_.size()) return false;
         Place& place = places_[one.number];
         if (!place.lives || place.incarnation != one.incarnation || place.is_member) continue;
-        if (!place.is_ready) return !place.has_entered;  // it has gone
+        if (!place.is_ready) {
+            if (place.has_entered) return false;
+            continue;  // it has gone
+        }
         place.is_member = true;
         place.was_taken_in = true;
         send(one.number, FrameKind::formed, {group.begin(), group.end()});

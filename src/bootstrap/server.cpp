@@ -132,6 +132,8 @@ void Server::rank_started(std::uint32_t rank, pid_t pid) {
 }
 
 void Server::late_started(std::uint32_t number, pid_t pid) {
+    // A descendant of the process before may still have its connection: nothing that comes over it is the new one's.
+    if (inside_[number] != 0) close_socket(inside_[number], State::dead);
     rank_of_pid_.erase(pids_[number]);
     rank_started(number, pid);
     lobby_->started_late(number);

@@ -106,6 +106,21 @@ TEST_F(Lobbies, OneThatAllCanReachIsReadyAndThenIn) {
     EXPECT_FALSE(lobby.is_waiting(4));
 }
 
+// Its connection ends before its process is known to have ended.
+TEST_F(Lobbies, OneThatGoesBeforeItIsInHoldsUpNoneBehindIt) {
+    EXPECT_EQ(join(3), "");
+    EXPECT_EQ(join(4), "");
+    EXPECT_EQ(join(5), "");
+    deliver();
+    lobby.left(4);
+    const std::vector<PersonBody> newcomers{person(3), person(4), person(5)};
+    for (std::uint32_t number = 0; number < kMembers; ++number)
+        EXPECT_TRUE(lobby.formed(number, newcomers, bytes_of("a group")));
+    deliver();
+    EXPECT_EQ(in, (std::set<std::uint32_t>{3, 5}));
+    EXPECT_FALSE(lobby.is_waiting(5));
+}
+
 TEST_F(Lobbies, MembersKnowEachOther) {
     EXPECT_TRUE(introduced.empty());
 }

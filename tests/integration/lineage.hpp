@@ -75,8 +75,9 @@ inline void work(const Lineage& lineage, const Member& member, std::uint64_t see
             const std::vector<unsigned char> sent = payload_of(seed + round, lineage.first[root], bytes);
             std::vector<unsigned char> buffer = info.rank == root ? sent : std::vector<unsigned char>(bytes);
             std::size_t received = 0;
-            COPPICE_CHECK(coppice_broadcast(lineage.group, buffer.data(), bytes, root, &received, kTimeout) ==
-                          COPPICE_OK);
+            const coppice_status_t status =
+                coppice_broadcast(lineage.group, buffer.data(), bytes, root, &received, kTimeout);
+            if (status != COPPICE_OK) throw CheckFailed(coppice_last_error());
             COPPICE_CHECK(received == bytes && buffer == sent);
         }
     }

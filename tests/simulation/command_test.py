@@ -364,7 +364,7 @@ class Explore(unittest.TestCase):
         done = sim("explore", "agreement", "--ranks", "3", "--crashes", "1", "--window", "1", "--agreements", "6")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()[2:]
-        self.assertEqual(len(lines), 7)
+        self.assertEqual(len(lines), 8)
         for line in lines:
             self.assertRegex(line, "all hold$")
 

@@ -326,7 +326,7 @@ int Job::finish() {
         say("dropped {} connections that did not speak the launcher's protocol", counters.garbage);
     if (counters.strangers > 0)
         say("refused {} connections of processes that are no rank of this job", counters.strangers);
-    if (options_.admits() && !has_success_ && !exit_code_) {
+    if (options_.admits() && !has_success_ && exit_code_.value_or(0) == 0) {
         say("no process has ended well");
         return 1;
     }

@@ -129,6 +129,9 @@ std::string parse_join(const std::string& text, LateStart& join) {
     Fault fault;
     if (!parse_fault(text, Fault::Kind::kill, fault).empty() || fault.rank == 0)
         return fmt::format("--join {}: expected K@TIME, as in --join 4@500ms", text);
+    if (fault.rank > bootstrap::kMaxLauncherRanks)
+        return fmt::format("--join {}: more than the {} processes that are possible", text,
+                           bootstrap::kMaxLauncherRanks);
     join = {.count = fault.rank, .at_ns = fault.at_ns, .origin = fault.origin};
     return {};
 }
