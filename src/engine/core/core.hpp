@@ -259,6 +259,7 @@ class Core final : private SetUser {
     std::uint64_t looked_ns_ = 0;  // when the wires were polled; kept up where there is a bound of silence
     std::uint32_t rounds_ = 0;
     bool look_soon_ = false;
+    bool hears_of_the_end_ = false;  // of deaths, while this rank leaves (learn_from())
     std::uint32_t starts_ = 0;
     std::uint32_t starts_mask_;             // with so many calls between them, + 1, there is progress in any case
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far

@@ -48,7 +48,11 @@ void Core::learn_from(const protocol::FailedSet& failed) {
         }
     }
     if (failed.contains(members_.self().value)) be_fenced();
+    // At a group's end others count a rank that has left it with the dead. It may go on in a group that this rank is not in, and if it
+    // is to be cut off, the ranks that found it dead have done so.
+    hears_of_the_end_ = stage() != Stage::staying;
     learn_failures(news);
+    hears_of_the_end_ = false;
 }
 
 void Core::take_failure(Rank rank) {
@@ -61,7 +65,7 @@ void Core::take_failure(Rank rank) {
     detector_.peer_failed(rank);
     departure_.peer_failed(rank);
     context_->note_change();
-    router_.fence(rank);
+    if (!hears_of_the_end_) router_.fence(rank);
     if (board_ != nullptr) {
         board_->log_failure(rank);
         wake_local_peers();
