@@ -124,6 +124,10 @@ std::optional<Failure> Session::share(std::uint64_t iterations, std::uint64_t ow
         if (ticket.nonce == 0) break;
         bool owner_lives = true;
         if (auto failure = share_with_all(area != nullptr, owner, all, owner_lives)) return failure;
+        // An owner that died after it had agreed is found by the next agreement.
+        if (!all && owner_lives) {
+            if (auto failure = share_with_all(area != nullptr, owner, all, owner_lives)) return failure;
+        }
         if (all || owner_lives || is_last) break;
         ticket = Ticket();
     }
