@@ -270,7 +270,8 @@ COPPICE_API coppice_status_t coppice_group_failed(const coppice_group_t* group, 
  *    used again as soon as the call returns, and is not changed;
  *  - elsewhere: gives `bytes` of room in `buffer`. The payload's size goes to *received (which may be NULL). A payload that is
  *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
- * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here, never in part.
+ * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here,
+ * never in part.
  * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
  * its messages. The rest (connections that are being made, full queues, messages over tcp that leave with the next broadcast's, a
  * rank that needs the payload again after a death) is left to the progress thread; without one, to later calls, coppice_progress

@@ -3,7 +3,7 @@
 //
 // Members of the group, and newcomers, say how they can be reached (a card). The launcher tells each of the others, and each says
 // when it has made what it takes to reach it. A newcomer is *ready* when it and all members, and it and all newcomers that are ready already, can
-// reach each other: so one that stops or dies on its way delays nobody. All are told who is ready; which of these the next group has is
+// reach each other: so one that stops or dies on its way delays nobody. All are told which are ready; which of these the next group has is
 // the members' to agree on. They tell the launcher, which passes it on to those that are in.
 //
 // Cards and what else ranks say to each other are bytes to the launcher. A newcomer that can't be reached is told why, and is not waited for.

@@ -1,4 +1,4 @@
-// Where newcomers wait: who is told of whom, and when one counts.
+// Where newcomers wait: which process is told of which, and when one counts.
 #include "bootstrap/lobby.hpp"
 
 #include <gtest/gtest.h>

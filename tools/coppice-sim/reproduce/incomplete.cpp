@@ -1,4 +1,4 @@
-// §4.3 of PPoPP'19: how many broadcasts with opportunistic correction leave somebody out. Who is left out follows from
+// §4.3 of PPoPP'19: how many broadcasts with opportunistic correction leave a rank out. Which one follows from
 // the tree and the dead (simulation/reach.hpp), so that two million broadcasts take minutes.
 #include <fmt/format.h>
 

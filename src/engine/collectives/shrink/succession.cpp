@@ -28,7 +28,7 @@ constexpr std::uint32_t kClosedAt = 16;
 constexpr std::uint32_t kInPlace = 1U << 31;
 static_assert(transport::HostMemory::kPanels < 32 - kClosedAt);
 
-// A newcomer in the machine: no rank has a number like that, and whoever reads it knows who is meant.
+// A newcomer in the machine: no rank has a number like that, so it says which newcomer is meant.
 constexpr std::uint32_t kNewcomer = 1U << 31;
 static_assert(bootstrap::kMaxLauncherRanks << bootstrap::kIncarnationBits <= kNewcomer);
 protocol::Process process_of(std::uint32_t number, std::uint32_t incarnation) {
