@@ -60,7 +60,7 @@ def in_plain_words(text):
 
 
 def promises(source):
-    """docs/corrections.md quotes the promise. README, coppice(7) and coppice.h have the same words, and the default."""
+    """docs/corrections.md quotes the promise. README, coppice(7) and group.h have the same words, and the default."""
     def read(path):
         return (source / path).read_text(encoding="utf-8")
     corrections = read("docs/corrections.md")
@@ -68,14 +68,14 @@ def promises(source):
     if len(quoted) != 1 or not quoted[0].endswith("."):
         yield f"docs/corrections.md: {len(quoted)} quotations, where the promise should be the only one"
         return
-    for page in ("README.md", "docs/man/coppice.7", "include/coppice/coppice.h"):
+    for page in ("README.md", "docs/man/coppice.7", "include/coppice/group.h"):
         text = in_plain_words(read(page))
         if quoted[0].rstrip(".") not in text:
             yield f"{page} does not say of opportunistic:D what docs/corrections.md says: {quoted[0]}"
         if re.search(r"\bdead( neighbours)? in a row\b", text):
             yield f"{page}: neighbours dead in a row are not what counts"
     default = re.search(r'"COPPICE_CORRECTION",\s*"([^"]+)"', read("src/engine/settings.cpp")).group(1)
-    for page, words in (("README.md", f"default: `{default}`"), ("include/coppice/coppice.h", f'"{default}" (default)'),
+    for page, words in (("README.md", f"default: `{default}`"), ("include/coppice/group.h", f'"{default}" (default)'),
                         ("docs/corrections.md", f"**The default is `{default}`.**")):
         if words not in read(page):
             yield f"{page} does not name the default correction, {default}"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The shared library offers exactly what coppice.h declares, and still everything that a release has offered.
-#   exports.sh LIBRARY HEADER SYMBOLS
+# The shared library offers exactly what coppice.h and its parts declare, and still everything that a release has offered.
+#   exports.sh LIBRARY HEADERS SYMBOLS    HEADERS: the folder of coppice.h and its parts
 set -euo pipefail
 library=$1
-header=$2
+headers=$2
 symbols=$3
 exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
-declared=$(tr '\n' ' ' <"$header" | grep -oE 'COPPICE_API [^;(]*\(' | grep -oE 'coppice_[a-z_]+\($' | tr -d '(' | sort -u)
-[ -n "$declared" ] || { echo "found no declarations in $header"; exit 1; }
+declared=$(cat "$headers"/*.h | tr '\n' ' ' | grep -oE 'COPPICE_API [^;(]*\(' | grep -oE 'coppice_[a-z_]+\($' | tr -d '(' | sort -u)
+[ -n "$declared" ] || { echo "found no declarations in $headers"; exit 1; }
 if ! diff <(echo "$declared") <(echo "$exported"); then
   echo "'<' is declared but not exported, '>' is exported but not declared"
   exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The public headers compile on their own, without a warning: coppice.h as C11, C17 and C++, coppice.hpp as C++20, with
-# every compiler that is here. headers.sh SOURCE_DIR
+# The public headers compile on their own, without a warning: coppice.h as C11, C17 and C++, coppice.hpp as C++20, and each part
+# of them, with every compiler that is here. headers.sh SOURCE_DIR
 set -euo pipefail
 include=$1/include
 here=$1/tests/packaging
@@ -13,11 +13,12 @@ for cc in gcc clang; do
   command -v "$cc" >/dev/null || continue
   for standard in c11 c17; do
     compile "$cc" "-std=$standard" -Wstrict-prototypes "$here/uses_header.c"
+    for header in "$include"/coppice/*.h; do compile "$cc" "-std=$standard" -x c - <<<"#include <coppice/${header##*/}>"; done
   done
 done
 for cxx in g++ clang++; do
   command -v "$cxx" >/dev/null || continue
   compile "$cxx" -x c++ -std=c++11 "$here/uses_header.c"
   compile "$cxx" -std=c++20 "$here/uses_header.cpp"
-  compile "$cxx" -std=c++20 -x c++ - <<<'#include <coppice/coppice.hpp>'
+  for header in "$include"/coppice/*.hpp; do compile "$cxx" -std=c++20 -x c++ - <<<"#include <coppice/${header##*/}>"; done
 done

@@ -20,6 +20,9 @@ for file in "$prefix/include/coppice/coppice.h" "$prefix/include/coppice/coppice
   "$prefix/share/doc/coppice/examples/cg/main.cpp"; do
   [ -e "$file" ] || fail "${file#"$stage"} is not installed"
 done
+for header in "$source_dir"/include/coppice/*; do
+  [ -e "$prefix/include/coppice/${header##*/}" ] || fail "${header##*/} is not installed"
+done
 
 example c >"$stage/hello.c"
 example cpp >"$stage/hello.cpp"

@@ -1,0 +1,78 @@
+/* Broadcasts, and memory that they leave from. Programs include <coppice/coppice.h>, of which this is a part. */
+#ifndef COPPICE_BROADCAST_H
+#define COPPICE_BROADCAST_H
+
+#include <coppice/group.h>
+#include <coppice/request.h>
+#include <coppice/status.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Broadcast of a payload from `root` to all. The caller
+ *  - calls it at all ranks, with the same root; the n-th broadcast of one rank is the n-th of all;
+ *  - at the root: gives the payload, `bytes` from 0 (buffer may be NULL) to coppice_group_info_t.max_payload. The buffer may be
+ *    used again as soon as the call returns, and is not changed;
+ *  - elsewhere: gives `bytes` of room in `buffer`. The payload's size goes to *received (which may be NULL). A payload that is
+ *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
+ * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here,
+ * never in part.
+ * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
+ * its messages. The rest (connections that are being made, full queues, messages over tcp that leave with the next broadcast's, a
+ * rank that needs the payload again after a death) is left to the progress thread; without one, to later calls, coppice_progress
+ * among them. The promise of the group's correction says which ranks get the payload.
+ * COPPICE_ERR_TIMEOUT, `timeout_ns` from now (COPPICE_NO_TIMEOUT: never), names the ranks waited for. The broadcast is given
+ * up at this rank: it counts as done here, its buffer is not touched any more, the others are still served.
+ * COPPICE_ERR_BUSY: the window was full until then; names the rank that holds it up. Nothing was started: make the same call again.
+ * COPPICE_ERR_ROOT_FAILED: the root has died, and no rank can have (all of) the payload any more. COPPICE_ERR_NO_MEMORY: for its chunks.
+ * COPPICE_ERR_MISMATCH: others name another root. On a host several ranks that name themselves root may all return COPPICE_OK,
+ * and so may others, with the payload of one of them. The group is then revoked as soon as that is seen, and every rank of
+ * the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast: the last of these roots by one of its
+ * next 32 calls of a broadcast or agreement, or by a coppice_group_destroy that waits; the others by the same, or sooner
+ * where they wait for a rank that has been told. Ranks of other hosts are told COPPICE_ERR_MISMATCH of the broadcast or
+ * COPPICE_ERR_REVOKED.
+ *
+ * Source: PPoPP'19 §3; what holds when ranks die in mid-operation: docs/corrections.md. */
+COPPICE_API coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
+                                               size_t* received, uint64_t timeout_ns);
+
+/* The same without waiting. The caller
+ *  - leaves `buffer` to the library until the request has ended: test or wait returned anything but COPPICE_IN_PROGRESS and
+ *    COPPICE_ERR_TIMEOUT;
+ *  - frees the request (coppice_request_free).
+ * Up to W broadcasts may be under way, with different roots; the next one returns COPPICE_ERR_BUSY until the oldest is done
+ * everywhere. */
+COPPICE_API coppice_status_t coppice_broadcast_nb(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
+                                                  coppice_request_t** request);
+
+/* The same, delivering a view of the memory in which the payload landed instead of a copy: no byte is copied at the
+ * receivers. The caller
+ *  - gives `payload` at the root; it is ignored elsewhere;
+ *  - asks coppice_request_view for the view once the request has ended with COPPICE_OK, at the root too;
+ *  - frees the request soon, which ends the view: one that is held for W further broadcasts holds them up. */
+COPPICE_API coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, const void* payload, size_t bytes,
+                                                       uint32_t root, coppice_request_t** request);
+
+/* ---------------------------------------------------------------------------------- registered memory --- */
+
+/* Memory from which a root's payload leaves without being staged first. The caller
+ *  - keeps it mapped until it is deregistered;
+ *  - registers once, not per broadcast: over verbs memory is pinned and made known to the device, which takes time;
+ *  - after COPPICE_ERR_TIMEOUT at a root leaves the payload as it is until deregistering succeeds (COPPICE_ERR_BUSY until
+ *    then): it may still be on its way out.
+ * The payload is copied, to serve others from later, only after its messages have been handed over. That is so where the root
+ * is the only rank of its position; where ranks of a host publish, the copy is the transfer itself.
+ * COPPICE_ERR_NO_RESOURCES when the device or the limit of locked memory (ulimit -l) does not allow it. COPPICE_ERR_BUSY when
+ * the range overlaps a registered one. */
+COPPICE_API coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, size_t bytes);
+COPPICE_API coppice_status_t coppice_memory_deregister(coppice_group_t* group, void* address);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COPPICE_BROADCAST_H */

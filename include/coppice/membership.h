@@ -1,0 +1,148 @@
+/* How a group ends and the next one comes of it: revoking, shrinking, renewing. Programs include <coppice/coppice.h>, of which this is a part. */
+#ifndef COPPICE_MEMBERSHIP_H
+#define COPPICE_MEMBERSHIP_H
+
+#include <coppice/group.h>
+#include <coppice/request.h>
+#include <coppice/status.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------------------------- revoking, shrinking --- */
+
+/* Ends the group's work: every broadcast and agreement of it that is pending, and every later one, ends with COPPICE_ERR_REVOKED,
+ * at every member, sooner or later. For a rank that has seen that the group cannot go on while others wait for it in other
+ * calls. The caller
+ *  - may be any member, at any time, also several at once, also again (which does nothing); COPPICE_OK each time;
+ *  - then shrinks the group, or destroys it. An agreement that is revoked here may have ended well at another rank: a rank that
+ *    has to know agrees in the shrunk group;
+ *  - leaves a root's registered memory as after a timeout (coppice_memory_register).
+ *
+ * Local: it returns immediately. It reaches every live member while the ranks that know of it stay in the group, whichever ranks
+ * die, the caller included once one other rank has heard of it; on one host it has reached all when the call returns. A rank
+ * learns of it in any call of the library; its progress thread passes it on.
+ *
+ * A revoked group can be asked (query, failed, agreed), shrunk, and destroyed, which waits for nobody's calls; only for
+ * answers that the news has arrived where this rank had to bring it, for half a second at most. Views that have been delivered
+ * stay good until they are freed, unless this rank is taken for dead (coppice_request_view).
+ * Source: ULFM's MPI_Comm_revoke; unlike there, an agreement on a revoked group is refused, too. */
+COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
+
+/* Makes a group of the survivors, in *shrunk: all ranks but those that all agree to have failed, numbered 0 … in their old
+ * order, with the old group's settings. It is good for everything that a group is good for, shrinking again included. The caller
+ *  - calls it at all live ranks of `group`, which may have been revoked, and usually has been; the n-th shrink of one rank is
+ *    the n-th of all. Broadcasts and agreements may be under way, and are not touched;
+ *  - destroys both groups, in any order. The old one's memory is used again for groups that are shrunk after its end;
+ *  - registers memory with the new group where it needs that: what was registered with the old one is not;
+ *  - after COPPICE_ERR_TIMEOUT calls it again, which goes on with the same shrink, or destroys `group`: the others count on this
+ *    rank by now, and it is then one that has failed in the new group.
+ *
+ * coppice_group_agreed(group) has the ranks that were agreed upon; they have failed, or have left. No rank that contributes is
+ * left out, and no rank that was known to be dead is in. A rank that dies while others are done already is in the new group,
+ * as a member that has failed. Where nobody has failed the new group has all ranks: a duplicate.
+ *
+ * The new group has the old one's transports and connections; no launcher and no exchange is asked. Its failure callback is
+ * the old one's, with the same argument, called with the new group and its ranks.
+ *
+ * COPPICE_OK; *shrunk is NULL otherwise.
+ * COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for.
+ * COPPICE_ERR_BUSY while a request shrinks this group.
+ * COPPICE_ERR_NO_RESOURCES, at all ranks alike, when 8 groups that come from one share memory on a host, or there is no more
+ * memory for that: destroy groups that are not used any more at all ranks.
+ * COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
+ * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for (never by
+ * default). It stays under way, and another call says whether more has become known. Other operations of `group` go on
+ * among the ranks that can be reached.
+ * COPPICE_ERR_FENCED when the others take this rank for dead.
+ *
+ * Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */
+COPPICE_API coppice_status_t coppice_group_shrink(coppice_group_t* group, coppice_group_t** shrunk,
+                                                  uint64_t timeout_ns);
+
+/* The same without waiting. *shrunk belongs to the library until coppice_request_test or coppice_request_wait has said how the
+ * request ended. A request that is freed before goes on as after a timeout. */
+COPPICE_API coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t** shrunk,
+                                                     coppice_request_t** request);
+
+/* ----------------------------------------------------------------------------------------- membership --- */
+
+/* A group never changes: it is one view of its members. A renewal makes the next one, without the ranks that have failed or
+ * want to leave, and with the processes that wait to join. Under coppice-run with --respawn, --spares or --join processes are started late:
+ * their first coppice_group_create joins the group that the ranks have made first, or that was made of it by renewals; on one host, so far. */
+
+typedef enum coppice_numbering {
+    COPPICE_NUMBERS_OF_THE_GONE = 0, /* newcomers take the numbers of those that are gone, in their order */
+    COPPICE_NUMBERS_LAST = 1         /* newcomers come last */
+} coppice_numbering_t;
+
+typedef struct coppice_renew_options {
+    size_t struct_size; /* sizeof(coppice_renew_options_t) */
+    uint32_t least;     /* waits until so many members are there (default 0: for nobody) */
+    uint32_t most;      /* newcomers are taken in up to so many members (default: as many as wait) */
+    coppice_numbering_t numbering;
+} coppice_renew_options_t;
+#define COPPICE_RENEW_OPTIONS_INIT \
+    { sizeof(coppice_renew_options_t), 0, 0, COPPICE_NUMBERS_OF_THE_GONE }
+
+/* Makes the next group, in *next: coppice_group_shrink, which is a renewal that admits nobody, with more to choose. The caller
+ *  - does what coppice_group_shrink asks for; calls of the two count as one operation;
+ *  - gives the same options at all ranks (the lowest one that lives decides); NULL: the defaults.
+ * Newcomers are taken in that all members can reach when the lowest of them decides: the next group has them as members, also where
+ * one dies meanwhile. A process that was started again gets the rank of the one before it, where that was a member of this group.
+ * Broadcasts in a group that newcomers have joined do not go by the network's switches.
+ * A rank that has called coppice_group_leave gets COPPICE_OK and no group: *next is NULL. coppice_group_agreed(group) then has the
+ * ranks that are not in the next group, those that have left among them.
+ * COPPICE_ERR_TIMEOUT also when fewer than `least` members are there by then: another call may ask for other numbers.
+ * Otherwise as coppice_group_shrink.
+ * Source: Varma et al., ICS'06; docs/membership.md. */
+COPPICE_API coppice_status_t coppice_group_renew(coppice_group_t* group, const coppice_renew_options_t* options,
+                                                 coppice_group_t** next, uint64_t timeout_ns);
+/* The same without waiting, as coppice_group_shrink_nb. */
+COPPICE_API coppice_status_t coppice_group_renew_nb(coppice_group_t* group, const coppice_renew_options_t* options,
+                                                    coppice_group_t** next, coppice_request_t** request);
+
+/* This rank will not be in the next group. Local: it tells the others with its next agreement (coppice_group_pending) and with the
+ * renewal. Until then it is a member as before. The caller
+ *  - takes part in the next renewal or shrink, which returns COPPICE_OK and no group;
+ *  - then destroys this group, as everybody does. The others do not count it as failed (but some may, in this group, where it has
+ *    been revoked or nothing was ever agreed on).
+ * COPPICE_ERR_BUSY when this rank has called the next renewal already. Again: does nothing. */
+COPPICE_API coppice_status_t coppice_group_leave(coppice_group_t* group);
+
+/* Into *pending: 1 when, in the last agreement or barrier whose end this rank was told, some rank contributed that knew of a rank
+ * that wants to leave, or of a process that waits to join and can (unless the last renewal asked for no more members than there are); else 0. The same at all ranks that were told of that end. So programs that ask after an agreement renew
+ * together, or not at all. It costs no message. */
+COPPICE_API coppice_status_t coppice_group_pending(const coppice_group_t* group, int* pending);
+
+#define COPPICE_NOBODY UINT32_MAX
+
+typedef struct coppice_member {
+    uint32_t seat;        /* its rank in the first group, else the launcher's number; stays as it is */
+    uint32_t incarnation; /* how often the seat was taken before */
+    uint32_t before;      /* its rank in the group of which this one was made; COPPICE_NOBODY: it was not in it */
+    uint32_t since;       /* the epoch of its first group */
+} coppice_member_t;
+
+typedef struct coppice_view {
+    size_t struct_size; /* in: sizeof(coppice_view_t) */
+    uint32_t epoch;     /* as coppice_group_info_t.epoch */
+    uint32_t size;
+    uint32_t newcomers; /* members that were not in the group before; all, in one that was not made of another */
+    uint32_t eldest;    /* the lowest rank of those that have been in for longest: has the state that newcomers need */
+} coppice_view_t;
+
+/* Which ranks are in the group, and where they come from: *view, and the first `capacity` members into `members` (may be NULL when
+ * capacity is 0), by rank. The same at all ranks. Local. */
+COPPICE_API coppice_status_t coppice_group_view(const coppice_group_t* group, coppice_view_t* view,
+                                                coppice_member_t* members, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COPPICE_MEMBERSHIP_H */
