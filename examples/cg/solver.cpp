@@ -35,6 +35,11 @@ Solver::Solver(Mailboxes& mail, std::size_t grid, std::size_t slabs, std::uint8_
     begin(0);
 }
 
+void Solver::begin_late() {
+    own_.clear();
+    complete_ = kNothing;
+}
+
 // -------------------------------------------------------------------------------------------------- the mathematics
 
 // What a source is made from, so that the result can be checked. Planes and points count from 1; 0 on the boundary.
@@ -111,7 +116,11 @@ void Solver::solve(coppice::Group& group, std::uint64_t sources, double toleranc
 }
 
 void Solver::iterate(coppice::Group& group) {
-    if (iteration_ % checkpoint_every_ == 0 && moment() != complete_) take_checkpoint(group);
+    if (iteration_ % checkpoint_every_ == 0 && moment() != complete_) {
+        take_checkpoint(group);
+        // The last agreement says so, which all ranks have ended.
+        if (group.size() < slabs_ && group.pending()) throw NewcomerWaits();
+    }
     exchange_planes(group);
     const double alpha = rr_ / sum(group, [this](Slab& slab) { return multiply(slab); });
     const double rr = sum(group, [this, alpha](Slab& slab) {
@@ -208,25 +217,35 @@ std::uint8_t Solver::holder_of_copy(std::size_t slab) const {
     return owners_[slab];
 }
 
+void Solver::post_slab(std::size_t number, const Slab& slab, Box which) {
+    double* const copy = mail_.outgoing(box(number, which));
+    std::ranges::copy(slab.p, std::ranges::copy(slab.r, std::ranges::copy(slab.x, copy).out).out);
+    mail_.post(box(number, which), stamp());
+}
+
+Slab Solver::fetch_slab(const coppice::Group& group, std::size_t number, Box which) {
+    const std::size_t unknowns = planes(number) * plane_;
+    const double* const copy = mail_.fetch(group, box(number, which), stamp());
+    Slab slab;
+    slab.x.assign(copy, copy + unknowns);
+    slab.r.assign(copy + unknowns, copy + 2 * unknowns);
+    slab.p.assign(copy + 2 * unknowns, copy + 3 * unknowns + 2 * plane_);
+    slab.q.resize(unknowns);
+    return slab;
+}
+
 void Solver::take_checkpoint(const coppice::Group& group) {
     Checkpoint& taken = checkpoints_[1 - newest_];
     taken.moment.reset();
     taken.slabs.clear();
+    // Taken again after a restore: a rank that was handed a slab may die before others have its copy.
+    if (checkpoints_[newest_].moment == moment()) taken.slabs = checkpoints_[newest_].slabs;
     for (const auto& [number, slab] : own_) {
-        double* const copy = mail_.outgoing(box(number, kCopy));
-        std::ranges::copy(slab.p, std::ranges::copy(slab.r, std::ranges::copy(slab.x, copy).out).out);
-        mail_.post(box(number, kCopy), stamp());
+        post_slab(number, slab, kCopy);
         taken.slabs[number] = slab;
     }
     for (std::size_t slab = 0; slab < slabs_; ++slab) {
-        if (owners_[slab] == self_ || holder_of_copy(slab) != self_) continue;
-        const std::size_t unknowns = planes(slab) * plane_;
-        const double* const copy = mail_.fetch(group, box(slab, kCopy), stamp());
-        Slab& mine = taken.slabs[slab];
-        mine.x.assign(copy, copy + unknowns);
-        mine.r.assign(copy + unknowns, copy + 2 * unknowns);
-        mine.p.assign(copy + 2 * unknowns, copy + 3 * unknowns + 2 * plane_);
-        mine.q.resize(unknowns);
+        if (owners_[slab] != self_ && holder_of_copy(slab) == self_) taken.slabs[slab] = fetch_slab(group, slab, kCopy);
     }
     taken.rr = rr_;
     taken.bb = bb_;
@@ -243,8 +262,48 @@ std::optional<Slab> Solver::find_copy(std::size_t slab) const {
     return std::nullopt;
 }
 
-Solver::Owners Solver::restore(coppice::Group& group) {
-    ++restores_;
+// What this rank owns from now on: slabs that it has, and those that their holders hand to it.
+std::map<std::size_t, Slab> Solver::hand_over(const coppice::Group& group) {
+    std::map<std::size_t, Slab> mine;
+    for (std::size_t slab = 0; slab < slabs_; ++slab) {
+        if (holders_[slab] != self_) continue;
+        Slab held = *find_copy(slab);
+        if (owners_[slab] == self_) {
+            mine[slab] = std::move(held);
+        } else if (iteration_ > 0) {
+            post_slab(slab, held, kHanded);
+        }
+    }
+    for (std::size_t slab = 0; slab < slabs_; ++slab) {
+        if (owners_[slab] == self_ && holders_[slab] != self_)
+            mine[slab] = iteration_ == 0 ? first(slab) : fetch_slab(group, slab, kHanded);
+    }
+    return mine;
+}
+
+// What all but the late ones have: their last checkpoint's numbers, and the results so far.
+void Solver::bring_state(coppice::Group& group, std::uint32_t root) {
+    std::vector<double> state(2 + 3 * source_);
+    if (group.rank() == root) {
+        state[0] = rr_;
+        state[1] = bb_;
+        for (std::size_t source = 0; source < source_; ++source) {
+            state[2 + 3 * source] = std::bit_cast<double>(results_[source].iterations);
+            state[3 + 3 * source] = results_[source].residual;
+            state[4 + 3 * source] = results_[source].error;
+        }
+    }
+    group.broadcast(std::as_writable_bytes(std::span(state)), root);
+    if (has_state()) return;
+    rr_ = state[0];
+    bb_ = state[1];
+    results_.clear();
+    for (std::size_t at = 2; at < state.size(); at += 3)
+        results_.push_back({std::bit_cast<std::uint64_t>(state[at]), state[at + 1], state[at + 2]});
+}
+
+Solver::Owners Solver::restore(coppice::Group& group, std::uint32_t late, std::uint32_t root) {
+    epoch_ = group.info().epoch;
     const auto [oldest, agreed] = group.agree(complete_, coppice::Operation::kMin);
     need_all(agreed);
     source_ = oldest >> 32;
@@ -252,21 +311,25 @@ Solver::Owners Solver::restore(coppice::Group& group) {
     const Owners before = who(group, [&](std::size_t slab) { return own_.contains(slab); });
     const Owners heirs =
         who(group, [&](std::size_t slab) { return before[slab] == kNobody && find_copy(slab).has_value(); });
-    std::map<std::size_t, Slab> mine;
+    holders_ = before;
     for (std::size_t slab = 0; slab < slabs_; ++slab) {
-        owners_[slab] = before[slab] == kNobody ? heirs[slab] : before[slab];
-        if (owners_[slab] == kNobody)
+        if (before[slab] == kNobody) holders_[slab] = heirs[slab];
+        if (holders_[slab] == kNobody)
             throw std::runtime_error("slab " + std::to_string(slab) +
                                      " is lost: its owner and the holder of its copy died");
-        if (owners_[slab] == self_) mine[slab] = *find_copy(slab);
+        owners_[slab] = (late >> slab & 1) != 0 ? static_cast<std::uint8_t>(slab) : holders_[slab];
     }
-    own_ = std::move(mine);
+    if (has_state() && iteration_ > 0) {
+        if (checkpoints_[newest_].moment != oldest) newest_ = 1 - newest_;  // one that not all have
+        rr_ = checkpoints_[newest_].rr;
+        bb_ = checkpoints_[newest_].bb;
+    }
+    if (late != 0) bring_state(group, root);
+    own_ = hand_over(group);
+    // A late one can go back to this moment, too.
+    if (!has_state() && iteration_ > 0) checkpoints_[newest_] = {oldest, rr_, bb_, own_};
     complete_ = oldest;
-    if (iteration_ == 0) return before;
-    if (checkpoints_[newest_].moment != oldest) newest_ = 1 - newest_;  // one that not all have
-    rr_ = checkpoints_[newest_].rr;
-    bb_ = checkpoints_[newest_].bb;
-    take_checkpoint(group);  // slabs that were taken over have no second copy yet
+    if (iteration_ > 0) take_checkpoint(group);  // slabs of other owners have no second copy yet
     return before;
 }
 

@@ -127,6 +127,15 @@ class Commands(unittest.TestCase):
         if "killed rank 5" in done.stderr:
             self.assertIn("7 of 8 ranks live", done.stdout)
 
+    def test_solver_whose_ranks_are_replaced_by_spares(self):
+        residuals = lambda done: re.findall(r"^cg: source \d+: residual (\S+) after", done.stdout, re.M)
+        undisturbed = run([RUN, "-n", "6", CG, "--grid", "96"])
+        done = run([RUN, "-n", "6", "--spares", "2", "--kill", "2@2s", "--kill", "4@3s", CG, "--grid", "96"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("6 of 6 ranks live", done.stdout, done.stderr)
+        self.assertEqual(len(residuals(done)), 6, done.stdout)
+        self.assertEqual(residuals(done), residuals(undisturbed))
+
     def test_exploration(self):
         done = run([SIM, "explore", "agreement", "--ranks", "4", "--crashes", "2"])
         self.assertEqual(done.returncode, 0, done.stdout)

@@ -69,6 +69,35 @@ class ConjugateGradients(unittest.TestCase):
         self.assertIn("2 of 4 ranks live", done.stdout)
         self.assertEqual(results, self.undisturbed)
 
+    def test_spares_take_the_places_of_the_dead(self):
+        # The first rank too, and one death at the start, before all have begun.
+        for faults in ("kill-before:2@2", "kill-before:50@2", "kill-before:60@0", "kill-before:40@1,kill-before:130@3"):
+            with self.subTest(faults=faults):
+                results, done = solve(4, *self.SMALL, launcher=("--spares", "2"), faults=faults)
+                for victim in re.findall("@([0-9])", faults):
+                    self.assertIn(f"cg: rank {victim} died", done.stdout, done.stderr)
+                self.assertIn("4 of 4 ranks live", done.stdout, done.stderr)
+                self.assertEqual(results, self.undisturbed)
+
+    def test_a_spare_dies_as_it_is_brought_what_it_lacks(self):
+        # And rank 3 with it or soon after, whose slab rank 0 has a copy of; of rank 1's slab rank 2 has one.
+        for message in range(1, 17):
+            for second in ("", f",kill-before:{54 + message}@3"):
+                with self.subTest(message=message, second=second):
+                    faults = f"kill-before:50@1,kill-before:{message}@4{second}"
+                    results, done = solve(4, *self.SMALL, launcher=("--spares", "4"), faults=faults)
+                    self.assertIn("cg: rank 1 died", done.stdout, done.stderr)
+                    self.assertIn("4 of 4 ranks live", done.stdout, done.stderr)
+                    self.assertEqual(results, self.undisturbed)
+
+    def test_a_rank_that_is_started_again_is_taken_in(self):
+        # How far the others are then depends on the times.
+        results, done = solve(4, "--grid", "24", "--sources", "6", "--checkpoint-every", "5",
+                              launcher=("--respawn", "--kill", "2@20ms", "--kill", "0@60ms"))
+        undisturbed, _ = solve(4, "--grid", "24", "--sources", "6")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(results, undisturbed)
+
     def test_a_death_on_another_host(self):
         results, done = solve(4, *self.SMALL, launcher=("--hosts", "2"), faults="kill-before:60@3")
         if "--hosts:" in done.stderr:
