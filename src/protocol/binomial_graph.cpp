@@ -7,12 +7,13 @@
 namespace coppice::protocol {
 
 BinomialGraph::BinomialGraph(std::uint32_t processes, Position self, std::uint32_t root_member, const FailedSet& failed,
-                             bool has_payload)
+                             bool has_payload, Directions directions)
     : failed_(&failed),
       processes_(processes),
       self_(self.value),
       root_member_(root_member),
-      degree_(static_cast<std::uint8_t>(degree(processes))) {
+      degree_(static_cast<std::uint8_t>(degree(processes))),
+      directions_(directions) {
     if (has_payload) result_ = BroadcastResult::colored;
     if (!failed.empty()) learn_of_failures();
 }
@@ -29,6 +30,18 @@ Position BinomialGraph::neighbour(std::uint32_t processes, Position self, std::u
     return topology::right_neighbour(self, std::uint32_t{1} << exponent, processes);
 }
 
+Position BinomialGraph::neighbour(std::uint32_t index) const {
+    const Position right = neighbour(processes_, Position{self_}, index % degree_);
+    if (index < degree_) return right;
+    return topology::left_neighbour(Position{self_}, topology::distance_right(Position{self_}, right, processes_),
+                                    processes_);
+}
+
+bool BinomialGraph::is_served_twice(std::uint32_t index) const {
+    return index >= degree_ &&
+           std::has_single_bit(topology::distance_right(Position{self_}, neighbour(index), processes_));
+}
+
 bool BinomialGraph::failed(Position position) const {
     return !failed_->empty() && failed_->contains(topology::to_member(position, root_member_, processes_));
 }
@@ -43,7 +56,10 @@ bool BinomialGraph::receive(const BinomialGraphMessage& message) {
         return true;
     }
     if (message.kind != BinomialGraphMessageKind::forward) return false;
-    if (!std::has_single_bit(topology::distance_right(message.from, message.to, processes_))) return false;
+    if (!std::has_single_bit(topology::distance_right(message.from, message.to, processes_)) &&
+        (directions_ == Directions::right ||
+         !std::has_single_bit(topology::distance_right(message.to, message.from, processes_))))
+        return false;
     // A member that has given up has told its caller: too late.
     if (result_ == BroadcastResult::pending) result_ = BroadcastResult::colored;
     return true;
@@ -56,7 +72,12 @@ void BinomialGraph::peer_failed(Position position) {
 void BinomialGraph::peer_restarted(Position position) {
     if (position.value >= processes_ || position.value == self_) return;
     for (std::uint32_t index = 0; index < sent_; ++index) {
-        if (neighbour(processes_, Position{self_}, index) == position) resend_ |= std::uint32_t{1} << index;
+        if (neighbour(index) != position) continue;
+        if (directions_ == Directions::both) {
+            sent_ = 0;
+            break;
+        }
+        resend_ |= std::uint32_t{1} << index;
     }
     told_ = 0;
 }
@@ -76,7 +97,11 @@ void BinomialGraph::learn_of_failures() {
 
 bool BinomialGraph::may_be_reached() const {
     for (std::uint32_t exponent = 0; exponent < degree_; ++exponent) {
-        if (!failed(topology::left_neighbour(Position{self_}, std::uint32_t{1} << exponent, processes_))) return true;
+        const std::uint32_t distance = std::uint32_t{1} << exponent;
+        if (!failed(topology::left_neighbour(Position{self_}, distance, processes_))) return true;
+        if (directions_ == Directions::both &&
+            !failed(topology::right_neighbour(Position{self_}, distance, processes_)))
+            return true;
     }
     return false;
 }
@@ -90,7 +115,7 @@ std::optional<BinomialGraphMessage> BinomialGraph::next_send(Nanoseconds /*now*/
 }
 
 std::optional<BinomialGraphMessage> BinomialGraph::next_forward() {
-    while (sent_ < degree_ || resend_ != 0) {
+    while (sent_ < last_index() || resend_ != 0) {
         const bool again = resend_ != 0;
         const auto index = again ? static_cast<std::uint32_t>(std::countr_zero(resend_)) : std::uint32_t{sent_};
         if (again) {
@@ -98,7 +123,8 @@ std::optional<BinomialGraphMessage> BinomialGraph::next_forward() {
         } else {
             ++sent_;
         }
-        const Position to = neighbour(processes_, Position{self_}, index);
+        if (is_served_twice(index)) continue;
+        const Position to = neighbour(index);
         if (!failed(to)) return BinomialGraphMessage{BinomialGraphMessageKind::forward, Position{self_}, to};
     }
     return std::nullopt;
@@ -113,7 +139,7 @@ std::optional<BinomialGraphMessage> BinomialGraph::next_verdict() {
 }
 
 bool BinomialGraph::finished() const {
-    if (colored()) return sent_ == degree_ && resend_ == 0;
+    if (colored()) return sent_ == last_index() && resend_ == 0;
     return result_ != BroadcastResult::pending && (self_ != 0 || told_ + 1 >= processes_);
 }
 

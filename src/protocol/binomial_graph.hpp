@@ -9,6 +9,10 @@
 // T^BIG. Where a member's own messages are on the way to somebody reached long ago, they are redundant: that is the
 // design.
 //
+// Other readings have a graph whose edges are used both ways, so that a member has the neighbours p ± 2^x and sends twice as much
+// (Directions::both, for comparison). Then the neighbours to the left follow those to the right, in the same order, and one that is
+// both is served once. For one that was replaced all are served again then.
+//
 // A pure machine (machine.hpp). Members known to have failed are not sent to. The paper says nothing of more deaths
 // than the graph withstands, nor of a dead root; here, so that calls end where that can be known:
 //  - A member that has nothing when it learns that the root has failed gives up. Others may have it, and keep it.
@@ -55,10 +59,11 @@ struct BinomialGraphMessage {
 class BinomialGraph {
   public:
     using Message = BinomialGraphMessage;
+    enum class Directions : std::uint8_t { right, both };
 
-    // `self`, `root_member`, `failed`, `has_payload`: as Broadcast's.
+    // `self`, `root_member`, `failed`, `has_payload`: as Broadcast's. All members have the same directions.
     BinomialGraph(std::uint32_t processes, Position self, std::uint32_t root_member, const FailedSet& failed,
-                  bool has_payload);
+                  bool has_payload, Directions directions = Directions::right);
 
     // False when it can't be, also from a member that is no neighbour: ignored.
     bool receive(const BinomialGraphMessage& message);
@@ -73,13 +78,18 @@ class BinomialGraph {
     // Colored, and everybody served; or given up, and everybody told where this member has to.
     bool finished() const;
 
-    // ⌈log2 P⌉, the number of everybody's neighbours.
+    // ⌈log2 P⌉, the number of everybody's neighbours to the right.
     static std::uint32_t degree(std::uint32_t processes);
-    // The neighbour that `self` serves as the `index`-th, 0 ≤ index < degree.
+    // The neighbour to the right that `self` serves as the `index`-th, 0 ≤ index < degree.
     static Position neighbour(std::uint32_t processes, Position self, std::uint32_t index);
 
   private:
     bool failed(Position position) const;
+    // With both directions the indices from degree on are those to the left.
+    std::uint32_t last_index() const { return directions_ == Directions::both ? 2U * degree_ : degree_; }
+    Position neighbour(std::uint32_t index) const;
+    // To the left, but it was served as one to the right.
+    bool is_served_twice(std::uint32_t index) const;
     bool may_be_reached() const;
     void learn_of_failures();
     std::optional<BinomialGraphMessage> next_forward();
@@ -89,12 +99,12 @@ class BinomialGraph {
     std::uint32_t processes_;
     std::uint32_t self_;
     std::uint32_t root_member_;
-    std::uint32_t resend_ = 0;  // neighbours to be served once more, by index
+    std::uint32_t resend_ = 0;  // neighbours to the right to be served once more, by index
     std::uint32_t told_ = 0;    // verdict: the last position that was told
     std::uint8_t degree_;
     std::uint8_t sent_ = 0;
     BroadcastResult result_ = BroadcastResult::pending;
-    bool unused_ = false;  // no byte that does not count, so that states can be compared by their bytes
+    Directions directions_;
 };
 
 static_assert(sizeof(BinomialGraph) <= 32, "a machine is half a cache line");

@@ -70,10 +70,11 @@ struct BinomialGraphFamily {
     using Machine = BinomialGraph;
 
     std::uint32_t count = 1;
+    BinomialGraph::Directions directions = BinomialGraph::Directions::right;
 
     std::uint32_t processes() const { return count; }
     BinomialGraph make(Position position, const protocol::FailedSet& failed, std::uint64_t /*seed*/) const {
-        return BinomialGraph(count, position, 0, failed, position.value == 0);
+        return BinomialGraph(count, position, 0, failed, position.value == 0, directions);
     }
     std::optional<Step> correction_start() const { return std::nullopt; }
 
@@ -114,8 +115,8 @@ tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const Gossi
 
 tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const BinomialGraphSetup& setup) {
     if (const auto reason = reason_against(setup.model)) return tl::unexpected(*reason);
-    return std::make_unique<FamilySimulator<BinomialGraphFamily>>(BinomialGraphFamily{setup.processes}, setup.model,
-                                                                  setup.options);
+    return std::make_unique<FamilySimulator<BinomialGraphFamily>>(
+        BinomialGraphFamily{setup.processes, setup.directions}, setup.model, setup.options);
 }
 
 std::uint64_t bytes_needed(const GossipSetup& setup) {

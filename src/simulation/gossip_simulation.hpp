@@ -11,6 +11,7 @@
 #include <string>
 #include <tl/expected.hpp>
 
+#include "protocol/binomial_graph.hpp"
 #include "protocol/failure_proof_gossip.hpp"
 #include "protocol/gossip.hpp"
 #include "simulation/model.hpp"
@@ -33,6 +34,7 @@ struct BinomialGraphSetup {
     std::uint32_t processes = 2;
     LogP model;
     RunOptions options;
+    protocol::BinomialGraph::Directions directions = protocol::BinomialGraph::Directions::right;
 };
 
 // Refuse what no clock or gossip can be made of.

@@ -75,6 +75,63 @@ TEST(BinomialGraphFailures, AnyLog2PMinusOneOfThemCutNobodyOff) {
     }
 }
 
+// Used both ways, p has the neighbours p ± 2^x, one less where ±2^x are the same; each is served once, and takes from those alone.
+TEST(BinomialGraphBothWays, ServesEachNeighbourOfEitherSideOnce) {
+    for (std::uint32_t processes = 2; processes <= 70; ++processes) {
+        SCOPED_TRACE(processes);
+        const FailedSet nobody;
+        for (std::uint32_t self = 0; self < processes; ++self) {
+            std::set<std::uint32_t> expected;
+            for (std::uint32_t distance = 1; distance < processes; distance *= 2) {
+                expected.insert((self + distance) % processes);
+                expected.insert((self + processes - distance) % processes);
+            }
+            BinomialGraph member(processes, Position{self}, 0, nobody, true, BinomialGraph::Directions::both);
+            std::set<std::uint32_t> served;
+            while (const auto message = member.next_send(Nanoseconds{0}))
+                EXPECT_TRUE(served.insert(message->to.value).second) << "served twice";
+            EXPECT_EQ(served, expected);
+            EXPECT_TRUE(member.finished());
+            for (std::uint32_t from = 0; from < processes; ++from) {
+                BinomialGraph empty(processes, Position{self}, 0, nobody, false, BinomialGraph::Directions::both);
+                EXPECT_EQ(empty.receive({BinomialGraphMessageKind::forward, Position{from}, Position{self}}),
+                          expected.contains(from));
+            }
+        }
+    }
+}
+
+TEST(BinomialGraphBothWays, ServesAllAgainForANeighbourThatWasReplaced) {
+    const FailedSet nobody;
+    BinomialGraph member(16, Position{5}, 0, nobody, true, BinomialGraph::Directions::both);
+    while (member.next_send(Nanoseconds{0})) {
+    }
+    for (const std::uint32_t replaced : {1U, 6U, 13U}) {
+        member.peer_restarted(Position{replaced});
+        EXPECT_FALSE(member.finished());
+        std::set<std::uint32_t> again;
+        while (const auto message = member.next_send(Nanoseconds{0}))
+            again.insert(message->to.value);
+        EXPECT_TRUE(again.contains(replaced));
+        EXPECT_TRUE(member.finished());
+    }
+    member.peer_restarted(Position{8});
+    EXPECT_TRUE(member.finished()) << "no neighbour";
+}
+
+TEST(BinomialGraphBothWays, AMemberGivesUpOnlyWhenBothSidesAreDead) {
+    FailedSet failed;
+    for (const std::uint32_t left : {3U, 4U, 1U, 13U})
+        failed.insert(left);
+    EXPECT_EQ(BinomialGraph(16, Position{5}, 0, failed, false).result(), BroadcastResult::orphaned);
+    EXPECT_EQ(BinomialGraph(16, Position{5}, 0, failed, false, BinomialGraph::Directions::both).result(),
+              BroadcastResult::pending);
+    for (const std::uint32_t right : {6U, 7U, 9U})
+        failed.insert(right);
+    EXPECT_EQ(BinomialGraph(16, Position{5}, 0, failed, false, BinomialGraph::Directions::both).result(),
+              BroadcastResult::orphaned);
+}
+
 TEST(BinomialGraphFailures, OneMoreCanCutAMemberOff) {
     // All in-neighbours of 5 among 16.
     EXPECT_NE(reachable(16, 1U << 4 | 1U << 3 | 1U << 1 | 1U << 13),

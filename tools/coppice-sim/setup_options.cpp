@@ -17,6 +17,8 @@ namespace coppice::sim {
 namespace {
 
 // "optimal" without numbers is optimal for the model at hand.
+constexpr const char* kBothWays = "big:both";
+
 std::string fill_in(const std::string& tree, const simulation::LogP& model) {
     if (tree != "optimal" && tree != "optimal:inorder") return tree;
     return fmt::format("optimal:{},{}{}", model.overhead, model.latency, tree.substr(7));
@@ -28,7 +30,8 @@ void SetupOptions::add_to(CLI::App& app) {
     app_ = &app;
     app.add_option("--ranks,-P", ranks_, "how many ranks")->capture_default_str()->check(CLI::Range(1U, kMaxProcesses));
     app.add_option("--algorithm", algorithm_,
-                   fmt::format("tree, with --tree and --correction; big, the binomial graph; bfb, Buntinas' broadcast, "
+                   fmt::format("tree, with --tree and --correction; big, the binomial graph (big:both: both ways); "
+                               "bfb, Buntinas' broadcast, "
                                "which needs --notice-after; or gossip: {}",
                                joined(protocol::known_gossips(), ", ")))
         ->capture_default_str();
@@ -130,7 +133,7 @@ tl::expected<Experiment, std::string> SetupOptions::experiment() {
         if (!is_tree && app_->count(option) > 0)
             return tl::unexpected(fmt::format("{} is for --algorithm tree", option));
     }
-    const bool is_gossip = !is_tree && algorithm_ != "big" && algorithm_ != "bfb";
+    const bool is_gossip = !is_tree && algorithm_ != "big" && algorithm_ != kBothWays && algorithm_ != "bfb";
     for (const char* option : {"--gossip-time", "--reliability", "--hop", "--as-engine"}) {
         if (!is_gossip && app_->count(option) > 0) return tl::unexpected(fmt::format("{} is for gossip", option));
     }
@@ -218,7 +221,7 @@ tl::expected<Experiment, std::string> SetupOptions::placed_experiment(
 
 tl::expected<Experiment, std::string> SetupOptions::gossip_experiment(std::uint32_t active) const {
     const auto spec = protocol::parse_gossip(algorithm_);
-    if (!spec) return tl::unexpected("--algorithm is tree, big, bfb, or gossip: " + spec.error());
+    if (!spec) return tl::unexpected("--algorithm is tree, big, big:both, bfb, or gossip: " + spec.error());
     simulation::GossipSetup setup;
     setup.processes = ranks_;
     setup.spec = *spec;
@@ -268,7 +271,8 @@ tl::expected<Experiment, std::string> SetupOptions::binomial_graph_experiment() 
     simulation::BinomialGraphSetup setup{ranks_, model(), {}};
     setup.options.check = !no_check_;
     Experiment experiment;
-    experiment.title = "big";
+    if (algorithm_ == kBothWays) setup.directions = protocol::BinomialGraph::Directions::both;
+    experiment.title = algorithm_;
     experiment.bytes = bytes_needed(setup);
     experiment.make = [setup] { return make_simulator(setup).value(); };
     return experiment;

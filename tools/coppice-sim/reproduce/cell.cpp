@@ -48,10 +48,11 @@ simulation::GossipSetup setup_of(const Cell& cell, const GossipProtocol& protoco
     return setup;
 }
 
-simulation::BinomialGraphSetup setup_of(const Cell& cell, const BinomialGraphProtocol& /*protocol*/) {
+simulation::BinomialGraphSetup setup_of(const Cell& cell, const BinomialGraphProtocol& protocol) {
     simulation::BinomialGraphSetup setup;
     setup.processes = cell.ranks;
     setup.model = cell.model;
+    setup.directions = protocol.directions;
     return setup;
 }
 
@@ -221,7 +222,10 @@ std::string Cell::key() const {
             },
             [](const AgreementProtocol& agreement) { return key_of(agreement); },
             [](const GossipProtocol& gossip) { return "gossip " + to_string(gossip.spec); },
-            [](const BinomialGraphProtocol&) { return std::string("binomial graph"); },
+            [](const BinomialGraphProtocol& graph) {
+                const bool both = graph.directions == protocol::BinomialGraph::Directions::both;
+                return std::string(both ? "binomial graph, both ways" : "binomial graph");
+            },
             [](const BuntinasProtocol& buntinas) {
                 return fmt::format("Buntinas, notices after {}", buntinas.notice_after);
             }},

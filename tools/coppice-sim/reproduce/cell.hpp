@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "protocol/binomial_graph.hpp"
 #include "protocol/gossip.hpp"
 #include "reproduce/figures.hpp"
 #include "simulation/batch.hpp"
@@ -32,7 +33,9 @@ struct TreeLeftOut {
 struct GossipProtocol {
     protocol::GossipSpec spec;  // limit and corrections given
 };
-struct BinomialGraphProtocol {};
+struct BinomialGraphProtocol {
+    protocol::BinomialGraph::Directions directions = protocol::BinomialGraph::Directions::right;
+};
 struct BuntinasProtocol {
     // Failures are noticed so many steps after they happened (FaultPlan::notice_after).
     simulation::Step notice_after = 0;

@@ -17,6 +17,11 @@ constexpr std::uint32_t kFailed = 3;
 // Of those that fail, how many do so on the way: each with 20 % (§IV.D).
 constexpr std::array<double, kFailed + 1> kOnTheWay{0.512, 0.384, 0.096, 0.008};
 
+constexpr const char* kBothWays = "BIG, both ways";
+// The longest gossip with which CCG has the load that the abstract speaks of.
+constexpr const char* kShorter = "CCG, T = 26";
+constexpr std::uint32_t kShorterTime = 26;
+
 std::string bfb_with(std::size_t on_the_way) {
     return fmt::format("BFB, {} of 3 on the way", on_the_way);
 }
@@ -91,7 +96,7 @@ std::vector<Claim> claims_of_ocg() {
     };
 }
 
-// The abstract and the conclusion do not say which algorithms they mean.
+// The abstract and the conclusion do not say which algorithms they mean, nor whether the binomial graph is used one way or both.
 std::vector<Claim> claims_of_the_whole() {
     // The most that one of corrected gossip's algorithms has less than what promises as much.
     const auto most_of = [](Metric metric) {
@@ -103,15 +108,28 @@ std::vector<Claim> claims_of_the_whole() {
         };
     };
     const auto [least_work, most_work] = within_two_percent(60);
+    const auto [least_load, most_load] = within_two_percent(53);
     return {
         ours("at least that",
              {"Our method improves the latency by 20 % compared to the fastest known algorithm.", "IPDPS'17 abstract",
               "lower latency in %, CCG than BIG", less("CCG", "BIG", Metric::quiescence), 19.5, 100}),
         {"… and the network load by 53 %.", "IPDPS'17 abstract", "less messages in %, CCG than BIG",
-         less("CCG", "BIG", Metric::messages), 52.5, 53.5,
-         "against a binomial graph in both directions, 2 N log₂ N messages, CCG has 64 % less and FCG 40 %; which two "
-         "the "
-         "paper compares is open, and no two of ours give 53 %"},
+         less("CCG", "BIG", Metric::messages), least_load, most_load,
+         "with the gossip time that has the lowest latency, as the paper says it chose; see the next two"},
+        ours("at least that",
+             {"The latency by 20 % … with four steps less gossip (T = 26).", "IPDPS'17 abstract",
+              "lower latency in %, CCG than BIG", less(kShorter, "BIG", Metric::quiescence), 19.5, 100}),
+        {"… and the network load by 53 %, the same.", "IPDPS'17 abstract", "less messages in %, CCG than BIG",
+         less(kShorter, "BIG", Metric::messages), least_load, most_load},
+        ours("at least that",
+             {"The latency by 20 % … against a binomial graph that is used both ways.", "IPDPS'17 abstract",
+              "lower latency in %, FCG than BIG", less("FCG", kBothWays, Metric::quiescence), 19.5, 100}),
+        {"… and the network load by 53 %, the same, FCG.", "IPDPS'17 abstract", "less messages in %, FCG than BIG",
+         less("FCG", kBothWays, Metric::messages), least_load, most_load,
+         "the paper defines the graph one way, to p + 2^x; both ways it sends 23 messages a process and has everybody "
+         "reached earlier"},
+        {"… the same, CCG.", "IPDPS'17 abstract", "less messages in %, CCG than BIG",
+         less("CCG", kBothWays, Metric::messages), least_load, most_load, "as above"},
         ours("at least that", {"Up to 30 % lower latency than existing algorithms.", "IPDPS'17 §VI",
                                "the most: OCG than GOS, CCG and FCG than BIG", most_of(Metric::quiescence), 29.5, 100}),
         {"… and 60 % less messages.", "IPDPS'17 §VI", "the most: OCG than GOS, CCG and FCG than BIG",
@@ -174,6 +192,22 @@ Study gossip_table(Scale scale, std::uint64_t seed) {
     for (const std::uint32_t failed : {0U, kFailed})
         add_protocols(e, failed, kMembers, failed, runs, seed);
     add_bfb_with_deaths(e, runs, seed);
+    for (const std::uint32_t failed : {0U, kFailed})
+        e.points.push_back({kBothWays, static_cast<double>(failed),
+                            Cell{.protocol = BinomialGraphProtocol{protocol::BinomialGraph::Directions::both},
+                                 .ranks = kMembers,
+                                 .model = kDaint,
+                                 .dead_count = failed,
+                                 .first_seed = seed,
+                                 .runs = runs}});
+    protocol::GossipSpec shorter = gossip_by_equations(GossipKind::checked, kMembers, kDaint, kDelta);
+    shorter.limit = kShorterTime;
+    e.points.push_back({kShorter, 0,
+                        Cell{.protocol = GossipProtocol{shorter},
+                             .ranks = kMembers,
+                             .model = kDaint,
+                             .first_seed = seed,
+                             .runs = runs}});
     const auto whole = [](const std::string& series) { return !is_part(series); };
     e.panels = {{.y_label = "mean latency [µs]",
                  .height = mean_of(Metric::quiescence, false),
