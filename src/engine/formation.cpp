@@ -87,7 +87,8 @@ class Formation {
                                                 .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
                                                 .cores = cores_,
                                                 .sharing_cores = sharing_,
-                                                .on_failure = std::move(on_failure)},
+                                                .on_failure = std::move(on_failure),
+                                                .lineage = lineage()},
                                     std::move(*plan));
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
@@ -330,6 +331,13 @@ class Formation {
             bury(rank);
         }
         return {};
+    }
+
+    Lineage lineage() const {
+        std::vector<Origin> origins;
+        for (std::uint32_t rank = 0; settings_.join != Join::none && rank < size_; ++rank)
+            origins.push_back({.seat = rank, .host = host_number(hosts_[rank])});
+        return Lineage(std::move(origins));
     }
 
     // For processes that come later, where the launcher starts some.

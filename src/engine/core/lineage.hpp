@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mix.hpp"
 #include "topology/words.hpp"
 
 namespace coppice::engine {
@@ -19,11 +21,17 @@ struct Origin {
     std::uint32_t incarnation = 0;
     std::uint32_t before = kNobody;  // its rank in the group of which this one was made
     std::uint32_t since = 0;         // the epoch of its first group
+    std::uint64_t host = 0;          // host_number(); 0 where no process may join
 
     bool operator==(const Origin&) const = default;
 };
 
-// That of a group which was not made of another is empty: all are new, and rank r sits in seat r.
+// The same for ranks of one host; `identity` as greetings and cards have it.
+inline std::uint64_t host_number(const std::string& identity) {
+    return hash_bytes(identity.data(), identity.size(), 0);
+}
+
+// That of a group which was not made of another, and which no process may join, is empty: all are new, and rank r sits in seat r.
 class Lineage {
   public:
     Origin of(Rank rank) const { return origins_.empty() ? Origin{.seat = rank.value} : origins_[rank.value]; }

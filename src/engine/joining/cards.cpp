@@ -94,6 +94,7 @@ Bytes Birth::bytes() const {
         for (const std::uint32_t number :
              {one.origin.seat, one.origin.incarnation, one.origin.before, one.origin.since, one.node})
             put(bytes, number);
+        put(bytes, one.origin.host);
     }
     return bytes;
 }
@@ -104,7 +105,7 @@ std::optional<Birth> Birth::parse(std::span<const std::byte> bytes) {
     if (!get(bytes, birth.id.token) || !get(bytes, birth.id.epoch.value) || !get(bytes, birth.panel) ||
         !get(bytes, birth.most) || !get(bytes, count))
         return std::nullopt;
-    constexpr std::size_t kMember = 5 * sizeof(std::uint32_t);
+    constexpr std::size_t kMember = 5 * sizeof(std::uint32_t) + sizeof(std::uint64_t);
     if (bytes.size() % kMember != 0 || bytes.size() / kMember != count) return std::nullopt;
     birth.members.resize(count);
     for (Birth::Member& one : birth.members) {
@@ -112,6 +113,7 @@ std::optional<Birth> Birth::parse(std::span<const std::byte> bytes) {
              {&one.origin.seat, &one.origin.incarnation, &one.origin.before, &one.origin.since, &one.node}) {
             if (!get(bytes, *number)) return std::nullopt;
         }
+        if (!get(bytes, one.origin.host)) return std::nullopt;
     }
     return birth;
 }

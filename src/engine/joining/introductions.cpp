@@ -83,7 +83,7 @@ bool Introductions::introduce(Task& task) {
         if (admission_) admission_->tell_unwired(task.who.serial, "what it says of how to reach it is damaged");
         return true;
     }
-    introduced_[seat.value] = task.who.incarnation + 1;
+    note_introduced(task.who, *card);
     // The launcher starts a process under a number when the earlier one has ended.
     if (!transport_set_.vacate(seat, TransportSet::Ended::certainly)) {
         if (clock_.now_ns() - task.since_ns > kPatienceNs) transport_set_.note_end(seat);
@@ -112,7 +112,22 @@ Result<void> Introductions::wire(const Person& who, const Card& card) {
     return admitted;
 }
 
+// More than once while it can't be made known to the transports.
+void Introductions::note_introduced(const Person& who, const Card& card) {
+    if (knows(who.number, who.incarnation)) return;
+    introduced_[who.number] = who.incarnation + 1;
+    arrivals_.push_back({who.number, who.incarnation, host_number(card.host)});
+}
+
+std::uint64_t Introductions::host_of(std::uint32_t number, std::uint32_t incarnation) const {
+    const auto it = std::ranges::find_if(
+        arrivals_, [=](const Arrival& one) { return one.number == number && one.incarnation == incarnation; });
+    return it == arrivals_.end() ? 0 : it->host;
+}
+
 void Introductions::note_taken_in(std::uint32_t number, std::uint32_t incarnation) {
+    std::erase_if(arrivals_,
+                  [=](const Arrival& one) { return one.number == number && one.incarnation <= incarnation; });
     taken_in_[number] = std::max(taken_in_[number], incarnation + 1);
     const auto is_it = [=](const Person& one) { return one.number == number && one.incarnation == incarnation; };
     if (std::erase_if(ready_, is_it) > 0) ++version_;

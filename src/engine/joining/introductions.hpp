@@ -43,6 +43,9 @@ class Introductions {
         return number < introduced_.size() && introduced_[number] > incarnation;
     }
 
+    // Of one that it knows, and has not taken in yet: host_number().
+    std::uint64_t host_of(std::uint32_t number, std::uint32_t incarnation) const;
+
     // --- the admitting group
     bool admits(std::uint32_t token) const { return admitting_ == token; }
     // How many members its caller has last asked for at most.
@@ -69,6 +72,7 @@ class Introductions {
 
     void take(bootstrap::Admission::Event& event);
     bool introduce(Task& task);
+    void note_introduced(const Person& who, const Card& card);
     void note_taken_in(std::uint32_t number, std::uint32_t incarnation);
     Result<void> wire(const Person& who, const Card& card);
 
@@ -80,6 +84,13 @@ class Introductions {
     std::deque<Task> tasks_;                 // in this order
     std::vector<std::uint32_t> introduced_;  // by number: one more than the last incarnation
     std::vector<std::uint32_t> taken_in_;    // likewise, of those that were
+    struct Arrival {
+        std::uint32_t number = 0;
+        std::uint32_t incarnation = 0;
+        std::uint64_t host = 0;
+    };
+    // Those introduced, dead or alive, after the last one of the same number that was taken in.
+    std::vector<Arrival> arrivals_;
     std::vector<Person> ready_;
     std::uint32_t version_ = 0;
     std::uint32_t admitting_ = 0;

@@ -1,8 +1,8 @@
 // Shrinking's other half: the newcomers that a renewal may take in (joining/introductions.hpp), and what they have to know of the group that
 // has them.
 #include <algorithm>
-#include <map>
 
+#include "engine/collectives/shrink/heirs.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
 #include "engine/context.hpp"
 
@@ -61,30 +61,11 @@ Birth Shrink::birth_of(const Heritage& heritage) const {
         .id = id_after(core_.id(), heritage), .panel = heritage.panel.value_or(0), .most = UINT32_MAX, .members = {}};
     // A shrink admits nobody, and says nothing of what the next renewal may.
     if (bounds_.most > 0) birth.most = bounds_.most;
-    // Which node a host is, by a member on it that lives.
-    std::map<std::string, std::uint32_t> node_of_host;
     const bool by_host = core_.settings().hierarchy == Hierarchy::host && core_.settings().allows_within_host();
-    for (std::uint32_t rank = 0; by_host && heritage.has_newcomers() && rank < members_.ranks(); ++rank) {
-        const Rank seat = transport_set.seat_of(core_.lineage().of(Rank(rank)));
-        if (seat != transport_set.nowhere())
-            node_of_host.emplace(transport_set.directory().at(seat)->host, members_.node_of(Rank(rank)));
-    }
-    std::uint32_t next_node = members_.nodes();
-    for (const Heritage::Heir& heir : heritage.heirs) {
-        if (heir.before) {
-            birth.members.push_back({core_.lineage().after(*heir.before), members_.node_of(*heir.before)});
-            continue;
-        }
-        const Origin origin{.seat = heir.number,
-                            .incarnation = heir.incarnation,
-                            .before = Origin::kNobody,
-                            .since = birth.id.epoch.value};
-        const Rank seat = transport_set.seat_of(origin);
-        const auto node = by_host && seat != transport_set.nowhere()
-                              ? node_of_host.find(transport_set.directory().at(seat)->host)
-                              : node_of_host.end();
-        birth.members.push_back({origin, node == node_of_host.end() ? next_node++ : node->second});
-    }
+    const auto host_of = [&transport_set](std::uint32_t number, std::uint32_t incarnation) {
+        return transport_set.introductions()->host_of(number, incarnation);
+    };
+    birth.members = heirs_of(members_, core_.lineage(), heritage.heirs, birth.id.epoch, by_host, host_of);
     return birth;
 }
 

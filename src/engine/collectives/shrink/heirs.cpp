@@ -1,0 +1,39 @@
+#include "engine/collectives/shrink/heirs.hpp"
+
+#include <map>
+
+namespace coppice::engine {
+
+// What a rank knows of seats and their holders would not do: it may have heard already that a newcomer which it takes in has died, and
+// of the process that has that number now, and others not.
+std::vector<Birth::Member> heirs_of(const Members& members, const Lineage& lineage,
+                                    std::span<const Heritage::Heir> heirs, Epoch since, bool by_host,
+                                    const HostOfNewcomer& host_of) {
+    std::map<std::uint64_t, std::uint32_t> node_of_host;
+    for (std::uint32_t rank = 0; by_host && rank < members.ranks(); ++rank)
+        node_of_host.emplace(lineage.of(Rank(rank)).host, members.node_of(Rank(rank)));
+    std::uint32_t next_node = members.nodes();
+    std::vector<Birth::Member> all;
+    all.reserve(heirs.size());
+    for (const Heritage::Heir& heir : heirs) {
+        if (heir.before) {
+            all.push_back({lineage.after(*heir.before), members.node_of(*heir.before)});
+            continue;
+        }
+        const Origin origin{.seat = heir.number,
+                            .incarnation = heir.incarnation,
+                            .before = Origin::kNobody,
+                            .since = since.value,
+                            .host = host_of(heir.number, heir.incarnation)};
+        if (!by_host) {
+            all.push_back({origin, next_node++});
+            continue;
+        }
+        const auto [node, is_new] = node_of_host.emplace(origin.host, next_node);
+        if (is_new) ++next_node;
+        all.push_back({origin, node->second});
+    }
+    return all;
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,24 @@
+// Who is in the group that is made of another one, and on which node: the same at all members, whatever each has seen happen by now.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/collectives/shrink/succession.hpp"
+#include "engine/core/lineage.hpp"
+#include "engine/core/members.hpp"
+#include "engine/joining/cards.hpp"
+
+namespace coppice::engine {
+
+// The host of a newcomer, as host_number() has it. Also of one that has died since, and whose number another process has by now.
+using HostOfNewcomer = std::function<std::uint64_t(std::uint32_t number, std::uint32_t incarnation)>;
+
+// `members` and `lineage` of the old group, `since` the new one's epoch. Without `by_host` each newcomer is a node of its own.
+std::vector<Birth::Member> heirs_of(const Members& members, const Lineage& lineage,
+                                    std::span<const Heritage::Heir> heirs, Epoch since, bool by_host,
+                                    const HostOfNewcomer& host_of);
+
+}  // namespace coppice::engine
