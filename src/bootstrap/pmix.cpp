@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -209,8 +210,8 @@ class PmixStore final : public Store {
     bool fences_in_later_sessions() const override { return false; }
 
     // The server answers when the rank has put it, at once when the rank has no session, after some time of its own (of OpenPMIx
-    // two seconds) that this was too long for it, and never when the rank has died: so the question stays open from one call to
-    // the next, and is asked anew.
+    // two seconds) that this was too long for it, that it does not know the rank, while another host's server is between two
+    // sessions of it, and never when the rank has died: so the question stays open from one call to the next, and is asked anew.
     Result<std::optional<std::vector<std::byte>>> wait_for(Rank rank, const std::string& key) override {
         constexpr std::chrono::milliseconds kMoment{100};
         if (!question_ || question_->rank != rank || question_->key != key) {
@@ -230,8 +231,8 @@ class PmixStore final : public Store {
             return std::optional<std::vector<std::byte>>();
         question_.reset();
         if (question->status == COPPICE_PMIX_SUCCESS && question->answer) return std::move(question->answer);
-        if (question->status != COPPICE_PMIX_NOT_FOUND && question->status != COPPICE_PMIX_TIMEOUT)
-            return not_told(rank, question->status);
+        constexpr std::array kNotYet{COPPICE_PMIX_NOT_FOUND, COPPICE_PMIX_PROCESS_NOT_FOUND, COPPICE_PMIX_TIMEOUT};
+        if (std::ranges::find(kNotYet, question->status) == kNotYet.end()) return not_told(rank, question->status);
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
         return std::optional<std::vector<std::byte>>();
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ranks that other launchers start find each other: Open MPI's mpirun by PMIx, mpiexec.hydra by PMI. And what goes wrong.
 
-Usage: launchers_test.py LAUNCHED COPPICE_PERF COPPICE_INFO COPPICE_RUN"""
+Usage: launchers_test.py LAUNCHED COPPICE_PERF COPPICE_INFO COPPICE_RUN UNSURE_PMIX"""
 
 import json
 import os
@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-LAUNCHED, PERF, INFO, RUN = (os.path.abspath(path) for path in sys.argv[1:5])
+LAUNCHED, PERF, INFO, RUN, UNSURE_PMIX = (os.path.abspath(path) for path in sys.argv[1:6])
 DEADLINE = 240
 MPIRUN = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery"]
 HYDRA = ["mpiexec.hydra", "-disable-auto-cleanup"]
@@ -94,6 +94,16 @@ class Launched(unittest.TestCase):
         done = run([*MPIRUN, "-n", "4", LAUNCHED, "3", "2", "late"])
         self.assertEqual(sorted(done.stdout.splitlines()),
                          [f"rank {r} of 4 on 1 hosts, 3 groups, together 0xf" for r in range(4)], done.stderr)
+
+    # A host's server that is asked while another one is between two sessions of a rank says that there is no such rank.
+    def test_a_server_that_does_not_know_a_rank_yet_is_asked_again(self):
+        known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+        library = re.search(r"^\s*libpmix\.so\.2 .* => (\S+)$", known, re.MULTILINE)[1]
+        done = run([*MPIRUN, "-n", "4", "env", f"LD_LIBRARY_PATH={os.path.dirname(UNSURE_PMIX)}", f"UNSURE_PMIX={library}",
+                    LAUNCHED, "2"])
+        self.assertIn("is not known", done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [f"rank {r} of 4 on 1 hosts, 2 groups, together 0xf" for r in range(4)], done.stderr)
 
     def test_survivors_of_a_rank_make_more_groups(self):
         for when in ("0", "1"):
@@ -205,4 +215,4 @@ def descendants(pid, name):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[6:]])
