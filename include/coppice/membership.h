@@ -73,7 +73,7 @@ COPPICE_API coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, cop
 
 /* A group never changes: it is one view of its members. A renewal makes the next one, without the ranks that have failed or
  * want to leave, and with the processes that wait to join. Under coppice-run with --respawn, --spares or --join processes are started late:
- * their first coppice_group_create joins the group that the ranks have made first, or that was made of it by renewals; on one host, so far. */
+ * their first coppice_group_create joins the group that the ranks have made first, or that was made of it by renewals. */
 
 typedef enum coppice_numbering {
     COPPICE_NUMBERS_OF_THE_GONE = 0, /* newcomers take the numbers of those that are gone, in their order */

@@ -208,6 +208,8 @@ class Formation {
         if (Platform* const platform = context_.platform()) return take_transports_of(*platform, alone, regions);
         const bool needs_wire =
             may_have_far_ranks() || (!settings_.allows_within_host() && (!alone || settings_.join != Join::none));
+        // Later ones come from the hosts on which ranks begin, this one among them.
+        if (settings_.join != Join::none) their_addresses_.push_back(own_addresses_);
         const transport::GroupFacts facts{.self = self_,
                                           .group_size = capacity_,
                                           .group_token = token_,

@@ -77,9 +77,61 @@ class Growing(unittest.TestCase):
 
     def test_it_is_said_what_is_not_there_yet(self):
         for option in ("--respawn", "--spares=1", "--join=1@1s"):
-            done = self.run_it("-n", "2", "--hosts", "2", option, GROWING)
+            done = self.run_it("-n", "2", "--devices", "rxe0,rxe1", option, GROWING)
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("on one host only so far", done.stderr)
+            self.assertIn("not with --devices", done.stderr)
+
+
+class OnSeveralHosts(Growing):
+    """Simulated ones; once as this user and, when this user is root, once as nobody, where the launcher has given up its rights over
+    the hosts before it starts anybody late."""
+
+    HOSTS = 2
+    USERS = [[]] + ([["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]] if os.geteuid() == 0 else [])
+
+    def setUp(self):
+        done = subprocess.run([RUN, "-n", "2", "--hosts", "2", "true"], capture_output=True, text=True, check=False)
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+
+    def run_it(self, *arguments, user=(), **settings):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
+        environment.update(settings)
+        hosts = [] if "--devices" in arguments else ["--hosts", str(min(self.HOSTS, int(arguments[1])))]
+        return subprocess.run([*user, RUN, *hosts, *arguments], capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, timeout=DEADLINE, env=environment, cwd="/")
+
+    def test_a_host_comes_back(self):
+        for user in self.USERS:
+            for host in (0, 1):
+                with self.subTest(user=user, host=host):
+                    done = self.run_it("-n", "4", "--respawn", "--kill-host", f"{host}@100ms", GROWING, "--newcomers", "2",
+                                       user=user)
+                    if done.returncode in (126, 127) or "lets user" in done.stderr:
+                        self.skipTest("another user can't reach the program here, or make a network")
+                    said = done.stdout + done.stderr
+                    self.assertEqual(done.returncode, 0, said)
+                    self.assertEqual(len(re.findall(" of 4: 2 newcomers, state right$", done.stdout, re.M)), 4, said)
+
+    def test_spares_are_dealt_out_over_the_hosts(self):
+        for user in self.USERS:
+            with self.subTest(user=user):
+                done = self.run_it("-n", "2", "--tag-output", "--spares", "2", "sh", "-c", "echo on $COPPICE_HOST",
+                                   user=user)
+                if done.returncode in (126, 127) or "lets user" in done.stderr:
+                    self.skipTest("another user can't reach the program here, or make a network")
+                self.assertEqual(sorted(done.stdout.splitlines()),
+                                 ["[0] on host0", "[1] on host1", "[2] on host0", "[3] on host1"], done.stderr)
+
+    def test_newcomers_over_ucx(self):
+        self.grows_to(4, 2, "-n", "4", "--respawn", "--kill-host", "1@100ms", GROWING, "--newcomers", "2",
+                      COPPICE_TRANSPORT="shm,ucx")
+
+    def test_newcomers_over_ucx_to_a_rank_that_is_alone_on_its_host(self):
+        self.grows_to(4, 2, "-n", "2", "--join", "2@50ms", GROWING, "--newcomers", "2", COPPICE_TRANSPORT="ucx")
+
+    def test_one_rank_is_joined(self):
+        self.grows_to(4, 2, "-n", "2", "--join", "1@50ms", "--join", "1@150ms", GROWING, "--newcomers", "2")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 # A soak of groups that grow again: jobs drawn from a seed, one after the other, whose ranks are killed at drawn moments and started
 # again, or replaced by spares, while others join.
 #
-#   tests/soak/replace.sh [--minutes M | --seconds S] [-n RANKS] [--seed N] [--job N] [--build DIR] [--verbose]
+#   tests/soak/replace.sh [--minutes M | --seconds S] [-n RANKS] [--hosts H] [--seed N] [--job N] [--build DIR] [--verbose]
 #
 #   --minutes M   how long (default 5); --seconds S the same for short runs
 #   -n RANKS      of each job (default 8)
+#   --hosts H     of each job, simulated: one in four kills is that of a whole host (default: this one)
 #   --seed N      of everything that is drawn (default: from the clock; it is printed)
 #   --job N       only the N-th job of that seed, to repeat what went wrong (moments repeat to some milliseconds)
 #   --build DIR   where Coppice was built (default: build beside tests)
@@ -21,7 +22,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../build
-seconds=300 ranks=8 seed="" only="" verbose=0
+seconds=300 ranks=8 hosts=0 seed="" only="" verbose=0
 job_ms=10000 # in which ranks are killed
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
@@ -32,6 +33,7 @@ while [ $# -gt 0 ]; do
         --minutes) number "$@"; seconds=$((60 * $2)); shift ;;
         --seconds) number "$@"; seconds=$2; shift ;;
         -n) number "$@"; ranks=$2; shift ;;
+        --hosts) number "$@"; hosts=$2; shift ;;
         --seed) number "$@"; seed=$2; shift ;;
         --job) number "$@"; only=$2; shift ;;
         --build) [ $# -ge 2 ] || complain "--build needs a directory"; build=$2; shift ;;
@@ -64,14 +66,20 @@ run_job() {
     state=$((seed * 1000003 + $1))
     draw 1000
     local options=(-n "$ranks" --respawn --timeout 120) at=300 numbers=$ranks
+    [ "$hosts" = 0 ] || options+=(--hosts "$hosts")
     draw 3
     if [ "$drawn" = 0 ]; then
         draw 3
         options+=(--join "$((drawn + 1))@2s")
     fi
     while [ "$at" -lt "$job_ms" ]; do
-        draw "$numbers"
-        options+=(--kill "$drawn@${at}ms")
+        local what=--kill among=$numbers
+        if [ "$hosts" -gt 0 ]; then
+            draw 4
+            [ "$drawn" != 0 ] || what=--kill-host among=$hosts
+        fi
+        draw "$among"
+        options+=("$what" "$drawn@${at}ms")
         draw 180
         at=$((at + 20 + drawn))
     done

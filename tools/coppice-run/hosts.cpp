@@ -156,6 +156,11 @@ Placement place_in_blocks(std::uint32_t rank, std::uint32_t ranks, std::uint32_t
     return {larger + (rank - in_larger) / base, (rank - in_larger) % base, base};
 }
 
+Placement place_of(std::uint32_t number, std::uint32_t ranks, std::uint32_t hosts) {
+    if (number < ranks) return place_in_blocks(number, ranks, hosts);
+    return {host_of_latecomer(number, ranks, hosts), 0, 0};
+}
+
 Result<std::unique_ptr<Hosts>> Hosts::create(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves) {
     std::unique_ptr<Hosts> made(new Hosts(hosts, ranks, leaves));
     if (auto ok = made->make_namespaces(); !ok) return tl::unexpected(ok.error());
@@ -172,8 +177,8 @@ Hosts::~Hosts() {
     if (bridge_ >= 0) ::close(bridge_);
 }
 
-Placement Hosts::place(std::uint32_t rank) const {
-    return place_in_blocks(rank, ranks_, hosts_);
+Placement Hosts::place(std::uint32_t number) const {
+    return place_of(number, ranks_, hosts_);
 }
 std::string Hosts::port_name(std::uint32_t host) {
     return fmt::format("port{}", host);

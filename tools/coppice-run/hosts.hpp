@@ -27,6 +27,12 @@ struct Placement {
     std::uint32_t local_size = 0;
 };
 Placement place_in_blocks(std::uint32_t rank, std::uint32_t ranks, std::uint32_t hosts);
+// Processes beyond the ranks, which come later, are dealt out in turn, and are none of those that a host begins with.
+constexpr std::uint32_t host_of_latecomer(std::uint32_t number, std::uint32_t ranks, std::uint32_t hosts) {
+    return (number - ranks) % hosts;
+}
+// Of either.
+Placement place_of(std::uint32_t number, std::uint32_t ranks, std::uint32_t hosts);
 // So are hosts to leaves, which divide them.
 constexpr std::uint32_t leaf_of(std::uint32_t host, std::uint32_t hosts, std::uint32_t leaves) {
     return host / (hosts / leaves);
@@ -42,7 +48,7 @@ class Hosts {
     Hosts& operator=(const Hosts&) = delete;
 
     std::uint32_t count() const { return hosts_; }
-    Placement place(std::uint32_t rank) const;
+    Placement place(std::uint32_t number) const;
     // The bridge's end of a host's cable.
     static std::string port_name(std::uint32_t host);
     // What joins the hosts.
@@ -60,6 +66,7 @@ class Hosts {
     // Gives up the rights that a user namespace gave to the launcher: a rank may look at /proc of the
     // launcher only if it has every right that the launcher has. To be called before any rank runs.
     void drop_rights() const;
+    bool will_drop_rights() const { return user_namespace_; }
 
   private:
     Hosts(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves)

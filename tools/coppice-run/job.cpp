@@ -107,7 +107,7 @@ std::optional<int> Job::prepare() {
 }
 
 StartPlan Job::plan() {
-    return {options_, signals_, server_->path(), hosts_.get(), descriptors_, {}, {}};
+    return {options_, signals_, server_->path(), hosts_.get(), starter_.get(), descriptors_, {}, {}};
 }
 
 std::optional<int> Job::start() {
@@ -115,6 +115,17 @@ std::optional<int> Job::start() {
     rlimit raised = descriptors_;
     raised.rlim_cur = raised.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &raised);
+    if (options_.admits() && hosts_ && hosts_->will_drop_rights()) {
+        const auto become = [late = plan(), launcher = ::getpid()](const Starter::Wish& wish,
+                                                                   const Starter::Pipes& pipes) {
+            become_late(late, launcher, wish, pipes);
+        };
+        starter_ = Starter::create(become);
+        if (!starter_) {
+            say("cannot start processes late: {} (see `ulimit -n` and -u)", std::strerror(errno));
+            return 1;
+        }
+    }
     pages_ = std::make_unique<Pages>(raised.rlim_cur / 4);
     server_->on_arrival([this](pid_t process) { pages_->keep(process); });
 

@@ -17,6 +17,7 @@
 #include "output.hpp"
 #include "pages.hpp"
 #include "ranks.hpp"
+#include "starter.hpp"
 
 namespace coppice::run {
 
@@ -96,7 +97,8 @@ class Job {
     std::unique_ptr<bootstrap::Server> server_;
     std::unique_ptr<Pages> pages_;
     std::unique_ptr<Hosts> hosts_;
-    std::unique_ptr<Cables> cables_;  // with --cut
+    std::unique_ptr<Cables> cables_;    // with --cut
+    std::unique_ptr<Starter> starter_;  // without rights over the hosts
     std::optional<LinkCounter> links_;
     std::vector<RankState> ranks_;
     std::vector<PendingFault> faults_;

@@ -140,8 +140,8 @@ std::string parse_join(const std::string& text, LateStart& join) {
 std::string check_late(const Options& options) {
     if (!options.admits()) return {};
     const char* const option = options.respawns ? "--respawn" : options.spares > 0 ? "--spares" : "--join";
-    if (options.hosts > 0)
-        return fmt::format("{}: processes are started late on one host only so far, not with --hosts or --devices",
+    if (!options.devices.empty())
+        return fmt::format("{}: processes are started late on this host or on simulated ones, not with --devices",
                            option);
     if (std::uint64_t{options.ranks} + options.late_numbers() > bootstrap::kMaxLauncherRanks)
         return fmt::format("{}: {} processes are more than the {} that are possible", option,

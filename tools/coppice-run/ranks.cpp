@@ -72,7 +72,7 @@ void set_admission(const StartPlan& plan, std::optional<std::uint32_t> incarnati
     ::unsetenv("COPPICE_INCARNATION");
     if (incarnation) set_number("COPPICE_INCARNATION", *incarnation);
     if (plan.options.admits()) {
-        ::setenv("COPPICE_JOIN", "host", 1);
+        ::setenv("COPPICE_JOIN", plan.options.hosts > 0 ? "any" : "host", 1);
         set_number("COPPICE_CAPACITY", plan.options.ranks + plan.options.late_numbers());
         set_number("COPPICE_RUN_MEMBERS", plan.options.members_at_the_end());
         ::setenv("COPPICE_RUN_LAST_NS", std::to_string(plan.options.last_event_ns()).c_str(), 1);
@@ -89,10 +89,12 @@ void set_environment(const StartPlan& plan, std::uint32_t rank, std::optional<st
     set_number("COPPICE_RANK", rank);
     set_number("COPPICE_SIZE", plan.options.ranks);
     ::setenv("COPPICE_LAUNCHER", plan.launcher_path.c_str(), 1);
-    if (rank >= plan.options.ranks) return;  // nor of any host's ranks
-    const Placement place = place_in_blocks(rank, plan.options.ranks, std::max(plan.options.hosts, 1U));
-    set_number("COPPICE_LOCAL_RANK", place.local_rank);
-    set_number("COPPICE_LOCAL_SIZE", place.local_size);
+    const std::uint32_t hosts = std::max(plan.options.hosts, 1U);
+    const Placement place = place_of(rank, plan.options.ranks, hosts);
+    if (rank < plan.options.ranks) {
+        set_number("COPPICE_LOCAL_RANK", place.local_rank);
+        set_number("COPPICE_LOCAL_SIZE", place.local_size);
+    }
     if (plan.options.hosts == 0) return;
     ::setenv("COPPICE_HOST", fmt::format("host{}", place.host).c_str(), 1);
     if (const std::uint32_t leaves = plan.options.leaves; leaves > 0) {
@@ -114,8 +116,8 @@ struct Child {
 };
 
 // In the child: becomes the rank. Returns only as a failure. `gate`: closed when it may; −1: at once.
-ChildFailure become_rank(const StartPlan& plan, const Child& child, pid_t launcher, int gate, const Pipe& output,
-                         const Pipe& errors, const std::vector<int>& cores) {
+ChildFailure become_rank(const StartPlan& plan, const Child& child, pid_t launcher, int gate, int output, int errors,
+                         const std::vector<int>& cores) {
     const std::uint32_t rank = child.rank;
     if (plan.options.bind_to_cores) pin(rank, cores);
     set_environment(plan, rank, child.incarnation);
@@ -124,8 +126,8 @@ ChildFailure become_rank(const StartPlan& plan, const Child& child, pid_t launch
         const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
     }
-    if (output.write >= 0) ::dup2(output.write, STDOUT_FILENO);
-    if (errors.write >= 0) ::dup2(errors.write, STDERR_FILENO);
+    if (output >= 0) ::dup2(output, STDOUT_FILENO);
+    if (errors >= 0) ::dup2(errors, STDERR_FILENO);
     if (plan.hosts != nullptr) {
         if (const int reason = plan.hosts->join(rank); reason != 0) {
             return {ChildFailure::Step::join_host, rank, reason};
@@ -185,7 +187,7 @@ tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& pl
         if (pid < 0) return tl::unexpected(out_of(plan, rank, "fork", "see `ulimit -u` and the memory that is free"));
         if (pid == 0) {
             gate.close_write();
-            const auto failure = become_rank(plan, {rank}, launcher, gate.read, output, errors, cores);
+            const auto failure = become_rank(plan, {rank}, launcher, gate.read, output.write, errors.write, cores);
             [[maybe_unused]] const auto told = ::write(report.write, &failure, sizeof failure);
             ::_exit(127);
         }
@@ -207,6 +209,14 @@ tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& pl
     return ranks;
 }
 
+void become_late(const StartPlan& plan, pid_t launcher, const Starter::Wish& wish, const Starter::Pipes& pipes) {
+    const auto [output, errors, report] = pipes;
+    const bool has_pipes = plan.options.tag_output;
+    const auto failure = become_rank(plan, {wish.number, wish.incarnation}, launcher, -1, has_pipes ? output : -1,
+                                     has_pipes ? errors : -1, allowed_cores());
+    [[maybe_unused]] const auto told = ::write(report, &failure, sizeof failure);
+}
+
 tl::expected<RankStart, StartError> start_late(const StartPlan& plan, std::uint32_t number, std::uint32_t incarnation) {
     const auto failed = [&](const char* what) {
         return tl::unexpected(StartError{1, fmt::format("cannot start rank {} late: {}: {} (see `ulimit -n` and -u)",
@@ -216,13 +226,13 @@ tl::expected<RankStart, StartError> start_late(const StartPlan& plan, std::uint3
     Pipe output;
     Pipe errors;
     if (!report.open() || (plan.options.tag_output && (!output.open() || !errors.open()))) return failed("pipe");
-    const auto cores = allowed_cores();
     const pid_t launcher = ::getpid();
-    const pid_t pid = ::fork();
+    const Starter::Wish wish{number, incarnation};
+    const Starter::Pipes pipes{output.write, errors.write, report.write};
+    const pid_t pid = plan.starter != nullptr ? plan.starter->start(wish, pipes) : ::fork();
     if (pid < 0) return failed("fork");
     if (pid == 0) {
-        const auto failure = become_rank(plan, {number, incarnation}, launcher, -1, output, errors, cores);
-        [[maybe_unused]] const auto told = ::write(report.write, &failure, sizeof failure);
+        become_late(plan, launcher, wish, pipes);
         ::_exit(127);
     }
     for (Pipe* const pipe : {&output, &errors, &report})

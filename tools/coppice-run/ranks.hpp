@@ -14,6 +14,7 @@
 #include "guard.hpp"
 #include "hosts.hpp"
 #include "options.hpp"
+#include "starter.hpp"
 
 namespace coppice::run {
 
@@ -29,6 +30,7 @@ struct StartPlan {
     const SignalState& signals;
     std::string launcher_path;                          // COPPICE_LAUNCHER
     const Hosts* hosts = nullptr;                       // with --hosts, unless devices stand for them
+    const Starter* starter = nullptr;                   // of late ones; null: the launcher does it itself
     rlimit descriptors{};                               // RLIMIT_NOFILE as the ranks shall have it
     std::function<void(std::uint32_t, pid_t)> started;  // told of each process before any of them runs PROGRAM
     std::function<void()> before_release;               // called when all exist, before any of them runs PROGRAM
@@ -50,5 +52,7 @@ tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& pl
 
 // One more, late: it runs PROGRAM at once, and is told how many had its number before. `started` and `before_release` are not called.
 tl::expected<RankStart, StartError> start_late(const StartPlan& plan, std::uint32_t number, std::uint32_t incarnation);
+// What that one does in the new process when there is a starter. `launcher` is the parent. Returns when it can't.
+void become_late(const StartPlan& plan, pid_t launcher, const Starter::Wish& wish, const Starter::Pipes& pipes);
 
 }  // namespace coppice::run

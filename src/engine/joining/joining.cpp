@@ -100,7 +100,6 @@ class Joining {
         return {};
     }
 
-    // All are on this host, so far.
     Result<void> make_transports() {
         const std::vector<transport::Region> regions = Group::host_regions(*settings_.capacity, settings_);
         const transport::GroupFacts facts{.self = self_,
@@ -113,11 +112,15 @@ class Joining {
                                           .local_ranks = *settings_.capacity,
                                           .has_far_ranks = settings_.join == Join::any,
                                           .regions = regions};
-        const bool needs_wire = !settings_.allows_within_host();
+        const bool needs_wire = settings_.join == Join::any || !settings_.allows_within_host();
         for (const TransportChoice& choice : settings_.transports) {
-            if (!choice.allowed || !(choice.transport->within_host || needs_wire)) continue;
+            if (!choice.allowed || !(choice.transport->within_host || (needs_wire && is_meant_for_this_host(choice))))
+                continue;
             auto made = choice.maker->make(facts);
-            if (!made) return tl::unexpected(std::move(made.error()));
+            if (!made) {
+                if (made.error().status == COPPICE_ERR_NO_TRANSPORT && can_do_without(choice)) continue;
+                return tl::unexpected(std::move(made.error()));
+            }
             if (made->host_memory != nullptr) host_memory_ = made->host_memory;
             if (auto added = add(std::move(made->transport)); !added) return added;
         }
@@ -130,6 +133,17 @@ class Joining {
         host_memory_->clear_panels(1);
         transport_set_->share_host_memory(host_memory_, faults_);
         return {};
+    }
+
+    // As members choose that let processes of any host in (formation.cpp).
+    bool is_meant_for_this_host(const TransportChoice& choice) const {
+        return !settings_.chosen_by_hardware || choice.transport->probe();
+    }
+    bool can_do_without(const TransportChoice& choice) const {
+        if (settings_.chosen_by_hardware) return false;
+        return std::ranges::any_of(settings_.transports, [&](const TransportChoice& other) {
+            return other.allowed && !other.transport->within_host && other.transport != choice.transport;
+        });
     }
 
     Result<void> add(std::unique_ptr<transport::Transport> wire) {
