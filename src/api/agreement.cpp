@@ -3,6 +3,7 @@
 
 #include "api/api.hpp"
 #include "api/structures.hpp"
+#include "api/traced.hpp"
 
 using namespace coppice;
 
@@ -91,6 +92,7 @@ coppice_status_t wait_for_end(coppice_group_t* group, status::Kind kind, uint64_
     engine::Context& context = *group->context;
     engine::Group& inner = *group->engine;
     const engine::Context::Visit visit(context);
+    api::TracedCall traced(context, api::named(*group, kind));
     Deadline deadline(context.clock(), timeout_ns);
     engine::Request request;
     request.group = &inner;
@@ -110,11 +112,13 @@ coppice_status_t wait_for_end(coppice_group_t* group, status::Kind kind, uint64_
         const engine::Context::Turn turn(context);
         if (!tried) try_it();  // at the deadline: for the sentence that says who holds the others up
         if (!refused && request.state == engine::RequestState::waiting) {
-            return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
+            traced.is(request);
+            return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request)));
         }
     }
-    if (refused) return api::remember(std::move(*refused));
-    return api::outcome(request, nullptr);
+    traced.is(request);
+    if (refused) return traced.ended(api::remember(std::move(*refused)));
+    return traced.ended(api::outcome(request, nullptr));
 }
 
 // The same without waiting.
@@ -122,8 +126,10 @@ template <class Start>
 coppice_status_t start_request(coppice_group_t* group, coppice_request_t** request, Start&& start) {
     const engine::Context::Guard guard(*group->context);
     group->engine->progress();
+    const std::uint64_t began_ns = api::trace_time(*group->context);
     auto started = group->engine->start_pooled(start);
     if (!started) return api::remember(std::move(started.error()));
+    api::trace_begin(*group->context, **started, began_ns);
     *request = api::handle_of(*started);
     return COPPICE_OK;
 }

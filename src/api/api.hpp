@@ -12,6 +12,7 @@
 #include "coppice/coppice.h"
 #include "engine/context.hpp"
 #include "engine/group.hpp"
+#include "engine/tracing.hpp"
 
 struct coppice_context {
     std::unique_ptr<coppice::engine::Context> engine;
@@ -120,6 +121,10 @@ inline void hand_over(engine::Request& request) {
 // How a request ended, for its caller.
 inline coppice_status_t outcome(engine::Request& request, size_t* received) {
     if (received != nullptr) *received = request.received;
+    if (request.traced) [[unlikely]] {
+        const engine::Context::Guard guard(request.group->context());
+        engine::trace_end(request);
+    }
     if (request.agreed) {
         const engine::Context::Guard guard(request.group->context());
         request.group->agreement().note_agreed(request);

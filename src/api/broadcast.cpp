@@ -1,4 +1,5 @@
 #include "api/api.hpp"
+#include "api/traced.hpp"
 #include "engine/collectives/broadcast/at_once.hpp"
 
 using namespace coppice;
@@ -13,15 +14,17 @@ coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& c
     const engine::Context::Guard guard(*group->context);
     group->engine->progress();
     engine::Group& inner = *group->engine;
+    const std::uint64_t began_ns = api::trace_time(*group->context);
     auto started = inner.start_pooled([&](engine::Request& place) { return inner.broadcasts().start(call, place); });
     if (!started) return api::remember(std::move(started.error()));
+    api::trace_begin(*group->context, **started, began_ns);
     *request = api::handle_of(*started);
     return COPPICE_OK;
 }
 
-// Within a Visit. Not inline: what it keeps on the stack costs each call that contains it.
-[[gnu::noinline]] coppice_status_t broadcast_and_wait(const coppice_group_t& handle, const engine::BroadcastCall& call,
-                                                      size_t* received, uint64_t timeout_ns) {
+// Within a Visit.
+coppice_status_t wait_for_broadcast(const coppice_group_t& handle, const engine::BroadcastCall& call, size_t* received,
+                                    uint64_t timeout_ns, api::TracedCall* traced) {
     engine::Context& context = *handle.context;
     engine::Group& group = *handle.engine;
     Deadline deadline(context.clock(), timeout_ns);
@@ -48,17 +51,44 @@ coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& c
         const engine::Context::Turn turn(context);
         if (!tried) start();  // at the deadline: for the sentence that says who holds the window up
         if (!refused && request.state == engine::RequestState::waiting) {
+            if (traced != nullptr) traced->is(request);
             return api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(request));
         }
     }
+    if (traced != nullptr) traced->is(request);
     if (refused) return api::remember(std::move(*refused));
     return api::outcome(request, received);
+}
+
+// Within a Visit. Not inline: what it keeps on the stack costs each call that contains it.
+[[gnu::noinline]] coppice_status_t broadcast_and_wait(const coppice_group_t& handle, const engine::BroadcastCall& call,
+                                                      size_t* received, uint64_t timeout_ns) {
+    const trace::Operation operation = api::named(handle, status::Kind::broadcast);
+    COPPICE_PROBE(4, call__begin, static_cast<int>(operation.kind), operation.token, call.root.value, call.bytes);
+    const coppice_status_t status = wait_for_broadcast(handle, call, received, timeout_ns, nullptr);
+    COPPICE_PROBE(4, call__end, static_cast<int>(operation.kind), operation.token,
+                  handle.engine->broadcasts().next().value - 1, status);
+    return status;
 }
 
 // Within a Visit.
 bool broadcast_at_once(const coppice_group_t& group, void* buffer, size_t bytes, uint32_t root, size_t* received) {
     const engine::Context::Turn turn(*group.context);
     return group.engine->broadcasts().at_once(static_cast<std::byte*>(buffer), bytes, Rank(root), received);
+}
+
+// Where there is a trace: without the shortcut, whose steps the engine would have to tell apart. What it is given is in registers.
+[[gnu::noinline]] coppice_status_t broadcast_traced(const coppice_group_t& handle, void* buffer, size_t bytes,
+                                                    uint32_t root, size_t* received, uint64_t timeout_ns) {
+    engine::BroadcastCall call = call_of(buffer, bytes, root, false);
+    call.blocking = true;
+    engine::Context& context = *handle.context;
+    const engine::Context::Visit visit(context);
+    trace::Operation operation = api::named(handle, status::Kind::broadcast);
+    operation.number = handle.engine->broadcasts().next().value;
+    operation.root = root;
+    api::TracedCall traced(context, operation, bytes);
+    return traced.ended(wait_for_broadcast(handle, call, received, timeout_ns, &traced));
 }
 
 }  // namespace
@@ -69,6 +99,8 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
                                    uint64_t timeout_ns) {
     if (!api::is_group(group)) return api::no_group("coppice_broadcast", group);
     return api::guarded([&] {
+        if (group->context->trace() != nullptr) [[unlikely]]
+            return broadcast_traced(*group, buffer, bytes, root, received, timeout_ns);
         const engine::Context::Visit visit(*group->context);
         if (broadcast_at_once(*group, buffer, bytes, root, received)) return COPPICE_OK;
         engine::BroadcastCall call = call_of(buffer, bytes, root, false);
@@ -117,14 +149,15 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         engine::Group& group = *inner.group;
         engine::Context& context = group.context();
         const engine::Context::Visit visit(context);
+        api::TracedCall traced(context, "wait", engine::traced(inner), inner.capacity);
         Deadline deadline(context.clock(), timeout_ns);
         if (!context.wait(group, deadline, [&] { return group.peek(inner); }, {.request = &inner})) {
             const engine::Context::Turn turn(context);
             if (inner.state == engine::RequestState::waiting) {
-                return api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(inner));
+                return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(inner)));
             }
         }
-        return api::outcome(inner, received);
+        return traced.ended(api::outcome(inner, received));
     });
 }
 

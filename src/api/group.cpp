@@ -2,6 +2,7 @@
 
 #include "api/api.hpp"
 #include "api/structures.hpp"
+#include "api/traced.hpp"
 #include "bootstrap/choose.hpp"
 #include "bootstrap/launcher_environment.hpp"
 #include "engine/formation.hpp"
@@ -108,6 +109,7 @@ coppice_status_t renew(const char* call, const char* result, coppice_group_t* gr
         engine::Context& context = *group->context;
         engine::Group& inner = *group->engine;
         const engine::Context::Visit visit(context);
+        api::TracedCall traced(context, api::named(*group, status::Kind::renewal));
         Deadline deadline(context.clock(), timeout_ns);
         engine::Request request;
         request.group = &inner;
@@ -117,15 +119,15 @@ coppice_status_t renew(const char* call, const char* result, coppice_group_t* gr
         {
             const engine::Context::Turn turn(context);
             if (auto started = inner.shrink().start(request, bounds); !started)
-                return api::remember(std::move(started.error()));
+                return traced.ended(api::remember(std::move(started.error())));
         }
         if (!context.wait(inner, deadline, [&] { return inner.peek(request); }, {.request = &request})) {
             const engine::Context::Turn turn(context);
             if (request.state == engine::RequestState::waiting) {
-                return api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request));
+                return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request)));
             }
         }
-        return api::outcome(request, nullptr);
+        return traced.ended(api::outcome(request, nullptr));
     });
 }
 
@@ -140,12 +142,14 @@ coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t*
         const engine::Context::Guard guard(*group->context);
         group->engine->progress();
         engine::Group& inner = *group->engine;
+        const std::uint64_t began_ns = api::trace_time(*group->context);
         auto started = inner.start_pooled([&](engine::Request& place) {
             place.old = group;
             place.shrunk = next;
             return inner.shrink().start(place, bounds);
         });
         if (!started) return api::remember(std::move(started.error()));
+        api::trace_begin(*group->context, **started, began_ns);
         *request = api::handle_of(*started);
         return COPPICE_OK;
     });
@@ -165,7 +169,10 @@ coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_
             options, COPPICE_GROUP_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_group_options_t, agreement_tree),
             "coppice_group_create", "COPPICE_GROUP_OPTIONS_INIT");
         if (!given) return api::remember(given.error());
-        return create(context, *given, group);
+        api::TracedCall traced(*context->engine, {.kind = status::Kind::creation});
+        const coppice_status_t status = create(context, *given, group);
+        if (*group != nullptr) traced.is(api::named(**group, status::Kind::creation));
+        return traced.ended(status);
     });
 }
 
@@ -184,6 +191,7 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
                                                  inner.requests_in_use()));
             }
         }
+        api::TracedCall traced(context, api::named(*group, status::Kind::leaving));
         Deadline deadline(context.clock(), timeout_ns);
         std::string holder;
         constexpr engine::Awaited kLeaving{.kind = status::Kind::leaving};
@@ -204,10 +212,10 @@ coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_
             context.retire(std::move(group->engine));
         }
         api::bury(group);
-        if (mismatch) return api::remember(std::move(*mismatch));
-        if (drained || timeout_ns == 0) return COPPICE_OK;
-        return api::remember(COPPICE_ERR_TIMEOUT,
-                             fmt::format("coppice_group_destroy: left without the others: {}", holder));
+        if (mismatch) return traced.ended(api::remember(std::move(*mismatch)));
+        if (drained || timeout_ns == 0) return traced.ended(COPPICE_OK);
+        return traced.ended(api::remember(COPPICE_ERR_TIMEOUT,
+                                          fmt::format("coppice_group_destroy: left without the others: {}", holder)));
     });
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/descriptor_table.hpp"
+#include "engine/tracing.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -24,6 +25,11 @@ Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multip
     if (platform == nullptr) make_room_for_descriptors();  // before there are threads of the library's
     if (platform == nullptr && context->settings_.shows_status)
         context->observation_ = Observation::make(context->clock_);
+    if (platform == nullptr && !context->settings_.trace.empty()) {
+        auto recorder = trace::Recorder::make(context->settings_.trace, context->clock_);
+        if (!recorder) return tl::unexpected(std::move(recorder.error()));
+        context->trace_ = std::move(*recorder);
+    }
     if (mode == ProgressMode::none) return context;
     if (platform != nullptr) {
         if (auto attended = platform->attend(*context); !attended) return tl::unexpected(std::move(attended.error()));
@@ -63,6 +69,8 @@ void Context::leave_multiple() {
 
 void Context::attach(Group& group) {
     groups_.push_back(&group);
+    if (trace_ != nullptr)
+        trace_->is_rank(group.members().self().value, group.members().ranks(), trace_name(group.core()));
     if (observation_ != nullptr) observation_->attach(group);
 }
 void Context::detach(Group& group) {

@@ -18,6 +18,7 @@
 #include "engine/progress/biased_lock.hpp"
 #include "engine/progress/progress_thread.hpp"
 #include "engine/settings.hpp"
+#include "trace/recorder.hpp"
 
 namespace coppice::engine {
 
@@ -70,6 +71,8 @@ class Context final : private Attended {
     void note_change() {
         if (observation_ != nullptr) observation_->note_change();
     }
+    // Null: nothing is traced. Used under the guard.
+    trace::Recorder* trace() const { return trace_.get(); }
     // While one lives, a group is being made.
     class Creation {
       public:
@@ -238,6 +241,7 @@ class Context final : private Attended {
     ProgressThread* thread_ = nullptr;  // null: none looks after this context
     bool on_thread_ = false;            // the progress thread is inside
     Duty duty_;
+    std::unique_ptr<trace::Recorder> trace_;    // null: there is no trace
     std::unique_ptr<Observation> observation_;  // null: there is no status page
     std::vector<Group*> groups_;                // the retired ones, too
     std::vector<std::unique_ptr<Group>> retired_;

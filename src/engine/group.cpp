@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/tracing.hpp"
+
 namespace coppice::engine {
 
 std::vector<transport::Region> Group::host_regions(std::uint32_t ranks, const Settings& settings) {
@@ -35,6 +37,7 @@ Group::~Group() {
 
 void Group::finish(Request& request) {
     request.collective->finish(request);
+    trace_end(request);
     pool_.give_back(request);
 }
 

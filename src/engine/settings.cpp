@@ -93,6 +93,9 @@ constexpr std::array kSettings{
         "lines of HOST LEAF [POD]; empty: by what Slurm says of each task, if anything"},
     SettingInfo{"COPPICE_STATUS", "1",
                 "1: the process shows what it does and waits for to coppice-status of the same user; 0: it does not"},
+    SettingInfo{"COPPICE_TRACE", "",
+                "a file name: each process writes what its operations do to FILE.HOST.PID, which Perfetto opens and "
+                "coppice-trace joins; empty: none"},
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, damage:N, delay:..."},
 };
 
@@ -383,6 +386,7 @@ Result<Settings> parse(const SettingTexts& texts) {
     const std::string& shown = texts.text("COPPICE_STATUS");
     if (shown != "1" && shown != "0") return bad_value(texts, "COPPICE_STATUS", "1 or 0");
     settings.shows_status = shown == "1";
+    settings.trace = texts.text("COPPICE_TRACE");
     const std::string& keeper = texts.text("COPPICE_KEEPER");
     if (keeper != "auto" && keeper != "on" && keeper != "off")
         return bad_value(texts, "COPPICE_KEEPER", "auto, on or off");

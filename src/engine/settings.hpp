@@ -87,6 +87,7 @@ struct Settings {
     std::string switches;  // above this host, from the outermost on: "pod1/leaf3"; empty: look elsewhere
     std::string topology;  // a file that says so
     std::string faults;
+    std::string trace;         // a file name; empty: no trace
     bool shows_status = true;  // a status page for coppice-status
 
     // Whether a transport is allowed that is for ranks of one host alone, or for ranks of other hosts.

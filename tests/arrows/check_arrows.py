@@ -20,14 +20,15 @@ ARROWS = {
     "protocol": {"topology"},
     "base": {"topology", PUBLIC},
     "status": {"base", PUBLIC},
+    "trace": {"base", "status", PUBLIC},
     "transport": {"base", "topology", PUBLIC},
     "bootstrap": {"base", "topology", PUBLIC},
-    "engine": {"protocol", "transport", "topology", "base", "status", "bootstrap", PUBLIC},
+    "engine": {"protocol", "transport", "topology", "base", "status", "trace", "bootstrap", PUBLIC},
     "simulation": {"protocol", "topology"},
     # A room within a room: what judges whole ranks knows calls and results alone.
     "simulation/promises": {PUBLIC},
     "simulation/world": {"simulation", "simulation/promises", "api", "engine", "status", "protocol", "transport", "topology", "base", PUBLIC},
-    "api": {"engine", "base", "status", "bootstrap", "transport", "topology", "protocol", PUBLIC},
+    "api": {"engine", "base", "status", "trace", "bootstrap", "transport", "topology", "protocol", PUBLIC},
     PUBLIC: set(),
 }
 

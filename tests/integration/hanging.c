@@ -3,7 +3,7 @@
  *   coppice-run -n RANKS hanging '*:CALLS' ['RANK:CALLS' …]
  *
  * Each rank makes the calls of its number, or those of '*': b0 is a broadcast of which rank 0 is the root, n0 the same without
- * waiting for it, a an agreement, B a barrier, pause sleeps for good outside of any call, signal
+ * waiting for it, w0 the same and then waits, a an agreement, B a barrier, pause sleeps for good outside of any call, signal
  * does until SIGUSR1 comes, leave destroys the group. */
 #include <coppice/coppice.h>
 #include <signal.h>
@@ -57,6 +57,10 @@ int main(int argc, char** argv) {
             check(coppice_broadcast(group, &value, sizeof value, root, NULL, UINT64_MAX));
         } else if (call[0] == 'n') {
             check(coppice_broadcast_nb(group, &value, sizeof value, root, &request));
+        } else if (call[0] == 'w') {
+            check(coppice_broadcast_nb(group, &value, sizeof value, root, &request));
+            check(coppice_request_wait(request, NULL, UINT64_MAX));
+            check(coppice_request_free(request));
         } else if (call[0] == 'a') {
             coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
             check(coppice_agree(group, &value, sizeof value, &options, UINT64_MAX));

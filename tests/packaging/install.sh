@@ -12,8 +12,8 @@ version=$3
 
 for file in "$prefix/include/coppice/coppice.h" "$prefix/include/coppice/coppice.hpp" "$libdir/libcoppice.a" \
   "$libdir/libcoppice.so" "$libdir/libcoppice.so.0" "$libdir/libcoppice.so.$version" \
-  "$bindir/coppice-run" "$bindir/coppice-perf" "$bindir/coppice-info" "$bindir/coppice-sim" "$bindir/coppice-status" \
-  "$prefix/share/man/man1/coppice-info.1" "$prefix/share/man/man1/coppice-sim.1" "$prefix/share/man/man1/coppice-status.1" \
+  "$bindir/coppice-run" "$bindir/coppice-perf" "$bindir/coppice-info" "$bindir/coppice-sim" "$bindir/coppice-status" "$bindir/coppice-trace" \
+  "$prefix/share/man/man1/coppice-info.1" "$prefix/share/man/man1/coppice-sim.1" "$prefix/share/man/man1/coppice-status.1" "$prefix/share/man/man1/coppice-trace.1" \
   "$bindir/coppice-cluster" "$prefix/share/coppice/cluster/box.py" "$prefix/share/man/man1/coppice-cluster.1" \
   "$bindir/rxe-guest" "$prefix/share/coppice/rxe-guest/guest.sh" "$prefix/share/man/man1/rxe-guest.1" \
   "$prefix/share/man/man7/coppice.7" "$prefix/share/man/man1/coppice-run.1" "$prefix/share/man/man1/coppice-perf.1" \

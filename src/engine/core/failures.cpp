@@ -3,6 +3,8 @@
 
 #include "engine/context.hpp"
 #include "engine/core/core.hpp"
+#include "engine/tracing.hpp"
+#include "trace/probes.hpp"
 #include "transport/host_memory.hpp"
 
 namespace coppice::engine {
@@ -65,6 +67,8 @@ void Core::take_failure(Rank rank) {
     detector_.peer_failed(rank);
     departure_.peer_failed(rank);
     context_->note_change();
+    COPPICE_PROBE(3, failed, id_.token, id_.epoch.value, rank.value);
+    if (trace::Recorder* const trace = context_->trace()) trace->member("failed", trace_name(*this), rank.value);
     if (!hears_of_the_end_) router_.fence(rank);
     if (board_ != nullptr) {
         board_->log_failure(rank);
@@ -155,6 +159,7 @@ void Core::member_left(Rank rank) {
     hear_last_words();
     departure_.peer_left(rank);
     detector_.peer_left(rank);
+    if (trace::Recorder* const trace = context_->trace()) trace->member("left", trace_name(*this), rank.value);
     for (Collective* const collective : collectives_)
         collective->member_left(rank);
 }

@@ -37,6 +37,7 @@ struct alignas(64) Request {
     std::string message;
     // An agreement (or shrink) that has ended: the ranks that all hold to be dead.
     std::shared_ptr<const protocol::FailedSet> agreed;
+    bool traced = false;                 // non-blocking: a trace has its beginning, and not its end
     bool change_waits = false;           // an agreement: a change of members, as some rank knew
     std::uint64_t seen_ns = 0;           // non-blocking: when it was first seen to wait (observation.hpp); 0: not yet
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and

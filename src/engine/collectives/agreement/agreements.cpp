@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/tracing.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {
@@ -140,7 +141,10 @@ void Agreements::progress(bool thoroughly) {
 void Agreements::end_decided() {
     while (waited_below_ < next().value && decided(Sequence(waited_below_))) {
         Request*& place = waiting_[waited_below_ & mask_];
-        if (Request* request = std::exchange(place, nullptr)) end(*request);
+        if (Request* request = std::exchange(place, nullptr)) {
+            end(*request);
+            trace_end(*request);
+        }
         ++waited_below_;
     }
 }
@@ -181,6 +185,7 @@ void Agreements::give_up(coppice_status_t status, const std::string& why) {
         request->state = RequestState::done;
         request->status = status;
         request->message = fmt::format("agreement {}: {}", request->sequence.value, why);
+        trace_end(*request);
     }
 }
 

@@ -38,6 +38,7 @@ Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Paylo
       single_node_(core.single_node()),
       plan_(std::move(plan)),
       channel_(channel_of(plan_)),
+      trace_(core.context().trace()),
       send_plans_(plan_, members_, router_),
       goes_at_once_(publishing_ ? single_node_ : send_plans_.exist()),
       streams_(router_.keeps_batches() && core_.context().is_attended()),
@@ -123,6 +124,7 @@ Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
     }
     if (is_root) {
         roots_.note(request.sequence);
+        note_payload(*slot, call.bytes);  // before anybody has it
         take_root_payload(*slot, call);
     } else if (!core_.single_node() && (members_.is_leader_for(call.root) || slot->machine)) {
         ensure_machine(*slot);

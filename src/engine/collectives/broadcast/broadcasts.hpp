@@ -28,6 +28,7 @@
 #include "engine/collectives/window/window.hpp"
 #include "engine/core/core.hpp"
 #include "engine/requests/request.hpp"
+#include "trace/recorder.hpp"
 
 namespace coppice::engine {
 
@@ -49,6 +50,8 @@ class Broadcasts final : public Collective {
 
     // False while a start would only be told COPPICE_ERR_BUSY. True: it should follow at once.
     bool has_room(Rank root, std::size_t bytes);
+    // Which one the next to be started is.
+    Sequence next() const { return window_.next(); }
     // Starts a broadcast into `request` (state free), or says why not: COPPICE_ERR_BUSY when the window is full.
     Result<void> start(const BroadcastCall& call, Request& request);
     // A blocking call's shortcut (at_once.hpp): where the broadcast can begin and end well here and now it does; the payload's
@@ -115,6 +118,7 @@ class Broadcasts final : public Collective {
     void deliver(Slot& slot);
     void deliver_described(Slot& slot);
     void hand_over(Slot& slot, std::span<const std::byte> payload);
+    void note_payload(const Slot& slot, std::size_t bytes) const;
     void truncate(Slot& slot, std::uint64_t bytes);
     void mark_consumed(Slot& slot);
     void look_for_lines();
@@ -131,6 +135,7 @@ class Broadcasts final : public Collective {
     bool keep_pending(Rank from, const WireHeader& header, std::span<const std::byte> payload);
     bool take_root(Slot& slot, Rank from, const WireHeader& header);
     bool take_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer);
+    bool hold_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer);
     void ensure_machine(Slot& slot) {
         if (!slot.machine) make_machine(slot);
     }
@@ -194,6 +199,8 @@ class Broadcasts final : public Collective {
     const bool single_node_;
     Plan plan_;
     Channel channel_;
+
+    trace::Recorder* const trace_;  // null: nothing is traced
 
     SendPlans send_plans_;
     bool goes_at_once_;   // at_once() has a way

@@ -6,6 +6,8 @@
 
 #include "base/copy.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
+#include "engine/tracing.hpp"
+#include "trace/probes.hpp"
 
 namespace coppice::engine {
 
@@ -71,6 +73,7 @@ void Broadcasts::hand_over(Slot& slot, std::span<const std::byte> payload) {
     if (!request.view && slot.root != members_.self()) std::memcpy(request.buffer, payload.data(), payload.size());
     request.received = payload.size();
     request.payload = payload.data();
+    if (slot.root != members_.self()) note_payload(slot, payload.size());
     complete(slot, COPPICE_OK);
 }
 
@@ -79,7 +82,20 @@ void Broadcasts::complete(Slot& slot, coppice_status_t status, std::string messa
     slot.request = nullptr;
     if (streams_ && slot.root == members_.self()) stream_.ended(core_.now_ns());
     request.end(status, std::move(message));
+    trace_end(request);
     if (!request.view || status != COPPICE_OK) mark_consumed(slot);
+}
+
+// All of the payload is here; at the root: it is given to the others.
+void Broadcasts::note_payload(const Slot& slot, std::size_t bytes) const {
+    COPPICE_PROBE(5, payload, core_.id().token, core_.id().epoch.value, slot.sequence.value, slot.root.value, bytes);
+    if (trace_ == nullptr) [[likely]]
+        return;
+    trace::Operation operation = trace_name(core_);
+    operation.kind = status::Kind::broadcast;
+    operation.number = slot.sequence.value;
+    operation.root = slot.root.value;
+    trace_->payload(operation, bytes, slot.root == members_.self());
 }
 
 void Broadcasts::mark_consumed(Slot& slot) {
@@ -125,6 +141,7 @@ bool Broadcasts::look_for_line(Slot& slot) {
         slot.payload = line.payload;
         slot.length = line.length;
         slot.has_payload = true;
+        if (slot.described == 0) note_payload(slot, slot.length);
         deliver(slot);
     }
     return true;

@@ -93,6 +93,12 @@ bool Broadcasts::take_root(Slot& slot, Rank from, const WireHeader& header) {
 
 // True: the payload stays where it landed.
 bool Broadcasts::take_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer) {
+    const bool keeps = hold_payload(slot, from, payload, buffer);
+    if (slot.described == 0) note_payload(slot, slot.length);
+    return keeps;
+}
+
+bool Broadcasts::hold_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer) {
     const bool keep = buffer != 0 && !publishing_ && slot.described == 0 && payload.size() >= kKeepFrom;
     if (keep) {
         slot.payload = payload.data();

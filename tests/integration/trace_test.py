@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""Traces of jobs (COPPICE_TRACE), joined by coppice-trace, and the probes at the same points.
+
+Usage: trace_test.py COPPICE_TRACE_TOOL COPPICE_RUN HANGING COPPICE_PERF LIBCOPPICE PROBES"""
+
+import collections
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TRACE, RUN, HANGING, PERF, LIBRARY = (os.path.abspath(path) for path in sys.argv[1:6])
+HAS_PROBES = sys.argv[6] == "true"
+PATIENCE = 60
+TIME_OUT = 4 * PATIENCE
+
+
+def clean_environment(**more):
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("COPPICE_", "OMPI_", "PMIX_", "PMI_", "SLURM_"))}
+    return kept | more
+
+
+def until(what, condition):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        given = condition()
+        if given:
+            return given
+        time.sleep(0.02)
+    raise AssertionError(f"waited {PATIENCE} s in vain: {what}")
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def records_of(path):
+    """What a reader of the format gets of a file, whose array may have no end: and whether it has one."""
+    text = text_of(path)
+    has_end = text.rstrip().endswith("]")
+    return json.loads(text if has_end else text + "]"), has_end
+
+
+def operation(record):
+    args = record["args"]
+    return args["of"], args["group"], args["number"]
+
+
+class Traced(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="coppice-trace-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.file = os.path.join(self.folder, "t")
+
+    def run_job(self, ranks, *command, **variables):
+        done = subprocess.run([RUN, "-n", str(ranks), *command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False, timeout=TIME_OUT, env=clean_environment(COPPICE_TRACE=self.file, **variables))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return self.files()
+
+    def files(self):
+        return sorted(glob.glob(self.file + ".*"))
+
+    def join(self, *files):
+        """The records of a joined trace, and what the tool has said."""
+        out = os.path.join(self.folder, "joined.json")
+        done = subprocess.run([TRACE, "-o", out, *files], capture_output=True, text=True, check=False, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        records, has_end = records_of(out)
+        self.assertTrue(has_end)
+        return records, done.stderr
+
+    def check_format(self, records):
+        """As "Trace Event Format" has it: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU"""
+        depth = collections.Counter()
+        requests = set()
+        for record in records:
+            phase = record["ph"]
+            self.assertIn(phase, "MBEXibe")
+            self.assertIsInstance(record["pid"], int)
+            if phase == "M":
+                self.assertIsInstance(record["args"], dict)
+                continue
+            self.assertIsInstance(record["ts"], (int, float))
+            self.assertGreaterEqual(record["ts"], 0)
+            self.assertIsInstance(record["tid"], int)
+            if phase != "E":
+                self.assertIsInstance(record["name"], str)
+            thread = record["pid"], record["tid"]
+            if phase == "B":
+                depth[thread] += 1
+            elif phase == "E":
+                depth[thread] -= 1
+                self.assertGreaterEqual(depth[thread], 0, record)
+            elif phase == "X":
+                self.assertGreaterEqual(record["dur"], 0)
+                int(record["bind_id"], 16)
+            elif phase == "i":
+                self.assertIn(record["s"], "gpt")
+            else:
+                name = record["pid"], record["cat"], record["id2"]["local"]
+                self.assertEqual(name in requests, phase == "e", record)
+                (requests.add if phase == "b" else requests.discard)(name)
+        return depth, requests
+
+    def check_causes(self, records):
+        """No payload is anywhere before it was given, and nobody is through a barrier before all have entered."""
+        given = {record["bind_id"]: record["ts"] for record in records if record.get("flow_out")}
+        here = [record for record in records if record.get("flow_in")]
+        for record in here:
+            self.assertIn(record["bind_id"], given)
+            self.assertGreaterEqual(record["ts"], given[record["bind_id"]] - 0.001, record)
+        entered, left = collections.defaultdict(list), collections.defaultdict(list)
+        begun = collections.defaultdict(list)
+        for record in records:
+            thread = record["pid"], record.get("tid")
+            if record["ph"] == "B":
+                begun[thread].append(record["ts"])
+            elif record["ph"] == "E":
+                since = begun[thread].pop()
+                if record["args"]["of"] in ("agreement", "barrier", "creation") and record["args"]["status"] == 0:
+                    entered[operation(record)].append(since)
+                    left[operation(record)].append(record["ts"])
+        for name, times in left.items():
+            self.assertGreaterEqual(min(times), max(entered[name]) - 0.001, name)
+        return here, left
+
+
+class OfAJob(Traced):
+    CALLS = "*:b0 b1 a w2 B b0"
+
+    def test_each_operation_is_there_once_at_each_rank_and_each_payload_after_it_was_given(self):
+        files = self.run_job(3, HANGING, self.CALLS)
+        self.assertEqual(len(files), 3)
+        for file in files:
+            records, has_end = records_of(file)
+            self.assertTrue(has_end)
+            depth, _ = self.check_format(records)
+            self.assertEqual(set(depth.values()), {0})
+            names = [record["name"] for record in records if record["ph"] == "B"]
+            self.assertEqual(names, ["creation", "broadcast", "broadcast", "agreement", "wait", "barrier", "broadcast", "leaving"])
+            ends = [operation(record)[::2] for record in records if record["ph"] == "E"]
+            self.assertEqual(ends, [("creation", 0), ("broadcast", 0), ("broadcast", 1), ("agreement", 0), ("broadcast", 2), ("barrier", 1),
+                                    ("broadcast", 3), ("leaving", 0)])
+            requests = [(record["ph"], operation(record)[2]) for record in records if record["ph"] in "be"]
+            self.assertEqual(requests, [("b", 2), ("e", 2)])
+        joined, said = self.join(*files)
+        self.check_format(joined)
+        here, left = self.check_causes(joined)
+        self.assertEqual(len(here), 4 * 2)  # of four broadcasts, at two ranks each
+        self.assertEqual(sorted(map(len, left.values())), [3, 3, 3])
+        self.assertNotIn("clock", said)
+        self.assertEqual(sorted(record["args"]["name"].split(" (")[0] for record in joined if record.get("name") == "process_name"),
+                         ["rank 0", "rank 1", "rank 2"])
+
+    def test_over_messages_and_for_payloads_in_chunks_too(self):
+        for more in ([], ["-s", "100000"]):
+            with self.subTest(more=more):
+                before = set(self.files())
+                files = self.run_job(4, PERF, "broadcast", "-n", "200", "--hierarchy", "flat", "--verify", *more)
+                joined, _ = self.join(*(set(files) - before))
+                self.check_format(joined)
+                here, _ = self.check_causes(joined)
+                whole = collections.Counter(operation(record) for record in here)
+                self.assertGreaterEqual(len(whole), 200)
+                self.assertEqual(set(whole.values()), {3})
+
+    def test_nothing_is_written_where_nobody_asks(self):
+        done = subprocess.run([RUN, "-n", "2", HANGING, "*:b0"], check=False, timeout=TIME_OUT, cwd=self.folder,
+                              env=clean_environment())
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class OfTheDead(Traced):
+    def test_the_trace_of_a_killed_rank_has_all_until_then_and_the_call_that_it_was_in(self):
+        job = subprocess.Popen([RUN, "-n", "3", HANGING, "*:b0 b1 B", "0:b0 b1 b2 pause", "1:b0 b1 a"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_environment(COPPICE_TRACE=self.file))
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+
+        def blocked():
+            """The file of rank 1 once that is in its agreement."""
+            for file in self.files():
+                names = re.findall(r'"ph":"B","name":"(\w+)"', text_of(file))
+                if names[-1:] == ["agreement"]:
+                    return file
+            return None
+        file = until("rank 1 waits for an agreement", blocked)
+        os.kill(int(file.split(".")[-1]), signal.SIGKILL)
+        others = [other for other in self.files() if other != file]
+        until("the others have learned of the death",
+              lambda: all('"what":"failed"' in text_of(other) for other in others))
+        records, has_end = records_of(file)
+        self.assertFalse(has_end)
+        depth, _ = self.check_format(records)
+        self.assertEqual(sum(depth.values()), 1)
+        self.assertEqual([record["name"] for record in records if record["ph"] == "B"],
+                         ["creation", "broadcast", "broadcast", "agreement"])
+        # Half a record, as a process leaves it that is killed within one.
+        cut = os.path.join(self.folder, "cut")
+        with open(cut, "w", encoding="utf-8") as half:
+            half.write(text_of(file).rstrip() + ',\n{"ph":"E","pid":' + " " * 4096)
+        joined, said = self.join(cut, *others)
+        self.assertIn("1 lines left out", said)
+        self.assertIn("cut off", json.dumps(joined))
+        self.check_format(joined)
+
+
+class OfSeveralClocks(Traced):
+    """Processes of one kernel whose clocks differ, and traces that were given another clock."""
+
+    def shift(self, file, by_us, clock):
+        text = re.sub(r'"clock":"[^"]*"', f'"clock":"{clock}"', text_of(file))
+        text = re.sub(r'"ts":([0-9.]+)', lambda ts: f'"ts":{float(ts.group(1)) + by_us:.3f}', text)
+        with open(file, "w", encoding="utf-8") as now:
+            now.write(text)
+
+    def offsets(self, said):
+        return [(float(offset), float(width)) for offset, width in
+                re.findall(r"clock of \S+: ([+-][0-9.]+) us from that of \S+, ±([0-9.]+) us", said)]
+
+    def check_offset(self, said, expected_us):
+        offsets = self.offsets(said)
+        self.assertTrue(offsets, said)
+        for offset, width in offsets:
+            self.assertLessEqual(abs(offset - expected_us), width + 0.01, said)
+
+    def test_clocks_that_differ_are_put_in_order(self):
+        files = self.run_job(4, HANGING, "*:b0 b1 B b2 a b3")
+        for file in files[2:]:
+            self.shift(file, 7e9, "elsewhere")
+        joined, said = self.join(*files)
+        self.check_format(joined)
+        here, _ = self.check_causes(joined)
+        self.assertEqual(len(here), 4 * 3)
+        self.assertEqual(len(self.offsets(said)), 1, said)
+        self.assertLess(max(record["ts"] for record in joined if "ts" in record), 4e9)
+
+    def test_clocks_of_other_time_namespaces_are_put_in_order(self):
+        namespaced = ["unshare", "--time", "--monotonic", "5000", "--fork"]
+        if subprocess.run([*namespaced, "true"], check=False, capture_output=True).returncode != 0:
+            self.skipTest("no time namespaces here, or no rights to make one")
+        shell = f'if [ "$COPPICE_RANK" -ge 2 ]; then exec {" ".join(namespaced)} "$@"; fi; exec "$@"'
+        files = self.run_job(4, "sh", "-c", shell, "sh", PERF, "broadcast", "-n", "300", "--hierarchy", "flat")
+        self.assertEqual(len(files), 4)
+        joined, said = self.join(*files)
+        self.check_causes(joined)
+        self.assertEqual(len(self.offsets(said)), 2, said)  # a namespace for each of two ranks
+        self.check_offset(said, -5000e6)
+
+    def test_clocks_of_which_nothing_is_known_go_by_the_time_of_the_world(self):
+        first, second = self.run_job(1, HANGING, "*:b0"), None
+        second = [file for file in self.run_job(1, HANGING, "*:b0") if file not in first]
+        self.shift(second[0], 7e9, "elsewhere")
+        _, said = self.join(first[0], second[0])
+        self.assertIn("clocks of the world alone", said)
+
+
+class BadInput(Traced):
+    def test_a_file_that_cannot_be_made_is_an_error_that_names_it(self):
+        done = subprocess.run([RUN, "-n", "1", HANGING, "*:b0"], capture_output=True, text=True, check=False, timeout=TIME_OUT,
+                              env=clean_environment(COPPICE_TRACE=self.folder + "/missing/t"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("COPPICE_TRACE: " + self.folder + "/missing/t", done.stdout + done.stderr)
+
+    def test_a_limit_of_file_sizes_ends_the_trace_and_not_the_process(self):
+        shell = f"ulimit -f 16384; exec {RUN} -n 2 {PERF} broadcast -n 40000"
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False, timeout=TIME_OUT,
+                              env=clean_environment(COPPICE_TRACE=self.file))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("ends here: ", done.stdout + done.stderr)
+        for file in self.files():
+            self.assertEqual(os.path.getsize(file), 16 << 20)
+        self.join(*self.files())
+
+    def test_what_is_no_trace_is_refused(self):
+        for name, text in {"empty": "", "text": "no trace\n", "other": '[\n{"ph":"M","name":"x","pid":1}\n]', "half": "[\n"}.items():
+            path = os.path.join(self.folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            done = subprocess.run([TRACE, path], capture_output=True, text=True, check=False, timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), name)
+            self.assertIn(path, done.stderr)
+        self.assertEqual(subprocess.run([TRACE, self.folder + "/gone"], capture_output=True, check=False).returncode, 3)
+        self.assertEqual(subprocess.run([TRACE], capture_output=True, check=False).returncode, 2)
+
+
+@unittest.skipUnless(HAS_PROBES, "built without sys/sdt.h")
+class Probes(Traced):
+    POINTS = {"call__begin", "call__end", "payload", "failed"}
+
+    def test_the_library_has_a_probe_at_each_point(self):
+        notes = subprocess.run(["readelf", "-n", LIBRARY], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(set(re.findall(r"Provider: coppice\s+Name: (\w+)", notes)), self.POINTS)
+
+    def test_bpftrace_counts_them(self):
+        if shutil.which("bpftrace") is None or os.geteuid() != 0:
+            self.skipTest("no bpftrace here, or not root")
+        # A copy: other tests use the library, too.
+        library = os.path.join(self.folder, os.path.basename(LIBRARY))
+        shutil.copy(LIBRARY, library)
+        os.symlink(os.path.basename(LIBRARY), os.path.join(self.folder, "libcoppice.so.0"))
+        program = 'BEGIN { printf("attached\\n"); }' + "".join(
+            f' usdt:{library}:coppice:{point} {{ @{point} = count(); }}' for point in ("call__begin", "call__end"))
+        counter = subprocess.Popen(["bpftrace", "-e", program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True)
+        said = ""
+        while "attached" not in said:
+            line = counter.stdout.readline()
+            if line == "":
+                self.skipTest("bpftrace can't count here")
+            said += line
+        done = subprocess.run([RUN, "-n", "2", HANGING, "*:b0 b1 B"], check=False, timeout=TIME_OUT,
+                              env=clean_environment(LD_LIBRARY_PATH=self.folder, COPPICE_TRACE=self.file))
+        counter.send_signal(signal.SIGINT)
+        said, _ = counter.communicate(timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0)
+        # Each of two ranks makes the group, calls three times and leaves.
+        self.assertEqual(dict(re.findall(r"@(\w+): (\d+)", said)), {"call__begin": "10", "call__end": "10"})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[7:], verbosity=2)
