@@ -2,10 +2,11 @@
 # PPoPP'19, Figures 11, 12 and 15, in shape: what corrections cost beside none, with ranks dead, and beside MPI's own
 # binomial broadcast.
 #
-#   bench/corrections.sh [--transport shm|tcp] [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "4 8 …"]
+#   bench/corrections.sh [--transport shm|tcp|verbs] [--quick] [--json FILE] [--build DIR] [--rounds N] [--ranks "4 8 …"]
 #
 # All candidates broadcast along a binomial tree in which each rank is a position of its own, by messages: over shared
-# memory, or over TCP on loopback. (By default ranks of a host share a position, and nothing is sent between them.)
+# memory, over TCP on loopback, or over verbs, for instance in `tools/rxe-guest bench/corrections.sh --transport verbs`, where only
+# ratios mean anything. (By default ranks of a host share a position, and nothing is sent between them.)
 #
 #   openmpi, mpich      MPI_Bcast, set to the binomial algorithm; MPICH where mpicc.mpich is there, over shared memory and where every
 #                       rank has a core only
@@ -25,10 +26,10 @@ set -euo pipefail
 . "$(dirname "$0")/comparison.sh"
 transport=shm
 
-usage() { sed -n '2,23s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,24s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
     case $1 in
-        --transport) value "$@"; case $2 in shm | tcp) ;; *) complain "--transport $2: shm and tcp are known" ;; esac; transport=$2 taken=2 ;;
+        --transport) value "$@"; case $2 in shm | tcp | verbs) ;; *) complain "--transport $2: shm, tcp and verbs are known" ;; esac; transport=$2 taken=2 ;;
         *) common_option "$@" ;;
     esac
     shift "$taken"
@@ -47,7 +48,7 @@ fi
 # coppice CANDIDATE RANKS BYTES CORRECTION OPTIONS…
 coppice() {
     local candidate=$1 count=$2 bytes=$3 correction=$4 over=auto
-    [ "$transport" = shm ] || over=tcp
+    [ "$transport" = shm ] || over=$transport
     shift 4
     COPPICE_TRANSPORT=$over measure "$candidate" "$count" "$bytes" "$launcher" -n "$count" "$perf" broadcast -s "$bytes" \
         -n "$iterations" -w $((iterations / 10)) --metric "done" --tree binomial --hierarchy flat --correction "$correction" "$@"
@@ -62,9 +63,12 @@ dead_of() {
 
 one() {
     local count=$1 bytes=$2
-    local -a btl=(--mca btl "vader,self")
-    [ "$transport" = shm ] || btl=(--mca btl "tcp,self" --mca btl_tcp_if_include lo)
-    mpi openmpi "$count" "$bytes" --mca pml ob1 "${btl[@]}" --mca coll_tuned_use_dynamic_rules 1 \
+    local -a wire=(--mca pml ob1 --mca btl "vader,self")
+    case $transport in
+        tcp) wire=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include lo) ;;
+        verbs) wire=(--mca pml ucx -x "UCX_TLS=rc,self") ;;
+    esac
+    mpi openmpi "$count" "$bytes" "${wire[@]}" --mca coll_tuned_use_dynamic_rules 1 \
         --mca coll_tuned_bcast_algorithm 6
     # MPICH spins, which means nothing where ranks share cores.
     [ ! -x "$scratch/mpich_collective" ] || [ "$count" -gt "$(nproc)" ] || MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial MPIR_CVAR_BCAST_DEVICE_COLLECTIVE=0 \

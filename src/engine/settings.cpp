@@ -35,8 +35,11 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_HIERARCHY", "host",
                 "host: ranks of a host publish to each other; flat: every rank a position"},
     SettingInfo{"COPPICE_AGREEMENT_TREE", "auto",
-                "auto (ranks of one host publish, else binary across hosts and star or binary within); to compare "
-                "binary, heap, binomial, kary:K, star, chain, or X/Y across hosts and within them"},
+                "auto (ranks of one host publish, else binary across leaf switches, their hosts, and star or binary "
+                "within); to compare "
+                "binary, heap, binomial, kary:K, star, chain, X/Y across hosts and within them, X/Y/Z with leaf "
+                "switches above, "
+                "W/X/Y/Z with pods"},
     SettingInfo{
         "COPPICE_AGREEMENT_REBALANCE", "when-degenerated",
         "when later agreements travel along a tree without those that died: never, when-degenerated (half of it "

@@ -147,7 +147,7 @@ TEST_P(Edges, ARankThatLeavesWithoutWaitingIsAmongTheFailed) {
 class EveryTree : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Agreement, EveryTree,
                          ::testing::Values("binary", "heap", "binomial", "kary:3", "star", "chain", "bin/star",
-                                           "bin/bin"),
+                                           "bin/bin", "bin/star/chain", "bin/bin/bin/bin"),
                          [](const auto& tree) {
                              std::string name = tree.param;
                              for (char& c : name)
@@ -225,6 +225,47 @@ TEST(Agreement, TreesAreMadeAnewAsTheSettingSays) {
             member.leave();
         });
         EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "") << rebalance;
+    }
+}
+
+// Eight hosts, every other one on one of two leaf switches. Rank 0 has two children among the hosts of its leaf, and the first of the
+// other leaf; where switches don't count, two in all. Then the other leaf's first dies.
+TEST(Agreement, GoesByLeafSwitchesWhereTheyAreKnown) {
+    constexpr int kAgreements = 50;
+    constexpr std::size_t kStarted = 0;
+    for (const char* tree : {"auto", "bin/bin/star", "bin/bin/bin/bin", "bin/star"}) {
+        const std::uint64_t children = std::strcmp(tree, "bin/star") == 0 ? 2 : 3;
+        JobOptions options;
+        options.ranks = 8;
+        options.hosts = 8;
+        options.environment["COPPICE_AGREEMENT_TREE"] = tree;
+        for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
+            options.of_rank[rank]["COPPICE_SWITCHES"] = "pod/leaf" + std::to_string(rank % 2);
+        Job job(options, [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            coppice_group_counts_t counts{};
+            counts.struct_size = sizeof counts;
+            COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
+            const std::uint64_t before = counts.sends;
+            for (int i = 0; i < kAgreements; ++i) {
+                std::uint64_t value = std::uint64_t{1} << member.rank;
+                COPPICE_CHECK(agree_or(member, value) == COPPICE_OK);
+                COPPICE_CHECK(value == 0xff);
+            }
+            COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
+            if (member.rank == 0) COPPICE_CHECK((counts.sends - before + kAgreements / 2) / kAgreements == children);
+            member.notes[kStarted].fetch_add(1);
+            while (agreed(member).empty()) {
+                std::uint64_t value = std::uint64_t{1} << member.rank;
+                const coppice_status_t status = agree_or(member, value);
+                COPPICE_CHECK(status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED);
+            }
+            COPPICE_CHECK(agreed(member) == std::vector<std::uint32_t>{1});
+            member.leave();
+        });
+        ASSERT_TRUE(job.await_note(kStarted, options.ranks));
+        job.kill(1, true);
+        EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "") << tree;
     }
 }
 

@@ -8,6 +8,7 @@ SENDS = "src/protocol/agreement/sends.cpp"
 CODEC = "src/protocol/agreement/failed_codec.cpp"
 OPERATION = "src/protocol/agreement/operation.cpp"
 TREE = "src/protocol/agreement/agreement_tree.cpp"
+LEVELS = "src/protocol/agreement/agreement_levels.cpp"
 PUBLISHED = "src/protocol/published/published_agreement.cpp"
 
 EXPLORED = "tests/simulation/explore/simulation_explore_agreement"
@@ -111,6 +112,13 @@ FAULTS = [
     ("a tree degenerates when all of it is dead", TREE,
      "if (std::uint64_t{dead} * 2 >= standing_) return true;", "if (std::uint64_t{dead} >= standing_) return true;",
      gtest("tests/protocol/agreement/agreement_tree", "*")),
+    ("a tree of levels takes leaves for pods", LEVELS,
+     "keys.push_back(by_leaf ? site.leaf : site.pod);", "keys.push_back(site.leaf);", gtest("tests/protocol/agreement/agreement_tree", "AgreementTree.*")),
+    ("a group's leader has children in its own level only", LEVELS,
+     "        if (place > 0) return found;\n        at = group;\n", "        return found;\n", gtest("tests/protocol/agreement/agreement_tree", "RepairedTree.*")),
+    ("a tree made anew knows hosts by their new numbers", TREE,
+     "sites_left.push_back(sites[host_of[left.members(host).front().value]]);", "sites_left.push_back(sites[host]);",
+     gtest("tests/protocol/agreement/agreement_tree", "AgreementTree.*")),
     ("a dead parent stays the parent", TREE,
      "    while (at != kNobody && failed.contains(at))\n        at = parent(at);\n", "", explored("OneAgreement*")),
     # --- published on a board

@@ -42,6 +42,8 @@ struct Options {
     std::uint32_t ranks = 64;
     std::string tree = "binary";
     std::uint32_t ranks_per_host = 16;
+    std::uint32_t hosts_per_leaf = 16;
+    std::uint32_t leaves_per_pod = 16;
     std::string algorithm = "era";
     simulation::LogP model;
     std::uint32_t agreements = 1;
@@ -58,7 +60,13 @@ void add_options(CLI::App& app, Options& options) {
     app.add_option("--ranks", options.ranks)->capture_default_str()->check(CLI::Range(1U, 1U << 24));
     app.add_option("--tree", options.tree, "binary, heap, binomial, kary:K, star, chain, bin/bin, bin/star, ...")
         ->capture_default_str();
-    app.add_option("--ranks-per-host", options.ranks_per_host, "for trees of two levels")
+    app.add_option("--ranks-per-host", options.ranks_per_host, "for trees of levels")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--hosts-per-leaf", options.hosts_per_leaf, "for trees of three levels: hosts on a leaf switch")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--leaves-per-pod", options.leaves_per_pod, "for trees of four levels")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--algorithm", options.algorithm)
@@ -176,11 +184,16 @@ int run_agree(int argc, char** argv) {
             host_of[rank] = rank / options.ranks_per_host;
         hosts = topology::Nodes::by_host(host_of);
     }
-    auto tree = AgreementTree::make(*spec, options.ranks, hosts ? &*hosts : nullptr, {});
+    std::vector<topology::Site> sites(spec->between.empty() ? 0 : hosts->count());
+    for (std::uint32_t host = 0; host < sites.size(); ++host) {
+        const std::uint32_t leaf = host / options.hosts_per_leaf;
+        sites[host] = {.pod = leaf / options.leaves_per_pod, .leaf = leaf};
+    }
+    auto tree = AgreementTree::make(*spec, options.ranks, hosts ? &*hosts : nullptr, {}, sites);
     if (!tree) return refuse(tree.error());
     const auto victims = draw_victims(options, *tree);
     if (!victims) return refuse("--victims: root, children, leaves, random, host, or ranks of the group");
-    AgreementSetup setup{AgreementPlan{std::move(*tree), hosts ? &*hosts : nullptr}};
+    AgreementSetup setup{AgreementPlan{std::move(*tree), hosts ? &*hosts : nullptr, sites}};
     setup.plan.window = 1;
     setup.plan.max_value = 8;
     setup.plan.rebalance = *protocol::parse_rebalance(options.rebalance);

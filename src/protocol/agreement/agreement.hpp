@@ -63,8 +63,9 @@ enum PrintedRule : std::uint8_t {
 
 // What all ranks of a group have in common. Immutable; outlives its machines.
 struct AgreementPlan {
-    AgreementTree tree;                      // nobody excluded
-    const topology::Nodes* hosts = nullptr;  // for trees of two levels
+    AgreementTree tree;                       // nobody excluded
+    const topology::Nodes* hosts = nullptr;   // for trees of levels
+    std::span<const topology::Site> sites{};  // of the hosts, where the tree has more than two; outlives the plan
     // How many agreements may be under way at once at one rank: 1, 2, 4, 8 or 16.
     std::uint32_t window = 4;
     std::uint32_t max_value = 256;  // bytes; at most kMaxValue

@@ -3,34 +3,18 @@
 #include <algorithm>
 #include <cassert>
 
+#include "protocol/agreement/find_child.hpp"
+
 namespace coppice::protocol {
 namespace {
 
 constexpr std::uint32_t kNobody = AgreementTree::kNobody;
 
-// Children ascend or descend in send order, in every shape and numbering.
-template <class Child>
-std::optional<std::uint32_t> find_child(std::uint32_t count, std::uint32_t wanted, Child&& child) {
-    if (count == 0) return std::nullopt;
-    const bool ascending = child(0) <= child(count - 1);
-    std::uint32_t low = 0;
-    std::uint32_t high = count;
-    while (low < high) {
-        const std::uint32_t middle = low + (high - low) / 2;
-        const std::uint32_t found = child(middle);
-        if (found == wanted) return middle;
-        if ((found < wanted) == ascending) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return std::nullopt;
-}
-
 constexpr std::string_view kBinary = "kary:2:inorder";
 constexpr std::string_view kHeap = "kary:2:heap";
-constexpr const char* kMore = "; binary (kary:2:inorder), heap (kary:2:heap); X/Y across hosts and within them";
+constexpr const char* kMore =
+    "; binary (kary:2:inorder), heap (kary:2:heap); X/Y across hosts and within them, X/Y/Z and W/X/Y/Z with "
+    "leaf switches, and pods of those, above";
 
 tl::expected<topology::TreeSpec, std::string> parse_level(std::string_view text) {
     if (text == "heap") return topology::parse_tree(kHeap);
@@ -46,24 +30,38 @@ std::string level_to_string(const topology::TreeSpec& spec) {
 }  // namespace
 
 tl::expected<AgreementTreeSpec, std::string> parse_agreement_tree(std::string_view text) {
-    const std::size_t slash = text.find('/');
-    const auto across = parse_level(text.substr(0, slash));
-    if (!across) return tl::unexpected(across.error() + kMore);
-    AgreementTreeSpec spec{*across, std::nullopt};
-    if (slash == std::string_view::npos) return spec;
-    const auto within = parse_level(text.substr(slash + 1));
-    if (!within) return tl::unexpected(within.error() + kMore);
-    spec.within = *within;
+    std::vector<topology::TreeSpec> levels;
+    for (std::size_t begin = 0; begin != std::string_view::npos;) {
+        const std::size_t slash = text.find('/', begin);
+        const auto level = parse_level(text.substr(begin, slash == std::string_view::npos ? slash : slash - begin));
+        if (!level) return tl::unexpected(level.error() + kMore);
+        levels.push_back(*level);
+        if (levels.size() > AgreementLevels::kMostLevels)
+            return tl::unexpected(std::string("a tree has four levels at most") + kMore);
+        begin = slash == std::string_view::npos ? slash : slash + 1;
+    }
+    AgreementTreeSpec spec{levels.front(), std::nullopt, {}};
+    if (levels.size() == 1) return spec;
+    spec.within = levels.back();
+    spec.between.assign(levels.begin() + 1, levels.end() - 1);
     return spec;
 }
 
 std::string to_string(const AgreementTreeSpec& spec) {
-    return spec.within ? level_to_string(spec.across) + "/" + level_to_string(*spec.within)
-                       : level_to_string(spec.across);
+    std::string text = level_to_string(spec.across);
+    const auto below = [&text](const topology::TreeSpec& level) {
+        text += '/';
+        text += level_to_string(level);
+    };
+    for (const topology::TreeSpec& level : spec.between)
+        below(level);
+    if (spec.within) below(*spec.within);
+    return text;
 }
 
 tl::expected<AgreementTree, std::string> AgreementTree::make(const AgreementTreeSpec& spec, std::uint32_t ranks,
-                                                             const topology::Nodes* hosts, const FailedSet& excluded) {
+                                                             const topology::Nodes* hosts, const FailedSet& excluded,
+                                                             std::span<const topology::Site> sites) {
     if (!excluded.empty() && excluded.intervals().back().last >= ranks) {
         return tl::unexpected(std::string("an excluded rank is not in the group"));
     }
@@ -81,7 +79,10 @@ tl::expected<AgreementTree, std::string> AgreementTree::make(const AgreementTree
         if (hosts == nullptr || hosts->ranks() != ranks) {
             return tl::unexpected(std::string("a tree across hosts needs to know which ranks share a host"));
         }
-        if (const auto made = tree.make_levels(*hosts); !made) return tl::unexpected(made.error());
+        if (!sites.empty() && sites.size() != hosts->count())
+            return tl::unexpected(
+                std::string("it has to be known of each host which switches it hangs on, or of none"));
+        if (const auto made = tree.make_levels(*hosts, sites); !made) return tl::unexpected(made.error());
         return tree;
     }
     auto flat = topology::Tree::make(spec.across, tree.standing_);
@@ -91,30 +92,22 @@ tl::expected<AgreementTree, std::string> AgreementTree::make(const AgreementTree
     return tree;
 }
 
-tl::expected<void, std::string> AgreementTree::make_levels(const topology::Nodes& hosts) {
-    if (excluded_.empty()) {
-        hosts_ = &hosts;
-    } else {
+tl::expected<void, std::string> AgreementTree::make_levels(const topology::Nodes& hosts,
+                                                           std::span<const topology::Site> sites) {
+    tl::expected<AgreementLevels, std::string> levels = [&] {
+        if (excluded_.empty()) return AgreementLevels::make(spec_, hosts, false, sites);
         std::vector<std::uint64_t> host_of(standing_);
         for (std::uint32_t index = 0; index < standing_; ++index)
             host_of[index] = hosts.node_of(Rank{to_rank(index)});
-        own_hosts_ = topology::Nodes::by_host(host_of);
-    }
-    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
-    auto across = topology::Tree::make(spec_.across, nodes.count());
-    if (!across) return tl::unexpected(across.error());
-    std::vector<std::uint32_t> sizes;
-    for (std::uint32_t host = 0; host < nodes.count(); ++host)
-        sizes.push_back(static_cast<std::uint32_t>(nodes.members(host).size()));
-    std::sort(sizes.begin(), sizes.end());
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    for (const std::uint32_t size : sizes) {
-        auto tree = topology::Tree::make(*spec_.within, size);
-        if (!tree) return tl::unexpected(tree.error());
-        within_.push_back(std::move(*tree));
-    }
-    across_.push_back(std::move(*across));
-    max_degree_ = across_.front().child_count(Position{0}) + within_.back().child_count(Position{0});
+        const topology::Nodes left = topology::Nodes::by_host(host_of);
+        std::vector<topology::Site> sites_left;
+        for (std::uint32_t host = 0; !sites.empty() && host < left.count(); ++host)
+            sites_left.push_back(sites[host_of[left.members(host).front().value]]);
+        return AgreementLevels::make(spec_, left, true, sites_left);
+    }();
+    if (!levels) return tl::unexpected(levels.error());
+    max_degree_ = levels->max_degree();
+    levels_ = std::move(*levels);
     return {};
 }
 
@@ -146,48 +139,18 @@ std::uint32_t AgreementTree::to_rank(std::uint32_t index) const {
     return index + holes_[low - 1] + (intervals[low - 1].last - intervals[low - 1].first + 1);
 }
 
-const topology::Tree& AgreementTree::within(std::uint32_t host) const {
-    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
-    const std::size_t size = nodes.members(host).size();
-    return *std::lower_bound(within_.begin(), within_.end(), size,
-                             [](const topology::Tree& tree, std::size_t s) { return tree.processes() < s; });
-}
-
-std::uint32_t AgreementTree::place_on_host(std::uint32_t host, std::uint32_t index) const {
-    const auto members = (own_hosts_ ? *own_hosts_ : *hosts_).members(host);
-    return static_cast<std::uint32_t>(std::lower_bound(members.begin(), members.end(), Rank{index}) - members.begin());
-}
-
 std::uint32_t AgreementTree::parent_index(std::uint32_t index) const {
-    if (!spec_.within) {
-        const std::optional<Position> parent = across_.front().parent(Position{index});
-        return parent ? parent->value : kNobody;
-    }
-    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
-    const std::uint32_t host = nodes.node_of(Rank{index});
-    const std::uint32_t place = place_on_host(host, index);
-    if (place > 0) return nodes.members(host)[within(host).parent(Position{place})->value].value;
-    const std::optional<Position> parent = across_.front().parent(Position{host});
-    return parent ? nodes.members(parent->value).front().value : kNobody;
+    if (levels_) return levels_->parent(index);
+    const std::optional<Position> parent = across_.front().parent(Position{index});
+    return parent ? parent->value : kNobody;
 }
 
 std::uint32_t AgreementTree::children_of_index(std::uint32_t index) const {
-    if (!spec_.within) return across_.front().child_count(Position{index});
-    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
-    const std::uint32_t host = nodes.node_of(Rank{index});
-    const std::uint32_t place = place_on_host(host, index);
-    return within(host).child_count(Position{place}) + (place == 0 ? across_.front().child_count(Position{host}) : 0);
+    return levels_ ? levels_->child_count(index) : across_.front().child_count(Position{index});
 }
 
-// A host's lowest rank sends to other hosts first: those messages travel farther.
 std::uint32_t AgreementTree::child_of_index(std::uint32_t index, std::uint32_t which) const {
-    if (!spec_.within) return across_.front().child(Position{index}, which).value;
-    const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
-    const std::uint32_t host = nodes.node_of(Rank{index});
-    const std::uint32_t place = place_on_host(host, index);
-    const std::uint32_t hosts_below = place == 0 ? across_.front().child_count(Position{host}) : 0;
-    if (which < hosts_below) return nodes.members(across_.front().child(Position{host}, which).value).front().value;
-    return nodes.members(host)[within(host).child(Position{place}, which - hosts_below).value].value;
+    return levels_ ? levels_->child(index, which) : across_.front().child(Position{index}, which).value;
 }
 
 std::uint32_t AgreementTree::parent(std::uint32_t rank) const {
@@ -208,19 +171,8 @@ std::optional<std::uint32_t> AgreementTree::child_index(std::uint32_t rank, std:
     const std::uint32_t self = to_index(rank);
     const std::uint32_t wanted = to_index(child);
     if (parent_index(wanted) != self) return std::nullopt;
-    const std::uint32_t count = children_of_index(self);
-    std::uint32_t across = 0;  // the two levels ascend each for itself
-    if (spec_.within) {
-        const topology::Nodes& nodes = own_hosts_ ? *own_hosts_ : *hosts_;
-        const std::uint32_t host = nodes.node_of(Rank{self});
-        if (place_on_host(host, self) == 0) across = across_.front().child_count(Position{host});
-        const auto found = find_child(across, wanted, [&](std::uint32_t i) { return child_of_index(self, i); });
-        if (found) return found;
-    }
-    const auto found =
-        find_child(count - across, wanted, [&](std::uint32_t i) { return child_of_index(self, across + i); });
-    if (!found) return std::nullopt;
-    return across + *found;
+    if (levels_) return levels_->child_index(self, wanted);
+    return find_child(children_of_index(self), wanted, [&](std::uint32_t i) { return child_of_index(self, i); });
 }
 
 std::uint32_t AgreementTree::repaired_parent(const FailedSet& failed, std::uint32_t rank) const {

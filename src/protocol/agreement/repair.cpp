@@ -191,7 +191,7 @@ void Agreement::add_view(const FailedSet& excluded) {
     View& view = views_[place];
     view = View{};
     if (!excluded.empty()) {
-        auto made = AgreementTree::make(plan_->tree.spec(), plan_->tree.ranks(), plan_->hosts, excluded);
+        auto made = AgreementTree::make(plan_->tree.spec(), plan_->tree.ranks(), plan_->hosts, excluded, plan_->sites);
         assert(made.has_value());
         view.own = std::make_shared<const AgreementTree>(std::move(*made));
     }

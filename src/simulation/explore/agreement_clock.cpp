@@ -84,7 +84,7 @@ class PhasedRank {
         explicit Shared(const AgreementSetup& setup) : plan(setup.plan) { notice(setup.known); }
         void notice(const FailedSet& failed) {
             trees.push_back(std::make_unique<AgreementTree>(
-                *AgreementTree::make(plan.tree.spec(), plan.tree.ranks(), plan.hosts, failed)));
+                *AgreementTree::make(plan.tree.spec(), plan.tree.ranks(), plan.hosts, failed, plan.sites)));
         }
         protocol::AgreementPlan plan;
         std::vector<std::unique_ptr<AgreementTree>> trees;

@@ -81,7 +81,9 @@ void add_options(CLI::App& app, Options& options) {
     app.add_option("--tree", options.tree,
                    "one tree, or all: binary, heap, binomial, kary:3, star, chain, bin/bin, bin/star")
         ->capture_default_str();
-    app.add_option("--hosts", options.hosts, "for trees of two levels: rank r is on host r modulo HOSTS")
+    app.add_option("--hosts", options.hosts,
+                   "for trees of levels: rank r is on host r modulo HOSTS, two hosts are on a leaf switch, and two of "
+                   "those in a pod")
         ->capture_default_str()
         ->check(CLI::Range(1U, simulation::kMostExplored));
     app.add_option("--agreements", options.agreements, "how many, one after the other or overlapping")
@@ -144,9 +146,12 @@ int explore_tree(const Options& options, const std::string& name, std::uint8_t p
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
         host_of.push_back(rank % options.hosts);
     const topology::Nodes hosts = topology::Nodes::by_host(host_of);
-    auto tree = AgreementTree::make(*spec, options.ranks, &hosts, {});
+    std::vector<topology::Site> sites;
+    for (std::uint32_t host = 0; host < hosts.count(); ++host)
+        sites.push_back({.pod = host / 4, .leaf = host / 2});
+    auto tree = AgreementTree::make(*spec, options.ranks, &hosts, {}, sites);
     if (!tree) return refuse(tree.error());
-    AgreementScenario scenario{AgreementPlan{std::move(*tree), &hosts}};
+    AgreementScenario scenario{AgreementPlan{std::move(*tree), &hosts, sites}};
     scenario.plan.window = options.window;
     scenario.plan.max_value = options.published ? 8 : simulation::kExploredBytes;  // recoveries agree on a number
     scenario.plan.rebalance = *protocol::parse_rebalance(options.rebalance);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "engine/tracing.hpp"
@@ -24,9 +25,14 @@ protocol::AgreementTreeSpec best_tree(const Members& members, bool publishing) {
     for (std::uint32_t node = 0; node < members.nodes(); ++node)
         widest = std::max(widest, static_cast<std::uint32_t>(members.ranks_of(node).size()));
     const char* within = widest <= kWideStar ? "star" : "bin";
+    const std::span<const topology::Site> sites = members.sites();
+    const bool several_leaves = std::any_of(
+        sites.begin(), sites.end(), [&](const topology::Site& site) { return site.leaf != sites.front().leaf; });
     std::string text = "bin";
     if (publishing || members.nodes() == 1) {
         text = within;
+    } else if (several_leaves) {
+        text = fmt::format("bin/bin/{}", within);
     } else if (members.nodes() < members.ranks()) {
         text = fmt::format("bin/{}", within);
     }
@@ -35,9 +41,10 @@ protocol::AgreementTreeSpec best_tree(const Members& members, bool publishing) {
 
 protocol::AgreementPlan make_plan(const Members& members, const protocol::AgreementTreeSpec& spec,
                                   const Agreements::Shape& shape) {
-    auto tree = protocol::AgreementTree::make(spec, members.ranks(), &members.nodes_table(), {});
+    auto tree = protocol::AgreementTree::make(spec, members.ranks(), &members.nodes_table(), {}, members.sites());
     return {.tree = std::move(*tree),
             .hosts = &members.nodes_table(),
+            .sites = members.sites(),
             .window = shape.window,
             .rebalance = shape.rebalance};
 }
