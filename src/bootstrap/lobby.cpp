@@ -120,6 +120,13 @@ bool Lobby::has_members() const {
     return std::ranges::any_of(places_, [](const Place& place) { return place.lives && place.is_member; });
 }
 
+std::size_t Lobby::kept() const {
+    std::size_t count = 0;
+    for (const Place& place : places_)
+        count += place.told.size() + place.wired.size() + place.refused.size();
+    return count;
+}
+
 Lobby::Place* Lobby::find(std::uint32_t serial) {
     const auto found =
         std::ranges::find_if(places_, [serial](const Place& place) { return place.lives && place.serial == serial; });
@@ -187,6 +194,13 @@ void Lobby::go(std::uint32_t number) {
     place.has_entered = false;
     place.is_ready = false;
     place.card.reset();
+    // Numbers that no process gets again.
+    for (std::set<std::uint32_t>* const known : {&place.told, &place.wired, &place.refused})
+        known->clear();
+    for (Place& other : places_) {
+        other.wired.erase(place.serial);
+        other.refused.erase(place.serial);
+    }
     if (had_card) {
         Bytes body;
         append(body, place.serial);

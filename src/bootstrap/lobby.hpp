@@ -58,6 +58,8 @@ class Lobby {
     // The process that has the number now was started late, and no group has taken it in.
     bool is_waiting(std::uint32_t number) const { return places_[number].is_late && !places_[number].was_taken_in; }
     std::uint32_t incarnation(std::uint32_t number) const { return places_[number].incarnation; }
+    // How much is kept of who knows whom: it grows with those that are there, and not with those that were.
+    std::size_t kept() const;
 
   private:
     // The process that has a number now.

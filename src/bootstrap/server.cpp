@@ -134,7 +134,9 @@ void Server::rank_started(std::uint32_t rank, pid_t pid) {
 void Server::late_started(std::uint32_t number, pid_t pid) {
     // A descendant of the process before may still have its connection: nothing that comes over it is the new one's.
     if (inside_[number] != 0) close_socket(inside_[number], State::dead);
-    rank_of_pid_.erase(pids_[number]);
+    // The kernel gives numbers of processes out again: it may be that of another rank by now.
+    if (const auto before = rank_of_pid_.find(pids_[number]); before != rank_of_pid_.end() && before->second == number)
+        rank_of_pid_.erase(before);
     rank_started(number, pid);
     lobby_->started_late(number);
 }

@@ -52,8 +52,8 @@ inline bool contains(const std::string& text, const char* part) {
 
 class exchange : public ::testing::Test {
   protected:
-    void begin(std::uint32_t size) {
-        auto opened = Server::open(size);
+    void begin(std::uint32_t size, std::optional<std::uint32_t> late = std::nullopt) {
+        auto opened = Server::open(size, late);
         ASSERT_TRUE(opened) << opened.error().message;
         server_ = std::move(*opened);
         pids_.assign(size, -1);

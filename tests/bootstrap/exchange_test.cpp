@@ -1,5 +1,6 @@
 // The exchange among real processes: what it gives, and to the ranks that are left when others die.
 #include "exchange.hpp"
+#include "bootstrap/admission.hpp"
 
 namespace coppice::bootstrap {
 namespace {
@@ -53,6 +54,27 @@ TEST_F(exchange, carries_the_largest_blob_and_refuses_one_byte_more) {
         });
     }
     serve_until_all_ended();
+}
+
+// Rank 0's process has ended, the kernel has given its number to rank 1's, and then rank 0 is started again.
+TEST_F(exchange, knows_a_process_by_a_number_that_another_had_before) {
+    begin(2, 0);
+    const pid_t pid = start(1, [](const LauncherEnvironment& environment) {
+        const auto admission = Admission::enter(environment, generous());
+        CHECK(admission.has_value());
+        const auto bootstrap = connect(environment);
+        CHECK(bootstrap != nullptr);
+        const auto all = bootstrap->allgather(std::vector<std::byte>(3), generous());
+        CHECK(all && (*all)[0].empty() && (*all)[1].size() == 3);
+        CHECK((*admission)->next().has_value());  // not refused
+        return true;
+    });
+    server_->rank_started(0, pid);
+    server_->rank_ended(0);
+    server_->rank_started(1, pid);
+    server_->late_started(0, pid + 1);
+    serve_until_all_ended();
+    EXPECT_EQ(server_->counters().strangers, 0U);
 }
 
 TEST_F(exchange, goes_on_without_ranks_that_died_before_they_called) {

@@ -169,6 +169,20 @@ TEST_F(Lobbies, OneThatDiesIsForgottenAndTheNextOfItsNumberIsAnother) {
     EXPECT_FALSE(introduced[0].contains(before));
 }
 
+TEST_F(Lobbies, NothingIsKeptOfThoseThatHaveGone) {
+    const std::size_t before = lobby.kept();
+    for (int turn = 0; turn < 3; ++turn) {
+        EXPECT_EQ(join(4), "");
+        EXPECT_EQ(join(5), "");
+        deliver();
+        EXPECT_GT(lobby.kept(), before);
+        lobby.ended(4);
+        lobby.ended(5);
+        deliver();
+        EXPECT_EQ(lobby.kept(), before);
+    }
+}
+
 TEST_F(Lobbies, OneThatAMemberCantReachIsToldWhyAndTheOthersAreNotHeldUp) {
     held = {1};
     EXPECT_EQ(join(4), "");

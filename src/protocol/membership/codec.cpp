@@ -46,6 +46,7 @@ class Reader {
         for (Occupant& one : change.joined) {
             if (!read(one.seat.value) || !read(one.incarnation) || !read(one.process.value)) return false;
             if (one.seat.value < next || one.seat.value >= seats_) return false;
+            if (one.process.value < seats_) return false;  // such are members, and no newcomers
             next = one.seat.value + 1;
         }
         return true;

@@ -82,6 +82,16 @@ TEST(MembershipCodec, NewcomersStandInTheOrderOfSeatsThatThereAre) {
     EXPECT_FALSE(with({occupant(4, 0), occupant(4, 0)}));
 }
 
+TEST(MembershipCodec, NoMemberIsANewcomer) {
+    MembershipMessage message{.kind = MembershipKind::new_node_join, .from = Process(0), .to = Process(1)};
+    message.proposal = Change{.gone = {}, .joined = {occupant(3, 0)}};
+    EXPECT_TRUE(is_read(written(message)));
+    for (const std::uint32_t member : {0U, 3U, kRanks - 1}) {
+        message.proposal->joined.front().process = Process(member);
+        EXPECT_FALSE(is_read(written(message))) << member;
+    }
+}
+
 TEST(MembershipCodec, MembersConsentToNoNewcomers) {
     MembershipMessage message{.kind = MembershipKind::consent, .from = Process(3), .to = Process(1)};
     message.consents.push_back({.change = {.gone = {}, .joined = {occupant(4, 0)}}, .members = set_of({3})});
