@@ -79,13 +79,13 @@ Study fig1b(Scale scale, std::uint64_t seed) {
              return std::optional(r.mean(in_order, 5, Metric::correction) / r.mean(in_order, 1, Metric::correction));
          },
          1, std::numeric_limits<double>::infinity(),
-         "the mean rests on rare, very long corrections: few broadcasts scatter", 2000},
+         "the mean rests on rare, very long corrections: few broadcasts scatter", 2000, in_order},
         {"… and takes even longer for the larger trees.", "PPoPP'19 §1", "mean with 5 failed, P = 65536 over P = 1024",
          [in_order](const Results& r) {
              return std::optional(r.mean(in_order, 5, Metric::correction) /
                                   r.mean(of_size("in-order", 1024), 5, Metric::correction));
          },
-         1, std::numeric_limits<double>::infinity(), "", 2000},
+         1, std::numeric_limits<double>::infinity(), "", 2000, in_order},
         {"A single failure close to the root of an in-order tree may take orders of magnitude longer to correct than "
          "on average.",
          "PPoPP'19 §1", "root's first child failed, over the mean with 1 failed",
