@@ -84,11 +84,14 @@ void Admission::tell_unwired(std::uint32_t serial, std::string_view why) {
     connection_->post(make_frame(FrameKind::unwired, body));
 }
 
-void Admission::tell_formed(std::span<const PersonBody> newcomers, std::span<const std::byte> group) {
+void Admission::tell_formed(std::span<const PersonBody> newcomers, std::span<const PersonBody> left_out,
+                            std::span<const std::byte> group) {
     std::vector<std::byte> body;
-    append(body, static_cast<std::uint32_t>(newcomers.size()));
-    for (const PersonBody& one : newcomers)
-        append(body, one);
+    for (const std::span<const PersonBody> people : {newcomers, left_out}) {
+        append(body, static_cast<std::uint32_t>(people.size()));
+        for (const PersonBody& one : people)
+            append(body, one);
+    }
     append_bytes(body, group);
     connection_->post(make_frame(FrameKind::formed, body));
 }

@@ -49,7 +49,8 @@ class Admission {
     void tell_card(std::span<const std::byte> group, std::span<const std::byte> card);
     void tell_wired(std::uint32_t serial);
     void tell_unwired(std::uint32_t serial, std::string_view why);
-    void tell_formed(std::span<const PersonBody> newcomers, std::span<const std::byte> group);
+    void tell_formed(std::span<const PersonBody> newcomers, std::span<const PersonBody> left_out,
+                     std::span<const std::byte> group);
 
   private:
     explicit Admission(std::unique_ptr<LauncherConnection> connection) : connection_(std::move(connection)) {}

@@ -14,7 +14,8 @@
 //     card        u32 length, what newcomers have to know of the group; how to reach this one
 //     wired       u32 serial
 //     unwired     u32 serial, text
-//     formed      u32 count, PersonBody of each (without serial), what these have to know of the group that has them
+//     formed      twice u32 count, PersonBody of each (without serial): newcomers that the next group has, members that it has no more; then
+//                 what these newcomers have to know of that group
 //
 //   launcher → rank
 //     welcome     u32 generation, u32 whether processes may be started late

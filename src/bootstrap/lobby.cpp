@@ -97,10 +97,18 @@ bool Lobby::unwired(std::uint32_t number, std::uint32_t about, const std::string
 }
 
 // All members say so; the first one that does is heard.
-bool Lobby::formed(std::uint32_t number, std::span<const PersonBody> newcomers, std::span<const std::byte> group) {
-    if (!places_[number].is_member) return false;
+bool Lobby::formed(std::uint32_t number, std::span<const PersonBody> newcomers, std::span<const PersonBody> left_out,
+                   std::span<const std::byte> group) {
+    if (!places_[number].is_member) return places_[number].was_left_out;
+    const auto is_none = [this](const PersonBody& one) { return one.number >= places_.size(); };
+    if (std::ranges::any_of(newcomers, is_none) || std::ranges::any_of(left_out, is_none)) return false;
+    for (const PersonBody& one : left_out) {
+        Place& place = places_[one.number];
+        if (!place.is_member || place.incarnation != one.incarnation || one.number == number) continue;
+        place.was_left_out = true;
+        go(one.number);
+    }
     for (const PersonBody& one : newcomers) {
-        if (one.number >= places_.size()) return false;
         Place& place = places_[one.number];
         if (!place.lives || place.incarnation != one.incarnation || place.is_member) continue;
         if (!place.is_ready) {

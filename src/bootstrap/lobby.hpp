@@ -47,7 +47,10 @@ class Lobby {
     bool card(std::uint32_t number, std::span<const std::byte> group, std::span<const std::byte> card);
     bool wired(std::uint32_t number, std::uint32_t about);
     bool unwired(std::uint32_t number, std::uint32_t about, const std::string& why);
-    bool formed(std::uint32_t number, std::span<const PersonBody> newcomers, std::span<const std::byte> group);
+    // The next group has these newcomers, and these members no more, whether their processes live or not: nobody waits for them. Where two
+    // sides leave each other out, the first word counts.
+    bool formed(std::uint32_t number, std::span<const PersonBody> newcomers, std::span<const PersonBody> left_out,
+                std::span<const std::byte> group);
 
     // --- pulled
     std::optional<Send> next();
@@ -73,6 +76,7 @@ class Lobby {
         bool has_entered = false;  // and has not left
         bool is_member = false;    // lives, and the group needs it
         bool was_taken_in = false;
+        bool was_left_out = false;
         bool is_ready = false;
         std::optional<Bytes> card;
         std::set<std::uint32_t> told;     // serials: that it has to wire

@@ -5,6 +5,16 @@
 
 namespace coppice::bootstrap {
 
+namespace {
+
+bool take_people(std::span<const std::byte>& body, std::uint32_t count, std::vector<PersonBody>& people) {
+    for (PersonBody one; people.size() < count && take(body, one);)
+        people.push_back(one);
+    return people.size() == count;
+}
+
+}  // namespace
+
 bool Server::enter(std::uint64_t id, Connection& connection, std::span<const std::byte> body) {
     EnterBody said;
     if (!take(body, said) || !body.empty()) {
@@ -54,9 +64,10 @@ bool Server::handle_inside(std::uint64_t id, std::uint32_t number, FrameKind kin
             return lobby_->unwired(number, first, {reinterpret_cast<const char*>(body.data()), body.size()});
         case FrameKind::formed: {
             std::vector<PersonBody> newcomers;
-            for (PersonBody one; newcomers.size() < first && take(body, one);)
-                newcomers.push_back(one);
-            return newcomers.size() == first && lobby_->formed(number, newcomers, body);
+            std::vector<PersonBody> left_out;
+            std::uint32_t second = 0;
+            return take_people(body, first, newcomers) && take(body, second) && take_people(body, second, left_out) &&
+                   lobby_->formed(number, newcomers, left_out, body);
         }
         default:
             return false;

@@ -100,7 +100,7 @@ TEST_F(Lobbies, OneThatAllCanReachIsReadyAndThenIn) {
         EXPECT_TRUE(ready[number].contains(serial[4])) << number;
     const PersonBody four = person(4);
     for (std::uint32_t number = 0; number < kMembers; ++number)
-        EXPECT_TRUE(lobby.formed(number, {&four, 1}, bytes_of("a group")));
+        EXPECT_TRUE(lobby.formed(number, {&four, 1}, {}, bytes_of("a group")));
     deliver();
     EXPECT_EQ(in, std::set<std::uint32_t>{4});
     EXPECT_FALSE(lobby.is_waiting(4));
@@ -115,7 +115,7 @@ TEST_F(Lobbies, OneThatGoesBeforeItIsInHoldsUpNoneBehindIt) {
     lobby.left(4);
     const std::vector<PersonBody> newcomers{person(3), person(4), person(5)};
     for (std::uint32_t number = 0; number < kMembers; ++number)
-        EXPECT_TRUE(lobby.formed(number, newcomers, bytes_of("a group")));
+        EXPECT_TRUE(lobby.formed(number, newcomers, {}, bytes_of("a group")));
     deliver();
     EXPECT_EQ(in, (std::set<std::uint32_t>{3, 5}));
     EXPECT_FALSE(lobby.is_waiting(5));
@@ -169,6 +169,39 @@ TEST_F(Lobbies, OneThatDiesIsForgottenAndTheNextOfItsNumberIsAnother) {
     EXPECT_FALSE(introduced[0].contains(before));
 }
 
+// Its process lives, stopped for example, but the others have taken it for dead.
+TEST_F(Lobbies, OneThatTheNextGroupHasNoMoreIsNotWaitedFor) {
+    held = {1};
+    EXPECT_EQ(join(4), "");
+    deliver();
+    EXPECT_FALSE(is_ready(4));
+    const PersonBody one = person(1);
+    EXPECT_TRUE(lobby.formed(0, {}, {&one, 1}, bytes_of("a group")));
+    EXPECT_TRUE(lobby.formed(2, {}, {&one, 1}, bytes_of("a group")));
+    deliver();
+    EXPECT_TRUE(is_ready(4));
+    EXPECT_FALSE(ready[1].contains(serial[4]));
+}
+
+// Under a quorum that lets both go on.
+TEST_F(Lobbies, OfTwoSidesThatLeaveEachOtherOutTheFirstHasTheNewcomers) {
+    EXPECT_EQ(join(4), "");
+    deliver();
+    const PersonBody two = person(2);
+    const std::vector<PersonBody> others{person(0), person(1)};
+    const PersonBody four = person(4);
+    EXPECT_TRUE(lobby.formed(2, {&four, 1}, others, bytes_of("a group")));
+    EXPECT_TRUE(lobby.formed(0, {}, {&two, 1}, bytes_of("another")));
+    EXPECT_TRUE(lobby.formed(1, {&four, 1}, {&two, 1}, bytes_of("another")));
+    deliver();
+    EXPECT_EQ(in, std::set<std::uint32_t>{4});
+    EXPECT_TRUE(lobby.has_members());
+    lobby.ended(2);
+    EXPECT_TRUE(lobby.has_members()) << "4 is one";
+    lobby.ended(4);
+    EXPECT_FALSE(lobby.has_members());
+}
+
 TEST_F(Lobbies, NothingIsKeptOfThoseThatHaveGone) {
     const std::size_t before = lobby.kept();
     for (int turn = 0; turn < 3; ++turn) {
@@ -212,7 +245,7 @@ TEST_F(Lobbies, OneThatWasTakenInIsAMember) {
     EXPECT_EQ(join(4), "");
     deliver();
     const PersonBody four = person(4);
-    EXPECT_TRUE(lobby.formed(0, {&four, 1}, bytes_of("a group")));
+    EXPECT_TRUE(lobby.formed(0, {&four, 1}, {}, bytes_of("a group")));
     deliver();
     held = {4};
     EXPECT_EQ(join(5), "");
@@ -235,8 +268,10 @@ TEST_F(Lobbies, WhatCantBeIsRefused) {
     EXPECT_FALSE(lobby.wired(0, 1000));
     EXPECT_FALSE(lobby.card(0, {}, bytes_of("another")));
     const PersonBody four = person(4);
-    EXPECT_FALSE(lobby.formed(0, {&four, 1}, bytes_of("a group")));  // it is not ready
-    EXPECT_FALSE(lobby.formed(4, {}, bytes_of("a group")));          // and no member
+    EXPECT_FALSE(lobby.formed(0, {&four, 1}, {}, bytes_of("a group")));  // it is not ready
+    const PersonBody none{.number = kCapacity};
+    EXPECT_FALSE(lobby.formed(0, {}, {&none, 1}, bytes_of("a group")));
+    EXPECT_FALSE(lobby.formed(4, {}, {}, bytes_of("a group")));  // and no member
 }
 
 }  // namespace

@@ -59,6 +59,14 @@ class Growing(unittest.TestCase):
         self.grows_to(4, 2, "-n", "4", "--spares", "2", "--kill", "1@100ms", "--kill", "3@100ms", GROWING, "--newcomers", "2",
                       "--most", "4")
 
+    def test_a_member_that_is_taken_for_dead_and_lives_holds_up_no_newcomer(self):
+        # It is stopped until all others have ended, the newcomer among them.
+        done = self.run_it("-n", "4", "--stop", "1@100ms", "--join", "1@200ms", GROWING, "--newcomers", "1",
+                           COPPICE_DETECTION_BOUND="300ms")
+        said = done.stdout + done.stderr
+        self.assertEqual(len(re.findall("of 4: 1 newcomers, state right$", done.stdout, re.M)), 4, said)
+        self.assertRegex(done.stderr, "rank 1 .*as all others have ended")
+
     def test_a_spare_that_nobody_needs_is_no_failure(self):
         done = self.grows_to(2, 0, "-n", "2", "--spares", "1", GROWING, "--newcomers", "0", "--most", "2", "--rounds", "200000")
         self.assertRegex(done.stderr, r"rank 2 \(pid \d+\), which no group had taken in, exited with code 1")

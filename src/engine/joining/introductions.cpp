@@ -138,10 +138,10 @@ void Introductions::note_members(const Birth& birth) {
         note_taken_in(one.origin.seat, one.origin.incarnation);
 }
 
-void Introductions::announce(std::span<const Person> taken_in, const Birth& birth) {
+void Introductions::announce(std::span<const Person> taken_in, std::span<const Person> left_out, const Birth& birth) {
     for (const Person& one : taken_in)
         note_taken_in(one.number, one.incarnation);
-    if (admission_) admission_->tell_formed(taken_in, birth.bytes());
+    if (admission_) admission_->tell_formed(taken_in, left_out, birth.bytes());
 }
 
 }  // namespace coppice::engine

@@ -54,8 +54,8 @@ class Introductions {
         admitting_ = token;
         most_ = most;
     }
-    // That group has taken these in (their serials are not looked at): they are told.
-    void announce(std::span<const Person> taken_in, const Birth& birth);
+    // That group has taken these in (their serials are not looked at): they are told. And it has those no more, whether they live or not.
+    void announce(std::span<const Person> taken_in, std::span<const Person> left_out, const Birth& birth);
     // These are members: they do not wait any more.
     void note_members(const Birth& birth);
 

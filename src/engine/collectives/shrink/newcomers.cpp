@@ -69,7 +69,7 @@ Birth Shrink::birth_of(const Heritage& heritage) const {
     return birth;
 }
 
-// The new group is the one that may take in more; those that it has taken in are told.
+// The new group is the one that may take in more; those that it has taken in are told, and the launcher which it has left out.
 void Shrink::announce(const Heritage& heritage, const Birth& birth) {
     Introductions* const introductions = router_.transport_set()->introductions();
     if (introductions == nullptr || !introductions->admits(core_.id().token)) return;
@@ -77,7 +77,13 @@ void Shrink::announce(const Heritage& heritage, const Birth& birth) {
     std::vector<Introductions::Person> taken_in;
     for (const Heritage::Heir& heir : heritage.heirs)
         if (!heir.before) taken_in.push_back({.number = heir.number, .incarnation = heir.incarnation});
-    if (!taken_in.empty()) introductions->announce(taken_in, birth);
+    std::vector<Introductions::Person> left_out;
+    for (std::uint32_t rank = 0; rank < members_.ranks(); ++rank) {
+        if (!heritage.excluded->contains(rank)) continue;
+        const Origin& origin = core_.lineage().of(Rank(rank));
+        left_out.push_back({.number = origin.seat, .incarnation = origin.incarnation});
+    }
+    if (!taken_in.empty() || !left_out.empty()) introductions->announce(taken_in, left_out, birth);
 }
 
 }  // namespace coppice::engine
