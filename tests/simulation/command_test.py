@@ -368,6 +368,20 @@ class Explore(unittest.TestCase):
         for line in lines:
             self.assertRegex(line, "all hold$")
 
+    def test_trees_of_three_and_four_levels(self):
+        # Four hosts, two on each leaf switch.
+        for tree in ("bin/bin/star", "bin/chain/star/bin"):
+            done = sim("explore", "agreement", "--ranks", "4", "--hosts", "4", "--crashes", "1", "--agreements", "2", "--tree", tree)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, tree + r" +10593 .*all hold\n$")
+
+    def test_agreements_on_a_clock_go_by_levels(self):
+        for tree in ("bin/bin/bin", "bin/bin/bin/star"):
+            done = sim("agree", "--ranks", "512", "--ranks-per-host", "4", "--hosts-per-leaf", "8", "--leaves-per-pod", "4", "--tree", tree)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("messages 1022,", done.stdout)
+        self.assertEqual(sim("agree", "--tree", "bin/bin/bin/bin/bin").returncode, 2)
+
     def test_two_deaths_in_a_broadcast_among_four(self):
         for tree in ("binomial", "star"):
             done = sim("explore", "broadcast", "--ranks", "4", "--crashes", "2", "--tree", tree, "--correction", "opportunistic:1")
