@@ -49,6 +49,16 @@ class Growing(unittest.TestCase):
         self.assertNotIn("WRONG", done.stdout, said)
         self.assertIn("state right", done.stdout, said)
 
+    def test_a_rank_that_dies_too_often_is_not_started_again(self):
+        # It dies each time it has been taken in: after so many messages.
+        done = self.run_it("-n", "3", "--respawn=2", GROWING, "--newcomers", "2", "--rounds", "20000",
+                           COPPICE_FAULTS="kill-before:150@2", COPPICE_HIERARCHY="flat")
+        said = done.stdout + done.stderr
+        self.assertEqual(done.stderr.count("started rank 2 again"), 2, said)
+        self.assertIn("rank 2 is not started again: it has been 2 times already, as often as --respawn allows", done.stderr)
+        self.assertEqual(len(re.findall("state right$", done.stdout, re.M)), 2, said)
+        self.assertNotEqual(done.returncode, 0, said)
+
     def test_others_join(self):
         self.grows_to(8, 4, "-n", "4", "--join", "4@100ms", GROWING, "--newcomers", "4")
 

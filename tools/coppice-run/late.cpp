@@ -45,8 +45,12 @@ void Job::start_late(std::uint32_t number) {
 bool Job::respawn(std::uint32_t number, bool on_purpose) {
     RankState& state = ranks_[number];
     const std::uint32_t most = std::min(options_.respawns.value_or(0), bootstrap::kMostIncarnation);
-    const bool may_be = state.respawns < most && !end_kill_ns_;
-    if (!may_be || !server_->lobby()->has_members()) return false;
+    if (most == 0 || end_kill_ns_ || !server_->lobby()->has_members()) return false;
+    if (state.respawns >= most) {
+        say("rank {} is not started again: it has been {} time{} already, as often as --respawn allows", number,
+            state.respawns, state.respawns > 1 ? "s" : "");
+        return false;
+    }
     ++state.respawns;
     const pid_t before = state.pid;
     start_late(number);
