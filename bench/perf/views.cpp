@@ -91,7 +91,7 @@ class Views {
         start_ns_ = coppice::now_ns();
         look();
         is_newcomer_ = view_.epoch > 0;
-        expected_ = static_cast<std::uint32_t>(number_in("COPPICE_RUN_MEMBERS", is_newcomer_ ? 0 : view_.size));
+        expected_ = static_cast<std::uint32_t>(number_in("COPPICE_RUN_MEMBERS", 0));
         // Only those that were there from the start know when that was, and tell the others: all are on one host.
         if (!is_newcomer_) until_ns_ = start_ns_ + number_in("COPPICE_RUN_LAST_NS", 0) + kSlack;
         return is_newcomer_ ? settle(0) : std::nullopt;
