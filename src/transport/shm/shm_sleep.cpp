@@ -78,14 +78,14 @@ void ShmTransport::ring_listeners() {
     }
 }
 
+// Whether one slept. One that has woken says that it listens until it sleeps again, and then looks anew whether the owner knows.
 bool ShmTransport::wake_listeners() {
     bool any = false;
     for (const auto& peer : peers_) {
         if (peer->gone || !peer->segment.mailroom) continue;
         const auto& mail = shared::at<const shm::Mailroom>(peer->segment.mailroom.base());
         if (mail.listens.get() == 0) continue;
-        ring_bell(*peer);
-        any = true;
+        any = ring_bell(*peer) || any;
     }
     return any;
 }
@@ -130,13 +130,15 @@ std::size_t ShmTransport::look_at_watched_process(Receiver& receiver) {
 
 void ShmTransport::wake(Rank rank) {
     const Peer* const peer = find(rank);
-    if (peer != nullptr && !peer->gone && peer->segment.mailroom) ring_bell(*peer);
+    if (peer != nullptr && !peer->gone && peer->segment.mailroom) (void)ring_bell(*peer);
 }
 
-void ShmTransport::ring_bell(const Peer& peer) {
+// Whether it slept; another rank may have been faster to wake it.
+bool ShmTransport::ring_bell(const Peer& peer) {
     auto& mail = shared::at<shm::Mailroom>(peer.segment.mailroom.base());
-    if (!mail.asleep.sleeps()) return;
+    if (!mail.asleep.sleeps()) return false;
     if (mail.asleep.wake()) sleep_.bell.ring(peer.address.bell, peer.address.nonce);
+    return true;
 }
 
 }  // namespace coppice::transport

@@ -248,7 +248,7 @@ SendStatus ShmTransport::put(Rank to, std::span<const std::byte> header, std::sp
     auto& mail = shared::at<shm::Mailroom>(peer->segment.mailroom.base());
     mail.doorbell[peer->claimed / 64].ring(std::uint64_t{1} << (peer->claimed % 64));
     if (mail.asleep.sleeps()) [[unlikely]]
-        ring_bell(*peer);
+        (void)ring_bell(*peer);
     ++counter;
     return SendStatus::sent;
 }

@@ -133,7 +133,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     void stay_awake();
     void watch_next_process();
     std::size_t look_at_watched_process(Receiver& receiver);
-    void ring_bell(const Peer& peer);
+    bool ring_bell(const Peer& peer);
     bool wake_listeners();
 
     shm::Mailroom& mailroom() const;
