@@ -83,7 +83,7 @@ class Session {
         }
         process_ = ::getpid();
         connection_.emplace(static_cast<int>(*descriptor), rank);
-        if (auto hello = connection_->say_hello(deadline_ns); !hello) return tl::unexpected(hello.error());
+        if (auto agreed = connection_->shake_hands(deadline_ns); !agreed) return tl::unexpected(agreed.error());
         return &*connection_;
     }
 

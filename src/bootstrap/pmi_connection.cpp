@@ -102,9 +102,9 @@ Result<std::string> PmiConnection::demand(std::string_view request, std::string_
     return line;
 }
 
-Result<void> PmiConnection::say_hello(std::uint64_t deadline_ns) {
-    if (auto hello = demand("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline_ns); !hello)
-        return tl::unexpected(std::move(hello.error()));
+Result<void> PmiConnection::shake_hands(std::uint64_t deadline_ns) {
+    if (auto agreed = demand("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline_ns); !agreed)
+        return tl::unexpected(std::move(agreed.error()));
     auto most = demand("cmd=get_maxes", "maxes", deadline_ns);
     if (!most) return tl::unexpected(std::move(most.error()));
     const std::string_view digits = pmi_word(*most, "vallen_max");

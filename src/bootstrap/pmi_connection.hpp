@@ -17,7 +17,7 @@ class PmiConnection {
     // Of this process; the descriptor stays the launcher's.
     PmiConnection(int descriptor, std::uint32_t rank) : descriptor_(descriptor), rank_(rank) {}
 
-    Result<void> say_hello(std::uint64_t deadline_ns);
+    Result<void> shake_hands(std::uint64_t deadline_ns);
     // One request, without its end of line; its answer, which must be `command`. An error when the launcher is gone, sends
     // something else, or the deadline (CLOCK_MONOTONIC) passes; then the connection is of no use any more.
     Result<std::string> ask(std::string_view request, std::string_view command, std::uint64_t deadline_ns);

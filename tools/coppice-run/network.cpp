@@ -92,13 +92,13 @@ int Network::rearrange() {
     std::vector<std::uint32_t> wanted;
     std::uint32_t bridges = 0;
     for (std::uint32_t host = 0; host < bridge_of_.size(); ++host) {
-        std::uint32_t mate = 0;
+        std::uint32_t other = 0;
         const auto is_parted = [&](const Cables::Parting& one) {
-            return one.until_ns != Cables::kPlugged && one.side[host] != one.side[mate];
+            return one.until_ns != Cables::kPlugged && one.side[host] != one.side[other];
         };
-        while (mate < host && std::ranges::any_of(partings_, is_parted))
-            ++mate;
-        wanted.push_back(mate < host ? wanted[mate] : bridges++);
+        while (other < host && std::ranges::any_of(partings_, is_parted))
+            ++other;
+        wanted.push_back(other < host ? wanted[other] : bridges++);
     }
     for (; bridges_ < bridges; ++bridges_)
         if (const int reason = add_bridge(bridges_); reason != 0) return reason;

@@ -49,7 +49,7 @@ bool Membership::receive_as_joiner(const MembershipMessage& message) {
         case MembershipKind::alive_node_join_det_ack:
             return sit_down(message);
         default:
-            // A mate that is in the view already may speak first.
+            // A rank that is in the view already may speak first.
             return sit_down(message) && receive_as_member(message);
     }
 }

@@ -16,9 +16,9 @@ std::uint32_t RadixTree::next_hop(std::uint32_t from, std::uint32_t to) const {
 
 std::uint32_t RadixTree::parent_among_hosts(std::uint32_t position) const {
     const std::uint32_t host = hosts_->node_of(Rank(position));
-    const auto mates = hosts_->members(host);
-    const std::uint32_t index = index_in(mates, position);
-    if (index > 0) return mates[(index - 1) >> bits_].value;
+    const auto local_peers = hosts_->members(host);
+    const std::uint32_t index = index_in(local_peers, position);
+    if (index > 0) return local_peers[(index - 1) >> bits_].value;
     return host == 0 ? kNobody : hosts_->members((host - 1) >> bits_).front().value;
 }
 

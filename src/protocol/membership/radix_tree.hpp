@@ -97,11 +97,11 @@ class RadixTree {
     template <class Use>
     void use_children_among_hosts(std::uint32_t position, std::uint32_t self, const FailedSet& dead, Use& use) const {
         const std::uint32_t host = hosts_->node_of(Rank(position));
-        const auto mates = hosts_->members(host);
-        const std::uint32_t index = index_in(mates, position);
+        const auto local_peers = hosts_->members(host);
+        const std::uint32_t index = index_in(local_peers, position);
         const std::uint64_t first = first_child(index);
-        for (std::uint64_t mate = first; mate < first + radix() && mate < mates.size(); ++mate)
-            use_living(mates[mate].value, self, dead, use);
+        for (std::uint64_t peer = first; peer < first + radix() && peer < local_peers.size(); ++peer)
+            use_living(local_peers[peer].value, self, dead, use);
         if (index > 0) return;
         const std::uint64_t first_host = first_child(host);
         for (std::uint64_t next = first_host; next < first_host + radix() && next < hosts_->count(); ++next)
@@ -113,9 +113,9 @@ class RadixTree {
         if (position != self) use(position);
     }
 
-    static std::uint32_t index_in(std::span<const Rank> mates, std::uint32_t position) {
-        const auto place = std::ranges::lower_bound(mates, Rank(position));
-        return static_cast<std::uint32_t>(place - mates.begin());
+    static std::uint32_t index_in(std::span<const Rank> local_peers, std::uint32_t position) {
+        const auto place = std::ranges::lower_bound(local_peers, Rank(position));
+        return static_cast<std::uint32_t>(place - local_peers.begin());
     }
     std::uint32_t parent_among_hosts(std::uint32_t position) const;
 

@@ -168,7 +168,7 @@ class World {
                std::to_string(message.slowest.value);
     }
 
-    bool mates(std::uint32_t a, std::uint32_t b) const { return scenario_->node_of[a] == scenario_->node_of[b]; }
+    bool share_node(std::uint32_t a, std::uint32_t b) const { return scenario_->node_of[a] == scenario_->node_of[b]; }
 
     bool is_held_up(const Member& member) const {
         const std::uint64_t stable = member.machine.stable();
@@ -207,7 +207,7 @@ class World {
     // The lowest rank of the node that is not known here to be dead.
     std::uint32_t leader_of(std::uint32_t rank) const {
         std::uint32_t leader = 0;
-        while (!mates(leader, rank) || has(members_[rank]->known_dead, leader))
+        while (!share_node(leader, rank) || has(members_[rank]->known_dead, leader))
             ++leader;
         return leader;
     }
@@ -219,11 +219,11 @@ class World {
         if (leader == rank || nodes_->count() == 1) {
             std::uint32_t slowest = rank;
             std::uint32_t least = member.consumed;
-            for (std::uint32_t mate = 0; mate < members_.size(); ++mate) {
-                if (mate == rank || !mates(mate, rank) || has(member.known_dead, mate)) continue;
-                if (members_[mate]->consumed >= least) continue;
-                least = members_[mate]->consumed;
-                slowest = mate;
+            for (std::uint32_t peer = 0; peer < members_.size(); ++peer) {
+                if (peer == rank || !share_node(peer, rank) || has(member.known_dead, peer)) continue;
+                if (members_[peer]->consumed >= least) continue;
+                least = members_[peer]->consumed;
+                slowest = peer;
             }
             member.machine.node_consumed(least, Rank(slowest));
         } else {
@@ -264,7 +264,7 @@ class World {
     }
 
     void notice(std::uint32_t rank, std::uint32_t dead) {
-        const bool led = mates(rank, dead) && leader_of(rank) == dead;
+        const bool led = share_node(rank, dead) && leader_of(rank) == dead;
         Member& member = members_[rank].change();
         member.known_dead |= 1U << dead;
         if (led) member.machine.learn_stable(std::min(members_[dead]->published, member.consumed));

@@ -61,14 +61,14 @@ struct Plan {
         return !failure_proof && !placed && algorithm != Algorithm::bfb && algorithm != Algorithm::big;
     }
     // What a live root's broadcast withstands may be too little for some live rank to be reached, ever: why, in words for
-    // whoever waits in vain. Empty where everybody live is reached or told in the end.
+    // a rank that waits in vain. Empty where every live rank is reached or told in the end.
     std::string doubt() const;
     // big: deaths that cannot cut anybody off.
     std::uint32_t withstood() const { return protocol::BinomialGraph::degree(tree().processes()) - 1; }
 };
 
 // A message of any family. Failure-proof: `more`, and `detail` behind it, hold the known g-nodes as offsets from the sender,
-// 16 bits each, 0 behind the last; whoever is farther off is left out, which costs messages but no promise. Buntinas: `more`
+// 16 bits each, 0 behind the last; a g-node that is farther off is left out, which costs messages but no promise. Buntinas: `more`
 // is the attempt.
 struct Envelope {
     Tag tag;
