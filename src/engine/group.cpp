@@ -8,8 +8,12 @@ namespace coppice::engine {
 
 std::vector<transport::Region> Group::host_regions(std::uint32_t ranks, const Settings& settings) {
     const auto [roots, roots_found] = Roots::host_regions();
-    return {Agreements::host_region(ranks, settings.agreement_window), Revocation::host_region(), roots, roots_found,
-            Shrink::host_region(settings)};
+    return {Agreements::host_region(ranks, settings.agreement_window),
+            Revocation::host_region(),
+            roots,
+            roots_found,
+            Shrink::host_region(settings),
+            Shown::host_region(settings)};
 }
 
 Group::Group(Core::Parts parts, Plan plan, std::shared_ptr<bool> established)

@@ -86,6 +86,21 @@ class Board {
     virtual const std::byte* region(Rank member, Regions::Place place) const = 0;
     virtual void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) { word.publish(value); }
 
+    // Bulk: memory for payloads that are too large for a line. The rank that has taken some fills it, tells others its place, and
+    // they read it there. Like lines it outlives its writer, for those that had it mapped before: bulk() maps it when it is first
+    // called for a member, while that lives. It may be given back when no live member reads it any more; what is not given back stays
+    // taken until the panel is cleared.
+    // take_bulk: aligned to pages; no data where there is none, or no room. `most`: bytes that this process shows at most,
+    // in all its groups together; what is asked for first counts.
+    // bulk: null when it can't be mapped, or nothing is there.
+    struct Bulk {
+        std::byte* data = nullptr;
+        std::uint64_t place = 0;  // never 0 where there is data
+    };
+    virtual Bulk take_bulk(std::size_t /*bytes*/, std::uint64_t /*most*/) { return {}; }
+    virtual void give_bulk_back(std::uint64_t /*place*/) {}
+    virtual const std::byte* bulk(Rank /*member*/, std::uint64_t /*place*/, std::size_t /*bytes*/) { return nullptr; }
+
     // The obituary: false once the member's process is dead, however it died, reaped or not. One cache line read.
     virtual bool alive(Rank member) const = 0;
 

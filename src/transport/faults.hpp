@@ -185,6 +185,11 @@ class FaultyBoard final : public Board {
     std::byte* own_region(Regions::Place place) override { return inner_.own_region(place); }
     const std::byte* region(Rank member, Regions::Place place) const override { return inner_.region(member, place); }
     void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
+    Bulk take_bulk(std::size_t bytes, std::uint64_t most) override { return inner_.take_bulk(bytes, most); }
+    void give_bulk_back(std::uint64_t place) override { inner_.give_bulk_back(place); }
+    const std::byte* bulk(Rank member, std::uint64_t place, std::size_t bytes) override {
+        return inner_.bulk(member, place, bytes);
+    }
     bool alive(Rank member) const override { return inner_.alive(member); }
     bool fenced() const override { return inner_.fenced(); }
     void depart() override { inner_.depart(); }

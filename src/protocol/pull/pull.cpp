@@ -38,6 +38,8 @@ Pull::Pull(const PullPlan& plan, Rank self, Rank root, const FailedSet& failed)
 void Pull::learn(std::uint32_t chunks) {
     chunks_ = chunks;
     turn_to(0);
+    const std::uint32_t leader = leader_of(plan_->nodes->node_of(Rank(self_)));
+    watches_ = has_asked_ = was_heard_ = plan_->shows && source_ != kNobody && source_ == leader;
 }
 
 void Pull::hold(std::uint32_t chunks) {
@@ -84,13 +86,25 @@ bool Pull::receive_chunk(const PullMessage& message) {
     ++have_;
     was_heard_ = true;
     // From a rank that this one had left: nothing more is wanted of the other.
-    if (complete() && source_ != message.from.value) left_ = source_;
+    if (complete() && source_ != message.from.value) leave_source();
     return true;
+}
+
+void Pull::shown(Rank by, std::uint32_t chunks) {
+    const bool counts = watched() == by || (lacks(kTheDeadAreLookedAt) && !complete() && !given_up_);
+    if (!counts || chunks <= have_ || chunks > chunks_) return;
+    have_ = chunks;
+    was_heard_ = true;
+}
+
+void Pull::not_shown(Rank by) {
+    if (watched() != by) return;
+    watches_ = has_asked_ = false;
 }
 
 void Pull::spoiled(Rank from) {
     if (from.value != source_ || complete()) return;
-    left_ = source_;
+    leave_source();
     turn_to(number_ + 1);
 }
 
@@ -104,6 +118,11 @@ void Pull::peer_failed(Rank rank) {
 }
 
 // -------------------------------------------------------------------------------------------------------- sources ---
+
+std::optional<Rank> Pull::watched() const {
+    if (!watches_ || !is_waiting()) return std::nullopt;
+    return Rank(source_);
+}
 
 std::optional<Rank> Pull::source() const {
     if (!is_waiting()) return std::nullopt;
@@ -143,7 +162,12 @@ std::uint32_t Pull::candidate(std::uint32_t number) const {
 void Pull::turn_to(std::uint32_t number) {
     number_ = number;
     source_ = candidate(number);
-    has_asked_ = false;
+    watches_ = has_asked_ = false;
+}
+
+// It is to send no more: one that was not asked has nothing to hear of that.
+void Pull::leave_source() {
+    if (!watches_) left_ = source_;
 }
 
 std::optional<PullMessage> Pull::next_ask(Nanoseconds now) {
@@ -157,12 +181,13 @@ std::optional<PullMessage> Pull::next_ask(Nanoseconds now) {
     was_heard_ = false;
     if (is_waiting() && now >= wake_ && !lacks(kSilenceIsNotHeard)) {
         const std::uint32_t silent = source_;
+        const bool was_asked = !watches_;
         turn_to(number_ + 1);
-        has_asked_ = source_ == silent;  // there is no other
+        has_asked_ = was_asked && source_ == silent;  // there is no other
         wake_ = Nanoseconds{now.value + plan_->patience.value};
-        if (!has_asked_) return message(PullKind::ask, silent);
+        if (was_asked && !has_asked_) return message(PullKind::ask, silent);
     }
-    if (source_ == kNobody) return std::nullopt;
+    if (source_ == kNobody || watches_) return std::nullopt;
     const std::uint32_t from = lacks(kEverythingAnew) ? 0 : have_;
     const std::uint32_t end = std::min(chunks_ - from, plan_->credit) + from;
     if (!has_asked_) {
@@ -202,7 +227,7 @@ void Pull::append_state(std::vector<std::uint32_t>& words) const {
     words.insert(words.end(), {chunks_, have_, source_, number_, asked_end_, left_, turn_, holder_, said_need_to_,
                                said_need_in_, asker_, asked_round_, round_, ask_next_, tell_next_});
     std::uint32_t bits = 0;
-    for (const bool bit : {has_asked_, was_heard_, root_dead_, given_up_, has_to_ask_})
+    for (const bool bit : {has_asked_, watches_, was_heard_, root_dead_, given_up_, has_to_ask_})
         bits = bits << 1 | (bit ? 1U : 0U);
     words.push_back(bits);
     for (const Stream& stream : streams_)

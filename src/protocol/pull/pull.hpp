@@ -16,11 +16,17 @@
 // one and the same set, nobody has all chunks and nobody can get them any more (verdict). Why that is final:
 // docs/corrections.md. As a rank becomes complete by a last chunk, and only a complete rank has one, it is the same argument.
 //
+// Where the ranks of a host show each other memory (PullPlan::shows), a rank whose first source is its host's leader asks it for
+// nothing: the leader's chunks lie where this rank reads them, and it looks how many there are (shown). They outlive the leader. So
+// what a rank has is then what it has seen there while it did not know of the leader's death, and the verdict's argument stands as it
+// is: from that notice on it looks no more. Is nothing shown (not_shown), or nothing new for a while, it asks, as always.
+//
 // The driver's duties:
 //  - Refuse every message from a rank from its peer_failed() on. The verdict stands on it.
 //  - `query` and `denial` carry the set of those that their sender knows to have failed; tell the machine of each
 //    (peer_failed) before receive().
 //  - Store a chunk before receive(), and only if takes() says so; hold all chunks as long as any live rank may want them.
+//  - While watched() names a rank, look what it shows of this payload, once more right before its peer_failed(), never after.
 //  - What one rank sends to another arrives in that order.
 //  - Call next_send() after every fact and at next_timer() until it returns nothing.
 //
@@ -76,6 +82,7 @@ enum PullFault : std::uint16_t {
     kVerdictIsNotTold = 64,      // to those that did not find it themselves
     kAnythingIsServed = 128,     // also chunks that are not here yet
     kTheNeedyAreNotTold = 256,   // that some rank has all chunks
+    kTheDeadAreLookedAt = 512,   // what a rank shows counts after its peer_failed(), too
 };
 
 struct PullPlan {
@@ -83,6 +90,7 @@ struct PullPlan {
     std::uint32_t credit = 32;               // chunks that may be asked for and not be here
     Nanoseconds patience{0};                 // so long a source may be silent
     std::uint16_t faults = 0;
+    bool shows = false;  // the ranks of a host can read each other's chunks
 };
 
 enum class PullResult : std::uint8_t { pending, complete, root_failed };
@@ -103,6 +111,9 @@ class Pull {
     bool takes(std::uint32_t chunk) const { return chunk == have_ && chunk < chunks_; }
     // False for what can't be.
     bool receive(const PullMessage& message);
+    // The rank that is watched shows so many leading chunks, which can be read whatever becomes of it; or that it shows none.
+    void shown(Rank by, std::uint32_t chunks);
+    void not_shown(Rank by);
     // A chunk that takes() wanted came damaged, from this rank.
     void spoiled(Rank from);
     void peer_failed(Rank rank);
@@ -123,6 +134,8 @@ class Pull {
     std::uint32_t chunks() const { return chunks_; }  // 0: not known yet
     // From which rank chunks are expected.
     std::optional<Rank> source() const;
+    // The rank whose memory is to be looked at.
+    std::optional<Rank> watched() const;
     // Everything that decides what it does next, without times: equal words, equal futures.
     void append_state(std::vector<std::uint32_t>& words) const;
 
@@ -149,6 +162,7 @@ class Pull {
     std::uint32_t leader_of(std::uint32_t node) const;
     std::uint32_t candidate(std::uint32_t number) const;
     void turn_to(std::uint32_t number);
+    void leave_source();
     bool receive_ask(const PullMessage& message);
     bool receive_credit(const PullMessage& message);
     bool receive_chunk(const PullMessage& message);
@@ -177,6 +191,7 @@ class Pull {
     std::uint32_t source_ = kNobody;
     std::uint32_t number_ = 0;      // of the candidate that it is
     bool has_asked_ = false;        // the source, since it became that
+    bool watches_ = false;          // and is not asked: its memory is looked at
     bool was_heard_ = false;        // a chunk has come since the last look at the time
     std::uint32_t asked_end_ = 0;   // up to where
     std::uint32_t left_ = kNobody;  // was the source, and is to be told to stop

@@ -56,7 +56,7 @@ void Pull::note_holder(std::uint32_t rank) {
     if (holder_ == rank || rank == self_) return;
     holder_ = rank;
     if (chunks_ == 0 || complete() || given_up_ || source_ == rank) return;
-    left_ = source_;
+    leave_source();
     turn_to(0);
 }
 

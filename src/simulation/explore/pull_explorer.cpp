@@ -1,5 +1,6 @@
 #include "simulation/explore/pull_explorer.hpp"
 
+#include <optional>
 #include <string>
 
 namespace coppice::simulation {
@@ -95,6 +96,9 @@ class World {
             case kReceive:
                 receive(move.detail);
                 break;
+            case kLook:
+                look(members_[move.rank].change().machine, move.detail);
+                break;
             case kNotice:
                 learn_deaths(move.rank, 1U << move.detail);
                 break;
@@ -126,6 +130,8 @@ class World {
                 return rank + " sends";
             case kReceive:
                 return rank + " receives " + describe_message(decode(bag_[move.detail]));
+            case kLook:
+                return rank + " looks what " + std::to_string(move.detail) + " shows";
             case kNotice:
                 return rank + " learns that " + std::to_string(move.detail) + " has died";
             case kSilence:
@@ -166,15 +172,18 @@ class World {
 
     std::uint64_t hash() const {
         std::uint64_t hash = mix(std::uint64_t{dead_} << 32 | crashes_left_, patience_left_);
-        for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
-            hash = mix(hash, has(dead_, rank) ? 1 : members_[rank].hash());
+        // What a dead one shows outlives it.
+        for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
+            const std::uint32_t left = scenario_->shows ? members_[rank]->machine.have() : 0;
+            hash = mix(hash, has(dead_, rank) ? 1 + left : members_[rank].hash());
+        }
         return hash_bytes(bag_.data(), bag_.size() * sizeof bag_[0], hash);
     }
 
   private:
     static constexpr std::uint16_t kFree = 0;
     static constexpr std::uint16_t kForced = 1;
-    enum Kind : std::uint8_t { kLearn, kSend, kReceive, kNotice, kSilence, kCrash };
+    enum Kind : std::uint8_t { kLearn, kSend, kReceive, kLook, kNotice, kSilence, kCrash };
 
     static std::string describe_message(const PullMessage& message) {
         return std::string(to_string(message.kind)) + " " + std::to_string(message.first) + " … " +
@@ -202,6 +211,12 @@ class World {
         const auto number = static_cast<std::uint8_t>(rank);
         const Member& member = *members_[rank];
         if (may_learn(rank)) moves.push_back({kLearn, number});
+        if (const auto watched = watched_by(member)) {
+            Shared<Member> copy = members_[rank];
+            look(copy.change().machine, watched->value);
+            if (copy.hash() != members_[rank].hash())
+                moves.push_back({kLook, number, static_cast<std::uint16_t>(watched->value)});
+        }
         if (scenario_->one_by_one && has_to_send(rank)) moves.push_back({kSend, number});
         for (std::uint32_t other = 0; other < members_.size(); ++other) {
             if (has(dead_, other) && !has(member.known_dead, other))
@@ -210,9 +225,23 @@ class World {
         if (crashes_left_ > 0 && has(scenario_->may_crash, rank)) moves.push_back({kCrash, number, 0, false});
     }
 
+    // Without the rule that forbids it also the root, when that is dead.
+    std::optional<Rank> watched_by(const Member& member) const {
+        if (const auto watched = member.machine.watched()) return watched;
+        if ((scenario_->faults & protocol::kTheDeadAreLookedAt) != 0 && member.machine.chunks() > 0)
+            return Rank(scenario_->root);
+        return std::nullopt;
+    }
+
+    void look(Pull& machine, std::uint32_t at) const {
+        if (has(scenario_->unshown, at)) return machine.not_shown(Rank(at));
+        machine.shown(Rank(at), members_[at]->machine.have());
+    }
+
     void learn_deaths(std::uint32_t rank, std::uint32_t dead) {
         Member& member = members_[rank].change();
         const std::uint32_t news = dead & ~member.known_dead & ~(1U << rank);
+        if (const auto watched = member.machine.watched()) look(member.machine, watched->value);
         member.known_dead |= news;
         for (std::uint32_t other = 0; other < members_.size(); ++other)
             if (has(news, other)) member.machine.peer_failed(Rank(other));
@@ -266,8 +295,11 @@ class World {
 WalkResult explore(const PullScenario& scenario) {
     std::vector<std::uint64_t> keys(scenario.node_of.begin(), scenario.node_of.end());
     const topology::Nodes nodes = topology::Nodes::by_host(keys);
-    const PullPlan plan{
-        .nodes = &nodes, .credit = scenario.credit, .patience = Nanoseconds(1), .faults = scenario.faults};
+    const PullPlan plan{.nodes = &nodes,
+                        .credit = scenario.credit,
+                        .patience = Nanoseconds(1),
+                        .faults = scenario.faults,
+                        .shows = scenario.shows};
     return Walk<World>(World(scenario, nodes, plan), scenario.max_states).run();
 }
 

@@ -23,7 +23,7 @@
 namespace coppice::transport::shm {
 
 inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 7;
 inline constexpr std::size_t kCacheLine = 64;
 // Processors fetch lines in pairs: what one rank polls and another stores to must not share one.
 inline constexpr std::size_t kLinePair = kRegionAlignment;
@@ -58,6 +58,8 @@ struct Header {
     std::uint32_t inboxes = 0;
     Obituary obituary;
     Count departed;  // from all groups
+    // Where its bulk is (bulk.hpp), once it has any: pages << 32 | descriptor + 1.
+    shared::Published<std::uint64_t> bulk_file;
 };
 static_assert(sizeof(Header) <= kPage);
 

@@ -19,12 +19,13 @@ std::size_t log_entry(const Layout& layout, std::uint64_t index) {
 
 }  // namespace
 
-ShmBoard::ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel, Bells& bells,
+ShmBoard::ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel, Owner& owner,
                    std::function<void(Rank)> wake)
     : own_(own),
-      bells_(bells),
+      owner_(owner),
       mailroom_(shared::at<const Mailroom>(own.base() + own.layout().mailroom_at)),
       wake_(std::move(wake)),
+      number_(panel),
       window_(own.layout().window),
       mask_((window_ & (window_ - 1)) == 0 ? window_ - 1 : 0),
       regions_(regions),
@@ -148,6 +149,11 @@ Rank ShmBoard::logged(Rank member, std::uint32_t index) const {
     const std::byte* const start = panel(member);
     if (start == nullptr || index >= own_.layout().group_size) return Rank{own_.layout().group_size};
     return Rank{shared::at<Entry>(start + log_entry(own_.layout(), index)).get()};
+}
+
+const std::byte* ShmBoard::bulk(Rank member, std::uint64_t place, std::size_t bytes) {
+    const std::byte* const start = panel(member);
+    return start == nullptr ? nullptr : owner_.bulk(start - panel_at_, place, bytes);
 }
 
 bool ShmBoard::alive(Rank member) const {

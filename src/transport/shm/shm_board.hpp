@@ -12,17 +12,21 @@ namespace coppice::transport::shm {
 class ShmBoard final : public Board {
   public:
     // What a board asks of its transport.
-    class Bells {
+    class Owner {
       public:
         virtual void listen() = 0;          // as Board::listen()
         virtual void ring_listeners() = 0;  // something was published, and Mailroom::listeners is 1
+        // As the calls of Board, for a panel, and for the rank whose segment is mapped there.
+        virtual Bulk take_bulk(std::size_t bytes, std::uint64_t most, std::uint32_t panel) = 0;
+        virtual void give_bulk_back(std::uint64_t place) = 0;
+        virtual const std::byte* bulk(const std::byte* segment, std::uint64_t place, std::size_t bytes) = 0;
 
       protected:
-        ~Bells() = default;
+        ~Owner() = default;
     };
 
     // `wake` wakes a member, by the number that the group has for it.
-    ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel, Bells& bells,
+    ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel, Owner& bells,
              std::function<void(Rank)> wake);
 
     // The members as the group counts them, ascending, this rank among them, and the beginning of each one's segment as it is
@@ -54,12 +58,15 @@ class ShmBoard final : public Board {
         const std::byte* const start = panel(member);
         return start == nullptr ? nullptr : start + regions_at_ + place.at;
     }
+    Bulk take_bulk(std::size_t bytes, std::uint64_t most) override { return owner_.take_bulk(bytes, most, number_); }
+    void give_bulk_back(std::uint64_t place) override { owner_.give_bulk_back(place); }
+    const std::byte* bulk(Rank member, std::uint64_t place, std::size_t bytes) override;
     bool alive(Rank member) const override;
     bool fenced() const override;
     void depart() override;
     bool departed(Rank member) const override;
     void wake(Rank member) override { wake_(member); }
-    void listen() override { bells_.listen(); }
+    void listen() override { owner_.listen(); }
     void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
 
   private:
@@ -84,13 +91,14 @@ class ShmBoard final : public Board {
 
     void tell_listeners() {
         if (mailroom_.listeners.get() != 0) [[unlikely]]
-            bells_.ring_listeners();
+            owner_.ring_listeners();
     }
 
     OwnSegment& own_;
-    Bells& bells_;
+    Owner& owner_;
     const Mailroom& mailroom_;
     std::function<void(Rank)> wake_;
+    std::uint32_t number_;  // of the panel
     std::uint32_t window_;
     std::uint64_t mask_;  // window_ - 1 where that is a mask, else 0
     const Regions& regions_;

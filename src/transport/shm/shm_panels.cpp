@@ -90,6 +90,7 @@ void ShmTransport::close_board(std::uint32_t panel) {
 }
 
 void ShmTransport::clear_panels(std::uint32_t panels) {
+    own_bulk_.clear(panels & closed_);
     for (std::uint32_t panel = 0; panel < kPanels; ++panel) {
         const std::uint32_t bit = 1U << panel;
         if ((panels & closed_ & bit) == 0) continue;
@@ -97,6 +98,23 @@ void ShmTransport::clear_panels(std::uint32_t panels) {
         closed_ &= ~bit;
         clean_ |= bit;
     }
+}
+
+Board::Bulk ShmTransport::take_bulk(std::size_t bytes, std::uint64_t most, std::uint32_t panel) {
+    return own_bulk_.take(own_, bytes, most, panel);
+}
+
+const std::byte* ShmTransport::bulk(const std::byte* segment, std::uint64_t place, std::size_t bytes) {
+    const auto its = std::ranges::find_if(
+        peers_, [segment](const auto& peer) { return peer != nullptr && peer->segment.board.base() == segment; });
+    if (its == peers_.end()) return nullptr;
+    Peer& peer = **its;
+    if (!peer.bulk.is_mapped()) {
+        own_.open_reserve();
+        peer.bulk.map(peer.address, peer.segment);
+        own_.close_reserve();
+    }
+    return peer.bulk.at(place, bytes);
 }
 
 }  // namespace coppice::transport

@@ -24,6 +24,7 @@ struct ShmTransport::Peer {
     const Rank rank;
     const shm::Address address;
     shm::PeerSegment segment;
+    shm::PeerBulk bulk;
     shm::Outbox outbox;
     shm::Inbox inbox;
     std::uint32_t claimed = kNobody;  // the inbox at the peer that is ours

@@ -16,6 +16,7 @@
 
 #include "transport/host_memory.hpp"
 #include "transport/shm/bell.hpp"
+#include "transport/shm/bulk.hpp"
 #include "transport/shm/link.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/shm/shm_board.hpp"
@@ -33,7 +34,7 @@ struct ShmOptions {
     std::span<const Region> regions{};          // of each board; the same at all ranks of the host
 };
 
-class ShmTransport final : public Transport, public HostMemory, public shm::ShmBoard::Bells {
+class ShmTransport final : public Transport, public HostMemory, public shm::ShmBoard::Owner {
   public:
     // Makes the segment: three file descriptors for a moment, two for good, and W·8 KiB of memory for the lines, twice
     // once a board is sealed. Inboxes
@@ -80,9 +81,12 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
 
     // Wakes that rank if it sleeps: for what was written where it does not show at its arm().
     void wake(Rank rank);
-    // shm::ShmBoard::Bells
+    // shm::ShmBoard::Owner
     void listen() override;
     void ring_listeners() override;
+    Board::Bulk take_bulk(std::size_t bytes, std::uint64_t most, std::uint32_t panel) override;
+    void give_bulk_back(std::uint64_t place) override { own_bulk_.give_back(place); }
+    const std::byte* bulk(const std::byte* segment, std::uint64_t place, std::size_t bytes) override;
 
   private:
     struct Peer;
@@ -142,6 +146,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     Rank self_;
     std::string host_;
     shm::OwnSegment own_;
+    shm::OwnBulk own_bulk_;
     Regions regions_;
     Sleep sleep_;
     std::array<std::unique_ptr<shm::ShmBoard>, kPanels> boards_;  // open ones, and the first

@@ -71,6 +71,7 @@ void Broadcasts::deliver_described(Slot& slot) {
 void Broadcasts::hand_over(Slot& slot, std::span<const std::byte> payload) {
     Request& request = *slot.request;
     if (!request.view && slot.root != members_.self()) std::memcpy(request.buffer, payload.data(), payload.size());
+    if (payloads_.may_be_overwritten()) return core_.be_fenced();  // as in deliver()
     request.received = payload.size();
     request.payload = payload.data();
     if (slot.root != members_.self()) note_payload(slot, payload.size());

@@ -37,6 +37,7 @@ struct Descriptor {
         return read;
     }
 
+    bool operator==(const Descriptor&) const = default;
     std::uint32_t chunks() const { return static_cast<std::uint32_t>((bytes + chunk - 1) / chunk); }
     std::uint64_t at(std::uint32_t number) const { return std::uint64_t{number} * chunk; }
     std::size_t length(std::uint32_t number) const {

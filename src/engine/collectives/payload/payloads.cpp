@@ -34,9 +34,11 @@ Payloads::Payloads(Core& core, Window& window)
       window_(window),
       members_(core.members()),
       router_(core.router()),
+      shown_(core),
       plan_{.nodes = &members_.nodes_table(),
             .credit = core.settings().payload_ahead,
-            .patience = core.settings().payload_patience},
+            .patience = core.settings().payload_patience,
+            .shows = shown_.exists()},
       eager_(core.settings().eager),
       most_bytes_(core.settings().payload_window) {
     entries_.reserve(std::size_t{2} * window.size());
@@ -81,17 +83,55 @@ PayloadMemory Payloads::memory_for(std::size_t bytes) {
     return PayloadMemory::allocate(bytes);
 }
 
+// Memory for an entry of which the size is known. False: there is none.
+bool Payloads::take_memory(Entry& entry) {
+    const auto bytes = static_cast<std::size_t>(entry.descriptor->bytes);
+    if (shown_.has_readers()) entry.bulk = shown_.take(bytes);
+    if (entry.bulk.data == nullptr) entry.memory = memory_for(bytes);
+    return entry.own() != nullptr;
+}
+
+// What lies with another rank of the host is copied, as far as it is there. False: there is no memory, or it may be something else.
+bool Payloads::take_copy(Entry& entry) {
+    if (entry.own() != nullptr) return true;
+    entry.memory = memory_for(static_cast<std::size_t>(entry.descriptor->bytes));
+    entry.has_no_memory = !entry.memory;
+    if (!entry.memory) return false;
+    const std::uint32_t have = entry.machine.have();
+    if (have == 0) return true;
+    const std::size_t bytes =
+        static_cast<std::size_t>(entry.descriptor->at(have - 1)) + entry.descriptor->length(have - 1);
+    std::memcpy(entry.memory.data(), entry.its, bytes);
+    if (!may_be_overwritten()) return true;
+    core_.be_fenced();
+    return false;
+}
+
+// What this rank has is to be read by others, or they are to know that they can't.
+void Payloads::show(Entry& entry) {
+    if (!shown_.has_readers()) return;
+    entry.told = entry.machine.have();
+    shown_.begin({.sequence = entry.sequence,
+                  .root = entry.root,
+                  .descriptor = *entry.descriptor,
+                  .place = entry.bulk.place,
+                  .have = entry.told});
+}
+
 Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> payload) {
-    PayloadMemory memory = memory_for(payload.size());
-    if (!memory)
-        return fail(COPPICE_ERR_NO_MEMORY, "broadcast {}: there is no memory for {} bytes", sequence.value,
-                    payload.size());
+    Entry* const known = find(sequence);
     Entry* const entry = engage(sequence, members_.self());
     if (entry == nullptr) return fail(COPPICE_ERR_MISMATCH, "broadcast {}: others name another root", sequence.value);
-    entry->memory = std::move(memory);
     entry->descriptor = Descriptor::of(payload.size(), core_.settings().payload_chunk);
-    std::memcpy(entry->memory.data(), payload.data(), payload.size());
+    if (!take_memory(*entry)) {
+        entry->descriptor.reset();
+        if (known == nullptr) std::erase_if(entries_, [entry](const auto& one) { return one.get() == entry; });
+        return fail(COPPICE_ERR_NO_MEMORY, "broadcast {}: there is no memory for {} bytes", sequence.value,
+                    payload.size());
+    }
+    std::memcpy(entry->own(), payload.data(), payload.size());
     entry->machine.hold(entry->descriptor->chunks());
+    show(*entry);
     return *entry->descriptor;
 }
 
@@ -109,14 +149,60 @@ void Payloads::learn(Sequence sequence, Rank root, std::span<const std::byte> de
 // Memory for those that may be pulled, the oldest first.
 void Payloads::admit() {
     for (const auto& entry : entries_) {
-        if (!entry->descriptor || entry->memory || entry->has_no_memory) continue;
+        if (!entry->descriptor || entry->is_admitted() || entry->has_no_memory) continue;
         if (!fits(entry->descriptor->bytes, entry.get())) {
             window_.ask_for(window_.stable() + 1);
             return;
         }
-        entry->memory = memory_for(static_cast<std::size_t>(entry->descriptor->bytes));
-        entry->has_no_memory = !entry->memory;
-        if (entry->memory) entry->machine.learn(entry->descriptor->chunks());
+        entry->has_no_memory = !reads_its_leader(*entry) && !take_memory(*entry);
+        if (entry->has_no_memory) continue;
+        entry->machine.learn(entry->descriptor->chunks());
+        watch(*entry);
+        show(*entry);
+    }
+}
+
+// Then it needs no memory, unless it is to serve others.
+bool Payloads::reads_its_leader(const Entry& entry) const {
+    const auto leader = members_.leader_for(members_.own_node(), entry.root);
+    return shown_.exists() && leader && *leader != members_.self();
+}
+
+// ------------------------------------------------------------------------------------------------- on one host ---
+
+// Takes note of what the rank shows that is watched, if there is one.
+void Payloads::watch(Entry& entry) {
+    const auto by = entry.machine.watched();
+    if (!by) return;
+    const auto row = shown_.look(*by, entry.sequence);
+    if (!row) return;
+    const bool is_it = row->root == entry.root && row->descriptor == *entry.descriptor && row->place != 0;
+    if (is_it && entry.its == nullptr) entry.its = shown_.data(*by, *row);
+    if (!is_it || entry.its == nullptr) return entry.machine.not_shown(*by);
+    const std::uint32_t before = entry.machine.have();
+    entry.machine.shown(*by, row->have);
+    const std::uint32_t news = entry.machine.have() - before;
+    counts_.taken += news;
+    if (news == 0 || entry.own() == nullptr) return;
+    const std::uint64_t from = entry.descriptor->at(before);
+    const std::uint64_t to = entry.descriptor->at(row->have - 1) + entry.descriptor->length(row->have - 1);
+    std::memcpy(entry.own() + from, entry.its + from, static_cast<std::size_t>(to - from));
+    if (may_be_overwritten()) core_.be_fenced();
+}
+
+// What is shown outlives the rank that shows it, and is not looked at any more once that is known to be dead: a broadcast that this
+// rank has not heard of yet is begun if all of it is there.
+void Payloads::hear_last_words() {
+    if (!shown_.exists() || core_.revoked()) return;
+    for (const auto& entry : entries_)
+        watch(*entry);
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (local_peer == members_.self() || members_.failed(local_peer)) continue;
+        for (const Shown::Row& row : shown_.look(local_peer)) {
+            if (row.place == 0 || row.have != row.descriptor.chunks() || find(row.sequence) != nullptr) continue;
+            if (row.root.value < members_.ranks() && engage(row.sequence, row.root) != nullptr)
+                learn(row.sequence, row.root, row.descriptor.as_bytes());
+        }
     }
 }
 
@@ -125,6 +211,7 @@ void Payloads::release_stable() {
     const std::uint64_t stable = window_.stable();
     std::erase_if(entries_, [this, stable](const auto& entry) {
         if (entry->sequence.value >= stable || entry->in_flight > 0) return false;
+        if (entry->bulk.data != nullptr) shown_.give_back(entry->bulk);
         if (entry->memory.size() > spare_.size() && entry->memory.size() <= most_bytes_)
             spare_ = std::move(entry->memory);
         return true;
@@ -140,7 +227,7 @@ Payloads::Look Payloads::look(Sequence sequence) const {
     switch (entry->machine.result()) {
         case PullResult::complete:
             look.state = State::here;
-            look.payload = {entry->memory.data(), static_cast<std::size_t>(look.bytes)};
+            look.payload = {entry->data(), static_cast<std::size_t>(look.bytes)};
             break;
         case PullResult::root_failed:
             look.state = State::root_failed;
@@ -154,7 +241,7 @@ Payloads::Look Payloads::look(Sequence sequence) const {
 std::string Payloads::waiting_for(Sequence sequence) const {
     const Entry* const entry = find(sequence);
     if (entry == nullptr || !entry->descriptor) return {};
-    if (!entry->memory)
+    if (!entry->is_admitted())
         return fmt::format("{} bytes, for which there is no room beside those before", entry->descriptor->bytes);
     std::string text = fmt::format("{} of {} chunks are here", entry->machine.have(), entry->machine.chunks());
     if (const auto source = entry->machine.source())
@@ -164,7 +251,7 @@ std::string Payloads::waiting_for(Sequence sequence) const {
 
 std::optional<Rank> Payloads::source(Sequence sequence) const {
     const Entry* const entry = find(sequence);
-    if (entry == nullptr || !entry->descriptor || !entry->memory) return std::nullopt;
+    if (entry == nullptr || !entry->is_admitted()) return std::nullopt;
     return entry->machine.source();
 }
 
@@ -185,7 +272,7 @@ bool Payloads::message(Rank from, const WireHeader& header, std::span<const std:
 // False for what can't be.
 bool Payloads::take_chunk(Entry& entry, Rank from, const PullMessage& message, const WireHeader& header,
                           std::span<const std::byte> payload) {
-    if (!entry.memory || message.first >= entry.machine.chunks()) return false;
+    if (message.first >= entry.machine.chunks()) return false;
     if (payload.size() != entry.descriptor->length(message.first)) return false;
     if (!entry.machine.takes(message.first)) {
         ++counts_.again;
@@ -196,7 +283,8 @@ bool Payloads::take_chunk(Entry& entry, Rank from, const PullMessage& message, c
         entry.machine.spoiled(from);
         return true;
     }
-    std::memcpy(entry.memory.data() + entry.descriptor->at(message.first), payload.data(), payload.size());
+    if (!take_copy(entry)) return true;
+    std::memcpy(entry.own() + entry.descriptor->at(message.first), payload.data(), payload.size());
     ++counts_.taken;
     return entry.machine.receive(message);
 }
@@ -217,7 +305,8 @@ bool Payloads::send(Entry& entry, Unsent& unsent) {
                       .epoch = core_.id().epoch.value,
                       .more = packed(message)};
     if (message.kind == PullKind::chunk) {
-        body = {entry.memory.data() + entry.descriptor->at(message.first), entry.descriptor->length(message.first)};
+        if (!take_copy(entry)) return true;  // its receiver finds this rank silent
+        body = {entry.own() + entry.descriptor->at(message.first), entry.descriptor->length(message.first)};
         header.length = static_cast<std::uint32_t>(body.size());
         if (!link.within_host()) header.detail = transport::crc32c(body);
     }
@@ -272,8 +361,13 @@ void Payloads::progress(bool /*thorough*/) {
     if (entries_.empty() || core_.revoked()) return;
     has_more_ = false;
     const Router::Batch batch(router_);
-    for (const auto& entry : entries_)
+    for (const auto& entry : entries_) {
+        watch(*entry);
         pump(*entry);
+        if (entry->bulk.data == nullptr || entry->machine.have() == entry->told) continue;
+        entry->told = entry->machine.have();
+        shown_.tell(entry->sequence, entry->told);
+    }
 }
 
 // What is over here is reported at once, so that others give its memory back, and the next one may start.

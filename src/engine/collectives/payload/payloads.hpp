@@ -7,6 +7,10 @@
 // So the oldest broadcast always goes on, and one that is larger than the bound goes alone.
 //
 // A rank pulls whether its caller has called or not: others take their chunks from it.
+//
+// On a host the root, or else the leader, has the payload in memory that the others read (shown.hpp). They pull nothing and have no
+// memory of their own for it: what they deliver is copied out of there, or is a view of it. It outlives its writer. A rank copies
+// it to memory of its own only when it has to serve others from it, which takes deaths or a rank that is stopped.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +23,7 @@
 
 #include "engine/collectives/payload/descriptor.hpp"
 #include "engine/collectives/payload/memory.hpp"
+#include "engine/collectives/payload/shown.hpp"
 #include "engine/collectives/window/window.hpp"
 #include "engine/core/core.hpp"
 #include "protocol/pull/pull.hpp"
@@ -57,7 +62,11 @@ class Payloads final : public Collective {
     };
     const Counts& counts() const { return counts_; }
 
+    // Whether what a payload was copied from is what it says: not, when others have taken this rank for dead meanwhile.
+    bool may_be_overwritten() const { return shown_.exists() && shown_.is_fenced(); }
+
     // Collective
+    void hear_last_words() override;
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
     void member_failed(const Death& death) override;
@@ -84,10 +93,18 @@ class Payloads final : public Collective {
         std::optional<Descriptor> descriptor;
         bool is_wrong = false;  // what came as its descriptor is none
         bool has_no_memory = false;
-        PayloadMemory memory;
+        PayloadMemory memory;            // where it lies, unless that is
+        transport::Board::Bulk bulk;     // in memory that others of the host read, or
+        const std::byte* its = nullptr;  // in another rank's
+        std::uint32_t told = 0;          // how many chunks the others know that they can read
         protocol::Pull machine;
         std::vector<Unsent> unsent;  // pulled, but the transport had no room
         std::uint32_t in_flight = 0;
+
+        bool is_admitted() const { return machine.chunks() > 0; }
+        // To be written to: null where it lies with another rank, or nowhere yet.
+        std::byte* own() const { return bulk.data != nullptr ? bulk.data : memory.data(); }
+        const std::byte* data() const { return own() != nullptr ? own() : its; }
     };
 
     Entry* find(Sequence sequence) const;
@@ -96,6 +113,11 @@ class Payloads final : public Collective {
     bool fits(std::uint64_t bytes, const Entry* before) const;
     void release_stable();
     PayloadMemory memory_for(std::size_t bytes);
+    bool take_memory(Entry& entry);
+    bool take_copy(Entry& entry);
+    void show(Entry& entry);
+    bool reads_its_leader(const Entry& entry) const;
+    void watch(Entry& entry);
     bool take_chunk(Entry& entry, Rank from, const protocol::PullMessage& message, const WireHeader& header,
                     std::span<const std::byte> payload);
     void pump(Entry& entry);
@@ -106,6 +128,7 @@ class Payloads final : public Collective {
     Window& window_;
     const Members& members_;
     const Router& router_;
+    Shown shown_;
     protocol::PullPlan plan_;
     std::size_t eager_;
     std::uint64_t most_bytes_;

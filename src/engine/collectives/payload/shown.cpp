@@ -1,0 +1,85 @@
+#include "engine/collectives/payload/shown.hpp"
+
+namespace coppice::engine {
+namespace {
+
+constexpr std::string_view kRegion = "payloads";
+constexpr std::size_t kCacheLine = 64;
+
+}  // namespace
+
+// The first three are covered by the stamp.
+struct alignas(kCacheLine) Shown::Words {
+    shared::Relaxed<std::uint64_t> place;
+    shared::Relaxed<std::uint64_t> bytes;
+    shared::Relaxed<std::uint64_t> chunk_and_root;
+    shared::Published<std::uint64_t> have;
+    shared::Published<std::uint64_t> stamp;  // sequence + 1
+};
+
+transport::Region Shown::host_region(const Settings& settings) {
+    return {.name = kRegion, .bytes = settings.window * sizeof(Words)};
+}
+
+Shown::Shown(const Core& core)
+    : board_(core.publishing() ? core.board() : nullptr), most_bytes_(core.settings().payload_window) {
+    if (board_ == nullptr) return;
+    region_ = board_->find_region(kRegion);
+    has_readers_ = board_->members().size() > 1;
+}
+
+Shown::Words& Shown::own_words(Sequence sequence) const {
+    std::byte* const rows = board_->own_region(region_);
+    return shared::at<Words>(rows + sequence.value % board_->lines() * sizeof(Words));
+}
+
+const Shown::Words* Shown::words_of(Rank by) const {
+    const std::byte* const rows = board_->region(by, region_);
+    return rows == nullptr ? nullptr : &shared::at<Words>(rows);
+}
+
+void Shown::begin(const Row& row) {
+    Words& words = own_words(row.sequence);
+    words.place.set(row.place);
+    words.bytes.set(row.descriptor.bytes);
+    words.chunk_and_root.set(std::uint64_t{row.descriptor.chunk} << 32 | row.root.value);
+    words.have.publish(row.have);
+    board_->publish_word(words.stamp, row.sequence.value + 1);
+}
+
+void Shown::tell(Sequence sequence, std::uint32_t have) {
+    board_->publish_word(own_words(sequence).have, have);
+}
+
+// None, too, for what no rank has shown: it may be being written over, for one that is taken for dead.
+std::optional<Shown::Row> Shown::row_of(const Words& words) const {
+    const std::uint64_t stamp = words.stamp.read();
+    if (stamp == 0) return std::nullopt;
+    const std::uint64_t chunk_and_root = words.chunk_and_root.get();
+    const Descriptor told = Descriptor::of(words.bytes.get(), static_cast<std::uint32_t>(chunk_and_root >> 32));
+    const auto descriptor = Descriptor::read(told.as_bytes());
+    const std::uint64_t have = words.have.read();
+    if (!descriptor || have > descriptor->chunks()) return std::nullopt;
+    return Row{.sequence = Sequence(stamp - 1),
+               .root = Rank(static_cast<std::uint32_t>(chunk_and_root)),
+               .descriptor = *descriptor,
+               .place = words.place.get(),
+               .have = static_cast<std::uint32_t>(have)};
+}
+
+std::optional<Shown::Row> Shown::look(Rank by, Sequence sequence) const {
+    const Words* const words = words_of(by);
+    if (words == nullptr) return std::nullopt;
+    const auto row = row_of(words[sequence.value % board_->lines()]);
+    return row && row->sequence == sequence ? row : std::nullopt;
+}
+
+std::vector<Shown::Row> Shown::look(Rank by) const {
+    std::vector<Row> rows;
+    const Words* const words = words_of(by);
+    for (std::uint32_t i = 0; words != nullptr && i < board_->lines(); ++i)
+        if (const auto row = row_of(words[i])) rows.push_back(*row);
+    return rows;
+}
+
+}  // namespace coppice::engine

@@ -1,0 +1,62 @@
+// What each rank of a host shows to the others of its large payloads: a row for each broadcast of the window, in the host's memory.
+// It says where the payload lies in this rank's bulk (transport/board.hpp), if it does, and how many leading chunks are there.
+//
+// A row is written over by the broadcast W later, so not before every live rank has consumed this one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/collectives/payload/descriptor.hpp"
+#include "engine/core/core.hpp"
+
+namespace coppice::engine {
+
+class Shown {
+  public:
+    static transport::Region host_region(const Settings& settings);
+
+    explicit Shown(const Core& core);
+
+    // Whether ranks of this host read each other's memory.
+    bool exists() const { return board_ != nullptr; }
+    // Whether another rank of it could read this one's.
+    bool has_readers() const { return has_readers_; }
+
+    struct Row {
+        Sequence sequence;
+        Rank root;
+        Descriptor descriptor;
+        std::uint64_t place = 0;  // 0: it lies where others can't read it
+        std::uint32_t have = 0;   // chunks
+    };
+    void begin(const Row& row);
+    void tell(Sequence sequence, std::uint32_t have);
+    // Good while that rank lives, as far as this one knows.
+    std::optional<Row> look(Rank by, Sequence sequence) const;
+    // All of its rows that there are.
+    std::vector<Row> look(Rank by) const;
+
+    // Where that is mapped here; null if it can't be.
+    const std::byte* data(Rank by, const Row& row) const {
+        return board_->bulk(by, row.place, static_cast<std::size_t>(row.descriptor.bytes));
+    }
+    transport::Board::Bulk take(std::size_t bytes) { return board_->take_bulk(bytes, most_bytes_); }
+    void give_back(const transport::Board::Bulk& bulk) { board_->give_bulk_back(bulk.place); }
+    // Others have taken this rank for dead: what it has read of theirs may have been something else.
+    bool is_fenced() const { return board_->fenced(); }
+
+  private:
+    struct Words;
+    Words& own_words(Sequence sequence) const;
+    std::optional<Row> row_of(const Words& words) const;
+    const Words* words_of(Rank by) const;
+
+    transport::Board* board_;
+    transport::Regions::Place region_;
+    bool has_readers_ = false;
+    std::uint64_t most_bytes_;
+};
+
+}  // namespace coppice::engine

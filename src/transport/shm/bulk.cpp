@@ -1,0 +1,132 @@
+#include "transport/shm/bulk.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/process.hpp"
+
+namespace coppice::transport::shm {
+namespace {
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+// The first page, so that no place is 0.
+struct BulkHeader {
+    std::uint64_t magic;
+    std::uint64_t nonce;  // of the segment
+};
+constexpr std::uint64_t kBulkMagic = 0x316b6c75'62706f43U;  // "Copbulk1"
+
+bool may_be_so_large(std::uint64_t bytes) {
+    rlimit limit{};
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------- the owner's ---
+
+OwnBulk::~OwnBulk() {
+    if (fd_ < 0) return;
+    process::forget_descriptor(fd_);
+    close(fd_);
+}
+
+bool OwnBulk::make(OwnSegment& own, std::uint64_t most) {
+    const std::uint64_t size = kPage + round_up(most, kPage);
+    if (size < most || size / kPage > UINT32_MAX || !may_be_so_large(size)) return false;
+    fd_ = memfd_create("coppice-bulk", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd_ < 0) return false;
+    process::close_in_children(fd_);
+    if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return false;
+    fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    void* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
+    if (base == MAP_FAILED) return false;
+    mapping_ = Mapping(static_cast<std::byte*>(base), size);
+    size_ = size;
+    if (!prepare(kPage)) return false;
+    new (mapping_.base()) BulkHeader{.magic = kBulkMagic, .nonce = own.header().nonce};
+    own.header().bulk_file.publish(std::uint64_t{size / kPage} << 32 | (static_cast<std::uint32_t>(fd_) + 1));
+    return true;
+}
+
+bool OwnBulk::prepare(std::size_t end) {
+    if (end <= prepared_) return true;
+    const auto at = static_cast<off_t>(prepared_);
+    if (fallocate(fd_, 0, at, static_cast<off_t>(end - prepared_)) != 0) return false;
+    if (!populate(mapping_.base() + prepared_, end - prepared_)) return false;
+    prepared_ = end;
+    return true;
+}
+
+// The first place that is large enough: what was used last is in the caches.
+Board::Bulk OwnBulk::take(OwnSegment& own, std::size_t bytes, std::uint64_t most, std::uint32_t panel) {
+    if (!tried_) {
+        tried_ = true;
+        if (!make(own, most)) size_ = 0;
+    }
+    if (bytes > size_) return {};
+    const std::size_t wanted = round_up(bytes, kPage);
+    std::size_t at = kPage;
+    auto before = pieces_.begin();
+    for (; before != pieces_.end() && before->at - at < wanted; ++before)
+        at = before->at + before->bytes;
+    if (at + wanted > size_ || !prepare(at + wanted)) return {};
+    pieces_.insert(before, {.at = at, .bytes = wanted, .panel = panel});
+    return {.data = mapping_.base() + at, .place = at};
+}
+
+void OwnBulk::give_back(std::uint64_t place) {
+    std::erase_if(pieces_, [place](const Piece& piece) { return piece.at == place; });
+}
+
+void OwnBulk::clear(std::uint32_t panels) {
+    std::erase_if(pieces_, [panels](const Piece& piece) { return (panels >> piece.panel & 1) != 0; });
+}
+
+// ---------------------------------------------------------------------------------------------------------- a peer's ---
+
+void PeerBulk::map(const Address& address, const PeerSegment& segment) {
+    const std::uint64_t file = segment.header().bulk_file.read();
+    const int number = static_cast<int>(static_cast<std::uint32_t>(file)) - 1;
+    if (number < 0 || is_wrong_) return;
+    char path[64];
+    *fmt::format_to_n(path, sizeof path - 1, "/proc/{}/fd/{}", address.pid, number).out = '\0';
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return;  // it has died, or there is no descriptor left just now
+    const std::uint64_t size = (file >> 32) * kPage;
+    struct stat status {};
+    is_wrong_ = fstat(fd, &status) != 0 || static_cast<std::uint64_t>(status.st_size) != size || size <= kPage ||
+                (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0;
+    void* const base = is_wrong_ ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    close(fd);
+    if (base == MAP_FAILED) return;
+    Mapping mapped(static_cast<std::byte*>(base), size);
+    const auto& header = *reinterpret_cast<const BulkHeader*>(mapped.base());
+    is_wrong_ = header.magic != kBulkMagic || header.nonce != address.nonce;
+    if (is_wrong_) return;
+    mapping_ = std::move(mapped);
+    size_ = size;
+}
+
+const std::byte* PeerBulk::at(std::uint64_t place, std::size_t bytes) {
+    if (!mapping_ || place < kPage || place > size_ || bytes > size_ - place) return nullptr;
+    const std::size_t end = std::min(round_up(place + bytes, kPage), size_);
+    if (end > seen_) {
+        // One call for what would be a fault for every few pages. Where this kernel can't, these follow.
+        (void)madvise(mapping_.base() + seen_, end - seen_, MADV_POPULATE_READ);
+        seen_ = end;
+    }
+    return mapping_.base() + place;
+}
+
+}  // namespace coppice::transport::shm
