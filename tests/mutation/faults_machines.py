@@ -87,7 +87,7 @@ FAULTS = [
      "    if (complete() && source_ != message.from.value) left_ = source_;\n", "",
      gtest("tests/protocol/pull/pull_rules", "*")),
     ("a chunk is asked for again where it came damaged, of the same rank", PULL + "pull.cpp",
-     "    left_ = source_;\n    turn_to(number_ + 1);\n}", "    turn_to(number_);\n}", gtest("tests/protocol/pull/pull_rules", "*")),
+     "    leave_source();\n    turn_to(number_ + 1);\n}", "    turn_to(number_);\n}", gtest("tests/protocol/pull/pull_rules", "*")),
     ("parts of two messages are put together", ASSEMBLY,
      "    if (message != mine.message || part.empty()", "    if (part.empty()", gtest("tests/engine/engine_unit", "Parts.*")),
     ("a message in parts may be of any length", ASSEMBLY,
