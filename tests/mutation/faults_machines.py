@@ -84,7 +84,7 @@ FAULTS = [
     ("the last chunks are not asked for where they are few", PULL + "pull.cpp",
      "(end < chunks_ && end < asked_end_", "(end < asked_end_", gtest("tests/protocol/pull/pull_explore", "*")),
     ("a source that was left goes on sending", PULL + "pull.cpp",
-     "    if (complete() && source_ != message.from.value) left_ = source_;\n", "",
+     "    if (complete() && source_ != message.from.value) leave_source();\n", "",
      gtest("tests/protocol/pull/pull_rules", "*")),
     ("a chunk is asked for again where it came damaged, of the same rank", PULL + "pull.cpp",
      "    leave_source();\n    turn_to(number_ + 1);\n}", "    turn_to(number_);\n}", gtest("tests/protocol/pull/pull_rules", "*")),
