@@ -129,11 +129,11 @@ constexpr const char* kHello = "cmd=response_to_init pmi_version=1 pmi_subversio
 constexpr const char* kMaxes = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
 constexpr const char* kSpace = "cmd=my_kvsname kvsname=kvs_1\n";
 
-TEST(pmi, says_hello) {
+TEST(pmi, shakes_hands) {
     const FakeLauncher launcher({kHello, kMaxes, kSpace});
     PmiConnection connection(launcher.descriptor(), 0);
-    const auto hello = connection.say_hello(now_ns() + kPatience);
-    ASSERT_TRUE(hello) << hello.error().message;
+    const auto greeted = connection.shake_hands(now_ns() + kPatience);
+    ASSERT_TRUE(greeted) << greeted.error().message;
     EXPECT_EQ(connection.space(), "kvs_1");
     EXPECT_EQ(connection.largest_value(), 800U);
 }
@@ -149,9 +149,9 @@ TEST(pmi, refuses_what_is_no_answer) {
                                                                      {std::string(200'000, 'x')}}) {
         const FakeLauncher launcher(answers);
         PmiConnection connection(launcher.descriptor(), 0);
-        const auto hello = connection.say_hello(now_ns() + kPatience);
-        ASSERT_FALSE(hello);
-        EXPECT_EQ(hello.error().status, COPPICE_ERR_BOOTSTRAP) << hello.error().message;
+        const auto greeted = connection.shake_hands(now_ns() + kPatience);
+        ASSERT_FALSE(greeted);
+        EXPECT_EQ(greeted.error().status, COPPICE_ERR_BOOTSTRAP) << greeted.error().message;
         EXPECT_FALSE(connection.ask("cmd=barrier_in", "barrier_out", now_ns() + kPatience)) << "goes on after an error";
     }
 }
