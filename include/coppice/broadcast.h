@@ -20,7 +20,8 @@ extern "C" {
  *  - elsewhere: gives `bytes` of room in `buffer`. The payload's size goes to *received (which may be NULL). A payload that is
  *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
  * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here,
- * never in part.
+ * never in part. The call then also serves the ranks that take their chunks from this one, until they have all, no chunk was wanted for
+ * 0.2 ms, or the deadline, which changes nothing about its outcome.
  * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
  * its messages. The rest (connections that are being made, full queues, messages over tcp that leave with the next broadcast's, a
  * rank that needs the payload again after a death) is left to the progress thread; without one, to later calls, coppice_progress

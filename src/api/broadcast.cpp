@@ -22,6 +22,30 @@ coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& c
     return COPPICE_OK;
 }
 
+// How long a rank that has a large payload waits for others to ask for the next chunk of it. Behind that its progress thread serves them,
+// which takes over some ticks later than this.
+constexpr std::uint64_t kLongestSilenceNs = 200'000;
+
+// A rank from which others take a large payload stays as long as they do. Within a Visit.
+void serve(const coppice_group_t& handle, Sequence broadcast, Deadline& deadline, const engine::Awaited& awaited) {
+    engine::Context& context = *handle.context;
+    engine::Group& group = *handle.engine;
+    const engine::Payloads& payloads = group.payloads();
+    std::uint64_t sent = 0;
+    const auto is_over = [&] { return !payloads.is_wanted(broadcast) || payloads.counts().sent != sent; };
+    while (!deadline.passed()) {
+        {
+            const engine::Context::Turn turn(context);
+            if (!payloads.is_wanted(broadcast)) return;
+            sent = payloads.counts().sent;
+        }
+        Deadline silence(context.clock(), kLongestSilenceNs);
+        if (context.wait(group, silence, is_over, awaited)) continue;
+        if (context.is_attended()) context.watch_closely();
+        return;
+    }
+}
+
 // Within a Visit.
 coppice_status_t wait_for_broadcast(const coppice_group_t& handle, const engine::BroadcastCall& call, size_t* received,
                                     uint64_t timeout_ns, api::TracedCall* traced) {
@@ -38,13 +62,16 @@ coppice_status_t wait_for_broadcast(const coppice_group_t& handle, const engine:
         if (!started) refused = std::move(started.error());
     };
     bool tried = false;
+    bool may_be_wanted = false;
     const auto is_over = [&] {
         if (!tried) {
             if (!group.broadcasts().has_room(call.root, call.bytes)) return false;
             tried = true;
             start();
         }
-        return refused.has_value() || group.peek(request);
+        if (!refused && !group.peek(request)) return false;
+        may_be_wanted = !group.payloads().none();
+        return true;
     };
     const engine::Awaited awaited{.kind = status::Kind::broadcast, .request = &request, .root = call.root};
     if (!context.wait(group, deadline, is_over, awaited)) {
@@ -57,6 +84,8 @@ coppice_status_t wait_for_broadcast(const coppice_group_t& handle, const engine:
     }
     if (traced != nullptr) traced->is(request);
     if (refused) return api::remember(std::move(*refused));
+    if (may_be_wanted && request.status == COPPICE_OK) [[unlikely]]
+        serve(handle, request.sequence, deadline, awaited);
     return api::outcome(request, received);
 }
 

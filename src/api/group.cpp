@@ -265,7 +265,7 @@ coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group
         all.takeovers = duty.takeovers;
         all.thread_rounds = duty.rounds;
         all.thread_events = duty.events;
-        const engine::Payloads::Counts& payloads = group->engine->payload_counts();
+        const engine::Payloads::Counts& payloads = group->engine->payloads().counts();
         all.chunks = payloads.taken;
         all.chunks_sent = payloads.sent;
         all.chunks_again = payloads.again;

@@ -132,7 +132,7 @@ class Group final {
     std::string transports() const;
     // What its transports counted, added up.
     transport::Counters counters() const;
-    const Payloads::Counts& payload_counts() const { return payloads_.counts(); }
+    const Payloads& payloads() const { return payloads_; }
 
   private:
     Core core_;

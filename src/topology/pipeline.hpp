@@ -16,4 +16,15 @@ constexpr Position pipeline_source(Position position, std::uint32_t positions) {
     return Position{positions <= kLongestChain ? position.value - 1 : (position.value - 1) / 2};
 }
 
+// The positions that take from this one: from `first` on, `count` of them.
+struct PipelineTargets {
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+};
+constexpr PipelineTargets pipeline_targets(Position position, std::uint32_t positions) {
+    const std::uint32_t first = positions <= kLongestChain ? position.value + 1 : 2 * position.value + 1;
+    const std::uint32_t most = positions <= kLongestChain ? 1 : 2;
+    return {first, first >= positions ? 0 : first + most > positions ? positions - first : most};
+}
+
 }  // namespace coppice::topology

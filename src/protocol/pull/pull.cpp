@@ -129,6 +129,33 @@ std::optional<Rank> Pull::source() const {
     return Rank(source_);
 }
 
+// One that has left it wants no more either.
+bool Pull::has_been_sent_all(std::uint32_t rank) const {
+    const auto stream = std::ranges::find(streams_, rank, &Stream::to);
+    return stream != streams_.end() && (stream->next >= chunks_ || stream->end == 0);
+}
+
+bool Pull::is_wanted() const {
+    if (!complete()) return false;
+    const auto is_being_served = [this](const Stream& stream) { return stream.end > 0 && stream.next < chunks_; };
+    if (std::ranges::any_of(streams_, is_being_served)) return true;
+    const topology::Nodes& nodes = *plan_->nodes;
+    const std::uint32_t own_node = nodes.node_of(Rank(self_));
+    if (leader_of(own_node) != self_) return false;
+    const auto may_come = [this](std::uint32_t rank) { return !failed(rank) && !has_been_sent_all(rank); };
+    if (!plan_->shows && std::ranges::any_of(nodes.members(own_node),
+                                             [&](Rank rank) { return rank.value != self_ && may_come(rank.value); }))
+        return true;
+    const std::uint32_t root_node = nodes.node_of(Rank(root_));
+    const Position position{(own_node + nodes.count() - root_node) % nodes.count()};
+    const topology::PipelineTargets targets = topology::pipeline_targets(position, nodes.count());
+    for (std::uint32_t i = 0; i < targets.count; ++i) {
+        const std::uint32_t leader = leader_of((targets.first + i + root_node) % nodes.count());
+        if (leader != kNobody && may_come(leader)) return true;
+    }
+    return false;
+}
+
 std::uint32_t Pull::leader_of(std::uint32_t node) const {
     const auto leader = plan_->nodes->leader_for(node, Rank(root_), [this](Rank rank) { return !failed(rank.value); });
     return leader ? leader->value : kNobody;

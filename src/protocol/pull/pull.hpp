@@ -136,6 +136,9 @@ class Pull {
     std::optional<Rank> source() const;
     // The rank whose memory is to be looked at.
     std::optional<Rank> watched() const;
+    // Whether this rank has all chunks, and others may want some of it now: those that have asked, and those live ones whose first source
+    // it is. They need not come: what they want may have reached them another way.
+    bool is_wanted() const;
     // Everything that decides what it does next, without times: equal words, equal futures.
     void append_state(std::vector<std::uint32_t>& words) const;
 
@@ -151,6 +154,7 @@ class Pull {
 
     bool lacks(PullFault rule) const { return (plan_->faults & rule) != 0; }
     bool failed(std::uint32_t rank) const { return failed_.contains(rank); }
+    bool has_been_sent_all(std::uint32_t rank) const;
     bool complete() const { return chunks_ > 0 && have_ == chunks_; }
     std::uint32_t ranks() const { return plan_->nodes->ranks(); }
     PullMessage message(PullKind kind, std::uint32_t to, std::uint32_t first = 0, std::uint32_t end = 0) const {

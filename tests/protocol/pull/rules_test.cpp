@@ -165,6 +165,62 @@ TEST_F(PullRules, WhatCannotBeIsRefused) {
     EXPECT_EQ(pull.have(), 0U);
 }
 
+// Those that are to ask this rank first, and those that have asked it.
+TEST_F(PullRules, ARankIsWantedUntilAllWhoseFirstSourceItIsHaveEverything) {
+    Pull root(plan_, Rank(0), Rank(0), {});
+    root.hold(2);
+    EXPECT_TRUE(root.is_wanted()) << "rank 1 on its host, rank 2 behind it";
+    for (const std::uint32_t rank : {1U, 2U}) {
+        root.receive(from(rank, 0, PullKind::ask, 0, 2));
+        while (root.next_send(kStart)) {
+        }
+        EXPECT_EQ(root.is_wanted(), rank == 1);
+    }
+    root.receive(from(5, 0, PullKind::ask, 1, 2));
+    EXPECT_TRUE(root.is_wanted()) << "one that need not have asked";
+    root.receive(from(5, 0, PullKind::ask));
+    EXPECT_FALSE(root.is_wanted()) << "it has found another source";
+}
+
+TEST_F(PullRules, NobodyWantsARankThatIsNotCompleteOrIsTheLast) {
+    Pull last = machine(5, 1);
+    EXPECT_FALSE(last.is_wanted());
+    Pull relay = machine(2, 1);
+    EXPECT_FALSE(relay.is_wanted()) << "nothing is here yet";
+    relay.receive(from(0, 2, PullKind::chunk, 0));
+    EXPECT_TRUE(relay.is_wanted());
+    for (const std::uint32_t rank : {3U, 4U, 5U})
+        relay.peer_failed(Rank(rank));
+    EXPECT_FALSE(relay.is_wanted()) << "all behind it are dead";
+    last.receive(from(4, 5, PullKind::chunk, 0));
+    EXPECT_FALSE(last.is_wanted());
+}
+
+TEST_F(PullRules, WhereARankShowsItsChunksItsHostNeedNotAsk) {
+    PullPlan plan = plan_;
+    plan.shows = true;
+    Pull leader(plan, Rank(4), Rank(0), {});
+    leader.learn(1);
+    leader.receive(from(2, 4, PullKind::chunk, 0));
+    EXPECT_FALSE(leader.is_wanted());
+    leader.receive(from(5, 4, PullKind::ask, 0, 1));
+    EXPECT_TRUE(leader.is_wanted()) << "it could not map the memory";
+}
+
+TEST(Pipeline, TargetsAreTheInverseOfSources) {
+    for (const std::uint32_t positions :
+         {1U, 2U, 5U, topology::kLongestChain, topology::kLongestChain + 1, 18U, 1000U}) {
+        std::uint32_t targets = 0;
+        for (std::uint32_t position = 0; position < positions; ++position) {
+            const auto [first, count] = topology::pipeline_targets(Position(position), positions);
+            targets += count;
+            for (std::uint32_t i = 0; i < count; ++i)
+                EXPECT_EQ(topology::pipeline_source(Position(first + i), positions), Position(position));
+        }
+        EXPECT_EQ(targets, positions - 1) << positions;
+    }
+}
+
 TEST(Pipeline, EveryPathLeadsToTheRoot) {
     for (const std::uint32_t positions : {2U, 5U, topology::kLongestChain, topology::kLongestChain + 1, 1000U}) {
         for (std::uint32_t position = 1; position < positions; ++position)

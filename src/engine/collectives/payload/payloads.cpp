@@ -255,6 +255,11 @@ std::optional<Rank> Payloads::source(Sequence sequence) const {
     return entry->machine.source();
 }
 
+bool Payloads::is_wanted(Sequence sequence) const {
+    const Entry* const entry = find(sequence);
+    return entry != nullptr && (!entry->unsent.empty() || entry->machine.is_wanted());
+}
+
 // ------------------------------------------------------------------------------------------------------- messages ---
 
 bool Payloads::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,

@@ -53,6 +53,10 @@ class Payloads final : public Collective {
     std::string waiting_for(Sequence sequence) const;
     // The rank that has been asked for the next chunk.
     std::optional<Rank> source(Sequence sequence) const;
+    // Nothing is kept that could be.
+    bool none() const { return entries_.empty(); }
+    // Other ranks may want chunks of it from this one now, which has them all: protocol::Pull::is_wanted().
+    bool is_wanted(Sequence sequence) const;
 
     struct Counts {
         std::uint64_t taken = 0;    // chunks
