@@ -17,10 +17,11 @@
 #   lost-host      a host of 4 is killed, and falls silent, with a bound of 500 ms and of 50 ms: the agreement that
 #                  detects it
 #   trees          along which tree contributions travel, on one host and on 4 of 4 ranks
+#   rebuilt        after the death of half of the ranks, with the tree made anew and only repaired: by messages, binary
 #   shrink         a new group, made without a death, and after one that an agreement has found: of 8 ranks 7 are left
 #   algorithms     ERA beside the older agreements in two and in three phases, all by messages along a binary tree
 #
-# --ranks is for failure-free, post-failure, shrink and algorithms. 4 hosts need the right to make network namespaces
+# --ranks is for failure-free, post-failure, rebuilt, shrink and algorithms. 4 hosts need the right to make network namespaces
 # (coppice-run(1)). Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
 set -euo pipefail
 
@@ -33,7 +34,7 @@ usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 while [ $# -gt 0 ]; do
     if [ "$1" = --part ]; then
         value "$@"
-        case $2 in failure-free | post-failure | deaths | memory | lost-host | trees | shrink | algorithms) ;; *) complain "--part $2: see --help" ;; esac
+        case $2 in failure-free | post-failure | deaths | memory | lost-host | trees | rebuilt | shrink | algorithms) ;; *) complain "--part $2: see --help" ;; esac
         parts="$parts $2" taken=2
     else
         common_option "$@"
@@ -41,7 +42,7 @@ while [ $# -gt 0 ]; do
     shift "$taken"
 done
 settle_options
-parts=${parts:-failure-free post-failure deaths memory lost-host trees shrink algorithms}
+parts=${parts:-failure-free post-failure deaths memory lost-host trees rebuilt shrink algorithms}
 prepare "$build/tools/coppice-run" "$build/bench/agreement_algorithms"
 
 # coppice CANDIDATE RANKS HOSTS OPTIONS…
@@ -123,6 +124,20 @@ one_trees() {
     for tree in bin/star bin/bin star/star binary binomial star chain; do coppice "$tree,4" 16 4 --tree $tree; done
 }
 
+# Of four ranks the second and the third die, so that those that are left have the cores that all had.
+one_rebuilt() {
+    local count rank victims
+    for count in $ranks; do
+        victims=""
+        for ((rank = 0; rank < count; ++rank)); do
+            if [ $((rank % 4)) = 1 ] || [ $((rank % 4)) = 2 ]; then victims=$victims,$rank; fi
+        done
+        [ -n "$victims" ] || continue
+        COPPICE_HIERARCHY=flat COPPICE_AGREEMENT_REBALANCE=always deadly rebuilt "$count" 1 "${victims#,}" $((2 * iterations))
+        COPPICE_HIERARCHY=flat COPPICE_AGREEMENT_REBALANCE=never deadly kept "$count" 1 "${victims#,}" $((2 * iterations))
+    done
+}
+
 # A run has one shrink that leaves a dead rank out: many short ones.
 one_shrink() {
     local count again
@@ -186,6 +201,12 @@ for part in $parts; do
                 END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]
                     printf "%-4s %s  %s %s\n", r, figure("repaired/post-failure", r + 1), figure("fresh", r),
                            told(ratio("repaired/post-failure", r + 1, "fresh", r)) } }' ;;
+        rebuilt)
+            # shellcheck disable=SC2016
+            show "rebuilt, one host by messages: ranks before half of them die, before, after it with a tree made anew, with one repaired, ratio" '
+                END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]
+                    printf "%-4s %s  %s  %s %9.2f\n", r, figure("kept/failure-free", r), figure("rebuilt/post-failure", r),
+                           figure("kept/post-failure", r), ratio("kept/post-failure", r, "rebuilt/post-failure", r) } }' ;;
         shrink)
             # shellcheck disable=SC2016
             show "shrink, one host: ranks, without a death, after one" '

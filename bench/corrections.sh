@@ -80,7 +80,7 @@ one() {
     coppice one "$count" "$bytes" opportunistic:1:one-directional
     coppice two "$count" "$bytes" opportunistic:1
     coppice four "$count" "$bytes" opportunistic:2
-    coppice two,dead "$count" "$bytes" opportunistic:1 --dead "$(dead_of "$count")"
+    [ "$count" -lt 4 ] || coppice two,dead "$count" "$bytes" opportunistic:1 --dead "$(dead_of "$count")"
     coppice checked "$count" "$bytes" checked
 }
 

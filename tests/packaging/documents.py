@@ -21,7 +21,15 @@ def broken_links(source):
 NAMED = re.compile(r"\[`(\w+)\.(\w+)`\]\(\.\./(\S+?)\)")
 # What tests of a claim are called: after what the paper calls it, or after the table of docs/membership.md.
 CLAIMED = re.compile(r"((Figure|Lemma|Claim|Corollary|Equation|Algorithm|Table|Theorem|Observation|Definition)\d+[a-z]?"
-                     r"|Equations|TreePaper|Tsubame|Rules|PrintedRule)\.|(RadixTree|Membership)\.M\d|MembershipClock\.[CE]\d")
+                     r"|Equations|TreePaper|Tsubame|Rules|PrintedRule|Abstract|Conclusion|Headline)\.|(RadixTree|Membership)\.M\d|MembershipClock\.[CE]\d")
+
+# What each paper numbers, by the headings of docs/claims.md.
+NUMBERED = {
+    "Corrected trees (PPoPP'19)": {"Definition": 1, "Equation": 5, "Lemma": 3, "Corollary": 1, "Figure": 15, "Table": 1},
+    "Corrected gossip (IPDPS'17)": {"Algorithm": 3, "Equation": 5, "Lemma": 4, "Claim": 5, "Corollary": 3, "Observation": 1, "Figure": 9},
+    "Agreement (SC'15)": {"Lemma": 3, "Theorem": 5, "Figure": 4},
+    "Membership (ICS'06)": {"Equation": 2, "Figure": 8},
+}
 
 
 def missing_tests(source):
@@ -43,7 +51,8 @@ def claims_and_tests(source):
     text = (source / "docs/claims.md").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line.startswith("| ") and line != "| claim | test |":
-            claim, tests = line.strip("| ").split(" | ", 1)
+            claim, _, tests = line.strip().strip("|").partition(" | ")
+            claim, tests = claim.strip(), tests.strip()
             if not NAMED.search(tests) and not re.match(r"none: \S", tests):
                 yield f"docs/claims.md: no test for: {claim}"
     named = {f"{suite}.{name}" for suite, name, _ in NAMED.findall(text)}
@@ -51,6 +60,23 @@ def claims_and_tests(source):
         for suite, name in re.findall(r"\bTEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(encoding="utf-8")):
             if CLAIMED.match(f"{suite}.{name}") and f"{suite}.{name}" not in named:
                 yield f"docs/claims.md: {path.relative_to(source)}: {suite}.{name} is a test without a claim"
+
+
+def numbered_claims(source):
+    """docs/claims.md: everything that a paper numbers has a row."""
+    text = (source / "docs/claims.md").read_text(encoding="utf-8")
+    for heading, kinds in NUMBERED.items():
+        _, found, section = text.partition(f"\n## {heading}\n")
+        if not found:
+            yield f"docs/claims.md: there is no section {heading}"
+        rows = re.findall(r"^\| (.*?) \| ", section.partition("\n## ")[0], re.M)
+        for kind, count in kinds.items():
+            named = [one for row in rows for one in re.findall(rf"\b{kind} (\d+)", row)]
+            for several in re.findall(rf"\b{kind}s ((?:\d+|\(a to d\)|,| |and)+)", "\n".join(rows)):
+                named += re.findall(r"\d+", several)
+            for number in range(1, count + 1):
+                if str(number) not in named:
+                    yield f"docs/claims.md: {heading}: {kind} {number} has no row"
 
 
 def in_plain_words(text):
@@ -113,7 +139,7 @@ def bad_pages(source):
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    found = [*broken_links(source), *missing_tests(source), *claims_and_tests(source), *promises(source), *settings_and_page(source), *bad_pages(source)]
+    found = [*broken_links(source), *missing_tests(source), *claims_and_tests(source), *numbered_claims(source), *promises(source), *settings_and_page(source), *bad_pages(source)]
     print("\n".join(found) or "documents are in order")
     return 1 if found else 0
 
