@@ -42,6 +42,15 @@ static int agree(coppice_group_t* group, uint64_t* value, coppice_operation_t op
     return 1;
 }
 
+/* One rank tells how far they are. */
+static void report(coppice_group_t* group, uint32_t reporter, const struct state* state) {
+    coppice_group_info_t info = {.struct_size = sizeof info};
+    check(coppice_group_query(group, &info), "query");
+    if (info.rank != reporter) return;
+    printf("growing: %" PRIu32 " ranks, %" PRIu64 " newcomers so far\n", info.size, state->newcomers);
+    fflush(stdout);
+}
+
 /* The eldest has what newcomers lack. False when the group has lost a rank meanwhile: then it is to be renewed again. */
 static int bring(coppice_group_t* group, struct state* state) {
     coppice_view_t view = {.struct_size = sizeof view};
@@ -50,7 +59,9 @@ static int bring(coppice_group_t* group, struct state* state) {
     const coppice_status_t status = coppice_broadcast(group, state, sizeof *state, view.eldest, NULL, kPatience);
     uint64_t has_it = status == COPPICE_OK;
     if (status != COPPICE_ERR_ROOT_FAILED && status != COPPICE_ERR_PEER_FAILED) check(status, "broadcast");
-    return agree(group, &has_it, COPPICE_MIN) && has_it == 1;
+    if (!agree(group, &has_it, COPPICE_MIN) || has_it == 0) return 0;
+    if (view.newcomers > 0) report(group, view.eldest, state);
+    return 1;
 }
 
 static uint32_t most; /* members; 0: as many as come */
@@ -103,7 +114,11 @@ int main(int argc, char** argv) {
     check(coppice_group_create(context, NULL, &group), "create"); /* one that was started late is taken in here */
     coppice_view_t view = {.struct_size = sizeof view};
     check(coppice_group_view(group, &view, NULL, 0), "view");
-    if (view.epoch > 0 && !bring(group, &state)) group = renew(group, &state);
+    if (view.epoch == 0) {
+        report(group, view.eldest, &state);
+    } else if (!bring(group, &state)) {
+        group = renew(group, &state);
+    }
     group = work(group, &state, number_after(argc, argv, "--rounds", 1000), number_after(argc, argv, "--newcomers", 0));
 
     uint64_t sum = 0;

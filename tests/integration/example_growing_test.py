@@ -6,20 +6,52 @@ Usage: example_growing_test.py COPPICE_RUN GROWING"""
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import unittest
 
 RUN, GROWING = (os.path.abspath(path) for path in sys.argv[1:3])
 DEADLINE = 240
 
 
+def ranks_of(launcher):
+    """The processes of a job that run its program, by rank. A rank may have a keeper below it, which runs the same program."""
+    found, parents = {}, [launcher.pid]
+    while parents:
+        listed = subprocess.run(["pgrep", "-P", str(parents.pop())], capture_output=True, text=True, check=False).stdout
+        for child in map(int, listed.split()):
+            try:
+                with open(f"/proc/{child}/environ", "rb") as file:
+                    rank = re.search(rb"(?:^|\0)COPPICE_RANK=(\d+)", file.read())
+                if rank and os.readlink(f"/proc/{child}/exe") == GROWING:
+                    found[int(rank[1])] = child
+                else:
+                    parents.append(child)
+            except OSError:  # it has ended meanwhile
+                pass
+    return found
+
+
 class Growing(unittest.TestCase):
-    def run_it(self, *arguments, **settings):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
-        environment.update(settings)
-        return subprocess.run([RUN, *arguments], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-                              timeout=DEADLINE, env=environment)
+    HOSTS = None
+    FOLDER = None
+
+    def command(self, *arguments):
+        hosts = [] if self.HOSTS is None or "--devices" in arguments else ["--hosts", str(min(self.HOSTS, int(arguments[1])))]
+        return [RUN, *hosts, *arguments]
+
+    def settings(self, settings):
+        return {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")} | settings
+
+    def run_it(self, *arguments, user=(), **settings):
+        return subprocess.run([*user, *self.command(*arguments)], capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, timeout=DEADLINE, env=self.settings(settings), cwd=self.FOLDER)
+
+    def started(self, *arguments, stdout=subprocess.DEVNULL, **settings):
+        return subprocess.Popen(self.command(*arguments), stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                                text=True, env=self.settings(settings), cwd=self.FOLDER)
 
     def grows_to(self, size, newcomers, *arguments, **settings):
         done = self.run_it(*arguments, **settings)
@@ -41,23 +73,41 @@ class Growing(unittest.TestCase):
                     self.grows_to(3, 1, "-n", "3", "--respawn", "--kill", f"{rank}@100ms", GROWING, "--newcomers", "1", **settings)
 
     def test_all_are_replaced_one_after_the_other(self):
-        kills = [option for i, rank in enumerate((2, 2, 0, 1)) for option in ("--kill", f"{rank}@{100 + 150 * i}ms")]
-        # A process may be killed before it was taken in, so how many newcomers there were depends on the times.
-        done = self.run_it("-n", "3", "--respawn", *kills, GROWING, "--newcomers", "3")
-        said = done.stdout + done.stderr
-        self.assertEqual(done.returncode, 0, said)
-        self.assertNotIn("WRONG", done.stdout, said)
-        self.assertIn("state right", done.stdout, said)
+        # Each as soon as the one before it has been replaced: they all are of later processes in the end.
+        victims, said, errors = [2, 2, 0, 1], "", []
+        with self.started("-n", "3", "--respawn", GROWING, "--newcomers", "4", "--rounds", "1", stdout=subprocess.PIPE) as job:
+            ender = threading.Timer(DEADLINE, job.terminate)
+            ender.start()
+            reader = threading.Thread(target=lambda: errors.append(job.stderr.read()))
+            reader.start()
+            for line in job.stdout:
+                said += line
+                if "newcomers so far" in line and victims:
+                    os.kill(ranks_of(job)[victims.pop(0)], signal.SIGKILL)
+            reader.join()
+            ender.cancel()
+        said += "".join(errors)
+        self.assertEqual(job.returncode, 0, said)
+        self.assertEqual(said.count(" again (pid "), 4, said)
+        self.assertEqual(len(re.findall(" of 3: 4 newcomers, state right$", said, re.M)), 3, said)
 
     def test_a_rank_that_dies_too_often_is_not_started_again(self):
-        # It dies each time it has been taken in: after so many messages.
-        done = self.run_it("-n", "3", "--respawn=2", GROWING, "--newcomers", "2", "--rounds", "20000",
-                           COPPICE_FAULTS="kill-before:150@2", COPPICE_HIERARCHY="flat")
-        said = done.stdout + done.stderr
-        self.assertEqual(done.stderr.count("started rank 2 again"), 2, said)
-        self.assertIn("rank 2 is not started again: it has been 2 times already, as often as --respawn allows", done.stderr)
-        self.assertEqual(len(re.findall("state right$", done.stdout, re.M)), 2, said)
-        self.assertNotEqual(done.returncode, 0, said)
+        # It dies each time it has been taken in: after so many messages. The others work until that was said.
+        with self.started("-n", "3", "--respawn=2", GROWING, "--newcomers", "1000000", COPPICE_FAULTS="kill-before:150@2",
+                          COPPICE_HIERARCHY="flat") as job:
+            ender = threading.Timer(DEADLINE, job.terminate)
+            ender.start()
+            said = ""
+            for line in job.stderr:
+                said += line
+                if "not started again" in line:
+                    break
+            ender.cancel()
+            job.terminate()
+            said += job.stderr.read()
+        self.assertEqual(said.count("started rank 2 again"), 2, said)
+        self.assertIn("rank 2 is not started again: it has been 2 times already, as often as --respawn allows", said)
+        self.assertNotEqual(job.returncode, 0, said)
 
     def test_others_join(self):
         self.grows_to(8, 4, "-n", "4", "--join", "4@100ms", GROWING, "--newcomers", "4")
@@ -105,19 +155,13 @@ class OnSeveralHosts(Growing):
     the hosts before it starts anybody late."""
 
     HOSTS = 2
+    FOLDER = "/"  # which every user can enter
     USERS = [[]] + ([["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]] if os.geteuid() == 0 else [])
 
     def setUp(self):
         done = subprocess.run([RUN, "-n", "2", "--hosts", "2", "true"], capture_output=True, text=True, check=False)
         if "--hosts:" in done.stderr:
             self.skipTest(done.stderr.strip())
-
-    def run_it(self, *arguments, user=(), **settings):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
-        environment.update(settings)
-        hosts = [] if "--devices" in arguments else ["--hosts", str(min(self.HOSTS, int(arguments[1])))]
-        return subprocess.run([*user, RUN, *hosts, *arguments], capture_output=True, text=True, check=False,
-                              stdin=subprocess.DEVNULL, timeout=DEADLINE, env=environment, cwd="/")
 
     def test_a_host_comes_back(self):
         for user in self.USERS:
