@@ -8,10 +8,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <span>
 
@@ -110,6 +113,22 @@ std::vector<bool> within_own_cores(std::span<const pid_t> processes) {
 bool has_rdma_devices() {
     std::error_code missing;
     return !std::filesystem::is_empty("/sys/class/infiniband", missing) && !missing;
+}
+
+std::vector<std::uint64_t> rdma_node_guids(const std::string& folder) {
+    std::vector<std::uint64_t> guids;
+    std::error_code missing;
+    for (const auto& device : std::filesystem::directory_iterator(folder, missing)) {
+        std::ifstream in(device.path() / "node_guid");  // 0010:e000:0010:00f8
+        std::string text;
+        if (!std::getline(in, text)) continue;
+        std::erase(text, ':');
+        std::uint64_t guid = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), guid, 16);
+        if (error == std::errc{} && end == text.data() + text.size() && guid != 0) guids.push_back(guid);
+    }
+    std::ranges::sort(guids);
+    return guids;
 }
 
 }  // namespace coppice

@@ -33,4 +33,7 @@ std::vector<bool> within_own_cores(std::span<const pid_t> processes);
 
 bool has_rdma_devices();
 
+// The GUIDs of the nodes that this machine's RDMA devices are, as `folder` has them; none where there are none.
+std::vector<std::uint64_t> rdma_node_guids(const std::string& folder = "/sys/class/infiniband");
+
 }  // namespace coppice

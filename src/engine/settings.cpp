@@ -26,6 +26,10 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_TREE", "auto",
                 "auto (star up to 16 positions, then binomial), binomial, kary:K, lame:K, optimal[:O,L], chain or "
                 "star; :inorder, with kary also :heap, to compare"},
+    SettingInfo{
+        "COPPICE_LOGP", "",
+        "a file that coppice-perf logp has written: COPPICE_TREE=auto takes the tree that is fastest by it, star "
+        "or optimal; empty: by the number of positions alone"},
     SettingInfo{"COPPICE_CORRECTION", "optimized:2",
                 "opportunistic:D, optimized:D, checked, delayed:NS, failure-proof:F, none or ack; :one-directional "
                 "for the first two; :synchronized for all but the last two"},
@@ -186,11 +190,22 @@ std::string Settings::transport_names() const {
     return names;
 }
 
+namespace {
+
+std::string described(const std::vector<MeasuredLevel>& measured) {
+    std::string text = "auto";
+    for (const MeasuredLevel& level : measured)
+        text += fmt::format("{}{} L={}", text == "auto" ? " by " : " ", level.name, level.latency);
+    return text;
+}
+
+}  // namespace
+
 std::string Settings::agreement() const {
     std::string text =
         fmt::format("algorithm {}, tree {}, correction {}, hierarchy {}, agreement tree {}, window {}, agreements {}",
-                    to_string(algorithm), tree ? topology::to_string(*tree) : "auto", protocol::to_string(correction),
-                    hierarchy == Hierarchy::host ? "host" : "flat",
+                    to_string(algorithm), tree ? topology::to_string(*tree) : described(measured),
+                    protocol::to_string(correction), hierarchy == Hierarchy::host ? "host" : "flat",
                     agreement_tree ? protocol::to_string(*agreement_tree) : "auto", window, agreement_window);
     if (agreement_rebalance != protocol::Rebalance::when_degenerated)
         text += fmt::format(", agreement rebalance {}", protocol::to_string(agreement_rebalance));
@@ -328,6 +343,10 @@ Result<Settings> parse(const SettingTexts& texts) {
         auto tree = topology::parse_tree(texts.text("COPPICE_TREE"));
         if (!tree) return bad_value(texts, "COPPICE_TREE", "auto, or: " + tree.error());
         settings.tree = *tree;
+    } else if (const std::string& measured = texts.text("COPPICE_LOGP"); !measured.empty()) {
+        auto levels = read_measured_levels(measured);
+        if (!levels) return fail(COPPICE_ERR_CONFIG, "COPPICE_LOGP: {}", levels.error());
+        settings.measured = std::move(*levels);
     }
 
     auto correction = protocol::parse_correction(texts.text("COPPICE_CORRECTION"));

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/setting.hpp"
 #include "engine/collectives/broadcast/machine.hpp"
+#include "engine/measured_levels.hpp"
 #include "protocol/agreement/agreement_tree.hpp"
 #include "protocol/agreement/rebalance.hpp"
 #include "protocol/broadcast.hpp"
@@ -59,7 +60,8 @@ struct Settings {
     std::vector<TransportChoice> transports;  // all, in the order in which they are tried for a peer
     bool chosen_by_hardware = true;           // COPPICE_TRANSPORT is auto
     AlgorithmSpec algorithm;
-    std::optional<topology::TreeSpec> tree;  // none: chosen by the number of positions
+    std::optional<topology::TreeSpec> tree;  // none: chosen by the number of positions, and by what was measured
+    std::vector<MeasuredLevel> measured;     // where that is so
     protocol::CorrectionSpec correction;
     std::optional<std::uint64_t> correction_start_ns;  // none: chosen by the tree
     Hierarchy hierarchy = Hierarchy::host;
@@ -95,7 +97,8 @@ struct Settings {
     bool allows_between_hosts() const { return allows(false); }
     // COPPICE_TRANSPORT, put in order.
     std::string transport_names() const;
-    topology::TreeSpec tree_for(std::uint32_t positions) const;
+    // `level`: as coppice-perf logp calls the messages of that tree; the outermost, where nothing else is known.
+    topology::TreeSpec tree_for(std::uint32_t positions, std::string_view level = {}) const;
     // What the broadcasts of a group of so many positions have in common; by their sites, where these are known and of use. Refused in
     // words.
     tl::expected<Plan, std::string> plan_for(std::uint32_t positions, std::span<const topology::Site> sites = {}) const;

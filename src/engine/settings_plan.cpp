@@ -1,11 +1,33 @@
 // What the settings mean for the broadcasts of a group.
+#include <algorithm>
+
 #include "engine/settings.hpp"
 #include "topology/switch_path.hpp"
 
 namespace coppice::engine {
 
-topology::TreeSpec Settings::tree_for(std::uint32_t positions) const {
-    return tree ? *tree : topology::automatic_tree(positions);
+namespace {
+
+// The one of star and optimal tree that reaches all first, by LogP with o = 1. Of equally fast ones the star, under which corrections have
+// nothing to send.
+topology::TreeSpec fastest_tree(std::uint32_t positions, std::uint32_t latency) {
+    constexpr std::uint32_t kOverhead = 1;
+    const topology::TreeSpec star{.shape = topology::TreeShape::star};
+    const topology::TreeSpec optimal{.shape = topology::TreeShape::optimal,
+                                     .latency = std::min(latency, topology::kMaxLameOrder - 2 * kOverhead),
+                                     .overhead = kOverhead};
+    const auto shortest = topology::Tree::make(optimal, positions);
+    if (!shortest || positions < 2) return star;
+    const std::uint64_t star_end = std::uint64_t{positions - 2} * kOverhead + 2 * kOverhead + latency;
+    return star_end <= protocol::dissemination_end(*shortest, latency, kOverhead).value ? star : optimal;
+}
+
+}  // namespace
+
+topology::TreeSpec Settings::tree_for(std::uint32_t positions, std::string_view level) const {
+    if (tree) return *tree;
+    if (measured.empty()) return topology::automatic_tree(positions);
+    return fastest_tree(positions, level_called(measured, level).latency);
 }
 
 bool Settings::places() const {
@@ -20,8 +42,9 @@ tl::expected<Plan, std::string> Settings::plan_for(std::uint32_t positions,
                                                    std::span<const topology::Site> sites) const {
     if (places() && topology::is_worth_placing(sites)) {
         const topology::LevelSizes sizes = topology::level_sizes(sites);
-        auto placement = topology::Placement::make(
-            sites, {.pods = tree_for(sizes.pods), .leaves = tree_for(sizes.leaves), .hosts = tree_for(sizes.hosts)});
+        auto placement = topology::Placement::make(sites, {.pods = tree_for(sizes.pods, "network"),
+                                                           .leaves = tree_for(sizes.leaves, "pod"),
+                                                           .hosts = tree_for(sizes.hosts, "leaf")});
         if (!placement) return tl::unexpected(std::move(placement.error()));
         return Plan(std::move(*placement), correction);
     }

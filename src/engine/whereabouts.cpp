@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "base/host.hpp"
 #include "engine/greeting.hpp"
 #include "engine/read_network.hpp"
 #include "topology/switch_path.hpp"
@@ -13,12 +14,7 @@
 namespace coppice::engine {
 namespace {
 
-// What stands behind a dot is a domain, which some sources leave out.
-std::string_view short_name(std::string_view host) {
-    return host.substr(0, host.find('.'));
-}
-
-Result<Whereabouts> in_file(const std::string& path, const std::string& host) {
+Result<Whereabouts> in_file(const std::string& path, const OwnNames& names) {
     Whereabouts said{.source = "COPPICE_TOPOLOGY"};
     if (path.empty()) {
         said.why_not = "not set";
@@ -26,17 +22,21 @@ Result<Whereabouts> in_file(const std::string& path, const std::string& host) {
     }
     const auto file = read_network(path);
     if (!file) return fail(COPPICE_ERR_CONFIG, "COPPICE_TOPOLOGY: {}", file.error());
-    const auto own = std::ranges::find(file->hosts, short_name(host),
-                                       [](const topology::NetworkHost& one) { return short_name(one.name); });
-    if (own == file->hosts.end()) {
-        said.why_not = fmt::format("{} has no host {}", path, host);
+    const auto found = topology::find_host(*file, names.host, names.guids);
+    if (!found) {
+        const std::size_t devices = file->adapters.empty() ? 0 : names.guids.size();
+        said.why_not = fmt::format("{} has no host {}{}", path, names.host,
+                                   devices == 0 ? "" : fmt::format(", and none of its {} RDMA devices", devices));
         return said;
     }
+    const topology::NetworkHost* const own = &file->hosts[found->host];
+    said.how = found->guid == 0 ? fmt::format("by its name, {}", own->name)
+                                : fmt::format("by the GUID of an adapter, {:016x}, of {}", found->guid, own->name);
     // Leaves may have equal names, and pods none.
     const std::string& pod = file->pods[own->site.pod];
-    const std::array names{file->pods.size() > 1 && pod.empty() ? fmt::format("pod{}", own->site.pod) : pod,
-                           file->leaves[own->site.leaf]};
-    said.path = topology::make_switch_path(names);
+    const std::array switches{file->pods.size() > 1 && pod.empty() ? fmt::format("pod{}", own->site.pod) : pod,
+                              file->leaves[own->site.leaf]};
+    said.path = topology::make_switch_path(switches);
     if (said.path.empty() || !topology::check_switch_path(said.path))
         said.path = fmt::format("pod{}/leaf{}", own->site.pod, own->site.leaf);
     return said;
@@ -67,7 +67,7 @@ Whereabouts by_slurm(const Environment& environment) {
 
 }  // namespace
 
-Result<std::vector<Whereabouts>> look_for_switches(const Settings& settings, const std::string& host,
+Result<std::vector<Whereabouts>> look_for_switches(const Settings& settings, const OwnNames& own,
                                                    const Environment& environment) {
     std::vector<Whereabouts> found;
     found.push_back({.source = "COPPICE_SWITCHES",
@@ -80,7 +80,7 @@ Result<std::vector<Whereabouts>> look_for_switches(const Settings& settings, con
     if (is_known()) {
         not_asked("COPPICE_TOPOLOGY");
     } else {
-        auto said = in_file(settings.topology, host);
+        auto said = in_file(settings.topology, own);
         if (!said) return tl::unexpected(std::move(said.error()));
         found.push_back(std::move(*said));
     }
@@ -97,10 +97,15 @@ std::string switches_in(const std::vector<Whereabouts>& found) {
     return first == found.end() ? std::string() : first->path;
 }
 
-Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings) {
+OwnNames own_names(const Settings& settings) {
+    if (!settings.host.empty()) return {settings.host};
     std::array<char, 256> name{};
     ::gethostname(name.data(), name.size() - 1);
-    return look_for_switches(settings, settings.host.empty() ? name.data() : settings.host,
+    return {name.data(), rdma_node_guids()};
+}
+
+Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings) {
+    return look_for_switches(settings, own_names(settings),
                              [](const char* variable) -> const char* { return std::getenv(variable); });
 }
 

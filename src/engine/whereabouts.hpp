@@ -18,7 +18,14 @@ namespace coppice::engine {
 struct Whereabouts {
     std::string_view source;
     std::string path{};
+    std::string how{};  // by which this host was found in a file
     std::string why_not{};
+};
+
+// What a file may know this machine by.
+struct OwnNames {
+    std::string host;
+    std::vector<std::uint64_t> guids{};  // of its RDMA devices' nodes
 };
 
 // As getenv.
@@ -26,12 +33,14 @@ using Environment = std::function<const char*(const char*)>;
 
 // All sources, in the order in which they count: COPPICE_SWITCHES (the caller's option, or what a launcher says), the file of
 // COPPICE_TOPOLOGY, Slurm's SLURM_TOPOLOGY_ADDR. Later ones are not asked once one has answered. A file that can't be read, or is wrong, is
-// an error with its name and line. `host`: the name under which a file may know this one.
-Result<std::vector<Whereabouts>> look_for_switches(const Settings& settings, const std::string& host,
+// an error with its name and line.
+Result<std::vector<Whereabouts>> look_for_switches(const Settings& settings, const OwnNames& own,
                                                    const Environment& environment);
 // The path of the first that has one; empty when none has.
 std::string switches_in(const std::vector<Whereabouts>& found);
 
+// Those of this machine. A simulated host has its name alone: the devices are those of all of them.
+OwnNames own_names(const Settings& settings);
 // For a process of this machine.
 Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings);
 

@@ -3,9 +3,11 @@
 //   Switch  8 "S-0002c902400000a1"    # "leaf1" enhanced port 0 lid 3 lmc 0
 //   [1]     "H-0002c90300000001"[1](2c90300000002)    # "node001 mlx5_0" lid 4 4xSDR
 //
-// A host is the first word of an adapter's description, a leaf switch one with hosts. Leaves that share a switch above them are
+// A host is the first word of an adapter's description, or, where that is the one that adapters come with, the adapter itself; a leaf switch
+// is one with hosts. Leaves that share a switch above them are
 // one pod: in a fat tree of two levels all leaves.
 #include <algorithm>
+#include <charconv>
 
 #include "topology/network_text.hpp"
 
@@ -28,6 +30,20 @@ std::optional<std::string_view> take_quoted(std::string_view& text) {
     const std::string_view inside = text.substr(open + 1, close - open - 1);
     text.remove_prefix(close + 1);
     return inside;
+}
+
+// "H-00000000001000f8": the GUID of an adapter's node; 0 where the id is none.
+std::uint64_t guid_of(std::string_view id) {
+    if (!id.starts_with("H-")) return 0;
+    std::uint64_t guid = 0;
+    const auto [end, error] = std::from_chars(id.data() + 2, id.data() + id.size(), guid, 16);
+    return error == std::errc{} && end == id.data() + id.size() ? guid : 0;
+}
+
+// "MT4119 ConnectX5   Mellanox Technologies", where nobody has told the adapter whose it is.
+bool is_of_the_factory(std::string_view word) {
+    if (!word.starts_with("MT") || word.size() < 3) return false;
+    return std::ranges::all_of(word.substr(2), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 class Fabric {
@@ -107,8 +123,13 @@ class Fabric {
 
     // In the order of the file. Of a host's adapters the first one counts.
     void find_hosts() {
-        std::unordered_map<std::string, std::uint32_t> switch_of;
+        struct Known {
+            std::uint32_t leaf;  // a node
+            std::uint32_t host;
+        };
+        std::unordered_map<std::string, Known> host_of;
         std::uint32_t unlinked = 0;
+        std::uint32_t nameless = 0;
         std::uint32_t rails = 0;
         std::uint32_t aggregation = 0;
         leaf_of_.assign(nodes_.size(), kNone);
@@ -126,10 +147,14 @@ class Fabric {
             }
             std::string_view words = node.description;
             std::string name(take_word(words));
-            if (!is_name(name)) name = ids_[id];
-            const auto [known, is_new] = switch_of.try_emplace(name, *leaf);
+            if (is_of_the_factory(name)) ++nameless;
+            if (!is_name(name) || is_of_the_factory(name)) name = ids_[id];
+            const auto host = static_cast<std::uint32_t>(file_.hosts.size());
+            const auto [known, is_new] = host_of.try_emplace(name, Known{*leaf, host});
+            if (const std::uint64_t guid = guid_of(ids_[id]); guid != 0)
+                file_.adapters.push_back({guid, known->second.host});
             if (!is_new) {
-                if (known->second != *leaf) ++rails;
+                if (known->second.leaf != *leaf) ++rails;
                 continue;
             }
             if (leaf_of_[*leaf] == kNone) {
@@ -141,6 +166,8 @@ class Fabric {
         }
         remark(unlinked, " adapters have no link to a switch and are left out");
         remark(aggregation, " adapters are a switch's own (aggregation nodes) and are left out");
+        remark(nameless,
+               " adapters do not say whose they are: each counts as a host, which knows itself by the adapter's GUID");
         remark(rails, " further adapters of hosts are on another leaf than the first one, which counts");
     }
 

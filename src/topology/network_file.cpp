@@ -83,7 +83,23 @@ tl::expected<NetworkFile, std::string> parse_by_kind(std::string_view text, cons
     return complaint.whole("nothing in it");
 }
 
+std::string_view short_name(std::string_view host) {
+    return host.substr(0, host.find('.'));
+}
+
 }  // namespace
+
+std::optional<FoundHost> find_host(const NetworkFile& file, std::string_view name,
+                                   std::span<const std::uint64_t> guids) {
+    const auto own = std::ranges::find_if(file.adapters, [guids](const Adapter& adapter) {
+        return std::ranges::find(guids, adapter.guid) != guids.end();
+    });
+    if (own != file.adapters.end()) return FoundHost{own->host, own->guid};
+    for (std::uint32_t host = 0; host < file.hosts.size(); ++host) {
+        if (short_name(file.hosts[host].name) == short_name(name)) return FoundHost{host};
+    }
+    return std::nullopt;
+}
 
 std::vector<Site> NetworkFile::sites() const {
     std::vector<Site> all;

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -29,11 +31,18 @@ struct NetworkHost {
     Site site;  // indices into NetworkFile's leaves and pods
 };
 
+// An adapter of a fabric: the GUID of its node, and whose it is, an index into NetworkFile's hosts.
+struct Adapter {
+    std::uint64_t guid = 0;
+    std::uint32_t host = 0;
+};
+
 struct NetworkFile {
     std::string_view kind;  // of a literal
     std::vector<NetworkHost> hosts{};
     std::vector<std::string> leaves{};  // their names, which need not differ
     std::vector<std::string> pods{};
+    std::vector<Adapter> adapters{};  // of fabrics, in the order of the file
     std::vector<std::string> remarks{};
 
     std::vector<Site> sites() const;
@@ -41,6 +50,17 @@ struct NetworkFile {
 
 // `name` is the file's, for what is said about it.
 tl::expected<NetworkFile, std::string> parse_network_file(std::string_view text, std::string_view name);
+
+// Which host of the file a machine is, and by which GUID it was found; 0: by its name.
+struct FoundHost {
+    std::uint32_t host = 0;
+    std::uint64_t guid = 0;
+};
+
+// By the GUIDs of the machine's own adapters, where the file has one of them, else by its name: a cable says more than a name, which may
+// have changed since. Of several the first in the file. What stands behind a dot in a name is a domain, which some sources leave out.
+std::optional<FoundHost> find_host(const NetworkFile& file, std::string_view name,
+                                   std::span<const std::uint64_t> guids);
 
 // What Slurm tells each task in SLURM_TOPOLOGY_ADDR and SLURM_TOPOLOGY_ADDR_PATTERN, as names from the outermost switch to
 // the host: "spine[1-2].leaf1.n1" with "switch.switch.node". Several switches that lead up are one name, as they stand there.

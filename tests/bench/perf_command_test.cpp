@@ -329,6 +329,30 @@ TEST(CoppicePerf, MeasuresEachLevelThatTheJobHas) {
     unsetenv("COPPICE_TRANSPORT");
 }
 
+TEST(CoppicePerf, BroadcastsGoAlongTheTreeThatWasMeasuredToBeTheFastest) {
+    const auto figures = logp_file("-n 2", "");
+    const std::filesystem::path file =
+        std::filesystem::temp_directory_path() / ("coppice-measured-" + std::to_string(getpid()) + ".json");
+    std::ofstream(file) << figures;
+    setenv("COPPICE_LOGP", file.c_str(), 1);
+    const Outcome outcome = ranks(4, "broadcast -s 64 -n 200 --hierarchy flat --verify");
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    // One rank reads another file, as a rank of another host may.
+    auto other = figures;
+    other["levels"][0]["L"]["median"] = 1000 * figures["levels"][0]["o"]["median"].get<double>() + 1000;
+    const std::filesystem::path of_one = file.string() + ".1";
+    std::ofstream(of_one) << other;
+    const Outcome apart =
+        shell("timeout 120 " + program("COPPICE_TEST_RUN") + " -n 2 sh -c 'COPPICE_LOGP=" + file.string() +
+              ".$COPPICE_RANK; [ -e $COPPICE_LOGP ] || COPPICE_LOGP=" + file.string() + "; export COPPICE_LOGP; exec " +
+              program("COPPICE_TEST_PERF") + " broadcast -n 10'");
+    EXPECT_NE(apart.code, 0) << apart.text;
+    EXPECT_TRUE(contains(apart, "tree auto by host L=")) << apart.text;
+    unsetenv("COPPICE_LOGP");
+    std::filesystem::remove(file);
+    std::filesystem::remove(of_one);
+}
+
 TEST(CoppicePerf, LogpTellsWhenOneOfTwoIsGone) {
     const Outcome outcome = shell(program("COPPICE_TEST_RUN") + " -n 3 --timeout 240 --kill 1@300ms " +
                                   program("COPPICE_TEST_PERF") + " logp --rounds 10000 -n 100000");

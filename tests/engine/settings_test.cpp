@@ -1,7 +1,10 @@
 #include "engine/settings.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "base/duration.hpp"
@@ -35,6 +38,81 @@ TEST(Settings, TheEnvironmentBeatsTheDefaultAndTheApiBeatsBoth) {
     EXPECT_EQ(texts.source("COPPICE_WINDOW"), SettingSource::api);
     EXPECT_EQ(parse(texts)->window, 4U);
     EXPECT_EQ(texts.source("COPPICE_TREE"), SettingSource::default_value);
+}
+
+class Measured : public ::testing::Test {
+  protected:
+    ~Measured() override { std::filesystem::remove(path_); }
+
+    std::map<std::string, std::string> file(const std::string& text) const {
+        std::ofstream(path_) << text;
+        return {{"COPPICE_LOGP", path_}};
+    }
+    static std::string level(const char* name, double latency, double overhead) {
+        return fmt::format(R"({{"level": "{}", "L": {{"median": {}}}, "o": {{"median": {}}}, "g": {{"median": 0.1}}}})",
+                           name, latency, overhead);
+    }
+    static std::string levels(const std::string& all) {
+        return R"({"format": "coppice-logp", "version": 1, "levels": [)" + all + "]}";
+    }
+
+    std::string path_ =
+        (std::filesystem::path(::testing::TempDir()) / fmt::format("logp-{}.json", ::getpid())).string();
+};
+
+TEST_F(Measured, TreesFollowFromWhatEachLevelCosts) {
+    const auto settings = parse(texts_of(file(levels(level("leaf", 90, 0.9) + ", " + level("network", 6.1, 3)))));
+    ASSERT_TRUE(settings) << settings.error().message;
+    EXPECT_EQ(topology::to_string(settings->tree_for(16)), "optimal:1,2") << "by the outermost";
+    EXPECT_EQ(topology::to_string(settings->tree_for(16, "network")), "optimal:1,2");
+    EXPECT_EQ(topology::to_string(settings->tree_for(16, "pod")), "optimal:1,2") << "nobody has measured that one";
+    EXPECT_EQ(topology::to_string(settings->tree_for(16, "leaf")), "star") << "100 steps a message";
+    EXPECT_EQ(topology::to_string(settings->tree_for(1024, "leaf")), "optimal:1,100");
+    EXPECT_EQ(topology::to_string(settings->tree_for(1)), "star");
+    EXPECT_THAT(settings->agreement(), HasSubstr("tree auto by leaf L=100 network L=2,"));
+    EXPECT_THAT(parse(texts_of({}))->agreement(), HasSubstr("tree auto, "));
+}
+
+TEST_F(Measured, NoOtherTreeReachesAllSooner) {
+    for (std::uint32_t latency = 0; latency <= 40; latency += 1 + latency / 4) {
+        const auto settings = parse(texts_of(file(levels(level("network", latency, 1)))));
+        ASSERT_TRUE(settings) << settings.error().message;
+        for (std::uint32_t positions = 2; positions <= 80; ++positions) {
+            const auto end = [&](const topology::TreeSpec& spec) {
+                return protocol::dissemination_end(*topology::Tree::make(spec, positions), latency, 1).value;
+            };
+            const topology::TreeSpec chosen = settings->tree_for(positions);
+            for (const char* other : {"star", "binomial", "chain", "kary:2", "kary:4", "lame:2", "lame:3", "lame:6"}) {
+                ASSERT_LE(end(chosen), end(*topology::parse_tree(other)))
+                    << positions << " positions, L = " << latency << ", " << other;
+            }
+            const bool is_star = chosen.shape == topology::TreeShape::star;
+            ASSERT_TRUE(is_star || end(chosen) < end(*topology::parse_tree("star")))
+                << positions << ", L = " << latency;
+        }
+    }
+}
+
+TEST_F(Measured, ATreeThatSomebodyChoseIsTaken) {
+    const auto settings = parse(texts_of({{"COPPICE_TREE", "chain"}, {"COPPICE_LOGP", "/nowhere"}}));
+    ASSERT_TRUE(settings) << settings.error().message;
+    EXPECT_EQ(topology::to_string(settings->tree_for(16)), "chain");
+}
+
+TEST_F(Measured, AFileThatIsNoneIsNamed) {
+    const auto said = [](const std::map<std::string, std::string>& environment) {
+        const auto settings = parse(texts_of(environment));
+        return settings ? "nothing" : settings.error().message;
+    };
+    EXPECT_EQ(said({{"COPPICE_LOGP", "/nowhere"}}), "COPPICE_LOGP: /nowhere: No such file or directory");
+    EXPECT_THAT(said(file("")), HasSubstr(path_ + ": no file of coppice-perf logp"));
+    EXPECT_THAT(said(file(R"({"format": "other"})")), HasSubstr("no file of coppice-perf logp"));
+    EXPECT_THAT(said(file(levels(""))), HasSubstr("it has no level"));
+    EXPECT_THAT(said(file(levels(level("network", -1, 1)))), HasSubstr("L is -1 us"));
+    EXPECT_THAT(said(file(levels(R"({"level": 7})"))), HasSubstr("no file of coppice-perf logp"));
+    EXPECT_THAT(said(file(levels(R"({"level": "x", "L": [], "o": {"median": "1"}, "g": {}})"))),
+                HasSubstr("no file of coppice-perf logp"));
+    EXPECT_THAT(said(file(std::string(2 << 20, ' '))), HasSubstr("it is too large"));
 }
 
 TEST(Settings, HeartbeatsFitIntoTheBoundOfSilenceFiveTimesUnlessSaidOtherwise) {

@@ -8,6 +8,7 @@ import sys
 import unittest
 
 INFO, RUN = (os.path.abspath(path) for path in sys.argv[1:3])
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 
 
 def command(arguments, **variables):
@@ -59,6 +60,50 @@ class Facts(unittest.TestCase):
         group = json.loads(done.stdout)["group"]  # one rank tells for all
         self.assertEqual(group["ranks"], 2)
         self.assertEqual([peer["transport"] for peer in group["peers"]], ["self", "shm"])
+
+
+class Inside(unittest.TestCase):
+    def test_levels_of_machines_that_are_not_here(self):
+        for file, places in (
+                ("two-sockets-128-cores.xml", [(f"numa{cache // 8}/l3-{cache}", 8 * cache, 8 * cache + 7, None) for cache in range(16)]),
+                ("four-numa-nodes.xml", [(f"numa{node}", 4 * node, 4 * node + 3, None) for node in range(4)]),
+                ("hybrid-cores.xml", [("", 0, 3, 1), ("l2-4", 4, 7, 0), ("l2-5", 8, 11, 0)]),
+                ("two-packages.xml", [(f"numa{cache // 2}/l3-{cache}", 2 * cache, 2 * cache + 1, None) for cache in range(4)])):
+            with self.subTest(file):
+                done = command([INFO, "--machine", f"{DATA}/{file}", "--json"])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                inside = json.loads(done.stdout)["within_host"]
+                self.assertEqual([(one["path"], one["first"], one["last"], one.get("kind")) for one in inside["places"]], places)
+                self.assertEqual(inside["cores"], places[-1][2] + 1)
+                text = command([INFO, "--machine", f"{DATA}/{file}"]).stdout
+                for path, first, last, _ in places:
+                    self.assertRegex(text, rf"\n  {path or 'no level above'} +core{first} to core{last}\b")
+
+    def test_this_process_is_where_its_cores_are(self):
+        inside = facts()["within_host"]
+        self.assertEqual(inside["threads"], facts()["machine"]["threads"])
+        one = min(os.sched_getaffinity(0))
+        done = command(["taskset", "-c", str(one), INFO, "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(json.loads(done.stdout)["within_host"]["this_process"], r"(^|/)core\d+$")
+
+    def test_what_is_no_machine_is_refused(self):
+        done = command([INFO, "--machine", f"{DATA}/fattree-k8.ibnet"])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("fattree-k8.ibnet: hwloc does not read this as a machine", done.stderr)
+        done = command([INFO, "--machine", "/nowhere"])
+        self.assertEqual((done.returncode, done.stderr), (2, "coppice-info: /nowhere: No such file or directory\n"))
+
+
+class Switches(unittest.TestCase):
+    def test_a_host_is_found_by_its_name_and_it_is_said(self):
+        path = f"{DATA}/fattree-k8.ibnet"
+        done = command([INFO, "--json"], COPPICE_TOPOLOGY=path, COPPICE_HOST="node124")
+        switches = {one["source"]: one for one in json.loads(done.stdout)["switches"]}
+        self.assertRegex(switches["COPPICE_TOPOLOGY"]["path"], "^agg7-[0-3]/leaf7-3$")
+        self.assertEqual(switches["COPPICE_TOPOLOGY"]["how"], "by its name, node124")
+        self.assertIn(", by its name, node124", command([INFO], COPPICE_TOPOLOGY=path, COPPICE_HOST="node124").stdout)
+        self.assertIn("This host, node124: below leaf leaf7-3", command([INFO, "--topology", path], COPPICE_HOST="node124").stdout)
 
 
 class Refusals(unittest.TestCase):

@@ -100,4 +100,15 @@ FAULTS = [
     ("what stays with a process is lost by its exit", "src/engine/progress/progress_thread.cpp",
      "    if (asked_.get() || watches_closely_.get()) look_once_more();\n", "",
      linked("tests/integration/integration_streams", "*WithoutAWord/*")),
+    # --- files of networks, and what was measured
+    ("a host is known by its name though the file has its adapter", "src/topology/network_file.cpp",
+     "    if (own != file.adapters.end()) return FoundHost{own->host, own->guid};\n", "    (void)own;\n",
+     gtest("tests/topology/topology_network_file_test", "Fabric.*")),
+    ("a further adapter of a host is a host of its own", "src/topology/fabric.cpp",
+     "file_.adapters.push_back({guid, known->second.host});", "file_.adapters.push_back({guid, host});",
+     gtest("tests/topology/topology_network_file_test", "Fabric.*")),
+    ("the optimal tree is taken where a star is as fast", "src/engine/settings_plan.cpp",
+     "return star_end <= protocol::", "return star_end < protocol::", gtest("tests/engine/engine_unit", "Measured.*")),
+    ("every level has the tree of the outermost", "src/engine/measured_levels.cpp",
+     "return found == levels.end() ? levels.back() : *found;", "return levels.back();", gtest("tests/engine/engine_unit", "Measured.*")),
 ]

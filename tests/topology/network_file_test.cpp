@@ -176,6 +176,51 @@ Ca	1 "H-5"		# "Mellanox Technologies Aggregation Node"
                      "1 further adapters of hosts are on another leaf than the first one, which counts"}));
 }
 
+// A second adapter of n1, on the other leaf, and one that nobody has given a name.
+constexpr const char* kTwoRails = R"(
+Ca	1 "H-00000000000000f4"		# "n1 mlx5_1"
+[1](f5) 	"S-2"[2]		# lid 7
+
+Ca	1 "H-0c42a10300f6b1c2"		# "MT4119 ConnectX5   Mellanox Technologies"
+[1](f7) 	"S-2"[3]		# lid 8
+
+Ca	1 "H-0c42a10300f6b1c3"		# "MT4119 ConnectX5   Mellanox Technologies"
+[1](f7) 	"S-1"[4]		# lid 9
+)";
+
+TEST(Fabric, KnowsHostsByTheGuidsOfAllTheirAdapters) {
+    const NetworkFile file = read(std::string(kTwoLeaves) + kTwoRails);
+    const auto where = [&file](std::string_view name, std::vector<std::uint64_t> guids) {
+        const auto found = find_host(file, name, guids);
+        return found ? file.hosts[found->host].name : std::string("nowhere");
+    };
+    EXPECT_EQ(where("n1", {}), "n1");
+    EXPECT_EQ(where("n1.cluster.example", {}), "n1");
+    EXPECT_EQ(where("renamed", {0xf4}), "n1") << "by its second adapter";
+    EXPECT_EQ(where("n2", {0x77, 0xf4}), "n1") << "a cable says more than a name";
+    EXPECT_EQ(where("n2", {0x77}), "n2") << "a device that the file does not have says nothing";
+    EXPECT_EQ(where("n7", {0x77}), "nowhere");
+    EXPECT_EQ(where("MT4119", {}), "nowhere");
+    EXPECT_EQ(find_host(file, "", std::vector<std::uint64_t>{0xf4})->guid, 0xf4U);
+    EXPECT_EQ(find_host(file, "n1", {})->guid, 0U);
+}
+
+TEST(Fabric, AdaptersThatDoNotSayWhoseTheyAreAreHostsOfTheirOwn) {
+    const NetworkFile file = read(std::string(kTwoLeaves) + kTwoRails);
+    ASSERT_EQ(file.hosts.size(), 5U);
+    const auto found = find_host(file, "n8", std::vector<std::uint64_t>{0x0c42a10300f6b1c3});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(file.hosts[found->host].name, "H-0c42a10300f6b1c3");
+    EXPECT_EQ(file.leaves[file.hosts[found->host].site.leaf], "leaf1");
+    EXPECT_EQ(file.remarks.front(),
+              "2 adapters do not say whose they are: each counts as a host, which knows itself by the adapter's GUID");
+}
+
+TEST(NetworkList, HasNamesAlone) {
+    const NetworkFile file = read("n1 leaf1\nn2 leaf1\n");
+    EXPECT_EQ(find_host(file, "n2", std::vector<std::uint64_t>{0xf4})->host, 1U);
+}
+
 TEST(Fabric, SaysWhatIsWrongAndWhere) {
     EXPECT_EQ(refusal("Switch 4 \"S-1\" # \"leaf1\"\n[1] \"H-1\"[1]\n"),
               "net:2: node \"H-1\" is linked here and described nowhere: is the file cut short?");
@@ -228,6 +273,10 @@ TEST(Fabric, AsIbnetdiscoverPrintsIt) {
         EXPECT_EQ(file.leaves.size(), kept.leaves) << kept.name;
         EXPECT_EQ(file.pods.size(), kept.pods) << kept.name;
         EXPECT_TRUE(Placement::make(file.sites(), TreeSpec{})) << kept.name;
+        EXPECT_EQ(file.adapters.size(), kept.hosts) << kept.name;
+        const auto found = find_host(file, "elsewhere", std::vector<std::uint64_t>{file.adapters.back().guid});
+        ASSERT_TRUE(found) << kept.name;
+        EXPECT_EQ(find_host(file, file.hosts[found->host].name, {})->host, found->host) << kept.name;
     }
 }
 

@@ -19,6 +19,7 @@
 #include "engine/context.hpp"
 #include "engine/formation.hpp"
 #include "engine/whereabouts.hpp"
+#include "inside.hpp"
 #include "topology.hpp"
 #include "transport/registry.hpp"
 
@@ -39,8 +40,8 @@ ordered_json describe_build() {
             {"payload_bytes_in_one_message", transport::kMaxPayload}};
 }
 
-// The threads, cores, caches and NUMA nodes that hwloc sees, and how many of them this process may use.
-ordered_json describe_machine() {
+// The threads, cores, caches and NUMA nodes that hwloc sees, and how many of them this process may use; `within`: how they lie.
+ordered_json describe_machine(ordered_json& within) {
     ordered_json machine;
     hwloc_topology_t topology = nullptr;
     if (hwloc_topology_init(&topology) != 0) return {{"error", "hwloc_topology_init failed"}};
@@ -51,6 +52,7 @@ ordered_json describe_machine() {
                    {"l3_caches", count(HWLOC_OBJ_L3CACHE)},
                    {"cores", count(HWLOC_OBJ_CORE)},
                    {"threads", count(HWLOC_OBJ_PU)}};
+        within = coppice::info::describe_inside(topology, true);
     } else {
         machine = {{"error", "hwloc could not read this machine's topology"}};
     }
@@ -176,7 +178,7 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
 ordered_json describe_switches(const std::vector<engine::Whereabouts>& found) {
     ordered_json all = ordered_json::array();
     for (const engine::Whereabouts& one : found)
-        all.push_back({{"source", one.source}, {"path", one.path}, {"why_not", one.why_not}});
+        all.push_back({{"source", one.source}, {"path", one.path}, {"how", one.how}, {"why_not", one.why_not}});
     return all;
 }
 
@@ -184,8 +186,10 @@ void print_switches(const ordered_json& switches) {
     fmt::print("Switches above this host\n");
     for (const auto& one : switches) {
         const std::string path = one["path"];
-        fmt::print("  {:<20} {}\n", one["source"].get<std::string>(),
-                   path.empty() ? "none: " + one["why_not"].get<std::string>() : path);
+        const std::string how = one["how"];
+        fmt::print("  {:<20} {}{}\n", one["source"].get<std::string>(),
+                   path.empty() ? "none: " + one["why_not"].get<std::string>() : path,
+                   path.empty() || how.empty() ? "" : ", " + how);
     }
 }
 
@@ -201,6 +205,7 @@ void print_text(const ordered_json& info) {
         fmt::print("  {:<18} {}\n", name, info[name].get<std::string>());
     print_fields("Machine (hwloc)", info["machine"]);
     print_switches(info["switches"]);
+    if (!info["within_host"].is_null()) coppice::info::print_inside(info["within_host"]);
     fmt::print("Transports\n");
     for (const auto& wire : info["transports"]) {
         const bool usable = wire["usable"];
@@ -254,10 +259,13 @@ int run(bool as_json) {
         std::cerr << "coppice-info: " << switches.error().message << '\n';
         return 2;
     }
+    ordered_json within;
+    ordered_json machine = describe_machine(within);
     ordered_json info{{"build", describe_build()},
                       {"host", coppice::host_identity(settings->host)},
                       {"bootstrap", launcher->value_or("none: no launcher has started this process")},
-                      {"machine", describe_machine()},
+                      {"machine", std::move(machine)},
+                      {"within_host", std::move(within)},
                       {"switches", describe_switches(*switches)},
                       {"transports", describe_transports(*settings)},
                       {"settings", describe_settings(texts)},
@@ -282,9 +290,13 @@ int run(bool as_json) {
 
 // A file alone: it says nothing of this machine but where it is in it.
 int run_topology(const std::string& path, bool as_json) {
-    char own[256] = "";
-    gethostname(own, sizeof own - 1);
-    const auto topology = coppice::info::describe_topology(path, own);
+    const engine::SettingTexts texts;
+    const auto settings = engine::parse(texts);
+    if (!settings) {
+        std::cerr << "coppice-info: " << settings.error().message << '\n';
+        return 2;
+    }
+    const auto topology = coppice::info::describe_topology(path, engine::own_names(*settings));
     if (!topology) {
         std::cerr << "coppice-info: " << topology.error() << '\n';
         return 2;
@@ -294,6 +306,21 @@ int run_topology(const std::string& path, bool as_json) {
                   << '\n';
     } else {
         coppice::info::print_topology(*topology);
+    }
+    return 0;
+}
+
+// What a file says of another machine.
+int run_machine(const std::string& path, bool as_json) {
+    const auto inside = coppice::info::describe_machine_file(path);
+    if (!inside) {
+        std::cerr << "coppice-info: " << inside.error() << '\n';
+        return 2;
+    }
+    if (as_json) {
+        std::cout << ordered_json{{"within_host", *inside}}.dump(2) << '\n';
+    } else {
+        coppice::info::print_inside(*inside);
     }
     return 0;
 }
@@ -311,6 +338,10 @@ int main(int argc, char** argv) {
                    "instead, tell which leaf switches and pods this file knows: of ibnetdiscover, Slurm's "
                    "topology.conf, or lines of "
                    "HOST LEAF [POD]");
+    std::string machine;
+    app.add_option("--machine", machine,
+                   "instead, tell which NUMA nodes, shared caches and cores this file of hwloc's has (lstopo --of xml)")
+        ->excludes("--topology");
     app.set_version_flag("--version", std::string(COPPICE_VERSION));
     try {
         app.parse(argc, argv);
@@ -318,6 +349,7 @@ int main(int argc, char** argv) {
         return app.exit(error) == 0 ? 0 : 2;
     }
     try {
+        if (!machine.empty()) return run_machine(machine, as_json);
         return topology.empty() ? run(as_json) : run_topology(topology, as_json);
     } catch (const std::exception& error) {
         std::cerr << "coppice-info: " << error.what() << '\n';

@@ -10,11 +10,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What stands behind a dot is a domain, which some sources leave out.
-std::string_view short_name(std::string_view host) {
-    return host.substr(0, host.find('.'));
-}
-
 ordered_json leaves_of(const topology::NetworkFile& file) {
     ordered_json leaves = ordered_json::array();
     for (const std::string& name : file.leaves)
@@ -26,18 +21,20 @@ ordered_json leaves_of(const topology::NetworkFile& file) {
     return leaves;
 }
 
-std::string place_of(const topology::NetworkFile& file, std::string_view own) {
-    for (const topology::NetworkHost& host : file.hosts) {
-        if (short_name(host.name) != short_name(own)) continue;
-        const std::string& pod = file.pods[host.site.pod];
-        return fmt::format("below leaf {}{}", file.leaves[host.site.leaf], pod.empty() ? "" : " of pod " + pod);
-    }
-    return "not in it";
+std::string place_of(const topology::NetworkFile& file, const engine::OwnNames& own) {
+    const auto found = topology::find_host(file, own.host, own.guids);
+    if (!found) return "not in it";
+    const topology::NetworkHost& host = file.hosts[found->host];
+    const std::string& pod = file.pods[host.site.pod];
+    return fmt::format(
+        "{}below leaf {}{}",
+        found->guid == 0 ? "" : fmt::format("which it calls {} (GUID {:016x}), ", host.name, found->guid),
+        file.leaves[host.site.leaf], pod.empty() ? "" : " of pod " + pod);
 }
 
 }  // namespace
 
-tl::expected<ordered_json, std::string> describe_topology(const std::string& path, std::string_view own) {
+tl::expected<ordered_json, std::string> describe_topology(const std::string& path, const engine::OwnNames& own) {
     const auto file = engine::read_network(path);
     if (!file) return tl::unexpected(file.error());
     const auto placement = topology::Placement::make(file->sites(), topology::TreeSpec{});
@@ -49,7 +46,7 @@ tl::expected<ordered_json, std::string> describe_topology(const std::string& pat
                         {"pods", file->pods.size()},
                         {"largest_pod", placement->leaves_of(0)},
                         {"nearest_of_one_pod", spread.nearest},
-                        {"this_host", fmt::format("{}: {}", own, place_of(*file, own))},
+                        {"this_host", fmt::format("{}: {}", own.host, place_of(*file, own))},
                         {"remarks", file->remarks},
                         {"leaves", leaves_of(*file)}};
 }
