@@ -100,6 +100,9 @@ FAULTS = [
     ("what stays with a process is lost by its exit", "src/engine/progress/progress_thread.cpp",
      "    if (asked_.get() || watches_closely_.get()) look_once_more();\n", "",
      linked("tests/integration/integration_streams", "*WithoutAWord/*")),
+    ("a vote for an earlier root replaces a later one's", MEMBERSHIP + "talk.cpp",
+     "    if (!latest_ || vote.root >= latest_->root) latest_ = vote;\n", "    latest_ = vote;\n",
+     gtest("tests/protocol/membership/membership_votes", "*")),
     # --- files of networks, and what was measured
     ("a host is known by its name though the file has its adapter", "src/topology/network_file.cpp",
      "    if (own != file.adapters.end()) return FoundHost{own->host, own->guid};\n", "    (void)own;\n",

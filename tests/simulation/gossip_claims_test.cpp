@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulation/gossip_simulation.hpp"
+#include "simulation/unsynchronized_gossip.hpp"
 
 namespace coppice::simulation {
 namespace {
@@ -83,6 +84,23 @@ TEST(Figure2, OcgLeavesOutNode8WhichNoGNodeIsNearEnoughTo) {
 
 // "By selecting T and C accordingly, OCG can be adjusted to be weakly consistent or strongly consistent with high
 // probability": T and the corrections chosen for δ reach all of n, or all but log n of them, but with probability δ.
+// "For N = 1,000 and T = 17, the gossip colors all the nodes only 95.1 % of the time."
+TEST(Unsynchronized, GossipReachesAllOf1000Within17UnitsInOnly95PercentOfAllBroadcasts) {
+    constexpr std::uint64_t kBroadcasts = 5000;
+    const auto percent = [](std::uint32_t units) {
+        return 100.0 * static_cast<double>(unsynchronized_gossips_that_reach_all(1000, units, kBroadcasts, 1)) /
+               kBroadcasts;
+    };
+    EXPECT_NEAR(percent(17), 95.1, 1);
+    EXPECT_LT(percent(16), 90);
+    EXPECT_GT(percent(18), 97);
+}
+
+TEST(Unsynchronized, TwoMembersTakeOneUnitAndNobodyIsReachedWithoutTime) {
+    EXPECT_EQ(unsynchronized_gossips_that_reach_all(2, 1, 100, 7), 100U);
+    EXPECT_EQ(unsynchronized_gossips_that_reach_all(2, 0, 100, 7), 0U);
+}
+
 TEST(Corollary1, OcgIsAsConsistentAsItsTimesAreChosenFor) {
     for (const double delta : {0.2, 0.02, 1e-6}) {
         SCOPED_TRACE(delta);

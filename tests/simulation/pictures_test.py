@@ -164,6 +164,7 @@ class Reproduce(unittest.TestCase):
         page = self.read("gossip-fig1.md")
         self.assertRegex(page, r"\(t ≈ 18\)\. \|.*\| 20 \| 17 to 19 \(ours\) \| \*\*does not hold\*\* \|")
         self.assertIn("the paper's own Equation 1 has its largest step from t = 19", page)
+        self.assertRegex(page, r"95\.1 % of the time\. \|.*\| 9\d(\.\d+)? \| 94\.1 to 96\.1 \(ours\) \| holds \|")
 
     def test_membership_is_held_against_the_sentences_of_its_paper(self):
         held = {"membership-fig4": (3, 2), "membership-fig5": (2, 1), "membership-fig6": (3, 1), "membership-fig7": (4, 0),

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulation/unsynchronized_gossip.hpp"
+
 namespace coppice::sim {
 
 using protocol::GossipKind;
@@ -42,6 +44,11 @@ Study gossip_fig1(Scale scale, std::uint64_t seed) {
              return longest;
          },
          1}};
+    const std::uint64_t tries = PerScale<std::uint64_t>{2'000, 20'000, 100'000}.at(scale);
+    const auto drawn = [tries, seed] {
+        return 100.0 * static_cast<double>(simulation::unsynchronized_gossips_that_reach_all(1000, 17, tries, seed)) /
+               static_cast<double>(tries);
+    };
     const auto colored_at = [colored](const Results& r, double x) {
         return colored(r.at("gossip", x), r.cell("gossip", x)).y;
     };
@@ -84,13 +91,12 @@ Study gossip_fig1(Scale scale, std::uint64_t seed) {
               100}),
         {"The optimal tree would require t = 20.", "IPDPS'17 Figure 1", "coloring latency of the optimal tree",
          [](const Results& r) { return std::optional(r.mean("optimal tree", 0, Metric::coloring)); }, 20, 20},
-        {"For N = 1,000 and T = 17, gossip colors all nodes only 95.1 % of the time.",
-         "IPDPS'17 §III",
-         "",
-         {},
-         0,
-         0,
-         "rounds of a model without latency, which is not the paper's LogP"},
+        ours("the paper does not say how often it was tried: a percent to either side",
+             {"For N = 1,000 and T = 17, gossip colors all nodes only 95.1 % of the time.", "IPDPS'17 §III",
+              "broadcasts that color all, in %, of gossip whose members keep no common time and whose messages take "
+              "none",
+              [drawn](const Results&) { return std::optional(drawn()); }, 94.1, 96.1,
+              "with rounds that all members begin at one time it is 39 %, and T = 20 is needed"}),
     };
     e.reading =
         "Above: how many have the payload. Below: how long the longest run on the ring without it is, at the 99 % "
