@@ -43,7 +43,7 @@ typedef struct coppice_group_options {
     uint32_t size;
 
     /* "auto" (default: "star" up to 16 positions, then "binomial"), "kary:K", "lame:K", "optimal", "chain". Also
-     * COPPICE_TREE. */
+     * COPPICE_TREE; "auto" goes by what was measured where COPPICE_LOGP names it. */
     const char* tree;
 
     /* "optimized:2" (default), "opportunistic:D", "checked", "delayed:NS", "failure-proof:F", "none", "ack". Also

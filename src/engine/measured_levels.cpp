@@ -15,7 +15,9 @@ namespace {
 
 constexpr double kLongestUs = 1e9;
 constexpr double kMostSteps = 1e6;
-constexpr std::size_t kMostLevels = 64;
+// Ranks tell each other what they have read.
+constexpr std::size_t kMostLevels = 8;
+constexpr std::size_t kLongestName = 32;
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
 MeasuredLevel taken_from(const nlohmann::json& level) {
@@ -28,7 +30,11 @@ MeasuredLevel taken_from(const nlohmann::json& level) {
     if (step_us <= 0) throw std::out_of_range("o and g are nothing");
     const double steps = std::round(median("L") / step_us);
     if (steps > kMostSteps) throw std::out_of_range(fmt::format("L is {} steps", steps));
-    return {.name = level.at("level"), .step_us = step_us, .latency = static_cast<std::uint32_t>(steps)};
+    const std::string name = level.at("level");
+    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+    if (name.empty() || name.size() > kLongestName || !std::ranges::all_of(name, is_letter))
+        throw std::out_of_range("a level's name is none");
+    return {.name = name, .step_us = step_us, .latency = static_cast<std::uint32_t>(steps)};
 }
 
 // Throws what nlohmann/json throws, and std::out_of_range, with what is wrong.

@@ -113,6 +113,13 @@ TEST_F(Measured, AFileThatIsNoneIsNamed) {
     EXPECT_THAT(said(file(levels(R"({"level": "x", "L": [], "o": {"median": "1"}, "g": {}})"))),
                 HasSubstr("no file of coppice-perf logp"));
     EXPECT_THAT(said(file(std::string(2 << 20, ' '))), HasSubstr("it is too large"));
+    EXPECT_THAT(said(file(levels(level("", 1, 1)))), HasSubstr("a level's name is none"));
+    EXPECT_THAT(said(file(levels(level("net work", 1, 1)))), HasSubstr("a level's name is none"));
+    EXPECT_THAT(said(file(levels(level(std::string(33, 'n').c_str(), 1, 1)))), HasSubstr("a level's name is none"));
+    std::string many = level("host", 1, 1);
+    for (int more = 0; more < 8; ++more)
+        many += ", " + level("host", 1, 1);
+    EXPECT_THAT(said(file(levels(many))), HasSubstr("too many levels"));
 }
 
 TEST(Settings, HeartbeatsFitIntoTheBoundOfSilenceFiveTimesUnlessSaidOtherwise) {
