@@ -25,7 +25,8 @@ typedef struct coppice_context_options {
      *  1: the same thread, and it calls these functions, too; implies COPPICE_THREAD_MULTIPLE.
      * -1: none, for runtimes that poll by themselves. Until its groups are destroyed, each process must then call
      *     coppice_progress as often as the others can wait, within any bound of silence (COPPICE_DETECTION_BOUND),
-     *     also while it waits elsewhere. coppice_group_create then makes progress in no other group. */
+     *     also while it waits elsewhere. While coppice_group_create waits for other ranks there is a thread all the same, where
+     *     the context has other groups. */
     int progress_thread;
 
     /* "shm,tcp": which may be used, per peer the first that reaches it. Also COPPICE_TRANSPORT. */
@@ -42,7 +43,8 @@ COPPICE_API coppice_status_t coppice_context_create(const coppice_context_option
 /* COPPICE_ERR_BUSY while a group of it exists. NULL is allowed. */
 COPPICE_API coppice_status_t coppice_context_destroy(coppice_context_t* context);
 
-/* Makes all progress that can be made now, in all groups; never blocks. Blocking calls, test and wait do the same.
+/* Makes all progress that can be made now, in all groups; never blocks. Blocking calls, test, wait and calls that begin something
+ * do the same; of groups that they are not about in every 16th round.
  * Needed only with coppice_context_options_t.progress_thread -1. */
 COPPICE_API coppice_status_t coppice_progress(coppice_context_t* context);
 

@@ -125,7 +125,7 @@ coppice_status_t wait_for_end(coppice_group_t* group, status::Kind kind, uint64_
 template <class Start>
 coppice_status_t start_request(coppice_group_t* group, coppice_request_t** request, Start&& start) {
     const engine::Context::Guard guard(*group->context);
-    group->engine->progress();
+    group->context->progress(*group->engine);
     const std::uint64_t began_ns = api::trace_time(*group->context);
     auto started = group->engine->start_pooled(start);
     if (!started) return api::remember(std::move(started.error()));

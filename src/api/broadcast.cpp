@@ -12,7 +12,7 @@ engine::BroadcastCall call_of(void* buffer, size_t bytes, uint32_t root, bool vi
 
 coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& call, coppice_request_t** request) {
     const engine::Context::Guard guard(*group->context);
-    group->engine->progress();
+    group->context->progress(*group->engine);
     engine::Group& inner = *group->engine;
     const std::uint64_t began_ns = api::trace_time(*group->context);
     auto started = inner.start_pooled([&](engine::Request& place) { return inner.broadcasts().start(call, place); });
@@ -163,7 +163,8 @@ coppice_status_t coppice_request_test(coppice_request_t* request, size_t* receiv
         if (known == nullptr) return api::no_request("coppice_request_test", request);
         engine::Request& inner = *known;
         const engine::Context::Guard guard(inner.group->context());
-        if (inner.state == engine::RequestState::waiting && !inner.group->peek(inner)) inner.group->progress();
+        if (inner.state == engine::RequestState::waiting && !inner.group->peek(inner))
+            inner.group->context().progress(*inner.group);
         if (inner.state == engine::RequestState::waiting) return COPPICE_IN_PROGRESS;
         return api::outcome(inner, received);
     });

@@ -140,7 +140,7 @@ coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t*
     *request = nullptr;
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        group->engine->progress();
+        group->context->progress(*group->engine);
         engine::Group& inner = *group->engine;
         const std::uint64_t began_ns = api::trace_time(*group->context);
         auto started = inner.start_pooled([&](engine::Request& place) {

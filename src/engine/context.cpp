@@ -1,6 +1,7 @@
 #include "engine/context.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <thread>
 
 #include "base/descriptor_table.hpp"
@@ -52,19 +53,14 @@ bool Context::is_progress_thread() {
 
 void Context::enter_multiple() {
     if (entered_by_thread == this) return;
-    if (!mutex_.try_lock()) {
-        callers_waiting_.add();
-        mutex_.lock();
-        callers_waiting_.subtract();
-    }
+    turns_.lock();
     lock_.enter();
 }
 
 void Context::leave_multiple() {
     if (entered_by_thread == this) return;
-    const bool outermost = lock_.leave();
-    mutex_.unlock();
-    if (outermost && thread_ != nullptr) thread_->caller_left();
+    if (lock_.leave() && thread_ != nullptr) thread_->caller_left();
+    turns_.unlock();
 }
 
 void Context::attach(Group& group) {
@@ -112,12 +108,10 @@ std::size_t Context::offer_progress() {
         const Guard guard(*this);
         return progress();
     }
-    if (callers_waiting_.value() == 0) {
-        const std::unique_lock lock(mutex_, std::try_to_lock);
-        if (lock.owns_lock()) {
-            const Guard guard(*this);
-            return progress();
-        }
+    const std::unique_lock turn(turns_, std::try_to_lock);
+    if (turn.owns_lock()) {
+        const Guard guard(*this);
+        return progress();
     }
     std::this_thread::yield();
     return 0;
@@ -126,15 +120,20 @@ std::size_t Context::offer_progress() {
 // ----------------------------------------------------------------------------------------------- the status page ---
 
 Context::Creation::Creation(Context& context) : context_(context) {
-    if (context_.observation_ == nullptr) return;
     const Guard guard(context_);
-    context_.observation_->begin_creation();
+    if (context_.observation_ != nullptr) context_.observation_->begin_creation();
+    ++context_.creations_;
+    if (context_.thread_ != nullptr || context_.platform_ != nullptr || context_.groups_.empty()) return;
+    ProgressThread& thread = ProgressThread::instance();
+    if (thread.attend(context_)) context_.thread_ = &thread;  // else the others have to wait
 }
 
 Context::Creation::~Creation() {
-    if (context_.observation_ == nullptr) return;
     const Guard guard(context_);
-    context_.observation_->end_creation();
+    if (context_.observation_ != nullptr) context_.observation_->end_creation();
+    if (--context_.creations_ > 0 || context_.thread_ == nullptr || context_.is_attended()) return;
+    context_.thread_->forsake(context_);
+    context_.thread_ = nullptr;
 }
 
 void Context::Watch::end() {

@@ -1,11 +1,10 @@
 // What a process has of Coppice: its settings, its groups, one lock for all of them. The progress thread looks after it.
 //
 // Every call into a group holds the context's guard. With COPPICE_THREAD_SINGLE callers serialize themselves, and the
-// guard only keeps the progress thread out (BiasedLock); with COPPICE_THREAD_MULTIPLE a mutex serializes them first.
+// guard only keeps the progress thread out (BiasedLock); with COPPICE_THREAD_MULTIPLE a TurnLock serializes them first.
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -17,6 +16,7 @@
 #include "engine/platform.hpp"
 #include "engine/progress/biased_lock.hpp"
 #include "engine/progress/progress_thread.hpp"
+#include "engine/progress/turn_lock.hpp"
 #include "engine/settings.hpp"
 #include "trace/recorder.hpp"
 
@@ -42,8 +42,14 @@ class Context final : private Attended {
 
     // Makes progress in all groups once, under the guard; how many things happened.
     std::size_t progress();
+    // The same for a caller of one group: of the others now and then, because somebody may wait for what this rank owes there, in
+    // order to come here.
+    std::size_t progress(Group& group) {
+        if (++rounds_ % kRoundsPerSweep == 0 && groups_.size() > 1) return progress();
+        return group.progress();
+    }
     // The same for a thread that has nothing else in mind: it lets those pass that want something of a group, and does
-    // nothing while another thread makes progress anyway. (A mutex is not fair: without this it would starve them.)
+    // nothing while another thread makes progress anyway.
     std::size_t offer_progress();
 
     // Whether functions of the application may be called now: always but on the progress thread, unless the application
@@ -51,7 +57,7 @@ class Context final : private Attended {
     bool may_call_back() const { return !on_thread_ || settings_.progress_thread == ProgressMode::with_callbacks; }
 
     // The progress thread makes progress where callers stay away.
-    bool is_attended() const { return thread_ != nullptr; }
+    bool is_attended() const { return thread_ != nullptr && settings_.progress_thread != ProgressMode::none; }
     // Something stays with this rank for its caller's next call: the thread is to see soon that there is none. Only where is_attended().
     void watch_closely() { thread_->watch_closely(); }
     // Whether the calling thread is the progress thread, in a callback.
@@ -73,7 +79,8 @@ class Context final : private Attended {
     }
     // Null: nothing is traced. Used under the guard.
     trace::Recorder* trace() const { return trace_.get(); }
-    // While one lives, a group is being made.
+    // While one lives, a group is being made. Its caller waits in an exchange that knows nothing of other groups, so the progress
+    // thread makes progress in these; where there is none otherwise, for so long.
     class Creation {
       public:
         explicit Creation(Context& context);
@@ -138,12 +145,7 @@ class Context final : private Attended {
             {
                 const Turn turn(*this);
                 if (done()) return true;
-                // Other groups' relays go on too: somebody may wait for them in order to come here.
-                if (round % kRoundsPerSweep == 0 && groups_.size() > 1) {
-                    if (progress() > 0) idle.reset();
-                } else if (group.progress() > 0) {
-                    idle.reset();
-                }
+                if (progress(group) > 0) idle.reset();
                 if (done()) return true;
             }
             const bool sleeps = idle.sleeps_next();  // which takes longer than a look at the clock
@@ -236,9 +238,10 @@ class Context final : private Attended {
     Settings settings_;
     bool multiple_;
     BiasedLock lock_;
-    std::recursive_mutex mutex_;
-    shared::Counter<std::uint32_t> callers_waiting_;
-    ProgressThread* thread_ = nullptr;  // null: none looks after this context
+    TurnLock turns_;                    // of several calling threads
+    ProgressThread* thread_ = nullptr;  // null: none looks after this context. Changed under the guard
+    std::uint32_t creations_ = 0;       // under way
+    std::uint32_t rounds_ = 0;          // of progress(group)
     bool on_thread_ = false;            // the progress thread is inside
     Duty duty_;
     std::unique_ptr<trace::Recorder> trace_;    // null: there is no trace

@@ -70,5 +70,28 @@ TEST(BiasedLock, SaysThatACallerWaits) {
     EXPECT_FALSE(BiasedLock::is_inside(lock.entries()));
 }
 
+// A thread that gives the lock back and claims it again at once would keep out a caller that has to be woken first.
+TEST(BiasedLock, IsNotClaimedAgainBeforeACallerThatWaitsHasBeenIn) {
+    for (int round = 0; round < 100; ++round) {
+        BiasedLock lock;
+        bool was_in = false;
+        ASSERT_TRUE(lock.try_claim());
+        std::thread caller([&] {
+            lock.enter();
+            was_in = true;
+            lock.leave();
+        });
+        while (!lock.is_wanted())
+            std::this_thread::yield();
+        lock.release();
+        while (!lock.try_claim())
+            std::this_thread::yield();
+        const bool was_in_first = was_in;
+        lock.release();
+        caller.join();
+        ASSERT_TRUE(was_in_first) << "round " << round;
+    }
+}
+
 }  // namespace
 }  // namespace coppice::engine

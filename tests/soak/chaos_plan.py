@@ -82,8 +82,7 @@ class Plan:
         elif kind == "0" and self.chance(0.5):
             self.options.append("--poller")
         elif kind == "0":
-            # Nobody moves the first group while this program waits for others to make a second one.
-            self.options += ["--polls", "--no-create"]
+            self.options += ["--polls"]
         elif self.chance(0.2):
             self.options.append("--multiple")
 

@@ -76,7 +76,7 @@ Result<void> Core::look_before_start() {
 }
 
 void Core::look_for_news() {
-    progress();
+    context_->progress();
     read_failure_logs();
     hear_last_words();
 }

@@ -27,8 +27,7 @@ void BiasedLock::order_against_callers() const {
 }
 
 bool BiasedLock::try_claim() {
-    if (is_inside(entries())) return false;
-    wanted_.set(false);
+    if (is_inside(entries()) || is_wanted()) return false;
     claimed_.announce(true);
     order_against_callers();
     if (!is_inside(entries())) return true;
@@ -40,7 +39,8 @@ void BiasedLock::release() {
     claimed_.publish_and_wake(false);
 }
 
-// The thread has been faster: stands back, so that it does not take this caller for one that is inside, and waits.
+// The thread has been faster: stands back, so that it does not take this caller for one that is inside, and waits. The thread does
+// not come back before this caller has been in, however long that takes to wake up.
 void BiasedLock::wait_for_thread() {
     const std::uint32_t before = entries_.own() - 1;
     do {
@@ -50,6 +50,7 @@ void BiasedLock::wait_for_thread() {
         entries_.announce(before + 1);
         order_store_and_load();
     } while (claimed_.read());
+    wanted_.set(false);
 }
 
 }  // namespace coppice::engine

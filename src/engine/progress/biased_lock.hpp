@@ -41,7 +41,7 @@ class BiasedLock {
     // --- the progress thread
     std::uint32_t entries() const { return entries_.read(); }
     static bool is_inside(std::uint32_t entries) { return entries % 2 != 0; }
-    // False when a caller is inside.
+    // False when a caller is inside, or waits for it.
     bool try_claim();
     void release();
     // A caller wants to enter and waits: release() soon.
@@ -64,7 +64,7 @@ class BiasedLock {
     bool fences_ = false;
     shared::Published<std::uint32_t> entries_;  // written by callers alone
     shared::Published<bool> claimed_;           // written by the thread alone
-    shared::Relaxed<bool> wanted_;
+    shared::Relaxed<bool> wanted_;              // written by the caller that waits
 };
 
 }  // namespace coppice::engine
