@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kMostSamples = 1024;
 // coppice-run counts from when all ranks have found each other; it may act a little later than it was asked to.
-constexpr std::uint64_t kSlack = 100'000'000;
+constexpr std::uint64_t kSlack = 250'000'000;
 // What a process may have more than at first: of ranks that have just died, and for each other rank with which it has taken up since.
 constexpr std::uint64_t kMostLeft = 8;
 constexpr std::uint64_t kForEach = 4;

@@ -75,13 +75,12 @@ void set_admission(const StartPlan& plan, std::optional<std::uint32_t> incarnati
         ::setenv("COPPICE_JOIN", plan.options.hosts > 0 ? "any" : "host", 1);
         set_number("COPPICE_CAPACITY", plan.options.ranks + plan.options.late_numbers());
         set_number("COPPICE_RUN_MEMBERS", plan.options.members_at_the_end());
-        ::setenv("COPPICE_RUN_LAST_NS", std::to_string(plan.options.last_event_ns()).c_str(), 1);
     } else if (::getenv("COPPICE_LAUNCHER") != nullptr) {
         ::unsetenv("COPPICE_JOIN");
         ::unsetenv("COPPICE_CAPACITY");
         ::unsetenv("COPPICE_RUN_MEMBERS");
-        ::unsetenv("COPPICE_RUN_LAST_NS");
     }
+    ::setenv("COPPICE_RUN_LAST_NS", std::to_string(plan.options.last_event_ns()).c_str(), 1);
 }
 
 void set_environment(const StartPlan& plan, std::uint32_t rank, std::optional<std::uint32_t> incarnation) {
