@@ -2,9 +2,10 @@
 # shellcheck shell=bash
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$here/../build  # all three may be set to something else
+build=$here/../build  # all of these may be set to something else
 operation=bcast       # or allreduce
 iterations=4000
+arguments=()          # of the program for MPI, besides
 rounds="" json="" ranks="" quick=0
 
 complain() { echo "$(basename "$0"): $*" >&2; exit 2; }
@@ -91,7 +92,7 @@ mpi() {
     local candidate=$1 count=$2 bytes=$3
     shift 3
     mpirun_of "$count" "$@"
-    measure "$candidate" "$count" "$bytes" "${mpirun[@]}" "$scratch/mpi_collective" "$operation" "$bytes" "$iterations"
+    measure "$candidate" "$count" "$bytes" "${mpirun[@]}" "$scratch/mpi_collective" "$operation" "$bytes" "$iterations" "${arguments[@]}"
 }
 mpi_ucx() {
     local tls=$1 candidate=$2 count=$3 bytes=$4

@@ -1,6 +1,6 @@
 /*
  * The limit of a large broadcast on one machine that hands every receiver a copy: each of them copies the payload once, all at the same
- * time, out of memory that the root has filled before. Measured as coppice-perf measures (measure.h). Compiled and run by large.sh.
+ * time, out of memory that the root has filled right before. Measured as coppice-perf measures (measure.h). Compiled and run by large.sh.
  *
  *   copies RANKS BYTES ITERATIONS      one result line, µs
  */
@@ -13,7 +13,7 @@
 
 #include "measure.h"
 
-static void run(measure_area_t* area, const char* payload, uint32_t self, size_t bytes) {
+static void run(measure_area_t* area, char* payload, uint32_t self, size_t bytes) {
     measure_pin(self);
     measure_clear_row(area, self);
     measure_stamp_t* row = measure_row(area, self);
@@ -23,6 +23,7 @@ static void run(measure_area_t* area, const char* payload, uint32_t self, size_t
     memset(buffer, 1, bytes);
     const uint64_t warmup = area->iterations / 10;
     for (uint64_t i = 0; i < warmup + area->iterations; ++i) {
+        if (self == 0) memset(payload, (int)i, bytes);
         measure_barrier(&crew, NULL, NULL);
         measure_stamp_t stamp;
         stamp.start = measure_now();

@@ -5,10 +5,12 @@
 #
 # Rounds of all candidates alternate, because a machine's speed drifts; each gives one median a round, and the figure is the median of
 # those with the least and the greatest. Every candidate is measured by the same code (measure.h): bytes of the payload by the time from
-# the root's call until the last rank has returned from its own, in MB/s (10^6 bytes).
+# the root's call until the last rank has returned from its own, in MB/s (10^6 bytes). The root writes its payload anew before each:
+# one that never changes lies in the receivers' caches, where nothing has to be brought.
 #
-#   (nothing)         one host: Open MPI over shared memory with ob1 and with UCX, MPICH, Coppice with copies and with views, and
-#                     the limit: one memcpy by each receiver, all at the same time
+#   (nothing)         one host: Open MPI over shared memory with ob1 and with UCX, MPICH, Coppice with copies, with views, and with
+#                     views of memory that was allocated for the root, and the limit: one memcpy by each receiver, all at
+#                     the same time
 #   --transport tcp   every pair over TCP on loopback: Open MPI with ob1 and with UCX, MPICH (UCX), and Coppice
 #
 # Held against the best of the others: on one host Coppice is to have its bandwidth, with views 1.5 times as much; over TCP 0.95.
@@ -17,9 +19,9 @@ set -euo pipefail
 
 # shellcheck source=bench/comparison.sh
 . "$(dirname "$0")/comparison.sh"
-mode=shm sizes="16K 64K 1M 16M 64M"
+arguments=(rewritten) mode=shm sizes="16K 64K 1M 16M 64M"
 
-usage() { sed -n '2,18s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,20s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
     case $1 in
         --transport) value "$@"; [ "$2" = tcp ] || complain "--transport $2: tcp is known"; mode=tcp taken=2 ;;
@@ -54,14 +56,14 @@ mpich() {
     local candidate=$1 count=$2 bytes=$3 settings=()
     shift 3
     while [ $# -gt 0 ]; do settings+=(-genv "$1" "$2"); shift 2; done
-    measure "$candidate" "$count" "$bytes" mpiexec.mpich "${settings[@]}" -n "$count" "$scratch/mpich_collective" bcast "$bytes" "$iterations"
+    measure "$candidate" "$count" "$bytes" mpiexec.mpich "${settings[@]}" -n "$count" "$scratch/mpich_collective" bcast "$bytes" "$iterations" rewritten
 }
 # coppice CANDIDATE RANKS BYTES OPTIONS…
 coppice() {
     local candidate=$1 count=$2 bytes=$3
     shift 3
     measure "$candidate" "$count" "$bytes" "$launcher" -n "$count" "$perf" broadcast -s "$bytes" -n "$iterations" \
-        -w $((iterations / 10)) --metric "done" "$@"
+        -w $((iterations / 10)) --rewrite --metric "done" "$@"
 }
 one() {
     if [ "$mode" = shm ]; then
@@ -71,6 +73,7 @@ one() {
         mpich mpich "$1" "$2"
         coppice coppice "$1" "$2"
         coppice coppice-view "$1" "$2" --view
+        coppice coppice-lent "$1" "$2" --view --allocated
     else
         mpi openmpi "$1" "$2" --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo
         mpi_ucx tcp,self openmpi-ucx "$1" "$2"
@@ -101,7 +104,7 @@ sort -k3,3n -k2,2n -s "$scratch/medians" | awk -v mode="$mode" '
         n = split("openmpi openmpi-ucx mpich", list, " ")
         best = 0
         for (i = 1; i <= n; ++i) if (median[list[i]] + 0 > best) { best = median[list[i]]; name = list[i] }
-        n = split("memcpy openmpi openmpi-ucx mpich coppice coppice-view", list, " ")
+        n = split("memcpy openmpi openmpi-ucx mpich coppice coppice-view coppice-lent", list, " ")
         for (i = 1; i <= n; ++i) {
             if (!(list[i] in median)) continue
             line = sprintf("%-10s %5s  %-14s %9.0f  %9.0f..%-9.0f", bytes, ranks, list[i], median[list[i]], least[list[i]], greatest[list[i]])

@@ -2,8 +2,9 @@
  * MPI_Bcast or MPI_Allreduce (of integers, by MPI_BOR) measured exactly as coppice-perf measures (measure.h): the same
  * barrier, the same stamps, the same figures. Compiled with mpicc and run by the comparisons; not part of the build.
  *
- *   mpirun … mpi_collective bcast|allreduce BYTES ITERATIONS [nopin|staggered]
+ *   mpirun … mpi_collective bcast|allreduce BYTES ITERATIONS [nopin|staggered|rewritten]
  *
+ * rewritten: the root writes its payload anew before each call, as coppice-perf --rewrite.
  * staggered: as coppice-perf --staggered, for counting instructions: a rank calls when the rank before it is through. Not pinned.
  */
 #ifndef _GNU_SOURCE
@@ -78,17 +79,20 @@ int main(int argc, char** argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &self);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     int staggered = argc > 4 && strcmp(argv[4], "staggered") == 0;
-    if (argc <= 4) measure_pin((uint32_t)self);
+    int rewritten = argc > 4 && strcmp(argv[4], "rewritten") == 0;
+    if (argc <= 4 || rewritten) measure_pin((uint32_t)self);
 
     measure_area_t* area = share(self, ranks, iterations);
     measure_clear_row(area, (uint32_t)self);
     measure_stamp_t* row = measure_row(area, (uint32_t)self);
     measure_crew_t crew = measure_join(area, (uint32_t)self);
-    char* buffer = (char*)calloc(1, bytes + 1);
+    char* buffer = (char*)malloc(bytes + 1);
     char* result = (char*)calloc(1, bytes + 1);
     if (buffer == NULL || result == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
+    memset(buffer, 7, bytes + 1); /* memory of its own, not pages of zeroes that are all one and the same */
     uint64_t warmup = iterations / 10;
     for (uint64_t i = 0; i < warmup + iterations; ++i) {
+        if (rewritten && self == 0) memset(buffer, (int)i, bytes);
         measure_barrier(&crew, NULL, NULL);
         if (staggered) wait_for_turn(area, self, i);
         measure_stamp_t stamp;

@@ -34,6 +34,7 @@ class Run {
     std::optional<Failure> bury_the_dead();
     std::optional<Failure> one_size(std::uint64_t bytes);
     std::optional<Failure> one_broadcast(std::uint64_t bytes, measure_stamp_t& stamp);
+    std::optional<Failure> take_memory(std::uint64_t bytes);
     std::optional<Failure> count(coppice_status_t status, std::span<const std::byte> payload, std::uint64_t bytes);
     // Not inlined: bench/instructions.sh counts what runs in here.
     [[gnu::noinline]] coppice_status_t broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received);
@@ -52,6 +53,7 @@ class Run {
     Schedule schedule_;
     std::optional<Report> report_;
     std::vector<std::byte> buffer_;
+    std::byte* payload_ = nullptr;          // to be sent: in buffer_, or of the library's memory
     coppice_request_t* request_ = nullptr;  // holds the view until it has been checked
     std::span<const std::byte> view_;
     coppice_group_counts_t counts_{};  // where counting began
@@ -187,7 +189,11 @@ std::optional<Failure> Run::stop_counting() {
 
 std::optional<Failure> Run::one_broadcast(std::uint64_t bytes, measure_stamp_t& stamp) {
     const std::uint32_t root = schedule_.root_of(sequence_);
-    if (root == session_.rank() && settings_.verify) fill_payload({buffer_.data(), bytes}, sequence_, root);
+    if (root == session_.rank()) {
+        if (auto failure = take_memory(bytes)) return failure;
+        if (settings_.rewrites) std::fill_n(payload_, bytes, static_cast<std::byte>(sequence_));
+        if (settings_.verify) fill_payload({payload_, bytes}, sequence_, root);
+    }
     if (!settings_.back_to_back) {
         if (auto failure = session_.barrier()) return failure;
     }
@@ -199,11 +205,13 @@ std::optional<Failure> Run::one_broadcast(std::uint64_t bytes, measure_stamp_t& 
     const coppice_status_t status = settings_.view ? broadcast_view(bytes, root) : broadcast(bytes, root, received);
     const std::uint64_t end = measure_now();
     if (status == COPPICE_OK) stamp.end = end;
-    const auto payload =
-        settings_.view ? view_ : std::span<const std::byte>(buffer_.data(), std::min(received, buffer_.size()));
+    const std::byte* const copy = payload_ != nullptr ? payload_ : buffer_.data();
+    const auto payload = settings_.view ? view_ : std::span(copy, std::min(received, buffer_.size()));
     auto failure = count(status, payload, bytes);
     coppice_request_free(request_);
     request_ = nullptr;
+    if (payload_ != nullptr && payload_ != buffer_.data()) coppice_memory_free(session_.group(), payload_);
+    payload_ = nullptr;
     ++sequence_;
     Tally& mine = tally();
     mine.last_sign = end;
@@ -211,17 +219,27 @@ std::optional<Failure> Run::one_broadcast(std::uint64_t bytes, measure_stamp_t& 
     return failure;
 }
 
+std::optional<Failure> Run::take_memory(std::uint64_t bytes) {
+    payload_ = buffer_.data();
+    if (!settings_.allocated || bytes == 0) return std::nullopt;
+    void* memory = nullptr;
+    const coppice_status_t status = coppice_memory_allocate(session_.group(), bytes, &memory);
+    if (status != COPPICE_OK) return library_failure(fmt::format("memory for {} bytes", bytes), status);
+    payload_ = static_cast<std::byte*>(memory);
+    return std::nullopt;
+}
+
 coppice_status_t Run::broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received) {
     const bool sends = root == session_.rank();
-    return coppice_broadcast(session_.group(), buffer_.data(), sends ? bytes : buffer_.size(), root, &received,
-                             session_.timeout_ns());
+    return coppice_broadcast(session_.group(), sends ? payload_ : buffer_.data(), sends ? bytes : buffer_.size(), root,
+                             &received, session_.timeout_ns());
 }
 
 coppice_status_t Run::broadcast_view(std::uint64_t bytes, std::uint32_t root) {
     const std::uint64_t deadline = measure_now() + session_.timeout_ns();
     coppice_status_t status = COPPICE_ERR_BUSY;
     while (true) {
-        status = coppice_broadcast_view_nb(session_.group(), buffer_.data(), bytes, root, &request_);
+        status = coppice_broadcast_view_nb(session_.group(), payload_, bytes, root, &request_);
         if (status != COPPICE_ERR_BUSY || measure_now() > deadline) break;
         status = coppice_progress(session_.context());
         if (status != COPPICE_OK) return status;

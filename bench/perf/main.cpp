@@ -71,6 +71,10 @@ CLI::App* add_broadcast(CLI::App& app, perf::BroadcastSettings& settings) {
     command->add_option("--root", settings.root, "a rank, or \"rotate\": another one each time")->capture_default_str();
     command->add_flag("--verify", settings.verify, "check every byte of every broadcast at every rank");
     command->add_flag("--view", settings.view, "receive views instead of copies");
+    command->add_flag("--rewrite", settings.rewrites,
+                      "the root writes its payload anew before each broadcast, so that no receiver has it in a cache");
+    command->add_flag("--allocated", settings.allocated,
+                      "send from memory of the library's (coppice_memory_allocate), anew for each broadcast");
     command->add_flag("--back-to-back", settings.back_to_back, "no barrier between two broadcasts; prints the rate");
     command->add_flag(
         "--staggered", settings.staggered,

@@ -40,6 +40,8 @@ struct BroadcastSettings {
     std::string json_file;
     bool verify = false;
     bool view = false;
+    bool allocated = false;
+    bool rewrites = false;
     bool back_to_back = false;
     bool staggered = false;
     bool count = false;

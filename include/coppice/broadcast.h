@@ -19,8 +19,9 @@ extern "C" {
  *    used again as soon as the call returns, and is not changed;
  *  - elsewhere: gives `bytes` of room in `buffer`. The payload's size goes to *received (which may be NULL). A payload that is
  *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
- * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md): a receiver's buffer is written when all are here,
- * never in part. The call then also serves the ranks that take their chunks from this one, until they have all, no chunk was wanted for
+ * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md), which are written to a receiver's buffer as they come.
+ * It holds the payload when the call returns COPPICE_OK, and not before; what is in it after any other outcome is undefined, but
+ * after COPPICE_ERR_TRUNCATED, _BUSY, _MISMATCH and _INVALID_ARGUMENT, which leave it as it was. The call then also serves the ranks that take their chunks from this one, until they have all, no chunk was wanted for
  * 0.2 ms, or the deadline, which changes nothing about its outcome.
  * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
  * its messages. The rest (connections that are being made, full queues, messages over tcp that leave with the next broadcast's, a
@@ -71,6 +72,24 @@ COPPICE_API coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, c
  * the range overlaps a registered one. */
 COPPICE_API coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, size_t bytes);
 COPPICE_API coppice_status_t coppice_memory_deregister(coppice_group_t* group, void* address);
+
+/* ------------------------------------------------------------------------------------ the library's memory --- */
+
+/* Memory for a root to fill, from which payloads above COPPICE_EAGER go out without a copy: on one host the others read them there. The
+ * caller
+ *  - writes to it before the first broadcast from it, and never after: the others read it when they come to it, which may be long
+ *    after the call has returned. The next payload takes memory of its own, whose pages are those of an earlier one;
+ *  - broadcasts any part of it, any number of times, with the calls of this group; it may be read all the time;
+ *  - frees it, at any time, a view of it included: what others still have to read stays until they have. Memory that is not freed goes
+ *    with its group;
+ *  - does not touch it in a child of fork(2), which may not have it.
+ * All memory of this kind that a rank has not freed, and all payloads under way, share the COPPICE_PAYLOAD_WINDOW bytes that a rank shows
+ * to its host. Beyond these it is ordinary memory, that a broadcast copies.
+ * allocate: aligned to pages, and its contents are undefined. COPPICE_ERR_NO_MEMORY; COPPICE_ERR_TOO_LARGE for more than max_payload.
+ * free: nothing for NULL. COPPICE_ERR_INVALID_ARGUMENT for what is not (or no more) the start of such memory.
+ * A broadcast that reaches beyond such memory, or begins in some that was freed and is still kept, is COPPICE_ERR_INVALID_ARGUMENT. */
+COPPICE_API coppice_status_t coppice_memory_allocate(coppice_group_t* group, size_t bytes, void** memory);
+COPPICE_API coppice_status_t coppice_memory_free(coppice_group_t* group, void* memory);
 
 #ifdef __cplusplus
 }

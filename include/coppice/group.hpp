@@ -341,6 +341,19 @@ class Group {
         return status;
     }
 
+    // For a root's payload that is not copied.
+    Memory allocate_memory(std::size_t bytes) {
+        Memory memory;
+        detail::throw_unless_ok(try_allocate_memory(bytes, memory));
+        return memory;
+    }
+    Status try_allocate_memory(std::size_t bytes, Memory& memory) noexcept {
+        void* address = nullptr;
+        const Status status = detail::from_c(coppice_memory_allocate(handle_, bytes, &address));
+        if (status == Status::kOk) memory = Memory(handle_, {static_cast<std::byte*>(address), bytes});
+        return status;
+    }
+
     explicit operator bool() const noexcept { return handle_ != nullptr; }
     coppice_group_t* native() const noexcept { return handle_; }  // stays this object's
 

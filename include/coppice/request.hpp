@@ -110,6 +110,34 @@ class Request {
     std::size_t received_ = 0;
 };
 
+// The library's memory for a root to fill (coppice_memory_allocate): it is freed when this object goes, which must be before its group does.
+class Memory {
+  public:
+    Memory() = default;
+    Memory(Memory&& other) noexcept
+        : group_(std::exchange(other.group_, nullptr)), bytes_(std::exchange(other.bytes_, {})) {}
+    Memory& operator=(Memory&& other) noexcept {
+        Memory taken(std::move(other));
+        std::swap(group_, taken.group_);
+        std::swap(bytes_, taken.bytes_);
+        return *this;
+    }
+    ~Memory() {
+        if (group_ != nullptr) static_cast<void>(coppice_memory_free(group_, bytes_.data()));
+    }
+
+    // To be written to before the first broadcast from it, never after.
+    std::span<std::byte> bytes() const noexcept { return bytes_; }
+    explicit operator bool() const noexcept { return group_ != nullptr; }
+
+  private:
+    friend class Group;
+    Memory(coppice_group_t* group, std::span<std::byte> bytes) noexcept : group_(group), bytes_(bytes) {}
+
+    coppice_group_t* group_ = nullptr;
+    std::span<std::byte> bytes_;
+};
+
 // Memory that the group's transports know, until this object goes.
 class Registration {
   public:

@@ -132,6 +132,7 @@ class Group final {
     std::string transports() const;
     // What its transports counted, added up.
     transport::Counters counters() const;
+    Payloads& payloads() { return payloads_; }
     const Payloads& payloads() const { return payloads_; }
 
   private:

@@ -1,4 +1,5 @@
 // Wrong arguments: each is a status and a sentence, and nothing has happened.
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <set>
@@ -86,6 +87,10 @@ TEST_F(Alone, EveryNullIsNamedWithItsCall) {
     refused(coppice_memory_register(nullptr, &byte, 1), "coppice_memory_register", "group");
     refused(coppice_memory_register(group, nullptr, 1), "coppice_memory_register", "address");
     refused(coppice_memory_deregister(nullptr, &byte), "coppice_memory_deregister", "group");
+    void* memory = &byte;
+    refused(coppice_memory_allocate(nullptr, 1, &memory), "coppice_memory_allocate", "group");
+    refused(coppice_memory_allocate(group, 1, nullptr), "coppice_memory_allocate", "memory");
+    refused(coppice_memory_free(nullptr, &byte), "coppice_memory_free", "group");
 
     const void* payload = nullptr;
     ASSERT_EQ(coppice_broadcast_view_nb(group, &byte, 1, 0, &request), COPPICE_OK);
@@ -134,6 +139,9 @@ TEST_F(Alone, CallsOnADestroyedGroupAreToldSo) {
     refused(coppice_group_view(gone, &view, nullptr, 0), "coppice_group_view");
     refused(coppice_memory_register(gone, &byte, 1), "coppice_memory_register");
     refused(coppice_memory_deregister(gone, &byte), "coppice_memory_deregister");
+    void* memory = nullptr;
+    refused(coppice_memory_allocate(gone, 1, &memory), "coppice_memory_allocate");
+    refused(coppice_memory_free(gone, &byte), "coppice_memory_free");
     refused(coppice_group_destroy(gone, 0), "coppice_group_destroy");
     // Far more of them than are remembered.
     for (int i = 0; i < 600; ++i) {
@@ -354,6 +362,35 @@ TEST_F(Alone, RegisteredRangesMustNotOverlap) {
     EXPECT_EQ(coppice_memory_deregister(group, at), COPPICE_OK);
     expect_error(coppice_memory_deregister(group, at), COPPICE_ERR_INVALID_ARGUMENT, {"no range"});
     EXPECT_EQ(coppice_memory_register(group, at, 100), COPPICE_OK) << "free again";
+}
+
+TEST_F(Alone, MemoryOfTheLibraryIsFreedOnceAndBroadcastWithinItsBounds) {
+    constexpr std::size_t kBytes = 100'000;
+    void* memory = nullptr;
+    expect_error(coppice_memory_allocate(group, 0, &memory), COPPICE_ERR_INVALID_ARGUMENT, {"0 bytes"});
+    expect_error(coppice_memory_allocate(group, SIZE_MAX, &memory), COPPICE_ERR_TOO_LARGE);
+    EXPECT_EQ(memory, nullptr);
+    ASSERT_EQ(coppice_memory_allocate(group, kBytes, &memory), COPPICE_OK) << coppice_last_error();
+    char* const at = static_cast<char*>(memory);
+    std::memset(at, 1, kBytes);
+    expect_error(coppice_broadcast(group, at + 1, kBytes, 0, nullptr, kDeadlineNs), COPPICE_ERR_INVALID_ARGUMENT,
+                 {"100000 bytes", "beyond the 99999"});
+    EXPECT_EQ(coppice_broadcast(group, at + 1, kBytes - 1, 0, nullptr, kDeadlineNs), COPPICE_OK);
+    expect_error(coppice_memory_free(group, at + 1), COPPICE_ERR_INVALID_ARGUMENT, {"no memory that begins at"});
+    // What is still in use is kept, and no more to be sent.
+    coppice_request_t* request = nullptr;
+    ASSERT_EQ(coppice_broadcast_view_nb(group, at, kBytes, 0, &request), COPPICE_OK) << coppice_last_error();
+    EXPECT_EQ(coppice_memory_free(group, at), COPPICE_OK);
+    expect_error(coppice_memory_free(group, at), COPPICE_ERR_INVALID_ARGUMENT, {"no memory that begins at"});
+    expect_error(coppice_broadcast(group, at, kBytes, 0, nullptr, kDeadlineNs), COPPICE_ERR_INVALID_ARGUMENT,
+                 {"has been freed"});
+    const void* view = nullptr;
+    std::size_t bytes = 0;
+    ASSERT_EQ(coppice_request_view(request, &view, &bytes), COPPICE_OK);
+    EXPECT_EQ(view, at);
+    EXPECT_EQ(std::count(at, at + kBytes, 1), static_cast<std::ptrdiff_t>(kBytes));
+    EXPECT_EQ(coppice_request_free(request), COPPICE_OK);
+    EXPECT_EQ(coppice_memory_free(group, nullptr), COPPICE_OK);
 }
 
 TEST_F(Alone, RangesOfNothingOrBeyondMemoryAreRefused) {

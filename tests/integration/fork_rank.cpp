@@ -95,6 +95,10 @@ void make_every_call() {
     check_refused(coppice_request_free(request));
     check_refused(coppice_memory_register(mine, bytes, sizeof bytes));
     check_refused(coppice_memory_deregister(mine, bytes));
+    void* memory = nullptr;
+    check_refused(coppice_memory_allocate(mine, sizeof bytes, &memory));
+    check_refused(coppice_memory_free(mine, bytes));
+    CHECK(memory == nullptr);
     check_refused(coppice_agree(mine, bytes, sizeof bytes, nullptr, kSoon));
     check_refused(coppice_agree_nb(mine, bytes, sizeof bytes, nullptr, &new_request));
     check_refused(coppice_group_agreed(mine, nullptr, 0, &size));

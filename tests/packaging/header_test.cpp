@@ -210,6 +210,25 @@ TEST(Header, LeavingEmptiesTheGroup) {
     context = coppice::Context();  // ends at once: no group holds it
 }
 
+TEST(Header, AllocatedMemoryIsFreedOnce) {
+    auto context = coppice::Context::create();
+    auto group = coppice::Group::create(context, alone());
+    coppice::Memory kept;
+    {
+        coppice::Memory memory = group.allocate_memory(50'000);
+        ASSERT_EQ(memory.bytes().size(), 50'000U);
+        memory.bytes()[49'999] = std::byte{7};
+        EXPECT_EQ(group.broadcast(memory.bytes(), 0).size(), 50'000U);
+        kept = std::move(memory);
+        EXPECT_FALSE(memory);
+    }
+    EXPECT_EQ(kept.bytes()[49'999], std::byte{7});
+    kept = coppice::Memory();
+    coppice::Memory none;
+    EXPECT_EQ(group.try_allocate_memory(0, none), Status::kInvalidArgument);
+    EXPECT_FALSE(none);
+}
+
 TEST(Header, RegisteredMemoryIsGivenBack) {
     auto context = coppice::Context::create();
     auto group = coppice::Group::create(context, alone());

@@ -22,6 +22,7 @@ int main(void) {
     coppice_status_t status;
     char buffer[8] = {0};
     const void* view = NULL;
+    void* memory = NULL;
     size_t bytes = 0;
 
     context_options.thread_mode = COPPICE_THREAD_MULTIPLE;
@@ -41,6 +42,8 @@ int main(void) {
     if (status == COPPICE_OK) status = coppice_request_view(request, &view, &bytes);
     if (status == COPPICE_OK) status = coppice_progress(context);
     if (status == COPPICE_OK) status = coppice_memory_deregister(group, buffer);
+    if (status == COPPICE_OK) status = coppice_memory_allocate(group, sizeof buffer, &memory);
+    if (status == COPPICE_OK) status = coppice_memory_free(group, memory);
     if (status == COPPICE_OK) status = coppice_group_destroy(group, COPPICE_NO_TIMEOUT);
     if (status == COPPICE_OK) status = coppice_context_destroy(context);
     return coppice_status_string(status) == coppice_last_error() && coppice_version() != NULL;

@@ -31,6 +31,7 @@ int main() {
     std::array<std::byte, 8> buffer{};
     const auto registration = group.register_memory(buffer);
     const auto payload = group.broadcast(buffer, 0, 2s);
+    const auto memory = group.allocate_memory(64);
     auto request = group.broadcast_nb(buffer, 0);
     while (!request.test())
         context.progress();
@@ -41,5 +42,6 @@ int main() {
     auto survivors = group.shrink_nb().wait(2s);
     group.leave();
     group = std::move(survivors);
-    return static_cast<int>(other.bytes().size() + group.failed().size() + request.received() + group.rank());
+    return static_cast<int>(other.bytes().size() + memory.bytes().size() + group.failed().size() + request.received() +
+                            group.rank());
 }

@@ -32,7 +32,7 @@ struct alignas(64) Request {
     std::uint8_t use = 0;
     coppice_status_t status = COPPICE_IN_PROGRESS;
     const std::byte* payload = nullptr;  // view delivery: where it landed
-    std::size_t received = 0;
+    std::size_t received = 0;            // so far, of what goes in chunks
     // What went wrong. Empty when the sentence is made only on demand: not_acknowledged(), of what is `agreed`.
     std::string message;
     // An agreement (or shrink) that has ended: the ranks that all hold to be dead.

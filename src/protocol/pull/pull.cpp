@@ -42,8 +42,9 @@ void Pull::learn(std::uint32_t chunks) {
     watches_ = has_asked_ = was_heard_ = plan_->shows && source_ != kNobody && source_ == leader;
 }
 
-void Pull::hold(std::uint32_t chunks) {
-    chunks_ = have_ = chunks;
+void Pull::hold(std::uint32_t chunks, std::uint32_t have) {
+    chunks_ = chunks;
+    have_ = have;
 }
 
 bool Pull::receive(const PullMessage& message) {

@@ -105,10 +105,11 @@ class Pull {
 
     // So many chunks there are, at least one, and memory for them is here. Once.
     void learn(std::uint32_t chunks);
-    // The same at the root, which holds them all.
-    void hold(std::uint32_t chunks);
-    // Whether a chunk is the one that this rank takes next.
-    bool takes(std::uint32_t chunk) const { return chunk == have_ && chunk < chunks_; }
+    // At the root: so many of them are there, in memory that it fills. Any number of times, with ever more.
+    void hold(std::uint32_t chunks, std::uint32_t have);
+    void hold(std::uint32_t chunks) { hold(chunks, chunks); }
+    // Whether a chunk is the one that this rank takes next. A root takes none, while it fills its memory, either.
+    bool takes(std::uint32_t chunk) const { return chunk == have_ && chunk < chunks_ && self_ != root_; }
     // False for what can't be.
     bool receive(const PullMessage& message);
     // The rank that is watched shows so many leading chunks, which can be read whatever becomes of it; or that it shows none.

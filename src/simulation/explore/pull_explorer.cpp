@@ -63,7 +63,7 @@ class World {
           is_sometimes_lost_((scenario.silent | scenario.unaware) != 0 || scenario.patience_is_lost > 0) {
         for (std::uint32_t rank = 0; rank < nodes.ranks(); ++rank)
             members_.emplace_back(Member{.machine = Pull(plan, Rank(rank), Rank(scenario.root), FailedSet())});
-        members_[scenario.root].change().machine.hold(scenario.chunks);
+        members_[scenario.root].change().machine.hold(scenario.chunks, scenario.fills ? 0 : scenario.chunks);
     }
 
     void moves(std::vector<Move>& moves) const {
@@ -90,6 +90,11 @@ class World {
             case kLearn:
                 members_[move.rank].change().machine.learn(scenario_->chunks);
                 break;
+            case kFill: {
+                Pull& root = members_[move.rank].change().machine;
+                root.hold(scenario_->chunks, root.have() + 1);
+                break;
+            }
             case kSend:
                 send(move.rank);
                 break;
@@ -126,6 +131,8 @@ class World {
         switch (move.kind) {
             case kLearn:
                 return rank + " learns how many chunks there are";
+            case kFill:
+                return rank + " fills one chunk more";
             case kSend:
                 return rank + " sends";
             case kReceive:
@@ -183,7 +190,7 @@ class World {
   private:
     static constexpr std::uint16_t kFree = 0;
     static constexpr std::uint16_t kForced = 1;
-    enum Kind : std::uint8_t { kLearn, kSend, kReceive, kLook, kNotice, kSilence, kCrash };
+    enum Kind : std::uint8_t { kLearn, kFill, kSend, kReceive, kLook, kNotice, kSilence, kCrash };
 
     static std::string describe_message(const PullMessage& message) {
         return std::string(to_string(message.kind)) + " " + std::to_string(message.first) + " … " +
@@ -211,6 +218,7 @@ class World {
         const auto number = static_cast<std::uint8_t>(rank);
         const Member& member = *members_[rank];
         if (may_learn(rank)) moves.push_back({kLearn, number});
+        if (rank == scenario_->root && member.machine.have() < scenario_->chunks) moves.push_back({kFill, number});
         if (const auto watched = watched_by(member)) {
             Shared<Member> copy = members_[rank];
             look(copy.change().machine, watched->value);

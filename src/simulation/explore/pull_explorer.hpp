@@ -1,5 +1,5 @@
 // Every schedule of a large payload's chunks in a small group, with the machine that ships: when each rank learns how many chunks
-// there are, when messages leave and arrive, when a rank looks what another one shows in the memory of their host, which ranks die and when,
+// there are, when the root has which of them, when messages leave and arrive, when a rank looks what another one shows in the memory of their host, which ranks die and when,
 // when each survivor learns of it, which ranks fall silent and when others lose patience.
 //
 // What the machine promises (protocol/pull/pull.hpp), and where it is checked:
@@ -35,6 +35,7 @@ struct PullScenario {
     std::uint32_t patience_is_lost = 0;     // how many times, by all together, though something else happens soon
     bool one_by_one = false;                // messages leave at any time later: ranks die between them
     std::uint32_t most_again = UINT32_MAX;  // chunks that may be sent for each rank that has to look for another source
+    bool fills = false;                     // the root's chunks get there one by one, while others already take theirs
     bool shows = false;                     // ranks of a host show each other their chunks
     std::uint32_t unshown = 0;              // as bits: ranks that have no memory to do so
     std::uint16_t faults = 0;               // protocol::PullFault

@@ -53,6 +53,7 @@ bool OwnBulk::make(OwnSegment& own, std::uint64_t most) {
     if (base == MAP_FAILED) return false;
     mapping_ = Mapping(static_cast<std::byte*>(base), size);
     size_ = size;
+    (void)madvise(base, size, MADV_DONTFORK);  // a child would write to what the others read
     if (!prepare(kPage)) return false;
     new (mapping_.base()) BulkHeader{.magic = kBulkMagic, .nonce = own.header().nonce};
     own.header().bulk_file.publish(std::uint64_t{size / kPage} << 32 | (static_cast<std::uint32_t>(fd_) + 1));

@@ -38,6 +38,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"a_leader_is_silent", {.node_of = {0, 1, 1}, .silent = 2, .shows = true}},
         Case{"the_leader_that_is_watched_may_be_slow",
              {.node_of = {0, 1, 1}, .chunks = 1, .crashes = 1, .patience_is_lost = 2, .shows = true}},
+        Case{"the_root_fills", {.crashes = 2, .fills = true}},
+        Case{"the_root_fills_what_it_shows", {.node_of = {0, 0, 0}, .crashes = 2, .fills = true, .shows = true}},
+        Case{"the_root_fills_and_two_hosts_show",
+             {.node_of = {0, 0, 1, 1}, .crashes = 1, .fills = true, .shows = true}},
         Case{"patience_is_lost_for_nothing", {.crashes = 1, .patience_is_lost = 2}}),
     name_of_case);
 

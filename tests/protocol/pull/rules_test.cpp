@@ -97,6 +97,26 @@ TEST_F(PullRules, WhatComesFromElsewhereIsNotAskedForAnyMore) {
     EXPECT_FALSE(pull.next_send(kPatience));
 }
 
+// What is asked of it before leaves when it is there; what others may say is there does not count.
+TEST_F(PullRules, ARootThatFillsItsMemorySendsWhatIsThereAndTakesNothing) {
+    Pull root(plan_, Rank(0), Rank(0), {});
+    root.hold(3, 0);
+    EXPECT_TRUE(root.receive(from(1, 0, PullKind::ask, 0, 3)));
+    EXPECT_FALSE(root.takes(0));
+    EXPECT_TRUE(root.receive(from(1, 0, PullKind::chunk, 0)));
+    EXPECT_EQ(root.have(), 0U);
+    EXPECT_FALSE(root.next_send(kStart));
+    EXPECT_EQ(root.next_timer(), kNever);
+    EXPECT_EQ(root.result(), PullResult::pending);
+    root.hold(3, 2);
+    std::vector<std::uint32_t> chunks;
+    while (const auto next = root.next_send(kStart))
+        chunks.push_back(next->first);
+    EXPECT_EQ(chunks, (std::vector<std::uint32_t>{0, 1}));
+    root.hold(3, 3);
+    EXPECT_EQ(root.result(), PullResult::complete);
+}
+
 TEST_F(PullRules, ThreeStreamsGetTheirChunksInTurn) {
     Pull root(plan_, Rank(0), Rank(0), {});
     root.hold(2);

@@ -229,9 +229,19 @@ void Broadcasts::take_root_payload(Slot& slot, const BroadcastCall& call) {
         } else {
             pump(slot);
         }
+        if (is_staged) fill(slot, call);
         settle(slot);
     } else {
+        if (is_staged) fill(slot, call);
         deliver(slot);
+    }
+}
+
+// All ranks of the host know of the payload, and other hosts may: they take what is there while the rest is copied.
+void Broadcasts::fill(const Slot& slot, const BroadcastCall& call) {
+    const Sequence sequence = slot.sequence;
+    while (!payloads_.fill(sequence, {call.buffer, call.bytes})) {
+        if (!core_.single_node()) core_.progress();
     }
 }
 

@@ -97,6 +97,7 @@ class Broadcasts final : public Collective {
     std::byte* line_of(Sequence sequence);
     Result<void> hold_root_payload(Slot& slot, const BroadcastCall& call);
     void take_root_payload(Slot& slot, const BroadcastCall& call);
+    void fill(const Slot& slot, const BroadcastCall& call);
     void stage(Slot& slot, const std::byte* from, std::size_t bytes);
     void stage_what_is_in_place(Slot& slot);
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
@@ -117,6 +118,7 @@ class Broadcasts final : public Collective {
     void complete(Slot& slot, coppice_status_t status, std::string message = {});
     void deliver(Slot& slot);
     void deliver_described(Slot& slot);
+    void take_what_is_here(const Slot& slot, std::span<const std::byte> payload, std::uint64_t bytes);
     void hand_over(Slot& slot, std::span<const std::byte> payload);
     void note_payload(const Slot& slot, std::size_t bytes) const;
     void truncate(Slot& slot, std::uint64_t bytes);

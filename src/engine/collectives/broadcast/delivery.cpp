@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/copy.hpp"
+#include "base/copy_large.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
 #include "engine/tracing.hpp"
 #include "trace/probes.hpp"
@@ -42,7 +43,8 @@ void Broadcasts::truncate(Slot& slot, std::uint64_t bytes) {
                          slot.root.value, bytes, slot.request->capacity));
 }
 
-// A descriptor is here. The caller gets the payload when all of it is: nothing is written to its buffer before that.
+// A descriptor is here. What is here of the payload is copied to the caller's buffer as it comes, out of caches; that is good when all of
+// it is there, not before. A view is given then.
 void Broadcasts::deliver_described(Slot& slot) {
     payloads_.learn(slot.sequence, slot.root, {slot.payload, slot.length});
     const Payloads::Look look = payloads_.look(slot.sequence);
@@ -51,6 +53,7 @@ void Broadcasts::deliver_described(Slot& slot) {
         return truncate(slot, look.bytes);  // the others still have it from this rank
     switch (look.state) {
         case Payloads::State::pending:
+            take_what_is_here(slot, look.payload, look.bytes);
             if (slot.machine) wake(slot);  // to be looked at again; where there is none its line is
             return;
         case Payloads::State::here:
@@ -68,9 +71,17 @@ void Broadcasts::deliver_described(Slot& slot) {
     }
 }
 
+void Broadcasts::take_what_is_here(const Slot& slot, std::span<const std::byte> payload, std::uint64_t bytes) {
+    Request& request = *slot.request;
+    if (request.view || slot.root == members_.self() || payload.size() <= request.received) return;
+    const auto news = payload.subspan(request.received);
+    copy_for_caller(request.buffer + request.received, news.data(), news.size(), static_cast<std::size_t>(bytes));
+    request.received = payload.size();
+}
+
 void Broadcasts::hand_over(Slot& slot, std::span<const std::byte> payload) {
     Request& request = *slot.request;
-    if (!request.view && slot.root != members_.self()) std::memcpy(request.buffer, payload.data(), payload.size());
+    take_what_is_here(slot, payload, payload.size());
     if (payloads_.may_be_overwritten()) return core_.be_fenced();  // as in deliver()
     request.received = payload.size();
     request.payload = payload.data();
@@ -81,6 +92,7 @@ void Broadcasts::hand_over(Slot& slot, std::span<const std::byte> payload) {
 void Broadcasts::complete(Slot& slot, coppice_status_t status, std::string message) {
     Request& request = *slot.request;
     slot.request = nullptr;
+    if (status != COPPICE_OK && status != COPPICE_ERR_TRUNCATED) request.received = 0;
     if (streams_ && slot.root == members_.self()) stream_.ended(core_.now_ns());
     request.end(status, std::move(message));
     trace_end(request);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/copy_large.hpp"
 #include "transport/crc32c.hpp"
 
 namespace coppice::engine {
@@ -15,6 +16,11 @@ using protocol::PullResult;
 
 // Messages of one payload in one round of progress, so that a caller comes back to what it wants.
 constexpr int kBurst = 512;
+
+// A root copies so many bytes before others hear that they can have them: they are in its cache by then, and it is no longer away from
+// what the wire brings than that it has copied some of these.
+constexpr std::uint32_t kPiece = 32 * 1024;
+constexpr std::uint32_t kPiecesInARow = 8;
 
 std::uint64_t packed(const PullMessage& message) {
     return std::uint64_t{message.first} << 32 | message.end;
@@ -35,6 +41,7 @@ Payloads::Payloads(Core& core, Window& window)
       members_(core.members()),
       router_(core.router()),
       shown_(core),
+      lent_(shown_),
       plan_{.nodes = &members_.nodes_table(),
             .credit = core.settings().payload_ahead,
             .patience = core.settings().payload_patience,
@@ -118,21 +125,82 @@ void Payloads::show(Entry& entry) {
                   .have = entry.told});
 }
 
+Result<std::byte*> Payloads::allocate(std::size_t bytes) {
+    window_.ask_for(0);
+    release_stable();
+    if (std::byte* const memory = lent_.allocate(bytes)) return memory;
+    return fail(COPPICE_ERR_NO_MEMORY, "there is no memory for {} bytes", bytes);
+}
+
+Result<void> Payloads::give_back(const std::byte* address) {
+    if (lent_.give_back(address)) return {};
+    return fail(COPPICE_ERR_INVALID_ARGUMENT, "no memory that begins at {} is this group's to be freed",
+                static_cast<const void*>(address));
+}
+
+// The piece that a payload need not be copied from; null: there is none.
+Result<LentMemory::Piece*> Payloads::lent_for(std::span<const std::byte> payload) const {
+    LentMemory::Piece* const piece = lent_.find(payload.data());
+    if (piece == nullptr) return nullptr;
+    const void* const at = payload.data();
+    if (piece->is_given_back)
+        return fail(COPPICE_ERR_INVALID_ARGUMENT, "the memory at {} has been freed (coppice_memory_free)", at);
+    if (const auto room = static_cast<std::size_t>(piece->data + piece->bytes - payload.data()); payload.size() > room)
+        return fail(COPPICE_ERR_INVALID_ARGUMENT, "{} bytes at {} reach beyond the {} that were allocated there",
+                    payload.size(), at, room);
+    return piece->bulk.data != nullptr || !shown_.has_readers() ? piece : nullptr;
+}
+
 Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> payload) {
+    // Memory that nobody needs any more is taken again at once: it is in the caches, and has its pages.
+    window_.ask_for(0);
+    release_stable();
+    const auto lent = lent_for(payload);
+    if (!lent) return tl::unexpected(lent.error());
     Entry* const known = find(sequence);
     Entry* const entry = engage(sequence, members_.self());
     if (entry == nullptr) return fail(COPPICE_ERR_MISMATCH, "broadcast {}: others name another root", sequence.value);
     entry->descriptor = Descriptor::of(payload.size(), core_.settings().payload_chunk);
-    if (!take_memory(*entry)) {
+    if (*lent != nullptr) {
+        LentMemory::begin_use(**lent);
+        entry->lent = *lent;
+        entry->lent_at = (*lent)->data + (payload.data() - (*lent)->data);
+        entry->bulk.place = (*lent)->place_of(payload.data());
+    } else if (!take_memory(*entry)) {
         entry->descriptor.reset();
         if (known == nullptr) std::erase_if(entries_, [entry](const auto& one) { return one.get() == entry; });
         return fail(COPPICE_ERR_NO_MEMORY, "broadcast {}: there is no memory for {} bytes", sequence.value,
                     payload.size());
     }
-    std::memcpy(entry->own(), payload.data(), payload.size());
-    entry->machine.hold(entry->descriptor->chunks());
+    const std::uint32_t chunks = entry->descriptor->chunks();
+    entry->machine.hold(chunks, *lent != nullptr ? chunks : 0);
     show(*entry);
     return *entry->descriptor;
+}
+
+bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
+    Entry* const entry = find(sequence);
+    if (entry == nullptr || core_.revoked()) return true;
+    const Descriptor& descriptor = *entry->descriptor;
+    const std::uint32_t all = descriptor.chunks();
+    const std::uint32_t step = std::max(kPiece / descriptor.chunk, 1U);
+    for (std::uint32_t i = 0; i < kPiecesInARow && entry->machine.have() < all; ++i) {
+        const std::uint32_t have = entry->machine.have();
+        const std::uint32_t end = std::min(all, have + step);
+        const std::uint64_t from = descriptor.at(have);
+        const auto bytes = static_cast<std::size_t>(std::min(descriptor.at(end), descriptor.bytes) - from);
+        copy_for_others(entry->own() + from, payload.data() + from, bytes);
+        entry->machine.hold(all, end);
+        tell(*entry);
+    }
+    return entry->machine.have() == all;
+}
+
+// Others read what is there.
+void Payloads::tell(Entry& entry) {
+    if (entry.bulk.data == nullptr || entry.machine.have() == entry.told) return;
+    entry.told = entry.machine.have();
+    shown_.tell(entry.sequence, entry.told);
 }
 
 void Payloads::learn(Sequence sequence, Rank root, std::span<const std::byte> descriptor) {
@@ -211,11 +279,15 @@ void Payloads::release_stable() {
     const std::uint64_t stable = window_.stable();
     std::erase_if(entries_, [this, stable](const auto& entry) {
         if (entry->sequence.value >= stable || entry->in_flight > 0) return false;
-        if (entry->bulk.data != nullptr) shown_.give_back(entry->bulk);
-        if (entry->memory.size() > spare_.size() && entry->memory.size() <= most_bytes_)
-            spare_ = std::move(entry->memory);
+        give_memory_back(*entry);
         return true;
     });
+}
+
+void Payloads::give_memory_back(Entry& entry) {
+    if (entry.lent != nullptr) return lent_.end_use(*entry.lent);
+    if (entry.bulk.data != nullptr) shown_.give_back(entry.bulk);
+    if (entry.memory.size() > spare_.size() && entry.memory.size() <= most_bytes_) spare_ = std::move(entry.memory);
 }
 
 Payloads::Look Payloads::look(Sequence sequence) const {
@@ -224,10 +296,13 @@ Payloads::Look Payloads::look(Sequence sequence) const {
     Look look{.state = State::pending, .bytes = entry->descriptor ? entry->descriptor->bytes : 0, .payload = {}};
     if (entry->is_wrong) look.state = State::no_descriptor;
     if (entry->has_no_memory) look.state = State::no_memory;
+    if (const std::uint32_t have = entry->machine.have(); have > 0) {
+        const std::uint64_t here = std::min(entry->descriptor->at(have), look.bytes);
+        look.payload = {entry->data(), static_cast<std::size_t>(here)};
+    }
     switch (entry->machine.result()) {
         case PullResult::complete:
             look.state = State::here;
-            look.payload = {entry->data(), static_cast<std::size_t>(look.bytes)};
             break;
         case PullResult::root_failed:
             look.state = State::root_failed;
@@ -369,9 +444,7 @@ void Payloads::progress(bool /*thorough*/) {
     for (const auto& entry : entries_) {
         watch(*entry);
         pump(*entry);
-        if (entry->bulk.data == nullptr || entry->machine.have() == entry->told) continue;
-        entry->told = entry->machine.have();
-        shown_.tell(entry->sequence, entry->told);
+        tell(*entry);
     }
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "engine/collectives/payload/descriptor.hpp"
+#include "engine/collectives/payload/lent.hpp"
 #include "engine/collectives/payload/memory.hpp"
 #include "engine/collectives/payload/shown.hpp"
 #include "engine/collectives/window/window.hpp"
@@ -37,8 +38,14 @@ class Payloads final : public Collective {
     bool goes_in_chunks(std::size_t bytes) const { return bytes > eager_; }
     // Whether a root may start a broadcast of so many bytes now. The ranks that hold it up are asked.
     bool has_room(std::size_t bytes);
-    // Copies a root's payload, and serves it from now on.
+    // Memory that is lent to the caller, for payloads that are not copied (lent.hpp).
+    Result<std::byte*> allocate(std::size_t bytes);
+    Result<void> give_back(const std::byte* address);
+    // Memory for a root's payload, of which nothing is there yet, unless it lies in memory that was lent. Others may know of it from
+    // now on.
     Result<Descriptor> hold(Sequence sequence, std::span<const std::byte> payload);
+    // Copies more of that payload to it, for others to take. True: all of it is there, or there is nobody to take it any more.
+    bool fill(Sequence sequence, std::span<const std::byte> payload);
     // A broadcast has brought this; any number of times.
     void learn(Sequence sequence, Rank root, std::span<const std::byte> descriptor);
 
@@ -46,7 +53,7 @@ class Payloads final : public Collective {
     struct Look {
         State state = State::pending;
         std::uint64_t bytes = 0;
-        std::span<const std::byte> payload;  // when it is here; good until all have consumed the broadcast
+        std::span<const std::byte> payload;  // as far as it is here; good until all have consumed the broadcast
     };
     // Of one that was learnt of.
     Look look(Sequence sequence) const;
@@ -97,8 +104,10 @@ class Payloads final : public Collective {
         std::optional<Descriptor> descriptor;
         bool is_wrong = false;  // what came as its descriptor is none
         bool has_no_memory = false;
-        PayloadMemory memory;            // where it lies, unless that is
-        transport::Board::Bulk bulk;     // in memory that others of the host read, or
+        PayloadMemory memory;               // where it lies, unless that is
+        transport::Board::Bulk bulk;        // in memory that others of the host read,
+        LentMemory::Piece* lent = nullptr;  // in a piece that was lent (then `bulk` is a part of that), or
+        std::byte* lent_at = nullptr;
         const std::byte* its = nullptr;  // in another rank's
         std::uint32_t told = 0;          // how many chunks the others know that they can read
         protocol::Pull machine;
@@ -107,7 +116,10 @@ class Payloads final : public Collective {
 
         bool is_admitted() const { return machine.chunks() > 0; }
         // To be written to: null where it lies with another rank, or nowhere yet.
-        std::byte* own() const { return bulk.data != nullptr ? bulk.data : memory.data(); }
+        std::byte* own() const {
+            if (lent != nullptr) return lent_at;
+            return bulk.data != nullptr ? bulk.data : memory.data();
+        }
         const std::byte* data() const { return own() != nullptr ? own() : its; }
     };
 
@@ -118,8 +130,11 @@ class Payloads final : public Collective {
     void release_stable();
     PayloadMemory memory_for(std::size_t bytes);
     bool take_memory(Entry& entry);
+    Result<LentMemory::Piece*> lent_for(std::span<const std::byte> payload) const;
+    void give_memory_back(Entry& entry);
     bool take_copy(Entry& entry);
     void show(Entry& entry);
+    void tell(Entry& entry);
     bool reads_its_leader(const Entry& entry) const;
     void watch(Entry& entry);
     bool take_chunk(Entry& entry, Rank from, const protocol::PullMessage& message, const WireHeader& header,
@@ -133,6 +148,7 @@ class Payloads final : public Collective {
     const Members& members_;
     const Router& router_;
     Shown shown_;
+    LentMemory lent_;
     protocol::PullPlan plan_;
     std::size_t eager_;
     std::uint64_t most_bytes_;
