@@ -314,6 +314,9 @@ def main():
     options = parse()
     abilities = chaos_plan.Abilities(options.build)
     print(f"chaos.sh: seed {options.seed}, {options.jobs or options.job or f'{options.seconds:.0f} s'}", flush=True)
+    ended = []  # by whoever watches: the job under way goes on to its end, and the totals are told
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda number, frame: ended.append(number))
     if options.job:
         plan = chaos_plan.Plan(options.seed, int(options.job), abilities)
         outcome = run(plan, options, show=True)
@@ -321,7 +324,7 @@ def main():
         tell(outcome, options)
         outcomes = [outcome]
     else:
-        outcomes = soak(options, abilities)
+        outcomes = soak(options, abilities, ended)
     total = collections.Counter()
     for outcome in outcomes:
         total += outcome.found
@@ -332,13 +335,10 @@ def main():
     return 1 if any(total.values()) else 0
 
 
-def soak(options, abilities):
+def soak(options, abilities, ended):
     outcomes = []
     began = time.monotonic()
     number = 0
-    ended = []  # by whoever watches: the job under way goes on to its end, and the totals are told
-    for end in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(end, lambda number, frame: ended.append(number))
     while len(outcomes) < options.jobs if options.jobs else time.monotonic() - began < options.seconds or not outcomes:
         if ended:
             print(f"chaos.sh: ended by {signal.Signals(ended[0]).name} after {len(outcomes)} jobs", flush=True)

@@ -3,7 +3,7 @@
 // pthread's mutex is not fair: a thread that gives it back and takes it again at once, as one does that asks whether its request
 // has ended, keeps all others out for as long as it likes. They are woken each time, and find it taken. To serve all in the order
 // in which they come would be fair, but then each turn of a contended lock waits until a certain thread gets a core. So others
-// may overtake the thread that has waited longest, kOvertakes times; then the lock is handed to it.
+// may overtake the thread that has waited longest, kOvertakes times; then they line up behind it.
 //
 // Where one thread calls it costs what a mutex costs, a compare-and-swap on each side. A thread may take it again while it has it.
 #pragma once
@@ -49,7 +49,7 @@ class TurnLock {
         if (--depth_ > 0) return;
         owner_.set(0);
         if (!word_.replace(kTaken, 0)) [[unlikely]]
-            give_to_waiter();
+            call_first();
     }
 
     // Some thread waits for its turn; how many do.
@@ -64,8 +64,7 @@ class TurnLock {
     struct Waiter {
         std::condition_variable called{};
         Waiter* next = nullptr;
-        bool is_called = false;  // to try, or because it has it
-        bool has_it = false;
+        bool is_called = false;  // to take it, if no other thread has been faster
     };
 
     static std::uint64_t self() { return static_cast<std::uint64_t>(pthread_self()); }
@@ -75,8 +74,7 @@ class TurnLock {
         depth_ = 1;
     }
     void wait_for_turn();
-    void give_to_waiter();
-    void remove_first();
+    void call_first();
 
     shared::State<std::uint32_t> word_{0};
     shared::Relaxed<std::uint64_t> owner_{0};
