@@ -82,6 +82,30 @@ class Broadcast(unittest.TestCase):
                                                             ["4", "color", "0", "->", "1", "tree"]])
 
 
+class InChunks(unittest.TestCase):
+    def test_shapes_beside_each_other(self):
+        done = sim("broadcast", "--ranks", "8", "--bytes", "100K", "--chunk", "4K,8K", "-G", "0.01", "--format", "csv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line.split(",") for line in done.stdout.splitlines()]
+        self.assertEqual(lines[0], ["shape", "chunk", "steps", "messages", "most_sent"])
+        shapes = ("pull", "chain", "binomial pipeline", "scatter+allgather")
+        self.assertEqual([line[:2] for line in lines[1:]], [[shape, chunk] for shape in shapes for chunk in ("4096", "8192")])
+        # 13 chunks of 8 KiB along a chain of 8: each of 7 hops 2o + L + (k - 1) G, then one chunk each o + (k - 1) G, the last one shorter.
+        body, last = 8191 * 0.01, (102400 - 12 * 8192 - 1) * 0.01
+        self.assertAlmostEqual(float(lines[4][2]), 6 * (4 + body) + 12 * (1 + body) + 4 + last, delta=1e-3)
+        table = sim("broadcast", "--ranks", "8", "--bytes", "100K").stdout
+        self.assertIn("8 ranks, 102400 bytes, L=2 o=1 g=1 G=0.001 a byte", table)
+        self.assertEqual(sum(line.startswith("> ") for line in table.splitlines()), 1)
+
+    def test_what_says_nothing_about_it_is_refused(self):
+        for words, named in ((("--bytes", "1M", "--failed", "1"), "--failed"), (("--bytes", "1M", "--tree", "binomial"), "--tree"),
+                             (("--chunk", "4K"), "--chunk"), (("--bytes", "0"), "--bytes"),
+                             (("--ranks", "1000", "--bytes", "4G", "--chunk", "1K"), "larger ones")):
+            done = sim("broadcast", *words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+            self.assertIn(named, done.stderr)
+
+
 class Advise(unittest.TestCase):
     # IPDPS'17, IV-C and D: TSUBAME 2.0.
     TSUBAME = ("--ranks", "4096", "--latency", "2", "--overhead", "1", "--mtbf", "18304", "--job-hours", "12",
@@ -134,6 +158,17 @@ class Advise(unittest.TestCase):
         self.assertIn("one broadcast at least", said(*complete, "--broadcasts", "0"))
         self.assertIn("longer than nothing", said(*complete, "--step-us", "0"))
         self.assertIn("overhead", said(*complete, "--overhead", "0"))
+
+    def test_a_payload_in_chunks(self):
+        wanted = ("advise", "--ranks", "8", "--mtbf", "1000", "--job-hours", "1", "--reliability", "0.9", "--runs", "1",
+                  "--bytes", "1M", "--gap-per-byte", "0.001")
+        text = sim(*wanted).stdout
+        for words in ("A payload of 1048576 bytes, G=0.001", "COPPICE_PAYLOAD_CHUNK=", "The fastest of those compared: "):
+            self.assertIn(words, text)
+        payload = json.loads(sim(*wanted, "--format", "json").stdout)["payload"]
+        self.assertEqual((payload["bytes"], payload["recommended"]["shape"]), (1048576, "pull"))
+        self.assertIn(payload["recommended"]["chunk"], (1024, 2048, 4096, 8192))
+        self.assertLessEqual(payload["fastest"]["steps"], payload["recommended"]["steps"])
 
     @staticmethod
     def level(name, L, o, g):

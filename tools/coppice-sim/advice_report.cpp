@@ -189,7 +189,8 @@ nlohmann::ordered_json as_json(const Candidate& candidate) {
 
 }  // namespace
 
-std::string advice_as_json(const Wishes& wishes, const Advice& advice) {
+std::string advice_as_json(const Wishes& wishes, const Advice& advice,
+                           const std::vector<ChunkedOptions::Row>& payload) {
     nlohmann::ordered_json all;
     all["ranks"] = wishes.ranks;
     all["latency"] = wishes.model.latency;
@@ -211,6 +212,21 @@ std::string advice_as_json(const Wishes& wishes, const Advice& advice) {
     auto& candidates = all["candidates"] = nlohmann::ordered_json::array();
     for (const Candidate& candidate : advice.candidates)
         candidates.push_back(as_json(candidate));
+    if (!payload.empty()) {
+        const auto row_as_json = [](const ChunkedOptions::Row& row) {
+            nlohmann::ordered_json one;
+            one["shape"] = to_string(row.setup.shape);
+            one["chunk"] = row.setup.chunk;
+            one["steps"] = row.outcome.steps;
+            return one;
+        };
+        auto& large = all["payload"];
+        large["bytes"] = payload.front().setup.bytes;
+        large["recommended"] = row_as_json(first_of(payload, true));
+        large["fastest"] = row_as_json(first_of(payload, false));
+        for (const ChunkedOptions::Row& row : payload)
+            large["compared"].push_back(row_as_json(row));
+    }
     all["assumptions"] = assumptions(advice);
     all["runs"] = advice.runs;
     all["first_seed"] = advice.first_seed;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "advice_report.hpp"
+#include "chunked.hpp"
 #include "measured_network.hpp"
 #include "memory.hpp"
 #include "progress.hpp"
@@ -60,6 +61,8 @@ int run_advise(int argc, char** argv) {
         ->required();
     app.add_option("--broadcasts", wishes.broadcasts, "how many a job has: the reliability is that of all together")
         ->capture_default_str();
+    ChunkedOptions chunked;
+    chunked.add_to(app);
     app.add_option("--runs", wishes.runs,
                    "simulated broadcasts of each candidate, instead of a number that takes seconds")
         ->check(CLI::PositiveNumber);
@@ -85,7 +88,22 @@ int run_advise(int argc, char** argv) {
         fmt::print(stderr, "coppice-sim: {}\n", advice.error());
         return kFailed;
     }
-    fmt::print("{}", format == "json" ? advice_as_json(wishes, *advice) : advice_as_text(wishes, *advice));
+    if (!chunked.given()) {
+        for (const char* option : {"--chunk", "--gap-per-byte", "--ahead"})
+            if (app.count(option) > 0) return refuse(fmt::format("{} is for a payload of --bytes", option));
+    }
+    std::vector<ChunkedOptions::Row> payload;
+    if (chunked.given()) {
+        auto rows = chunked.rows(wishes.ranks, wishes.model);
+        if (!rows) return refuse(rows.error());
+        payload = std::move(*rows);
+    }
+    fmt::print("{}", format == "json" ? advice_as_json(wishes, *advice, payload) : advice_as_text(wishes, *advice));
+    if (format == "table" && !payload.empty()) {
+        fmt::print("\nA payload of {} bytes, G={} a byte\n{}\n{}", chunked.bytes(),
+                   payload.front().setup.model.gap_per_byte, chunked_advice(payload, step_us),
+                   chunked_as_table(payload, chunked.bound(wishes.model)));
+    }
     return kFine;
 }
 

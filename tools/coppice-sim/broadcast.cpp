@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <thread>
 
+#include "chunked.hpp"
 #include "memory.hpp"
 #include "progress.hpp"
 #include "report.hpp"
@@ -31,11 +34,13 @@ Examples:
   coppice-sim broadcast --ranks 4096 --algorithm fcg:1 --gossip-time 32 --dying-count 1 --runs 1000
   coppice-sim broadcast --network fattree:64 --placement ours --dead-leaf 17 --runs 20
   coppice-sim broadcast --network fattree:16:2:4 --placement leaf-by-leaf --correction checked --latencies 1,3,3
+  coppice-sim broadcast --ranks 16 --bytes 64M --gap-per-byte 0.0008
   coppice-sim broadcast --ranks 256 --correction checked --dying 3@12,17@40 --notice-after 20 --conversation
 )";
 
 struct Options {
     SetupOptions setup;
+    ChunkedOptions chunked;
     std::uint64_t runs = 1;
     std::uint64_t seed = 1;
     unsigned threads = std::max(1U, std::thread::hardware_concurrency());
@@ -85,6 +90,25 @@ int run(const Options& options, const Experiment& experiment) {
     return code;
 }
 
+int run_in_chunks(const Options& options) {
+    constexpr std::array<std::string_view, 9> kKnown{"--ranks", "--latency", "--overhead",     "--gap",   "--bytes",
+                                                     "--chunk", "--ahead",   "--gap-per-byte", "--format"};
+    if (const std::string other = options.setup.given_besides(kKnown); !other.empty())
+        return refuse(other + " says nothing about a payload that goes in chunks (--bytes)");
+    const simulation::LogP model = options.setup.model();
+    const auto rows = options.chunked.rows(options.setup.ranks(), model);
+    if (!rows) return refuse(rows.error());
+    for (const ChunkedOptions::Row& row : *rows) {
+        if (row.outcome.is_everywhere) continue;
+        fmt::print(stderr, "coppice-sim: {} in chunks of {} leaves some rank without chunks\n",
+                   to_string(row.setup.shape), row.setup.chunk);
+        return kFailed;
+    }
+    fmt::print("{}", options.format == "table" ? chunked_as_table(*rows, options.chunked.bound(model))
+                                               : chunked_as_lines(*rows, options.format == "csv"));
+    return kFine;
+}
+
 }  // namespace
 
 int run_broadcast(int argc, char** argv) {
@@ -94,6 +118,7 @@ int run_broadcast(int argc, char** argv) {
     options.setup.add_to(app);
     options.setup.add_faults_to(app);
     options.setup.add_network_to(app);
+    options.chunked.add_to(app);
     app.add_option("--runs", options.runs, "how many")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seed", options.seed, "of the first run")->capture_default_str();
     app.add_option("--threads", options.threads, "how many runs at a time")
@@ -105,6 +130,9 @@ int run_broadcast(int argc, char** argv) {
     app.add_flag("--conversation", options.conversation, "print what is sent and received in the first run instead");
     if (const auto code = parse(app, argc, argv)) return *code;
 
+    if (options.chunked.given()) return run_in_chunks(options);
+    for (const char* option : {"--chunk", "--gap-per-byte", "--ahead"})
+        if (app.count(option) > 0) return refuse(fmt::format("{} is for a payload of --bytes", option));
     const auto experiment = options.setup.experiment();
     if (!experiment) return refuse(experiment.error());
     options.threads = static_cast<unsigned>(std::min<std::uint64_t>(options.threads, options.runs));

@@ -107,6 +107,14 @@ simulation::LogP SetupOptions::model() const {
         .latency = latency_, .overhead = overhead_, .gap = gap_, .overlap = !one_port_, .one_sided_ring = one_sided_};
 }
 
+std::string SetupOptions::given_besides(std::span<const std::string_view> known) const {
+    for (const CLI::Option* option : app_->get_options()) {
+        if (option->count() > 0 && std::ranges::find(known, option->get_name()) == known.end())
+            return option->get_name();
+    }
+    return {};
+}
+
 // Ranks that are not there keep their number, and are refused by it.
 Position SetupOptions::position_of(std::uint32_t rank) const {
     return placed_ && rank < placed_->position_of.size() ? placed_->position_of[rank] : Position{rank};

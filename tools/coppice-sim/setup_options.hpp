@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -40,12 +42,16 @@ class SetupOptions {
     // A sentence if they make no sense.
     tl::expected<Experiment, std::string> experiment();
 
+    std::uint32_t ranks() const { return ranks_; }
+    simulation::LogP model() const;
+    // The first that was given and is not one of these, of all options of its command; empty: none was.
+    std::string given_besides(std::span<const std::string_view> known) const;
+
     // The options that give the same faults and machines, without seed and number of runs.
     std::string command_line() const;
 
   private:
     tl::expected<simulation::FaultPlan, std::string> faults() const;
-    simulation::LogP model() const;
     Position position_of(std::uint32_t rank) const;
     tl::expected<Experiment, std::string> tree_experiment() const;
     tl::expected<Experiment, std::string> placed_experiment(const protocol::CorrectionSpec& correction) const;
