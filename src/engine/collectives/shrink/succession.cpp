@@ -297,7 +297,8 @@ std::string Succession::waiting_for() const {
 
 void Succession::show_waits(status::Waits& waits) const {
     if (machine_.lacks_members()) waits.add(0, status::Why::members);
-    for (const protocol::FailedSet::Interval& interval : waited_for().intervals()) {
+    const protocol::FailedSet ranks = waited_for();  // which owns the intervals for as long as they are looked at
+    for (const protocol::FailedSet::Interval& interval : ranks.intervals()) {
         for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
             waits.add(rank, status::Why::vote);
     }
