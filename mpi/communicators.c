@@ -121,22 +121,49 @@ static void prepare(void) {
     PMPI_Comm_set_attr(MPI_COMM_SELF, self_keyval, NULL);
 }
 
-/* A process whose group fails leaves the exchange early. So each step begins with the question whether any has, and all leave together. */
+/* A process whose group fails leaves the exchange early. So each step brings with it whether any process has, and all leave together. What
+ * goes beyond the fixed size of a step follows only when nobody has. */
+struct step {
+    int failed;
+    char bytes[512];
+};
+
 struct exchange {
     MPI_Comm comm;
+    int size;
+    struct step* steps; /* of all processes */
     int over;
 };
 
-static int any_failed(struct exchange* exchange, int failed) {
-    PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, exchange->comm);
-    exchange->over = failed;
-    return failed;
+/* The other processes wait for this one, and there is nothing that it could tell them. */
+static void* room(MPI_Comm comm, size_t bytes) {
+    void* memory = calloc(1, bytes);
+    if (memory == NULL) {
+        fprintf(stderr, "coppice-mpi: no memory for the group of a communicator (%zu bytes)\n", bytes);
+        PMPI_Abort(comm, 1);
+    }
+    return memory;
+}
+
+static int any_failed(struct exchange* exchange, int failed, const void* mine, size_t bytes) {
+    struct step step = {.failed = failed};
+    if (bytes > 0) memcpy(step.bytes, mine, bytes);
+    exchange->over = PMPI_Allgather(&step, sizeof step, MPI_BYTE, exchange->steps, sizeof step, MPI_BYTE,
+                                    exchange->comm) != MPI_SUCCESS;
+    for (int i = 0; i < exchange->size; ++i)
+        exchange->over |= exchange->steps[i].failed;
+    return exchange->over;
 }
 
 static int allgather(void* argument, const void* mine, size_t bytes, void* all) {
     struct exchange* exchange = argument;
-    if (any_failed(exchange, 0)) return 1;
-    return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, exchange->comm) != MPI_SUCCESS;
+    const int fits = bytes <= sizeof exchange->steps->bytes;
+    if (any_failed(exchange, 0, mine, fits ? bytes : 0)) return 1;
+    if (!fits)
+        return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, exchange->comm) != MPI_SUCCESS;
+    for (int i = 0; i < exchange->size; ++i)
+        memcpy((char*)all + (size_t)i * bytes, exchange->steps[i].bytes, bytes);
+    return 0;
 }
 
 /* What the library sends in one message. Larger payloads stay MPI's until the two have been measured against each other. */
@@ -144,14 +171,16 @@ enum { kMostInOneMessage = 8192 };
 
 /* All processes get a group, or none. */
 static void make_group(MPI_Comm comm, struct communicator* state) {
-    struct exchange exchange = {comm, 0};
+    struct exchange exchange = {comm, state->size, room(comm, (size_t)state->size * sizeof(struct step)), 0};
     coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
     options.exchange = allgather;
     options.exchange_argument = &exchange;
     options.rank = (uint32_t)state->rank;
     options.size = (uint32_t)state->size;
     const int made = context != NULL && coppice_group_create(context, &options, &state->group) == COPPICE_OK;
-    if (!exchange.over && !any_failed(&exchange, !made)) {
+    const int all_made = !exchange.over && !any_failed(&exchange, !made, NULL, 0);
+    free(exchange.steps);
+    if (all_made) {
         coppice_group_info_t info = {.struct_size = sizeof info};
         coppice_group_query(state->group, &info);
         state->max_payload = info.max_payload < kMostInOneMessage ? info.max_payload : kMostInOneMessage;
@@ -165,8 +194,7 @@ static void make_group(MPI_Comm comm, struct communicator* state) {
 }
 
 static struct communicator* make_communicator(MPI_Comm comm) {
-    struct communicator* state = calloc(1, sizeof *state);
-    if (state == NULL) return NULL;
+    struct communicator* state = room(comm, sizeof *state);
     int inter = 0;
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &state->size);

@@ -12,6 +12,8 @@ namespace {
 constexpr std::string_view kCarrier = "the exchange callback";
 constexpr std::string_view kDuty = "it must gather `bytes` bytes of every rank in rank order";
 
+constexpr PieceHeader kNothing{0, 0, 0, 0, 0, 0, 0, 0};
+
 }  // namespace
 
 Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exchange_fn exchange, void* argument,
@@ -27,6 +29,27 @@ Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exc
     return std::unique_ptr<CallbackBootstrap>(new CallbackBootstrap(exchange, argument, rank, size));
 }
 
+tl::unexpected<Error> CallbackBootstrap::failed(int code) const {
+    return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}", rank_.value, code);
+}
+
+std::vector<std::byte> CallbackBootstrap::piece_of(Rank rank, const Opening& opening,
+                                                   std::span<const std::byte> rest) const {
+    const std::size_t bytes = opening.header.bytes;
+    const std::span<const std::byte> begin(opening.bytes, std::min(bytes, sizeof opening.bytes));
+    std::vector<std::byte> piece(begin.begin(), begin.end());
+    if (bytes > sizeof opening.bytes) {
+        const std::span<const std::byte> end =
+            rest.subspan(rest.size() / size_ * rank.value, bytes - sizeof opening.bytes);
+        // The exchange has heard of a death between the two calls: a rank that had said how much it would give gave nothing.
+        const bool is_empty =
+            rank != rank_ && std::ranges::all_of(end, [](std::byte byte) { return byte == std::byte{0}; });
+        if (is_empty) return {};
+        piece.insert(piece.end(), end.begin(), end.end());
+    }
+    return piece;
+}
+
 Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::span<const std::byte> mine,
                                                                          std::uint64_t /*deadline_ns*/) {
     if (mine.size() > kMaxBlob) {
@@ -34,40 +57,34 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
                     mine.size(), kMaxBlob);
     }
     try {
-        PieceHeader header;
-        header.rank = rank_.value;
-        header.size = size_;
-        header.round = round_++;
-        header.bytes = static_cast<std::uint32_t>(mine.size());
-        constexpr PieceHeader nothing{0, 0, 0, 0, 0, 0, 0, 0};
-        std::vector<PieceHeader> headers(size_, nothing);
-        if (const int code = exchange_(argument_, &header, sizeof header, headers.data()); code != 0) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}", rank_.value,
-                        code);
-        }
+        Opening own;
+        own.header.rank = rank_.value;
+        own.header.size = size_;
+        own.header.round = round_++;
+        own.header.bytes = static_cast<std::uint32_t>(mine.size());
+        std::ranges::copy(mine.first(std::min(mine.size(), sizeof own.bytes)), own.bytes);
+        std::vector<Opening> openings(size_, Opening{.header = kNothing, .bytes = {}});
+        if (const int code = exchange_(argument_, &own, sizeof own, openings.data()); code != 0) return failed(code);
         std::size_t longest = 0;
         for (std::uint32_t r = 0; r < size_; ++r) {
+            const PieceHeader& header = openings[r].header;
             // An exchange that knows of a death leaves that rank's place empty.
-            if (r != rank_.value && std::memcmp(&headers[r], &nothing, sizeof nothing) == 0) continue;
-            if (auto ok = check_piece(header, headers[r], r, kCarrier, kDuty); !ok) return tl::unexpected(ok.error());
-            longest = std::max<std::size_t>(longest, headers[r].bytes);
+            if (r != rank_.value && std::memcmp(&header, &kNothing, sizeof header) == 0) continue;
+            if (auto ok = check_piece(own.header, header, r, kCarrier, kDuty); !ok) return tl::unexpected(ok.error());
+            longest = std::max<std::size_t>(longest, header.bytes);
+        }
+        std::vector<std::byte> rest;
+        if (longest > sizeof own.bytes) {
+            std::vector<std::byte> padded(longest - sizeof own.bytes);
+            if (mine.size() > sizeof own.bytes) std::ranges::copy(mine.subspan(sizeof own.bytes), padded.begin());
+            rest.resize(padded.size() * size_);
+            if (const int code = exchange_(argument_, padded.data(), padded.size(), rest.data()); code != 0) {
+                return failed(code);
+            }
         }
         std::vector<std::vector<std::byte>> result(size_);
-        if (longest == 0) return result;
-        std::vector<std::byte> padded(longest);
-        std::ranges::copy(mine, padded.begin());
-        std::vector<std::byte> all(longest * size_);
-        if (const int code = exchange_(argument_, padded.data(), longest, all.data()); code != 0) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: the exchange callback failed and returned {}", rank_.value,
-                        code);
-        }
-        for (std::uint32_t r = 0; r < size_; ++r) {
-            const std::span<const std::byte> piece(all.data() + longest * r, headers[r].bytes);
-            // Or of a death between the two: it left the place of a rank empty that had said how much it would give.
-            const bool is_empty =
-                r != rank_.value && std::ranges::all_of(piece, [](std::byte byte) { return byte == std::byte{0}; });
-            if (!is_empty) result[r].assign(piece.begin(), piece.end());
-        }
+        for (std::uint32_t r = 0; r < size_; ++r)
+            result[r] = piece_of(Rank(r), openings[r], rest);
         return result;
     } catch (const std::bad_alloc&) {
         return fail(COPPICE_ERR_NO_MEMORY, "rank {}: no memory for the exchange among {} ranks", rank_.value, size_);

@@ -3,14 +3,17 @@
 #pragma once
 
 #include "bootstrap/bootstrap.hpp"
+#include "bootstrap/piece.hpp"
 #include "coppice/coppice.h"
 
 namespace coppice::bootstrap {
 
-// Each allgather() calls the function twice: once with a fixed header that tells version, rank and size of the piece,
-// once with all pieces padded to the longest. The function cannot be interrupted, so the deadline binds only what comes
-// after it returns. A function that knows of deaths fills a dead rank's place with zeros; its entry is then empty, also
-// where it had told a size in the first of the two calls. So a piece that is nothing but zeros counts as none.
+// Each allgather() calls the function once, with a fixed number of bytes: a header that tells version, rank and size of the
+// piece, and as much of the piece as fits. Only if the piece of some rank is longer there is a second call, for what is left of all,
+// padded to the longest. For programs whose exchange is slow, or that form many groups, calls are what costs.
+// The function cannot be interrupted, so the deadline binds only what comes after it returns. A function that knows of deaths fills a
+// dead rank's place with zeros; its entry is then empty, also where it had told a size in the first of two calls. So a piece whose
+// second part is nothing but zeros counts as none.
 class CallbackBootstrap final : public Bootstrap {
   public:
     // COPPICE_ERR_OUT_OF_RANGE unless rank < size. `argument` is passed through.
@@ -24,6 +27,15 @@ class CallbackBootstrap final : public Bootstrap {
                                                           std::uint64_t deadline_ns) override;
 
   private:
+    struct Opening {
+        PieceHeader header;
+        std::byte bytes[480] = {};
+    };
+    static_assert(sizeof(Opening) == 512, "no padding, and the same in all builds");
+
+    tl::unexpected<Error> failed(int code) const;
+    std::vector<std::byte> piece_of(Rank rank, const Opening& opening, std::span<const std::byte> rest) const;
+
     CallbackBootstrap(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size)
         : exchange_(exchange), argument_(argument), rank_(rank), size_(size) {}
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -24,10 +25,12 @@ class Exchange {
     struct Port {
         Exchange* exchange;
         std::uint32_t place;
+        int calls = 0;
     };
 
     static int call(void* argument, const void* mine, std::size_t bytes, void* all) {
-        const auto* port = static_cast<Port*>(argument);
+        auto* port = static_cast<Port*>(argument);
+        ++port->calls;
         return port->exchange->gather(port->place, mine, bytes, all);
     }
 
@@ -75,6 +78,25 @@ TEST(callback_bootstrap, gives_every_rank_the_bytes_of_all_whatever_their_length
     });
 }
 
+TEST(callback_bootstrap, calls_once_for_short_pieces_and_twice_where_one_is_long) {
+    constexpr std::uint32_t kSize = 3;
+    for (const std::size_t longest : {479U, 480U, 481U, 5000U}) {
+        Exchange exchange(kSize);
+        in_threads(kSize, [&](std::uint32_t rank) {
+            Exchange::Port port{&exchange, rank};
+            auto bootstrap = CallbackBootstrap::create(&Exchange::call, &port, Rank(rank), kSize);
+            const auto blob = [&](std::uint32_t of) {
+                return std::vector<std::byte>(of == 1 ? longest : of * 240, std::byte(of + 1));
+            };
+            const auto all = (*bootstrap)->allgather(blob(rank), kNoDeadline);
+            ASSERT_TRUE(all) << all.error().message;
+            for (std::uint32_t other = 0; other < kSize; ++other)
+                EXPECT_EQ((*all)[other], blob(other));
+            EXPECT_EQ(port.calls, longest > 480 ? 2 : 1);
+        });
+    }
+}
+
 TEST(callback_bootstrap, works_alone_and_with_nothing_to_say) {
     Exchange exchange(1);
     Exchange::Port port{&exchange, 0};
@@ -109,7 +131,7 @@ TEST(callback_bootstrap, reports_a_callback_that_fails_in_its_first_or_second_ca
             return 0;
         };
         auto bootstrap = CallbackBootstrap::create(exchange, &argument, Rank(0), 1);
-        const auto all = (*bootstrap)->allgather(std::vector<std::byte>(3), kNoDeadline);
+        const auto all = (*bootstrap)->allgather(std::vector<std::byte>(600), kNoDeadline);
         ASSERT_FALSE(all);
         EXPECT_EQ(all.error().status, COPPICE_ERR_BOOTSTRAP);
         EXPECT_NE(all.error().message.find("17"), std::string::npos) << all.error().message;
@@ -146,6 +168,24 @@ TEST(callback_bootstrap, takes_a_place_of_zeros_for_a_dead_rank) {
     const auto all = (*bootstrap)->allgather(std::vector<std::byte>(3, std::byte{7}), kNoDeadline);
     ASSERT_TRUE(all) << all.error().message;
     EXPECT_EQ((*all)[0].size(), 3U);
+    EXPECT_TRUE((*all)[1].empty());
+}
+
+TEST(callback_bootstrap, takes_zeros_in_the_second_call_for_a_death_between_the_two) {
+    const auto exchange = [](void*, const void* mine, std::size_t bytes, void* all) {
+        std::memset(all, 0, 2 * bytes);
+        std::memcpy(all, mine, bytes);
+        if (bytes != 512) return 0;
+        auto* const other = static_cast<std::byte*>(all) + bytes;
+        std::memcpy(other, mine, bytes);
+        const std::uint32_t rank = 1;
+        std::memcpy(other + offsetof(PieceHeader, rank), &rank, sizeof rank);
+        return 0;
+    };
+    auto bootstrap = CallbackBootstrap::create(exchange, nullptr, Rank(0), 2);
+    const auto all = (*bootstrap)->allgather(std::vector<std::byte>(600, std::byte{7}), kNoDeadline);
+    ASSERT_TRUE(all) << all.error().message;
+    EXPECT_EQ((*all)[0].size(), 600U);
     EXPECT_TRUE((*all)[1].empty());
 }
 
