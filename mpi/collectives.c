@@ -26,10 +26,16 @@ static int pass_on(enum operation operation, enum reason reason) {
     return PASS_ON;
 }
 
+/* All processes call the same operations of a communicator in the same order, so they count alike. */
+static int pass_on_without_group(enum operation operation, struct communicator* communicator) {
+    if (communicator->reason == kSeldom && communicator->after > 0) --communicator->after;
+    return pass_on(operation, communicator->reason);
+}
+
 /* Decides in the same way at all processes, or reports arguments that MPI refuses. */
-static int is_ours(enum operation operation, const struct communicator* communicator, int count, MPI_Datatype type,
-                   int root, size_t* size) {
-    if (communicator->group == NULL) return pass_on(operation, communicator->reason);
+static int is_ours(enum operation operation, struct communicator* communicator, int count, MPI_Datatype type, int root,
+                   size_t* size) {
+    if (communicator->group == NULL) return pass_on_without_group(operation, communicator);
     int known = 0;
     *size = payload_size(count, type, &known);
     if (!known || root < 0 || root >= communicator->size) return pass_on(operation, kArguments);
@@ -50,7 +56,7 @@ static coppice_status_t broadcast(const struct communicator* communicator, const
 }
 
 int ours_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
-    const struct communicator* communicator = communicator_of(comm, 1);
+    struct communicator* communicator = communicator_of(comm, 1);
     size_t size = 0;
     if (communicator == NULL) return pass_on(kOperationBcast, kArguments);
     if (is_ours(kOperationBcast, communicator, count, type, root, &size) == PASS_ON) return PASS_ON;
@@ -66,9 +72,9 @@ int ours_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm co
 }
 
 int ours_Barrier(MPI_Comm comm) {
-    const struct communicator* communicator = communicator_of(comm, 1);
+    struct communicator* communicator = communicator_of(comm, 1);
     if (communicator == NULL) return pass_on(kOperationBarrier, kArguments);
-    if (communicator->group == NULL) return pass_on(kOperationBarrier, communicator->reason);
+    if (communicator->group == NULL) return pass_on_without_group(kOperationBarrier, communicator);
     count_ours(kOperationBarrier);
     coppice_request_t* request = NULL;
     coppice_status_t status = COPPICE_ERR_BUSY;

@@ -1,10 +1,13 @@
 #include "communicators.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "requests.h"
@@ -37,6 +40,18 @@ static int is_other_mpi(struct dl_phdr_info* info, size_t size, void* found) {
     (void)size;
     if (strstr(info->dlpi_name, OTHER_LIBRARY) != NULL) *(int*)found = 1;
     return 0;
+}
+
+/* A context enlarges the process's table of descriptors, for which a process with threads, as MPI's are soon, waits some 25 ms. Now there
+ * are none yet. */
+__attribute__((constructor)) static void make_room_for_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == 0) return;
+    const int any = open("/", O_PATH | O_CLOEXEC);
+    const int last =
+        any < 0 ? -1 : fcntl(any, F_DUPFD_CLOEXEC, (int)(limit.rlim_cur < 1024 ? limit.rlim_cur : 1024) - 1);
+    if (last >= 0) close(last);
+    if (any >= 0) close(any);
 }
 
 __attribute__((constructor)) void refuse_other_mpi(void) {
@@ -180,6 +195,7 @@ static void make_group(MPI_Comm comm, struct communicator* state) {
     const int made = context != NULL && coppice_group_create(context, &options, &state->group) == COPPICE_OK;
     const int all_made = !exchange.over && !any_failed(&exchange, !made, NULL, 0);
     free(exchange.steps);
+    state->reason = kNoGroup;
     if (all_made) {
         coppice_group_info_t info = {.struct_size = sizeof info};
         coppice_group_query(state->group, &info);
@@ -190,7 +206,29 @@ static void make_group(MPI_Comm comm, struct communicator* state) {
     count_failed_group(made ? "at another process" : coppice_last_error());
     coppice_group_destroy(state->group, 0);
     state->group = NULL;
-    state->reason = kNoGroup;
+}
+
+/* A group costs as much as some hundred of its broadcasts save. So communicators that a program makes get one when they have been used
+ * that often; those of all processes get it at once, because what survives deaths is what has a group. Process 0's setting is that of
+ * the communicator, because all have to count alike. */
+enum { kAfter = 128 };
+
+static int operations_before_group(MPI_Comm comm, const struct communicator* state) {
+    const char* text = getenv("COPPICE_MPI_AFTER");
+    int compared = MPI_UNEQUAL;
+    PMPI_Comm_compare(comm, MPI_COMM_WORLD, &compared);
+    int after = compared == MPI_IDENT ? 0 : kAfter;
+    if (state->rank == 0 && text != NULL) {
+        char* end = NULL;
+        const long number = strtol(text, &end, 10);
+        if (end == text || *end != '\0' || number < 0 || number > INT_MAX) {
+            fprintf(stderr, "coppice-mpi: COPPICE_MPI_AFTER='%s' is not a number of operations, 0 or more\n", text);
+            PMPI_Abort(comm, 1);
+        }
+        after = (int)number;
+    }
+    PMPI_Bcast(&after, 1, MPI_INT, 0, comm);
+    return after;
 }
 
 static struct communicator* make_communicator(MPI_Comm comm) {
@@ -204,7 +242,8 @@ static struct communicator* make_communicator(MPI_Comm comm) {
     } else if (state->size == 1) {
         state->reason = kAlone;
     } else {
-        make_group(comm, state);
+        state->reason = kSeldom;
+        state->after = operations_before_group(comm, state);
     }
     pthread_mutex_lock(&mutex);
     state->next = communicators;
@@ -225,6 +264,8 @@ struct communicator* communicator_of(MPI_Comm comm, int may_make) {
     struct communicator* state = NULL;
     int found = 0;
     PMPI_Comm_get_attr(comm, keyval, (void*)&state, &found);
-    if (found) return state;
-    return may_make ? make_communicator(comm) : NULL;
+    if (!found && may_make) state = make_communicator(comm);
+    /* Making a group waits for the others. */
+    if (state != NULL && may_make && state->reason == kSeldom && state->after == 0) make_group(comm, state);
+    return state;
 }

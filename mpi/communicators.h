@@ -15,6 +15,7 @@ struct communicator {
     int size;
     int rank;
     size_t max_payload;
+    int after;     /* its group is made when so many operations have been passed on for kSeldom */
     int unstarted; /* broadcasts that wait for room in the group's window; by requests.c */
     struct communicator* next;
 };

@@ -14,6 +14,7 @@ static const char* const kSentences[kReasons] = {
     [kIntercommunicator] = "on intercommunicators",
     [kNoGroup] = "on communicators whose group could not be made",
     [kNotYet] = "on communicators that nothing had waited on before",
+    [kSeldom] = "on communicators before their group was worth it (COPPICE_MPI_AFTER)",
     [kArguments] = "with arguments for MPI to complain about",
 };
 

@@ -9,7 +9,7 @@ enum operation { COPPICE_MPI_OPERATIONS(AS_NUMBER) kOperations };
 #undef AS_NUMBER
 
 /* Why an operation was passed on to MPI; the sentences are in report.c. */
-enum reason { kTooLarge, kAlone, kIntercommunicator, kNoGroup, kNotYet, kArguments, kReasons };
+enum reason { kTooLarge, kAlone, kIntercommunicator, kNoGroup, kNotYet, kSeldom, kArguments, kReasons };
 
 void count_ours(enum operation operation);
 void count_passed_on(enum operation operation, enum reason reason);

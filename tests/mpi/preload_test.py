@@ -27,7 +27,7 @@ def run(command, **more):
              if not name.startswith(("COPPICE_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "LD_PRELOAD"))}
     for _ in range(3):
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE,
-                              env=clean | {"COPPICE_MPI_REPORT": "1"} | more)
+                              env=clean | {"COPPICE_MPI_REPORT": "1", "COPPICE_MPI_AFTER": "0"} | more)
         # Now and then Open MPI's mpirun sees the end of a rank that was held up before it sees its MPI_Finalize, without Coppice, too.
         if "exiting improperly" not in done.stderr:
             break
@@ -62,6 +62,28 @@ class Preloaded(unittest.TestCase):
         for ranks, counts, said in self.everywhere("kept"):
             self.assertEqual(counts["MPI_Bcast"], (ranks * (1 + 12 + 6), 0))
             self.assertIn("13 groups", said)
+
+    def test_communicators_that_a_program_makes_get_a_group_when_it_is_worth_it(self):
+        """Without a setting the world's communicator has a group from its first operation, others when they have been used for a while; what
+        was called before is passed on, the same at all processes, whatever each of them is told."""
+        for launcher, program in PROGRAMS.items():
+            ranks = RANKS[launcher]
+            unset = ["sh", "-c", 'unset COPPICE_MPI_AFTER; exec "$@"', "sh"]
+            counts = self.check(preloaded(launcher, [*unset, program, "kept"]), "kept: 0 wrong")
+            self.assertGreater(counts["MPI_Bcast"][0], 0)
+            self.assertGreater(counts["MPI_Bcast"][1], 0)
+            self.assertEqual(sum(counts["MPI_Bcast"]), ranks * (1 + 12 + 6))
+            rank = "OMPI_COMM_WORLD_RANK" if launcher == OPENMPI else "PMI_RANK"
+            differ = ["sh", "-c", f'COPPICE_MPI_AFTER=$((3 + 1000 * {rank})) exec "$@"', "sh"]
+            done = preloaded(launcher, [*differ, program, "types"])
+            self.assertEqual(self.check(done, "types: 0 wrong")["MPI_Bcast"], (16 * ranks + 1 - 3, 3))
+            self.assertIn("3 on communicators before their group was worth it", done.stderr)
+
+    def test_a_number_of_operations_that_is_none(self):
+        for launcher, program in PROGRAMS.items():
+            done = preloaded(launcher, [program, "types"], COPPICE_MPI_AFTER="oak")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("COPPICE_MPI_AFTER='oak' is not a number of operations", done.stderr)
 
     def test_derived_types(self):
         for ranks, counts, _ in self.everywhere("types"):
