@@ -19,10 +19,11 @@ extern "C" {
  *    used again as soon as the call returns, and is not changed;
  *  - elsewhere: gives `bytes` of room in `buffer`. The payload's size goes to *received (which may be NULL). A payload that is
  *    larger than the room is COPPICE_ERR_TRUNCATED: the broadcast counts as done, the buffer is untouched.
- * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md), which are written to a receiver's buffer as they come.
- * It holds the payload when the call returns COPPICE_OK, and not before; what is in it after any other outcome is undefined, but
- * after COPPICE_ERR_TRUNCATED, _BUSY, _MISMATCH and _INVALID_ARGUMENT, which leave it as it was. The call then also serves the ranks that take their chunks from this one, until they have all, no chunk was wanted for
- * 0.2 ms, or the deadline, which changes nothing about its outcome.
+ * Above COPPICE_EAGER (8192) bytes the payload goes in chunks (docs/payloads.md), which are written to a receiver's buffer as they
+ * come. It holds the payload when the call returns COPPICE_OK, and not before. What is in it after any other outcome is undefined,
+ * but after COPPICE_ERR_TRUNCATED, _BUSY and _INVALID_ARGUMENT, which leave it as it was. The call then also serves the ranks that
+ * take their chunks from this one, until they have all, no chunk was wanted for 0.2 ms, or the deadline, which changes nothing about
+ * its outcome.
  * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
  * its messages. The rest (connections that are being made, full queues, messages over tcp that leave with the next broadcast's, a
  * rank that needs the payload again after a death) is left to the progress thread; without one, to later calls, coppice_progress

@@ -27,7 +27,8 @@ class FailedSet {
     bool contains(std::uint32_t member) const;
     std::uint32_t count() const { return count_; }
     bool empty() const { return count_ == 0; }
-    std::span<const Interval> intervals() const { return intervals_; }
+    std::span<const Interval> intervals() const& { return intervals_; }
+    std::span<const Interval> intervals() const&& = delete;  // a set that is gone before its intervals are read
 
     // O(log of this one's intervals) for each interval of the other one.
     bool includes(const FailedSet& other) const;
