@@ -14,6 +14,9 @@ constexpr std::string_view kDuty = "it must gather `bytes` bytes of every rank i
 
 constexpr PieceHeader kNothing{0, 0, 0, 0, 0, 0, 0, 0};
 
+// The first byte of what a rank gives in the second call, which tells it from a place that was left empty.
+constexpr std::byte kHere{1};
+
 }  // namespace
 
 Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exchange_fn exchange, void* argument,
@@ -39,12 +42,10 @@ std::vector<std::byte> CallbackBootstrap::piece_of(Rank rank, const Opening& ope
     const std::span<const std::byte> begin(opening.bytes, std::min(bytes, sizeof opening.bytes));
     std::vector<std::byte> piece(begin.begin(), begin.end());
     if (bytes > sizeof opening.bytes) {
-        const std::span<const std::byte> end =
-            rest.subspan(rest.size() / size_ * rank.value, bytes - sizeof opening.bytes);
+        const std::span<const std::byte> own = rest.subspan(rest.size() / size_ * rank.value, rest.size() / size_);
         // The exchange has heard of a death between the two calls: a rank that had said how much it would give gave nothing.
-        const bool is_empty =
-            rank != rank_ && std::ranges::all_of(end, [](std::byte byte) { return byte == std::byte{0}; });
-        if (is_empty) return {};
+        if (own.front() != kHere) return {};
+        const std::span<const std::byte> end = own.subspan(1, bytes - sizeof opening.bytes);
         piece.insert(piece.end(), end.begin(), end.end());
     }
     return piece;
@@ -75,11 +76,16 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
         }
         std::vector<std::byte> rest;
         if (longest > sizeof own.bytes) {
-            std::vector<std::byte> padded(longest - sizeof own.bytes);
-            if (mine.size() > sizeof own.bytes) std::ranges::copy(mine.subspan(sizeof own.bytes), padded.begin());
+            std::vector<std::byte> padded(1 + longest - sizeof own.bytes);
+            padded.front() = kHere;
+            if (mine.size() > sizeof own.bytes) std::ranges::copy(mine.subspan(sizeof own.bytes), padded.begin() + 1);
             rest.resize(padded.size() * size_);
             if (const int code = exchange_(argument_, padded.data(), padded.size(), rest.data()); code != 0) {
                 return failed(code);
+            }
+            if (rest[rest.size() / size_ * rank_.value] != kHere) {
+                return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: {} gathered garbage in its second call: {}", rank_.value,
+                            kCarrier, kDuty);
             }
         }
         std::vector<std::vector<std::byte>> result(size_);

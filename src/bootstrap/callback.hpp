@@ -12,8 +12,7 @@ namespace coppice::bootstrap {
 // piece, and as much of the piece as fits. Only if the piece of some rank is longer there is a second call, for what is left of all,
 // padded to the longest. For programs whose exchange is slow, or that form many groups, calls are what costs.
 // The function cannot be interrupted, so the deadline binds only what comes after it returns. A function that knows of deaths fills a
-// dead rank's place with zeros; its entry is then empty, also where it had told a size in the first of two calls. So a piece whose
-// second part is nothing but zeros counts as none.
+// dead rank's place with zeros; its entry is then empty, also where it had told a size in the first of two calls.
 class CallbackBootstrap final : public Bootstrap {
   public:
     // COPPICE_ERR_OUT_OF_RANGE unless rank < size. `argument` is passed through.

@@ -97,6 +97,21 @@ TEST(callback_bootstrap, calls_once_for_short_pieces_and_twice_where_one_is_long
     }
 }
 
+TEST(callback_bootstrap, takes_a_piece_that_ends_in_zeros_for_what_it_is) {
+    constexpr std::uint32_t kSize = 2;
+    Exchange exchange(kSize);
+    in_threads(kSize, [&](std::uint32_t rank) {
+        Exchange::Port port{&exchange, rank};
+        auto bootstrap = CallbackBootstrap::create(&Exchange::call, &port, Rank(rank), kSize);
+        for (const std::size_t bytes : {481U, 1000U}) {
+            const auto all = (*bootstrap)->allgather(std::vector<std::byte>(bytes), kNoDeadline);
+            ASSERT_TRUE(all) << all.error().message;
+            for (std::uint32_t other = 0; other < kSize; ++other)
+                EXPECT_EQ((*all)[other].size(), bytes);
+        }
+    });
+}
+
 TEST(callback_bootstrap, works_alone_and_with_nothing_to_say) {
     Exchange exchange(1);
     Exchange::Port port{&exchange, 0};
@@ -156,6 +171,18 @@ TEST(callback_bootstrap, notices_a_callback_that_gathers_nothing_not_even_of_its
     const auto all = (*bootstrap)->allgather(std::vector<std::byte>(3), kNoDeadline);
     ASSERT_FALSE(all);
     EXPECT_EQ(all.error().status, COPPICE_ERR_BOOTSTRAP);
+}
+
+TEST(callback_bootstrap, notices_a_callback_that_gathers_nothing_in_its_second_call) {
+    const auto exchange = [](void*, const void* mine, std::size_t bytes, void* all) {
+        if (bytes == 512) std::memcpy(all, mine, bytes);
+        return 0;
+    };
+    auto bootstrap = CallbackBootstrap::create(exchange, nullptr, Rank(0), 1);
+    const auto all = (*bootstrap)->allgather(std::vector<std::byte>(600), kNoDeadline);
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().status, COPPICE_ERR_BOOTSTRAP);
+    EXPECT_NE(all.error().message.find("second call"), std::string::npos) << all.error().message;
 }
 
 TEST(callback_bootstrap, takes_a_place_of_zeros_for_a_dead_rank) {
