@@ -92,8 +92,8 @@ TEST(Leaks, TcpLeavesNothing) {
 }
 
 TEST(Leaks, CreationsThatFailHalfWayLeaveNothing) {
-    // Greetings and addresses take two exchanges each, and so does the sharing of boards.
-    for (const auto& [transport, enough] : {std::pair{"shm", 6}, std::pair{"ucx", 4}, std::pair{"tcp", 4}}) {
+    // Greetings and addresses take an exchange each, and so does the sharing of boards.
+    for (const auto& [transport, enough] : {std::pair{"shm", 3}, std::pair{"ucx", 2}, std::pair{"tcp", 2}}) {
         const Variable variable("COPPICE_TRANSPORT", transport);
         for (int exchanges = 0; exchanges < enough; ++exchanges) {
             SCOPED_TRACE(std::string(transport) + " fails after " + std::to_string(exchanges) + " exchanges");

@@ -69,7 +69,7 @@ BUGS = [
         "    if (next == observed_) return;\n", "    if (next == observed_ || observed_ != kNobody) return;\n", 3000),
     bug("a node's new leader is told nothing",
         "src/protocol/detector/detector.cpp",
-        "        if (now != target.leader) target.told = 0;\n", "", 6000),
+        "        if (now != target.leader) target.told = 0;\n", "", 20000),
     bug("a revocation stays here",
         "src/protocol/revocation/revocation.cpp",
         "    if (learn(roster_.self())) spread();\n", "    learn(roster_.self());\n", 3000),
