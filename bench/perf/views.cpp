@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -20,8 +21,6 @@ namespace perf {
 namespace {
 
 constexpr std::size_t kMostSamples = 1024;
-// coppice-run counts from when all ranks have found each other; it may act a little later than it was asked to.
-constexpr std::uint64_t kSlack = 250'000'000;
 // What a process may have more than at first: of ranks that have just died, and for each other rank with which it has taken up since.
 constexpr std::uint64_t kMostLeft = 8;
 constexpr std::uint64_t kForEach = 4;
@@ -56,15 +55,23 @@ std::uint64_t count_descriptors() {
     return count;
 }
 
-struct Held {
-    std::uint64_t descriptors = count_descriptors();
-    std::uint64_t mappings = count_lines("/proc/self/maps");
-};
-
 std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
     const char* const text = std::getenv(variable);
     return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
+
+// All that coppice-run was asked for; nothing was where it is not the launcher.
+bool has_all_happened() {
+    const std::uint64_t descriptor = number_in("COPPICE_RUN_DONE_FD", UINT32_MAX);
+    if (descriptor > INT32_MAX) return true;
+    pollfd one{static_cast<int>(descriptor), POLLIN, 0};
+    return ::poll(&one, 1, 0) != 0;
+}
+
+struct Held {
+    std::uint64_t descriptors = count_descriptors();
+    std::uint64_t mappings = count_lines("/proc/self/maps");
+};
 
 class Views {
   public:
@@ -88,19 +95,18 @@ class Views {
         how.window = group_settings_.window;
         if (const auto status = coppice_group_create(context_, &how, &group_); status != COPPICE_OK)
             return library_failure("group", status);
-        start_ns_ = coppice::now_ns();
         look();
         is_newcomer_ = view_.epoch > 0;
         expected_ = static_cast<std::uint32_t>(number_in("COPPICE_RUN_MEMBERS", 0));
-        // Only those that were there from the start know when that was, and tell the others: all are on one host.
-        if (!is_newcomer_) until_ns_ = start_ns_ + number_in("COPPICE_RUN_LAST_NS", 0) + kSlack;
         return is_newcomer_ ? settle(0) : std::nullopt;
     }
 
     std::optional<Failure> run() {
         for (;;) {
             // Folded from below and from above: all have the same exactly if both are.
-            const bool wants_more = state_.rounds < settings_.iterations || coppice::now_ns() < until_ns_;
+            // A round more, which begins when the last one that was to die has.
+            const bool wants_more = state_.rounds < settings_.iterations || !all_happened_;
+            all_happened_ = has_all_happened();
             std::array<std::uint64_t, 3> value{state_.sum, ~state_.sum, wants_more ? 1U : 0U};
             bool all = false;
             if (auto failure = agree(value, all)) return failure;
@@ -188,12 +194,10 @@ class Views {
 
     // The eldest brings the state, all agree that they have it, and how long it took the last one of them.
     std::optional<Failure> settle(std::uint64_t renewal_ns) {
-        const std::uint32_t expected = expected_;
         struct {
             State state;
             std::uint64_t expected;
-            std::uint64_t until_ns;
-        } told{state_, expected, until_ns_};
+        } told{state_, expected_};
         const auto status = coppice_broadcast(group_, &told, sizeof told, view_.eldest, nullptr, timeout_ns_);
         if (status != COPPICE_OK && status != COPPICE_ERR_ROOT_FAILED && status != COPPICE_ERR_PEER_FAILED)
             return library_failure("the state of the eldest", status);
@@ -201,7 +205,6 @@ class Views {
         if (has_it) {
             state_ = told.state;
             expected_ = static_cast<std::uint32_t>(told.expected);
-            until_ns_ = told.until_ns;
         }
         const bool joins = is_newcomer_ && !has_agreed_;
         std::array<std::uint64_t, 3> value{has_it ? 0U : 1U, renewal_ns, joins ? coppice::now_ns() - called_ns_ : 0};
@@ -263,8 +266,7 @@ class Views {
     bool has_agreed_ = false;
     std::uint32_t expected_ = 0;  // members at the end
     std::uint64_t called_ns_ = 0;
-    std::uint64_t start_ns_ = 0;
-    std::uint64_t until_ns_ = 0;  // what was asked of the launcher has happened by then
+    bool all_happened_ = false;  // what was asked of the launcher
     std::uint64_t divergent_ = 0;
     std::uint64_t rounds_here_ = 0;  // in this view
     std::uint32_t largest_ = 0;

@@ -108,7 +108,7 @@ constexpr std::array kSettings{
 
 constexpr std::array<std::string_view, 8> kLauncherVariables{
     "COPPICE_RANK",       "COPPICE_SIZE",        "COPPICE_LAUNCHER",    "COPPICE_LOCAL_RANK",
-    "COPPICE_LOCAL_SIZE", "COPPICE_INCARNATION", "COPPICE_RUN_MEMBERS", "COPPICE_RUN_LAST_NS",
+    "COPPICE_LOCAL_SIZE", "COPPICE_INCARNATION", "COPPICE_RUN_MEMBERS", "COPPICE_RUN_DONE_FD",
 };
 
 // "transports that may be used: …; auto: shm within hosts, …"

@@ -97,7 +97,8 @@ class Guest(unittest.TestCase):
         name, value = mark.split("=")
         with tempfile.TemporaryDirectory() as directory:
             late = pathlib.Path(directory, "setpriv")  # comes to tie them when there is nobody left to be tied to
-            late.write_text(f'#!/bin/bash\nwhile [ -e /proc/$PPID ]; do sleep 0.02; done\nexec {shutil.which("setpriv")} "$@"\n')
+            # The sixth word is the launcher's pid; $PPID is another process if the launcher ends before this one has begun.
+            late.write_text(f'#!/bin/bash\nwhile [ -e /proc/$6 ]; do sleep 0.02; done\nexec {shutil.which("setpriv")} "$@"\n')
             late.chmod(0o755)
             with subprocess.Popen([GUEST, "sleep", "1000"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                   env={**os.environ, name: value, "TMPDIR": directory,

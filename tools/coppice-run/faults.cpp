@@ -1,4 +1,5 @@
 // What Job does on purpose, and when: kills, stops, cut cables, and the end of a run whose time is over.
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -55,6 +56,7 @@ void Job::act(std::uint64_t now) {
         if (state.stopped && state.continue_at_ns && *state.continue_at_ns <= now) continue_rank(rank, "");
     }
     mend_cables(now);
+    tell_when_all_happened();
     if (strand_ns_ && !end_kill_ns_ && now >= *strand_ns_) {
         say("ending {} rank{} of hosts that are cut off, as all others have ended", running_, running_ > 1 ? "s" : "");
         begin_end(exit_code_.value_or(0));
@@ -186,6 +188,18 @@ void Job::continue_rank(std::uint32_t rank, const char* why) {
     if (state.ended) return;
     signal_rank(rank, SIGCONT);
     say("continued rank {} (pid {}){}", rank, state.pid, why);
+}
+
+// Nothing that was asked for is left, but what has no end.
+void Job::tell_when_all_happened() {
+    if (has_told_) return;
+    const auto is_done = [](const auto& one) { return one.done; };
+    const bool will_continue =
+        std::ranges::any_of(ranks_, [](const RankState& one) { return one.stopped && one.continue_at_ns; });
+    const bool will_mend = cables_ && cables_->next_mend() != UINT64_MAX;
+    if (!std::ranges::all_of(faults_, is_done) || !std::ranges::all_of(joins_, is_done) || will_continue || will_mend)
+        return;
+    has_told_ = ::eventfd_write(all_happened_, 1) == 0;
 }
 
 std::uint64_t Job::next_wake(std::uint64_t now) const {

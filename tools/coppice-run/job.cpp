@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -48,7 +49,7 @@ Job::Job(const Options& options, const SignalState& signals) : options_(options)
 }
 
 Job::~Job() {
-    for (const int descriptor : {poll_, signal_descriptor_, timer_}) {
+    for (const int descriptor : {poll_, signal_descriptor_, timer_, all_happened_}) {
         if (descriptor >= 0) ::close(descriptor);
     }
 }
@@ -96,7 +97,8 @@ std::optional<int> Job::prepare() {
     signal_descriptor_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     poll_ = ::epoll_create1(EPOLL_CLOEXEC);
-    if (signal_descriptor_ < 0 || timer_ < 0 || poll_ < 0) {
+    all_happened_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (signal_descriptor_ < 0 || timer_ < 0 || poll_ < 0 || all_happened_ < 0) {
         say("cannot watch the ranks: {} (see `ulimit -n`)", std::strerror(errno));
         return 1;
     }
@@ -107,7 +109,7 @@ std::optional<int> Job::prepare() {
 }
 
 StartPlan Job::plan() {
-    return {options_, signals_, server_->path(), hosts_.get(), starter_.get(), descriptors_, {}, {}};
+    return {options_, signals_, server_->path(), hosts_.get(), starter_.get(), descriptors_, all_happened_, {}, {}};
 }
 
 std::optional<int> Job::start() {

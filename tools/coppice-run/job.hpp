@@ -84,6 +84,7 @@ class Job {
     bool is_on_smaller_side(std::uint32_t host, bool for_good) const;
     void find_stranded();
     void continue_rank(std::uint32_t rank, const char* why);
+    void tell_when_all_happened();
     void begin_end(int exit_code);
     std::uint64_t next_wake(std::uint64_t now) const;
     void set_timer(std::uint64_t at_ns);
@@ -108,6 +109,8 @@ class Job {
     int poll_ = -1;
     int signal_descriptor_ = -1;
     int timer_ = -1;
+    int all_happened_ = -1;  // an eventfd of all ranks, readable when nothing more will be done to them
+    bool has_told_ = false;  // of that
     std::uint32_t running_ = 0;
     std::uint64_t start_ns_ = 0;
     std::optional<std::uint64_t> joined_ns_;  // when the first exchange was complete

@@ -268,15 +268,6 @@ std::uint32_t Options::members_at_the_end() const {
     return members - std::min(members, dead) + std::min(dead, spares);
 }
 
-std::uint64_t Options::last_event_ns() const {
-    std::uint64_t last = 0;
-    for (const Fault& fault : faults)
-        last = std::max(last, fault.at_ns + fault.duration_ns.value_or(0));
-    for (const LateStart& join : joins)
-        last = std::max(last, join.at_ns);
-    return last;
-}
-
 std::string describe_too_late(const Fault& fault) {
     const std::string when = format_duration(fault.at_ns);
     if (fault.kind == Fault::Kind::part) {

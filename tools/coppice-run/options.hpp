@@ -53,9 +53,8 @@ struct Options {
 
     // Processes may come to the group that the ranks make.
     bool admits() const { return respawns || spares > 0 || !joins.empty(); }
-    // How many a group should have when all that was asked for has happened, and when that is.
+    // How many a group should have when all that was asked for has happened.
     std::uint32_t members_at_the_end() const;
-    std::uint64_t last_event_ns() const;
     // Numbers of processes beyond the ranks'.
     std::uint32_t late_numbers() const {
         std::uint32_t count = spares;

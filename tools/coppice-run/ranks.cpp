@@ -80,7 +80,7 @@ void set_admission(const StartPlan& plan, std::optional<std::uint32_t> incarnati
         ::unsetenv("COPPICE_CAPACITY");
         ::unsetenv("COPPICE_RUN_MEMBERS");
     }
-    ::setenv("COPPICE_RUN_LAST_NS", std::to_string(plan.options.last_event_ns()).c_str(), 1);
+    ::setenv("COPPICE_RUN_DONE_FD", std::to_string(plan.all_happened).c_str(), 1);
 }
 
 void set_environment(const StartPlan& plan, std::uint32_t rank, std::optional<std::uint32_t> incarnation) {
@@ -121,6 +121,7 @@ ChildFailure become_rank(const StartPlan& plan, const Child& child, pid_t launch
     if (plan.options.bind_to_cores) pin(rank, cores);
     set_environment(plan, rank, child.incarnation);
     ::setrlimit(RLIMIT_NOFILE, &plan.descriptors);
+    ::fcntl(plan.all_happened, F_SETFD, 0);  // stays open in the program
     if (rank != 0) {
         const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);

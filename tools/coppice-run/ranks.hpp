@@ -32,6 +32,7 @@ struct StartPlan {
     const Hosts* hosts = nullptr;                       // with --hosts, unless devices stand for them
     const Starter* starter = nullptr;                   // of late ones; null: the launcher does it itself
     rlimit descriptors{};                               // RLIMIT_NOFILE as the ranks shall have it
+    int all_happened = -1;                              // COPPICE_RUN_DONE_FD
     std::function<void(std::uint32_t, pid_t)> started;  // told of each process before any of them runs PROGRAM
     std::function<void()> before_release;               // called when all exist, before any of them runs PROGRAM
 };
