@@ -71,10 +71,10 @@ void Membership::peer_failed(Process process, const LastVote* last_vote) {
         if (asked_ != RadixTree::kNobody && unreachable_.contains(asked_) && !lacks(kJoinersDoNotScan)) ask_next();
         return;
     }
+    // Before what the dead knew makes another view the one before. One that has left is asked for it, too.
+    suspect_before(process);
     if (standing_ != Standing::member) return;
     std::erase_if(waiting_, [process](const Waiting& one) { return one.request.process == process; });
-    // Before what the dead knew makes another view the one before.
-    suspect_before(process);
     if (last_vote != nullptr && !lacks(kTheDeadDoNotVote)) {
         if (last_vote->epoch > epoch() + 1) be_left_behind();
         if (last_vote->epoch == epoch() + 1) install(last_vote->made);

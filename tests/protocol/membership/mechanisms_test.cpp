@@ -389,6 +389,24 @@ TEST(Membership, AMemberThatLeavesSaysSoWithItsConsent) {
     }
 }
 
+// It goes only when nobody needs it any more, so it is asked what followed like any other member.
+TEST(Membership, ARootThatHasLeftTellsTheChildrenOfTheDeadWhatFollowed) {
+    Conversation group(4, {.quorum = Quorum::any, .consents = true});
+    group[0].leave();
+    group.all_renew();
+    while (group[2].epoch() == 0)
+        ASSERT_TRUE(group.deliver());
+    ASSERT_EQ(group[0].standing(), Standing::left);
+    ASSERT_EQ(group[1].epoch(), 1U);
+    group.lose_all();
+    group.crash(1);
+    ASSERT_EQ(group[3].epoch(), 0U);
+    for (const std::uint32_t process : {0U, 2U, 3U})
+        group[process].peer_failed(Process(1));
+    group.deliver_all();
+    EXPECT_EQ(group[3].epoch(), 1U);
+}
+
 TEST(Membership, NewcomersAreTakenInUpToTheMostThatTheRootWants) {
     Conversation group(2);
     group.join({.process = Process(7), .waits = true});
