@@ -241,8 +241,8 @@ bool Session::has_ended(std::uint32_t rank) const {
 bool Session::is_other_side(std::uint32_t rank) const {
     if (!is_dead(rank) && !holds_dead(rank, this->rank())) return false;
     const Standing& other = standing(rank);
-    if (has_ended(rank)) return true;
-    return __atomic_load_n(&other.silent, __ATOMIC_ACQUIRE) == 0 && is_running(other.pid);
+    const bool lives = __atomic_load_n(&other.silent, __ATOMIC_ACQUIRE) == 0 && is_running(other.pid);
+    return lives || has_ended(rank);  // looked at last: it may come to its end meanwhile
 }
 
 // Goes on without those that it was told are dead, unless that is for them to do.
