@@ -5,9 +5,11 @@ Usage: commands_test.py COPPICE_RUN COPPICE_PERF CG COPPICE_SIM ROOT_LEAVES"""
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 RUN, PERF, CG, SIM, ROOT_LEAVES = (os.path.abspath(path) for path in sys.argv[1:6])
@@ -68,6 +70,24 @@ class Commands(unittest.TestCase):
     def test_spares_in_the_places_of_ranks_that_die(self):
         self.renew("stabilize", r"6 ranks: \d+ rounds, \d+ renewals, 2 left out, 2 newcomers",
                    "-n", "6", "--spares", "2", "--kill", "2@500ms", "--kill", "4@800ms")
+
+    def test_a_launcher_that_is_held_up(self):
+        # However late the kill is, the ranks wait for it. Where they have not begun by then, it is an ordinary kill.
+        with subprocess.Popen([RUN, "-n", "4", "--spares", "1", "--kill", "2@1500ms", PERF, "stabilize", "-n", "200"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}) as launcher:
+            time.sleep(1)
+            # Of its processes one watches over the other.
+            found = subprocess.run(["pgrep", "-x", "-P", str(launcher.pid), "coppice-run"], capture_output=True,
+                                   text=True, check=False)
+            both = [launcher.pid, *map(int, found.stdout.split())]
+            for sent, seconds in ((signal.SIGSTOP, 1.5), (signal.SIGCONT, 0)):
+                for process in both:
+                    os.kill(process, sent)
+                time.sleep(seconds)
+            told, errors = launcher.communicate(timeout=DEADLINE)
+        self.assertEqual(launcher.returncode, 0, told + errors)
+        self.assertRegex(told, r"# stabilize of 4 ranks: \d+ rounds, \d+ renewals, 1 left out, 1 newcomers", errors)
 
     def test_root_that_computes_after_each_broadcast(self):
         with tempfile.TemporaryDirectory() as folder:
