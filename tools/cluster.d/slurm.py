@@ -9,7 +9,7 @@ import host
 FOLDER = f"{host.SHARED}/slurm"
 CONFIGURATION = f"{FOLDER}/slurm.conf"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
-PATIENCE_S = 60
+PATIENCE_S = 150
 
 
 def missing():
@@ -85,12 +85,20 @@ def start(box):
 
 def wait_until_ready(run):
     """`run` runs a command on the control host and returns its output."""
-    _wait(lambda: set(run(["sinfo", "-h", "-o", "%T"]).split()) == {"idle"}, "Slurm", 0.05)
+    _wait(lambda: set(run(["sinfo", "-h", "-o", "%T"]).split()) == {"idle"}, "Slurm", lambda: _trouble(run), 0.05)
 
 
-def _wait(condition, what, step_s=0.01):
+def _trouble(run):
+    """What the controller says of the hosts, and the last words of its daemons."""
+    words = [run(["sinfo", "-N", "-h", "-o", "%N %T %E"]).strip()]
+    for name in ("slurmctld", "slurmd-*"):
+        words.append(run(["sh", "-c", f"tail -n 4 {FOLDER}/{name}.log"]).strip())
+    return "\n".join(words)
+
+
+def _wait(condition, what, trouble=lambda: "", step_s=0.01):
     end = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > end:
-            raise OSError(f"{what} does not come up within {PATIENCE_S} s")
+            raise OSError(f"{what} does not come up within {PATIENCE_S} s\n{trouble()}".strip())
         time.sleep(step_s)
