@@ -4,9 +4,11 @@
 Usage: cluster_launchers_test.py CLUSTER COPPICE_PERF LAUNCHED"""
 
 import os
-import subprocess
 import sys
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
 
 CLUSTER, PERF, LAUNCHED = (os.path.abspath(path) for path in sys.argv[1:4])
 DEADLINE = 280
@@ -19,10 +21,7 @@ BOUNDS = ((2, 0), (20, 30))
 
 class InBox(unittest.TestCase):
     def run_in_box(self, *words, expected=True):
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith(("COPPICE_", "OMPI_", "PMIX_", "PMI_", "SLURM_"))}
-        done = subprocess.run([CLUSTER, "run", "--hosts", "4", *words], capture_output=True, text=True, check=False,
-                              stdin=subprocess.DEVNULL, timeout=DEADLINE, env=environment)
+        done = jobs.run([CLUSTER, "run", "--hosts", "4", *words], DEADLINE)
         if expected:
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done

@@ -3,6 +3,7 @@
 
 Usage: commands_test.py COPPICE_RUN COPPICE_PERF CG COPPICE_SIM ROOT_LEAVES"""
 
+import contextlib
 import os
 import re
 import signal
@@ -12,14 +13,15 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
+
 RUN, PERF, CG, SIM, ROOT_LEAVES = (os.path.abspath(path) for path in sys.argv[1:6])
 DEADLINE = 300
 
 
 def run(command):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
-    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-                          timeout=DEADLINE, env=environment)
+    return jobs.run(command, DEADLINE)
 
 
 class Commands(unittest.TestCase):
@@ -83,7 +85,8 @@ class Commands(unittest.TestCase):
             both = [launcher.pid, *map(int, found.stdout.split())]
             for sent, seconds in ((signal.SIGSTOP, 1.5), (signal.SIGCONT, 0)):
                 for process in both:
-                    os.kill(process, sent)
+                    with contextlib.suppress(ProcessLookupError):  # one that was about to become a rank
+                        os.kill(process, sent)
                 time.sleep(seconds)
             told, errors = launcher.communicate(timeout=DEADLINE)
         self.assertEqual(launcher.returncode, 0, told + errors)

@@ -6,9 +6,11 @@ Usage: example_cg_test.py COPPICE_RUN CG"""
 
 import os
 import re
-import subprocess
 import sys
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
 
 RUN, CG = (os.path.abspath(path) for path in sys.argv[1:3])
 DEADLINE = 240
@@ -16,11 +18,7 @@ DEADLINE = 240
 
 def solve(ranks, *options, launcher=(), faults=None):
     """Runs it; the text of its results, and all that it has printed."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
-    if faults:
-        environment["COPPICE_FAULTS"] = faults
-    done = subprocess.run([RUN, "-n", str(ranks), *launcher, CG, *options], capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, timeout=DEADLINE, env=environment)
+    done = jobs.run([RUN, "-n", str(ranks), *launcher, CG, *options], DEADLINE, {"COPPICE_FAULTS": faults} if faults else {})
     return re.findall(r"^cg: (source \d+: .*)$", done.stdout, re.M), done
 
 

@@ -12,6 +12,9 @@ import sys
 import threading
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
+
 RUN, GROWING = (os.path.abspath(path) for path in sys.argv[1:3])
 DEADLINE = 240
 
@@ -46,8 +49,7 @@ class Growing(unittest.TestCase):
         return {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")} | settings
 
     def run_it(self, *arguments, user=(), **settings):
-        return subprocess.run([*user, *self.command(*arguments)], capture_output=True, text=True, check=False,
-                              stdin=subprocess.DEVNULL, timeout=DEADLINE, env=self.settings(settings), cwd=self.FOLDER)
+        return jobs.run([*user, *self.command(*arguments)], DEADLINE, settings, self.FOLDER)
 
     def started(self, *arguments, stdout=subprocess.DEVNULL, **settings):
         return subprocess.Popen(self.command(*arguments), stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,

@@ -7,10 +7,12 @@ import hashlib
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
 
 RUN, WEIGHTS = (os.path.abspath(path) for path in sys.argv[1:3])
 DEADLINE = 240
@@ -32,12 +34,8 @@ class Weights(unittest.TestCase):
 
     def deliver(self, ranks, may_die, *launcher, faults=None):
         """All survivors have the file. Returns which ranks died: how many messages a rank sends depends on its neighbours."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")}
-        if faults:
-            environment["COPPICE_FAULTS"] = faults
-        done = subprocess.run([RUN, "-n", str(ranks), *launcher, WEIGHTS, "--piece", str(self.PIECE), "--file", self.path],
-                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE,
-                              env=environment)
+        done = jobs.run([RUN, "-n", str(ranks), *launcher, WEIGHTS, "--piece", str(self.PIECE), "--file", self.path], DEADLINE,
+                        {"COPPICE_FAULTS": faults} if faults else {})
         if "--hosts:" in done.stderr:
             self.skipTest(done.stderr.strip())
         said = done.stdout + done.stderr
@@ -71,8 +69,7 @@ class Weights(unittest.TestCase):
                              faults=f"kill-before:{message}@0,kill-before:{message + 20}@1")
 
     def test_a_file_that_is_not_there_is_named(self):
-        done = subprocess.run([RUN, "-n", "2", WEIGHTS, "--file", self.path + ".not"], capture_output=True, text=True,
-                              check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE)
+        done = jobs.run([RUN, "-n", "2", WEIGHTS, "--file", self.path + ".not"], DEADLINE)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(self.path + ".not", done.stderr + done.stdout)
 

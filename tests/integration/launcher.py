@@ -10,6 +10,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+from jobs import alive, processes_with, state_of  # noqa: E402, F401
+
 RUN, RANK = (os.path.abspath(path) for path in sys.argv[1:3])
 DEADLINE = 60
 
@@ -48,38 +51,10 @@ def run(*arguments, stdin=subprocess.DEVNULL, clean=True, **options):
                           env=environment() if clean else None, **options)
 
 
-def state_of(pid):
-    """As the kernel writes it: R, S, T, Z …; X when the process is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "X"
-
-
-def alive(pid):
-    """False when the process is gone or a zombie."""
-    return state_of(pid) not in "ZX"
-
-
 def has_pending(pid):
     """A signal waits for that process to go on."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         return any(int(mask, 16) != 0 for mask in re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)$", file.read(), re.M))
-
-
-def processes_with(mark):
-    """Living processes that have this string in their environment: what was started from here, wherever it went."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and alive(entry):
-            try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    if mark.encode() in file.read():
-                        found.append(int(entry))
-            except OSError:
-                pass
-    return found
 
 
 # The caller of the tests may ignore it (nohup does), and the launcher would rightly do so too.
@@ -93,13 +68,13 @@ class Running:
 
     def __init__(self, *arguments):
         Running.number += 1
-        self.mark = f"coppice-test-{os.getpid()}-{Running.number}"
+        self.mark = f"TEST_MARK=coppice-test-{os.getpid()}-{Running.number}"  # a setting of its processes
         # Written by the processes, at the end; read through an opening of its own, so that reading moves nothing for
         # them.
         self.out = tempfile.NamedTemporaryFile("a")
         self.err = tempfile.NamedTemporaryFile("a")
         self.process = subprocess.Popen([RUN, *arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
-                                        env=environment() | {"TEST_MARK": self.mark}, process_group=0)
+                                        env=environment() | dict([self.mark.split("=")]), process_group=0)
 
     @staticmethod
     def text(file):

@@ -6,18 +6,18 @@ Usage: unnoticed_test.py COPPICE_RUN UNNOTICED COPPICE_SIM"""
 
 import json
 import os
-import subprocess
 import sys
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
 
 RUN, UNNOTICED, SIM = (os.path.abspath(path) for path in sys.argv[1:4])
 DEADLINE = 300
 
 
 def run(*command, **settings):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")} | settings
-    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-                          timeout=DEADLINE, env=environment)
+    return jobs.run(command, DEADLINE, settings)
 
 
 class Unnoticed(unittest.TestCase):

@@ -15,8 +15,12 @@ import time
 import chaos_check
 import chaos_plan
 
-FOUND = chaos_check.KINDS
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+import jobs  # noqa: E402
+from jobs import read  # noqa: E402
+
+FOUND = chaos_check.KINDS
 
 DESCRIPTION = """\
 Programs drawn from a seed, one job after the other: broadcasts, agreements, shrinks and revocations in groups that come and go,
@@ -71,74 +75,12 @@ def parse():
 
 def processes_of(directory):
     """Living ranks of that job, and what they have started."""
-    mark = f"CHAOS_DIRECTORY={directory}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                if mark not in file.read().split(b"\0"):
-                    continue
-            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
-                if file.read().rpartition(")")[2].split()[0] not in "ZX":
-                    found.append(int(entry))
-        except OSError:
-            pass
-    return found
-
-
-def read(path):
-    """Of a process, which may be gone by now."""
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def connections_of(pid):
-    """What the sockets of that process's host have under way, and how its host's network stands."""
-    text = ""
-    for command in (["ss", "-tinpo"], ["ip", "-s", "link"], ["ip", "neighbour"], ["nstat", "-az"]):
-        try:
-            text += subprocess.run(["nsenter", "-t", str(pid), "-n", *command], capture_output=True, text=True, timeout=60,
-                                   check=False).stdout
-        except (OSError, subprocess.TimeoutExpired) as error:
-            text += f"{command[0]}: {error}\n"
-    return text
+    return jobs.processes_with(f"CHAOS_DIRECTORY={directory}")
 
 
 def look_at(directory):
-    """Backtraces of all ranks of a job that hangs, and the connections of their hosts."""
-    debugger = shutil.which("gdb")
-    text = ""
-    hosts = set()
-    ranks = [pid for pid in processes_of(directory) if read(pathlib.Path(f"/proc/{pid}/comm")) == "chaos_rank\n"]
-    for pid in ranks:  # first: a debugger takes its time
-        try:
-            host = os.readlink(f"/proc/{pid}/ns/net")
-        except OSError:
-            continue
-        if host not in hosts:
-            hosts.add(host)
-            text += f"---- host {host}\n{connections_of(pid)}"
-    for pid in ranks:
-        process = pathlib.Path(f"/proc/{pid}")
-        rank = next((v for v in read(process / "environ").split("\0") if v.startswith("COPPICE_RANK=")), "")
-        text += f"---- process {pid}, {rank}\n"
-        # Before the debugger stops them. A thread may wait for something of the kernel's, which no backtrace shows.
-        for task in sorted((process / "task").glob("*")):
-            state = read(task / "stat").rpartition(")")[2].split()[:1]
-            times = [int(word) / 1e9 for word in read(task / "schedstat").split()[:2]]
-            text += f"LWP {task.name}: {' '.join(state)} {read(task / 'wchan')}"
-            text += f", ran {times[0]:.2f} s, waited for a core for {times[1]:.2f} s\n" if len(times) == 2 else "\n"
-        if debugger:
-            try:
-                text += subprocess.run([debugger, "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all bt 30"],
-                                       capture_output=True, text=True, timeout=60, check=False).stdout
-            except subprocess.TimeoutExpired:
-                text += "gdb took too long\n"
-    return text
+    """What the ranks of a job that hangs do."""
+    return jobs.look_at([pid for pid in processes_of(directory) if read(pathlib.Path(f"/proc/{pid}/comm")) == "chaos_rank\n"])
 
 
 def wait_for(condition, seconds):
