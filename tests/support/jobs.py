@@ -91,6 +91,19 @@ def look_at(pids):
     return text
 
 
+def ends(process, deadline):
+    """Whether it does within so many seconds, of those in which this process gets its turn: when the whole machine stands still for
+    minutes, nobody has hung."""
+    step = 0.25
+    for _ in range(int(deadline / step)):
+        try:
+            process.wait(step)
+            return True
+        except subprocess.TimeoutExpired:
+            pass
+    return False
+
+
 def run(command, deadline, environment=None, directory=None):
     """Like subprocess.run() with captured text, in an environment with these settings and none of SETTINGS else. When it does not end
     within `deadline` seconds, the test fails with what it has printed and what its processes do; they are ended then."""
@@ -101,9 +114,7 @@ def run(command, deadline, environment=None, directory=None):
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=settings, cwd=directory)
         hangs = None
-        try:
-            process.wait(deadline)
-        except subprocess.TimeoutExpired:
+        if not ends(process, deadline):
             hangs = look_at(processes_with(setting))
             for pid in [process.pid, *processes_with(setting)]:
                 os.kill(pid, signal.SIGKILL)

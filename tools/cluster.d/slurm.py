@@ -97,8 +97,11 @@ def _trouble(run):
 
 
 def _wait(condition, what, trouble=lambda: "", step_s=0.01):
-    end = time.monotonic() + PATIENCE_S
+    """Of a long step one second counts: then the whole machine was held up, and the daemons with it."""
+    waited_s, last = 0.0, time.monotonic()
     while not condition():
-        if time.monotonic() > end:
+        now = time.monotonic()
+        waited_s, last = waited_s + min(now - last, 1.0), now
+        if waited_s > PATIENCE_S:
             raise OSError(f"{what} does not come up within {PATIENCE_S} s\n{trouble()}".strip())
         time.sleep(step_s)
