@@ -12,7 +12,7 @@ import time
 import unittest
 
 CLUSTER = os.path.abspath(sys.argv[1])
-DEADLINE = 240
+DEADLINE = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 NAME = f"test-{os.getpid()}"
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 7), timeout=float(sys.argv[2])).close()"
 LISTEN = "import socket; s = socket.create_server(('', 7), backlog=9)\nprint('ready', flush=True)\nwhile True: s.accept()"

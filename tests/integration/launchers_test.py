@@ -14,7 +14,7 @@ import time
 import unittest
 
 LAUNCHED, PERF, INFO, RUN, UNSURE_PMIX = (os.path.abspath(path) for path in sys.argv[1:6])
-DEADLINE = 240
+DEADLINE = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 MPIRUN = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery"]
 HYDRA = ["mpiexec.hydra", "-disable-auto-cleanup"]
 

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 PROGRAM = os.path.abspath(sys.argv[1])
-DEADLINE = 300
+DEADLINE = 300 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 CORRECTIONS = ("opportunistic:1", "optimized:2", "checked", "failure-proof:1", "none")
 
 

@@ -16,7 +16,7 @@ import time
 import unittest
 
 STATUS, RUN, HANGING, PERF = (os.path.abspath(path) for path in sys.argv[1:5])
-PATIENCE = 60
+PATIENCE = 60 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 PAGE_VERSION = 1
 
 

@@ -18,7 +18,7 @@ import unittest
 
 TRACE, RUN, HANGING, PERF, LIBRARY = (os.path.abspath(path) for path in sys.argv[1:6])
 HAS_PROBES = sys.argv[6] == "true"
-PATIENCE = 60
+PATIENCE = 60 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 TIME_OUT = 4 * PATIENCE
 
 

@@ -15,7 +15,7 @@ import unittest
 MPIRUN, PRELOADS, SURVIVOR = (os.path.abspath(path) for path in sys.argv[1:4])
 PROGRAMS = dict(word.split("=") for word in sys.argv[4:])
 HERE = os.path.dirname(os.path.abspath(__file__))
-DEADLINE = 240
+DEADLINE = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 OPENMPI, MPICH = "mpirun.openmpi", "mpiexec.hydra"
 # MPICH's processes spin: no more of them than cores.
 RANKS = {OPENMPI: 4, MPICH: 2}

@@ -19,7 +19,7 @@ import xml.etree.ElementTree as xml
 
 SIM = ""
 SVG = "{http://www.w3.org/2000/svg}"
-DEADLINE = 900
+DEADLINE = 900 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 
 
 def sim(*arguments, env=None):

@@ -18,5 +18,5 @@ elif [ "$code" -ne 0 ]; then
 fi
 # Emulated, and perhaps among other tests: whatever is waited for may take long. (A victim of the conformance suite has
 # a gigabyte of memory.)
-export COPPICE_TEST_PATIENCE=5
+export COPPICE_TEST_PATIENCE=20
 exec "$guest" --devices "$devices" --memory 4096 "$@"

@@ -18,7 +18,7 @@ import time
 import unittest
 
 TOOLS = ("ibsim", "opensm", "ibnetdiscover")
-PATIENCE_S = 240
+PATIENCE_S = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 
 # Name, arguments of fat-tree, hosts, leaves, pods.
 FABRICS = [("fattree-k4-2-levels", ["4", "2"], 8, 4, 1),
