@@ -18,6 +18,7 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 // How long a client waits for the launcher itself, beyond its own deadline: for the welcome, and for the names of the ranks that
 // are missing. A launcher that lives answers at once, where the machine lets it run.
 constexpr std::uint64_t kAnswerTime = 10'000 * kMillisecond;
+constexpr std::uint32_t kMostNamed = 16;
 
 Result<std::uint32_t> parse_number(const char* name, const char* text, std::uint32_t largest) {
     const std::string_view digits(text);
@@ -29,6 +30,23 @@ Result<std::uint32_t> parse_number(const char* name, const char* text, std::uint
                     largest);
     }
     return value;
+}
+
+// As the launcher lists them: the first ones by name.
+std::string names_of_missing(std::span<const std::byte> list) {
+    std::uint32_t round = 0;
+    MissingEntry entry;
+    std::uint32_t listed = 0;
+    std::string names;
+    if (!take(list, round)) return "the launcher does not say who";
+    while (take(list, entry)) {
+        if (++listed > kMostNamed) continue;
+        names += fmt::format(
+            "{}rank {} ({})", names.empty() ? "" : ", ", entry.rank,
+            entry.state == MissingState::connected ? "connected, but did not take part" : "alive, but never called");
+    }
+    if (listed > kMostNamed) names += fmt::format(" and {} more", listed - kMostNamed);
+    return names;
 }
 
 }  // namespace
@@ -135,40 +153,35 @@ Result<std::vector<std::vector<std::byte>>> LauncherBootstrap::unpack(std::span<
     return result;
 }
 
-// The error of a deadline that passed: asks the launcher which ranks it still waits for.
-Error LauncherBootstrap::who_is_missing() {
-    const std::uint64_t until = now_ns() + kAnswerTime;
+// The answer to what this rank has given, as long as the launcher has none: then the error of the deadline that passed, with the ranks
+// that it still waits for.
+Result<LauncherFrame> LauncherBootstrap::answer(std::uint64_t deadline_ns) {
+    auto frame = connection_->receive_frame(deadline_ns);
+    if (!frame) return tl::unexpected(frame.error());
+    if (*frame) return std::move(**frame);
     std::vector<std::byte> body;
     append(body, round_);
-    std::string names;
-    if (auto sent = connection_->send_all(make_frame(FrameKind::query, body), until); !sent) return sent.error();
+    const std::uint64_t until = now_ns() + kAnswerTime;
+    if (auto sent = connection_->send_all(make_frame(FrameKind::query, body), until); !sent)
+        return tl::unexpected(sent.error());
+    // The answer may have been on its way. To all others it is given as well, so late is better than never.
+    std::optional<LauncherFrame> late;
     for (;;) {
-        auto frame = connection_->receive_frame(until);
-        if (!frame) return frame.error();
+        frame = connection_->receive_frame(until);
+        if (!frame) return tl::unexpected(frame.error());
         if (!*frame) {
-            return Error{COPPICE_ERR_BOOTSTRAP,
-                         fmt::format("rank {}: the exchange did not end before the deadline and the launcher does not "
-                                     "say which ranks are missing: is it stopped?",
-                                     environment_.rank.value)};
+            return fail(COPPICE_ERR_BOOTSTRAP,
+                        "rank {}: the exchange did not end before the deadline and the launcher does not say which "
+                        "ranks are missing: is "
+                        "it stopped?",
+                        environment_.rank.value);
         }
-        if ((*frame)->kind != FrameKind::missing) continue;  // the result itself may still have been on its way
-        std::span<const std::byte> rest((*frame)->body);
-        std::uint32_t round = 0;
-        MissingEntry entry;
-        std::uint32_t listed = 0;
-        if (!take(rest, round)) continue;
-        while (take(rest, entry)) {
-            if (++listed > 16) continue;
-            names += fmt::format("{}rank {} ({})", names.empty() ? "" : ", ", entry.rank,
-                                 entry.state == MissingState::connected ? "connected, but did not take part"
-                                                                        : "alive, but never called");
-        }
-        if (listed > 16) names += fmt::format(" and {} more", listed - 16);
-        break;
+        if ((*frame)->kind == FrameKind::missing) break;
+        late = std::move(*frame);
     }
-    if (names.empty()) names = "nobody any more: the answer came too late, allow more time";
-    return Error{COPPICE_ERR_BOOTSTRAP, fmt::format("rank {}: not all ranks showed up before the deadline; missing: {}",
-                                                    environment_.rank.value, names)};
+    if (late) return std::move(*late);
+    return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: not all ranks showed up before the deadline; missing: {}",
+                environment_.rank.value, names_of_missing((*frame)->body));
 }
 
 Result<std::vector<std::vector<std::byte>>> LauncherBootstrap::exchange(std::span<const std::byte> mine,
@@ -179,24 +192,23 @@ Result<std::vector<std::vector<std::byte>>> LauncherBootstrap::exchange(std::spa
     if (auto sent = connection_->send_all(make_frame(FrameKind::contribute, body), deadline_ns); !sent) {
         return tl::unexpected(sent.error());
     }
-    auto frame = connection_->receive_frame(deadline_ns);
+    const auto frame = answer(deadline_ns);
     if (!frame) return tl::unexpected(frame.error());
-    if (!*frame) return tl::unexpected(who_is_missing());
-    std::span<const std::byte> rest((*frame)->body);
+    std::span<const std::byte> rest(frame->body);
     std::uint32_t round = 0;
     std::uint32_t leaver = 0;
     if (!take(rest, round) || round != round_) {
         return fail(COPPICE_ERR_BOOTSTRAP, "the launcher answered rank {} about another round",
                     environment_.rank.value);
     }
-    if ((*frame)->kind == FrameKind::left && take(rest, leaver)) {
+    if (frame->kind == FrameKind::left && take(rest, leaver)) {
         return fail(COPPICE_ERR_BOOTSTRAP,
                     "rank {} is alive but has left the exchange, so rank {} would wait in vain: look for the "
                     "error that "
                     "rank {} met",
                     leaver, environment_.rank.value, leaver);
     }
-    if ((*frame)->kind != FrameKind::gathered) {
+    if (frame->kind != FrameKind::gathered) {
         return fail(COPPICE_ERR_BOOTSTRAP, "the launcher gave rank {} an unexpected answer", environment_.rank.value);
     }
     ++round_;

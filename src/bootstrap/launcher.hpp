@@ -43,7 +43,7 @@ class LauncherBootstrap final : public Bootstrap {
     Result<void> shake_hands(std::uint64_t deadline_ns);
     Result<std::vector<std::vector<std::byte>>> unpack(std::span<const std::byte> body) const;
     Result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine, std::uint64_t deadline_ns);
-    Error who_is_missing();
+    Result<LauncherFrame> answer(std::uint64_t deadline_ns);
 
     LauncherEnvironment environment_;
     std::unique_ptr<LauncherConnection> connection_;

@@ -189,6 +189,22 @@ TEST_F(exchange, names_at_the_deadline_who_never_called_and_who_does_not_take_pa
     serve_until([this] { return pids_[0] < 0 && pids_[2] < 0; });
 }
 
+// All others are given it, and go on.
+TEST_F(exchange, takes_what_it_waits_for_from_a_launcher_that_answers_after_the_deadline) {
+    begin(1);
+    start(0, [](const LauncherEnvironment& environment) {
+        const auto bootstrap = connect(environment);
+        for (std::uint8_t round = 0; round < 20; ++round) {
+            const std::vector<std::byte> mine(3, std::byte{round});
+            const auto all = bootstrap->allgather(mine, now_ns());
+            CHECK(all && all->size() == 1 && all->front() == mine);
+        }
+        return true;
+    });
+    serve_until_all_ended();
+    EXPECT_EQ(server_->counters().garbage, 0U);
+}
+
 TEST_F(exchange, ends_at_once_when_a_living_rank_has_left_it) {
     begin(3);
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
