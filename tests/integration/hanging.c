@@ -3,8 +3,8 @@
  *   coppice-run -n RANKS hanging '*:CALLS' ['RANK:CALLS' …]
  *
  * Each rank makes the calls of its number, or those of '*': b0 is a broadcast of which rank 0 is the root, n0 the same without
- * waiting for it, w0 the same and then waits, a an agreement, B a barrier, pause sleeps for good outside of any call, signal
- * does until SIGUSR1 comes, leave destroys the group. */
+ * waiting for it, w0 the same and then waits, a an agreement, B a barrier, s a shrink, pause sleeps for good outside of any call,
+ * signal does until SIGUSR1 comes, leave destroys the group. */
 #include <coppice/coppice.h>
 #include <signal.h>
 #include <stdio.h>
@@ -66,6 +66,11 @@ int main(int argc, char** argv) {
             check(coppice_agree(group, &value, sizeof value, &options, UINT64_MAX));
         } else if (call[0] == 'B') {
             check(coppice_barrier(group, UINT64_MAX));
+        } else if (strcmp(call, "s") == 0) {
+            coppice_group_t* shrunk = NULL;
+            check(coppice_group_shrink(group, &shrunk, UINT64_MAX));
+            check(coppice_group_destroy(group, UINT64_MAX));
+            group = shrunk;
         }
     }
     free(calls);

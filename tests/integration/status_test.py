@@ -146,6 +146,17 @@ class Hanging(unittest.TestCase):
             job.await_findings(r"rank 2 \(pid \d+, \w+\) has not entered broadcast 1 .*ranks 0, 1 and 3 wait for it")
             self.assertEqual({one["program"] for one in ranks.values()}, {"hanging"})
 
+    def test_a_shrink_names_the_ranks_that_have_not_entered_it(self):
+        with Job(5, "*:b0 s", "2:b0 pause", "4:b0 pause") as job:
+            def all_wait():
+                operations = job.await_blocked(0, 1, 3)
+                return operations if [one["rank"] for one in operations[0]["waits_for"]] == [2, 4] else None
+            operations = until("the root of the shrink waits for both", all_wait)
+            self.assertEqual({operations[rank]["operation"] for rank in (0, 1, 3)}, {"renewal"})
+            self.assertEqual({one["why"] for one in operations[0]["waits_for"]}, {"vote"})
+            for rank in (1, 3):
+                self.assertIn("waits for rank 0, which waits for rank 2", operations[rank]["why"])
+
     def test_ranks_that_call_different_operations_are_told_apart(self):
         with Job(4, "*:b0 b3", "3:b0 B") as job:
             job.await_blocked(0, 1, 2, 3)
