@@ -32,6 +32,7 @@ class Link {
                                 std::uint32_t* in_flight) const {
         return wire_->write(there_, header, payload, in_flight);
     }
+    std::size_t largest() const { return wire_->largest(there_); }
     void watch() const { wire_->watch(there_); }
     void say_farewell() const { wire_->say_farewell(there_); }
     void probe() const { wire_->probe(there_); }

@@ -57,8 +57,10 @@ constexpr std::array kSettings{
                 "one; any"},
     SettingInfo{"COPPICE_EAGER", "8K",
                 "up to so many bytes a payload travels whole, as its own message; larger ones go in chunks; 0 to 8K"},
-    SettingInfo{"COPPICE_PAYLOAD_CHUNK", "8K",
-                "bytes of each chunk of the payloads of which this rank is root; 1K to 8K"},
+    SettingInfo{
+        "COPPICE_PAYLOAD_CHUNK", "auto",
+        "bytes of each chunk of the payloads of which this rank is root; 1K to 1M; auto: 8K on one host, between "
+        "hosts 16K to 64K, an eighth of the payload"},
     SettingInfo{"COPPICE_PAYLOAD_AHEAD", "64", "chunks that a rank asks for ahead of what it has; 1 to 1024"},
     SettingInfo{"COPPICE_PAYLOAD_PATIENCE", "100ms",
                 "how long a rank that is asked for chunks may be silent before another one is asked; at least 1ms"},
@@ -297,10 +299,12 @@ Result<void> parse_payloads(const SettingTexts& texts, Settings& settings) {
     if (!eager || *eager > transport::kMaxPayload)
         return bad_value(texts, "COPPICE_EAGER", "a size from 0 to 8K, such as 4K or 1000");
     settings.eager = static_cast<std::uint32_t>(*eager);
-    const auto chunk = size_in_bytes(texts.text("COPPICE_PAYLOAD_CHUNK"));
-    if (!chunk || *chunk < kLeastChunk || *chunk > transport::kMaxPayload)
-        return bad_value(texts, "COPPICE_PAYLOAD_CHUNK", "a size from 1K to 8K");
-    settings.payload_chunk = static_cast<std::uint32_t>(*chunk);
+    if (const std::string& text = texts.text("COPPICE_PAYLOAD_CHUNK"); text != "auto") {
+        const auto chunk = size_in_bytes(text);
+        if (!chunk || *chunk < kLeastChunk || *chunk > kMostChunk)
+            return bad_value(texts, "COPPICE_PAYLOAD_CHUNK", "a size from 1K to 1M, or auto");
+        settings.payload_chunk = static_cast<std::uint32_t>(*chunk);
+    }
     const std::string& ahead = texts.text("COPPICE_PAYLOAD_AHEAD");
     const char* const last = ahead.data() + ahead.size();
     const auto [end, error] = std::from_chars(ahead.data(), last, settings.payload_ahead);

@@ -70,7 +70,7 @@ struct Settings {
     std::uint32_t window = 32;
     std::uint32_t agreement_window = 8;
     std::uint32_t eager = 0;                // bytes: from one more on a payload goes in chunks
-    std::uint32_t payload_chunk = 0;        // bytes, of what this rank is root of
+    std::uint32_t payload_chunk = 0;        // bytes, of what this rank is root of; 0: chosen by its size
     std::uint32_t payload_ahead = 0;        // chunks
     Nanoseconds payload_patience{0};        // with a source that says nothing
     std::uint64_t payload_window = 0;       // bytes

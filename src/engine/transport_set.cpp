@@ -175,6 +175,13 @@ bool TransportSet::message(Rank from, std::span<const std::byte> header, std::sp
     return stranger(from, header, payload);
 }
 
+std::byte* TransportSet::place(Rank from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) {
+    const auto token = token_of(header);
+    for (const Attached& attached : groups_)
+        if (attached.token == token) return attached.group->place(from, header, bytes, here);
+    return nullptr;
+}
+
 // Called from within foreign code: nothing may be thrown through it.
 bool TransportSet::stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload) try {
     if (expected_ > 0 && early_.size() < kMostEarly) {

@@ -138,6 +138,7 @@ class TransportSet final : private transport::Receiver {
 
     bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
+    std::byte* place(Rank from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) override;
     void peer_failed(Rank peer, transport::FailureCause cause) override;
     void peer_left(Rank peer) override;
     void fenced(Rank by) override;

@@ -127,6 +127,13 @@ class FaultyTransport::Catcher final : public Receiver {
         return false;
     }
 
+    // What is held back or delayed has to be kept.
+    std::byte* place(Rank from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) override {
+        const Link* const link = owner_.link(from);
+        const bool is_passed_on = link == nullptr || (!link->held && link->delay == 0 && link->in.empty());
+        return is_passed_on ? receiver_.place(from, header, bytes, here) : nullptr;
+    }
+
     void peer_failed(Rank peer, FailureCause cause) override {
         Link* const link = owner_.link(peer);
         if (link == nullptr || (!link->held && link->in.empty())) {

@@ -101,6 +101,7 @@ class FaultyTransport final : public Transport {
                     std::uint32_t* in_flight) override;
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
+    std::size_t largest(Rank to) const override { return inner_->largest(to); }
     void begin_batch() override { inner_->begin_batch(); }
     void end_batch() override { inner_->end_batch(); }
     bool keep_batch() override { return inner_->keep_batch(); }

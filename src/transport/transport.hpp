@@ -27,7 +27,7 @@ struct Capabilities {
     bool within_host = false;      // reaches ranks of the same host alone
     bool native_write = false;     // write() is one-sided on this wire: no receiver CPU
     std::size_t inline_size = 0;   // payloads up to here ride in the descriptor or header line itself
-    std::size_t eager_size = 0;    // payloads up to here can be sent at all; ≥ kMaxPayload
+    std::size_t eager_size = 0;    // payloads up to here can be sent at all, see largest(); ≥ kMaxPayload
     bool keeps_batches = false;    // keep_batch() lets messages stay
     bool arm_is_complete = false;  // whatever happens shows at arm()'s descriptor: deaths and one-sided writes, too
 };
@@ -52,6 +52,14 @@ class Receiver {
     // Nothing about the bytes has been checked except that they are within the transport's bounds.
     virtual bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
                          Buffer buffer) = 0;
+    // A message with a payload of more than kMaxPayload is coming: where that is to be written to as it comes. message() then finds it
+    // there. Asked again while it comes, `here` bytes of `bytes` being there: it is where it was, or nowhere, and then message() is
+    // not called for this one. nullptr at the first time: the transport keeps it itself, and may ask again. Nothing has been
+    // checked of it, as of a message.
+    virtual std::byte* place(Rank /*from*/, std::span<const std::byte> /*header*/, std::size_t /*bytes*/,
+                             std::size_t /*here*/) {
+        return nullptr;
+    }
     // At most once per peer, also for peers that were never sent to. After it no message of that peer is delivered.
     virtual void peer_failed(Rank peer, FailureCause cause) = 0;
     // The peer has left in peace (Transport::leave()): nothing of it is to come, and nothing reaches it any more. At most
@@ -119,8 +127,11 @@ class Transport {
     // Opens the connection to a peer now, so that its death is noticed although nothing is sent to it.
     virtual void watch(Rank peer) = 0;
 
+    // The largest payload that send() takes for that peer now: at least kMaxPayload, and no less later, while it is connected.
+    virtual std::size_t largest(Rank /*to*/) const { return kMaxPayload; }
+
     // Sends a message (tree and control). `header` (≤ kMaxHeader) is copied before the call returns. `payload`
-    // (≤ kMaxPayload) is copied too, or referred to until it has left: then *in_flight was incremented and is
+    // (≤ largest()) is copied too, or referred to until it has left: then *in_flight was incremented and is
     // decremented from within a later poll(). The caller keeps the payload unchanged while *in_flight > 0.
     virtual SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                             std::uint32_t* in_flight) = 0;

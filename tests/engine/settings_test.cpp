@@ -200,19 +200,20 @@ TEST(Settings, ThePayloadWindowIsASizeWithOrWithoutAUnit) {
 TEST(Settings, LargePayloadsAreToldInBytesChunksAndTime) {
     const auto defaults = parse(texts_of({}));
     EXPECT_EQ(defaults->eager, 8192U);
-    EXPECT_EQ(defaults->payload_chunk, 8192U);
+    EXPECT_EQ(defaults->payload_chunk, 0U) << "chosen by the payload";
     EXPECT_EQ(defaults->payload_ahead, 64U);
     EXPECT_EQ(defaults->payload_patience, Nanoseconds(100'000'000));
     EXPECT_EQ(parse(texts_of({{"COPPICE_EAGER", "0"}}))->eager, 0U);
     EXPECT_EQ(parse(texts_of({{"COPPICE_EAGER", "4K"}}))->eager, 4096U);
     EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_CHUNK", "1K"}}))->payload_chunk, 1024U);
+    EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_CHUNK", "1M"}}))->payload_chunk, 1048576U);
     EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_AHEAD", "1024"}}))->payload_ahead, 1024U);
     EXPECT_EQ(parse(texts_of({{"COPPICE_PAYLOAD_PATIENCE", "1ms"}}))->payload_patience, Nanoseconds(1'000'000));
     const std::pair<const char*, const char*> bad[] = {
         {"COPPICE_EAGER", "9K"},
         {"COPPICE_EAGER", "-1"},
-        {"COPPICE_PAYLOAD_CHUNK", "8193"},
-        {"COPPICE_PAYLOAD_CHUNK", "1M"},
+        {"COPPICE_PAYLOAD_CHUNK", "1048577"},
+        {"COPPICE_PAYLOAD_CHUNK", "automatic"},
         {"COPPICE_PAYLOAD_AHEAD", "1025"},
         {"COPPICE_PAYLOAD_AHEAD", "8x"},
         {"COPPICE_PAYLOAD_AHEAD", "-1"},

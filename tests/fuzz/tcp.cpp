@@ -51,7 +51,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const auto stream = fuzz::exact(input.rest());
         for (std::span<const std::byte> rest(stream); !rest.empty();) {
             Frame frame;
-            if (parse_frame(rest, frame) != Parsed::frame) break;
+            const Parsed parsed = parse_frame(rest, frame);
+            FUZZ_CHECK(parsed == Parsed::garbage || frame.payload.size() <= rest.size());
+            FUZZ_CHECK(frame.header.empty() || fuzz::within(frame.header, rest));
+            FUZZ_CHECK(frame.payload.empty() || fuzz::within(frame.payload, rest));
+            if (parsed != Parsed::frame) break;
             FUZZ_CHECK(frame.length > 0 && frame.length <= kMaxFrame && frame.length <= rest.size());
             FUZZ_CHECK(fuzz::within(frame.header, rest) && fuzz::within(frame.payload, rest));
             FUZZ_CHECK(sizeof(FrameHead) + frame.header.size() + frame.payload.size() == frame.length);

@@ -16,6 +16,17 @@ namespace {
 
 const std::uint64_t kTimeout = kDeadlineNs;
 constexpr std::size_t kChunk = 8192;
+// One in a small message, one in a large one, one in several.
+constexpr std::size_t kChunkSizes[] = {kChunk, 64 * 1024, 256 * 1024};
+
+// `patience`: so long that nobody is left because it is slow, and what comes in vain does so by a death. Where a chunk is damaged that
+// another rank lacks as well it is what ends their waiting for each other.
+JobOptions with_chunks(const Layout& layout, std::size_t chunk, const char* patience) {
+    JobOptions options = layout.job();
+    options.environment["COPPICE_PAYLOAD_PATIENCE"] = patience;
+    options.environment["COPPICE_PAYLOAD_CHUNK"] = std::to_string(chunk);
+    return options;
+}
 
 // Shared by all ranks of a job.
 enum Note : std::uint8_t { kDamaged, kAgain, kTaken, kSentByOthers, kReady };
@@ -60,24 +71,26 @@ INSTANTIATE_TEST_SUITE_P(Networks, EveryNetwork, ::testing::ValuesIn(networks())
 // The one that asked for it takes it from another rank, and nothing wrong is delivered or passed on.
 TEST_P(EveryNetwork, AChunkThatIsDamagedOnItsWayIsFetchedAgain) {
     constexpr std::uint64_t kChunks = 40;
-    for (const int damaged : {1, 2, 23, 40}) {
-        JobOptions options = GetParam().job();
-        options.environment["COPPICE_FAULTS"] = "damage:" + std::to_string(damaged) + "@0";
-        Job job(options, [](Member& member) {
-            COPPICE_CHECK(member.join() == COPPICE_OK);
-            COPPICE_CHECK(receive(member, 1, kChunks * kChunk, 0) == COPPICE_OK);
-            note_counts(member, 0);
-            member.leave();
-        });
-        ASSERT_EQ(job.finish(), "") << damaged;
-        EXPECT_EQ(job.note(kDamaged), 1U) << damaged;
-        EXPECT_EQ(job.note(kTaken), kChunks * (job.ranks() - 1)) << damaged;
+    for (const std::size_t chunk : kChunkSizes) {
+        for (const int damaged : {1, 2, 23, 40}) {
+            JobOptions options = with_chunks(GetParam(), chunk, "500ms");
+            options.environment["COPPICE_FAULTS"] = "damage:" + std::to_string(damaged) + "@0";
+            Job job(options, [chunk](Member& member) {
+                COPPICE_CHECK(member.join() == COPPICE_OK);
+                COPPICE_CHECK(receive(member, 1, kChunks * chunk, 0) == COPPICE_OK);
+                note_counts(member, 0);
+                member.leave();
+            });
+            ASSERT_EQ(job.finish(), "") << damaged << " of " << chunk;
+            EXPECT_EQ(job.note(kDamaged), 1U) << damaged << " of " << chunk;
+            EXPECT_EQ(job.note(kTaken), kChunks * (job.ranks() - 1)) << damaged << " of " << chunk;
+        }
     }
 }
 
 // The root's 60th is of the last payload, behind all that the first one cost.
 TEST_P(EveryNetwork, DamagedChunksFromSeveralRanksAreFetchedAgain) {
-    JobOptions options = GetParam().job();
+    JobOptions options = with_chunks(GetParam(), kChunk, "500ms");
     options.environment["COPPICE_FAULTS"] = "damage:3,damage:60";
     Job job(options, [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
@@ -92,34 +105,44 @@ TEST_P(EveryNetwork, DamagedChunksFromSeveralRanksAreFetchedAgain) {
 }
 
 // Ranks that took their chunks from the dead one go on where it ended, from another one: of each at most one chunk comes again.
-TEST(Payloads, ADeathBetweenTwoChunksCostsEachOrphanOneChunkAtMost) {
+void expect_one_chunk_again_at_most(const Layout& layout, std::size_t chunk, std::uint32_t victim, int step) {
     constexpr std::uint64_t kChunks = 64;
+    bool killed = true;
+    for (int message = 3; killed; message += step) {
+        ASSERT_LT(message, 1200) << "a broadcast of 64 chunks does not take so many messages";
+        JobOptions options = with_chunks(layout, chunk, "10m");
+        options.environment["COPPICE_FAULTS"] = faults_at("kill-after", message, {victim});
+        Job job(options, [chunk](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            COPPICE_CHECK(receive(member, 1, kChunks * chunk, 0) == COPPICE_OK);
+            note_counts(member, 0);
+            member.leave();
+        });
+        const std::string what = std::string(layout.name) + ", " + options.environment["COPPICE_FAULTS"];
+        ASSERT_EQ(job.finish([&](std::uint32_t rank) { return rank == victim; }), "") << what;
+        killed = job.ending(victim).killed_by(SIGKILL);
+        // In a pipeline one rank takes from each, and the ranks of a host from its leader.
+        const std::uint64_t orphans = layout.ranks / layout.hosts > 1 && layout.hosts > 1 ? 2 : 1;
+        ASSERT_LE(job.note(kAgain), orphans) << what;
+        ASSERT_EQ(job.note(kDamaged), 0U) << what;
+        ASSERT_GE(job.note(kTaken), kChunks * (layout.ranks - 2)) << what;
+    }
+}
+
+TEST(Payloads, ADeathBetweenTwoChunksCostsEachOrphanOneChunkAtMost) {
     const std::vector<Layout> layouts{
         {"flat", 4, 1, {{"COPPICE_HIERARCHY", "flat"}}}, {"rank_a_host", 4, 4, {}}, {"two_a_host", 6, 3, {}}};
-    for (const Layout& layout : layouts) {
-        for (const std::uint32_t victim : {1U, 2U}) {
-            bool killed = true;
-            for (int message = 3; killed; message += 11) {
-                ASSERT_LT(message, 600) << "a broadcast of 64 chunks does not take so many messages";
-                JobOptions options = layout.job();
-                options.environment["COPPICE_FAULTS"] = faults_at("kill-after", message, {victim});
-                Job job(options, [](Member& member) {
-                    COPPICE_CHECK(member.join() == COPPICE_OK);
-                    COPPICE_CHECK(receive(member, 1, kChunks * kChunk, 0) == COPPICE_OK);
-                    note_counts(member, 0);
-                    member.leave();
-                });
-                const std::string what = std::string(layout.name) + ", " + options.environment["COPPICE_FAULTS"];
-                ASSERT_EQ(job.finish([&](std::uint32_t rank) { return rank == victim; }), "") << what;
-                killed = job.ending(victim).killed_by(SIGKILL);
-                // In a pipeline one rank takes from each, and the ranks of a host from its leader.
-                const std::uint64_t orphans = layout.ranks / layout.hosts > 1 && layout.hosts > 1 ? 2 : 1;
-                ASSERT_LE(job.note(kAgain), orphans) << what;
-                ASSERT_EQ(job.note(kDamaged), 0U) << what;
-                ASSERT_GE(job.note(kTaken), kChunks * (layout.ranks - 2)) << what;
-            }
-        }
-    }
+    for (const Layout& layout : layouts)
+        for (const std::uint32_t victim : {1U, 2U})
+            ASSERT_NO_FATAL_FAILURE(expect_one_chunk_again_at_most(layout, kChunk, victim, 11));
+}
+
+// It dies between two messages, so also in the middle of a chunk that goes in several.
+TEST(Payloads, SoDoesADeathInTheMiddleOfALargeChunk) {
+    const Layout layout{"two_a_host", 6, 3, {}};
+    for (const std::size_t chunk : {std::size_t{64} * 1024, std::size_t{256} * 1024})
+        for (const std::uint32_t victim : {1U, 2U})
+            ASSERT_NO_FATAL_FAILURE(expect_one_chunk_again_at_most(layout, chunk, victim, 13));
 }
 
 // -------------------------------------------------------------------------------------------------------- mistakes ---

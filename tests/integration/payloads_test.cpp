@@ -120,6 +120,7 @@ coppice_group_counts_t counts_of(const Member& member) {
 TEST_P(EveryLayout, EachRankMayHaveItsOwnChunksAndAskForAsManyAsItLikes) {
     JobOptions options = GetParam().job();
     options.environment["COPPICE_EAGER"] = "1000";
+    options.environment["COPPICE_PAYLOAD_CHUNK"] = "8K";
     options.of_rank[0] = {{"COPPICE_PAYLOAD_CHUNK", "1K"}, {"COPPICE_PAYLOAD_AHEAD", "1024"}};
     options.of_rank[1] = {{"COPPICE_PAYLOAD_CHUNK", "3000"}, {"COPPICE_PAYLOAD_AHEAD", "1"}};
     if (options.ranks > 2) options.of_rank[2] = {{"COPPICE_PAYLOAD_PATIENCE", "10s"}};
@@ -145,6 +146,28 @@ TEST_P(EveryLayout, EachRankMayHaveItsOwnChunksAndAskForAsManyAsItLikes) {
         member.leave();
     });
     EXPECT_EQ(job.finish(), "");
+}
+
+// In as many messages as each wire takes for a chunk, which a relay's may not be the root's.
+TEST_P(EveryLayout, ChunksOfAnySizeArrive) {
+    for (const char* const chunk : {"1K", "12345", "64K", "200000", "1M"}) {
+        JobOptions options = GetParam().job();
+        options.environment["COPPICE_PAYLOAD_CHUNK"] = chunk;
+        Job job(options, [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            std::uint64_t number = 0;
+            for (const std::size_t bytes : {std::size_t{8193}, std::size_t{131'073}, (std::size_t{3} << 20) + 1}) {
+                const auto root = static_cast<std::uint32_t>(number % member.ranks);
+                const auto expected = payload_of(++number, root, bytes);
+                std::vector<unsigned char> buffer = member.rank == root ? expected : std::vector<unsigned char>(bytes);
+                COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), bytes, root, nullptr, kTimeout) ==
+                              COPPICE_OK);
+                COPPICE_CHECK(buffer == expected);
+            }
+            member.leave();
+        });
+        ASSERT_EQ(job.finish(), "") << chunk;
+    }
 }
 
 TEST_P(EveryLayout, EveryPayloadMayGoInChunks) {

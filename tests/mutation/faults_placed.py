@@ -13,6 +13,7 @@ DEPARTURE = "src/protocol/departure/departure.cpp"
 REVOCATION = "src/protocol/revocation/revocation.cpp"
 VOTES = "src/engine/collectives/shrink/last_votes.cpp"
 PAYLOADS = "src/engine/collectives/payload/payloads.cpp"
+MESSAGES = "src/engine/collectives/payload/payload_messages.cpp"
 
 
 def placed(names="*"):
@@ -79,6 +80,15 @@ FAULTS = [
     ("pulled payloads hear of no death", PAYLOADS,
      "        entry->machine.peer_failed(death.rank);\n", "",
      linked("tests/integration/integration_payloads", "*ARootMayDieAtEveryMessage*")),
+    ("a chunk's check counts for nothing", MESSAGES,
+     "transport::crc32c(payload) != header.detail", "false",
+     linked("tests/integration/integration_payload_faults", "*AChunkThatIsDamaged*two_hosts")),
+    ("a large payload that has lost its place is delivered", "src/transport/tcp/connection.cpp",
+     "        if (!is_lost) return Parsed::frame;\n", "        (void)is_lost;\n        return Parsed::frame;\n",
+     gtest("tests/transport/transport_tcp_tests", "LargePayloads.*")),
+    ("a large payload may move while it comes", "src/transport/tcp/connection.cpp",
+     "    if (large_ == Large::placed && at != large_at_) large_ = Large::lost;\n", "    if (at == nullptr && large_ == Large::placed) large_ = Large::lost;\n",
+     gtest("tests/transport/transport_tcp_tests", "LargePayloads.*")),
     # --- which ranks go on
     ("the last vote of one that lives is read", VOTES,
      "if (!has_left && (board_.alive(rank) || board_.departed(rank)))", "if (!has_left && board_.departed(rank))",

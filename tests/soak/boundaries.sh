@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # A soak of large broadcasts in which a rank dies at a drawn chunk: 64 MiB to 8 ranks on four hosts, each rank but the root in turn.
 #
-#   tests/soak/boundaries.sh [--minutes M | --seconds S] [-s SIZE] [-n RANKS] [--hosts H] [--seed N] [--build DIR] [--verbose]
+#   tests/soak/boundaries.sh [--minutes M | --seconds S | --every N] [-s SIZE] [--chunk K] [-n RANKS] [--hosts H] [--seed N] [--build DIR]
+#                            [--verbose]
 #
 #   --minutes M   how long (default 5); --seconds S the same for short runs
+#   --every N     in place of a time: each rank but the root dies at every N-th message, from the first to the last one
+#   --chunk K     kibibytes of a chunk (default: as COPPICE_PAYLOAD_CHUNK=auto has it)
 #   -s SIZE       of each broadcast, as coppice-perf has it (default 64M)
 #   -n RANKS      of each job (default 8)
 #   --hosts H     of each job, simulated (default 4)
@@ -24,7 +27,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../build
-seconds=300 size=64M ranks=8 hosts=4 seed="" verbose=0
+seconds=300 every=0 chunk=0 size=64M ranks=8 hosts=4 seed="" verbose=0
 patience_s=600 # of a job
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
@@ -34,6 +37,8 @@ while [ $# -gt 0 ]; do
     case $1 in
         --minutes) number "$@"; seconds=$((60 * $2)); shift ;;
         --seconds) number "$@"; seconds=$2; shift ;;
+        --every) number "$@"; every=$2; shift ;;
+        --chunk) number "$@"; chunk=$2; shift ;;
         -s) [[ ${2-} =~ ^[0-9]+[KM]$ ]] || complain "-s needs a size in K or M"; size=$2; shift ;;
         -n) number "$@"; ranks=$2; shift ;;
         --hosts) number "$@"; hosts=$2; shift ;;
@@ -64,18 +69,30 @@ draw() {
 drawn=0
 unit=${size: -1} kibibytes=${size%[KM]}
 if [ "$unit" = M ]; then kibibytes=$((kibibytes * 1024)); fi
-chunks=$((kibibytes / 8))
+# As COPPICE_PAYLOAD_CHUNK=auto has it.
+if [ "$chunk" -eq 0 ]; then
+    chunk=64
+    # shellcheck disable=SC2017 # a power of two
+    while [ "$chunk" -gt 16 ] && [ $((chunk / 2 * 8)) -ge "$kibibytes" ]; do chunk=$((chunk / 2)); done
+fi
+chunks=$(((kibibytes + chunk - 1) / chunk))
 [ "$chunks" -gt 1 ] || complain "-s $size: it goes in one message"
 
-echo "seed $seed: $ranks ranks on $hosts hosts, $size in $chunks chunks"
+echo "seed $seed: $ranks ranks on $hosts hosts, $size in $chunks chunks of $chunk KiB"
 end=$(($(date +%s) + seconds)) jobs=0 deaths=0 found=0 again=0
-while [ "$(date +%s)" -lt "$end" ]; do
+while [ "$every" -gt 0 ] || [ "$(date +%s)" -lt "$end" ]; do
     victim=$((jobs % (ranks - 1) + 1))
-    draw $((chunks + 4))
+    if [ "$every" -gt 0 ]; then
+        # shellcheck disable=SC2017 # in whole steps
+        drawn=$((jobs / (ranks - 1) * every))
+        [ "$drawn" -lt $((chunks + 4)) ] || break
+    else
+        draw $((chunks + 4))
+    fi
     fault=kill-after:$((drawn + 1))@$victim
     status=0
     echo '{}' >"$scratch/figures.json"
-    COPPICE_FAULTS=$fault COPPICE_PAYLOAD_PATIENCE=10m timeout -k 10 "$patience_s" "$launcher" -n "$ranks" --hosts "$hosts" \
+    COPPICE_FAULTS=$fault COPPICE_PAYLOAD_CHUNK=${chunk}K COPPICE_PAYLOAD_PATIENCE=10m timeout -k 10 "$patience_s" "$launcher" -n "$ranks" --hosts "$hosts" \
         "$perf" broadcast -s "$size" -n 1 -w 0 --verify --count --out_json "$scratch/figures.json" \
         >"$scratch/output" 2>&1 || status=$?
     jobs=$((jobs + 1))

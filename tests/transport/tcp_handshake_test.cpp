@@ -21,6 +21,7 @@ using transport::tcp::FrameHead;
 using transport::tcp::Handshake;
 using transport::tcp::Identity;
 using transport::tcp::Kind;
+using transport::tcp::kMaxLarge;
 using transport::tcp::Opening;
 using transport::tcp::parse_frame;
 using transport::tcp::Parsed;
@@ -204,7 +205,8 @@ Bytes frame_of(const FrameHead& head, std::size_t more) {
 }
 
 TEST(TcpWire, FramesAreWholeOrPartial) {
-    const Bytes bytes = frame_of({.payload_size = 100, .header_size = 20, .kind = Kind::data, .consumed = 3}, 120);
+    const Bytes bytes =
+        frame_of(FrameHead{.payload_size = 100, .header_size = 20, .kind = Kind::data, .consumed = 3}, 120);
     Frame frame;
     for (std::size_t length = 0; length < bytes.size(); ++length)
         EXPECT_EQ(parse_frame(std::span(bytes).first(length), frame), Parsed::partial);
@@ -217,14 +219,15 @@ TEST(TcpWire, FramesAreWholeOrPartial) {
 TEST(TcpWire, WhatNoRankWouldWriteIsGarbage) {
     Frame frame;
     const auto parsed = [&](const FrameHead& head) { return parse_frame(frame_of(head, 9000), frame); };
-    EXPECT_EQ(parsed({.payload_size = 8192, .header_size = 48}), Parsed::frame);
-    EXPECT_EQ(parsed({.payload_size = 8193, .header_size = 48}), Parsed::garbage);
-    EXPECT_EQ(parsed({.payload_size = 8192, .header_size = 49}), Parsed::garbage);
-    EXPECT_EQ(parsed({.kind = static_cast<Kind>(0)}), Parsed::garbage);
-    EXPECT_EQ(parsed({.kind = static_cast<Kind>(7)}), Parsed::garbage);
-    EXPECT_EQ(parsed({.kind = Kind::goodbye}), Parsed::frame);
-    EXPECT_EQ(parsed({.payload_size = 1, .kind = Kind::goodbye}), Parsed::garbage);
-    EXPECT_EQ(parsed({.header_size = 1, .kind = Kind::credit}), Parsed::garbage);
+    EXPECT_EQ(parsed(FrameHead{.payload_size = 8192, .header_size = 48}), Parsed::frame);
+    EXPECT_EQ(parsed(FrameHead{.payload_size = kMaxLarge, .header_size = 48}), Parsed::partial);
+    EXPECT_EQ(parsed(FrameHead{.payload_size = kMaxLarge + 1, .header_size = 48}), Parsed::garbage);
+    EXPECT_EQ(parsed(FrameHead{.payload_size = 8192, .header_size = 49}), Parsed::garbage);
+    EXPECT_EQ(parsed(FrameHead{.kind = static_cast<Kind>(0)}), Parsed::garbage);
+    EXPECT_EQ(parsed(FrameHead{.kind = static_cast<Kind>(7)}), Parsed::garbage);
+    EXPECT_EQ(parsed(FrameHead{.kind = Kind::goodbye}), Parsed::frame);
+    EXPECT_EQ(parsed(FrameHead{.payload_size = 1, .kind = Kind::goodbye}), Parsed::garbage);
+    EXPECT_EQ(parsed(FrameHead{.header_size = 1, .kind = Kind::credit}), Parsed::garbage);
 }
 
 }  // namespace

@@ -189,9 +189,9 @@ Bytes bytes_of(const FrameHead& head) {
 }
 
 TEST_F(TcpStrangers, FramesOfARankThatMakeNoSenseEndItsConnectionAlone) {
-    const FrameHead heads[] = {{.payload_size = 65535},
-                               {.header_size = 255},
-                               {.kind = static_cast<Kind>(99)},
+    const FrameHead heads[] = {{.payload_size = 0xfffff},
+                               {.header_size = 63},
+                               {.kind = static_cast<Kind>(63)},
                                {.payload_size = 8, .kind = Kind::goodbye},
                                {.kind = Kind::credit, .consumed = 1}};  // of nothing that was sent
     for (const FrameHead& head : heads) {

@@ -14,7 +14,7 @@ namespace coppice::sim {
 
 // What of it a group of processes does: COPPICE_PAYLOAD_CHUNK.
 inline constexpr std::uint64_t kLeastChunkOfGroups = 1024;
-inline constexpr std::uint64_t kMostChunkOfGroups = 8192;
+inline constexpr std::uint64_t kMostChunkOfGroups = 1024 * 1024;
 
 class ChunkedOptions {
   public:

@@ -32,8 +32,8 @@ enum class Channel : std::uint8_t {
     binomial_graph,
     agreement,   // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
     succession,  // the same of the membership machine's: which ranks go on in a group that is shrunk from this one
-    payload,     // protocol::PullKind; `more` is what it is about, `detail` a chunk's CRC-32C between hosts
-    placed,      // a broadcast's machine, where the network's switches are known
+    payload,  // protocol::PullKind; `more` is what it is about, `detail` the CRC-32C of a chunk, or of a part of one, between hosts
+    placed,  // a broadcast's machine, where the network's switches are known
 };
 inline constexpr std::size_t kChannels = 11;
 

@@ -47,6 +47,12 @@ class Collective {
     virtual bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                          transport::Buffer buffer) = 0;
 
+    // Where the payload of such a message is to be, of which `here` bytes are there (transport::Receiver::place). Nothing but the
+    // header has been looked at.
+    virtual std::byte* place(Rank /*from*/, const WireHeader& /*header*/, std::size_t /*bytes*/, std::size_t /*here*/) {
+        return nullptr;
+    }
+
     // --- membership
     // Somebody is about to be taken for dead, or has left: what it said last on the host's board is to be read now.
     virtual void hear_last_words() {}

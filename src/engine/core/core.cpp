@@ -113,6 +113,15 @@ bool Core::message(Rank there, std::span<const std::byte> bytes, std::span<const
     return false;
 }
 
+std::byte* Core::place(Rank there, std::span<const std::byte> bytes, std::size_t payload_length, std::size_t here) {
+    const auto from = router_.own_rank(there);
+    if (!from || from->value >= members_.ranks() || *from == members_.self() || members_.failed(*from)) return nullptr;
+    const auto header = decode(bytes, payload_length, id_);
+    if (!header || header->root >= members_.ranks() || revoked()) return nullptr;
+    Collective* const collective = by_channel_[static_cast<std::size_t>(header->tag.channel)];
+    return collective == nullptr ? nullptr : collective->place(*from, *header, payload_length, here);
+}
+
 bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                 transport::Buffer buffer) {
     const auto header = decode(bytes, payload.size(), id_);

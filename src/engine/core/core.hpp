@@ -196,6 +196,8 @@ class Core final : private SetUser {
     // core.cpp: messages
     bool message(Rank there, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
+    std::byte* place(Rank there, std::span<const std::byte> header, std::size_t payload_length,
+                     std::size_t here) override;
     bool take(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
               transport::Buffer buffer);
     bool hear_count(std::uint64_t count);

@@ -115,6 +115,8 @@ class Pull {
     // The rank that is watched shows so many leading chunks, which can be read whatever becomes of it; or that it shows none.
     void shown(Rank by, std::uint32_t chunks);
     void not_shown(Rank by);
+    // A part of a chunk has come from this rank: it is not silent.
+    void heard(Rank from) { was_heard_ = was_heard_ || from.value == source_; }
     // A chunk that takes() wanted came damaged, from this rank.
     void spoiled(Rank from);
     void peer_failed(Rank rank);

@@ -3,9 +3,11 @@
 // - A frame on an idle connection is one system call from where it is, without a copy; what the kernel does not take waits
 //   here, and the frames after it; so do frames that may wait for others. Nothing is allocated once this object is there.
 // - No frame that costs leaves, or waits here, beyond what the peer has room for; those that cost nothing are few.
-// - Frames are read into one buffer and parsed in place.
+// - Frames are read into one buffer and parsed in place, but the payload of a large one is read to where it is to be (large_place()),
+//   with the head of what follows it, in one system call.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,6 +41,17 @@ class Connection {
     Read read();
     // The next frame that was read; good until the next read(). Its credits are counted, and those that it brings.
     Parsed next(Frame& frame);
+
+    // Whether a large frame has begun of which the payload is not all here, and its place may be said: before each read().
+    bool has_large() const { return large_ == Large::begun || large_ == Large::placed; }
+    std::span<const std::byte> large_header() const;
+    std::size_t large_size() const { return large_head_.payload_size; }
+    std::size_t large_here() const { return large_ == Large::placed ? large_here_ : 0; }
+    // Where its payload is to be. None: at the first time, it is read like others; later, what has been read of it is worth nothing
+    // any more, and next() leaves it out. So it is where another place is said than before.
+    void place_large(std::byte* at);
+    // What a frame's payload may be now.
+    std::size_t largest() const { return is_open() ? largest_payload(room_) : kMaxPayload; }
     // The peer should hear how much was consumed.
     bool owes_credit() const { return consumed_ - told_ >= own_room_ / 4; }
 
@@ -46,13 +59,24 @@ class Connection {
     void close();
 
   private:
-    static constexpr std::size_t kIn = 64 * 1024;
-    static constexpr std::size_t kOut = 128 * 1024;
+    static constexpr std::size_t kAtOnce = 64 * 1024;
+    static constexpr std::size_t kIn = kAtOnce + kMaxFrame;
+    static constexpr std::size_t kOut = 128 * 1024 + kMaxFrame;
     static constexpr std::size_t kReserve = 1024;  // for frames that cost nothing
-    static_assert(kIn > 2 * kMaxFrame && kOut > 2 * kMaxFrame);
+    // Read with, or in place of, the beginning of a large payload: more of that would have to be copied.
+    static constexpr std::size_t kShortRead = 512;
+
+    enum class Large : std::uint8_t {
+        none,
+        begun,   // it lies in in_, as far as it is here
+        placed,  // it lies at large_at_
+        lost,    // nobody wants it any more
+    };
 
     bool has_credit(std::uint32_t cost) const { return sent_ - acknowledged_ + cost <= room_; }
     bool fits(std::size_t length, bool costing);
+    Read read_large();
+    bool count(const FrameHead& head, std::size_t length);
     void append(std::span<const std::byte> bytes);
     std::ptrdiff_t send_now(std::span<const std::byte> head, std::span<const std::byte> header,
                             std::span<const std::byte> payload) const;
@@ -67,6 +91,12 @@ class Connection {
     std::uint32_t told_ = 0;          // of that the peer has been told
     std::unique_ptr<std::byte[]> in_;
     std::size_t in_begin_ = 0, in_end_ = 0;
+    Large large_ = Large::none;
+    bool expects_large_ = false;  // the last frame that costs was one
+    FrameHead large_head_;
+    std::array<std::byte, kMaxHeader> large_header_{};
+    std::byte* large_at_ = nullptr;
+    std::size_t large_here_ = 0;  // of its payload
     std::unique_ptr<std::byte[]> out_;
     std::size_t out_begin_ = 0, out_end_ = 0;
 };

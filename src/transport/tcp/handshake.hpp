@@ -34,7 +34,7 @@
 
 namespace coppice::transport::tcp {
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 
 using Nonce = std::array<std::byte, 16>;
 Nonce draw_nonce();  // of cryptographic quality

@@ -22,7 +22,7 @@ constexpr std::size_t kMostToGather = 512;
 SendStatus TcpTransport::post(Rank to, Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
                               std::uint64_t& counter) {
     Peer* const peer = find(to);
-    if (peer == nullptr || header.size() > kMaxHeader || payload.size() > kMaxPayload) return SendStatus::failed;
+    if (peer == nullptr || header.size() > kMaxHeader || payload.size() > tcp::kMaxLarge) return SendStatus::failed;
     if (peer->link != Link::open) [[unlikely]] {
         if (peer->link == Link::none && !connect(*peer)) return SendStatus::failed;
         if (peer->link != Link::connecting) return SendStatus::failed;
@@ -31,6 +31,10 @@ SendStatus TcpTransport::post(Rank to, Kind kind, std::span<const std::byte> hea
         return SendStatus::failed;
     if (!talks_) [[unlikely]]
         begin_to_talk();
+    if (payload.size() > kMaxPayload) [[unlikely]] {
+        if (payload.size() > peer->connection->largest()) return SendStatus::again;
+        if (peer->in_batch && !peer->watches_write) flush(*peer);  // it leaves at once, behind what was said before
+    }
     const bool may_wait = is_batch_ && header.size() + payload.size() <= kMostToGather;
     switch (peer->connection->send(kind, header, payload, may_wait)) {
         case Connection::Sent::again:
@@ -57,6 +61,11 @@ SendStatus TcpTransport::send(Rank to, std::span<const std::byte> header, std::s
 SendStatus TcpTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* /*in_flight*/) {
     return post(to, Kind::written, header, payload, counters_.writes);
+}
+
+std::size_t TcpTransport::largest(Rank to) const {
+    const Peer* const peer = find(to);
+    return peer != nullptr && peer->link == Link::open ? peer->connection->largest() : kMaxPayload;
 }
 
 void TcpTransport::gather(Peer& peer) {

@@ -258,6 +258,7 @@ void TcpTransport::dispatch(std::uint64_t what, std::uint32_t events) {
 
 void TcpTransport::read(Peer& peer) {
     for (int reads = 0; reads < kReadsAtAVisit && peer.link == Link::open; ++reads) {
+        if (peer.connection->has_large()) place_large(peer);
         const Connection::Read got = peer.connection->read();
         if (got == Connection::Read::nothing) return;
         if (got == Connection::Read::ended) return break_link(peer, why_it_ended(peer));
@@ -265,6 +266,14 @@ void TcpTransport::read(Peer& peer) {
         take_frames(peer);
         if (got != Connection::Read::full) return;
     }
+}
+
+void TcpTransport::place_large(Peer& peer) {
+    Connection& connection = *peer.connection;
+    const bool is_wanted = !peer.fenced && !peer.reported;
+    connection.place_large(is_wanted ? receiver_->place(peer.rank, connection.large_header(), connection.large_size(),
+                                                        connection.large_here())
+                                     : nullptr);
 }
 
 void TcpTransport::take_frames(Peer& peer) {

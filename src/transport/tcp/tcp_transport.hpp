@@ -62,6 +62,7 @@ class TcpTransport final : public Transport {
                     std::uint32_t* in_flight) override;
     SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
+    std::size_t largest(Rank to) const override;
     void begin_batch() override { is_batch_ = true; }
     void end_batch() override;
     bool keep_batch() override {
@@ -127,6 +128,7 @@ class TcpTransport final : public Transport {
     void look();
     void dispatch(std::uint64_t what, std::uint32_t events);
     void read(Peer& peer);
+    void place_large(Peer& peer);
     void take_frames(Peer& peer);
     void take(Peer& peer, const tcp::Frame& frame);
     void say_what_is_owed(Peer& peer);
@@ -143,7 +145,7 @@ class TcpTransport final : public Transport {
     Capabilities capabilities_{.name = "tcp",
                                .native_write = false,
                                .inline_size = 0,
-                               .eager_size = kMaxPayload,
+                               .eager_size = tcp::kMaxLarge,
                                .keeps_batches = true,
                                .arm_is_complete = true};
     Counters counters_;

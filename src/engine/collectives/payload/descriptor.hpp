@@ -15,6 +15,7 @@ namespace coppice::engine {
 // What one broadcast carries at most: a bound on what a descriptor may make a rank believe.
 inline constexpr std::uint64_t kMaxBroadcast = std::uint64_t{1} << 40;
 inline constexpr std::uint32_t kLeastChunk = 1024;
+inline constexpr std::uint32_t kMostChunk = 1024 * 1024;
 
 struct Descriptor {
     std::uint64_t bytes = 0;
@@ -31,8 +32,8 @@ struct Descriptor {
         Descriptor read;
         if (from.size() != sizeof read) return std::nullopt;
         std::memcpy(&read, from.data(), sizeof read);
-        const bool fits = read.check == read.sum() && read.chunk >= kLeastChunk &&
-                          read.chunk <= transport::kMaxPayload && read.bytes > 0 && read.bytes <= kMaxBroadcast;
+        const bool fits = read.check == read.sum() && read.chunk >= kLeastChunk && read.chunk <= kMostChunk &&
+                          read.bytes > 0 && read.bytes <= kMaxBroadcast;
         if (!fits) return std::nullopt;
         return read;
     }

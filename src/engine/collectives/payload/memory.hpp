@@ -1,4 +1,5 @@
-// The library's own memory for one large payload: mapped, so that it is given back as soon as it is not needed.
+// The library's own memory for one large payload: mapped, so that it is given back as soon as it is not needed, unless it is so small that
+// this costs more than it brings.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +28,12 @@ class PayloadMemory {
     void swap(PayloadMemory& other) noexcept {
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);
+        std::swap(is_mapped_, other.is_mapped_);
     }
 
     std::byte* data_ = nullptr;
     std::size_t size_ = 0;
+    bool is_mapped_ = false;
 };
 
 }  // namespace coppice::engine

@@ -3,35 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/copy_large.hpp"
-#include "transport/crc32c.hpp"
 
 namespace coppice::engine {
 namespace {
 
-using protocol::PullKind;
-using protocol::PullMessage;
 using protocol::PullResult;
-
-// Messages of one payload in one round of progress, so that a caller comes back to what it wants.
-constexpr int kBurst = 512;
 
 // A root copies so many bytes before others hear that they can have them: they are in its cache by then, and it is no longer away from
 // what the wire brings than that it has copied some of these.
 constexpr std::uint32_t kPiece = 32 * 1024;
-constexpr std::uint32_t kPiecesInARow = 8;
+constexpr std::uint32_t kInARow = 256 * 1024;
 
-std::uint64_t packed(const PullMessage& message) {
-    return std::uint64_t{message.first} << 32 | message.end;
-}
-PullMessage unpacked(const WireHeader& header, Rank from, Rank to) {
-    return {.kind = static_cast<PullKind>(header.tag.kind),
-            .from = from,
-            .to = to,
-            .first = static_cast<std::uint32_t>(header.more >> 32),
-            .end = static_cast<std::uint32_t>(header.more)};
-}
+// What a chunk is where nothing is set. On one host others read what is there, and the smaller it is the earlier they begin. Between
+// hosts each chunk costs both ends a message, and a chain of them begins when the first one has a chunk.
+constexpr std::uint32_t kChunkWithinHost = 8 * 1024;
+constexpr std::uint32_t kLeastFarChunk = 16 * 1024;
+constexpr std::uint32_t kMostFarChunk = 64 * 1024;
+constexpr std::uint32_t kFarChunks = 8;  // at least, unless they would be smaller than that
 
 }  // namespace
 
@@ -151,6 +142,14 @@ Result<LentMemory::Piece*> Payloads::lent_for(std::span<const std::byte> payload
     return piece->bulk.data != nullptr || !shown_.has_readers() ? piece : nullptr;
 }
 
+std::uint32_t Payloads::chunk_of(std::size_t bytes) const {
+    if (const std::uint32_t chosen = core_.settings().payload_chunk; chosen != 0) return chosen;
+    if (core_.single_node()) return kChunkWithinHost;
+    const auto wanted = static_cast<std::uint32_t>(
+        std::bit_ceil(std::min<std::size_t>(bytes, kMostFarChunk * kFarChunks) / kFarChunks));
+    return std::clamp(wanted, kLeastFarChunk, kMostFarChunk);
+}
+
 Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> payload) {
     // Memory that nobody needs any more is taken again at once: it is in the caches, and has its pages.
     window_.ask_for(0);
@@ -160,7 +159,7 @@ Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> 
     Entry* const known = find(sequence);
     Entry* const entry = engage(sequence, members_.self());
     if (entry == nullptr) return fail(COPPICE_ERR_MISMATCH, "broadcast {}: others name another root", sequence.value);
-    entry->descriptor = Descriptor::of(payload.size(), core_.settings().payload_chunk);
+    entry->descriptor = Descriptor::of(payload.size(), chunk_of(payload.size()));
     if (*lent != nullptr) {
         LentMemory::begin_use(**lent);
         entry->lent = *lent;
@@ -184,7 +183,7 @@ bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
     const Descriptor& descriptor = *entry->descriptor;
     const std::uint32_t all = descriptor.chunks();
     const std::uint32_t step = std::max(kPiece / descriptor.chunk, 1U);
-    for (std::uint32_t i = 0; i < kPiecesInARow && entry->machine.have() < all; ++i) {
+    for (std::uint64_t done = 0; done < kInARow && entry->machine.have() < all;) {
         const std::uint32_t have = entry->machine.have();
         const std::uint32_t end = std::min(all, have + step);
         const std::uint64_t from = descriptor.at(have);
@@ -192,6 +191,7 @@ bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
         copy_for_others(entry->own() + from, payload.data() + from, bytes);
         entry->machine.hold(all, end);
         tell(*entry);
+        done += bytes;
     }
     return entry->machine.have() == all;
 }
@@ -333,98 +333,6 @@ std::optional<Rank> Payloads::source(Sequence sequence) const {
 bool Payloads::is_wanted(Sequence sequence) const {
     const Entry* const entry = find(sequence);
     return entry != nullptr && (!entry->unsent.empty() || entry->machine.is_wanted());
-}
-
-// ------------------------------------------------------------------------------------------------------- messages ---
-
-bool Payloads::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
-                       transport::Buffer /*buffer*/) {
-    if (header.sequence < window_.stable()) return false;  // late
-    Entry* const entry = engage(Sequence(header.sequence), Rank(header.root));
-    const PullMessage message = unpacked(header, from, members_.self());
-    const bool is_possible =
-        entry != nullptr && (message.kind == PullKind::chunk ? take_chunk(*entry, from, message, header, payload)
-                                                             : payload.empty() && entry->machine.receive(message));
-    if (!is_possible) core_.note_garbage();
-    return false;
-}
-
-// False for what can't be.
-bool Payloads::take_chunk(Entry& entry, Rank from, const PullMessage& message, const WireHeader& header,
-                          std::span<const std::byte> payload) {
-    if (message.first >= entry.machine.chunks()) return false;
-    if (payload.size() != entry.descriptor->length(message.first)) return false;
-    if (!entry.machine.takes(message.first)) {
-        ++counts_.again;
-        return true;
-    }
-    if (!router_.to(from).within_host() && transport::crc32c(payload) != header.detail) {
-        ++counts_.damaged;
-        entry.machine.spoiled(from);
-        return true;
-    }
-    if (!take_copy(entry)) return true;
-    std::memcpy(entry.own() + entry.descriptor->at(message.first), payload.data(), payload.size());
-    ++counts_.taken;
-    return entry.machine.receive(message);
-}
-
-// False: the transport has no room, or its receiver has to hear of deaths first.
-bool Payloads::send(Entry& entry, Unsent& unsent) {
-    const PullMessage& message = unsent.message;
-    const Link link = router_.to(message.to);
-    if (!link || members_.failed(message.to)) return true;
-    const Tag tag(Channel::payload, message.kind);
-    if (carries_failures(tag) && !tell_failures(message.to, unsent)) return false;
-    std::span<const std::byte> body;
-    WireHeader header{.token = core_.id().token,
-                      .tag = tag,
-                      .sequence = entry.sequence.value,
-                      .stable = window_.stable(),
-                      .root = entry.root.value,
-                      .epoch = core_.id().epoch.value,
-                      .more = packed(message)};
-    if (message.kind == PullKind::chunk) {
-        if (!take_copy(entry)) return true;  // its receiver finds this rank silent
-        body = {entry.own() + entry.descriptor->at(message.first), entry.descriptor->length(message.first)};
-        header.length = static_cast<std::uint32_t>(body.size());
-        if (!link.within_host()) header.detail = transport::crc32c(body);
-    }
-    const transport::SendStatus status = link.send(bytes_of(header), body, &entry.in_flight);
-    if (message.kind == PullKind::chunk && status == transport::SendStatus::sent) ++counts_.sent;
-    return status != transport::SendStatus::again;
-}
-
-// The verdict about a dead root stands on the receiver knowing what the sender knows.
-bool Payloads::tell_failures(Rank to, Unsent& unsent) {
-    if (!unsent.notices_sent) {
-        for (const Rank dead : members_.failed_ranks())
-            core_.send_control(to, {Channel::members, MembersKind::failure_notice}, 0, dead.value);
-        unsent.notices_sent = true;
-    }
-    core_.flush_controls();
-    return !core_.controls_wait_for(to);
-}
-
-// A rank that takes nothing for a while holds up nobody else. What waits is bounded: by what each may ask for at once.
-void Payloads::pump(Entry& entry) {
-    std::vector<Unsent>& unsent = entry.unsent;
-    const auto waits = [&unsent](Rank to, std::size_t among) {
-        return std::ranges::any_of(std::span(unsent).first(among),
-                                   [to](const Unsent& one) { return one.message.to == to; });
-    };
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < unsent.size(); ++i) {
-        if (waits(unsent[i].message.to, kept) || !send(entry, unsent[i])) unsent[kept++] = unsent[i];
-    }
-    unsent.resize(kept);
-    for (int i = 0; i < kBurst; ++i) {
-        const auto next = entry.machine.next_send(Nanoseconds(core_.now_ns()));
-        if (!next) return;
-        Unsent message{.message = *next};
-        if (waits(next->to, unsent.size()) || !send(entry, message)) unsent.push_back(message);
-    }
-    has_more_ = true;
 }
 
 // --------------------------------------------------------------------------------------------------- as a component ---

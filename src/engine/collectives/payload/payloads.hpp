@@ -80,6 +80,7 @@ class Payloads final : public Collective {
     void hear_last_words() override;
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
+    std::byte* place(Rank from, const WireHeader& header, std::size_t bytes, std::size_t here) override;
     void member_failed(const Death& death) override;
     void progress(bool thorough) override;
     void keep_house() override;
@@ -93,7 +94,15 @@ class Payloads final : public Collective {
   private:
     struct Unsent {
         protocol::PullMessage message;
+        std::uint32_t offset = 0;   // of a chunk: so much of it has left
         bool notices_sent = false;  // its receiver has been told of the deaths that it must know of
+    };
+    // A chunk of which parts are here.
+    struct Landing {
+        Rank from;
+        std::uint32_t chunk = 0;
+        std::uint32_t bytes = 0;  // 0: there is none
+        std::size_t coming = 0;   // of the part behind that
     };
     struct Entry {
         Entry(const protocol::PullPlan& plan, Rank self, Sequence number, Rank of, const protocol::FailedSet& failed)
@@ -111,6 +120,7 @@ class Payloads final : public Collective {
         const std::byte* its = nullptr;  // in another rank's
         std::uint32_t told = 0;          // how many chunks the others know that they can read
         protocol::Pull machine;
+        Landing landing;
         std::vector<Unsent> unsent;  // pulled, but the transport had no room
         std::uint32_t in_flight = 0;
 
@@ -129,6 +139,7 @@ class Payloads final : public Collective {
     bool fits(std::uint64_t bytes, const Entry* before) const;
     void release_stable();
     PayloadMemory memory_for(std::size_t bytes);
+    std::uint32_t chunk_of(std::size_t bytes) const;
     bool take_memory(Entry& entry);
     Result<LentMemory::Piece*> lent_for(std::span<const std::byte> payload) const;
     void give_memory_back(Entry& entry);
@@ -140,7 +151,9 @@ class Payloads final : public Collective {
     bool take_chunk(Entry& entry, Rank from, const protocol::PullMessage& message, const WireHeader& header,
                     std::span<const std::byte> payload);
     void pump(Entry& entry);
+    bool continues(const Entry& entry, const protocol::PullMessage& part, std::size_t bytes) const;
     bool send(Entry& entry, Unsent& unsent);
+    bool send_chunk(Entry& entry, Unsent& unsent, const Link& link, WireHeader& header);
     bool tell_failures(Rank to, Unsent& unsent);
 
     Core& core_;

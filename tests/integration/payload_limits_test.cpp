@@ -1,0 +1,89 @@
+// Large payloads where a process may not have the memory that it would show to its host.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "integration/job.hpp"
+
+namespace coppice::testing {
+namespace {
+
+const std::uint64_t kTimeout = kDeadlineNs;
+constexpr std::size_t kBytes = (std::size_t{3} << 20) + 77;
+
+enum Note : std::uint8_t { kSent };
+
+// From now on this process may make no file of the size of what it would show: a memfd counts as one.
+void limit_files() {
+    rlimit limit{};
+    COPPICE_CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = std::size_t{1} << 20;
+    COPPICE_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+void broadcast(const Member& member, std::uint64_t number, std::uint32_t root) {
+    const auto expected = payload_of(number, root, kBytes);
+    std::vector<unsigned char> buffer = member.rank == root ? expected : std::vector<unsigned char>(kBytes, 0xee);
+    COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), kBytes, root, nullptr, kTimeout) == COPPICE_OK);
+    COPPICE_CHECK(buffer == expected);
+}
+
+std::uint64_t chunks_sent(const Member& member) {
+    coppice_group_counts_t counts{};
+    counts.struct_size = sizeof counts;
+    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
+    return counts.chunks_sent;
+}
+
+const std::vector<Layout>& layouts() {
+    static const std::vector<Layout> all{{"one_host", 4, 1, {}}, {"two_hosts", 6, 2, {}}};
+    return all;
+}
+
+class PayloadLimits : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, PayloadLimits, ::testing::ValuesIn(layouts()),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+// The ranks of its host get their chunks by messages.
+TEST_P(PayloadLimits, ARankThatMayMakeNoFileServesItsHostByMessages) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        limit_files();
+        broadcast(member, 1, 0);
+        broadcast(member, 2, member.ranks - 1);
+        void* memory = nullptr;
+        COPPICE_CHECK(coppice_memory_allocate(member.group, kBytes, &memory) == COPPICE_OK);
+        const auto expected = payload_of(3, 0, kBytes);
+        if (member.rank == 0) std::memcpy(memory, expected.data(), kBytes);
+        COPPICE_CHECK(coppice_broadcast(member.group, memory, kBytes, 0, nullptr, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(std::memcmp(memory, expected.data(), kBytes) == 0);
+        COPPICE_CHECK(coppice_memory_free(member.group, memory) == COPPICE_OK);
+        COPPICE_CHECK(coppice_barrier(member.group, kTimeout) == COPPICE_OK);  // nothing is sent any more
+        member.notes[kSent] += chunks_sent(member);
+        member.leave();
+    });
+    ASSERT_EQ(job.finish(), "");
+    constexpr std::uint64_t kLargestChunk = 64 * 1024;
+    EXPECT_GE(job.note(kSent), 3 * (kBytes / kLargestChunk) * (job.ranks() - 1)) << "nothing was shown";
+}
+
+// Where the limit comes later what has been made stays, and is used.
+TEST_P(PayloadLimits, ALimitThatComesLaterTakesNothingAway) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        broadcast(member, 1, 0);
+        limit_files();
+        for (std::uint64_t number = 2; number < 6; ++number)
+            broadcast(member, number, 0);
+        if (member.rank == 0) member.notes[kSent] = chunks_sent(member);
+        member.leave();
+    });
+    ASSERT_EQ(job.finish(), "");
+    EXPECT_TRUE(GetParam().hosts > 1 || job.note(kSent) == 0) << "all of it was shown";
+}
+
+}  // namespace
+}  // namespace coppice::testing
