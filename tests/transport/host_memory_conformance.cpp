@@ -193,6 +193,29 @@ TEST_P(HostMemory, WhatARankHasWrittenOutlivesIt) {
     }
 }
 
+TEST_P(HostMemory, BulkIsReadWhereItsOwnerSaysAndOutlivesIt) {
+    make(2);
+    constexpr std::uint64_t kMost = 1 << 20;
+    Board& own = board(0);
+    EXPECT_EQ(board(1).bulk(Rank(0), 4096, 1), nullptr) << "nothing has been taken yet";
+    const Board::Bulk first = own.take_bulk(10'000, kMost), second = own.take_bulk(20'000, kMost);
+    ASSERT_NE(first.data, nullptr);
+    ASSERT_NE(second.data, nullptr);
+    std::fill_n(first.data, 10'000, std::byte{1});
+    std::fill_n(second.data, 20'000, std::byte{2});
+    const std::byte* const seen = board(1).bulk(Rank(0), second.place, 20'000);
+    ASSERT_NE(seen, nullptr);
+    EXPECT_TRUE(std::all_of(seen, seen + 20'000, [](std::byte byte) { return byte == std::byte{2}; }));
+    EXPECT_EQ(board(1).bulk(Rank(0), 0, 1), nullptr);
+    EXPECT_EQ(board(1).bulk(Rank(0), second.place, 2 * kMost), nullptr);
+    EXPECT_EQ(board(1).bulk(Rank(0), UINT64_MAX - 1, 8), nullptr);
+    EXPECT_EQ(own.take_bulk(2 * kMost, kMost).data, nullptr);
+    own.give_bulk_back(first.place);
+    EXPECT_EQ(own.take_bulk(8000, kMost).place, first.place) << "what was given back is taken first";
+    host_->end(0);
+    EXPECT_TRUE(std::all_of(seen, seen + 20'000, [](std::byte byte) { return byte == std::byte{2}; }));
+}
+
 TEST_P(HostMemory, ADepartureStaysReadable) {
     make(2);
     board(1).depart();

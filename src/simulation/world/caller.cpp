@@ -75,6 +75,8 @@ void Caller::run() {
         {"COPPICE_HOST", fmt::format("host{}", rank_.world().fate().host_of[rank_.number()])},
         {"COPPICE_WINDOW", fmt::format("{}", program_.window)},
         {"COPPICE_AGREEMENT_WINDOW", fmt::format("{}", program_.agreement_window)},
+        {"COPPICE_PAYLOAD_CHUNK", fmt::format("{}", program_.chunk)},
+        {"COPPICE_PAYLOAD_AHEAD", fmt::format("{}", program_.ahead)},
         {"COPPICE_TREE", program_.tree},
         {"COPPICE_CORRECTION", program_.correction},
         {"COPPICE_HIERARCHY", program_.hierarchy},
@@ -198,7 +200,7 @@ void Caller::broadcast(const Step& step) {
     keep_window();
     const std::uint32_t root = step.who % static_cast<std::uint32_t>(current_.members.size());
     const bool is_root = root == current_.self;
-    std::vector<std::byte> buffer(is_root ? step.bytes : 8192);
+    std::vector<std::byte> buffer(is_root ? step.bytes : kMostBytes);
     const std::uint64_t place = (std::uint64_t{step.number} << 20) ^ (std::uint64_t{current_.id} << 8) ^ root;
     if (is_root) fill(buffer, place);
     const std::size_t call = begin(Action::broadcast, &step, &current_);
@@ -229,7 +231,7 @@ void Caller::broadcast_nb(const Step& step) {
     const bool is_root = root == current_.self;
     Open open;
     open.view = step.mode == Step::Mode::view;
-    open.buffer.resize(is_root ? step.bytes : open.view ? 0 : 8192);
+    open.buffer.resize(is_root ? step.bytes : open.view ? 0 : kMostBytes);
     if (is_root) fill(open.buffer, (std::uint64_t{step.number} << 20) ^ (std::uint64_t{current_.id} << 8) ^ root);
     open.call = begin(Action::broadcast, &step, &current_);
     at(open.call).timeout_ns = COPPICE_NO_TIMEOUT;

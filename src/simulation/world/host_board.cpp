@@ -118,6 +118,16 @@ void HostBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint64
     show();
 }
 
+transport::Board::Bulk HostBoard::take_bulk(std::size_t bytes, std::uint64_t /*most*/) {
+    const std::uint64_t place = own().take_bulk(bytes);
+    return place == 0 ? Bulk{} : Bulk{.data = own().bulk(place, bytes), .place = place};
+}
+
+const std::byte* HostBoard::bulk(Rank member, std::uint64_t place, std::size_t bytes) {
+    Panel* const panel = of(member);
+    return panel == nullptr ? nullptr : panel->bulk(place, bytes);
+}
+
 bool HostBoard::alive(Rank member) const {
     network_.clockwork().look(self_);
     const std::uint32_t index = index_of(member);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/mix.hpp"
 #include "simulation/random.hpp"
 
 namespace coppice::world {
@@ -106,6 +107,21 @@ Step draw_step(Random& random, std::uint32_t number) {
     return step;
 }
 
+// Some broadcasts go in chunks, in half of the worlds. Drawn apart from everything else, which so is what it was for a seed.
+void enlarge(Program& program) {
+    const std::uint64_t drawn = mix(program.seed * kWeyl + 1);
+    if (drawn % 2 != 0) return;
+    const std::array chunks{1024U, 3000U, 8192U, 16384U};
+    program.chunk = chunks[(drawn >> 8) % chunks.size()];
+    const std::array aheads{1U, 3U, 64U};
+    program.ahead = aheads[(drawn >> 16) % aheads.size()];
+    for (Step& step : program.steps) {
+        const std::uint64_t own = mix(drawn + step.number);
+        if (step.kind == Step::Kind::broadcast && own % 3 == 0)
+            step.bytes = 8193 + static_cast<std::uint32_t>((own >> 8) % (kMostBytes - 8193));
+    }
+}
+
 Program draw_program(Random& random, std::uint64_t seed) {
     Program program;
     program.seed = seed;
@@ -135,6 +151,7 @@ Program draw_program(Random& random, std::uint64_t seed) {
     program.correction = corrections[random.below(corrections.size())];
     if (random.one_in(4)) program.hierarchy = "flat";
     if (random.one_in(8)) program.transport = "tcp";
+    enlarge(program);
     return program;
 }
 
@@ -282,13 +299,14 @@ std::string describe(const Drawn& drawn) {
     std::string hosts;
     for (const std::uint32_t host : fate.host_of)
         hosts += fmt::format("{}{}", hosts.empty() ? "" : " ", host);
-    std::string text =
-        fmt::format("{} ranks on hosts {}; window {}, tree {}, correction {}, hierarchy {}, transport {}, {}",
-                    fate.ranks, hosts, drawn.program.window, drawn.program.tree, drawn.program.correction,
-                    drawn.program.hierarchy, drawn.program.transport,
-                    !drawn.program.has_thread            ? "without a progress thread"
-                    : drawn.program.calls_back_on_thread ? "with a progress thread that calls back"
-                                                         : "with a progress thread");
+    std::string text = fmt::format(
+        "{} ranks on hosts {}; window {}, chunks of {}, {} ahead, tree {}, correction {}, hierarchy {}, transport {}, "
+        "{}",
+        fate.ranks, hosts, drawn.program.window, drawn.program.chunk, drawn.program.ahead, drawn.program.tree,
+        drawn.program.correction, drawn.program.hierarchy, drawn.program.transport,
+        !drawn.program.has_thread            ? "without a progress thread"
+        : drawn.program.calls_back_on_thread ? "with a progress thread that calls back"
+                                             : "with a progress thread");
     for (const Death& death : fate.deaths) {
         text += death.at_ns != kNever ? fmt::format("; rank {} dies at {} us", death.rank, death.at_ns / kMicrosecond)
                 : death.follows < kMostRanks

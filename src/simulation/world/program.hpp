@@ -11,6 +11,9 @@
 
 namespace coppice::world {
 
+// Bytes of a broadcast, at most: some go in chunks.
+inline constexpr std::uint32_t kMostBytes = 48 * 1024;
+
 struct Step {
     enum class Kind : std::uint8_t {
         broadcast,
@@ -42,6 +45,8 @@ struct Program {
     std::vector<Step> steps;
     std::uint32_t window = 8;
     std::uint32_t agreement_window = 8;
+    std::uint32_t chunk = 8192;  // of payloads that go in chunks
+    std::uint32_t ahead = 64;
     std::string tree = "auto";
     std::string correction = "optimized:2";
     std::string hierarchy = "host";

@@ -33,6 +33,30 @@ void Panel::clear() {
     log.clear();
     std::ranges::fill(lines, Line{});
     std::fill_n(regions_, region_bytes_, std::byte{0});
+    pieces_.clear();
+}
+
+std::uint64_t Panel::take_bulk(std::size_t bytes) {
+    const Within outside(nullptr);
+    if (bytes > kBulk) return 0;
+    const std::size_t wanted = (bytes + kPage - 1) / kPage * kPage;
+    std::uint64_t at = kPage;
+    auto before = pieces_.begin();
+    for (; before != pieces_.end() && before->at - at < wanted; ++before)
+        at = before->at + before->bytes;
+    if (at + wanted > kBulk) return 0;
+    bulk_.resize(kBulk);
+    pieces_.insert(before, {.at = at, .bytes = wanted});
+    return at;
+}
+
+void Panel::give_bulk_back(std::uint64_t place) {
+    std::erase_if(pieces_, [place](const Piece& piece) { return piece.at == place; });
+}
+
+std::byte* Panel::bulk(std::uint64_t place, std::size_t bytes) {
+    if (place < kPage || place > bulk_.size() || bytes > bulk_.size() - place) return nullptr;
+    return bulk_.data() + place;
 }
 
 void Segment::make(std::uint32_t number) {

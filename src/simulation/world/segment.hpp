@@ -34,8 +34,23 @@ class Panel {
     std::byte* regions() { return regions_; }
     std::byte* payload(std::size_t line) { return payloads_ + line * transport::kMaxPayload; }
 
+    // transport::Board's bulk: the first place that is large enough. 0: there is none.
+    std::uint64_t take_bulk(std::size_t bytes);
+    void give_bulk_back(std::uint64_t place);
+    // Null: nothing of that length can be there.
+    std::byte* bulk(std::uint64_t place, std::size_t bytes);
+
   private:
+    static constexpr std::size_t kPage = 4096;
+    static constexpr std::size_t kBulk = 64 * kPage;  // the first page is nobody's
+    struct Piece {
+        std::uint64_t at;
+        std::size_t bytes;
+    };
+
     std::vector<std::byte> memory_;
+    std::vector<std::byte> bulk_;  // empty until it is first needed
+    std::vector<Piece> pieces_;    // taken, by place
     std::size_t region_bytes_;
     std::byte* regions_;
     std::byte* payloads_;

@@ -60,6 +60,13 @@ BUGS = [
         "src/engine/core/leaving.cpp",
         "    departure_.want();\n    progress();\n",
         "    departure_.want();\n    detector_.give_up();\n    progress();\n", 3000),
+    bug("a part of a chunk goes to the chunk's begin",
+        "src/engine/collectives/payload/payload_messages.cpp",
+        "entry.own() + entry.descriptor->at(message.first) + message.end;", "entry.own() + entry.descriptor->at(message.first);", 3000),
+    bug("what a large payload lies in is given back too early",
+        "src/engine/collectives/payload/payloads.cpp",
+        "        if (entry->sequence.value >= stable || entry->in_flight > 0) return false;\n",
+        "        if (entry->sequence.value > stable || entry->in_flight > 0) return false;\n", 6000),
     # --- the machines
     bug("a notice is forwarded to nobody",
         "src/protocol/detector/detector.cpp",
