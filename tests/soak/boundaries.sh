@@ -73,7 +73,7 @@ if [ "$unit" = M ]; then kibibytes=$((kibibytes * 1024)); fi
 if [ "$chunk" -eq 0 ]; then
     chunk=64
     # shellcheck disable=SC2017 # a power of two
-    while [ "$chunk" -gt 16 ] && [ $((chunk / 2 * 8)) -ge "$kibibytes" ]; do chunk=$((chunk / 2)); done
+    while [ "$chunk" -gt 32 ] && [ $((chunk / 2 * 8)) -ge "$kibibytes" ]; do chunk=$((chunk / 2)); done
 fi
 chunks=$(((kibibytes + chunk - 1) / chunk))
 [ "$chunks" -gt 1 ] || complain "-s $size: it goes in one message"

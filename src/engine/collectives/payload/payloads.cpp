@@ -20,7 +20,7 @@ constexpr std::uint32_t kInARow = 256 * 1024;
 // What a chunk is where nothing is set. On one host others read what is there, and the smaller it is the earlier they begin. Between
 // hosts each chunk costs both ends a message, and a chain of them begins when the first one has a chunk.
 constexpr std::uint32_t kChunkWithinHost = 8 * 1024;
-constexpr std::uint32_t kLeastFarChunk = 16 * 1024;
+constexpr std::uint32_t kLeastFarChunk = 32 * 1024;
 constexpr std::uint32_t kMostFarChunk = 64 * 1024;
 constexpr std::uint32_t kFarChunks = 8;  // at least, unless they would be smaller than that
 
