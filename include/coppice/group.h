@@ -80,10 +80,16 @@ typedef struct coppice_group_options {
      * the launcher, COPPICE_TOPOLOGY or Slurm say; where any rank knows nothing, hosts stand in the order of their ranks. Also
      * COPPICE_SWITCHES; docs/topology.md. */
     const char* switches;
+
+    /* A group of some of the ranks that the launcher has started, or of the `size` ones of which `rank` is this one: `rank_count`
+     * distinct numbers, this rank's among them. ranks[i] is the new group's rank i. They alone call, all with the same list; an
+     * `exchange` gathers among them alone, in the order of the list. Default: all ranks. */
+    const uint32_t* ranks;
+    size_t rank_count;
 } coppice_group_options_t;
 /* Every field is spelled out, so that -Wmissing-field-initializers is content in C and C++ alike. */
 #define COPPICE_GROUP_OPTIONS_INIT \
-    { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
 
 /* Makes a group. The caller
  *  - calls it at all ranks of the new group, at most 1048576 (COPPICE_ERR_OUT_OF_RANGE);

@@ -373,13 +373,14 @@ class Group {
     struct Exchange {
         const GroupOptions& options;
         std::exception_ptr& thrown;
+        std::size_t places;
     };
 
     static int exchange_trampoline(void* argument, const void* mine, std::size_t bytes, void* all) noexcept {
         const Exchange& exchange = *static_cast<Exchange*>(argument);
         try {
             const bool well = exchange.options.exchange({static_cast<const std::byte*>(mine), bytes},
-                                                        {static_cast<std::byte*>(all), bytes * exchange.options.size});
+                                                        {static_cast<std::byte*>(all), bytes * exchange.places});
             return well ? 0 : 1;
         } catch (...) {
             exchange.thrown = std::current_exception();
@@ -405,7 +406,7 @@ class Group {
             thrown = std::current_exception();
             return Status::kNoMemory;
         }
-        Exchange exchange{options, thrown};
+        Exchange exchange{options, thrown, options.ranks.empty() ? options.size : options.ranks.size()};
         coppice_group_options_t plain = COPPICE_GROUP_OPTIONS_INIT;
         if (options.exchange) {
             plain.exchange = exchange_trampoline;
@@ -421,6 +422,10 @@ class Group {
         plain.hierarchy = detail::or_null(options.hierarchy);
         plain.window = options.window;
         plain.timeout_ns = detail::to_c(options.timeout);
+        if (!options.ranks.empty()) {
+            plain.ranks = options.ranks.data();
+            plain.rank_count = options.ranks.size();
+        }
         if (options.on_failure) {
             plain.on_failure = failure_trampoline;
             plain.on_failure_argument = made.state_.get();

@@ -42,6 +42,10 @@ struct GroupOptions {
     std::string agreement_tree = {};  // "auto", "binomial", "bin/star", …
 
     std::string switches = {};  // above this host: "pod1/leaf3"
+
+    // A group of some ranks: those that the launcher, or `size`, counts. ranks[i] becomes rank i; they alone create it, all with
+    // the same list. Empty: all ranks.
+    std::vector<std::uint32_t> ranks = {};
 };
 
 // Of a renewal. `most` 0: as many as wait.

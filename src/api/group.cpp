@@ -31,7 +31,7 @@ Result<engine::Settings> group_settings(const engine::Context& context, const co
 Result<std::optional<bootstrap::LauncherEnvironment>> started_late(const coppice_group_options_t& options,
                                                                    const engine::Settings& settings) {
     std::optional<bootstrap::LauncherEnvironment> none;
-    if (options.exchange != nullptr) return none;
+    if (options.exchange != nullptr || options.ranks != nullptr) return none;
     const auto launcher = bootstrap::launcher_here(settings.bootstrap);
     if (!launcher || *launcher != "coppice-run") return none;  // choose() says what is wrong
     auto environment = bootstrap::read_launcher_environment();
@@ -66,7 +66,7 @@ coppice_status_t create(coppice_context_t* context, const coppice_group_options_
         return take(context, std::move(joined), std::move(handle), group);
     }
     auto exchange = bootstrap::choose(options.exchange, options.exchange_argument, Rank(options.rank), options.size,
-                                      settings->bootstrap, deadline);
+                                      settings->bootstrap, deadline, {options.ranks, options.rank_count});
     if (!exchange) return api::remember(std::move(exchange.error()));
 
     auto formed = engine::form_group(*context->engine, *settings, **exchange, api::callback_of(handle.get()), deadline);
@@ -169,6 +169,10 @@ coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_
             options, COPPICE_GROUP_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_group_options_t, agreement_tree),
             "coppice_group_create", "COPPICE_GROUP_OPTIONS_INIT");
         if (!given) return api::remember(given.error());
+        if ((given->ranks == nullptr) != (given->rank_count == 0)) {
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
+                                 "coppice_group_create: a list of ranks needs options.ranks and options.rank_count");
+        }
         api::TracedCall traced(*context->engine, {.kind = status::Kind::creation});
         const coppice_status_t status = create(context, *given, group);
         if (*group != nullptr) traced.is(api::named(**group, status::Kind::creation));

@@ -20,7 +20,8 @@ constexpr std::byte kHere{1};
 }  // namespace
 
 Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exchange_fn exchange, void* argument,
-                                                                     Rank rank, std::uint32_t size) {
+                                                                     Rank rank, std::uint32_t size,
+                                                                     std::span<const std::uint32_t> ranks) {
     if (exchange == nullptr) return fail(COPPICE_ERR_INVALID_ARGUMENT, "no exchange function was given");
     if (size == 0) return fail(COPPICE_ERR_OUT_OF_RANGE, "a group needs at least one rank: size is 0");
     if (size > kMaxProcesses) {
@@ -29,7 +30,9 @@ Result<std::unique_ptr<CallbackBootstrap>> CallbackBootstrap::create(coppice_exc
     if (rank.value >= size) {
         return fail(COPPICE_ERR_OUT_OF_RANGE, "rank {} is outside of 0…{}", rank.value, size - 1);
     }
-    return std::unique_ptr<CallbackBootstrap>(new CallbackBootstrap(exchange, argument, rank, size));
+    const auto subset = Subset::of(ranks, rank, size);
+    if (!subset) return tl::unexpected(subset.error());
+    return std::unique_ptr<CallbackBootstrap>(new CallbackBootstrap(exchange, argument, rank, size, *subset));
 }
 
 tl::unexpected<Error> CallbackBootstrap::failed(int code) const {
@@ -63,6 +66,7 @@ Result<std::vector<std::vector<std::byte>>> CallbackBootstrap::allgather(std::sp
         own.header.size = size_;
         own.header.round = round_++;
         own.header.bytes = static_cast<std::uint32_t>(mine.size());
+        own.header.subset = subset_;
         std::ranges::copy(mine.first(std::min(mine.size(), sizeof own.bytes)), own.bytes);
         std::vector<Opening> openings(size_, Opening{.header = kNothing, .bytes = {}});
         if (const int code = exchange_(argument_, &own, sizeof own, openings.data()); code != 0) return failed(code);

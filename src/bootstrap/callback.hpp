@@ -4,6 +4,7 @@
 
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/piece.hpp"
+#include "bootstrap/subset.hpp"
 #include "coppice/coppice.h"
 
 namespace coppice::bootstrap {
@@ -15,9 +16,11 @@ namespace coppice::bootstrap {
 // dead rank's place with zeros; its entry is then empty, also where it had told a size in the first of two calls.
 class CallbackBootstrap final : public Bootstrap {
   public:
-    // COPPICE_ERR_OUT_OF_RANGE unless rank < size. `argument` is passed through.
+    // COPPICE_ERR_OUT_OF_RANGE unless rank < size. `argument` is passed through. With a list of ranks, as for Subset::of(), the exchange
+    // gathers among those alone.
     static Result<std::unique_ptr<CallbackBootstrap>> create(coppice_exchange_fn exchange, void* argument, Rank rank,
-                                                             std::uint32_t size);
+                                                             std::uint32_t size,
+                                                             std::span<const std::uint32_t> ranks = {});
 
     Rank rank() const override { return rank_; }
     std::uint32_t size() const override { return size_; }
@@ -35,13 +38,18 @@ class CallbackBootstrap final : public Bootstrap {
     tl::unexpected<Error> failed(int code) const;
     std::vector<std::byte> piece_of(Rank rank, const Opening& opening, std::span<const std::byte> rest) const;
 
-    CallbackBootstrap(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size)
-        : exchange_(exchange), argument_(argument), rank_(rank), size_(size) {}
+    CallbackBootstrap(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size, const Subset& subset)
+        : exchange_(exchange),
+          argument_(argument),
+          rank_(subset.self(rank)),
+          size_(subset.size(size)),
+          subset_(static_cast<std::uint32_t>(subset.mark())) {}
 
     coppice_exchange_fn exchange_;
     void* argument_;
     Rank rank_;
     std::uint32_t size_;
+    std::uint32_t subset_;  // as in PieceHeader
     std::uint32_t round_ = 0;
 };
 

@@ -19,30 +19,35 @@ bool has_coppice_run() {
            std::getenv("COPPICE_LAUNCHER") != nullptr;
 }
 
-Result<std::unique_ptr<Bootstrap>> connect_to_coppice_run(std::uint64_t deadline_ns) {
+using Ranks = std::span<const std::uint32_t>;
+
+Result<std::unique_ptr<Bootstrap>> connect_to_coppice_run(Ranks ranks, std::uint64_t deadline_ns) {
     auto environment = read_launcher_environment();
     if (!environment) return tl::unexpected(environment.error());
-    auto made = LauncherBootstrap::create(**environment, deadline_ns);
+    auto made = LauncherBootstrap::create(**environment, deadline_ns, ranks);
     if (!made) return tl::unexpected(made.error());
     return std::unique_ptr<Bootstrap>(std::move(*made));
 }
 
-Result<std::unique_ptr<Bootstrap>> over(Result<std::unique_ptr<Store>> store) {
+Result<std::unique_ptr<Bootstrap>> over(Result<std::unique_ptr<Store>> store, Ranks ranks) {
     if (!store) return tl::unexpected(std::move(store.error()));
-    return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(std::move(*store)));
+    auto made = StoreBootstrap::create(std::move(*store), ranks);
+    if (!made) return tl::unexpected(std::move(made.error()));
+    return std::unique_ptr<Bootstrap>(std::move(*made));
 }
 
 struct Launcher {
     std::string_view name;
     std::string_view variable;  // that shows it
     bool (*is_here)();
-    Result<std::unique_ptr<Bootstrap>> (*connect)(std::uint64_t deadline_ns);
+    Result<std::unique_ptr<Bootstrap>> (*connect)(Ranks ranks, std::uint64_t deadline_ns);
 };
 constexpr std::array kLaunchers{
     Launcher{"coppice-run", "COPPICE_LAUNCHER", has_coppice_run, connect_to_coppice_run},
-    Launcher{"pmix", "PMIX_RANK", has_pmix_environment, [](std::uint64_t) { return over(connect_to_pmix()); }},
+    Launcher{"pmix", "PMIX_RANK", has_pmix_environment,
+             [](Ranks ranks, std::uint64_t) { return over(connect_to_pmix(), ranks); }},
     Launcher{"pmi", "PMI_FD", has_pmi_environment,
-             [](std::uint64_t deadline_ns) { return over(connect_to_pmi(deadline_ns)); }},
+             [](Ranks ranks, std::uint64_t deadline_ns) { return over(connect_to_pmi(deadline_ns), ranks); }},
 };
 
 const Launcher* find(std::string_view name) {
@@ -75,15 +80,15 @@ Result<std::optional<std::string_view>> launcher_here(std::string_view wanted) {
 }
 
 Result<std::unique_ptr<Bootstrap>> choose(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size,
-                                          std::string_view wanted, std::uint64_t deadline_ns) {
+                                          std::string_view wanted, std::uint64_t deadline_ns, Ranks ranks) {
     if (exchange != nullptr) {
-        auto made = CallbackBootstrap::create(exchange, argument, rank, size);
+        auto made = CallbackBootstrap::create(exchange, argument, rank, size, ranks);
         if (!made) return tl::unexpected(made.error());
         return std::unique_ptr<Bootstrap>(std::move(*made));
     }
     const auto launcher = launcher_here(wanted);
     if (!launcher) return tl::unexpected(launcher.error());
-    if (*launcher) return find(**launcher)->connect(deadline_ns);
+    if (*launcher) return find(**launcher)->connect(ranks, deadline_ns);
     return fail(
         COPPICE_ERR_BOOTSTRAP,
         "no launcher has started this process, so it cannot find the other ranks: start it as `coppice-run -n 8 "

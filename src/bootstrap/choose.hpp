@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "bootstrap/bootstrap.hpp"
@@ -19,9 +20,10 @@ inline constexpr std::string_view kLauncherNames = "auto, coppice-run, pmix or p
 // variables of several, unless `wanted` is one of them.
 Result<std::optional<std::string_view>> launcher_here(std::string_view wanted);
 
-// `rank` and `size` count with a callback only. `wanted` is COPPICE_BOOTSTRAP. With neither callback nor launcher:
-// COPPICE_ERR_BOOTSTRAP, and the message says how to get either.
+// `rank` and `size` count with a callback only. `wanted` is COPPICE_BOOTSTRAP. `ranks`: as for Subset::of(); none: all. With neither
+// callback nor launcher: COPPICE_ERR_BOOTSTRAP, and the message says how to get either.
 Result<std::unique_ptr<Bootstrap>> choose(coppice_exchange_fn exchange, void* argument, Rank rank, std::uint32_t size,
-                                          std::string_view wanted, std::uint64_t deadline_ns);
+                                          std::string_view wanted, std::uint64_t deadline_ns,
+                                          std::span<const std::uint32_t> ranks = {});
 
 }  // namespace coppice::bootstrap

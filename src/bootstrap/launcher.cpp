@@ -86,15 +86,19 @@ Result<std::optional<LauncherEnvironment>> read_launcher_environment() {
 }
 
 Result<std::unique_ptr<LauncherBootstrap>> LauncherBootstrap::create(const LauncherEnvironment& environment,
-                                                                     std::uint64_t deadline_ns) {
+                                                                     std::uint64_t deadline_ns,
+                                                                     std::span<const std::uint32_t> ranks) {
     if (environment.size == 0 || environment.size > kMaxLauncherRanks || environment.rank.value >= environment.size) {
         return fail(COPPICE_ERR_OUT_OF_RANGE, "rank {} of {} is not a rank of a launcher's job (at most {} ranks)",
                     environment.rank.value, environment.size, kMaxLauncherRanks);
     }
+    auto subset = Subset::of(ranks, environment.rank, environment.size);
+    if (!subset) return tl::unexpected(subset.error());
     auto connection = LauncherConnection::open(environment.socket_path, environment.rank,
                                                max_gathered_bytes(environment.size), deadline_ns);
     if (!connection) return tl::unexpected(connection.error());
-    std::unique_ptr<LauncherBootstrap> made(new LauncherBootstrap(environment, std::move(*connection)));
+    std::unique_ptr<LauncherBootstrap> made(
+        new LauncherBootstrap(environment, std::move(*subset), std::move(*connection)));
     if (auto greeted = made->shake_hands(deadline_ns); !greeted) return tl::unexpected(greeted.error());
     return made;
 }
@@ -116,6 +120,7 @@ Result<void> LauncherBootstrap::shake_hands(std::uint64_t deadline_ns) {
     deadline_ns = std::max(deadline_ns, now_ns() + kAnswerTime);
     std::vector<std::byte> body;
     append(body, HandshakeBody{environment_.rank.value, environment_.size});
+    append_bytes(body, std::as_bytes(subset_.ranks()));
     if (auto sent = connection_->send_all(make_frame(FrameKind::handshake, body), deadline_ns); !sent) return sent;
     auto answer = connection_->receive_frame(deadline_ns);
     if (!answer) return tl::unexpected(answer.error());
@@ -136,7 +141,7 @@ Result<void> LauncherBootstrap::shake_hands(std::uint64_t deadline_ns) {
 }
 
 Result<std::vector<std::vector<std::byte>>> LauncherBootstrap::unpack(std::span<const std::byte> body) const {
-    std::vector<std::vector<std::byte>> result(environment_.size);
+    std::vector<std::vector<std::byte>> result(size());
     for (auto& entry : result) {
         std::uint32_t length = 0;
         if (!take(body, length) || length > kMaxBlob || length > body.size()) {

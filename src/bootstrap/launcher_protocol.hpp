@@ -5,7 +5,7 @@
 // changes between versions, so that two versions can at least name each other.
 //
 //   rank → launcher
-//     handshake   HandshakeBody
+//     handshake   HandshakeBody; of some ranks only, their list: u32 each, in the order of the group's own numbers
 //     contribute  u32 round, blob
 //     query       u32 round
 //     bye         nothing
@@ -31,7 +31,8 @@
 //     formed      what the receiver has to know of the group that has it
 //
 // Generation: the n-th connection of one rank meets the n-th connections of the others, so groups may be made
-// one after the other or nested, as long as all ranks make them in the same order.
+// one after the other or nested, as long as all ranks make them in the same order; and so for each list of some ranks. Within an
+// exchange, ranks are numbered as in the list; `left` and `missing` have the launcher's numbers.
 #pragma once
 
 #include <cstddef>

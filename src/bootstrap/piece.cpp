@@ -14,6 +14,11 @@ Result<void> check_piece(const PieceHeader& mine, const PieceHeader& theirs, std
                     "start the same build of Coppice everywhere",
                     rank, theirs.version, theirs.word_size, mine.rank, mine.version, mine.word_size);
     }
+    if (theirs.subset != mine.subset) {
+        return fail(COPPICE_ERR_MISMATCH,
+                    "rank {} was given another list of ranks for the group than this rank (rank {}): give all the same",
+                    rank, mine.rank);
+    }
     if (theirs.size != mine.size) {
         return fail(COPPICE_ERR_MISMATCH, "rank {} was told that the group has {} ranks, this rank (rank {}) {}", rank,
                     theirs.size, mine.rank, mine.size);

@@ -18,7 +18,7 @@ struct PieceHeader {
     std::uint32_t size = 0;
     std::uint32_t round = 0;
     std::uint32_t bytes = 0;
-    std::uint32_t reserved = 0;
+    std::uint32_t subset = 0;  // differs for groups of different ranks; 0: of all
 };
 static_assert(sizeof(PieceHeader) == 32);
 

@@ -206,6 +206,8 @@ class PmixStore final : public Store {
         return bytes;
     }
 
+    bool waits_for_single_ranks() const override { return true; }
+
     // A server takes a client that has ended its session for one that is gone, and its fences do without it.
     bool fences_in_later_sessions() const override { return false; }
 

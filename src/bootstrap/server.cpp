@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -52,8 +53,11 @@ Server::Server(std::uint32_t size, std::optional<std::uint32_t> late)
       inside_(capacity_, 0),
       open_sockets_(std::size_t{capacity_} + 1, 0),
       pids_(capacity_, -1),
-      ended_(size, false),
-      handshakes_(size, 0) {
+      ended_(size, false) {
+    Circle& all = circles_[0];
+    all.begun.resize(size, 0);
+    for (std::uint32_t rank = 0; rank < size; ++rank)
+        all.ranks.push_back(rank);
     if (late) lobby_.emplace(size, capacity_);
 }
 
@@ -153,7 +157,7 @@ void Server::rank_ended(std::uint32_t rank) {
     if (rank >= size_ || ended_[rank]) return;
     ended_[rank] = true;
     ++ended_count_;
-    std::vector<std::uint32_t> numbers;
+    std::vector<GenerationId> numbers;
     for (const auto& [number, generation] : generations_)
         numbers.push_back(number);
     for (const auto number : numbers)
@@ -240,7 +244,7 @@ bool Server::parse(std::uint64_t id, Connection& connection) {
         std::span<const std::byte> rest(connection.input);
         FrameHeader header;
         if (!take(rest, header)) return true;
-        if (header.magic != kFrameMagic || header.length > kMaxBlob + 4) {
+        if (header.magic != kFrameMagic || header.length > kMaxBlob + sizeof(HandshakeBody)) {
             drop_garbage(id, "this is not the protocol of coppice-run");
             return false;
         }
@@ -314,12 +318,18 @@ std::optional<std::uint32_t> Server::origin_of(pid_t pid) const {
 
 bool Server::handshake(std::uint64_t id, Connection& connection, std::span<const std::byte> body) {
     HandshakeBody handshake;
-    if (!take(body, handshake) || !body.empty()) {
+    const bool is_whole = take(body, handshake);
+    std::string objection = is_whole ? why_not(connection, handshake) : "";
+    const auto number = is_whole && objection.empty() ? circle_of(body, handshake.rank) : std::optional(0U);
+    if (!is_whole || !number) {
         drop_garbage(id, "this is no greeting");
         return false;
     }
-    std::string objection = why_not(connection, handshake);
-    if (objection.empty() && handshakes_[handshake.rank] >= kMaxGenerations) objection = "it has connected too often";
+    Circle& circle = circles_[*number];
+    connection.place =
+        static_cast<std::uint32_t>(std::ranges::find(circle.ranks, handshake.rank) - circle.ranks.begin());
+    if (objection.empty() && circle.begun[connection.place] >= kMaxGenerations)
+        objection = "it has connected too often";
     if (objection.empty()) {
         connection.process = open_pidfd(connection.pid);
         if (connection.process < 0 && errno != ESRCH) {
@@ -329,17 +339,22 @@ bool Server::handshake(std::uint64_t id, Connection& connection, std::span<const
     }
     if (!objection.empty()) {
         ++counters_.strangers;
+        forget_unused(*number);
         refuse(id, connection, objection);
         return false;
     }
     connection.state = State::greeted;
     connection.rank = handshake.rank;
-    connection.generation = handshakes_[handshake.rank]++;
+    const std::uint32_t count = circle.begun[connection.place]++;
+    connection.generation = GenerationId{*number} << 32U | count;
     contacted_ = true;
     if (tell_arrival_) tell_arrival_(connection.pid);
-    generations_[connection.generation].members[handshake.rank] = id;
+    Generation& generation = generations_[connection.generation];
+    if (generation.circle == nullptr) ++circle.kept;
+    generation.circle = &circle;
+    generation.members[handshake.rank] = id;
     std::vector<std::byte> welcome;
-    append(welcome, WelcomeBody{connection.generation, lobby_ ? 1U : 0U});
+    append(welcome, WelcomeBody{count, lobby_ && *number == 0 ? 1U : 0U});
     queue(connection, std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::welcome, welcome)));
     flush(id, connection);
     const int process = connections_.at(id).process;
@@ -389,7 +404,7 @@ void Server::close_socket(std::uint64_t id, State state) {
         ::close(connection.process);  // nothing more to learn from it
         connection.process = -1;
     }
-    const std::uint32_t number = connection.generation;
+    const GenerationId number = connection.generation;
     Generation& generation = generations_[number];
     if (state == State::dead) ++generation.gone;
     review(number);

@@ -70,6 +70,7 @@ class Server {
 
   private:
     enum class State : std::uint8_t { fresh, greeted, closed, left, dead, inside };  // inside: the lobby
+    using GenerationId = std::uint64_t;  // of a circle, and which one of its generations
     using Payload = std::shared_ptr<const std::vector<std::byte>>;
 
     struct Connection {
@@ -79,7 +80,8 @@ class Server {
         pid_t pid = -1;
         std::uint32_t origin = 0;  // the rank from which the caller descends, capacity_ when that cannot be told
         std::uint32_t rank = 0;    // as it says
-        std::uint32_t generation = 0;
+        GenerationId generation = 0;
+        std::uint32_t place = 0;  // in the circle
         std::uint32_t round = 0;  // the next to contribute to, or the one waited for
         bool waiting = false;     // has contributed to `round` and has no answer yet
         bool writable_wanted = false;
@@ -94,8 +96,16 @@ class Server {
         std::uint32_t contributions = 0;
     };
 
-    // The n-th connections of all ranks.
+    // Ranks that exchange among themselves: all, or those of a list that some rank has given.
+    struct Circle {
+        std::vector<std::uint32_t> ranks;
+        std::vector<std::uint32_t> begun;  // by place: generations
+        std::uint32_t kept = 0;            // generations that are not over
+    };
+
+    // The n-th connections of a circle's ranks.
     struct Generation {
+        const Circle* circle = nullptr;
         std::unordered_map<std::uint32_t, std::uint64_t> members;  // rank → connection id
         std::uint32_t round = 0;                                   // under way
         std::uint32_t gone = 0;                                    // members that are dead
@@ -123,9 +133,11 @@ class Server {
     void drop_garbage(std::uint64_t id, const char* reason);
     void queue(Connection& connection, Payload payload);
     void flush(std::uint64_t id, Connection& connection);
-    void review(std::uint32_t number);
-    void retire(std::uint32_t number);
-    void answer(std::uint32_t number, Generation& generation);
+    std::optional<std::uint32_t> circle_of(std::span<const std::byte> list, std::uint32_t rank);
+    void forget_unused(std::uint32_t circle);
+    void review(GenerationId number);
+    void retire(GenerationId number);
+    void answer(GenerationId number, Generation& generation);
     bool is_dead(const Generation& generation, std::uint32_t rank) const;
     bool has_left(const Generation& generation, std::uint32_t rank) const;
     void watch(int descriptor, std::uint64_t tag, std::uint32_t events);
@@ -147,10 +159,12 @@ class Server {
     Counters counters_;
     std::vector<pid_t> pids_;
     std::vector<bool> ended_;
-    std::vector<std::uint32_t> handshakes_;  // per rank: generations begun
+    std::map<std::uint32_t, Circle> circles_;  // 0: all ranks. One of some ranks is kept as long as a generation of it
+    std::map<std::vector<std::uint32_t>, std::uint32_t> circle_numbers_;  // by the list
+    std::uint32_t next_circle_ = 1;
     std::unordered_map<pid_t, std::uint32_t> rank_of_pid_;
     std::unordered_map<std::uint64_t, Connection> connections_;
-    std::map<std::uint32_t, Generation> generations_;
+    std::map<GenerationId, Generation> generations_;
 };
 
 }  // namespace coppice::bootstrap

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -18,14 +19,17 @@ namespace {
 
 constexpr std::string_view kDuty = "start the same build of Coppice everywhere";
 
-std::uint32_t next_generation() {
-    static std::mutex mutex;
-    static std::uint32_t generation = 0;
-    const std::lock_guard lock(mutex);
-    return generation++;
+// How many sessions this process has had, among all ranks and by the marks of lists.
+struct Sessions {
+    std::mutex mutex;
+    std::map<std::uint64_t, std::uint32_t> begun;
+};
+Sessions& sessions() {
+    static Sessions all;
+    return all;
 }
 
-// Which process a rank is. Each rank tells it before its first bytes, and those of its host look later whether it lives.
+// Which process a rank is. Each rank tells it before the first bytes of a session, and those of its host look later whether it lives.
 struct Presence {
     std::uint64_t host = 0;  // equal for those that see each other's processes
     std::uint64_t started = 0;
@@ -39,10 +43,10 @@ Presence own_presence() {
             .process = static_cast<std::uint32_t>(getpid())};
 }
 
-// Of the ranks of this process's first session, by rank. Sessions may be made by several threads.
+// Of the ranks that have been in a session of this process, by the launcher's numbers. Sessions may be made by several threads.
 struct Presences {
     std::mutex mutex;
-    std::vector<std::optional<Presence>> all;
+    std::map<std::uint32_t, std::optional<Presence>> met;  // nullopt: it was dead by then
 };
 Presences& presences() {
     static Presences all;
@@ -51,10 +55,39 @@ Presences& presences() {
 
 }  // namespace
 
-StoreBootstrap::StoreBootstrap(std::unique_ptr<Store> store)
-    : store_(std::move(store)),
-      generation_(next_generation()),
-      fences_(generation_ == 0 || store_->fences_in_later_sessions()) {}
+StoreBootstrap::StoreBootstrap(std::unique_ptr<Store> store, Subset subset, std::string name, bool fences)
+    : store_(std::move(store)), subset_(std::move(subset)), name_(std::move(name)), fences_(fences) {}
+
+Result<std::unique_ptr<StoreBootstrap>> StoreBootstrap::create(std::unique_ptr<Store> store,
+                                                               std::span<const std::uint32_t> ranks) try {
+    auto subset = Subset::of(ranks, store->rank(), store->size());
+    if (!subset) return tl::unexpected(std::move(subset.error()));
+    // Where all ranks are in the list they may fence.
+    const bool are_all = subset->size(store->size()) == store->size();
+    if (!are_all && !store->waits_for_single_ranks()) {
+        return fail(
+            COPPICE_ERR_BOOTSTRAP,
+            "{} brings all {} ranks together, or none: make a group of some with coppice_group_options_t.exchange, "
+            "by broadcasts in a group of all",
+            store->carrier(), store->size());
+    }
+    Sessions& all = sessions();
+    const std::lock_guard lock(all.mutex);
+    // A server may know nothing yet of ranks on other hosts; and the first fence waits only for ranks that have had no session.
+    if (!are_all && !all.begun.contains(0) && !store->fences_in_later_sessions()) {
+        return fail(COPPICE_ERR_BOOTSTRAP,
+                    "rank {}: {} brings some ranks together only after all have been: make a group of all first",
+                    store->rank().value, store->carrier());
+    }
+    const std::uint64_t mark = are_all ? 0 : subset->mark();
+    const std::uint32_t count = all.begun[mark]++;
+    const bool fences = are_all && (count == 0 || store->fences_in_later_sessions());
+    std::string name = are_all ? fmt::format("coppice.{}", count) : fmt::format("coppice.{:x}.{}", mark, count);
+    return std::unique_ptr<StoreBootstrap>(
+        new StoreBootstrap(std::move(store), std::move(*subset), std::move(name), fences));
+} catch (const std::bad_alloc&) {
+    return fail(COPPICE_ERR_NO_MEMORY, "no memory for a group of {} ranks", ranks.size());
+}
 
 Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<const std::byte> mine,
                                                                     std::uint64_t deadline_ns) {
@@ -63,8 +96,9 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
     header.size = size();
     header.round = round_++;
     header.bytes = static_cast<std::uint32_t>(mine.size());
-    const bool is_first = generation_ == 0 && header.round == 0;
-    const std::string key = fmt::format("coppice.{}.{}", generation_, header.round);
+    header.subset = static_cast<std::uint32_t>(subset_.mark());
+    const bool is_first = header.round == 0;
+    const std::string key = fmt::format("{}.{}", name_, header.round);
     Piece piece;
     append(piece, header);
     if (is_first) append(piece, own_presence());
@@ -76,7 +110,7 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
     std::vector<std::optional<Presence>> present(size());
     std::vector<Piece> result(size());
     for (std::uint32_t r = 0; r < size(); ++r) {
-        auto got = fetch(Rank(r), key, deadline_ns);
+        auto got = fetch(subset_.outside(r), key, deadline_ns);
         if (!got) return tl::unexpected(std::move(got.error()));
         if (!*got) continue;
         std::span<const std::byte> rest(**got);
@@ -92,7 +126,8 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
     }
     if (is_first) {
         const std::lock_guard lock(presences().mutex);
-        presences().all = std::move(present);
+        for (std::uint32_t r = 0; r < size(); ++r)
+            presences().met.try_emplace(subset_.outside(r).value, present[r]);
     }
     return result;
 }
@@ -116,32 +151,36 @@ Result<std::optional<StoreBootstrap::Piece>> StoreBootstrap::fetch(Rank from, co
                 COPPICE_ERR_BOOTSTRAP,
                 "rank {}: rank {} did not show up before the deadline: it does not make this group, or has ended "
                 "on a host of which no rank is left",
-                rank().value, from.value);
+                store_->rank().value, from.value);
         }
     }
 }
 
 // Ranks of its host see whether its process is there, and tell the others.
 Result<bool> StoreBootstrap::is_dead(Rank rank) {
-    std::vector<std::optional<Presence>> all;
+    std::map<std::uint32_t, std::optional<Presence>> met;
     {
         const std::lock_guard lock(presences().mutex);
-        all = presences().all;
+        met = presences().met;
     }
-    const std::uint32_t self = store_->rank().value;
-    if (rank.value >= all.size() || !all[rank.value]) return true;  // dead before the first group
-    const std::uint64_t host = all[rank.value]->host;
-    const std::string key = fmt::format("coppice.{}.dead.{}", generation_, rank.value);
-    if (all[self] && all[self]->host == host) {
-        if (process_state(static_cast<pid_t>(all[rank.value]->process), all[rank.value]->started) != ProcessState::gone)
+    const auto theirs = met.find(rank.value);
+    if (theirs == met.end()) return false;  // it has yet to come
+    if (!theirs->second) return true;       // dead before the first group
+    const std::uint64_t host = theirs->second->host;
+    const std::string key = fmt::format("{}.dead.{}", name_, rank.value);
+    const auto own = met.find(store_->rank().value);
+    if (own != met.end() && own->second && own->second->host == host) {
+        if (process_state(static_cast<pid_t>(theirs->second->process), theirs->second->started) != ProcessState::gone)
             return false;
         const std::byte yes{1};
         if (auto put = store_->put(key, {&yes, 1}); !put) return tl::unexpected(std::move(put.error()));
         return true;
     }
-    for (std::uint32_t r = 0; r < all.size(); ++r) {
-        if (r == rank.value || !all[r] || all[r]->host != host) continue;
-        auto told = store_->wait_for(Rank(r), key);
+    for (std::uint32_t r = 0; r < size(); ++r) {
+        const Rank witness = subset_.outside(r);
+        const auto seen = met.find(witness.value);
+        if (witness == rank || seen == met.end() || !seen->second || seen->second->host != host) continue;
+        auto told = store_->wait_for(witness, key);
         if (!told) return tl::unexpected(std::move(told.error()));
         if (*told) return true;
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bootstrap/bootstrap.hpp"
+#include "bootstrap/subset.hpp"
 
 namespace coppice::bootstrap {
 
@@ -28,6 +29,8 @@ class Store {
     virtual Result<std::optional<std::vector<std::byte>>> get(Rank rank, const std::string& key,
                                                               std::uint64_t deadline_ns) = 0;
 
+    // Whether wait_for() gets what a rank puts without a fence: what a group of some of the ranks needs.
+    virtual bool waits_for_single_ranks() const { return false; }
     // Whether a fence waits also for ranks that have ended an earlier session and have yet to begin this one. Otherwise
     // ranks wait for what each other one puts, from the second session on.
     virtual bool fences_in_later_sessions() const { return true; }
@@ -37,28 +40,33 @@ class Store {
     }
 };
 
-// The n-th StoreBootstrap of each rank's process meets the n-th of the others.
+// The n-th StoreBootstrap of each rank's process meets the n-th of the others; of some ranks, the n-th of the same list.
 class StoreBootstrap final : public Bootstrap {
   public:
-    explicit StoreBootstrap(std::unique_ptr<Store> store);
+    // `ranks`: as for Subset::of(). COPPICE_ERR_BOOTSTRAP where the store brings together all or none.
+    static Result<std::unique_ptr<StoreBootstrap>> create(std::unique_ptr<Store> store,
+                                                          std::span<const std::uint32_t> ranks = {});
 
-    Rank rank() const override { return store_->rank(); }
-    std::uint32_t size() const override { return store_->size(); }
+    Rank rank() const override { return subset_.self(store_->rank()); }
+    std::uint32_t size() const override { return subset_.size(store_->size()); }
     const char* name() const override { return store_->name(); }
     Result<std::vector<std::vector<std::byte>>> allgather(std::span<const std::byte> mine,
                                                           std::uint64_t deadline_ns) override;
 
   private:
     using Piece = std::vector<std::byte>;
+    StoreBootstrap(std::unique_ptr<Store> store, Subset subset, std::string name, bool fences);
     Result<std::vector<Piece>> exchange(std::span<const std::byte> mine, std::uint64_t deadline_ns);
     Result<std::optional<Piece>> fetch(Rank from, const std::string& key, std::uint64_t deadline_ns);
     Result<bool> is_dead(Rank rank);
 
     std::unique_ptr<Store> store_;
-    std::uint32_t generation_;  // of sessions of this process
+    Subset subset_;
+    std::string name_;  // of this session, the same at all its ranks: what its keys begin with
     bool fences_;
     std::uint32_t round_ = 0;
     bool broken_ = false;
+    // By the launcher's numbers:
     std::vector<Rank> dead_;  // found in this session
 };
 

@@ -1,5 +1,6 @@
 // Wrong arguments: each is a status and a sentence, and nothing has happened.
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstring>
 #include <set>
@@ -295,6 +296,28 @@ TEST_F(Alone, RanksAndSizesOutOfRangeAreRefused) {
         expect_error(coppice_group_create(context, &options, &other), COPPICE_ERR_OUT_OF_RANGE, {wrong.word});
         EXPECT_EQ(other, nullptr);
     }
+}
+
+TEST_F(Alone, ListsOfRanksThatAreNoneAreRefused) {
+    const std::array<std::uint32_t, 3> list{1, 2, 2};
+    coppice_group_t* other = nullptr;
+    const auto expect = [&](const std::uint32_t* ranks, std::size_t count, coppice_status_t status, const char* word) {
+        coppice_group_options_t options = options_alone();
+        options.rank = 1;
+        options.size = 2;
+        options.ranks = ranks;
+        options.rank_count = count;
+        expect_error(coppice_group_create(context, &options, &other), status, {word});
+        EXPECT_EQ(other, nullptr);
+    };
+    expect(nullptr, 1, COPPICE_ERR_INVALID_ARGUMENT, "options.rank_count");
+    expect(list.data(), 0, COPPICE_ERR_INVALID_ARGUMENT, "options.ranks");
+    expect(list.data(), 2, COPPICE_ERR_OUT_OF_RANGE, "has 2, which is outside of 0…1");
+    expect(list.data() + 1, 1, COPPICE_ERR_OUT_OF_RANGE, "has 2");
+    const std::array<std::uint32_t, 2> twice{1, 1};
+    expect(twice.data(), 2, COPPICE_ERR_INVALID_ARGUMENT, "has 1 twice");
+    const std::array<std::uint32_t, 1> others{0};
+    expect(others.data(), 1, COPPICE_ERR_INVALID_ARGUMENT, "is not in their list");
 }
 
 TEST_F(Alone, AContextWithGroupsIsBusy) {

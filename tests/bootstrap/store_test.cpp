@@ -47,9 +47,16 @@ class FakeStore final : public Store {
     std::map<std::string, std::vector<std::byte>> values_;
 };
 
+std::unique_ptr<StoreBootstrap> bootstrap_over(std::unique_ptr<Store> store,
+                                               std::span<const std::uint32_t> ranks = {}) {
+    auto made = StoreBootstrap::create(std::move(store), ranks);
+    EXPECT_TRUE(made) << made.error().message;
+    return std::move(*made);
+}
+
 // What allgather() makes of rank 1's piece, whose header `change` has changed.
 Result<std::vector<std::vector<std::byte>>> gather(const std::function<void(PieceHeader&)>& change) {
-    StoreBootstrap bootstrap(std::make_unique<FakeStore>([&](std::vector<std::byte> piece) {
+    const auto bootstrap = bootstrap_over(std::make_unique<FakeStore>([&](std::vector<std::byte> piece) {
         PieceHeader header;
         std::memcpy(&header, piece.data(), sizeof header);
         header.rank = 1;
@@ -57,7 +64,7 @@ Result<std::vector<std::vector<std::byte>>> gather(const std::function<void(Piec
         std::memcpy(piece.data(), &header, sizeof header);
         return std::optional(std::move(piece));
     }));
-    return bootstrap.allgather(bytes_of("here"), now_ns() + kPatience);
+    return bootstrap->allgather(bytes_of("here"), now_ns() + kPatience);
 }
 
 TEST(store, brings_the_bytes_of_all_ranks) {
@@ -67,8 +74,8 @@ TEST(store, brings_the_bytes_of_all_ranks) {
 }
 
 TEST(store, leaves_the_place_of_a_rank_empty_of_which_it_has_nothing) {
-    StoreBootstrap bootstrap(std::make_unique<FakeStore>([](auto) { return std::nullopt; }));
-    const auto all = bootstrap.allgather(bytes_of("here"), now_ns() + kPatience);
+    const auto bootstrap = bootstrap_over(std::make_unique<FakeStore>([](auto) { return std::nullopt; }));
+    const auto all = bootstrap->allgather(bytes_of("here"), now_ns() + kPatience);
     ASSERT_TRUE(all) << all.error().message;
     EXPECT_EQ(*all, (std::vector{bytes_of("here"), std::vector<std::byte>()}));
 }
@@ -92,8 +99,71 @@ TEST(store, refuses_what_is_no_piece) {
         ASSERT_FALSE(all);
         EXPECT_EQ(all.error().status, COPPICE_ERR_BOOTSTRAP) << all.error().message;
     }
-    StoreBootstrap bootstrap(std::make_unique<FakeStore>([](auto) { return std::optional(bytes_of("short")); }));
-    EXPECT_FALSE(bootstrap.allgather(bytes_of("here"), now_ns() + kPatience));
+    const auto bootstrap =
+        bootstrap_over(std::make_unique<FakeStore>([](auto) { return std::optional(bytes_of("short")); }));
+    EXPECT_FALSE(bootstrap->allgather(bytes_of("here"), now_ns() + kPatience));
+}
+
+// As rank 1 of 3 sees it, where a rank is asked for what it puts, and no fence waits for any.
+class WaitingStore final : public Store {
+  public:
+    using Values = std::map<std::string, std::vector<std::byte>>;
+    explicit WaitingStore(Values& others) : others_(others) {}
+    Rank rank() const override { return Rank(1); }
+    std::uint32_t size() const override { return 3; }
+    const char* name() const override { return "waiting"; }
+    std::string carrier() const override { return "the waiting one"; }
+    Result<void> put(const std::string& key, std::span<const std::byte> value) override {
+        own_.emplace(key, std::vector<std::byte>(value.begin(), value.end()));
+        return {};
+    }
+    Result<void> fence(std::uint64_t) override {
+        ADD_FAILURE() << "a fence among all";
+        return {};
+    }
+    Result<std::optional<std::vector<std::byte>>> get(Rank rank, const std::string& key, std::uint64_t) override {
+        return wait_for(rank, key);
+    }
+    bool waits_for_single_ranks() const override { return true; }
+    bool fences_in_later_sessions() const override { return false; }
+    Result<std::optional<std::vector<std::byte>>> wait_for(Rank rank, const std::string& key) override {
+        if (rank == Rank(1)) return std::optional(own_.at(key));
+        EXPECT_EQ(rank, Rank(2)) << "a rank that is not in the list is asked";
+        others_.emplace(key, own_.at(key));  // what this rank says, with the other's number
+        std::vector<std::byte> piece = own_.at(key);
+        PieceHeader header;
+        std::memcpy(&header, piece.data(), sizeof header);
+        header.rank = 1;
+        std::memcpy(piece.data(), &header, sizeof header);
+        return std::optional(std::move(piece));
+    }
+
+  private:
+    Values own_;
+    Values& others_;
+};
+
+TEST(store, brings_some_ranks_together_without_a_fence_each_list_by_keys_of_its_own) {
+    constexpr std::array<std::uint32_t, 2> kHere{1, 2};
+    WaitingStore::Values keys;
+    ASSERT_NE(bootstrap_over(std::make_unique<FakeStore>([](auto) { return std::nullopt; })), nullptr);  // of all
+    for (std::size_t session = 1; session <= 2; ++session) {
+        const auto some = bootstrap_over(std::make_unique<WaitingStore>(keys), kHere);
+        EXPECT_EQ(some->rank(), Rank(0));
+        EXPECT_EQ(some->size(), 2U);
+        const auto all = some->allgather(bytes_of("here"), now_ns() + kPatience);
+        ASSERT_TRUE(all) << all.error().message;
+        EXPECT_EQ(*all, (std::vector{bytes_of("here"), bytes_of("here")}));
+        EXPECT_EQ(keys.size(), session);
+    }
+}
+
+TEST(store, that_brings_all_together_or_none_says_so) {
+    constexpr std::array<std::uint32_t, 1> kHere{0};
+    const auto some = StoreBootstrap::create(std::make_unique<FakeStore>([](auto) { return std::nullopt; }), kHere);
+    ASSERT_FALSE(some);
+    EXPECT_EQ(some.error().status, COPPICE_ERR_BOOTSTRAP);
+    EXPECT_NE(some.error().message.find("brings all 2 ranks together, or none"), std::string::npos);
 }
 
 // A launcher that gives each request the next of these answers, and then ends the connection.

@@ -64,6 +64,20 @@ TEST(Header, AGroupOfOneBroadcastsToItself) {
     EXPECT_EQ(view.bytes()[3], std::byte{42});
 }
 
+TEST(Header, AGroupOfSomeRanksIsGatheredAmongThem) {
+    auto context = coppice::Context::create();
+    coppice::GroupOptions options = alone();
+    options.rank = 2;
+    options.size = 4;
+    options.ranks = {2};
+    const auto group = coppice::Group::create(context, options);
+    EXPECT_EQ(group.rank(), 0U);
+    EXPECT_EQ(group.size(), 1U);
+    options.ranks = {1, 3};
+    coppice::Group none;
+    EXPECT_EQ(coppice::Group::try_create(context, options, none), Status::kInvalidArgument);
+}
+
 TEST(Header, AViewIsTakenFromItsRequest) {
     auto context = coppice::Context::create();
     auto group = coppice::Group::create(context, alone());
