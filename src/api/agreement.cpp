@@ -113,7 +113,7 @@ coppice_status_t wait_for_end(coppice_group_t* group, status::Kind kind, uint64_
         if (!tried) try_it();  // at the deadline: for the sentence that says who holds the others up
         if (!refused && request.state == engine::RequestState::waiting) {
             traced.is(request);
-            return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request)));
+            return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, api::in_vain(inner, request, timeout_ns)));
         }
     }
     traced.is(request);

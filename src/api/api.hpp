@@ -37,7 +37,9 @@ inline coppice_status_t remember(Error error) noexcept {
 inline coppice_status_t given(Result<void> outcome) noexcept {
     return outcome ? COPPICE_OK : remember(std::move(outcome.error()));
 }
-// The same for an agreement that met deaths; the sentence is made when somebody asks for it.
+// Of a request that has waited until its deadline: for whom, and why they do not come. Under the guard.
+std::string in_vain(const engine::Group& group, const engine::Request& request, std::uint64_t timeout_ns);
+// remember(), of an agreement that met deaths; the sentence is made when somebody asks for it.
 coppice_status_t remember_unacknowledged(const engine::Request& agreement) noexcept;
 coppice_status_t null_argument(const char* call, const char* argument) noexcept;
 

@@ -79,7 +79,7 @@ coppice_status_t wait_for_broadcast(const coppice_group_t& handle, const engine:
         if (!tried) start();  // at the deadline: for the sentence that says who holds the window up
         if (!refused && request.state == engine::RequestState::waiting) {
             if (traced != nullptr) traced->is(request);
-            return api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(request));
+            return api::remember(COPPICE_ERR_TIMEOUT, api::in_vain(group, request, timeout_ns));
         }
     }
     if (traced != nullptr) traced->is(request);
@@ -184,7 +184,7 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         if (!context.wait(group, deadline, [&] { return group.peek(inner); }, {.request = &inner})) {
             const engine::Context::Turn turn(context);
             if (inner.state == engine::RequestState::waiting) {
-                return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, group.waiting_for(inner)));
+                return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, api::in_vain(group, inner, timeout_ns)));
             }
         }
         return traced.ended(api::outcome(inner, received));

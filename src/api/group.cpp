@@ -124,7 +124,7 @@ coppice_status_t renew(const char* call, const char* result, coppice_group_t* gr
         if (!context.wait(inner, deadline, [&] { return inner.peek(request); }, {.request = &request})) {
             const engine::Context::Turn turn(context);
             if (request.state == engine::RequestState::waiting) {
-                return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, inner.waiting_for(request)));
+                return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, api::in_vain(inner, request, timeout_ns)));
             }
         }
         return traced.ended(api::outcome(request, nullptr));

@@ -47,6 +47,20 @@ std::string host_identity(std::string_view name) {
     return fmt::format("{}/{}/{}", boot, static_cast<std::uint64_t>(space.st_ino), name.substr(0, kMaxHostName));
 }
 
+bool is_host_name(std::string_view text) {
+    const auto is_plain = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    };
+    return !text.empty() && text.size() <= kMaxHostName && is_plain(text[0]) &&
+           std::ranges::all_of(text, [&](char c) { return is_plain(c) || c == '.' || c == '-' || c == '_'; });
+}
+
+std::string host_name() {
+    char name[kMaxHostName + 2] = "";
+    gethostname(name, sizeof name - 1);
+    return is_host_name(name) ? name : "";
+}
+
 std::uint64_t process_start_time(pid_t pid) {
     char path[40];
     *fmt::format_to_n(path, sizeof path - 1, "/proc/{}/stat", pid).out = '\0';

@@ -18,6 +18,11 @@ std::string host_identity(std::string_view name);
 // The longest `name` that is told apart.
 inline constexpr std::size_t kMaxHostName = 64;
 
+// How this host calls itself, as far as that is a name; "" where it is none.
+std::string host_name();
+// Letters, digits, points, hyphens and underscores, at most kMaxHostName, beginning with a letter or digit.
+bool is_host_name(std::string_view text);
+
 // When a process was started, in the kernel's own ticks; with the pid it names a process for good. 0: no such process.
 std::uint64_t process_start_time(pid_t pid);
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -76,6 +77,10 @@ class Context final : private Attended {
     }
     void note_change() {
         if (observation_ != nullptr) observation_->note_change();
+    }
+    // Ranks of a group are on a host of that name. Under the guard.
+    void note_host(std::string_view name) {
+        if (observation_ != nullptr) observation_->add_host(name);
     }
     // Null: nothing is traced. Used under the guard.
     trace::Recorder* trace() const { return trace_.get(); }

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/host.hpp"
 #include "base/mix.hpp"
@@ -112,10 +113,12 @@ class Formation {
                             .nonce = std::move(*nonce),
                             .addresses = own_addresses_.text(),
                             .wire = defaults_here(),
-                            .switches = std::move(*switches)};
+                            .switches = std::move(*switches),
+                            .node = context_.platform() != nullptr ? "" : host_name()};
         auto all = bootstrap_.allgather(bytes_of(mine.text()), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         std::vector<std::string> nonces(size_);
+        std::set<std::string, std::less<>> names;
         for (std::uint32_t r = 0; r < size_; ++r) {
             const auto& blob = (*all)[r];
             if (blob.empty()) {
@@ -128,6 +131,7 @@ class Formation {
             if (auto agreed = compare(Rank(r), greeting, mine); !agreed) return agreed;
             hosts_.push_back(greeting->host);
             switches_.push_back(greeting->switches);
+            if (is_host_name(greeting->node)) names.insert(greeting->node);
             nonces[r] = greeting->nonce;
             if (Rank(r) == self_) continue;
             if (greeting->host != mine.host) far_defaults_.push_back(greeting->wire);
@@ -137,6 +141,11 @@ class Formation {
                             "rank {} greets with something that is no list of its host's addresses: \"{}\"", r,
                             shown(greeting->addresses));
             their_addresses_.push_back(std::move(*addresses));
+        }
+        {
+            const Context::Guard guard(context_);
+            for (const std::string& name : names)
+                context_.note_host(name);
         }
         settle_the_dead(*all);
         token_ = hash_of(nonces);

@@ -17,8 +17,8 @@ std::string Greeting::protocol_name() {
 }
 
 std::string Greeting::text() const {
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host, nonce,
-                       addresses, wire, switches);
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", protocol, library, agreement, transports, host,
+                       nonce, addresses, wire, switches, node);
 }
 
 std::optional<Greeting> Greeting::parse(std::span<const std::byte> blob) {
@@ -26,7 +26,7 @@ std::optional<Greeting> Greeting::parse(std::span<const std::byte> blob) {
     Greeting greeting;
     for (std::string* field :
          {&greeting.protocol, &greeting.library, &greeting.agreement, &greeting.transports, &greeting.host,
-          &greeting.nonce, &greeting.addresses, &greeting.wire, &greeting.switches}) {
+          &greeting.nonce, &greeting.addresses, &greeting.wire, &greeting.switches, &greeting.node}) {
         const std::size_t end = rest.find('\n');
         const bool others = field != &greeting.protocol && greeting.protocol != protocol_name();
         if (end == std::string_view::npos) return others ? std::optional(greeting) : std::nullopt;

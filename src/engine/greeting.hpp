@@ -24,6 +24,7 @@ struct Greeting {
     std::string addresses{};  // transport::HostAddresses
     std::string wire{};       // the transports that its host is for, where that decides: "ucx,tcp"
     std::string switches{};   // above its host: topology/switch_path.hpp; empty where nobody knows
+    std::string node{};       // how its host calls itself, for people; empty where that is no name
 
     static std::string protocol_name();
     std::string text() const;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -51,6 +52,9 @@ class Observation {
     void detach(Group& group);
     // Its caller has left it.
     void retired(const Group& group);
+
+    // Ranks of a group are on that host.
+    void add_host(std::string_view name) { page_->add_host(name); }
 
     void note_change() { changed_ = true; }
     // Often: writes a report if there is reason to.

@@ -134,6 +134,20 @@ OwnPage::~OwnPage() {
     munmap(page_, sizeof(Page));
 }
 
+// What is there stays as it is, so a reader sees names that are whole, or none behind them.
+void OwnPage::add_host(std::string_view name) {
+    auto& hosts = page_->header.hosts;
+    const std::string_view known(hosts.data());
+    for (std::size_t at = known.find(name); at != std::string_view::npos; at = known.find(name, at + 1)) {
+        const std::size_t end = at + name.size();
+        if ((at == 0 || known[at - 1] == ' ') && end < known.size() && known[end] == ' ') return;
+    }
+    if (name.empty() || known.size() + name.size() + 2 > hosts.size()) return;
+    hosts[known.size() + name.size()] = ' ';
+    shared::ProcessMemory::order_all();
+    name.copy(hosts.data() + known.size(), name.size());
+}
+
 Report& OwnPage::next() {
     // Whatever follows is stored after the number of the last report is.
     shared::ProcessMemory::order_all();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "status/page.hpp"
@@ -22,6 +23,9 @@ class OwnPage {
     ~OwnPage();
     OwnPage(const OwnPage&) = delete;
     OwnPage& operator=(const OwnPage&) = delete;
+
+    // Ranks of a group are on that host.
+    void add_host(std::string_view name);
 
     Entered& entered(std::uint32_t slot) { return page_->header.entered[slot]; }
 

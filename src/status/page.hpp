@@ -26,7 +26,7 @@ namespace coppice::status {
 
 inline constexpr const char* kFileName = "coppice-status";
 inline constexpr std::array<char, 8> kMagic{'C', 'o', 'p', 'p', 'S', 't', 'a', 't'};
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 // What is beyond these is counted and left out.
 inline constexpr std::uint32_t kMostGroups = 32;
 inline constexpr std::uint32_t kMostOperations = 32;
@@ -170,6 +170,8 @@ struct Header {
     shared::Published<std::uint32_t> state;
     std::uint32_t unused_too = 0;
     std::array<Entered, kMostGroups> entered{};
+    // On which hosts its groups' ranks are: as these call themselves, a space behind each. It only grows; what has no room is left out.
+    Text<8192> hosts{};
 };
 static_assert(offsetof(Header, job) == 64);
 

@@ -52,6 +52,18 @@ std::string text_of(const Text<size>& text) {
     return clean;
 }
 
+// Names that end with a space each. One that is no name of a host is left out: it may come to stand in a command.
+template <std::size_t size>
+std::vector<std::string> names_of(const Text<size>& text) {
+    std::vector<std::string> names;
+    std::string_view rest(text.data(), static_cast<std::size_t>(std::ranges::find(text, '\0') - text.begin()));
+    for (std::size_t end = rest.find(' '); end != std::string_view::npos; end = rest.find(' ')) {
+        if (is_host_name(rest.substr(0, end))) names.emplace_back(rest.substr(0, end));
+        rest.remove_prefix(end + 1);
+    }
+    return names;
+}
+
 // Within bounds, whatever was there.
 void tame(Report& report) {
     report.groups_count = std::min(report.groups_count, kMostGroups);
@@ -136,9 +148,20 @@ tl::expected<Snapshot, ReadError> read_page(int descriptor) {
         snapshot.made_ns = header.made_ns;
         const std::uint32_t state = header.state.read();
         snapshot.state = state <= static_cast<std::uint32_t>(State::closed) ? static_cast<State>(state) : State::none;
+        snapshot.hosts = names_of(header.hosts);
         for (std::uint32_t slot = 0; slot < kMostGroups; ++slot)
             snapshot.entered[slot] = {header.entered[slot].broadcasts.get(), header.entered[slot].agreements.get()};
         return snapshot;
+    }
+    return trouble(Trouble::restless, "it was written anew each of the {} times that it was read", kMostTries);
+}
+
+tl::expected<std::string, ReadError> copy_page(int descriptor) {
+    std::string copy(sizeof(Page), '\0');
+    for (int tries = 0; tries < kMostTries; ++tries) {
+        const auto before = reports_of(descriptor);
+        if (!before || !read_all(descriptor, copy.data(), copy.size(), 0)) return failed("read");
+        if (reports_of(descriptor) == before) return copy;
     }
     return trouble(Trouble::restless, "it was written anew each of the {} times that it was read", kMostTries);
 }

@@ -29,6 +29,7 @@ struct Snapshot {
     std::string library, job, host, program;
     std::uint64_t made_ns = 0;
     State state = State::none;
+    std::vector<std::string> hosts;  // of its groups' ranks
     std::array<EnteredCounts, kMostGroups> entered{};
     Report report;
 };
@@ -39,14 +40,17 @@ enum class Trouble : std::uint8_t {
     garbage,    // not a page, or a damaged one
     newer,      // of a later version of the library than this one
     older,
-    restless,  // it was written again and again while it was read
+    unreached,  // a host that can't be asked
+    restless,   // it was written again and again while it was read
 };
 struct ReadError {
-    Trouble trouble;
-    std::string message;
+    Trouble trouble = Trouble::gone;
+    std::string message{};
 };
 
 tl::expected<Snapshot, ReadError> read_page(int descriptor);
+// Its bytes, of which read_page() makes the same as of the page. Of one that read_page() has read.
+tl::expected<std::string, ReadError> copy_page(int descriptor);
 
 // A descriptor of a process that is a page: of its own context, or of one that it keeps for the post mortem.
 struct PagePlace {

@@ -62,7 +62,7 @@ bool has(const std::vector<char>& piece, std::string_view text) {
 constexpr std::size_t kOpening = 512;
 constexpr std::size_t kHeader = 32;
 
-constexpr std::string_view kGreeting = "coppice 6 64-bit little-endian";
+constexpr std::string_view kGreeting = "coppice 7 64-bit little-endian";
 
 // A job in which rank 2's greeting has `now` where it had `before`, of the same length.
 JobOptions with_greeting(std::string_view before, std::string_view now) {
@@ -76,14 +76,14 @@ JobOptions with_greeting(std::string_view before, std::string_view now) {
 }
 
 TEST(Peers, OfAnotherVersionAreNamedToAll) {
-    Job job(with_greeting(kGreeting, "coppice 7 64-bit little-endian"), [](Member& member) {
-        check_refused(member, COPPICE_ERR_MISMATCH, {"rank 2", "coppice 7", "coppice 6", "install one version"});
+    Job job(with_greeting(kGreeting, "coppice 8 64-bit little-endian"), [](Member& member) {
+        check_refused(member, COPPICE_ERR_MISMATCH, {"rank 2", "coppice 8", "coppice 7", "install one version"});
     });
     EXPECT_EQ(job.finish(), "");
 }
 
 TEST(Peers, OfAnotherWordSizeAreNamedToAll) {
-    Job job(with_greeting(kGreeting, "coppice 6 32-bit little-endian"), [](Member& member) {
+    Job job(with_greeting(kGreeting, "coppice 7 32-bit little-endian"), [](Member& member) {
         check_refused(member, COPPICE_ERR_MISMATCH, {"rank 2", "32-bit", "64-bit"});
     });
     EXPECT_EQ(job.finish(), "");

@@ -4,7 +4,7 @@
  *
  * Each rank makes the calls of its number, or those of '*': b0 is a broadcast of which rank 0 is the root, n0 the same without
  * waiting for it, w0 the same and then waits, a an agreement, B a barrier, s a shrink, pause sleeps for good outside of any call,
- * signal does until SIGUSR1 comes, leave destroys the group. */
+ * signal does until SIGUSR1 comes, leave destroys the group; after limit each call has a second. */
 #include <coppice/coppice.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
     check(coppice_group_query(group, &info));
     char* calls = strdup(calls_of(argc, argv, info.rank));
     uint64_t value = info.rank;
+    uint64_t patience = UINT64_MAX;
     for (char* call = strtok(calls, " "); call != NULL; call = strtok(NULL, " ")) {
         const uint32_t root = (uint32_t)strtoul(call + 1, NULL, 10);
         coppice_request_t* request = NULL;
@@ -50,25 +51,27 @@ int main(int argc, char** argv) {
         } else if (strcmp(call, "signal") == 0) {
             int number = 0;
             sigwait(&awaited, &number);
+        } else if (strcmp(call, "limit") == 0) {
+            patience = 1000000000;
         } else if (strcmp(call, "leave") == 0) {
-            check(coppice_group_destroy(group, UINT64_MAX));
+            check(coppice_group_destroy(group, patience));
             group = NULL;
         } else if (call[0] == 'b') {
-            check(coppice_broadcast(group, &value, sizeof value, root, NULL, UINT64_MAX));
+            check(coppice_broadcast(group, &value, sizeof value, root, NULL, patience));
         } else if (call[0] == 'n') {
             check(coppice_broadcast_nb(group, &value, sizeof value, root, &request));
         } else if (call[0] == 'w') {
             check(coppice_broadcast_nb(group, &value, sizeof value, root, &request));
-            check(coppice_request_wait(request, NULL, UINT64_MAX));
+            check(coppice_request_wait(request, NULL, patience));
             check(coppice_request_free(request));
         } else if (call[0] == 'a') {
             coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
-            check(coppice_agree(group, &value, sizeof value, &options, UINT64_MAX));
+            check(coppice_agree(group, &value, sizeof value, &options, patience));
         } else if (call[0] == 'B') {
-            check(coppice_barrier(group, UINT64_MAX));
+            check(coppice_barrier(group, patience));
         } else if (strcmp(call, "s") == 0) {
             coppice_group_t* shrunk = NULL;
-            check(coppice_group_shrink(group, &shrunk, UINT64_MAX));
+            check(coppice_group_shrink(group, &shrunk, patience));
             check(coppice_group_destroy(group, UINT64_MAX));
             group = shrunk;
         }

@@ -17,7 +17,7 @@ import unittest
 
 STATUS, RUN, HANGING, PERF = (os.path.abspath(path) for path in sys.argv[1:5])
 PATIENCE = 60 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
-PAGE_VERSION = 1
+PAGE_VERSION = 2
 
 
 def clean_environment(**more):
@@ -168,6 +168,20 @@ class Hanging(unittest.TestCase):
         with Job(2, "0:b1", "1:b0", COPPICE_HIERARCHY="flat", COPPICE_PROGRESS_THREAD="0") as job:
             found = job.await_findings("different roots")
             self.assertRegex(found[0], "broadcast 0: rank 1 root 0; rank 0 root 1")
+
+    def test_the_error_at_a_deadline_says_what_holds_it_up(self):
+        for mine, other, stop, words in (("limit b1", "pause", False, "waits for rank 1.*has not entered broadcast 1 and is in no call"),
+                                         ("limit a", "b0", False, "waits for rank 1, which has not entered agreement 0 and is in broadcast 1 from rank 0"),
+                                         ("limit B", "pause", True, "waits for rank 1, which is stopped and has not entered barrier 0")):
+            with self.subTest(words=words), Job(2, f"0:b0 signal {mine} pause", f"1:b0 {other}") as job:
+                ranks = until("both are there", lambda: (lambda ranks: ranks if all(
+                    rank in ranks and ranks[rank]["groups"][0]["broadcasts"]["entered"] > 0 for rank in (0, 1)) else None)(job.by_rank()))
+                if stop:
+                    os.kill(ranks[1]["pid"], signal.SIGSTOP)
+                    until("it is stopped", lambda: job.by_rank()[1]["stopped"])
+                os.kill(ranks[0]["pid"], signal.SIGUSR1)
+                until("the deadline passes", lambda: job.by_rank().get(0, {"ended": True})["ended"])
+            self.assertRegex(job.output, "hanging: .*seen from outside, it " + words)
 
     def test_a_rank_that_is_stopped_is_named_and_its_page_is_read(self):
         with Job(4, "*:b0 b1", "1:b0 pause") as job:

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "report.hpp"
-#include "why.hpp"
+#include "status/why.hpp"
 
 namespace coppice::show {
 namespace {
@@ -101,6 +101,8 @@ const char* name_of_trouble(status::Trouble trouble) {
             return "older";
         case status::Trouble::restless:
             return "restless";
+        case status::Trouble::unreached:
+            return "unreached";
     }
     return "";
 }
@@ -117,7 +119,8 @@ ordered_json as_json(const Everything& all) {
     }
     ordered_json problems = ordered_json::array();
     for (const Problem& problem : all.problems) {
-        problems.push_back({{"pid", problem.pid},
+        problems.push_back({{"pid", problem.pid != 0 ? ordered_json(problem.pid) : ordered_json()},
+                            {"host", problem.host.empty() ? ordered_json() : ordered_json(problem.host)},
                             {"trouble", name_of_trouble(problem.error.trouble)},
                             {"message", problem.error.message}});
     }

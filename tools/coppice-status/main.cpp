@@ -14,6 +14,8 @@
 #include <string>
 #include <thread>
 
+#include "base/host.hpp"
+#include "elsewhere.hpp"
 #include "report.hpp"
 
 namespace {
@@ -30,6 +32,10 @@ struct Options {
     bool all = false;
     bool json = false;
     bool metrics = false;
+    bool dump = false;
+    bool everywhere = false;
+    coppice::show::Elsewhere elsewhere{.reach = "ssh -o BatchMode=yes -o ConnectTimeout=5"};
+    double patience = 10;
     double watch = 0;
 };
 
@@ -41,7 +47,7 @@ std::optional<pid_t> pid_of(const std::string& target) {
 }
 
 // A process, the jobs of those that it has started (a launcher's ranks, also those that have ended), or a job by its name.
-void select(Everything& all, const std::string& target) {
+std::set<std::string> select(Everything& all, const std::string& target) {
     const auto pid = pid_of(target);
     std::set<std::string> jobs{target};
     if (pid) jobs.insert(fmt::format("coppice-run-{}", *pid));
@@ -52,6 +58,21 @@ void select(Everything& all, const std::string& target) {
     };
     std::erase_if(all.pages, [&](const Seen& seen) { return !is_meant(seen); });
     std::erase_if(all.problems, [&](const Problem& problem) { return pid != problem.pid; });
+    for (const Seen& seen : all.pages)
+        jobs.insert(seen.page.job);
+    return jobs;
+}
+
+// What this host shows, and, if that was asked for, the others that its pages name.
+Everything look(const Options& options) {
+    Everything all = coppice::show::gather();
+    std::set<std::string> jobs;
+    if (!options.target.empty()) jobs = select(all, options.target);
+    if (!options.everywhere) return all;
+    coppice::show::add_others(options.elsewhere, all);
+    if (!options.target.empty())
+        std::erase_if(all.pages, [&](const Seen& seen) { return !jobs.contains(seen.page.job); });
+    return all;
 }
 
 // Why there is nothing to show, in words.
@@ -80,8 +101,7 @@ int say_nothing(const Everything& all, const std::string& target) {
 }
 
 int show_once(const Options& options, std::string& text) {
-    Everything all = coppice::show::gather();
-    if (!options.target.empty()) select(all, options.target);
+    const Everything all = look(options);
     if (options.json) {
         text = coppice::show::as_json(all).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
     } else {
@@ -97,6 +117,8 @@ bool print(const std::string& text) {
 }
 
 int run(const Options& options) {
+    if (options.dump)
+        return print(coppice::show::dump(coppice::show::gather(coppice::show::Bytes::kept))) ? kShown : kUnreadable;
     const bool redraws = options.watch > 0 && !options.json && !options.metrics && isatty(STDOUT_FILENO) != 0;
     for (;;) {
         std::string text;
@@ -126,6 +148,20 @@ int main(int argc, char** argv) {
         ->expected(0, 1)
         ->default_str("2")
         ->check(CLI::Range(0.05, 86400.0));
+    app.add_flag("--everywhere", options.everywhere,
+                 "also the other hosts of the jobs that are found, by what their ranks know");
+    app.add_option("--on", options.elsewhere.hosts, "also these hosts, and those that their ranks know")
+        ->delimiter(',')
+        ->option_text("HOST,HOST...");
+    app.add_option("--reach", options.elsewhere.reach,
+                   "how to run a command on another host: its name and the command are put behind this")
+        ->envname("COPPICE_STATUS_REACH")
+        ->option_text("COMMAND");
+    app.add_option("--patience", options.patience, "how many seconds a host has to answer (10)")
+        ->option_text("SECONDS")
+        ->check(CLI::Range(0.1, 3600.0));
+    app.add_flag("--dump", options.dump, "print pages as bytes, for this tool on another host")
+        ->excludes("--json", "--prometheus", "--watch", "--everywhere", "--on");
     app.set_version_flag("--version", std::string(COPPICE_VERSION));
     try {
         app.parse(argc, argv);
@@ -136,6 +172,13 @@ int main(int argc, char** argv) {
         std::cerr << "coppice-status: --all and " << options.target << " exclude each other\n";
         return kUsage;
     }
+    for (const std::string& host : options.elsewhere.hosts) {
+        if (coppice::is_host_name(host)) continue;
+        std::cerr << "coppice-status: --on: '" << host << "' is no name of a host\n";
+        return kUsage;
+    }
+    options.everywhere = options.everywhere || !options.elsewhere.hosts.empty();
+    options.elsewhere.patience = std::chrono::milliseconds(static_cast<std::int64_t>(options.patience * 1000));
     if (app.count("--watch") > 0 && options.watch <= 0) options.watch = 2;
     try {
         return run(options);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "report.hpp"
-#include "why.hpp"
+#include "status/why.hpp"
 
 namespace coppice::show {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gather.hpp"
+#include "status/gather.hpp"
 
 namespace coppice::show {
 

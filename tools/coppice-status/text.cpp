@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "report.hpp"
-#include "why.hpp"
+#include "status/why.hpp"
 
 namespace coppice::show {
 namespace {
@@ -53,7 +54,7 @@ const status::Operation* main_operation(const status::Report& report, std::uint3
     return best;
 }
 
-void add_rows(std::vector<Row>& rows, const Seen& seen, std::uint64_t now_ns) {
+void add_rows(std::vector<Row>& rows, const Seen& seen, std::uint64_t now_ns, bool of_several_hosts) {
     const status::Report& report = seen.page.report;
     const auto doing = [&](std::uint32_t group) -> std::pair<std::string, std::string> {
         const status::Operation* const one = main_operation(report, group);
@@ -63,7 +64,8 @@ void add_rows(std::vector<Row>& rows, const Seen& seen, std::uint64_t now_ns) {
                                                                                 : "";
         return {duration(one->since_ns, now_ns), name_of(*one) + manner};
     };
-    const std::string pid = fmt::format("{}", seen.pid);
+    const std::string pid =
+        of_several_hosts ? fmt::format("{}:{}", seen.page.host, seen.pid) : fmt::format("{}", seen.pid);
     if (report.groups_count == 0 || main_operation(report, status::kNoGroup) != nullptr) {
         const auto [time, what] = doing(status::kNoGroup);
         rows.push_back({"-", pid, state_of(seen), "-", "-", "-", "-", time, what});
@@ -125,11 +127,14 @@ void add_reasons(std::string& text, const std::vector<const Seen*>& job, const R
 
 void add_job(std::string& text, const std::vector<const Seen*>& job, const Reasons& reasons, std::uint64_t now_ns) {
     const status::Snapshot& first = job.front()->page;
+    std::set<std::string> hosts;
+    for (const Seen* const seen : job)
+        hosts.insert(seen->page.host);
     text += fmt::format("job {}: {} process{} of {} on {}\n", first.job, job.size(), job.size() == 1 ? "" : "es",
-                        first.program, first.host);
+                        first.program, fmt::join(hosts, ", "));
     std::vector<Row> rows;
     for (const Seen* const seen : job)
-        add_rows(rows, *seen, now_ns);
+        add_rows(rows, *seen, now_ns, hosts.size() > 1);
     add_table(text, rows);
     add_reasons(text, job, reasons, now_ns);
 }
@@ -150,8 +155,14 @@ std::string as_text(const Everything& all) {
     if (!findings.empty()) text += "\nfound:\n";
     for (const std::string& finding : findings)
         text += fmt::format("  {}\n", finding);
-    for (const Problem& problem : all.problems)
-        text += fmt::format("process {}: its page can't be shown: {}\n", problem.pid, problem.error.message);
+    for (const Problem& problem : all.problems) {
+        if (problem.pid == 0) {
+            text += fmt::format("host {}: {}\n", problem.host, problem.error.message);
+            continue;
+        }
+        text += fmt::format("process {}{}: its page can't be shown: {}\n", problem.pid,
+                            problem.host.empty() ? "" : " on " + problem.host, problem.error.message);
+    }
     return text;
 }
 

@@ -1,4 +1,4 @@
-#include "why.hpp"
+#include "status/why.hpp"
 
 #include <fmt/format.h>
 

@@ -18,12 +18,15 @@ struct Seen {
     bool ended = false;       // another process has kept the page
     status::Process process;  // of one that lives
     std::vector<pid_t> ancestors;
+    std::string bytes{};     // of the page, where these are wanted
+    bool elsewhere = false;  // on another host, whose numbers of processes these are
 };
 
 // A page that can't be shown.
 struct Problem {
-    pid_t pid = 0;
-    status::ReadError error;
+    pid_t pid = 0;  // 0: of a host
+    status::ReadError error{};
+    std::string host{};  // another one
 };
 
 struct Everything {
@@ -32,7 +35,9 @@ struct Everything {
     std::uint32_t hidden = 0;       // processes of other users
     std::uint64_t now_ns = 0;       // CLOCK_MONOTONIC
 };
-Everything gather();
+enum class Bytes : std::uint8_t { dropped, kept };
+Everything gather(Bytes bytes = Bytes::dropped);
+void sort_pages(Everything& all);
 
 // "running", "stopped", "held by a debugger (pid 12)" …
 std::string state_of(const Seen& seen);

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "gather.hpp"
+#include "status/gather.hpp"
 
 namespace coppice::show {
 

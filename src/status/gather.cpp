@@ -1,4 +1,4 @@
-#include "gather.hpp"
+#include "status/gather.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -45,6 +45,8 @@ std::tuple<std::string, std::uint32_t, pid_t> order(const Seen& seen) {
 
 class Search {
   public:
+    explicit Search(Bytes bytes) : bytes_(bytes) {}
+
     Everything run() {
         const std::vector<pid_t> pids = status::all_processes();
         for (const pid_t pid : pids)
@@ -60,7 +62,7 @@ class Search {
             }
             found_.pages.push_back(std::move(seen));
         }
-        std::ranges::sort(found_.pages, {}, order);
+        sort_pages(found_);
         return std::move(found_);
     }
 
@@ -88,9 +90,16 @@ class Search {
         if (known != by_file_.end() && !known->second.ended) return;
         auto page = status::read_page(descriptor.number());
         if (!page) return add_problem(place.holder, page.error());
+        std::string bytes;
+        if (bytes_ == Bytes::kept) {
+            auto copy = status::copy_page(descriptor.number());
+            if (!copy) return add_problem(place.holder, copy.error());
+            bytes = std::move(*copy);
+        }
         const auto holder = status::look_at(place.holder);
         Seen seen{.page = std::move(*page), .pid = 0, .ended = true, .process = {}, .ancestors = {}};
         seen.pid = seen.page.pid;
+        seen.bytes = std::move(bytes);
         if (holder && is_owner(seen.page, *holder)) {
             seen.pid = place.holder;
             seen.ended = false;
@@ -101,17 +110,22 @@ class Search {
 
     // A process that ends meanwhile is none.
     void add_problem(pid_t pid, const ReadError& error) {
-        if (error.trouble != Trouble::gone) found_.problems.push_back({pid, error});
+        if (error.trouble != Trouble::gone) found_.problems.push_back({.pid = pid, .error = error});
     }
 
+    Bytes bytes_;
     Everything found_;
     std::map<File, Seen> by_file_;
 };
 
 }  // namespace
 
-Everything gather() {
-    return Search().run();
+Everything gather(Bytes bytes) {
+    return Search(bytes).run();
+}
+
+void sort_pages(Everything& all) {
+    std::ranges::sort(all.pages, {}, order);
 }
 
 std::string state_of(const Seen& seen) {
