@@ -151,7 +151,6 @@ Program draw_program(Random& random, std::uint64_t seed) {
     program.correction = corrections[random.below(corrections.size())];
     if (random.one_in(4)) program.hierarchy = "flat";
     if (random.one_in(8)) program.transport = "tcp";
-    enlarge(program);
     return program;
 }
 
@@ -179,6 +178,7 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     Drawn drawn;
     drawn.fate = draw_fate(random, bounds);
     drawn.program = draw_program(random, seed);
+    if (!bounds.silence) enlarge(drawn.program);
     drawn.program.has_thread = drawn.fate.has_thread = !random.one_in(4);
     // Without a thread coppice_group_create makes progress in no other group.
     if (!drawn.program.has_thread)
