@@ -4,14 +4,22 @@
  *   coppice-run -n 4 --join 4@200ms growing --newcomers 4
  *   coppice-run -n 6 --spares 2 --kill 2@1s --kill 4@2s growing --newcomers 2 --most 6
  *
+ * or, where others are to join that no launcher has started, with COPPICE_JOIN=any and COPPICE_CAPACITY=8 in the environment of both:
+ *
+ *   coppice-run -n 3 growing --newcomers 1 --ticket my.ticket
+ *   growing --newcomers 1 --join my.ticket
+ *
  * The ranks agree round after round; what they have come to so far is their state. Where a rank has died, or a newcomer waits, which they
  * all learn from the same agreement, they renew the group, and the eldest of the new one brings its state to the newcomers. It ends after so
  * many rounds, once so many newcomers have been taken in. The pattern to copy is in work() and renew(). */
 #include <coppice/coppice.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 struct state {
     uint64_t round;
@@ -99,6 +107,47 @@ static coppice_group_t* work(coppice_group_t* group, struct state* state, uint64
     return group;
 }
 
+/* ------------------------------------------------------------------------------------------------------- tickets --- */
+
+static void give_up(const char* what, const char* file) {
+    fprintf(stderr, "growing: %s ", what);
+    perror(file);
+    exit(1);
+}
+
+/* For the user alone, and there as a whole or not at all. */
+static void write_ticket(coppice_group_t* group, const char* file) {
+    unsigned char ticket[COPPICE_TICKET_BYTES];
+    size_t bytes = sizeof ticket;
+    char unfinished[4096];
+    check(coppice_group_invite(group, 100, UINT64_C(3600) * 1000 * 1000 * 1000, ticket, &bytes), "invite");
+    snprintf(unfinished, sizeof unfinished, "%s.%ld", file, (long)getpid());
+    const int to = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (to < 0 || write(to, ticket, bytes) != (ssize_t)bytes || close(to) != 0 || rename(unfinished, file) != 0)
+        give_up("cannot write", file);
+}
+
+/* Waits until there is one. */
+static coppice_group_t* join(coppice_context_t* context, const char* file) {
+    unsigned char ticket[COPPICE_TICKET_BYTES];
+    const time_t begin = time(NULL);
+    int from = -1;
+    while ((from = open(file, O_RDONLY | O_CLOEXEC)) < 0 && time(NULL) - begin < 60)
+        nanosleep(&(struct timespec){0, 10 * 1000 * 1000}, NULL);
+    const ssize_t bytes = from < 0 ? -1 : read(from, ticket, sizeof ticket);
+    if (bytes < 0) give_up("cannot read", file);
+    close(from);
+    coppice_group_t* group = NULL;
+    check(coppice_group_join(context, ticket, (size_t)bytes, NULL, &group, kPatience), "join");
+    return group;
+}
+
+static const char* text_after(int argc, char** argv, const char* name) {
+    for (int i = 1; i + 1 < argc; ++i)
+        if (strcmp(argv[i], name) == 0) return argv[i + 1];
+    return NULL;
+}
+
 static uint64_t number_after(int argc, char** argv, const char* name, uint64_t otherwise) {
     for (int i = 1; i + 1 < argc; ++i)
         if (strcmp(argv[i], name) == 0) return strtoull(argv[i + 1], NULL, 10);
@@ -111,10 +160,19 @@ int main(int argc, char** argv) {
     struct state state = {0, 0, 0};
     most = (uint32_t)number_after(argc, argv, "--most", 0);
     check(coppice_context_create(NULL, &context), "context");
-    check(coppice_group_create(context, NULL, &group), "create"); /* one that was started late is taken in here */
+    const char* const ticket = text_after(argc, argv, "--join");
+    if (ticket != NULL) {
+        group = join(context, ticket);
+    } else {
+        check(coppice_group_create(context, NULL, &group), "create"); /* one that was started late is taken in here */
+    }
     coppice_view_t view = {.struct_size = sizeof view};
     check(coppice_group_view(group, &view, NULL, 0), "view");
     if (view.epoch == 0) {
+        coppice_group_info_t info = {.struct_size = sizeof info};
+        check(coppice_group_query(group, &info), "query");
+        const char* const file = text_after(argc, argv, "--ticket");
+        if (file != NULL && info.rank == view.eldest) write_ticket(group, file);
         report(group, view.eldest, &state);
     } else if (!bring(group, &state)) {
         group = renew(group, &state);

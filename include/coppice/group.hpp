@@ -62,6 +62,23 @@ class Group {
         return create(context, options, group, thrown);
     }
 
+    // A group that others have made, with a ticket of theirs (coppice_group_join); the exchange, rank, size and timeout of `options` are not used.
+    static Group join(Context& context, std::span<const std::byte> ticket, const GroupOptions& options = {},
+                      Timeout timeout = kNoTimeout) {
+        Group group;
+        detail::throw_unless_ok(try_join(context, ticket, options, group, timeout));
+        return group;
+    }
+    static Status try_join(Context& context, std::span<const std::byte> ticket, const GroupOptions& options,
+                           Group& group, Timeout timeout = kNoTimeout) noexcept {
+        std::exception_ptr thrown;  // there is no exchange that could
+        return make(context, options, group, thrown, [&](coppice_group_options_t& plain, coppice_group_t** made) {
+            plain.exchange = nullptr;
+            return coppice_group_join(context.native(), ticket.data(), ticket.size(), &plain, made,
+                                      detail::to_c(timeout));
+        });
+    }
+
     // Says when leaving failed, where the destructor cannot. The group is empty after kOk and kTimeout.
     void leave(Timeout timeout = kNoTimeout) { detail::throw_unless_ok(try_leave(timeout)); }
     Status try_leave(Timeout timeout = kNoTimeout) noexcept {
@@ -303,6 +320,27 @@ class Group {
     void leave_with_renewal() { detail::throw_unless_ok(try_leave_with_renewal()); }
     Status try_leave_with_renewal() noexcept { return detail::from_c(coppice_group_leave(handle_)); }
 
+    // A ticket with which so many processes may join, for so long: to be kept as a password is (coppice_group_invite).
+    std::vector<std::byte> invite(std::uint32_t uses, Timeout lifetime) {
+        std::vector<std::byte> ticket;
+        detail::throw_unless_ok(try_invite(uses, lifetime, ticket));
+        return ticket;
+    }
+    Status try_invite(std::uint32_t uses, Timeout lifetime, std::vector<std::byte>& ticket) noexcept {
+        try {
+            std::vector<std::byte> made(COPPICE_TICKET_BYTES);
+            std::size_t bytes = made.size();
+            const Status status =
+                detail::from_c(coppice_group_invite(handle_, uses, detail::to_c(lifetime), made.data(), &bytes));
+            if (status != Status::kOk) return status;
+            made.resize(bytes);
+            ticket = std::move(made);
+            return status;
+        } catch (const std::bad_alloc&) {
+            return Status::kNoMemory;
+        }
+    }
+
     // Whether some rank wants to leave, as of the last agreement: the same at all that have returned from it.
     bool pending() const {
         bool waits = false;
@@ -398,6 +436,14 @@ class Group {
 
     static Status create(Context& context, const GroupOptions& options, Group& group,
                          std::exception_ptr& thrown) noexcept {
+        return make(context, options, group, thrown, [&](const coppice_group_options_t& plain, coppice_group_t** made) {
+            return coppice_group_create(context.native(), &plain, made);
+        });
+    }
+
+    template <class Make>
+    static Status make(Context& context, const GroupOptions& options, Group& group, std::exception_ptr& thrown,
+                       Make&& call) noexcept {
         Group made;
         try {
             made.state_.reset(
@@ -430,7 +476,7 @@ class Group {
             plain.on_failure = failure_trampoline;
             plain.on_failure_argument = made.state_.get();
         }
-        const Status status = detail::from_c(coppice_group_create(context.native(), &plain, &made.handle_));
+        const Status status = detail::from_c(call(plain, &made.handle_));
         if (status == Status::kOk) group = std::move(made);
         return status;
     }

@@ -73,7 +73,8 @@ COPPICE_API coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, cop
 
 /* A group never changes: it is one view of its members. A renewal makes the next one, without the ranks that have failed or
  * want to leave, and with the processes that wait to join. Under coppice-run with --respawn, --spares or --join processes are started late:
- * their first coppice_group_create joins the group that the ranks have made first, or that was made of it by renewals. */
+ * their first coppice_group_create joins the group that the ranks have made first, or that was made of it by renewals. Any other process joins
+ * with a ticket: coppice_group_invite, coppice_group_join. */
 
 typedef enum coppice_numbering {
     COPPICE_NUMBERS_OF_THE_GONE = 0, /* newcomers take the numbers of those that are gone, in their order */
@@ -119,10 +120,48 @@ COPPICE_API coppice_status_t coppice_group_leave(coppice_group_t* group);
  * together, or not at all. It costs no message. */
 COPPICE_API coppice_status_t coppice_group_pending(const coppice_group_t* group, int* pending);
 
+#define COPPICE_TICKET_BYTES 2048
+
+/* Makes a ticket: whoever has it may join this group, or what is made of it by renewals. Local, at any member, at any time. The caller
+ *  - has started all ranks with COPPICE_JOIN=any (processes of any host may join) or host (of the hosts of the ranks), and with
+ *    COPPICE_CAPACITY, how many members there may be at once (default: as many as at first, so that only the dead are replaced);
+ *  - gives `uses`, 1 or more: so many processes may join by it, each that was told how to reach the members counting as one, whatever
+ *    becomes of it; and `lifetime_ns`, above 0: for so long, on the hosts' clocks of the day (UINT64_MAX: without an end);
+ *  - gives *bytes, how much room there is at `ticket`: COPPICE_TICKET_BYTES suffice. *bytes is then how many it has;
+ *  - hands it on as it would a password (a file that others can't read, a pipe): it is all that somebody needs to read and write all
+ *    messages of the group. It can't be taken back but by its end.
+ * It names up to 8 members at which a process may ask, this one first. It is good as long as one of these is a member.
+ * COPPICE_ERR_CONFIG: nobody may join (COPPICE_JOIN=none), or the launcher starts those that join.
+ * COPPICE_ERR_TRUNCATED: *bytes are too few; *bytes says how many it takes.
+ * COPPICE_ERR_BUSY: another group was made of this one by a renewal: invite to that one.
+ * Source of the listener's rules: docs/security.md. */
+COPPICE_API coppice_status_t coppice_group_invite(coppice_group_t* group, uint32_t uses, uint64_t lifetime_ns,
+                                                  void* ticket, size_t* bytes);
+
+/* Joins a group with a ticket, in place of coppice_group_create. Any process may, whoever has started it. The caller
+ *  - has the settings of the group's ranks (options and environment: COPPICE_JOIN, COPPICE_CAPACITY, COPPICE_TRANSPORT …); of `options`
+ *    exchange, rank, size and timeout_ns are ignored; NULL: the defaults;
+ *  - may give several tickets of one group, one behind the other, 16 at most: they are tried in turn;
+ *  - destroys the group, before the context.
+ * Returns when a renewal has taken this process in (coppice_group_renew at the members; coppice_group_pending tells them that somebody waits).
+ * Then *group is a group as theirs, with an epoch above 0; coppice_group_view has the eldest rank. Until then it speaks with
+ * one member alone; should that one die it begins again at another one.
+ * COPPICE_OK; *group is NULL otherwise.
+ * COPPICE_ERR_TIMEOUT after `timeout_ns`.
+ * COPPICE_ERR_INVALID_ARGUMENT: this is no ticket, or was damaged.
+ * COPPICE_ERR_MISMATCH: another version, or other settings: the message says which.
+ * COPPICE_ERR_BOOTSTRAP, with the reason: the ticket has expired, is spent, or was changed; nobody that it names is there; a member
+ * can't reach this process.
+ * COPPICE_ERR_NO_RESOURCES: the group has, or waits for, as many members as it has room for (COPPICE_CAPACITY).
+ * COPPICE_ERR_CONFIG: COPPICE_JOIN=none. */
+COPPICE_API coppice_status_t coppice_group_join(coppice_context_t* context, const void* ticket, size_t bytes,
+                                                const coppice_group_options_t* options, coppice_group_t** group,
+                                                uint64_t timeout_ns);
+
 #define COPPICE_NOBODY UINT32_MAX
 
 typedef struct coppice_member {
-    uint32_t seat;        /* its rank in the first group, else the launcher's number; stays as it is */
+    uint32_t seat;        /* its rank in the first group, else the number that it got when it came; stays as it is */
     uint32_t incarnation; /* how often the seat was taken before */
     uint32_t before;      /* its rank in the group of which this one was made; COPPICE_NOBODY: it was not in it */
     uint32_t since;       /* the epoch of its first group */

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "api/api.hpp"
 #include "api/structures.hpp"
@@ -71,6 +73,22 @@ coppice_status_t create(coppice_context_t* context, const coppice_group_options_
 
     auto formed = engine::form_group(*context->engine, *settings, **exchange, api::callback_of(handle.get()), deadline);
     return take(context, std::move(formed), std::move(handle), group);
+}
+
+coppice_status_t join(coppice_context_t* context, std::span<const std::byte> tickets,
+                      const coppice_group_options_t& options, coppice_group_t** group, std::uint64_t timeout_ns) {
+    auto settings = group_settings(*context->engine, options);
+    if (!settings) return api::remember(std::move(settings.error()));
+    if (context->engine->platform() != nullptr)
+        return api::remember(COPPICE_ERR_CONFIG, "coppice_group_join: simulated processes have no door");
+    auto handle = std::make_unique<coppice_group>();
+    handle->context = context->engine.get();
+    handle->on_failure = options.on_failure;
+    handle->on_failure_argument = options.on_failure_argument;
+    const engine::Context::Creation creation(*context->engine);
+    auto joined = engine::join_group(*context->engine, *settings, tickets, api::callback_of(handle.get()),
+                                     deadline_after(context->engine->clock(), timeout_ns));
+    return take(context, std::move(joined), std::move(handle), group);
 }
 
 // -------------------------------------------------------------------------------------------------------- renewing ---
@@ -177,6 +195,53 @@ coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_
         const coppice_status_t status = create(context, *given, group);
         if (*group != nullptr) traced.is(api::named(**group, status::Kind::creation));
         return traced.ended(status);
+    });
+}
+
+coppice_status_t coppice_group_join(coppice_context_t* context, const void* ticket, size_t bytes,
+                                    const coppice_group_options_t* options, coppice_group_t** group,
+                                    uint64_t timeout_ns) {
+    if (context == nullptr) return api::null_argument("coppice_group_join", "context");
+    if (ticket == nullptr) return api::null_argument("coppice_group_join", "ticket");
+    if (group == nullptr) return api::null_argument("coppice_group_join", "group");
+    *group = nullptr;
+    return api::guarded([&] {
+        const auto given = api::options_given<coppice_group_options_t>(
+            options, COPPICE_GROUP_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_group_options_t, agreement_tree),
+            "coppice_group_join", "COPPICE_GROUP_OPTIONS_INIT");
+        if (!given) return api::remember(given.error());
+        api::TracedCall traced(*context->engine, {.kind = status::Kind::creation});
+        const std::span<const std::byte> tickets(static_cast<const std::byte*>(ticket), bytes);
+        const coppice_status_t status = join(context, tickets, *given, group, timeout_ns);
+        if (*group != nullptr) traced.is(api::named(**group, status::Kind::creation));
+        return traced.ended(status);
+    });
+}
+
+coppice_status_t coppice_group_invite(coppice_group_t* group, uint32_t uses, uint64_t lifetime_ns, void* ticket,
+                                      size_t* bytes) {
+    if (!api::is_group(group)) return api::no_group("coppice_group_invite", group);
+    if (bytes == nullptr) return api::null_argument("coppice_group_invite", "bytes");
+    if (ticket == nullptr && *bytes > 0) return api::null_argument("coppice_group_invite", "ticket");
+    if (uses == 0) return api::remember(COPPICE_ERR_INVALID_ARGUMENT, "coppice_group_invite: a ticket for 0 uses");
+    if (lifetime_ns == 0) {
+        return api::remember(COPPICE_ERR_INVALID_ARGUMENT, "coppice_group_invite: a ticket with a lifetime of 0 ns");
+    }
+    return api::guarded([&] {
+        const engine::Context::Guard guard(*group->context);
+        api::move_on(group);
+        const auto made = group->engine->shrink().invite(uses, lifetime_ns);
+        if (!made) return api::remember(made.error());
+        const std::size_t room = std::exchange(*bytes, made->size());
+        if (room < made->size()) {
+            return api::remember(
+                COPPICE_ERR_TRUNCATED,
+                fmt::format("coppice_group_invite: the ticket has {} bytes, and there is room for {}: give "
+                            "COPPICE_TICKET_BYTES",
+                            made->size(), room));
+        }
+        std::ranges::copy(*made, static_cast<std::byte*>(ticket));
+        return COPPICE_OK;
     });
 }
 

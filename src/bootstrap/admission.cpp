@@ -10,7 +10,15 @@ Result<std::unique_ptr<Admission>> Bootstrap::admission(std::uint64_t /*deadline
     return std::unique_ptr<Admission>();
 }
 
-Result<std::unique_ptr<Admission>> Admission::enter(const LauncherEnvironment& environment, std::uint64_t deadline_ns) {
+Result<std::vector<std::byte>> Admission::invite(std::uint32_t /*uses*/, std::uint64_t /*lifetime_ns*/,
+                                                 std::span<const DoorAddress> /*others*/) {
+    return fail(COPPICE_ERR_CONFIG,
+                "the launcher starts those that join this group: have coppice-run start them (--respawn, --spares, "
+                "--join), or start the ranks without these options, with COPPICE_JOIN=any");
+}
+
+Result<std::unique_ptr<Admission>> LauncherAdmission::enter(const LauncherEnvironment& environment,
+                                                            std::uint64_t deadline_ns) {
     auto connection = LauncherConnection::open(environment.socket_path, environment.rank,
                                                4 + kMaxBlob + sizeof(PersonBody), deadline_ns);
     if (!connection) return tl::unexpected(std::move(connection.error()));
@@ -18,23 +26,29 @@ Result<std::unique_ptr<Admission>> Admission::enter(const LauncherEnvironment& e
     append(body, EnterBody{environment.rank.value, environment.incarnation ? 1U : 0U});
     if (auto sent = (*connection)->send_all(make_frame(FrameKind::enter, body), deadline_ns); !sent)
         return tl::unexpected(std::move(sent.error()));
-    return std::unique_ptr<Admission>(new Admission(std::move(*connection)));
+    return std::unique_ptr<Admission>(new LauncherAdmission(std::move(*connection)));
 }
 
-Admission::~Admission() {
+LauncherAdmission::~LauncherAdmission() {
     connection_->post(make_frame(FrameKind::bye, std::string_view{}));
 }
 
-Result<std::optional<Admission::Event>> Admission::next() {
+Result<std::optional<Admission::Event>> LauncherAdmission::next() {
     connection_->flush();
     auto frame = connection_->next_frame();
     if (!frame) return tl::unexpected(std::move(frame.error()));
     if (!*frame) return std::optional<Event>();
+    auto event = event_of(**frame);
+    if (!event) return fail(COPPICE_ERR_BOOTSTRAP, "the launcher says of newcomers what this rank does not understand");
+    return event;
+}
+
+std::optional<Admission::Event> Admission::event_of(const LauncherFrame& frame) {
     using Kind = Event::Kind;
     Event event;
-    std::span<const std::byte> rest((*frame)->body);
+    std::span<const std::byte> rest(frame.body);
     bool is_good = true;
-    switch ((*frame)->kind) {
+    switch (frame.kind) {
         case FrameKind::invitation:
             event.kind = Kind::invited;
             is_good = take(rest, event.who);
@@ -57,35 +71,34 @@ Result<std::optional<Admission::Event>> Admission::next() {
         default:
             is_good = false;
     }
-    if (!is_good)
-        return fail(COPPICE_ERR_BOOTSTRAP, "the launcher says of newcomers what this rank does not understand");
+    if (!is_good) return std::nullopt;
     event.body.assign(rest.begin(), rest.end());
-    return std::optional<Event>(std::move(event));
+    return event;
 }
 
-void Admission::tell_card(std::span<const std::byte> group, std::span<const std::byte> card) {
+std::vector<std::byte> Admission::card_frame(std::span<const std::byte> group, std::span<const std::byte> card) {
     std::vector<std::byte> body;
     append(body, static_cast<std::uint32_t>(group.size()));
     append_bytes(body, group);
     append_bytes(body, card);
-    connection_->post(make_frame(FrameKind::card, body));
+    return make_frame(FrameKind::card, body);
 }
 
-void Admission::tell_wired(std::uint32_t serial) {
+std::vector<std::byte> Admission::wired_frame(std::uint32_t serial) {
     std::vector<std::byte> body;
     append(body, serial);
-    connection_->post(make_frame(FrameKind::wired, body));
+    return make_frame(FrameKind::wired, body);
 }
 
-void Admission::tell_unwired(std::uint32_t serial, std::string_view why) {
+std::vector<std::byte> Admission::unwired_frame(std::uint32_t serial, std::string_view why) {
     std::vector<std::byte> body;
     append(body, serial);
     append_bytes(body, std::as_bytes(std::span(why.substr(0, kMaxRefusal))));
-    connection_->post(make_frame(FrameKind::unwired, body));
+    return make_frame(FrameKind::unwired, body);
 }
 
-void Admission::tell_formed(std::span<const PersonBody> newcomers, std::span<const PersonBody> left_out,
-                            std::span<const std::byte> group) {
+std::vector<std::byte> Admission::formed_frame(std::span<const PersonBody> newcomers,
+                                               std::span<const PersonBody> left_out, std::span<const std::byte> group) {
     std::vector<std::byte> body;
     for (const std::span<const PersonBody> people : {newcomers, left_out}) {
         append(body, static_cast<std::uint32_t>(people.size()));
@@ -93,7 +106,7 @@ void Admission::tell_formed(std::span<const PersonBody> newcomers, std::span<con
             append(body, one);
     }
     append_bytes(body, group);
-    connection_->post(make_frame(FrameKind::formed, body));
+    return make_frame(FrameKind::formed, body);
 }
 
 }  // namespace coppice::bootstrap

@@ -105,7 +105,7 @@ Result<std::unique_ptr<LauncherBootstrap>> LauncherBootstrap::create(const Launc
 
 Result<std::unique_ptr<Admission>> LauncherBootstrap::admission(std::uint64_t deadline_ns) {
     if (!admits_) return std::unique_ptr<Admission>();
-    return Admission::enter(environment_, deadline_ns);
+    return LauncherAdmission::enter(environment_, deadline_ns);
 }
 
 LauncherBootstrap::~LauncherBootstrap() {

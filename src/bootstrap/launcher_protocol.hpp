@@ -30,6 +30,11 @@
 //     ready       PersonBody
 //     formed      what the receiver has to know of the group that has it
 //
+// At a member's door (door/door.hpp) they are the same but for the greeting: `enter` has more behind it, and the door may answer with
+//     welcome_in  PersonBody of the member whose door it is
+//     elsewhere   DoorAddress: ask there
+//     again       nothing: not now
+//
 // Generation: the n-th connection of one rank meets the n-th connections of the others, so groups may be made
 // one after the other or nested, as long as all ranks make them in the same order; and so for each list of some ranks. Within an
 // exchange, ranks are numbered as in the list; `left` and `missing` have the launcher's numbers.
@@ -73,6 +78,10 @@ enum class FrameKind : std::uint16_t {
     introduce = 16,
     gone = 17,
     ready = 18,
+    // At doors alone (door/door.hpp):
+    welcome_in = 19,
+    elsewhere = 20,
+    again = 21,
 };
 
 struct FrameHeader {
@@ -136,8 +145,11 @@ void append(std::vector<std::byte>& bytes, const Value& value) {
     std::memcpy(bytes.data() + at, &value, sizeof(Value));
 }
 
+// Not by insert(), in which GCC 12 sees an overflow that is none.
 inline void append_bytes(std::vector<std::byte>& bytes, std::span<const std::byte> more) {
-    bytes.insert(bytes.end(), more.begin(), more.end());
+    const std::size_t at = bytes.size();
+    bytes.resize(at + more.size());
+    if (!more.empty()) std::memcpy(bytes.data() + at, more.data(), more.size());
 }
 
 // Takes a value from the front of `bytes`; false when there are too few.

@@ -8,6 +8,12 @@ namespace {
 
 constexpr const char* kNobodyLeft = "no member of the group is left that could take it in";
 
+bool take_people(std::span<const std::byte>& body, std::uint32_t count, std::vector<PersonBody>& people) {
+    for (PersonBody one; people.size() < count && take(body, one);)
+        people.push_back(one);
+    return people.size() == count;
+}
+
 }  // namespace
 
 Lobby::Lobby(std::uint32_t members, std::uint32_t capacity) : next_serial_(members), places_(capacity) {
@@ -20,9 +26,16 @@ Lobby::Lobby(std::uint32_t members, std::uint32_t capacity) : next_serial_(membe
 
 // ---------------------------------------------------------------------------------------------------------- facts ---
 
-void Lobby::started_late(std::uint32_t number) {
+void Lobby::adopt(std::uint32_t number, std::uint32_t incarnation) {
+    Place& place = places_[number];
+    place.incarnation = incarnation;
+    place.serial = next_serial_++;
+    place.was_started = place.lives = place.is_member = true;
+}
+
+void Lobby::started_late(std::uint32_t number, std::uint32_t least_incarnation) {
     Place next;
-    next.incarnation = places_[number].was_started ? places_[number].incarnation + 1 : 0;
+    next.incarnation = std::max(places_[number].was_started ? places_[number].incarnation + 1 : 0, least_incarnation);
     next.serial = next_serial_++;
     next.was_started = next.is_late = next.lives = true;
     places_[number] = std::move(next);
@@ -48,6 +61,28 @@ std::string Lobby::enter(std::uint32_t number, bool is_newcomer) {
 
 void Lobby::left(std::uint32_t number) {
     if (places_[number].has_entered) go(number);
+}
+
+bool Lobby::hear(std::uint32_t number, FrameKind kind, std::span<const std::byte> body) {
+    std::uint32_t first = 0;
+    if (!take(body, first)) return false;
+    switch (kind) {
+        case FrameKind::card:
+            return first <= body.size() && card(number, body.first(first), body.subspan(first));
+        case FrameKind::wired:
+            return body.empty() && wired(number, first);
+        case FrameKind::unwired:
+            return unwired(number, first, {reinterpret_cast<const char*>(body.data()), body.size()});
+        case FrameKind::formed: {
+            std::vector<PersonBody> newcomers;
+            std::vector<PersonBody> left_out;
+            std::uint32_t second = 0;
+            return take_people(body, first, newcomers) && take(body, second) && take_people(body, second, left_out) &&
+                   formed(number, newcomers, left_out, body);
+        }
+        default:
+            return false;
+    }
 }
 
 bool Lobby::card(std::uint32_t number, std::span<const std::byte> group, std::span<const std::byte> card) {

@@ -1,5 +1,5 @@
-// Where processes that were started late wait until a group takes them in: the launcher's part of it. A pure machine: calls and deaths in,
-// frames out (launcher_protocol.hpp has them).
+// Where processes that come later wait until a group takes them in: the part of the launcher, or of the member at whose door they wait. A pure
+// machine: calls and deaths in, frames out (launcher_protocol.hpp has them). "The launcher" is either of the two here.
 //
 // Members of the group, and newcomers, say how they can be reached (a card). The launcher tells each of the others, and each says
 // when it has made what it takes to reach it. A newcomer is *ready* when it and all members, and it and all newcomers that are ready already, can
@@ -36,14 +36,18 @@ class Lobby {
     Lobby(std::uint32_t members, std::uint32_t capacity);
 
     // --- facts
-    // A process was started late, as that number, whose earlier one has ended.
-    void started_late(std::uint32_t number);
+    // A process is a member already, and nobody has that number here: where others began before this lobby did.
+    void adopt(std::uint32_t number, std::uint32_t incarnation);
+    // A process was started late, as that number, whose earlier one has ended: that number's next incarnation, or a later one.
+    void started_late(std::uint32_t number, std::uint32_t least_incarnation = 0);
     void ended(std::uint32_t number);
     // It calls. Empty, or why it is not let in.
     std::string enter(std::uint32_t number, bool is_newcomer);
     // It has closed its connection. Does nothing for one that has not entered.
     void left(std::uint32_t number);
-    // What those that have entered say. False for what can't be.
+    // A frame of one that has entered, but for its farewell. False for what can't be.
+    bool hear(std::uint32_t number, FrameKind kind, std::span<const std::byte> body);
+    // What such frames say. False for what can't be.
     bool card(std::uint32_t number, std::span<const std::byte> group, std::span<const std::byte> card);
     bool wired(std::uint32_t number, std::uint32_t about);
     bool unwired(std::uint32_t number, std::uint32_t about, const std::string& why);
@@ -51,6 +55,9 @@ class Lobby {
     // sides leave each other out, the first word counts.
     bool formed(std::uint32_t number, std::span<const PersonBody> newcomers, std::span<const PersonBody> left_out,
                 std::span<const std::byte> group);
+
+    // Tells it why, and forgets it.
+    void refuse(std::uint32_t number, const std::string& why);
 
     // --- pulled
     std::optional<Send> next();
@@ -88,7 +95,6 @@ class Lobby {
     Place* find(std::uint32_t serial);
     void introduce(const Place& who, std::uint32_t to);
     void invite(std::uint32_t number);
-    void refuse(std::uint32_t number, const std::string& why);
     void review();
     void go(std::uint32_t number);
     void send(std::uint32_t to, FrameKind kind, const Bytes& body);

@@ -5,16 +5,6 @@
 
 namespace coppice::bootstrap {
 
-namespace {
-
-bool take_people(std::span<const std::byte>& body, std::uint32_t count, std::vector<PersonBody>& people) {
-    for (PersonBody one; people.size() < count && take(body, one);)
-        people.push_back(one);
-    return people.size() == count;
-}
-
-}  // namespace
-
 bool Server::enter(std::uint64_t id, Connection& connection, std::span<const std::byte> body) {
     EnterBody said;
     if (!take(body, said) || !body.empty()) {
@@ -49,29 +39,11 @@ bool Server::enter(std::uint64_t id, Connection& connection, std::span<const std
 
 // False for what breaks the protocol.
 bool Server::handle_inside(std::uint64_t id, std::uint32_t number, FrameKind kind, std::span<const std::byte> body) {
-    std::uint32_t first = 0;
     if (kind == FrameKind::bye && body.empty()) {
         close_socket(id, State::left);
         return true;
     }
-    if (!take(body, first)) return false;
-    switch (kind) {
-        case FrameKind::card:
-            return first <= body.size() && lobby_->card(number, body.first(first), body.subspan(first));
-        case FrameKind::wired:
-            return body.empty() && lobby_->wired(number, first);
-        case FrameKind::unwired:
-            return lobby_->unwired(number, first, {reinterpret_cast<const char*>(body.data()), body.size()});
-        case FrameKind::formed: {
-            std::vector<PersonBody> newcomers;
-            std::vector<PersonBody> left_out;
-            std::uint32_t second = 0;
-            return take_people(body, first, newcomers) && take(body, second) && take_people(body, second, left_out) &&
-                   lobby_->formed(number, newcomers, left_out, body);
-        }
-        default:
-            return false;
-    }
+    return lobby_->hear(number, kind, body);
 }
 
 void Server::tell_those_inside() {

@@ -7,11 +7,12 @@
 
 #include "base/host.hpp"
 #include "base/mix.hpp"
-#include "bootstrap/admission.hpp"
+#include "bootstrap/door/door.hpp"
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
 #include "engine/joining/cards.hpp"
+#include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
 #include "engine/whereabouts.hpp"
 #include "engine/wiring.hpp"
@@ -67,6 +68,7 @@ class Formation {
         }
         if (auto met = meet(); !met) return tl::unexpected(std::move(met.error()));
         if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
+        if (auto made = make_door(); !made) return tl::unexpected(std::move(made.error()));
         if (auto known = exchange_addresses(); !known) return tl::unexpected(std::move(known.error()));
         if (auto shared = share_host_memory(); !shared) return tl::unexpected(std::move(shared.error()));
         look_at_cores();
@@ -317,6 +319,7 @@ class Formation {
         std::vector<std::byte> all;
         for (const auto& wire : transport_set_->wires())
             append_address(all, wire->capabilities().name, wire->address());
+        if (door_) append_address(all, kDoorName, door_->address().bytes());
         if (all.empty()) all.push_back(std::byte{'\n'});  // alone: nothing to reach, but here
         return all;
     }
@@ -351,22 +354,36 @@ class Formation {
         return Lineage(std::move(origins));
     }
 
-    // For processes that come later, where the launcher starts some.
+    Result<void> make_door() {
+        if (settings_.join == Join::none || context_.platform() != nullptr) return {};
+        auto door = bootstrap::Door::open(settings_.join == Join::host, door_ips());
+        if (!door) return tl::unexpected(std::move(door.error()));
+        door_ = std::move(*door);
+        return {};
+    }
+
+    // For processes that come later: by the launcher, where it starts some, else with tickets.
     Result<void> open_door(const GroupId& id) {
         if (settings_.join == Join::none) return {};
         auto admission = bootstrap_.admission(deadline_ns_);
         if (!admission) return tl::unexpected(std::move(admission.error()));
-        if (!*admission) return {};
+        if (*admission) door_.reset();
+        if (!*admission && !door_) return {};
         const Invitation invitation{.protocol = Greeting::protocol_name(),
                                     .library = COPPICE_VERSION,
                                     .agreement = settings_.agreement(),
                                     .transports = settings_.transport_names(),
                                     .token = token_,
-                                    .secret = secret_};
-        const std::string& host = hosts_[self_.value];
-        (*admission)->tell_card(invitation.bytes(), Card{.host = host, .addresses = transport_addresses()}.bytes());
-        transport_set_->introduce_by(
-            std::make_unique<Introductions>(*transport_set_, settings_, host, std::move(*admission), context_.clock()));
+                                    .secret = secret_,
+                                    .capacity = capacity_};
+        const Card card{.host = hosts_[self_.value], .addresses = transport_addresses()};
+        if (door_) {
+            door_->belong(secret_.bytes, {.number = self_.value}, capacity_, invitation.bytes());
+            *admission = std::move(door_);
+        }
+        (*admission)->tell_card(invitation.bytes(), card.bytes());
+        transport_set_->introduce_by(std::make_unique<Introductions>(*transport_set_, settings_, card.host,
+                                                                     std::move(*admission), context_.clock()));
         transport_set_->introductions()->admit_from(id.token, UINT32_MAX);
         return {};
     }
@@ -419,6 +436,7 @@ class Formation {
     std::uint32_t size_;
     std::uint32_t capacity_;
     std::shared_ptr<TransportSet> transport_set_;
+    std::unique_ptr<bootstrap::Door> door_;  // null: the launcher has one, or nobody may come
     transport::HostMemory* host_memory_ = nullptr;
     transport::Board* board_ = nullptr;
     std::unique_ptr<transport::Board> board_wrapper_;

@@ -6,8 +6,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/joining/introductions.hpp"
+
 namespace coppice::engine {
 namespace {
+
+// Where something goes on with newcomers one thing leads to the next.
+constexpr std::uint32_t kPollsWhileBusy = 64;
 
 std::optional<std::uint32_t> token_of(std::span<const std::byte> header) {
     std::uint32_t token = 0;
@@ -25,6 +30,10 @@ std::uint8_t TransportSet::add(std::unique_ptr<transport::Transport> wire) {
 }
 
 TransportSet::TransportSet(std::uint32_t capacity) : directory_(capacity), route_(std::size_t{capacity} + 1, kNobody) {}
+
+void TransportSet::introduce_by(std::unique_ptr<Introductions> introductions) {
+    introductions_ = std::move(introductions);
+}
 
 bool TransportSet::vacate(Rank seat, Ended ended) {
     const auto is_done = [seat](const Attached& attached) { return attached.group->is_done_with(seat); };
@@ -95,8 +104,8 @@ std::size_t TransportSet::poll() {
         events += wire->poll(*this);
     if (!replies_.empty()) send_replies();
     if (introductions_ && ++polls_ >= kPollsPerIntroduction) [[unlikely]] {
-        polls_ = 0;
         introductions_->poll();
+        polls_ = introductions_->is_busy() ? kPollsPerIntroduction - kPollsWhileBusy : 0;
     }
     return events;
 }

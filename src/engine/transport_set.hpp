@@ -16,7 +16,6 @@
 #include "engine/core/lineage.hpp"
 #include "engine/core/wire.hpp"
 #include "engine/directory.hpp"
-#include "engine/joining/introductions.hpp"
 #include "topology/words.hpp"
 #include "transport/host_memory.hpp"
 #include "transport/transport.hpp"
@@ -26,6 +25,8 @@ class MessageCount;
 }
 
 namespace coppice::engine {
+
+class Introductions;
 
 // A group, as its transports see it.
 class SetUser : public transport::Receiver {
@@ -83,7 +84,7 @@ class TransportSet final : private transport::Receiver {
         return holder && holder->incarnation == origin.incarnation ? Rank(origin.seat) : nowhere();
     }
     // From now on processes may come. Null: none do.
-    void introduce_by(std::unique_ptr<Introductions> introductions) { introductions_ = std::move(introductions); }
+    void introduce_by(std::unique_ptr<Introductions> introductions);
     Introductions* introductions() const { return introductions_.get(); }
 
     // --- groups

@@ -133,6 +133,7 @@ TEST_F(Alone, CallsOnADestroyedGroupAreToldSo) {
     refused(coppice_group_renew(gone, nullptr, &other, 0), "coppice_group_renew");
     refused(coppice_group_renew_nb(gone, nullptr, &other, &request), "coppice_group_renew_nb");
     refused(coppice_group_leave(gone), "coppice_group_leave");
+    refused(coppice_group_invite(gone, 1, 1, &byte, &count), "coppice_group_invite");
     int pending = 0;
     refused(coppice_group_pending(gone, &pending), "coppice_group_pending");
     coppice_view_t view{};

@@ -60,7 +60,7 @@ TEST_F(exchange, carries_the_largest_blob_and_refuses_one_byte_more) {
 TEST_F(exchange, knows_a_process_by_a_number_that_another_had_before) {
     begin(2, 0);
     const pid_t pid = start(1, [](const LauncherEnvironment& environment) {
-        const auto admission = Admission::enter(environment, generous());
+        const auto admission = LauncherAdmission::enter(environment, generous());
         CHECK(admission.has_value());
         const auto bootstrap = connect(environment);
         CHECK(bootstrap != nullptr);

@@ -38,6 +38,7 @@ TEST(Cards, AnInvitationSaysWhatAllHaveInCommon) {
     Invitation told{.protocol = "p", .library = "1.2", .agreement = "", .transports = "shm", .token = 99, .secret = {}};
     told.agreement = "window 32";
     told.secret.bytes[3] = std::uint8_t{7};
+    told.capacity = 12;
     const auto read = Invitation::parse(told.bytes());
     ASSERT_TRUE(read);
     EXPECT_EQ(read->protocol, told.protocol);
@@ -46,6 +47,7 @@ TEST(Cards, AnInvitationSaysWhatAllHaveInCommon) {
     EXPECT_EQ(read->transports, told.transports);
     EXPECT_EQ(read->token, told.token);
     EXPECT_EQ(read->secret.bytes, told.secret.bytes);
+    EXPECT_EQ(read->capacity, told.capacity);
 }
 
 // Then a newcomer can say what differs; it compares the rest with its own, which is never empty.

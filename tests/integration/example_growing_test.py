@@ -7,8 +7,10 @@ Usage: example_growing_test.py COPPICE_RUN GROWING"""
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -145,6 +147,40 @@ class Growing(unittest.TestCase):
         self.assertRegex(done.stderr, "give all ranks the same options|no member of the group is left")
         self.assertRegex(done.stderr, r"rank 2 \(pid \d+\), which no group had taken in, exited with code 1")
 
+    def joined_by_strangers(self, size, strangers, *arguments, after="", **settings):
+        """The ranks of a job, and as many processes that nobody has started but this test, with the first rank's ticket; once the
+        launcher has said `after`."""
+        settings = {"COPPICE_JOIN": "any", "COPPICE_CAPACITY": "8", "COPPICE_TRANSPORT": "shm,tcp"} | settings
+        with tempfile.TemporaryDirectory() as folder:
+            ticket = os.path.join(folder, "ticket")
+            options = ["--newcomers", str(strangers)]
+            with self.started(*arguments, GROWING, *options, "--ticket", ticket, stdout=subprocess.PIPE, **settings) as job:
+                ender = threading.Timer(DEADLINE, job.terminate)
+                ender.start()
+                said = ""
+                while after and not re.search(after, said):
+                    line = job.stderr.readline()
+                    self.assertTrue(line, said)
+                    said += line
+                others = [subprocess.Popen([GROWING, *options, "--join", ticket], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                           stderr=subprocess.STDOUT, text=True, env=self.settings(settings))
+                          for _ in range(strangers)]
+                said += "".join(other.communicate(timeout=DEADLINE)[0] for other in others) + "".join(job.communicate())
+                ender.cancel()
+            self.assertEqual(job.returncode, 0, said)
+            self.assertEqual([other.returncode for other in others], [0] * strangers, said)
+            self.assertEqual(stat.S_IMODE(os.stat(ticket).st_mode), 0o600)
+            ended = re.findall(rf"^growing: rank (\d+) of {size}: {strangers} newcomers, state right$", said, re.M)
+            self.assertEqual(sorted(map(int, ended)), list(range(size)), said)
+
+    def test_a_stranger_joins_with_a_ticket(self):
+        for settings in ({}, {"COPPICE_JOIN": "host"}, {"COPPICE_TRANSPORT": "tcp"}):
+            with self.subTest(**settings):
+                self.joined_by_strangers(4, 1, "-n", "3", **settings)
+
+    def test_strangers_join_where_ranks_have_died(self):
+        self.joined_by_strangers(4, 2, "-n", "3", "--kill", "1@100ms", after="killed rank 1 ")
+
     def test_it_is_said_what_is_not_there_yet(self):
         for option in ("--respawn", "--spares=1", "--join=1@1s"):
             done = self.run_it("-n", "2", "--devices", "rxe0,rxe1", option, GROWING)
@@ -159,6 +195,9 @@ class OnSeveralHosts(Growing):
     HOSTS = 2
     FOLDER = "/"  # which every user can enter
     USERS = [[]] + ([["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]] if os.geteuid() == 0 else [])
+
+    # Strangers are on none of them.
+    test_a_stranger_joins_with_a_ticket = test_strangers_join_where_ranks_have_died = None
 
     def setUp(self):
         done = subprocess.run([RUN, "-n", "2", "--hosts", "2", "true"], capture_output=True, text=True, check=False)

@@ -203,6 +203,36 @@ TEST(Header, ARenewedGroupIsAGroupAndOneThatLeavesGetsNone) {
     EXPECT_FALSE(renewing);
 }
 
+TEST(Header, AProcessJoinsWithATicket) {
+    setenv("COPPICE_JOIN", "host", 1);
+    setenv("COPPICE_CAPACITY", "2", 1);
+    setenv("COPPICE_TRANSPORT", "tcp", 1);
+    {
+        auto context = coppice::Context::create();
+        auto group = coppice::Group::create(context, alone());
+        const std::vector<std::byte> ticket = group.invite(1, 1h);
+        std::thread other([&ticket] {
+            auto theirs = coppice::Context::create();
+            auto joined = coppice::Group::join(theirs, ticket, {}, 60s);
+            EXPECT_EQ(joined.size(), 2U);
+            joined.barrier();
+        });
+        while (group.size() == 1) {
+            group.barrier();
+            if (group.pending()) group = group.renew({}, 60s);
+        }
+        group.barrier();
+        group.leave(60s);
+        other.join();
+        coppice::Group none;
+        EXPECT_EQ(coppice::Group::try_join(context, std::span(ticket).first(9), {}, none, 60s),
+                  Status::kInvalidArgument);
+        EXPECT_FALSE(none);
+    }
+    for (const char* name : {"COPPICE_JOIN", "COPPICE_CAPACITY", "COPPICE_TRANSPORT"})
+        unsetenv(name);
+}
+
 TEST(Header, AShrinkThatNobodyWaitsForLeavesItsGroup) {
     auto context = coppice::Context::create();
     auto group = coppice::Group::create(context, alone());

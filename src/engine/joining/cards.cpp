@@ -72,6 +72,7 @@ Bytes Invitation::bytes() const {
         put_text(bytes, *text);
     put(bytes, token);
     put(bytes, secret.bytes);
+    put(bytes, capacity);
     return bytes;
 }
 
@@ -80,7 +81,8 @@ std::optional<Invitation> Invitation::parse(std::span<const std::byte> bytes) {
     Invitation read;
     if (!get_text(bytes, read.protocol) || !get_text(bytes, read.library)) return std::nullopt;
     const bool is_whole = get_text(bytes, read.agreement) && get_text(bytes, read.transports) &&
-                          get(bytes, read.token) && get(bytes, read.secret.bytes) && bytes.empty();
+                          get(bytes, read.token) && get(bytes, read.secret.bytes) && get(bytes, read.capacity) &&
+                          bytes.empty();
     if (!is_whole) read.agreement.clear();
     return read;
 }

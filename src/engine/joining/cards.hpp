@@ -1,4 +1,4 @@
-// What newcomers and members tell each other by way of the launcher, as bytes (bootstrap/lobby.hpp). Nothing that is read is trusted to be whole.
+// What newcomers and members tell each other by way of the launcher, or of a door, as bytes (bootstrap/lobby.hpp). Nothing that is read is trusted to be whole.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +33,7 @@ struct Invitation {
     std::string transports;
     std::uint64_t token = 0;  // of the first group
     transport::GroupSecret secret{};
+    std::uint32_t capacity = 0;  // COPPICE_CAPACITY, or how many the group had at first
 
     Bytes bytes() const;
     static std::optional<Invitation> parse(std::span<const std::byte> bytes);

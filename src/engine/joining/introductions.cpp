@@ -29,17 +29,20 @@ Introductions::Introductions(TransportSet& transport_set, const Settings& settin
 }
 
 void Introductions::poll() {
+    idle_looks_ = tasks_.empty() ? std::min(idle_looks_ + 1, kIdleLooks) : 0;
     while (admission_) {
         auto event = admission_->next();
         if (!event) {
             error_ = error_ ? error_ : std::move(event.error());
             admission_.reset();
         } else if (*event) {
+            idle_looks_ = 0;
             take(**event);
         } else {
             break;
         }
     }
+    if (admission_ && admission_->is_busy()) idle_looks_ = 0;
     while (!tasks_.empty() && introduce(tasks_.front()))
         tasks_.pop_front();
 }
@@ -72,6 +75,11 @@ void Introductions::take(bootstrap::Admission::Event& event) {
         case Kind::formed:
             born_ = std::move(event.body);
             break;
+        case Kind::over:
+            tasks_.clear();
+            if (!ready_.empty()) ++version_;
+            ready_.clear();
+            break;
     }
 }
 
@@ -84,9 +92,10 @@ bool Introductions::introduce(Task& task) {
         return true;
     }
     note_introduced(task.who, *card);
-    // The launcher starts a process under a number when the earlier one has ended.
+    // A process gets a number when the earlier one has ended, or counts for dead in the group.
     if (!transport_set_.vacate(seat, TransportSet::Ended::certainly)) {
-        if (clock_.now_ns() - task.since_ns > kPatienceNs) transport_set_.note_end(seat);
+        const bool is_witnessed = admission_ && admission_->is_witness();
+        if (is_witnessed && clock_.now_ns() - task.since_ns > kPatienceNs) transport_set_.note_end(seat);
         return false;
     }
     const auto wired = wire(task.who, *card);
@@ -131,6 +140,16 @@ void Introductions::note_taken_in(std::uint32_t number, std::uint32_t incarnatio
     taken_in_[number] = std::max(taken_in_[number], incarnation + 1);
     const auto is_it = [=](const Person& one) { return one.number == number && one.incarnation == incarnation; };
     if (std::erase_if(ready_, is_it) > 0) ++version_;
+}
+
+Result<Bytes> Introductions::invite(std::uint32_t uses, std::uint64_t lifetime_ns,
+                                    std::span<const bootstrap::DoorAddress> others) {
+    if (admission_) return admission_->invite(uses, lifetime_ns, others);
+    return tl::unexpected(error_.value_or(Error{COPPICE_ERR_BOOTSTRAP, "nobody can join this group any more"}));
+}
+
+void Introductions::attend(const bootstrap::Admission::Company& company) {
+    if (admission_) admission_->attend(company);
 }
 
 void Introductions::note_members(const Birth& birth) {

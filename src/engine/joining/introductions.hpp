@@ -1,5 +1,5 @@
-// Newcomers as one process of a job knows them: makes them known to its transports when the launcher introduces them, while its groups work
-// as before, and knows which of them all others have made known, too.
+// Newcomers as one process of a job knows them: makes them known to its transports when the launcher, or a door, introduces them, while its
+// groups work as before, and knows which of them all others have made known, too.
 //
 // One for a transport set. Its admitting group is the only one that may take newcomers in: the first, then each that is made of it.
 #pragma once
@@ -34,6 +34,8 @@ class Introductions {
     int descriptor() const { return admission_ ? admission_->descriptor() : -1; }
     // Takes in what the launcher has to say, and goes on with what could not be done before. Not from within a transport's poll().
     void poll();
+    // Something has happened lately: it is worth while to look again soon.
+    bool is_busy() const { return idle_looks_ < kIdleLooks; }
 
     // Those that all can reach, in the order in which that became known; and a number that changes with it.
     std::span<const Person> ready() const { return ready_; }
@@ -42,6 +44,11 @@ class Introductions {
     bool knows(std::uint32_t number, std::uint32_t incarnation) const {
         return number < introduced_.size() && introduced_[number] > incarnation;
     }
+
+    // A ticket for newcomers, with these doors besides the own one.
+    Result<Bytes> invite(std::uint32_t uses, std::uint64_t lifetime_ns, std::span<const bootstrap::DoorAddress> others);
+    // The admitting group has changed.
+    void attend(const bootstrap::Admission::Company& company);
 
     // Of one that it knows, and has not taken in yet: host_number().
     std::uint64_t host_of(std::uint32_t number, std::uint32_t incarnation) const;
@@ -70,6 +77,8 @@ class Introductions {
         std::uint64_t since_ns = 0;
     };
 
+    static constexpr std::uint32_t kIdleLooks = 256;
+
     void take(bootstrap::Admission::Event& event);
     bool introduce(Task& task);
     void note_introduced(const Person& who, const Card& card);
@@ -93,6 +102,7 @@ class Introductions {
     std::vector<Arrival> arrivals_;
     std::vector<Person> ready_;
     std::uint32_t version_ = 0;
+    std::uint32_t idle_looks_ = kIdleLooks;
     std::uint32_t admitting_ = 0;
     std::uint32_t most_ = UINT32_MAX;
     std::optional<Bytes> born_;

@@ -7,9 +7,11 @@
 
 #include "base/host.hpp"
 #include "bootstrap/admission.hpp"
+#include "bootstrap/door/caller.hpp"
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/joining/cards.hpp"
+#include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
 #include "transport/faults.hpp"
 #include "transport/registry.hpp"
@@ -22,16 +24,13 @@ constexpr std::uint64_t kShortestSleepNs = 1'000'000;
 
 class Joining {
   public:
-    Joining(Context& context, const Settings& settings, const bootstrap::LauncherEnvironment& environment,
-            std::uint64_t deadline_ns)
-        : context_(context),
-          settings_(settings),
-          environment_(environment),
-          deadline_ns_(deadline_ns),
-          self_(environment.rank),
-          host_(host_identity(settings.host)) {}
+    Joining(Context& context, const Settings& settings, std::uint64_t deadline_ns)
+        : context_(context), settings_(settings), deadline_ns_(deadline_ns), host_(host_identity(settings.host)) {}
 
-    Result<std::unique_ptr<Group>> run(Group::FailureCallback on_failure) {
+    Result<std::unique_ptr<Group>> run(const bootstrap::LauncherEnvironment& environment,
+                                       Group::FailureCallback on_failure) {
+        self_ = environment.rank;
+        who_ = fmt::format("rank {}, which was started late,", self_.value);
         if (settings_.join == Join::none || !settings_.capacity || self_.value >= *settings_.capacity) {
             return fail(COPPICE_ERR_CONFIG,
                         "rank {} was started late, but COPPICE_JOIN and COPPICE_CAPACITY do not let it in: coppice-run "
@@ -39,23 +38,46 @@ class Joining {
                         self_.value);
         }
         auto admission =
-            bootstrap::Admission::enter(environment_, context_.clock().now_ns() + settings_.start_timeout_ns);
+            bootstrap::LauncherAdmission::enter(environment, context_.clock().now_ns() + settings_.start_timeout_ns);
         if (!admission) return tl::unexpected(std::move(admission.error()));
         if (auto invited = be_invited(**admission); !invited) return tl::unexpected(std::move(invited.error()));
-        transport_set_ = std::make_shared<TransportSet>(*settings_.capacity);
-        transport_set_->expect_group();
-        if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
-        (*admission)->tell_card({}, card().bytes());
-        transport_set_->introduce_by(std::make_unique<Introductions>(*transport_set_, settings_, host_,
-                                                                     std::move(*admission), context_.clock()));
-        if (auto born = wait_until_born(); !born) return tl::unexpected(std::move(born.error()));
+        capacity_ = *settings_.capacity;
+        if (auto joined = become_member(std::move(*admission)); !joined)
+            return tl::unexpected(std::move(joined.error()));
         return make_group(std::move(on_failure));
     }
 
+    // COPPICE_ERR_PEER_FAILED: the member at whose door it waited is gone; it may begin again, as another newcomer.
+    Result<std::unique_ptr<Group>> run(std::span<const bootstrap::Ticket> tickets, std::uint64_t joiner,
+                                       const Group::FailureCallback& on_failure) {
+        who_ = "this process";
+        auto let_in = bootstrap::be_let_in(tickets, joiner, settings_.join == Join::host, door_ips(), deadline_ns_);
+        if (!let_in) return tl::unexpected(std::move(let_in.error()));
+        std::unique_ptr<bootstrap::Door> door = std::move(*let_in);
+        if (auto invited = be_invited(*door); !invited) return tl::unexpected(std::move(invited.error()));
+        capacity_ = invitation_.capacity;
+        if (self_.value >= capacity_ || capacity_ > kMostRanks)
+            return fail(COPPICE_ERR_MISMATCH, "the group gives this process a number that it can't have");
+        door->belong(invitation_.secret.bytes, {.number = self_.value, .incarnation = incarnation_}, capacity_,
+                     invitation_.bytes());
+        door_address_ = door->address().bytes();
+        if (auto joined = become_member(std::move(door)); !joined) return tl::unexpected(std::move(joined.error()));
+        return make_group(on_failure);
+    }
+
   private:
+    Result<void> become_member(std::unique_ptr<bootstrap::Admission> admission) {
+        transport_set_ = std::make_shared<TransportSet>(capacity_);
+        transport_set_->expect_group();
+        if (auto made = make_transports(); !made) return made;
+        admission->tell_card({}, card().bytes());
+        transport_set_->introduce_by(
+            std::make_unique<Introductions>(*transport_set_, settings_, host_, std::move(admission), context_.clock()));
+        return wait_until_born();
+    }
+
     Error too_late() const {
-        return {COPPICE_ERR_TIMEOUT,
-                fmt::format("rank {} was started late, and no group has taken it in", self_.value)};
+        return {COPPICE_ERR_TIMEOUT, fmt::format("{} waited until its deadline, and no group has taken it in", who_)};
     }
     // False when the time is up.
     bool sleep(int descriptor, std::uint64_t longest_ns) const {
@@ -72,6 +94,7 @@ class Joining {
             auto event = admission.next();
             if (!event) return tl::unexpected(std::move(event.error()));
             if (*event && (*event)->kind == bootstrap::Admission::Event::Kind::invited) {
+                self_ = Rank((*event)->who.number);
                 incarnation_ = (*event)->who.incarnation;
                 const auto read = Invitation::parse((*event)->body);
                 if (!read) return fail(COPPICE_ERR_MISMATCH, "what the group says of itself is damaged");
@@ -85,31 +108,30 @@ class Joining {
     Result<void> compare() const {
         if (invitation_.protocol != Greeting::protocol_name()) {
             return fail(COPPICE_ERR_MISMATCH,
-                        "the group speaks \"{}\" (library {}), rank {}, which was started late, \"{}\" (library {}): "
-                        "install one version",
-                        shown(invitation_.protocol), shown(invitation_.library), self_.value, Greeting::protocol_name(),
+                        "the group speaks \"{}\" (library {}), {} \"{}\" (library {}): install one version",
+                        shown(invitation_.protocol), shown(invitation_.library), who_, Greeting::protocol_name(),
                         COPPICE_VERSION);
         }
         if (invitation_.agreement != settings_.agreement() || invitation_.transports != settings_.transport_names()) {
             return fail(COPPICE_ERR_MISMATCH,
-                        "the group has {}, transport {}; rank {}, which was started late, has {}, transport {}: give "
-                        "all ranks the same options and environment",
-                        shown(invitation_.agreement), shown(invitation_.transports), self_.value, settings_.agreement(),
+                        "the group has {}, transport {}; {} has {}, transport {}: give all ranks the same options and "
+                        "environment",
+                        shown(invitation_.agreement), shown(invitation_.transports), who_, settings_.agreement(),
                         settings_.transport_names());
         }
         return {};
     }
 
     Result<void> make_transports() {
-        const std::vector<transport::Region> regions = Group::host_regions(*settings_.capacity, settings_);
+        const std::vector<transport::Region> regions = Group::host_regions(capacity_, settings_);
         const transport::GroupFacts facts{.self = self_,
                                           .incarnation = incarnation_,
-                                          .group_size = *settings_.capacity,
+                                          .group_size = capacity_,
                                           .group_token = invitation_.token,
                                           .secret = invitation_.secret,
                                           .window = settings_.window,
                                           .host = settings_.host,
-                                          .local_ranks = *settings_.capacity,
+                                          .local_ranks = capacity_,
                                           .has_far_ranks = settings_.join == Join::any,
                                           .regions = regions};
         const bool needs_wire = settings_.join == Join::any || !settings_.allows_within_host();
@@ -161,6 +183,7 @@ class Joining {
         Card card{.host = host_, .addresses = {}};
         for (const auto& wire : transport_set_->wires())
             append_address(card.addresses, wire->capabilities().name, wire->address());
+        if (!door_address_.empty()) append_address(card.addresses, kDoorName, door_address_);
         return card;
     }
 
@@ -191,7 +214,7 @@ class Joining {
             birth && (host_memory() == nullptr || (birth->panel < transport::HostMemory::kPanels &&
                                                    (host_memory()->clean_panels() >> birth->panel & 1) != 0));
         if (!own || !has_seats || !has_panel)
-            return fail(COPPICE_ERR_MISMATCH, "rank {} was taken into a group that it can't make", self_.value);
+            return fail(COPPICE_ERR_MISMATCH, "{} was taken into a group that it can't make", who_);
         const auto count = static_cast<std::uint32_t>(birth->members.size());
         std::vector<std::uint64_t> nodes;
         std::vector<Rank> there;
@@ -245,12 +268,14 @@ class Joining {
 
     Context& context_;
     const Settings& settings_;
-    const bootstrap::LauncherEnvironment& environment_;
     std::uint64_t deadline_ns_;
+    std::string who_;  // for people
     Rank self_;
+    std::uint32_t capacity_ = 0;
     std::uint32_t incarnation_ = 0;
     std::string host_;
     Invitation invitation_;
+    Bytes door_address_;  // empty: the launcher's newcomers have none
     std::shared_ptr<TransportSet> transport_set_;
     transport::HostMemory* host_memory_ = nullptr;
     std::shared_ptr<transport::MessageCount> faults_;
@@ -261,7 +286,25 @@ class Joining {
 Result<std::unique_ptr<Group>> join_group(Context& context, const Settings& settings,
                                           const bootstrap::LauncherEnvironment& environment,
                                           Group::FailureCallback on_failure, std::uint64_t deadline_ns) {
-    return Joining(context, settings, environment, deadline_ns).run(std::move(on_failure));
+    return Joining(context, settings, deadline_ns).run(environment, std::move(on_failure));
+}
+
+Result<std::unique_ptr<Group>> join_group(Context& context, const Settings& settings,
+                                          std::span<const std::byte> tickets, Group::FailureCallback on_failure,
+                                          std::uint64_t deadline_ns) {
+    if (settings.join == Join::none) {
+        return fail(COPPICE_ERR_CONFIG,
+                    "COPPICE_JOIN=none, and this process is to join a group: give it the group's settings, "
+                    "COPPICE_JOIN=host or any and COPPICE_CAPACITY among them");
+    }
+    auto read = bootstrap::read_tickets(tickets);
+    if (!read) return tl::unexpected(std::move(read.error()));
+    const std::uint64_t joiner = bootstrap::draw_joiner();
+    for (;;) {
+        auto joined = Joining(context, settings, deadline_ns).run(*read, joiner, on_failure);
+        const bool again = !joined && joined.error().status == COPPICE_ERR_PEER_FAILED;
+        if (!again || context.clock().now_ns() >= deadline_ns) return joined;
+    }
 }
 
 }  // namespace coppice::engine

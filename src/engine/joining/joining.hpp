@@ -1,7 +1,10 @@
-// How a process that was started late comes to a group: in place of formation.hpp.
+// How a process that comes late gets to a group, started by the launcher or with a ticket: in place of formation.hpp.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/error.hpp"
 #include "bootstrap/launcher_environment.hpp"
@@ -14,5 +17,10 @@ namespace coppice::engine {
 Result<std::unique_ptr<Group>> join_group(Context& context, const Settings& settings,
                                           const bootstrap::LauncherEnvironment& environment,
                                           Group::FailureCallback on_failure, std::uint64_t deadline_ns);
+
+// The same with tickets (coppice_group_invite), one behind the other.
+Result<std::unique_ptr<Group>> join_group(Context& context, const Settings& settings,
+                                          std::span<const std::byte> tickets, Group::FailureCallback on_failure,
+                                          std::uint64_t deadline_ns);
 
 }  // namespace coppice::engine

@@ -5,6 +5,9 @@
 #include "engine/collectives/shrink/heirs.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
 #include "engine/context.hpp"
+#include "engine/greeting.hpp"
+#include "engine/joining/doorway.hpp"
+#include "engine/joining/introductions.hpp"
 
 namespace coppice::engine {
 
@@ -12,6 +15,7 @@ namespace coppice::engine {
 void Shrink::heed_newcomers() {
     const Introductions& introductions = *router_.transport_set()->introductions();
     if (!introductions.admits(core_.id().token)) return;
+    if (members_.failed_ranks().size() + core_.departed().size() != attended_without_) attend_door();
     if (introductions.version() != newcomers_version_) {
         newcomers_version_ = introductions.version();
         if (succession_) tell_of_newcomers();
@@ -21,6 +25,53 @@ void Shrink::heed_newcomers() {
     if (wait == newcomers_wait_) return;
     newcomers_wait_ = wait;
     agreement_.announce_change(wait || (succession_ && succession_->is_leaving()));
+}
+
+// The member that has been in for longest keeps the door, the lowest rank of those.
+void Shrink::attend_door() {
+    attended_without_ = members_.failed_ranks().size() + core_.departed().size();
+    const TransportSet& transport_set = *router_.transport_set();
+    bootstrap::Admission::Company company;
+    std::optional<Rank> keeper;
+    for (std::uint32_t number = 0; number < members_.ranks(); ++number) {
+        const Rank rank(number);
+        if (members_.failed(rank) || std::ranges::find(core_.departed(), rank) != core_.departed().end()) continue;
+        const Origin origin = core_.lineage().of(rank);
+        company.members.push_back({.number = origin.seat, .incarnation = origin.incarnation});
+        if (!keeper || origin.since < core_.lineage().of(*keeper).since) keeper = rank;
+    }
+    if (!keeper) return;
+    const Origin origin = core_.lineage().of(*keeper);
+    company.keeper = {.number = origin.seat, .incarnation = origin.incarnation};
+    const auto& holder = transport_set.directory().at(Rank(origin.seat));
+    if (holder && holder->incarnation == origin.incarnation) {
+        if (const auto door = find_address(holder->addresses, kDoorName))
+            company.door.assign(door->begin(), door->end());
+    }
+    router_.transport_set()->introductions()->attend(company);
+}
+
+Result<std::vector<std::byte>> Shrink::invite(std::uint32_t uses, std::uint64_t lifetime_ns) {
+    const TransportSet& transport_set = *router_.transport_set();
+    Introductions* const introductions = router_.transport_set()->introductions();
+    if (introductions == nullptr) {
+        return fail(COPPICE_ERR_CONFIG,
+                    "nobody may join this group: start its ranks with COPPICE_JOIN=host or any, and with "
+                    "COPPICE_CAPACITY, how many members it may have");
+    }
+    if (!introductions->admits(core_.id().token))
+        return fail(COPPICE_ERR_BUSY, "another group has been made of this one: invite to that one");
+    std::vector<bootstrap::DoorAddress> others;
+    for (std::uint32_t number = 0; number < members_.ranks() && others.size() < bootstrap::kMostDoors; ++number) {
+        if (Rank(number) == members_.self() || members_.failed(Rank(number))) continue;
+        const Origin origin = core_.lineage().of(Rank(number));
+        const auto& holder = transport_set.directory().at(Rank(origin.seat));
+        if (!holder || holder->incarnation != origin.incarnation) continue;
+        const auto address = find_address(holder->addresses, kDoorName);
+        if (!address) continue;
+        if (auto door = bootstrap::DoorAddress::parse(*address)) others.push_back(std::move(*door));
+    }
+    return introductions->invite(uses, lifetime_ns, others);
 }
 
 void Shrink::tell_of_newcomers() {

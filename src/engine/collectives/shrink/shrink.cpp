@@ -15,6 +15,7 @@
 #include "engine/collectives/shrink/shrink.hpp"
 #include "engine/context.hpp"
 #include "engine/group.hpp"
+#include "engine/joining/introductions.hpp"
 #include "transport/faults.hpp"
 #include "transport/host_memory.hpp"
 

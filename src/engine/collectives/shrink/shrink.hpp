@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/launcher_protocol.hpp"
 #include "engine/collectives/agreement/agreement.hpp"
 #include "engine/collectives/shrink/succession.hpp"
 #include "engine/core/core.hpp"
-#include "engine/joining/introductions.hpp"
 #include "engine/requests/request.hpp"
 
 namespace coppice::engine {
 
 class Group;
+struct Birth;
 
 class Shrink final : public Collective {
   public:
@@ -30,6 +31,8 @@ class Shrink final : public Collective {
     Result<void> start(Request& request, const Bounds& bounds);
     // This rank is not in the next one.
     Result<void> leave();
+    // A ticket for processes that are to join (newcomers.cpp).
+    Result<std::vector<std::byte>> invite(std::uint32_t uses, std::uint64_t lifetime_ns);
     // Once, after the end of a shrink. It makes progress already (it is attached to the context).
     std::unique_ptr<Group> take_successor();
     // The others have made it with this rank, which does not take part in it.
@@ -61,8 +64,9 @@ class Shrink final : public Collective {
     Succession& succession();
     // newcomers.cpp
     void heed_newcomers();
+    void attend_door();
     void tell_of_newcomers();
-    std::optional<Rank> place_of(const Introductions::Person& person) const;
+    std::optional<Rank> place_of(const bootstrap::PersonBody& person) const;
     const Heritage::Heir* unknown_newcomer(const Heritage& heritage) const;
     Birth birth_of(const Heritage& heritage) const;
     void announce(const Heritage& heritage, const Birth& birth);
@@ -77,9 +81,10 @@ class Shrink final : public Collective {
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
     Bounds bounds_;                                 // of the last call
-    std::vector<Introductions::Person> newcomers_;  // of which the succession knows
+    std::vector<bootstrap::PersonBody> newcomers_;  // of which the succession knows
     std::uint32_t newcomers_version_ = 0;
     bool newcomers_wait_ = false;
+    std::size_t attended_without_ = SIZE_MAX;  // so many members were gone when the door was last told who is there
     Request* shrinking_ = nullptr;
     std::unique_ptr<Group> successor_;                     // made, and not taken yet
     std::shared_ptr<const protocol::FailedSet> excluded_;  // from it, or from the one without this rank

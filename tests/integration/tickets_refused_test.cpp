@@ -1,0 +1,399 @@
+// Tickets that are good for nothing, processes that do not belong, and those that stop or die on their way into a group: each is told why, or
+// costs nobody anything; the group goes on, and the next one joins.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <csignal>
+
+#include "bootstrap/door/caller.hpp"
+#include "integration/tickets.hpp"
+
+namespace coppice::testing {
+namespace {
+
+using bootstrap::DoorAddress;
+using bootstrap::Ticket;
+using Environment = Stranger::Environment;
+
+const Environment kOpen{{"COPPICE_JOIN", "any"}, {"COPPICE_CAPACITY", "5"}, {"COPPICE_TRANSPORT", "shm,tcp"}};
+constexpr std::size_t kStop = 8;  // the note that ends a job
+
+// Two members that agree, and take in who comes, until they are told to end.
+class Refused : public ::testing::Test {
+  protected:
+    static void serve(Member& member, std::uint32_t uses, std::uint64_t lifetime_ns) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        if (member.rank == 1) invite(member, uses, lifetime_ns);
+        go_on(member.context, member.group, member.notes);
+    }
+    // All that are in end together.
+    static void go_on(coppice_context_t* context, coppice_group_t* group, std::atomic<std::uint64_t>* notes) {
+        while (true) {
+            std::uint64_t end = notes[kStop].load();
+            const bool is_whole = agree(group, end, COPPICE_MIN);
+            int pending = 0;
+            COPPICE_CHECK(coppice_group_pending(group, &pending) == COPPICE_OK);
+            notes[0].fetch_add(1);
+            notes[2].store(static_cast<std::uint64_t>(pending));
+            const bool may_renew = notes[3].load() == 0;
+            if (is_whole && end != 0) break;
+            // May differ between them for a moment: that is an agreement of its own.
+            std::uint64_t all = may_renew ? 1 : 0;
+            const bool agreed = agree(group, all, COPPICE_MIN);
+            if (!is_whole || !agreed || (pending != 0 && all != 0)) {
+                group = renew(group);
+                notes[7].store(size_of(group));
+            }
+            usleep(200);
+        }
+        work_together(group);
+        leave(context, group);
+    }
+    static Job make(std::uint32_t uses = 8, std::uint64_t lifetime_ns = kHour, const Environment& environment = kOpen) {
+        JobOptions options;
+        options.ranks = 2;
+        options.environment = environment;
+        return Job(
+            options, [=](Member& member) { serve(member, uses, lifetime_ns); }, kNotes);
+    }
+    static void end(Job& job) {
+        job.note(kStop).store(1);
+        EXPECT_EQ(job.finish(), "");
+    }
+    static void expect_refusal(Job& job, const std::function<std::vector<std::byte>()>& ticket, coppice_status_t status,
+                               const std::string& words, const Environment& environment = kOpen) {
+        const std::size_t one = Stranger::start(job, environment, [=](coppice_context_t* context) {
+            Stranger::expect_refusal(context, ticket(), status, words);
+        });
+        const Ending ending = job.processes().wait(one);
+        EXPECT_TRUE(ending.well()) << ending.text();
+    }
+    // One that joins, and stays until all end.
+    static std::size_t start_member(Job& job) {
+        auto* const notes = &job.note(0);
+        return Stranger::start(job, kOpen, [notes](coppice_context_t* context) {
+            coppice_group_t* group = Stranger::join(context, get_ticket(notes));
+            notes[4].fetch_add(1);
+            go_on(context, group, notes);
+        });
+    }
+    static void expect_one_joins(Job& job, std::uint64_t so_many = 1) {
+        joined_ = start_member(job);
+        EXPECT_TRUE(job.await_note(4, so_many));
+    }
+    static void end_with_joined(Job& job) {
+        end(job);
+        const Ending ending = job.processes().wait(joined_);
+        EXPECT_TRUE(ending.well()) << ending.text();
+    }
+    static Ticket read(const std::vector<std::byte>& bytes) {
+        Ticket ticket;
+        COPPICE_CHECK(Ticket::read(bytes, ticket) == Ticket::Reading::whole);
+        return ticket;
+    }
+    static inline std::size_t joined_ = 0;
+};
+
+TEST_F(Refused, ATicketThatHasExpired) {
+    Job job = make(8, 1'000'000);
+    auto* const notes = &job.note(0);
+    expect_refusal(
+        job, [notes] { return get_ticket(notes); }, COPPICE_ERR_BOOTSTRAP, "expired");
+    end(job);
+}
+
+TEST_F(Refused, ATicketThatIsSpent) {
+    Job job = make(1);
+    auto* const notes = &job.note(0);
+    expect_one_joins(job);
+    expect_refusal(
+        job, [notes] { return get_ticket(notes); }, COPPICE_ERR_BOOTSTRAP, "spent");
+    end_with_joined(job);
+}
+
+TEST_F(Refused, ATicketThatSomebodyHasMade) {
+    Job job = make(1);
+    auto* const notes = &job.note(0);
+    const auto forge = [notes](auto&& change) {
+        return [=] {
+            Ticket ticket = read(get_ticket(notes));
+            change(ticket);
+            return ticket.bytes();
+        };
+    };
+    const char* const kWords = "the ticket was changed";
+    expect_refusal(job, forge([](Ticket& ticket) { ticket.key[5] ^= 1; }), COPPICE_ERR_BOOTSTRAP, kWords);
+    expect_refusal(job, forge([](Ticket& ticket) { ticket.terms.uses = 1000; }), COPPICE_ERR_BOOTSTRAP, kWords);
+    expect_refusal(job, forge([](Ticket& ticket) { ticket.terms.expires_ns = UINT64_MAX; }), COPPICE_ERR_BOOTSTRAP,
+                   kWords);
+    expect_refusal(job, forge([](Ticket& ticket) { ticket.terms.id[0] ^= 1; }), COPPICE_ERR_BOOTSTRAP, kWords);
+    expect_one_joins(job);  // none of these was a use
+    end_with_joined(job);
+}
+
+TEST_F(Refused, BytesThatAreNoTicket) {
+    Job job = make();
+    auto* const notes = &job.note(0);
+    const auto changed = [notes](auto&& change) {
+        return [=] {
+            std::vector<std::byte> ticket = get_ticket(notes);
+            change(ticket);
+            return ticket;
+        };
+    };
+    using Bytes = std::vector<std::byte>;
+    const coppice_status_t kNone = COPPICE_ERR_INVALID_ARGUMENT;
+    expect_refusal(job, changed([](Bytes& ticket) { ticket.pop_back(); }), kNone, "no ticket");
+    expect_refusal(job, changed([](Bytes& ticket) { ticket.push_back(std::byte{0}); }), kNone, "no ticket");
+    expect_refusal(job, changed([](Bytes& ticket) { ticket[20] ^= std::byte{1}; }), kNone, "no ticket");
+    expect_refusal(job, changed([](Bytes& ticket) { ticket[0] = std::byte{'X'}; }), kNone, "no ticket");
+    expect_refusal(job, changed([](Bytes& ticket) { ticket[4] = std::byte{9}; }), COPPICE_ERR_MISMATCH,
+                   "another version");
+    end(job);
+}
+
+TEST_F(Refused, OtherSettings) {
+    Job job = make();
+    auto* const notes = &job.note(0);
+    const auto ticket = [notes] { return get_ticket(notes); };
+    const auto other = [](const char* name, const char* value) {
+        Environment environment = kOpen;
+        environment[name] = value;
+        return environment;
+    };
+    expect_refusal(job, ticket, COPPICE_ERR_MISMATCH, "window 64", other("COPPICE_WINDOW", "64"));
+    expect_refusal(job, ticket, COPPICE_ERR_MISMATCH, "capacity 9", other("COPPICE_CAPACITY", "9"));
+    expect_refusal(job, ticket, COPPICE_ERR_MISMATCH, "transport", other("COPPICE_TRANSPORT", "tcp"));
+    expect_refusal(job, ticket, COPPICE_ERR_CONFIG, "COPPICE_JOIN", other("COPPICE_JOIN", "none"));
+    end(job);
+}
+
+TEST_F(Refused, OneTooMany) {
+    Environment environment = kOpen;
+    environment["COPPICE_CAPACITY"] = "3";
+    Job job = make(8, kHour, environment);
+    auto* const notes = &job.note(0);
+    const std::size_t one = Stranger::start(job, environment, [notes](coppice_context_t* context) {
+        coppice_group_t* group = Stranger::join(context, get_ticket(notes));
+        notes[4].fetch_add(1);
+        go_on(context, group, notes);
+    });
+    ASSERT_TRUE(job.await_note(4, 1));
+    expect_refusal(
+        job, [notes] { return get_ticket(notes); }, COPPICE_ERR_NO_RESOURCES, "COPPICE_CAPACITY, 3", environment);
+    end(job);
+    EXPECT_TRUE(job.processes().wait(one).well());
+}
+
+TEST_F(Refused, AGroupThatHasEnded) {
+    Job job = make();
+    auto* const notes = &job.note(0);
+    const std::vector<std::byte> ticket = get_ticket(notes);
+    end(job);
+    expect_refusal(
+        job, [ticket] { return ticket; }, COPPICE_ERR_BOOTSTRAP, "nobody listens");
+}
+
+TEST_F(Refused, ATicketOfAnotherGroup) {
+    Job first = make();
+    Job second = make();
+    const std::vector<std::byte> theirs = get_ticket(&first.note(0));
+    Ticket mixed = read(theirs);
+    mixed.doors = read(get_ticket(&second.note(0))).doors;
+    const std::vector<std::byte> ticket = mixed.bytes();
+    expect_refusal(
+        second, [ticket] { return ticket; }, COPPICE_ERR_BOOTSTRAP, "of a group that has ended");
+    end(first);
+    end(second);
+}
+
+TEST_F(Refused, NobodyIsInvitedToAGroupThatIsClosed) {
+    JobOptions options;
+    options.ranks = 2;
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::byte ticket[COPPICE_TICKET_BYTES];
+        std::size_t bytes = sizeof ticket;
+        COPPICE_CHECK(coppice_group_invite(member.group, 1, kHour, ticket, &bytes) == COPPICE_ERR_CONFIG);
+        COPPICE_CHECK(std::string(coppice_last_error()).find("COPPICE_JOIN") != std::string::npos);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_F(Refused, ATicketThatHasNoRoom) {
+    JobOptions options;
+    options.ranks = 1;
+    options.environment = kOpen;
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::byte ticket[COPPICE_TICKET_BYTES];
+        std::size_t bytes = 10;
+        COPPICE_CHECK(coppice_group_invite(member.group, 1, kHour, ticket, &bytes) == COPPICE_ERR_TRUNCATED);
+        COPPICE_CHECK(bytes > 10 && bytes <= sizeof ticket);
+        COPPICE_CHECK(coppice_group_invite(member.group, 1, kHour, ticket, &bytes) == COPPICE_OK);
+        COPPICE_CHECK(coppice_group_invite(member.group, 0, kHour, ticket, &bytes) == COPPICE_ERR_INVALID_ARGUMENT);
+        COPPICE_CHECK(coppice_group_invite(member.group, 1, 0, ticket, &bytes) == COPPICE_ERR_INVALID_ARGUMENT);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// ----------------------------------------------------------------------------------------- dead or stopped on its way ---
+
+int connect_to(const DoorAddress& door) {
+    const DoorAddress::Ip& ip = door.ips.back();  // this host's
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(door.port);
+    std::memcpy(&to.sin_addr, ip.bytes.data(), 4);
+    COPPICE_CHECK(::connect(socket, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+    return socket;
+}
+
+enum Step : int { kConnected, kHalfKnocked, kKnocked, kLetIn, kKnown, kReady, kSteps };
+enum class Then : std::uint8_t { dies, stops };
+
+// Goes so far, and says so.
+void go_until(Step step, coppice_context_t* context, const std::vector<std::byte>& bytes,
+              std::atomic<std::uint64_t>* notes) {
+    Ticket ticket;
+    COPPICE_CHECK(Ticket::read(bytes, ticket) == Ticket::Reading::whole);
+    bootstrap::Knock knock;
+    knock.uses = ticket.terms.uses;
+    knock.id = ticket.terms.id;
+    knock.expires_ns = ticket.terms.expires_ns;
+    if (step <= kKnocked) {
+        const int socket = connect_to(ticket.doors[0]);
+        const std::size_t length = step == kConnected ? 0 : step == kHalfKnocked ? sizeof knock / 2 : sizeof knock;
+        COPPICE_CHECK(::send(socket, &knock, length, 0) == static_cast<ssize_t>(length));
+    } else if (step <= kKnown) {
+        auto door = bootstrap::be_let_in(std::span(&ticket, 1), 1, false, {}, now_ns() + kDeadlineNs);
+        if (!door) throw CheckFailed(door.error().message);
+        COPPICE_CHECK(becomes([&] {
+            const auto event = (*door)->next();
+            return event && *event && (*event)->kind == bootstrap::Admission::Event::Kind::invited;
+        }));
+        // A card that no member can read: it is told so, and would end.
+        if (step == kKnown) (*door)->tell_card({}, {});
+        notes[5].fetch_add(1);
+        while (true)
+            pause();
+    } else {
+        notes[3].store(1);  // nobody renews meanwhile
+        notes[5].fetch_add(1);
+        coppice_group_t* group = nullptr;
+        coppice_group_join(context, bytes.data(), bytes.size(), nullptr, &group, kDeadlineNs);
+    }
+    notes[5].fetch_add(1);
+    while (true)
+        pause();
+}
+
+class OnTheWay : public Refused, public ::testing::WithParamInterface<std::pair<int, Then>> {};
+std::vector<std::pair<int, Then>> all_steps() {
+    std::vector<std::pair<int, Then>> all;
+    for (int step = 0; step < kSteps; ++step)
+        for (const Then then : {Then::dies, Then::stops})
+            all.emplace_back(step, then);
+    return all;
+}
+INSTANTIATE_TEST_SUITE_P(Steps, OnTheWay, ::testing::ValuesIn(all_steps()), [](const auto& step) {
+    return std::to_string(step.param.first) + (step.param.second == Then::dies ? "_dies" : "_stops");
+});
+
+TEST_P(OnTheWay, ItCostsNobodyAnything) {
+    const auto [step, then] = GetParam();
+    Job job = make();
+    auto* const notes = &job.note(0);
+    const std::size_t one =
+        Stranger::start(job, kOpen, [notes, step = static_cast<Step>(step)](coppice_context_t* context) {
+            go_until(step, context, get_ticket(notes), notes);
+        });
+    ASSERT_TRUE(job.await_note(5, 1));
+    if (step == kReady) {
+        ASSERT_TRUE(becomes([&] { return job.note(2).load() == 1; }));
+    }
+    job.processes().signal(one, then == Then::dies ? SIGKILL : SIGSTOP);
+    if (step == kReady && then == Then::stops) {
+        // All can reach it: it is taken in, and then is a member that is stopped.
+        job.note(3).store(0);
+        ASSERT_TRUE(becomes([&] { return job.note(7).load() == 3; }));
+        job.processes().signal(one, SIGKILL);
+        job.processes().wait(one);
+    }
+    job.note(3).store(0);
+    const std::uint64_t rounds = job.note(0).load();
+    ASSERT_TRUE(job.await_note(0, rounds + 10));
+    expect_one_joins(job);
+    end_with_joined(job);
+    job.processes().signal(one, SIGKILL);
+    job.processes().wait(one);
+}
+
+// -------------------------------------------------------------------------------------------------- a storm of strangers ---
+
+TEST_F(Refused, AStormOfStrangersKeepsNobodyOut) {
+    Job job = make();
+    auto* const notes = &job.note(0);
+    std::vector<std::size_t> storm;
+    for (int n = 0; n < 3; ++n) {
+        storm.push_back(job.processes().start([notes, n] {
+            const Ticket ticket = read(get_ticket(notes));
+            std::vector<int> silent;
+            while (true) {
+                const int socket = connect_to(ticket.doors[static_cast<std::size_t>(n) % ticket.doors.size()]);
+                if (n == 0) {
+                    silent.push_back(socket);  // says nothing, and stays
+                    if (silent.size() > 200) {
+                        for (const int old : silent)
+                            ::close(old);
+                        silent.clear();
+                    }
+                } else {
+                    const std::vector<char> garbage(n == 1 ? 200 : 40, n == 1 ? 'x' : '\0');
+                    ::send(socket, garbage.data(), garbage.size(), MSG_NOSIGNAL);
+                    ::close(socket);
+                }
+                notes[6].fetch_add(1);
+            }
+            return 0;
+        }));
+    }
+    ASSERT_TRUE(job.await_note(6, 500));
+    expect_one_joins(job);
+    for (const std::size_t one : storm) {
+        job.processes().signal(one, SIGKILL);
+        job.processes().wait(one);
+    }
+    end_with_joined(job);
+}
+
+// Processes that have a ticket, and end as soon as they are let in: each time another one.
+TEST_F(Refused, AProcessThatCrashesInALoopUsesUpItsTicket) {
+    Job job = make(3);
+    auto* const notes = &job.note(0);
+    for (int n = 0; n < 3; ++n) {
+        const std::size_t one = Stranger::start(job, kOpen, [notes](coppice_context_t* context) {
+            notes[3].store(1);
+            const std::vector<std::byte> ticket = get_ticket(notes);
+            coppice_group_t* group = nullptr;
+            notes[5].fetch_add(1);
+            coppice_group_join(context, ticket.data(), ticket.size(), nullptr, &group, kDeadlineNs);
+        });
+        ASSERT_TRUE(becomes([&] { return job.note(2).load() == 1; }));
+        job.processes().signal(one, SIGKILL);
+        job.processes().wait(one);
+        ASSERT_TRUE(becomes([&] { return job.note(2).load() == 0; }));
+    }
+    expect_refusal(
+        job, [notes] { return get_ticket(notes); }, COPPICE_ERR_BOOTSTRAP, "spent");
+    job.note(3).store(0);
+    end(job);
+}
+
+}  // namespace
+}  // namespace coppice::testing
