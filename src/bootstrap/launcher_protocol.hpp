@@ -145,11 +145,9 @@ void append(std::vector<std::byte>& bytes, const Value& value) {
     std::memcpy(bytes.data() + at, &value, sizeof(Value));
 }
 
-// Not by insert(), in which GCC 12 sees an overflow that is none.
-inline void append_bytes(std::vector<std::byte>& bytes, std::span<const std::byte> more) {
-    const std::size_t at = bytes.size();
-    bytes.resize(at + more.size());
-    if (!more.empty()) std::memcpy(bytes.data() + at, more.data(), more.size());
+// Not to be inlined: GCC 12 takes the length for a huge one then, and warns.
+[[gnu::noinline]] inline void append_bytes(std::vector<std::byte>& bytes, std::span<const std::byte> more) {
+    bytes.insert(bytes.end(), more.begin(), more.end());
 }
 
 // Takes a value from the front of `bytes`; false when there are too few.
