@@ -65,7 +65,7 @@ Result<Handle> listen_at(bool host_only, std::uint16_t& port) {
 Door::Door() : next_id_(kFirstVisitor) {}
 
 Door::~Door() {
-    // Says that it goes on purpose; whoever waits here asks at another door.
+    // Says that it leaves on purpose; newcomers that wait here ask another member.
     if (client_) client_->post(make_frame(FrameKind::bye, std::string_view{}));
     for (auto& [id, visitor] : visitors_)
         if (visitor.line.is_open() && visitor.kind != Visitor::Kind::leaving) send_away(visitor, FrameKind::again);
@@ -291,7 +291,7 @@ void Door::tell_card(std::span<const std::byte> group, std::span<const std::byte
     if (!company_ && client_) tell(card_frame(group, card));
 }
 
-// Who is introduced has the use of a ticket before its card.
+// The card of a newcomer has the use of its ticket before it.
 void Door::note(Event event) {
     if (event.kind == Event::Kind::introduced) {
         std::span<const std::byte> rest(event.body);
