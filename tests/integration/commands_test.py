@@ -3,6 +3,7 @@
 
 Usage: commands_test.py COPPICE_RUN COPPICE_PERF CG COPPICE_SIM ROOT_LEAVES"""
 
+import concurrent.futures
 import contextlib
 import os
 import re
@@ -20,8 +21,8 @@ RUN, PERF, CG, SIM, ROOT_LEAVES = (os.path.abspath(path) for path in sys.argv[1:
 DEADLINE = 300
 
 
-def run(command):
-    return jobs.run(command, DEADLINE)
+def run(command, **environment):
+    return jobs.run(command, DEADLINE, environment)
 
 
 class Commands(unittest.TestCase):
@@ -72,6 +73,29 @@ class Commands(unittest.TestCase):
     def test_spares_in_the_places_of_ranks_that_die(self):
         self.renew("stabilize", r"6 ranks: \d+ rounds, \d+ renewals, 2 left out, 2 newcomers",
                    "-n", "6", "--spares", "2", "--kill", "2@500ms", "--kill", "4@800ms")
+
+    def go_on_after_a_cut(self, quorum):
+        # Each makes and ends namespaces, for which the cuts of the others have to wait.
+        command = [RUN, "-n", "5", "--hosts", "5", "--cut", "0,1/2,3,4@500ms", PERF, "stabilize", "-n", "200"]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            jobs_at_once = [pool.submit(run, command, COPPICE_QUORUM=quorum) for _ in range(4)]
+        for job in jobs_at_once:
+            done = job.result()
+            if "--hosts:" in done.stderr:
+                self.skipTest(done.stderr.strip())
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"^# stabilize of 3 ranks: \d+ rounds, \d+ renewals, 2 left out, 0 newcomers\n")
+            self.assertEqual(done.stdout.count("divergent"), 1, done.stdout)
+            self.assertIn("\ndivergent 0 lost 0 hung 0 leaked 0\n", done.stdout)
+            for rank in (0, 1):
+                self.assertRegex(done.stderr, rf"rank {rank}: .*: too few ranks can be reached .*COPPICE_QUORUM={quorum}: "
+                                              "ranks 2, 3, 4 can't be reached, .*COPPICE_QUORUM=any")
+
+    def test_a_cut_after_which_the_majority_goes_on(self):
+        self.go_on_after_a_cut("majority")
+
+    def test_a_cut_after_which_the_majority_of_those_not_certainly_dead_goes_on(self):
+        self.go_on_after_a_cut("certain")
 
     def test_a_launcher_that_is_held_up(self):
         # However late the kill is, the ranks wait for it. Where they have not begun by then, it is an ordinary kill.

@@ -1,8 +1,9 @@
 // --cut: the cables of simulated hosts are pulled, and plugged in again, while ranks run; or hosts are cut in two sides.
 //
 // What is pulled is the bridge's end, so that the host's own interface keeps its address and routes and only loses its
-// carrier: packets are dropped in both directions, and nobody is told. Sides have a bridge each; the hosts themselves notice
-// nothing of that.
+// carrier: packets are dropped in both directions, and nobody is told. Sides have a bridge each, and what is pulled is the trunk
+// between the two, or, where the sides are not always the same, hosts are moved from one bridge to another; the hosts themselves
+// notice nothing of that.
 #pragma once
 
 #include <sys/types.h>

@@ -27,6 +27,7 @@ namespace {
 
 // 10.99.0.0/16 exists inside the namespaces only.
 constexpr int kMtu = 9000;
+constexpr const char* kFarBridge = "far-side";
 
 std::string read_everything(int descriptor) {
     std::string text;
@@ -161,8 +162,9 @@ Placement place_of(std::uint32_t number, std::uint32_t ranks, std::uint32_t host
     return {host_of_latecomer(number, ranks, hosts), 0, 0};
 }
 
-Result<std::unique_ptr<Hosts>> Hosts::create(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves) {
-    std::unique_ptr<Hosts> made(new Hosts(hosts, ranks, leaves));
+Result<std::unique_ptr<Hosts>> Hosts::create(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves,
+                                             const HostSet& far_side) {
+    std::unique_ptr<Hosts> made(new Hosts(hosts, ranks, leaves, far_side));
     if (auto ok = made->make_namespaces(); !ok) return tl::unexpected(ok.error());
     if (auto ok = made->cable(); !ok) return tl::unexpected(ok.error());
     made->make_mounts();
@@ -187,6 +189,7 @@ std::string Hosts::uplink_name(std::uint32_t leaf) {
     return fmt::format("uplink{}", leaf);
 }
 std::string Hosts::bridge_of(std::uint32_t host) const {
+    if (far_side_[host]) return kFarBridge;
     return leaves_ == 0 ? kBridge : fmt::format("leaf{}", leaf_of(host, hosts_, leaves_));
 }
 std::string Hosts::interface_name(std::uint32_t host) const {
@@ -246,13 +249,17 @@ Result<void> Hosts::cable() {
     const auto bridge = [](const std::string& name) {
         return fmt::format("link add {0} type bridge forward_delay 0\nlink set {0} up mtu {1}\n", name, kMtu);
     };
+    // A pair of interfaces, each with its bridge.
+    const auto link = [](const std::string& one, const std::string& of, const std::string& other,
+                         const std::string& there) {
+        return fmt::format("link add {0} mtu {2} type veth peer name {1} mtu {2}\n", one, other, kMtu) +
+               fmt::format("link set {} master {} up\nlink set {} master {} up\n", one, of, other, there);
+    };
     std::string commands = bridge(kBridge);
+    if (has_trunk()) commands += bridge(kFarBridge) + link(kTrunkEnds[0], kBridge, kTrunkEnds[1], kFarBridge);
     for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
-        commands += bridge(fmt::format("leaf{}", leaf));
-        commands += fmt::format("link add {0} mtu {1} type veth peer name downlink{2} mtu {1}\n", uplink_name(leaf),
-                                kMtu, leaf);
-        commands += fmt::format("link set {0} master leaf{1} up\nlink set downlink{1} master {2} up\n",
-                                uplink_name(leaf), leaf, kBridge);
+        const std::string name = fmt::format("leaf{}", leaf);
+        commands += bridge(name) + link(uplink_name(leaf), name, fmt::format("downlink{}", leaf), kBridge);
     }
     if (auto ok = run_ip(ip, bridge_, commands, user_namespace_, {}); !ok) return ok;
     commands.clear();
@@ -286,6 +293,10 @@ Result<void> Hosts::wait_for_links() {
         return fail(COPPICE_ERR_NO_RESOURCES, "cannot enter the bridge's namespace: {}", std::strerror(errno));
     for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
         if (auto up = wait_for_link(uplink_name(leaf), deadline); !up) return up;
+    }
+    for (const char* const end : kTrunkEnds) {
+        if (!has_trunk()) break;
+        if (auto up = wait_for_link(end, deadline); !up) return up;
     }
     return {};
 }

@@ -40,9 +40,11 @@ constexpr std::uint32_t leaf_of(std::uint32_t host, std::uint32_t hosts, std::ui
 
 class Hosts {
   public:
-    // Makes the namespaces, the bridge and its cables; with leaves a bridge for each, and that one above them. The calling process (single-threaded) moves into the
-    // bridge's namespace, and perhaps into a user namespace, for good.
-    static Result<std::unique_ptr<Hosts>> create(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves);
+    // Makes the namespaces, the bridge and its cables; with leaves a bridge for each, and that one above them; or one for `far_side`,
+    // if any, and a trunk between the two. The calling process (single-threaded) moves into the bridge's namespace, and perhaps
+    // into a user namespace, for good.
+    static Result<std::unique_ptr<Hosts>> create(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves,
+                                                 const HostSet& far_side);
     ~Hosts();
     Hosts(const Hosts&) = delete;
     Hosts& operator=(const Hosts&) = delete;
@@ -55,6 +57,9 @@ class Hosts {
     static constexpr const char* kBridge = "coppice";
     // A leaf's end of the link to the bridge above.
     static std::string uplink_name(std::uint32_t leaf);
+    // The two ends of the trunk, on `kBridge` and on the far side's.
+    static constexpr const char* kTrunkEnds[] = {"trunk", "far-trunk"};
+    bool has_trunk() const { return far_side_.any(); }
     // The host's end, and its address, "10.99.0.1" and so on.
     std::string interface_name(std::uint32_t host) const;
     std::string address(std::uint32_t host) const;
@@ -69,8 +74,8 @@ class Hosts {
     bool will_drop_rights() const { return user_namespace_; }
 
   private:
-    Hosts(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves)
-        : hosts_(hosts), ranks_(ranks), leaves_(leaves) {}
+    Hosts(std::uint32_t hosts, std::uint32_t ranks, std::uint32_t leaves, const HostSet& far_side)
+        : hosts_(hosts), ranks_(ranks), leaves_(leaves), far_side_(far_side) {}
     Result<void> make_namespaces();
     Result<void> cable();
     void make_mounts();
@@ -81,6 +86,7 @@ class Hosts {
     std::uint32_t hosts_;
     std::uint32_t ranks_;
     std::uint32_t leaves_;
+    HostSet far_side_;
     bool user_namespace_ = false;
     int bridge_ = -1;  // descriptors of the network namespaces
     std::vector<int> descriptors_;

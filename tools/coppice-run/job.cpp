@@ -63,7 +63,7 @@ int Job::run() {
 
 std::optional<int> Job::prepare() {
     if (options_.hosts > 0 && options_.devices.empty()) {
-        auto hosts = Hosts::create(options_.hosts, options_.ranks, options_.leaves);
+        auto hosts = Hosts::create(options_.hosts, options_.ranks, options_.leaves, options_.far_side());
         if (!hosts) {
             say("--hosts: {}", hosts.error().message);
             return 1;

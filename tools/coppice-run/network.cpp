@@ -86,9 +86,23 @@ int Network::plug(std::uint32_t host, bool in) {
     return 0;
 }
 
-// Hosts that no parting tells apart share a bridge. First everything that moves is taken off its bridge, so that sides which
+// One change parts all of a side from all of the other at once.
+int Network::set_trunk(bool up) {
+    const int reason = set_link(Hosts::kTrunkEnds[0], up);
+    if (!up || reason != 0) return reason;
+    return with_socket([](int socket) {
+        for (const char* const end : Hosts::kTrunkEnds)
+            settle_carrier(socket, end);
+        return true;
+    });
+}
+
+// Hosts that no parting tells apart share a bridge. Host by host: on a machine that makes and ends many namespaces each change waits for
+// seconds, and meanwhile some hosts are parted that should not be, and some are not that should. First everything that moves is taken off its bridge, so that sides which
 // are parted never meet on the way.
 int Network::rearrange() {
+    const auto parts = [](const Cables::Parting& one) { return one.until_ns != Cables::kPlugged; };
+    if (hosts_.has_trunk()) return set_trunk(std::ranges::none_of(partings_, parts));
     std::vector<std::uint32_t> wanted;
     std::uint32_t bridges = 0;
     for (std::uint32_t host = 0; host < bridge_of_.size(); ++host) {

@@ -1,5 +1,5 @@
-// What joins the simulated hosts, as the process has it that may change it (cables.cpp): which cables are out, and which bridge
-// each one leads to.
+// What joins the simulated hosts, as the process has it that may change it (cables.cpp): which cables are out, whether the trunk between
+// two sides is, and, where hosts are parted in several ways, which bridge each one leads to.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ class Network {
 
   private:
     int rearrange();
+    int set_trunk(bool up);
     int plug(std::uint32_t host, bool in);
 
     const Hosts& hosts_;

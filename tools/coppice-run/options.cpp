@@ -268,6 +268,17 @@ std::uint32_t Options::members_at_the_end() const {
     return members - std::min(members, dead) + std::min(dead, spares);
 }
 
+HostSet Options::far_side() const {
+    HostSet far;
+    for (const Fault& fault : faults) {
+        if (fault.kind != Fault::Kind::part) continue;
+        const HostSet side = fault.side[0] ? fault.other_side : fault.side;
+        if (far.any() && side != far) return {};
+        far = side;
+    }
+    return far;
+}
+
 std::string describe_too_late(const Fault& fault) {
     const std::string when = format_duration(fault.at_ns);
     if (fault.kind == Fault::Kind::part) {

@@ -53,6 +53,8 @@ struct Options {
 
     // Processes may come to the group that the ranks make.
     bool admits() const { return respawns || spares > 0 || !joins.empty(); }
+    // Where all cuts in sides are between the same two: one of them.
+    HostSet far_side() const;
     // How many a group should have when all that was asked for has happened.
     std::uint32_t members_at_the_end() const;
     // Numbers of processes beyond the ranks'.
