@@ -202,6 +202,7 @@ void Detector::listen(Nanoseconds now) {
 
 std::optional<DetectorMessage> Detector::next_notice() {
     if (!is_leader_) return std::nullopt;
+    if (news_.empty()) return std::nullopt;
     for (auto target = targets_.begin(); target != targets_.end(); ++target) {
         if (target->leader == kNobody) continue;
         // Where many are dead several places lead to the same node.

@@ -75,7 +75,7 @@ Inbox::Inbox(const InboxShape& shape) : shape_(shape), released_(shape.slots, 0)
 
 void Inbox::attach(std::byte* base, std::uint64_t key) {
     base_ = base;
-    key_ = key;
+    awaited_ = key + next_ + 1;
     at_ = descriptor(next_);
 }
 
@@ -91,10 +91,8 @@ Inbox::Found Inbox::nonsense(std::uint64_t stamp) {
     return Found::garbage;
 }
 
-Inbox::Found Inbox::open_slot(View& view) {
-    if (view.slot >= shape_.slots || held_[view.slot] != 0) return skip();
-    view.payload = slot(view.slot);
-    return Found::message;
+const std::byte* Inbox::open_slot(std::uint16_t index) const {
+    return index < shape_.slots && held_[index] == 0 ? slot(index) : nullptr;
 }
 
 void Inbox::give_back(std::uint32_t slot) {

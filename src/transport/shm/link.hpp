@@ -85,16 +85,16 @@ class Inbox {
     enum class Found : std::uint8_t { nothing, message, garbage };
     // Filled in where there is a message.
     struct View {
-        const std::byte* header;  // kMaxHeader bytes can be read, of which these many are the message's
-        std::size_t header_length;
-        const std::byte* payload;
-        std::size_t payload_length;
-        std::uint16_t slot;
+        const std::byte* header = nullptr;  // kMaxHeader bytes can be read, of which these many are the message's
+        std::size_t header_length = 0;
+        const std::byte* payload = nullptr;
+        std::size_t payload_length = 0;
+        std::uint16_t slot = 0;
     };
     // The oldest message that was not taken yet. `garbage`: something else was there and is dealt with; peek again.
     Found peek(View& view) {
         const std::uint64_t stamp = at_->stamp.read();
-        if (stamp == key_ + next_ + 1) return open(*at_, view);
+        if (stamp == awaited_) return open(*at_, view);
         return is_last_lap(stamp) ? Found::nothing : nonsense(stamp);
     }
     // Consumes it. `keep` (messages with a slot only): its slot stays until release().
@@ -114,7 +114,7 @@ class Inbox {
     }
     // What is there before the writer's turn comes.
     bool is_last_lap(std::uint64_t stamp) const {
-        return stamp == (next_ >= shape_.descriptors ? key_ + next_ + 1 - shape_.descriptors : 0);
+        return next_ >= shape_.descriptors ? stamp == awaited_ - shape_.descriptors : stamp == 0;
     }
     Found open(const Descriptor& in, View& view) {
         // Read once: what was checked is what is used, whatever the other end does meanwhile.
@@ -124,17 +124,22 @@ class Inbox {
         if (view.header_length > kMaxHeader || view.payload_length > kMaxPayload) [[unlikely]]
             return skip();
         view.header = in.data;
-        if (view.slot != Descriptor::kInline) return open_slot(view);
+        if (view.slot != Descriptor::kInline) {
+            view.payload = open_slot(view.slot);
+            return view.payload != nullptr ? Found::message : skip();
+        }
         const std::size_t payload_at = round_up(view.header_length, 8);
         view.payload = in.data + payload_at;
         return payload_at + view.payload_length <= Descriptor::kData ? Found::message : skip();
     }
-    Found open_slot(View& view);
+    // Null: it can't be that one.
+    const std::byte* open_slot(std::uint16_t slot) const;
     Found nonsense(std::uint64_t stamp);
     Found skip();
     // The reader's count of consumed descriptors stands at the beginning of the inbox.
     void advance() {
         shared::at<shared::Published<std::uint64_t>>(base_).publish(++next_);
+        ++awaited_;
         at_ = (next_ & (shape_.descriptors - 1)) != 0 ? at_ + 1 : descriptor(0);
     }
     std::byte* slot(std::uint32_t index) const { return base_ + shape_.slots_at + index * kSlotStride; }
@@ -144,8 +149,8 @@ class Inbox {
     std::byte* base_ = nullptr;
     InboxShape shape_;
     Descriptor* at_ = nullptr;  // where the next message is to be
-    std::uint64_t key_ = 0;
     std::uint64_t next_ = 0;
+    std::uint64_t awaited_ = 0;            // the stamp of the next message: the inbox's key + next_ + 1
     std::uint64_t odd_stamp_ = 0;          // the last nonsensical stamp, so that it is counted once
     std::vector<std::uint32_t> released_;  // what we stored into the shared counters
     std::vector<std::uint8_t> held_;

@@ -323,16 +323,16 @@ std::size_t ShmTransport::visit_rung(Receiver& receiver) {
     std::size_t events = 0;
     rung_ = false;
     for (std::uint32_t word = 0; word < bell_words_; ++word) {
-        for (std::uint64_t left = pending_[word]; left != 0; left &= left - 1) {
-            const auto bit = static_cast<std::uint32_t>(std::countr_zero(left));
-            const std::uint32_t inbox = word * 64 + bit;
-            pending_[word] &= ~(std::uint64_t{1} << bit);
-            Peer* const peer = claimant(inbox);
+        std::uint64_t once_more = 0;
+        for (std::uint64_t left = std::exchange(pending_[word], 0); left != 0; left &= left - 1) {
+            Peer* const peer = claimant(word * 64 + static_cast<std::uint32_t>(std::countr_zero(left)));
             if (peer == nullptr || peer->gone) continue;
             bool more = false;
             events += drain(*peer, receiver, kMessagesPerVisit, more);
-            if (more) pending_[word] |= std::uint64_t{1} << bit;
+            if (more) [[unlikely]]
+                once_more |= left & -left;
         }
+        pending_[word] |= once_more;
         rung_ = rung_ || pending_[word] != 0;
     }
     return events;
