@@ -176,10 +176,16 @@ void TransportSet::fence_where_all_are_done() {
 // Buffers are kept by a group that is alone: for two, a transport may not have enough of them to go on.
 bool TransportSet::message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
                            transport::Buffer buffer) {
+    const bool is_whole = header.size() >= kShortHeader;
+    if (is_whole && groups_.size() == 1 && *token_of(header) == groups_.front().token) [[likely]]
+        return groups_.front().group->message(from, header, payload, buffer);
+    return message_to_one(from, header, payload);
+}
+
+bool TransportSet::message_to_one(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload) {
     const auto token = token_of(header);
     for (const Attached& attached : groups_) {
-        if (attached.token != token) continue;
-        return attached.group->message(from, header, payload, groups_.size() == 1 ? buffer : 0);
+        if (attached.token == token) return attached.group->message(from, header, payload, 0);
     }
     return stranger(from, header, payload);
 }

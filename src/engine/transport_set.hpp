@@ -144,6 +144,7 @@ class TransportSet final : private transport::Receiver {
     void peer_left(Rank peer) override;
     void fenced(Rank by) override;
     void alive(Rank peer) override;
+    bool message_to_one(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
     bool stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
     void send_replies();
     bool sleep_on(int descriptor, int& known);

@@ -35,7 +35,7 @@ GUARDS = [
           ENGINE + "at_once.cpp", "slot.root != root || slot.length > buffer.size()", "slot.root != root",
           "*AtOnce.MistakesAreToldAsEver/1"),
     guard("the payload of the broadcast W before is taken",
-          ENGINE + "at_once.cpp", "slot.engaged && slot.sequence == sequence &&", "slot.engaged &&",
+          ENGINE + "broadcasts.hpp", "slot.engaged && slot.sequence == sequence &&", "slot.engaged &&",
           "*AtOnce.MixesWithEverythingElse/1"),
     guard("what was taken is not noted as consumed",
           ENGINE + "at_once.cpp", "    slot.consumed = true;\n", "",

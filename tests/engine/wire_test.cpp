@@ -102,6 +102,59 @@ TEST(Wire, AKindWithoutPayloadMayNotBringOne) {
     }
 }
 
+// What a familiar header lets pass, decode() would have let pass, and it says what that one says.
+void expect_right_or_strange(Familiar& familiar, std::span<const std::byte> bytes, std::size_t payload_length,
+                             const WireHeader& known) {
+    const WireHeader* const seen = familiar.recognize(bytes, payload_length);
+    if (seen == nullptr) return;
+    const auto read = decode(bytes, payload_length, GroupId{kToken});
+    ASSERT_TRUE(read) << "recognized, and it is no header of this group";
+    EXPECT_EQ(0, std::memcmp(seen, &*read, kShortHeader));
+    EXPECT_EQ(seen->root, known.root) << "the root is not looked at any more";
+    EXPECT_EQ(seen->stable, known.stable) << "what is stable is not looked at any more";
+    EXPECT_EQ(seen->more, 0U);
+}
+
+TEST(Wire, AFamiliarHeaderIsRecognizedByAllThatMakesItRight) {
+    const WireHeader known = tree_message(8);
+    Familiar familiar;
+    EXPECT_EQ(familiar.recognize(bytes_of(known), 8), nullptr) << "none is familiar yet";
+    familiar.is(known, 8);
+    WireHeader next = known;
+    next.sequence += 1;
+    next.tag = {Channel::broadcast, protocol::MessageKind::correction_left};
+    const WireHeader* const seen = familiar.recognize(bytes_of(next), 8);
+    ASSERT_NE(seen, nullptr);
+    EXPECT_EQ(seen->sequence, next.sequence);
+    EXPECT_EQ(seen->tag, next.tag);
+
+    const std::vector<std::byte> right = bytes_of(known.tag, kShortHeader, 8);
+    for (std::size_t at = 0; at < right.size(); ++at) {
+        for (unsigned value = 0; value < 256; ++value) {
+            std::vector<std::byte> bytes = right;
+            bytes[at] = static_cast<std::byte>(value);
+            expect_right_or_strange(familiar, bytes, 8, known);
+        }
+    }
+    std::vector<std::byte> longer = right;
+    longer.resize(sizeof(WireHeader) + 8);
+    for (std::size_t size = 0; size <= longer.size(); ++size)
+        expect_right_or_strange(familiar, std::span(longer).first(size), 8, known);
+    for (std::size_t payload_length = 0; payload_length <= 16; ++payload_length)
+        expect_right_or_strange(familiar, right, payload_length, known);
+}
+
+TEST(Wire, AfterAMessageWithoutPayloadEveryKindIsFamiliarThatThereIs) {
+    WireHeader known = tree_message(0);
+    known.tag = {Channel::broadcast, protocol::MessageKind::query};
+    Familiar familiar;
+    familiar.is(known, 0);
+    for (unsigned kind = 0; kind < 256; ++kind) {
+        const std::vector<std::byte> bytes = bytes_of(Tag(Channel::broadcast, kind), kShortHeader, 0);
+        EXPECT_EQ(familiar.recognize(bytes, 0) != nullptr, kind < protocol::kMessageKinds) << kind;
+    }
+}
+
 TEST(Wire, OnlyWhatBringsAPayloadBringsADescriptor) {
     for (const auto& [kind, is_taken] :
          {std::pair(protocol::MessageKind::tree, true), std::pair(protocol::MessageKind::query, false)}) {

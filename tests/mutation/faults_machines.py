@@ -10,8 +10,20 @@ ASSEMBLY = "src/engine/collectives/agreement/assembly.cpp"
 MEMBERSHIP = "src/protocol/membership/"
 SHRINK = "src/engine/collectives/shrink/"
 PULL = "src/protocol/pull/"
+WIRE = "src/engine/core/wire.hpp"
 
 FAULTS = [
+    ("a familiar header may be of another group", WIRE, "read.token == header_.token && ", "",
+     gtest("tests/engine/engine_unit", "Wire.AFamiliar*")),
+    ("a familiar header may name another root", WIRE, "                             read.root == header_.root && ", "                             ",
+     gtest("tests/engine/engine_unit", "Wire.AFamiliar*")),
+    ("a familiar header may say anything of what is stable", WIRE, " && read.stable == header_.stable &&", " &&",
+     gtest("tests/engine/engine_unit", "Wire.AFamiliar*")),
+    ("a familiar header may stand in front of a payload of any length", WIRE,
+     "bytes.size() != kShortHeader || payload_length != payload_length_", "bytes.size() != kShortHeader",
+     gtest("tests/engine/engine_unit", "Wire.AFamiliar*")),
+    ("a familiar header may have any kind", WIRE, "(kinds_ >> read.tag.kind & 1) == 0", "false",
+     gtest("tests/engine/engine_unit", "Wire.A*")),
     ("of several failures the first run is passed on", DETECTOR,
      "            news_.emplace_back(rank);\n    }\n    note_absence();\n",
      "            news_.emplace_back(rank);\n        break;\n    }\n    note_absence();\n",

@@ -104,6 +104,12 @@ std::optional<Error> Core::reason_to_revoke() {
 // Called from within foreign code: nothing may be thrown through it.
 bool Core::message(Rank there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                    transport::Buffer buffer) try {
+    if (takes_part_as_ever() && there.value < members_.ranks() && there != members_.self()) [[likely]] {
+        if (const WireHeader* const header = familiar_.recognize(bytes, payload.size())) [[likely]] {
+            detector_.heard(there);
+            return familiar_to_->message(there, *header, payload, buffer);
+        }
+    }
     if (router_.has_set_ranks()) return take(there, bytes, payload, buffer);
     if (const auto from = router_.own_rank(there)) return take(*from, bytes, payload, buffer);
     ++garbage_;
@@ -151,6 +157,11 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
         send_departures();
     }
     if (revoked() && !collective->outlives_revocation()) return false;
+    const ChannelRow& row = row_of(header->tag.channel);
+    if (row.is_frequent && !row.is_long) {
+        familiar_.is(*header, payload.size());
+        familiar_to_ = collective;
+    }
     return collective->message(from, *header, payload, buffer);
 }
 

@@ -159,7 +159,7 @@ class Core final : private SetUser {
     // Takes in what has arrived, no more, for a caller that looks after its own component; and where something has come that is
     // looked at rarely, makes the rest of the progress, too.
     void take_in() {
-        const std::size_t events = poll_wires();
+        const std::size_t events = settings_.detection_bound.value == 0 ? router_.poll() : poll_wires();
         if (has_news()) attend(events, Care::usual);
     }
     bool has_news() const { return look_soon_ || !untold_.empty() || !controls_.empty(); }
@@ -198,6 +198,12 @@ class Core final : private SetUser {
                  transport::Buffer buffer) override;
     std::byte* place(Rank there, std::span<const std::byte> header, std::size_t payload_length,
                      std::size_t here) override;
+    // Ranks are known under the numbers of the set, nobody has failed, and messages are for components: nothing has to be asked
+    // about their sender but who it is.
+    bool takes_part_as_ever() const {
+        return router_.has_set_ranks() && standing_ == Standing::member && stage() != Stage::left &&
+               members_.failed_ranks().empty();
+    }
     bool take(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
               transport::Buffer buffer);
     bool hear_count(std::uint64_t count);
@@ -252,7 +258,9 @@ class Core final : private SetUser {
     std::vector<Collective*> collectives_;
     std::array<Collective*, kChannels> by_channel_{};
     Passenger* passenger_ = nullptr;
-    std::uint64_t heard_count_ = 0;  // that the passenger has accepted last; it accepts it again
+    std::uint64_t heard_count_ = 0;      // that the passenger has accepted last; it accepts it again
+    Familiar familiar_;                  // of one of its channels that are frequent, with that count
+    Collective* familiar_to_ = nullptr;  // whose that channel is
     Standing standing_ = Standing::member;
     bool unclaimed_;  // made by a shrink, and not taken by the caller yet
 

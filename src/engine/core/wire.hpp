@@ -87,4 +87,36 @@ inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::s
     return read;
 }
 
+// A header that was found right, so that the next one need not be looked at field by field where it says the same.
+class Familiar {
+  public:
+    // `header` has passed decode(), in front of a payload of that length.
+    void is(const WireHeader& header, std::size_t payload_length) {
+        header_ = header;
+        payload_length_ = payload_length;
+        const ChannelRow& row = row_of(header.tag.channel);
+        kinds_ = header.length == 0 ? (std::uint32_t{1} << row.kinds) - 1 : row.with_payload;
+    }
+    // Null unless the bytes are a header that would pass decode(), too, of the same channel, with the same root, `stable` and
+    // length. Good until the next call.
+    const WireHeader* recognize(std::span<const std::byte> bytes, std::size_t payload_length) {
+        if (bytes.size() != kShortHeader || payload_length != payload_length_) return nullptr;
+        WireHeader read;
+        std::memcpy(static_cast<void*>(&read), bytes.data(), kShortHeader);
+        const bool is_same = read.token == header_.token && read.version == header_.version &&
+                             read.tag.channel == header_.tag.channel && read.stable == header_.stable &&
+                             read.root == header_.root && read.length == header_.length && read.epoch == header_.epoch;
+        if (!is_same || read.tag.kind >= 32 || (kinds_ >> read.tag.kind & 1) == 0) return nullptr;
+        header_.tag.kind = read.tag.kind;
+        header_.sequence = read.sequence;
+        header_.detail = read.detail;
+        return &header_;
+    }
+
+  private:
+    WireHeader header_;
+    std::size_t payload_length_ = SIZE_MAX;  // none is familiar yet
+    std::uint32_t kinds_ = 0;                // that may come, a bit for each
+};
+
 }  // namespace coppice::engine

@@ -62,7 +62,7 @@ bool Broadcasts::take_at_once(std::span<std::byte> buffer, Rank root, std::size_
     Slot& slot = slot_of(sequence);
     if (!has_done_its_part(slot, sequence)) {
         core_.take_in();
-        if (!active_.empty()) pump_active();
+        if (!active_.empty()) pump_what_came(slot);
         if (!nothing_has_happened(sequence) || !has_done_its_part(slot, sequence)) return false;
     }
     if (slot.root != root || slot.length > buffer.size() || slot.described != 0) return false;
@@ -72,10 +72,15 @@ bool Broadcasts::take_at_once(std::span<std::byte> buffer, Rank root, std::size_
     return true;
 }
 
-// The payload of that broadcast is here, and what this rank has to send has left.
-bool Broadcasts::has_done_its_part(const Slot& slot, Sequence sequence) {
-    return slot.engaged && slot.sequence == sequence && slot.has_payload && slot.machine && slot.machine.finished() &&
-           !slot.unsent;
+// As pump_active(), of which mostly nothing is left but this: one broadcast has come, the one that the caller wants.
+void Broadcasts::pump_what_came(Slot& slot) {
+    protocol::Broadcast* const tree = slot.unsent || !slot.machine ? nullptr : slot.machine.tree();
+    const bool is_alone = active_.size() == 1 && active_.front() == &slot && slot.request == nullptr && !slot.in_place;
+    const SendPlan* const plan = is_alone ? send_plans_.find(slot.root) : nullptr;
+    if (plan == nullptr || tree == nullptr || !tree->follows_schedule()) return pump_active();
+    if (!pump_by_plan(slot, *tree, *plan) || !tree->finished()) return;
+    slot.listed = false;
+    active_.clear();
 }
 
 void Broadcasts::end_at_once(Slot& slot) {

@@ -151,8 +151,7 @@ void Broadcasts::finish(Request& request) {
 // The slot of a sequence in the window; none while its memory is still in use by the broadcast W before.
 Slot* Broadcasts::engage_anew(Slot& slot, Sequence sequence, Rank root) {
     if (slot.engaged) {
-        const bool over = single_node_ ? slot.consumed : slot.sequence.value < window_.stable() && slot.consumed;
-        if (slot.sequence > sequence || !over || slot.in_flight > 0) return nullptr;
+        if (!is_over(slot, sequence)) return nullptr;
         recycle(slot);
     }
     slot.engaged = true;

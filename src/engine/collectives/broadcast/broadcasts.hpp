@@ -93,6 +93,11 @@ class Broadcasts final : public Collective {
         return slot.engaged && slot.sequence == sequence ? &slot : engage_anew(slot, sequence, root);
     }
     Slot* engage_anew(Slot& slot, Sequence sequence, Rank root);
+    // May the place be taken from the broadcast that has it, for that one?
+    bool is_over(const Slot& slot, Sequence next) const {
+        const bool over = slot.consumed && (single_node_ || slot.sequence.value < window_.stable());
+        return over && slot.sequence <= next && slot.in_flight == 0;
+    }
     void recycle(Slot& slot);
     std::byte* line_of(Sequence sequence);
     Result<void> hold_root_payload(Slot& slot, const BroadcastCall& call);
@@ -111,7 +116,12 @@ class Broadcasts final : public Collective {
     bool nothing_has_happened(Sequence next) const;
     bool send_at_once(std::span<const std::byte> payload, std::size_t* received);
     bool take_at_once(std::span<std::byte> buffer, Rank root, std::size_t* received);
-    static bool has_done_its_part(const Slot& slot, Sequence sequence);
+    void pump_what_came(Slot& slot);
+    // The payload of that broadcast is here, and what this rank has to send has left.
+    static bool has_done_its_part(const Slot& slot, Sequence sequence) {
+        return slot.engaged && slot.sequence == sequence && slot.has_payload && slot.machine &&
+               slot.machine.finished() && !slot.unsent;
+    }
     void end_at_once(Slot& slot);
 
     // delivery.cpp: how a broadcast ends for its caller, and the lines of the host's board that tell of it
@@ -131,6 +141,9 @@ class Broadcasts final : public Collective {
     void complete_for_other_root(Slot& slot, std::uint32_t root);
 
     // machines.cpp: between the wire and the protocol machines
+    bool changes_nothing(Slot& slot, Rank from, const WireHeader& header);
+    bool begin_as_before(Slot& slot, const SendPlan& plan, Rank from, const WireHeader& header,
+                         std::span<const std::byte> payload, transport::Buffer buffer);
     bool protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                           transport::Buffer buffer);
     bool refuse(const WireHeader& header);
@@ -158,7 +171,12 @@ class Broadcasts final : public Collective {
     template <class Pump>
     bool pump_in_stream(Pump&& pump);
     void pump_by_asking(Slot& slot);
-    bool pump_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan);
+    // The same while nobody has failed, of a machine that follows_schedule(). False when a transport had no room.
+    bool pump_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan) {
+        const std::uint32_t first = machine.next_scheduled(plan.schedule);
+        return first == protocol::Broadcast::kNothing || send_by_plan(slot, machine, plan, first);
+    }
+    bool send_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan, std::uint32_t number);
     WireHeader header_of(const Slot& slot) const;
     bool send(Slot& slot, const Envelope& message, WireHeader& header);
     void settle(Slot& slot);

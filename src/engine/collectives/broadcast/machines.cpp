@@ -25,7 +25,49 @@ constexpr std::uint64_t seed_of(std::uint64_t token, std::uint64_t sequence) {
 
 bool Broadcasts::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                          transport::Buffer buffer) {
+    const Sequence sequence(header.sequence);
+    Slot& slot = slot_of(sequence);
+    if (slot.engaged && slot.sequence == sequence) [[likely]] {
+        if (changes_nothing(slot, from, header)) return false;
+    } else if (header.sequence - window_.stable() < window_.size() && (!slot.engaged || is_over(slot, sequence))) {
+        const SendPlan* const plan = publishing_ ? nullptr : send_plans_.begun_by(from, header);
+        if (plan != nullptr) [[likely]]
+            return begin_as_before(slot, *plan, from, header, payload, buffer);
+    }
     return protocol_message(from, header, payload, buffer);
+}
+
+// A correction of a broadcast whose payload is here, where the machine has yet to be asked or is not to be asked any more: it
+// only has to hear of it. True: it has.
+bool Broadcasts::changes_nothing(Slot& slot, Rank from, const WireHeader& header) {
+    const bool is_plain = plan_.broadcast.correction.kind == protocol::CorrectionKind::opportunistic &&
+                          header.tag.channel == Channel::broadcast && is_correction(header.tag);
+    if (!is_plain || !slot.has_payload || !slot.machine || slot.root.value != header.root) return false;
+    protocol::Broadcast* const tree = slot.machine.tree();
+    if (tree == nullptr || !tree->colored()) return false;
+    if (!slot.listed && (slot.request != nullptr || !tree->finished())) return false;
+    if (header.sequence - window_.stable() >= window_.size()) [[unlikely]]
+        return false;
+    const Position to = members_.position_of(members_.own_node(), slot.root);
+    const Position position = members_.position_of(members_.node_of(from), slot.root);
+    if (!tree->receive({static_cast<protocol::MessageKind>(header.tag.kind), position, to, header.detail}))
+        return false;  // it can't be: that is counted elsewhere
+    slot.confirmed = true;
+    return true;
+}
+
+// A broadcast begins here with the same message as the last one of its root: so its machine stands where that one's stood.
+bool Broadcasts::begin_as_before(Slot& slot, const SendPlan& plan, Rank from, const WireHeader& header,
+                                 std::span<const std::byte> payload, transport::Buffer buffer) {
+    if (slot.engaged) recycle(slot);
+    slot.engaged = slot.confirmed = true;
+    slot.sequence = Sequence(header.sequence);
+    slot.root = plan.root;
+    slot.machine.copy_tree(plan.begun);
+    wake(slot);
+    if (!carries_payload(header.tag) || !slot.machine.colored()) return false;
+    slot.described = header.length & kDescribed;
+    return take_payload(slot, from, payload, buffer);
 }
 
 bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
@@ -38,6 +80,7 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
     if (slot->root.value != header.root && !take_root(*slot, from, header)) [[unlikely]]
         return false;
     slot->confirmed = true;
+    const bool begins = !slot->machine && !slot->has_payload && !publishing_;
     ensure_machine(*slot);
     const Envelope envelope{.tag = header.tag,
                             .from = members_.position_of(members_.node_of(from), slot->root),
@@ -48,6 +91,7 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
         core_.note_garbage();
         return false;
     }
+    if (begins) send_plans_.note_first(from, header, slot->machine);
     // A late correction changes nothing where this rank's part is over.
     if (slot->request != nullptr || !slot->machine.finished() || slot->machine.tree() == nullptr) wake(*slot);
     // Nothing leaves before the payload is published: machines are asked for sends between polls only.
@@ -186,10 +230,8 @@ void Broadcasts::pump_by_asking(Slot& slot) {
     }
 }
 
-// The same while nobody has failed, of a machine that follows_schedule(). False when a transport had no room.
-bool Broadcasts::pump_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan) {
-    std::uint32_t number = machine.next_scheduled(plan.schedule);
-    if (number == protocol::Broadcast::kNothing) return true;
+// From that message of the schedule on.
+bool Broadcasts::send_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan, std::uint32_t number) {
     WireHeader header = header_of(slot);
     header.length = slot.length | slot.described;
     const std::span<const std::byte> bytes = bytes_of(header).first(kShortHeader);

@@ -31,8 +31,17 @@ const SendPlan* SendPlans::make(Rank root) {
                               .is_write = protocol::is_correction(kind)});
     }
     made.machine.emplace(plan_, self, members_.node_of(root), members_.failed_nodes(), root == members_.self(), 0);
+    made.first_from = Rank(members_.ranks());
     made.is_made = true;
     return &made;
+}
+
+void SendPlans::note_first(Rank from, const WireHeader& message, const Machine& machine) {
+    if (message.detail != 0 || find(Rank(message.root)) == nullptr) return;
+    SendPlan& plan = places_[message.root & (kPlaces - 1)];
+    plan.first_from = from;
+    plan.first_tag = message.tag;
+    plan.begun = machine;
 }
 
 }  // namespace coppice::engine

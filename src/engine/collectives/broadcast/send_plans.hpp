@@ -7,6 +7,7 @@
 
 #include "engine/collectives/broadcast/machine.hpp"
 #include "engine/core/members.hpp"
+#include "engine/core/wire.hpp"
 #include "engine/router.hpp"
 #include "protocol/schedule.hpp"
 
@@ -25,6 +26,10 @@ struct SendPlan {
     protocol::Schedule schedule;
     std::vector<Send> sends;  // by their numbers in the schedule
     Machine machine;          // as it stands when a broadcast begins: at the root with the payload
+    // The message that a broadcast from this root began with here last, and the machine as it stood behind it.
+    Rank first_from;  // a rank that there is not: none is known
+    Tag first_tag;
+    Machine begun;
 };
 
 class SendPlans {
@@ -46,6 +51,16 @@ class SendPlans {
             return found;
         return !places_.empty() && members_.failed_ranks().empty() ? make(root) : nullptr;
     }
+
+    // The one of that root, where a broadcast began here last with just such a message, as this one does.
+    const SendPlan* begun_by(Rank from, const WireHeader& message) const {
+        const SendPlan* const plan = find(Rank(message.root));
+        const bool is_alike =
+            plan != nullptr && plan->first_from == from && plan->first_tag == message.tag && message.detail == 0;
+        return is_alike ? plan : nullptr;
+    }
+    // A broadcast of that root has begun here, without a payload, with this message: where its machine stands behind it.
+    void note_first(Rank from, const WireHeader& message, const Machine& machine);
 
   private:
     static constexpr std::uint32_t kPlaces = 16;  // a power of two
