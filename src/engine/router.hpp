@@ -74,6 +74,7 @@ class Router {
     bool keeps_batches() const;
     std::size_t poll() const { return transport_set_->poll(); }
     void fence(Rank peer) const { transport_set_->fence(set_rank(peer)); }
+    void take_for_dead(Rank peer) const { transport_set_->take_for_dead(set_rank(peer)); }
     const std::shared_ptr<TransportSet>& transport_set() const { return transport_set_; }
 
     // What is sent while one lives may leave as late as when it ends, several messages to one rank together.

@@ -21,6 +21,13 @@ std::optional<std::uint32_t> token_of(std::span<const std::byte> header) {
     return token;
 }
 
+std::optional<WireHeader> header_of(std::span<const std::byte> bytes) {
+    WireHeader header;
+    if (bytes.size() < kShortHeader || bytes.size() > sizeof header) return std::nullopt;
+    std::memcpy(&header, bytes.data(), bytes.size());
+    return header.version == kWireVersion ? std::optional(header) : std::nullopt;
+}
+
 }  // namespace
 
 std::uint8_t TransportSet::add(std::unique_ptr<transport::Transport> wire) {
@@ -77,24 +84,26 @@ void TransportSet::attach(std::uint32_t token, SetUser& group) {
     for (Early& one : early) {
         if (token_of(one.header) == token) {
             group.message(one.from, one.header, one.payload, 0);
-        } else if (expected_ > 0) {
+        } else if (may_come(one.header)) {
             early_.push_back(std::move(one));
         }
     }
     fence_where_all_are_done();
 }
 
-void TransportSet::detach(const SetUser& group) {
+void TransportSet::detach(const SetUser& group, std::optional<Rank> failed_as) {
     for (const Attached& attached : groups_) {
-        if (attached.group == &group) past_.push_back(attached.token);
+        if (attached.group == &group) past_.push_back({attached.token, failed_as});
     }
     std::erase_if(groups_, [&](const Attached& attached) { return attached.group == &group; });
+    std::erase_if(early_, [this](const Early& one) { return !may_come(one.header); });
     // A rank that was well here may go on here with the others: that only this rank leaves says nothing of it.
     std::erase_if(to_fence_, [&](Rank peer) { return !group.is_done_with(peer); });
 }
 
 void TransportSet::expect_no_more() {
-    if (expected_ > 0 && --expected_ == 0) early_.clear();
+    if (expected_ > 0) --expected_;
+    std::erase_if(early_, [this](const Early& one) { return !may_come(one.header); });
     fence_where_all_are_done();
 }
 
@@ -154,6 +163,16 @@ void TransportSet::fence(Rank peer) {
     if (transport::Transport* const wire = to(peer)) wire->fence(peer);
 }
 
+void TransportSet::take_for_dead(Rank peer) {
+    const auto is_known = [peer](const std::vector<Rank>& ranks) {
+        return std::ranges::find(ranks, peer) != ranks.end();
+    };
+    if (peer == nowhere() || is_known(dead_) || is_known(gone_)) return;
+    std::erase(to_fence_, peer);
+    peer_failed(peer, transport::FailureCause::notice);
+    if (transport::Transport* const wire = to(peer)) wire->fence(peer);
+}
+
 // A rank that has given one group up lives on in the others: it is cut off when no group is left that may hear of it.
 void TransportSet::fence_where_all_are_done() {
     if (expected_ > 0 || groups_.empty() || to_fence_.empty()) return;
@@ -199,24 +218,34 @@ std::byte* TransportSet::place(Rank from, std::span<const std::byte> header, std
 
 // Called from within foreign code: nothing may be thrown through it.
 bool TransportSet::stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload) try {
-    if (expected_ > 0 && early_.size() < kMostEarly) {
+    const auto seen = header_of(header);
+    const auto past = seen ? std::ranges::find(past_, seen->token, &Past::token) : past_.end();
+    if (past == past_.end() && may_come(header) && early_.size() < kMostEarly) {
         early_.push_back({from, {header.begin(), header.end()}, {payload.begin(), payload.end()}});
         return false;
     }
-    WireHeader seen;
-    if (header.size() >= kShortHeader && header.size() <= sizeof seen) {
-        std::memcpy(&seen, header.data(), header.size());
-        const bool well_known = std::ranges::find(past_, seen.token) != past_.end();
-        const bool farewell = seen.tag == Tag(Channel::members, MembersKind::left);
-        if (seen.version == kWireVersion && !farewell && replies_.size() < capacity())
-            replies_.push_back({from, {seen.token, Epoch(seen.epoch)}});
-        if (well_known) return false;
+    if (seen) {
+        const bool farewell = seen->tag == Tag(Channel::members, MembersKind::left);
+        if (!farewell && replies_.size() < capacity())
+            replies_.push_back({.to = from,
+                                .group = {seen->token, Epoch(seen->epoch)},
+                                .failed_as = past == past_.end() ? std::nullopt : past->failed_as});
+        if (past != past_.end()) return false;
     }
     // Somebody has to count it as garbage.
     if (!groups_.empty()) groups_.front().group->message(from, header, payload, 0);
     return false;
 } catch (const std::bad_alloc&) {
     return false;
+}
+
+// Of a group that is not here, nor gone.
+bool TransportSet::may_come(std::span<const std::byte> bytes) const {
+    if (expected_ > 0) return true;
+    const auto header = header_of(bytes);
+    return header && std::ranges::any_of(groups_, [&header](const Attached& attached) {
+               return attached.group->may_precede(Epoch(header->epoch));
+           });
 }
 
 void TransportSet::send_replies() {
@@ -226,8 +255,10 @@ void TransportSet::send_replies() {
         transport::Transport* wire = to(reply.to);
         if (wire == nullptr) continue;
         std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
+        const MembersKind kind = reply.failed_as ? MembersKind::failure_notice : MembersKind::left;
         const Encoded bytes = encode({.token = reply.group.token,
-                                      .tag = {Channel::members, MembersKind::left},
+                                      .tag = {Channel::members, kind},
+                                      .detail = reply.failed_as.value_or(Rank(0)).value,
                                       .epoch = reply.group.epoch.value});
         if (wire->send(reply.to, bytes, {}, &in_flight) == transport::SendStatus::again) replies_.push_back(reply);
     }

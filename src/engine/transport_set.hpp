@@ -35,6 +35,8 @@ class SetUser : public transport::Receiver {
     virtual bool is_done_with(Rank there) const = 0;
     // Nor of the process that has its seat next, whatever that one does. Said of ranks with which the group is done.
     virtual void seat_vacated(Rank there) = 0;
+    // A group of that epoch may come of this one, here too.
+    virtual bool may_precede(Epoch epoch) const = 0;
 };
 
 class TransportSet final : private transport::Receiver {
@@ -91,7 +93,8 @@ class TransportSet final : private transport::Receiver {
     // From now on the group gets what carries its token, what came too early included, and all deaths. It tells of those that
     // are known here already.
     void attach(std::uint32_t token, SetUser& group);
-    void detach(const SetUser& group);
+    // Ranks that still write to it are told that this one has left it in peace; or, with its number there, that it counts as failed.
+    void detach(const SetUser& group, std::optional<Rank> failed_as = std::nullopt);
     // How many groups are attached whose callers have not left them.
     std::uint32_t users() const { return users_; }
     // Whether there has ever been more than one.
@@ -100,7 +103,8 @@ class TransportSet final : private transport::Receiver {
     void retire() { --users_; }
 
     // A group of which this rank is to be a member may be made at other ranks earlier than here: what comes for it is kept
-    // meanwhile. Ends with attach(), or with expect_no_more().
+    // meanwhile. Ends with attach(), or with expect_no_more(). What comes for one that may come of a group that is here is kept, too:
+    // ranks that have taken this one for dead may have made it a member before its caller has asked for that.
     void expect_group() { ++expected_; }
     void expect_no_more();
 
@@ -115,6 +119,9 @@ class TransportSet final : private transport::Receiver {
     // A group takes the rank for dead. Once all groups are done with it, and none is being made in which it may be well, nothing
     // of it is delivered any more, to any of them, and it is told, where its transport can.
     void fence(Rank peer);
+    // Its process says nothing in any group: it counts as ended, in all that are here and to come, and is told so, where its
+    // transport can. From within a group's progress.
+    void take_for_dead(Rank peer);
 
   private:
     static constexpr std::uint8_t kNobody = 0xff;
@@ -132,9 +139,15 @@ class TransportSet final : private transport::Receiver {
         std::vector<std::byte> header;
         std::vector<std::byte> payload;
     };
+    // A group that is gone here, and what those are told that write to it.
+    struct Past {
+        std::uint32_t token;
+        std::optional<Rank> failed_as;
+    };
     struct Reply {
         Rank to;
         GroupId group;
+        std::optional<Rank> failed_as;
     };
 
     bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
@@ -146,6 +159,7 @@ class TransportSet final : private transport::Receiver {
     void alive(Rank peer) override;
     bool message_to_one(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
     bool stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
+    bool may_come(std::span<const std::byte> header) const;
     void send_replies();
     bool sleep_on(int descriptor, int& known);
     void fence_where_all_are_done();
@@ -164,7 +178,7 @@ class TransportSet final : private transport::Receiver {
     std::uint32_t expected_ = 0;
     std::vector<Early> early_;
     std::vector<Reply> replies_;
-    std::vector<std::uint32_t> past_;  // tokens of groups that are gone here
+    std::vector<Past> past_;
     // Of the processes that have their seats now.
     std::vector<Rank> dead_;
     std::vector<Rank> to_fence_;  // dead to some groups only, so far

@@ -2,6 +2,7 @@
 // whose seat another one takes.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <set>
@@ -24,6 +25,7 @@ class Wire final : public transport::Transport {
     std::vector<Rank> forgotten;
     transport::SendStatus answer = transport::SendStatus::sent;
     std::vector<Rank> sent_to;
+    std::vector<WireHeader> sent;
     std::function<void(transport::Receiver&)> next_poll;
 
     const transport::Capabilities& capabilities() const override { return capabilities_; }
@@ -31,9 +33,11 @@ class Wire final : public transport::Transport {
     std::vector<std::byte> address() const override { return {}; }
     Result<void> add_peer(Rank, std::span<const std::byte>) override { return {}; }
     void watch(Rank) override {}
-    transport::SendStatus send(Rank to, std::span<const std::byte>, std::span<const std::byte>,
+    transport::SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte>,
                                std::uint32_t*) override {
-        if (answer == transport::SendStatus::sent) sent_to.push_back(to);
+        if (answer != transport::SendStatus::sent) return answer;
+        sent_to.push_back(to);
+        std::memcpy(&sent.emplace_back(), header.data(), header.size());
         return answer;
     }
     transport::SendStatus write(Rank, std::span<const std::byte>, std::span<const std::byte>, std::uint32_t*) override {
@@ -56,14 +60,18 @@ class SomeGroup final : public SetUser {
   public:
     std::set<Rank> dead;  // or gone
     std::set<Rank> vacated;
+    std::vector<Rank> heard;
+    std::uint32_t last_epoch = UINT32_MAX;
 
     bool is_done_with(Rank there) const override { return dead.contains(there); }
-    bool message(Rank, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
+    bool message(Rank from, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
+        heard.push_back(from);
         return false;
     }
     void peer_failed(Rank peer, transport::FailureCause) override { dead.insert(peer); }
     void peer_left(Rank peer) override { dead.insert(peer); }
     void seat_vacated(Rank seat) override { vacated.insert(seat); }
+    bool may_precede(Epoch epoch) const override { return epoch.value > last_epoch; }
     void fenced(Rank) override {}
     void alive(Rank) override {}
 };
@@ -248,6 +256,120 @@ TEST(TransportSet, AnswersThatAreOwedToAnEarlierHolderGoToNobody) {
     set.wire->answer = transport::SendStatus::sent;
     set.groups.poll();
     EXPECT_EQ(set.wire->sent_to, std::vector<Rank>{Rank(3)});
+}
+
+TEST(TransportSet, AProcessThatIsTakenForDeadIsDeadToAllGroupsAtOnce) {
+    Set set;
+    set.groups.attach(2, set.second);
+    set.groups.expect_group();  // in which it would be waited for
+    set.groups.take_for_dead(kPeer);
+    EXPECT_TRUE(set.is_cut_off());
+    EXPECT_EQ(set.first.dead, std::set<Rank>{kPeer});
+    EXPECT_EQ(set.second.dead, std::set<Rank>{kPeer});
+    SomeGroup third;
+    set.groups.attach(3, third);
+    EXPECT_EQ(third.dead, std::set<Rank>{kPeer});
+}
+
+TEST(TransportSet, AProcessThatHasLeftInPeaceIsNotTakenForDead) {
+    Set set;
+    set.hear([](transport::Receiver& set_) { set_.peer_left(kPeer); });
+    set.groups.take_for_dead(kPeer);
+    EXPECT_TRUE(set.wire->fenced.empty());
+}
+
+void say(transport::Receiver& set, std::uint32_t token, std::uint32_t epoch) {
+    const WireHeader header{.token = token, .tag = {Channel::members, MembersKind::heartbeat}, .epoch = epoch};
+    set.message(kPeer, encode(header), {}, 0);
+}
+
+TEST(TransportSet, WhatComesForAGroupThatHasYetToBeMadeIsKept) {
+    Set set;
+    set.first.last_epoch = 0;
+    set.hear([](transport::Receiver& set_) {
+        say(set_, 2, 1);
+        say(set_, 7, 0);  // of no group that could come of this one
+    });
+    EXPECT_EQ(set.first.heard.size(), 1U) << "somebody counts what makes no sense";
+    set.groups.poll();
+    ASSERT_EQ(set.wire->sent.size(), 1U) << "one that is made later is not said to be over";
+    EXPECT_EQ(set.wire->sent[0].token, 7U);
+    set.groups.attach(2, set.second);
+    EXPECT_EQ(set.second.heard, std::vector<Rank>{kPeer});
+}
+
+TEST(TransportSet, NothingIsKeptForAGroupThatCannotComeAnyMore) {
+    Set set;
+    set.first.last_epoch = 0;
+    set.hear([](transport::Receiver& set_) { say(set_, 3, 1); });
+    set.groups.attach(2, set.second);
+    set.groups.detach(set.first);
+    SomeGroup third;
+    set.groups.attach(3, third);
+    EXPECT_TRUE(third.heard.empty());
+}
+
+TEST(TransportSet, ThoseThatWriteToAGroupThatIsGoneAreToldHowItWasLeft) {
+    Set set;
+    SomeGroup third;
+    set.groups.attach(2, set.second);
+    set.groups.attach(3, third);
+    set.groups.detach(set.second);
+    set.groups.detach(third, Rank(1));
+    set.hear([](transport::Receiver& set_) {
+        say(set_, 2, 1);
+        say(set_, 3, 2);
+    });
+    set.groups.poll();
+    ASSERT_EQ(set.wire->sent.size(), 2U);
+    EXPECT_EQ(set.wire->sent[0].tag, Tag(Channel::members, MembersKind::left));
+    EXPECT_EQ(set.wire->sent[1].tag, Tag(Channel::members, MembersKind::failure_notice));
+    EXPECT_EQ(set.wire->sent[1].detail, 1U);
+    EXPECT_TRUE(set.first.heard.empty());
+}
+
+TEST(TransportSet, FarewellsAreNotAnswered) {
+    Set set;
+    set.hear([](transport::Receiver& set_) {
+        const WireHeader farewell{.token = 7, .tag = {Channel::members, MembersKind::left}};
+        set_.message(kPeer, encode(farewell), {}, 0);
+    });
+    set.groups.poll();
+    EXPECT_TRUE(set.wire->sent.empty()) << "two that have left would answer each other for ever";
+}
+
+TEST(TransportSet, WhatCannotBeSentToStrangersIsBounded) {
+    Set set;
+    set.wire->answer = transport::SendStatus::again;
+    set.hear([](transport::Receiver& set_) {
+        for (int i = 0; i < 1000; ++i)
+            say(set_, 7, 0);
+    });
+    set.wire->answer = transport::SendStatus::sent;
+    set.groups.poll();
+    EXPECT_EQ(set.wire->sent.size(), kRanks);
+}
+
+TEST(TransportSet, WhatIsKeptForAGroupThatMayComeIsBounded) {
+    constexpr std::size_t kMostEarly = 65536;
+    Set set;
+    set.groups.expect_group();
+    set.hear([](transport::Receiver& set_) {
+        for (std::size_t i = 0; i < kMostEarly + 1000; ++i)
+            say(set_, 2, 1);
+    });
+    set.groups.attach(2, set.second);
+    EXPECT_EQ(set.second.heard.size(), kMostEarly);
+}
+
+TEST(TransportSet, WhatAnEarlierHolderSaidTooEarlyIsHeardByNobody) {
+    Set set;
+    set.first.last_epoch = 0;
+    set.hear([](transport::Receiver& set_) { say(set_, 2, 1); });
+    set.first.dead.insert(kPeer);
+    ASSERT_TRUE(set.groups.vacate(kPeer));
+    set.groups.attach(2, set.second);
+    EXPECT_TRUE(set.second.heard.empty());
 }
 
 TEST(Router, RanksMayHaveTheirSeatsInAnyOrder) {

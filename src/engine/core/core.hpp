@@ -144,6 +144,9 @@ class Core final : private SetUser {
     void hear_last_words();
     // Has the wire's evidence of this rank's death, should it die, reach this one.
     void watch(Rank rank);
+    // One that has left in peace has taken part in everything that its own calls began. In what this rank has begun beyond that it
+    // counts as failed.
+    void do_without_the_departed();
     // Ranks that died before the group was formed, ascending: those of which everybody knows that, and others.
     void start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others);
 
@@ -231,6 +234,7 @@ class Core final : private SetUser {
     void peer_left(Rank there) override;
     bool is_done_with(Rank there) const override;
     void seat_vacated(Rank there) override { router_.give_up(there); }
+    bool may_precede(Epoch epoch) const override;
     void take_failure(Rank rank);
     void tell_failures();
     void count_out_of_cores(Rank dead);
@@ -269,9 +273,10 @@ class Core final : private SetUser {
     std::uint64_t looked_ns_ = 0;  // when the wires were polled; kept up where there is a bound of silence
     std::uint32_t rounds_ = 0;
     bool look_soon_ = false;
-    bool hears_of_the_end_ = false;  // of deaths, while this rank leaves (learn_from())
+    bool hears_of_the_end_ = false;  // of ranks that may have left, and live: learn_from(), do_without_the_departed()
     std::uint32_t starts_ = 0;
     std::uint32_t starts_mask_;             // with so many calls between them, + 1, there is progress in any case
+    protocol::FailedSet ended_early_;       // before this rank had formed the group, and after all had met
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
     bool retired_ = false;
     std::vector<Rank> to_meet_;  // of this host, to be connected with by and by

@@ -61,7 +61,9 @@ void Core::progress_detector() {
                 watch(next->to);
                 break;
             case protocol::DetectorKind::probe:
+                // Its process answers for it, if it has left this group only (TransportSet::stranger()).
                 if (const Link link = router_.to(next->to)) link.probe();
+                send_control(next->to, {Channel::members, MembersKind::heartbeat});
                 break;
         }
         heed_detector();
@@ -71,8 +73,10 @@ void Core::progress_detector() {
 // What the detector has come to know by itself.
 void Core::heed_detector() {
     if (detector_.fenced()) be_fenced();
-    while (const auto failed = detector_.next_failed())
+    while (const auto failed = detector_.next_failed()) {
+        if (detector_.found_silent(*failed)) router_.take_for_dead(*failed);
         learn_failure(*failed);
+    }
 }
 
 // Ranks that share a board see each other's obituaries without a connection.
@@ -83,7 +87,7 @@ void Core::watch(Rank rank) {
 
 void Core::fenced(Rank there) {
     const auto by = router_.own_rank(there);
-    if (by && !members_.failed(*by)) be_fenced();
+    if (by && (!members_.failed(*by) || ended_early_.contains(by->value))) be_fenced();
 }
 
 void Core::alive(Rank there) {

@@ -57,6 +57,13 @@ void Core::learn_from(const protocol::FailedSet& failed) {
     hears_of_the_end_ = false;
 }
 
+void Core::do_without_the_departed() {
+    hears_of_the_end_ = true;
+    for (std::size_t i = 0; i < departed().size(); ++i)
+        if (!members_.failed(departed()[i])) take_failure(departed()[i]);
+    hears_of_the_end_ = false;
+}
+
 void Core::take_failure(Rank rank) {
     Death death{
         .rank = rank, .node = members_.node_of(rank), .was_leader = false, .is_local = false, .node_is_gone = false};
@@ -142,6 +149,11 @@ void Core::peer_left(Rank there) {
 bool Core::is_done_with(Rank there) const {
     const auto rank = router_.own_rank(there);
     return !rank || members_.failed(*rank) || departure_.has_departed(*rank);
+}
+
+// Its caller may yet shrink it.
+bool Core::may_precede(Epoch epoch) const {
+    return epoch.value > id_.epoch.value && stage() == Stage::staying && !fenced();
 }
 
 // Whose process stays in touch for other groups says on its page, or by a message, that it has left this one.

@@ -57,7 +57,8 @@ void Core::open() {
 }
 
 void Core::close() {
-    router_.transport_set()->detach(*this);
+    const bool in_peace = stage() == Stage::left || stage() == Stage::lingering;
+    router_.transport_set()->detach(*this, in_peace ? std::nullopt : std::optional(members_.self()));
     if (stage() == Stage::lingering && board_ != nullptr) board_->depart();
 }
 
@@ -76,7 +77,11 @@ void Core::start_with_failed(std::span<const Rank> known_to_all, std::span<const
     detector_.begin_without(known);
     learn_failures(known_to_all);
     learn_failures(others);
+    for (const Rank rank : others)
+        ended_early_.insert(rank.value);
     if (settings_.detection_bound.value > 0) looked_ns_ = now_ns();
+    // They may have taken this rank for dead while it was away: then it is told before anything is concluded from their end.
+    if (settings_.detection_bound.value > 0 && !others.empty()) router_.poll();
     progress_detector();
     meet_leaders();
 }

@@ -197,6 +197,7 @@ void Detector::listen(Nanoseconds now) {
     if (observed_ == kNobody || silence_ < static_cast<std::int64_t>(bound_.value)) return;
     const std::uint32_t silent = observed_;
     note_failure(silent);
+    silent_.insert(silent);
     untold_.emplace_back(silent);
 }
 

@@ -110,6 +110,8 @@ class Detector {
     std::optional<DetectorMessage> next_send(Nanoseconds now);
     // Ranks that this machine was told of, or finds silent, each once: the driver's to know. peer_failed() gives none.
     std::optional<Rank> next_failed();
+    // Whether this machine itself has found that rank silent: which says something of its process, not of its part in the group alone.
+    bool found_silent(Rank rank) const { return silent_.contains(rank.value); }
     Nanoseconds next_timer() const;
 
     // ------------------------------------------------------------------------------------------------- looking
@@ -160,6 +162,7 @@ class Detector {
 
     FailedSet failed_;
     FailedSet left_;
+    FailedSet silent_;        // found here
     std::vector<Rank> news_;  // failures in the order in which they became known here
     std::vector<Target> targets_;
     std::vector<Rank> untold_;  // for next_failed()

@@ -59,6 +59,9 @@ void root_failed_when_nobody_has_it(const History& history, const Groups& /*grou
             if (without->status != COPPICE_ERR_ROOT_FAILED || history.taken_for_dead[without->rank]) continue;
             for (const Call* with : calls) {
                 if (with->status != COPPICE_OK || !survives(history, key.first, with->rank)) continue;
+                // Ranks leave a revoked group without the others.
+                if (is_revoked(history, key.first) && is_gone(history, key.first, with->rank, without->ended_ns))
+                    continue;
                 found.push_back({"", fmt::format("{}: told that root {} failed, but rank {} has the payload and lives",
                                                  where(*without), without->root, with->rank)});
             }

@@ -22,7 +22,7 @@ void calls_end(const History& history, const Groups& /*groups*/, Found& found) {
     if (history.over) return;
     std::set<std::uint32_t> waiting;
     for (const Call& call : history.calls) {
-        if (!history.lives(call.rank) || call.ended_ns != kNever) continue;
+        if (!(history.lives(call.rank) || history.taken_for_dead[call.rank]) || call.ended_ns != kNever) continue;
         waiting.insert(call.rank);
         found.push_back({"", fmt::format("{}, begun at {} ns, has not ended at {} ns", name_of(call), call.began_ns,
                                          history.ended_ns)});

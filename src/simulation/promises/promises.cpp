@@ -57,6 +57,8 @@ std::string describe(const Call& call) {
     std::string text = fmt::format("{}: {}: {}", where(call), name_of(call.action), coppice_status_string(call.status));
     if (call.action == Action::agree || call.action == Action::learn)
         text += fmt::format("; failed: {}", names(call.failed));
+    if (!call.members.empty() && call.action == Action::shrink)
+        text += fmt::format("; group {}: {}", call.made, names(call.members));
     if (!call.sentence.empty()) text += fmt::format(": {}", call.sentence);
     return text;
 }

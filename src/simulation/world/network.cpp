@@ -59,7 +59,7 @@ void Port::meet(std::uint32_t to) {
     }
     Peer& back = other.peers_[rank_];
     peer.open = back.open = true;
-    if (back.fenced) other.say(rank_, Message::Kind::fenced);
+    if (back.fenced && wire_ == Wire::far) other.say(rank_, Message::Kind::fenced);
     if (other.goodbye_said_ && !back.fenced) other.say(rank_, Message::Kind::goodbye);
     if (goodbye_said_ && !peer.fenced) say(to, Message::Kind::goodbye);
     network_.stir(to, other.armed_);
@@ -226,6 +226,11 @@ std::size_t Port::poll_all(transport::Receiver& receiver) {
             --*in_flight;
         completed_.clear();
     }
+    if (wire_ == Wire::near && !told_fenced_ && network_.segment(rank_).fenced()) {
+        told_fenced_ = true;
+        ++events;
+        receiver.fenced(Rank(*network_.segment(rank_).fenced_by()));
+    }
     if (clockwork_.now_ns() < next_look_ns_) return events;
     next_look_ns_ = kNever;
     for (std::uint32_t peer = 0; peer < peers_.size(); ++peer) {
@@ -316,8 +321,12 @@ void Port::fence(std::uint32_t to) {
     if (!peer.added || peer.fenced) return;
     peer.fenced = true;
     Port& other = port_of(to);
-    if (wire_ == Wire::near) network_.segment(to).fence();
-    if (!other.there_ || clockwork_.dead(to) || (wire_ == Wire::far && !peer.open)) return;
+    // It finds that in its own memory, whomever it knows.
+    if (wire_ == Wire::near) {
+        network_.segment(to).fence(rank_);
+        clockwork_.at(clockwork_.now_ns(), other, rank_);
+    }
+    if (wire_ == Wire::near || !other.there_ || clockwork_.dead(to) || !peer.open) return;
     say(to, Message::Kind::fenced);
 }
 

@@ -178,7 +178,7 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     Drawn drawn;
     drawn.fate = draw_fate(random, bounds);
     drawn.program = draw_program(random, seed);
-    if (!bounds.silence) enlarge(drawn.program);
+    if (bounds.chunks) enlarge(drawn.program);
     drawn.program.has_thread = drawn.fate.has_thread = !random.one_in(4);
     // Without a thread coppice_group_create makes progress in no other group.
     if (!drawn.program.has_thread)

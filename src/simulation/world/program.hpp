@@ -67,6 +67,7 @@ struct Bounds {
     std::uint32_t hosts = 0;  // 0: drawn
     bool kills = true;
     bool silence = false;  // is evidence in half of the worlds
+    bool chunks = true;    // some broadcasts go in chunks in half of the worlds
 };
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds);

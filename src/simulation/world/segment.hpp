@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "transport/host_memory.hpp"
@@ -67,14 +68,16 @@ class Segment {
     void make(std::uint32_t panel);
     // Null: it has never been made.
     Panel* panel(std::uint32_t number) { return panels_[number].get(); }
-    void fence() { fenced_ = true; }
-    bool fenced() const { return fenced_; }
+    void fence(std::uint32_t by) { fenced_by_ = by; }
+    bool fenced() const { return fenced_by_.has_value(); }
+    // The last rank of the host that takes the owner for dead.
+    std::optional<std::uint32_t> fenced_by() const { return fenced_by_; }
     std::uint32_t window() const { return window_; }
 
   private:
     std::uint32_t window_;
     std::size_t region_bytes_;  // of each panel
-    bool fenced_ = false;
+    std::optional<std::uint32_t> fenced_by_;
     std::array<std::unique_ptr<Panel>, kPanels> panels_;
 };
 

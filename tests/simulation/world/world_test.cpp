@@ -33,6 +33,31 @@ TEST(World, TheSameSeedIsTheSameRun) {
     }
 }
 
+// Ranks that were stopped for longer than the bound. Each of these has shown what others did not: what comes for a group that has yet
+// to be made here, a rank that is cut off while the next group is being made, ranks that have all left, a shrink that begins fenced.
+TEST(World, SeedsThatHaveBrokenAPromiseBreakNoneAnyMore) {
+    for (const bool chunks : {false, true}) {
+        for (const std::uint64_t seed :
+             {227, 951, 1722, 1774, 2028, 2163, 2206, 3361, 3617, 3994, 4196, 4236, 4496, 5269, 5581}) {
+            const Outcome outcome =
+                run(draw(seed, {.fewest_ranks = 2, .most_ranks = 12, .silence = true, .chunks = chunks}));
+            for (const promises::Violation& violation : outcome.violations)
+                ADD_FAILURE() << "seed " << seed << ", chunks " << chunks << ": " << violation.promise << ": "
+                              << violation.what;
+        }
+    }
+}
+
+// It was stopped while the group was made; one broadcast is all that the others do.
+TEST(World, ARankThatComesBackWhenAllHaveEndedIsToldThatTheyTookItForDead) {
+    Drawn drawn = draw(3617, {.fewest_ranks = 2, .most_ranks = 12, .silence = true, .chunks = false});
+    std::erase_if(drawn.program.steps, [](const Step& step) { return step.number != 1; });
+    drawn.fate.deaths.clear();
+    std::erase_if(drawn.fate.stops, [](const Stop& stop) { return stop.rank != 2; });
+    for (const promises::Violation& violation : run(drawn).violations)
+        ADD_FAILURE() << violation.promise << ": " << violation.what;
+}
+
 TEST(World, OtherSeedsAreOtherRuns) {
     std::set<std::uint64_t> marks;
     for (std::uint64_t seed = 1; seed <= 60; ++seed)

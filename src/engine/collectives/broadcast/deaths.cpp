@@ -60,12 +60,10 @@ void Broadcasts::member_left(Rank /*rank*/) {
     if (!core_.revoked()) do_without_the_departed();
 }
 
-// A rank that left in peace has taken part in everything that its own calls began. What this rank has begun beyond that will
-// never be served by it: there it counts as failed.
+// Those will never serve what this rank has begun beyond their own calls.
 void Broadcasts::do_without_the_departed() {
     if (window_.all_consumed()) return;
-    for (const Rank rank : core_.departed())
-        core_.learn_failure(rank);
+    core_.do_without_the_departed();
 }
 
 }  // namespace coppice::engine

@@ -45,6 +45,8 @@ Shrink::~Shrink() {
 
 Result<void> Shrink::start(Request& request, const Bounds& bounds) {
     core_.hear_last_words();
+    // There this rank may find that it is fenced: nothing would end a shrink that has yet to begin.
+    core_.read_failure_logs();
     if (core_.fenced())
         return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     if (shrinking_ != nullptr) return fail(COPPICE_ERR_BUSY, "this group is being shrunk already: wait for that");
@@ -57,7 +59,6 @@ Result<void> Shrink::start(Request& request, const Bounds& bounds) {
         request.agreed = excluded_;
         end(COPPICE_OK);
     } else if (!succession().under_way()) {
-        core_.read_failure_logs();
         router_.transport_set()->expect_group();
         succession().begin(bounds);
     } else {
