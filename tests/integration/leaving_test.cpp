@@ -111,5 +111,23 @@ TEST_P(Leaving, AlsoWhereNothingMovesThatOne) {
     }
 }
 
+// By mistake the others begin one more broadcast of its: they are told, and do not wait for ever.
+TEST_P(Leaving, ABroadcastWhoseRootHasLeftInPeaceFails) {
+    Job job({.ranks = 4, .hosts = GetParam()}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        char byte = 0;
+        COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout) == COPPICE_OK);
+        if (member.rank == 0) {
+            COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
+            member.notes[0].fetch_add(1);
+            return;
+        }
+        member.await("the root to leave", [&] { return member.notes[0].load() == 1; });
+        COPPICE_CHECK(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout) == COPPICE_ERR_ROOT_FAILED);
+        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 }  // namespace
 }  // namespace coppice::testing
