@@ -8,7 +8,8 @@ constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
-// The first three are covered by the stamp.
+// The first three are covered by the stamp. Behind those of the window there is one more: its stamp is 0 until its rank shows
+// something for the first time.
 struct alignas(kCacheLine) Shown::Words {
     shared::Relaxed<std::uint64_t> place;
     shared::Relaxed<std::uint64_t> bytes;
@@ -18,7 +19,7 @@ struct alignas(kCacheLine) Shown::Words {
 };
 
 transport::Region Shown::host_region(const Settings& settings) {
-    return {.name = kRegion, .bytes = settings.window * sizeof(Words)};
+    return {.name = kRegion, .bytes = (settings.window + 1) * sizeof(Words)};
 }
 
 Shown::Shown(const Core& core)
@@ -44,6 +45,7 @@ void Shown::begin(const Row& row) {
     words.bytes.set(row.descriptor.bytes);
     words.chunk_and_root.set(std::uint64_t{row.descriptor.chunk} << 32 | row.root.value);
     words.have.publish(row.have);
+    shared::at<Words>(board_->own_region(region_) + board_->lines() * sizeof(Words)).stamp.publish(1);
     board_->publish_word(words.stamp, row.sequence.value + 1);
 }
 
@@ -77,7 +79,8 @@ std::optional<Shown::Row> Shown::look(Rank by, Sequence sequence) const {
 std::vector<Shown::Row> Shown::look(Rank by) const {
     std::vector<Row> rows;
     const Words* const words = words_of(by);
-    for (std::uint32_t i = 0; words != nullptr && i < board_->lines(); ++i)
+    if (words == nullptr || words[board_->lines()].stamp.read() == 0) return rows;
+    for (std::uint32_t i = 0; i < board_->lines(); ++i)
         if (const auto row = row_of(words[i])) rows.push_back(*row);
     return rows;
 }
