@@ -55,9 +55,9 @@ COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
  * COPPICE_ERR_NO_RESOURCES, at all ranks alike, when 8 groups that come from one share memory on a host, or there is no more
  * memory for that: destroy groups that are not used any more at all ranks.
  * COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
- * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for (never by
- * default). It stays under way, and another call says whether more has become known. Other operations of `group` go on
- * among the ranks that can be reached.
+ * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for (never by default, any: both
+ * sides of a cut go on; with certain nobody is a witness that a whole host is lost: of two ranks on two hosts, rank 0 killed, rank 1 has none). It stays
+ * under way; another call says whether more has become known. Broadcasts, agreements and barriers of `group` end so, too, at once: it can be shrunk or destroyed, no more.
  * COPPICE_ERR_FENCED when the others take this rank for dead.
  *
  * Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */

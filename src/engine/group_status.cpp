@@ -21,9 +21,10 @@ void Group::show_facts(status::Group& to) const {
 void Group::show(status::Group& to) const {
     const Members& members = core_.members();
     to.leader = members.leader(members.own_node()).value_or(members.self()).value;
-    to.standing = core_.fenced()    ? status::Standing::fenced
-                  : core_.revoked() ? status::Standing::revoked
-                                    : status::Standing::member;
+    to.standing = core_.fenced()              ? status::Standing::fenced
+                  : shrink_.has_lost_quorum() ? status::Standing::without_quorum
+                  : core_.revoked()           ? status::Standing::revoked
+                                              : status::Standing::member;
     const auto failed = members.failed_ranks();
     to.failed = static_cast<std::uint32_t>(failed.size());
     const std::size_t shown = std::min(failed.size(), to.failed_ranks.size());

@@ -109,7 +109,7 @@ struct Counters {
     std::uint64_t connections = 0;
 };
 
-enum class Standing : std::uint8_t { member, revoked, fenced };
+enum class Standing : std::uint8_t { member, revoked, fenced, without_quorum };
 
 struct Group {
     std::uint32_t token = 0;  // with the epoch: which group, the same at all its ranks

@@ -70,7 +70,7 @@ void tame(Report& report) {
     report.operations_count = std::min(report.operations_count, kMostOperations);
     for (Group& group : report.groups) {
         group.slot = std::min(group.slot, kMostGroups - 1);
-        if (group.standing > Standing::fenced) group.standing = Standing::member;
+        if (group.standing > Standing::without_quorum) group.standing = Standing::member;
         set_text(group.transports, text_of(group.transports));
     }
     for (Operation& operation : report.operations) {

@@ -75,7 +75,7 @@ const char* name_of(Why why) {
 }
 
 const char* name_of(status::Standing standing) {
-    constexpr std::array<const char*, 3> kNames{"member", "revoked", "fenced"};
+    constexpr std::array<const char*, 4> kNames{"member", "revoked", "fenced", "without a quorum"};
     return kNames[static_cast<std::size_t>(standing)];
 }
 

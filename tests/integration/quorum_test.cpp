@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "integration/lineage.hpp"
 
@@ -76,6 +79,128 @@ TEST_P(WhoGoesOn, AfterDeaths) {
     for (const std::uint32_t victim : given.victims)
         job.kill(victim, true);
     EXPECT_EQ(job.finish(is_victim), "");
+}
+
+struct Operation {
+    const char* name;
+    coppice_status_t (*begin)(Member& member, std::uint32_t root, std::uint64_t& value, coppice_request_t** request);
+};
+
+constexpr Operation kOperations[] = {
+    {"broadcast",
+     [](Member& member, std::uint32_t root, std::uint64_t& value, coppice_request_t** request) {
+         return coppice_broadcast_nb(member.group, &value, sizeof value, root, request);
+     }},
+    {"agreement",
+     [](Member& member, std::uint32_t, std::uint64_t& value, coppice_request_t** request) {
+         return coppice_agree_nb(member.group, &value, sizeof value, nullptr, request);
+     }},
+    {"barrier", [](Member& member, std::uint32_t, std::uint64_t&,
+                   coppice_request_t** request) { return coppice_barrier_nb(member.group, request); }},
+};
+
+struct Loss {
+    const char* name;
+    std::uint32_t ranks;
+    std::uint32_t hosts;
+    const char* transport;
+    const char* quorum;
+    std::vector<std::uint32_t> first;  // there is a quorum without these
+    std::vector<std::uint32_t> then;   // but none without these, too
+    friend void PrintTo(const Loss& one, std::ostream* out) { *out << one.name; }
+};
+
+class WithoutQuorum : public ::testing::TestWithParam<std::tuple<Loss, Operation>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Quorum, WithoutQuorum,
+    ::testing::Combine(::testing::Values(Loss{"majority_of_a_host", 5, 1, "auto", "majority", {0, 1}, {2}},
+                                         Loss{"majority_over_tcp", 5, 1, "tcp", "majority", {0, 1}, {2}},
+                                         Loss{"majority_of_three_hosts", 6, 3, "auto", "majority", {2, 3}, {0}},
+                                         Loss{"deaths_that_nobody_has_seen", 5, 1, "tcp", "certain", {0, 1}, {2}},
+                                         Loss{"a_host_whose_last_rank_dies", 4, 2, "auto", "certain", {1}, {0}}),
+                       ::testing::ValuesIn(kOperations)),
+    [](const auto& one) { return std::string(std::get<0>(one.param).name) + "_" + std::get<1>(one.param).name; });
+
+// Also one that is under way, and its error says which ranks can't be reached and what to do.
+TEST_P(WithoutQuorum, EveryOperationEnds) {
+    const auto& [given, operation] = GetParam();
+    JobOptions options;
+    options.ranks = given.ranks;
+    options.hosts = given.hosts;
+    options.environment["COPPICE_QUORUM"] = given.quorum;
+    options.environment["COPPICE_TRANSPORT"] = given.transport;
+    const auto dies_first = [&given](std::uint32_t rank) { return std::ranges::count(given.first, rank) > 0; };
+    const auto is_victim = [&](std::uint32_t rank) { return dies_first(rank) || std::ranges::count(given.then, rank); };
+    Job job(options, [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage lineage = Lineage::begin(member);
+        work(lineage, member);
+        member.notes[0].fetch_add(1);
+        while (is_victim(member.rank))
+            pause();
+        const auto check = [&given](coppice_status_t status) {
+            if (status != COPPICE_ERR_NO_QUORUM) throw CheckFailed(coppice_status_string(status));
+            const std::string error = coppice_last_error();
+            for (const auto& victims : {given.first, given.then})
+                for (const std::uint32_t victim : victims)
+                    COPPICE_CHECK(error.find(std::to_string(victim)) != std::string::npos);
+            COPPICE_CHECK(error.find("can't be reached") != std::string::npos);
+            COPPICE_CHECK(error.find("COPPICE_QUORUM=any") != std::string::npos);
+        };
+        const std::uint32_t root = given.then.front();
+        std::uint64_t value = 0;
+        coppice_request_t* request = nullptr;
+        COPPICE_CHECK(operation.begin(member, root, value, &request) == COPPICE_OK);
+        member.await_failed(given.first.size());
+        COPPICE_CHECK(coppice_request_test(request, nullptr) == COPPICE_IN_PROGRESS);
+        member.notes[1].fetch_add(1);
+        check(coppice_request_wait(request, nullptr, kTimeout));
+        COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        for (const Operation& one : kOperations)
+            check(one.begin(member, member.rank, value, &request));
+        coppice_group_t* next = nullptr;
+        check(coppice_group_shrink(member.group, &next, kTimeout));
+        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+    });
+    ASSERT_TRUE(job.await_note(0, given.ranks));
+    for (const std::uint32_t victim : given.first)
+        job.kill(victim, true);
+    ASSERT_TRUE(job.await_note(1, given.ranks - given.first.size() - given.then.size()));
+    for (const std::uint32_t victim : given.then)
+        job.kill(victim, true);
+    EXPECT_EQ(job.finish(is_victim), "");
+}
+
+// Deaths that are certain, however many, cost no quorum: operations of the old group go on among those that are left.
+TEST(Quorum, OperationsGoOnAfterDeathsThatOthersOfTheHostHaveSeen) {
+    JobOptions options;
+    options.ranks = 6;
+    options.hosts = 2;
+    options.environment["COPPICE_QUORUM"] = "certain";
+    const auto lives = [](std::uint32_t rank) { return rank == 2 || rank == 5; };
+    Job job(options, [&](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        work(Lineage::begin(member), member);
+        member.notes[0].fetch_add(1);
+        while (!lives(member.rank))
+            pause();
+        member.await_failed(4);
+        COPPICE_CHECK(coppice_group_ack_failed(member.group, member.failed().data(), 4) == COPPICE_OK);
+        coppice_agree_options_t how = COPPICE_AGREE_OPTIONS_INIT;
+        how.operation = COPPICE_OR;
+        for (int round = 0; round < 3; ++round) {
+            std::uint64_t value = std::uint64_t{1} << member.rank;
+            const auto status = coppice_agree(member.group, &value, sizeof value, &how, kTimeout);
+            if (status != COPPICE_OK) throw CheckFailed(coppice_last_error());
+            COPPICE_CHECK(value == (1U << 2 | 1U << 5));
+        }
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(0, 6));
+    for (const std::uint32_t victim : {0U, 1U, 3U, 4U})
+        job.kill(victim, true);
+    EXPECT_EQ(job.finish([&](std::uint32_t rank) { return !lives(rank); }), "");
 }
 
 }  // namespace

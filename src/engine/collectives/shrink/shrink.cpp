@@ -32,6 +32,7 @@ Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> establish
       agreement_(agreement),
       members_(core.members()),
       router_(core.router()),
+      quorum_(core),
       established_(std::move(established)) {
     if (core.settings().quorum == protocol::Quorum::certain && core.publishing())
         votes_.emplace(*core.board(), members_, router_.transport_set()->capacity());
@@ -103,8 +104,20 @@ transport::Region Shrink::host_region(const Settings& settings) {
     return LastVotes::host_region(settings.quorum == protocol::Quorum::certain);
 }
 
+// Before the others: what would end well now without those that can't be reached may end otherwise on their side.
 void Shrink::member_failed(const Death& death) {
+    look_at_quorum();
     if (succession_) succession_->peer_failed(death.rank);
+}
+
+// As if somebody had revoked the group, but this rank alone knows of it; the others come to the same by themselves. For good: what others
+// have ended meanwhile this rank has not. A renewal may still find that there is a quorum.
+void Shrink::look_at_quorum(const protocol::FailedSet& news) {
+    if (core_.settings().quorum == protocol::Quorum::any || no_quorum_ || quorum_.has_quorum(news)) return;
+    no_quorum_ = Error{COPPICE_ERR_NO_QUORUM, quorum_.why_not(news)};
+    if (core_.standing() != Core::Standing::member) return;
+    core_.note_revoked();
+    core_.end_all(no_quorum_->status, no_quorum_->message);
 }
 
 void Shrink::member_left(Rank rank) {

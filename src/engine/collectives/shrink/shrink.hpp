@@ -9,6 +9,7 @@
 
 #include "bootstrap/launcher_protocol.hpp"
 #include "engine/collectives/agreement/agreement.hpp"
+#include "engine/collectives/shrink/quorum_watch.hpp"
 #include "engine/collectives/shrink/succession.hpp"
 #include "engine/core/core.hpp"
 #include "engine/requests/request.hpp"
@@ -45,6 +46,7 @@ class Shrink final : public Collective {
     // Collective
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
+    void members_failed(const protocol::FailedSet& news) override { look_at_quorum(news); }
     void member_failed(const Death& death) override;
     void member_left(Rank rank) override;
     void progress(bool thorough) override;
@@ -59,9 +61,13 @@ class Shrink final : public Collective {
     bool drained() override;
     std::string leaving_waits_for() const override;
     bool quiet() const override;
+    // This rank's side has lost its quorum.
+    std::optional<Error> reason_to_revoke() override { return no_quorum_; }
+    bool has_lost_quorum() const { return no_quorum_.has_value(); }
 
   private:
     Succession& succession();
+    void look_at_quorum(const protocol::FailedSet& news = {});
     // newcomers.cpp
     void heed_newcomers();
     void attend_door();
@@ -77,6 +83,8 @@ class Shrink final : public Collective {
     Agreement& agreement_;
     const Members& members_;
     const Router& router_;
+    QuorumWatch quorum_;
+    std::optional<Error> no_quorum_;
     std::optional<LastVotes> votes_;
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;

@@ -8,6 +8,7 @@
 #include "base/mix.hpp"
 #include "bootstrap/launcher_protocol.hpp"
 #include "engine/collectives/agreement/agreements.hpp"
+#include "engine/collectives/shrink/quorum_watch.hpp"
 #include "protocol/membership/codec.hpp"
 #include "transport/host_memory.hpp"
 
@@ -263,12 +264,7 @@ std::string Succession::why_no_quorum() const {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
             if (is_rank(view.process_of(rank))) gone.insert(view.process_of(rank).value);
     }
-    return fmt::format(
-        "renewing: {} of {} members are left, too few for COPPICE_QUORUM={}: {} can't be reached, and may go on "
-        "without them; "
-        "where it is sure that these have ended, COPPICE_QUORUM=any lets all that are left go on",
-        view.count() - suspected.count(), view.count(),
-        plan_.quorum == protocol::Quorum::majority ? "majority" : "certain", rank_names(gone));
+    return "renewing: " + describe_no_quorum(plan_.quorum, view.count(), view.count() - suspected.count(), gone);
 }
 
 void Succession::peer_left(Rank rank) {

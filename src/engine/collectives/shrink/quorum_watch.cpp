@@ -1,0 +1,50 @@
+#include "engine/collectives/shrink/quorum_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/collectives/agreement/agreements.hpp"
+
+namespace coppice::engine {
+
+std::string describe_no_quorum(protocol::Quorum quorum, std::uint32_t members, std::uint32_t left,
+                               const protocol::FailedSet& unreachable) {
+    return fmt::format(
+        "{} of {} members are left, too few for COPPICE_QUORUM={}: {} can't be reached, and may go on without them; "
+        "where it is sure that these have ended, COPPICE_QUORUM=any lets all that are left go on",
+        left, members, quorum == protocol::Quorum::majority ? "majority" : "certain", rank_names(unreachable));
+}
+
+bool QuorumWatch::is_certain(Rank rank, const protocol::FailedSet& suspected) const {
+    const Members& members = core_.members();
+    const std::uint32_t node = members.node_of(rank);
+    if (node == members.own_node()) return core_.publishing() && !core_.board()->alive(rank);
+    const Settings& settings = core_.settings();
+    const bool is_seen = settings.hierarchy == Hierarchy::host && settings.allows_within_host();
+    return is_seen && std::ranges::any_of(members.ranks_of(node),
+                                          [&suspected](Rank other) { return !suspected.contains(other.value); });
+}
+
+protocol::Failures QuorumWatch::failures(const protocol::FailedSet& more) const {
+    protocol::Failures failures{.suspected = more, .certain = {}};
+    for (const Rank rank : core_.members().failed_ranks())
+        failures.suspected.insert(rank.value);
+    for (const protocol::FailedSet::Interval& run : failures.suspected.intervals()) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+            if (is_certain(Rank(rank), failures.suspected)) failures.certain.insert(rank);
+    }
+    return failures;
+}
+
+bool QuorumWatch::has_quorum(const protocol::FailedSet& more) const {
+    return protocol::is_quorum(core_.settings().quorum, core_.members().ranks(), failures(more));
+}
+
+std::string QuorumWatch::why_not(const protocol::FailedSet& more) const {
+    const protocol::FailedSet unreachable = failures(more).suspected;
+    const std::uint32_t members = core_.members().ranks();
+    return describe_no_quorum(core_.settings().quorum, members, members - unreachable.count(), unreachable);
+}
+
+}  // namespace coppice::engine

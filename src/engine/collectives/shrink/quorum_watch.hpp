@@ -1,0 +1,35 @@
+// Whether this side of a group still has the quorum that COPPICE_QUORUM asks for, as far as deaths tell: without it every operation ends.
+//
+// Which deaths are certain is settled by renewals alone, which bring the last votes along (succession.hpp). This is for what goes on
+// before: so it counts as certain what is certain already, and what will be, if it is a death at all, as another rank of that host is
+// there to see it. When none of them is there any more, it was no death that somebody has seen.
+#pragma once
+
+#include <string>
+
+#include "engine/core/core.hpp"
+#include "protocol/membership/message.hpp"
+
+namespace coppice::engine {
+
+// "ranks 2, 3 and 4": with what to do about it.
+std::string describe_no_quorum(protocol::Quorum quorum, std::uint32_t members, std::uint32_t left,
+                               const protocol::FailedSet& unreachable);
+
+class QuorumWatch {
+  public:
+    // References outlive this object.
+    explicit QuorumWatch(const Core& core) : core_(core) {}
+
+    // With all of whom the core knows that they have failed, and these.
+    bool has_quorum(const protocol::FailedSet& more = {}) const;
+    std::string why_not(const protocol::FailedSet& more = {}) const;
+
+  private:
+    bool is_certain(Rank rank, const protocol::FailedSet& suspected) const;
+    protocol::Failures failures(const protocol::FailedSet& more) const;
+
+    const Core& core_;
+};
+
+}  // namespace coppice::engine
