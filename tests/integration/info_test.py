@@ -49,6 +49,19 @@ class Facts(unittest.TestCase):
         self.assertIn("COPPICE_TREES", facts(COPPICE_TREES="star")["unknown_variables"])
         self.assertIn("COPPICE_TREES is set", command([INFO], COPPICE_TREES="star").stdout)
 
+    def test_what_the_quorum_gives_up_where_there_is_no_witness(self):
+        for settings, setting, witness, given_up in (
+                ({}, "any", "none is asked", "both sides of a network that is cut go on"),
+                ({"COPPICE_QUORUM": "majority"}, "majority", "the dead count", "COPPICE_ERR_NO_QUORUM"),
+                ({"COPPICE_QUORUM": "certain"}, "certain", "kernel of each host", "of two ranks on two hosts"),
+                ({"COPPICE_QUORUM": "certain", "COPPICE_TRANSPORT": "tcp"}, "certain", "none: ranks of a host share no memory", "COPPICE_ERR_NO_QUORUM")):
+            with self.subTest(settings):
+                quorum = facts(**settings)["quorum"]
+                self.assertEqual(quorum["setting"], setting)
+                self.assertIn(witness, quorum["witness"])
+                self.assertIn(given_up, quorum["gives_up"])
+                self.assertIn(quorum["gives_up"], command([INFO], **settings).stdout)
+
     def test_the_text_says_what_the_json_says(self):
         text = command([INFO], COPPICE_WINDOW="64").stdout
         for one in facts(COPPICE_WINDOW="64")["settings"]:

@@ -193,6 +193,34 @@ void print_switches(const ordered_json& switches) {
     }
 }
 
+// Who can say that a death is certain, and what is given up where nobody can.
+ordered_json describe_quorum(const engine::Settings& settings) {
+    using coppice::protocol::Quorum;
+    if (settings.quorum == Quorum::any)
+        return {{"setting", "any"},
+                {"witness", "none is asked"},
+                {"gives_up", "both sides of a network that is cut go on"}};
+    const char* const as_majority =
+        "where most ranks have died or are cut off, those that are left end with COPPICE_ERR_NO_QUORUM; of half of "
+        "them those without the "
+        "lowest rank";
+    if (settings.quorum == Quorum::majority)
+        return {{"setting", "majority"}, {"witness", "none is asked: the dead count"}, {"gives_up", as_majority}};
+    const bool is_seen = settings.hierarchy == engine::Hierarchy::host && settings.allows_within_host();
+    if (!is_seen) {
+        return {{"setting", "certain"},
+                {"witness", "none: ranks of a host share no memory (COPPICE_TRANSPORT, COPPICE_HIERARCHY)"},
+                {"gives_up", as_majority}};
+    }
+    return {{"setting", "certain"},
+            {"witness",
+             "the kernel of each host, for ranks that others share it with; none for a host that is lost as a whole"},
+            {"gives_up",
+             "ranks that lose more than half of the rest with whole hosts end with COPPICE_ERR_NO_QUORUM, or half of "
+             "it with the lowest "
+             "rank: of two ranks on two hosts, rank 0 killed, rank 1"}};
+}
+
 void print_fields(const char* title, const ordered_json& fields) {
     fmt::print("{}\n", title);
     for (const auto& [name, value] : fields.items())
@@ -218,6 +246,7 @@ void print_text(const ordered_json& info) {
                    wire["eager_bytes"].get<std::size_t>(), wire["publishes"].get<bool>() ? "yes" : "no");
         if (const std::string facts = facts_of(wire); !facts.empty()) fmt::print("        {}\n", facts);
     }
+    print_fields("Who goes on without the others (COPPICE_QUORUM)", info["quorum"]);
     fmt::print("Settings (value, where it came from, meaning)\n");
     std::size_t longest = 0;
     for (const auto& setting : info["settings"])
@@ -268,6 +297,7 @@ int run(bool as_json) {
                       {"within_host", std::move(within)},
                       {"switches", describe_switches(*switches)},
                       {"transports", describe_transports(*settings)},
+                      {"quorum", describe_quorum(*settings)},
                       {"settings", describe_settings(texts)},
                       {"unknown_variables", unknown_variables()}};
     bool speaks = true;  // of all ranks that run this, the lowest live one
