@@ -5,9 +5,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <csignal>
+#include <string_view>
 
 #include "bootstrap/door/caller.hpp"
+#include "bootstrap/door/door.hpp"
 #include "integration/tickets.hpp"
 
 namespace coppice::testing {
@@ -170,9 +173,61 @@ TEST_F(Refused, OtherSettings) {
     end(job);
 }
 
+// A group whose library is of another version: its door says what this one's says, but for that number.
+void keep_door_of_another_version(const std::vector<std::byte>& bytes, std::atomic<std::uint64_t>* notes,
+                                  std::size_t ticket_at, std::size_t until) {
+    Ticket ticket;
+    COPPICE_CHECK(Ticket::read(bytes, ticket) == Ticket::Reading::whole);
+    auto inside = bootstrap::be_let_in(std::span(&ticket, 1), 1, false, {}, now_ns() + kDeadlineNs);
+    if (!inside) throw CheckFailed(inside.error().message);
+    std::vector<std::byte> group;
+    COPPICE_CHECK(becomes([&] {
+        const auto event = (*inside)->next();
+        if (event && *event && (*event)->kind == bootstrap::Admission::Event::Kind::invited) group = (*event)->body;
+        return !group.empty();
+    }));
+    inside->reset();
+    const std::string_view name = "coppice ";
+    const auto at = std::ranges::search(group, std::as_bytes(std::span(name)));
+    COPPICE_CHECK(!at.empty());
+    std::byte& digit = *at.end();
+    digit = digit == std::byte{'1'} ? std::byte{'2'} : std::byte{'1'};
+    auto door = bootstrap::Door::open(false, ticket.doors[0].ips);
+    if (!door) throw CheckFailed(door.error().message);
+    const std::vector<unsigned char> secret(32, 7);
+    (*door)->belong(secret, {.number = 0}, 4, group);
+    (*door)->tell_card(group, {});
+    const auto address = (*door)->address().bytes();
+    (*door)->attend({.members = {{.number = 0}}, .keeper = {.number = 0}, .door = {address.begin(), address.end()}});
+    const auto made = (*door)->invite(1, kHour, {});
+    if (!made) throw CheckFailed(made.error().message);
+    put_ticket(notes, *made, ticket_at);
+    while (notes[until].load() == 0) {
+        COPPICE_CHECK((*door)->next().has_value());
+        usleep(200);
+    }
+}
+
+TEST_F(Refused, AGroupOfAnotherVersionOfTheLibrary) {
+    Job job = make();
+    auto* const notes = &job.note(0);
+    constexpr std::size_t kOther = kTicketAt + kTicketWords;
+    constexpr std::size_t kOver = 9;
+    const std::size_t other = job.processes().start([notes] {
+        keep_door_of_another_version(get_ticket(notes), notes, kOther, kOver);
+        return 0;
+    });
+    expect_refusal(
+        job, [notes] { return get_ticket(notes, kOther); }, COPPICE_ERR_MISMATCH, "install one version");
+    notes[kOver].store(1);
+    const Ending ending = job.processes().wait(other);
+    EXPECT_TRUE(ending.well()) << ending.text();
+    end(job);
+}
+
 TEST_F(Refused, OneTooMany) {
     Environment environment = kOpen;
-    environment["COPPICE_CAPACITY"] = "3";
+    environment["COPPICE_CAPACITY"] = std::string("3");
     Job job = make(8, kHour, environment);
     auto* const notes = &job.note(0);
     const std::size_t one = Stranger::start(job, environment, [notes](coppice_context_t* context) {

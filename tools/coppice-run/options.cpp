@@ -259,6 +259,10 @@ std::string check(const Options& options) {
 }  // namespace
 
 std::uint32_t Options::members_at_the_end() const {
+    const auto is_for_good = [](const Fault& fault) {
+        return (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part) && !fault.duration_ns;
+    };
+    if (std::ranges::any_of(faults, is_for_good)) return 0;
     std::uint32_t members = ranks + late_numbers() - spares;
     if (respawns) return members;
     std::set<std::uint32_t> killed;
