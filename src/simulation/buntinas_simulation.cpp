@@ -1,6 +1,6 @@
 #include "simulation/buntinas_simulation.hpp"
 
-#include "protocol/buntinas.hpp"
+#include "protocol/baselines/buntinas.hpp"
 #include "simulation/family_simulator.hpp"
 
 namespace coppice::simulation {

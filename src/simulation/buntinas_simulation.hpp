@@ -1,4 +1,4 @@
-// Buntinas' broadcast (protocol/buntinas.hpp) in the simulator. It needs failure notices to reach everybody: see
+// Buntinas' broadcast (protocol/baselines/buntinas.hpp) in the simulator. It needs failure notices to reach everybody: see
 // FaultPlan::notice_after.
 #pragma once
 

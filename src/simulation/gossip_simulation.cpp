@@ -1,6 +1,6 @@
 #include "simulation/gossip_simulation.hpp"
 
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
 #include "simulation/family_simulator.hpp"
 
 namespace coppice::simulation {

@@ -1,4 +1,4 @@
-// Gossip, corrected gossip and the binomial graph (protocol/gossip.hpp, failure_proof_gossip.hpp, binomial_graph.hpp)
+// Gossip, corrected gossip and the binomial graph (protocol/gossip.hpp, failure_proof_gossip.hpp, baselines/binomial_graph.hpp)
 // in the simulator.
 //
 //   GossipSetup setup{.processes = 4096, .spec = *protocol::parse_gossip("ocg")};  // T and K chosen by the equations
@@ -11,7 +11,7 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
 #include "protocol/failure_proof_gossip.hpp"
 #include "protocol/gossip.hpp"
 #include "simulation/model.hpp"

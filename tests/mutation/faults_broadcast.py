@@ -11,7 +11,7 @@ DELAYED = "src/protocol/correction_delayed.cpp"
 ROOT = "src/protocol/root_failure.cpp"
 PROOF = "src/protocol/failure_proof.cpp"
 GOSSIP = "src/protocol/gossip.cpp"
-GRAPH = "src/protocol/binomial_graph.cpp"
+GRAPH = "src/protocol/baselines/binomial_graph.cpp"
 
 
 def test(name, names="*"):

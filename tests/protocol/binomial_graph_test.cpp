@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "any_order.hpp"
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
 
 namespace coppice::protocol::testing {
 namespace {

@@ -1,5 +1,5 @@
 // Buntinas' broadcast: IPDPS'17 §IV.B by hand, by seeded chance, and by exhaustive search of small groups.
-#include "protocol/buntinas.hpp"
+#include "protocol/baselines/buntinas.hpp"
 
 #include <gtest/gtest.h>
 

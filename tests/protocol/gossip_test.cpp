@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "any_order.hpp"
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
 #include "protocol/failure_proof_gossip.hpp"
 #include "protocol/gossip.hpp"
 #include "support/allocations.hpp"

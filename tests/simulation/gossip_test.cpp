@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gossip_sample.hpp"
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
 #include "protocol/gossip_broadcast.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/simulation.hpp"

@@ -10,9 +10,9 @@
 #include <cstdint>
 
 #include "protocol/agreement/agreement.hpp"
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
+#include "protocol/baselines/buntinas.hpp"
 #include "protocol/broadcast.hpp"
-#include "protocol/buntinas.hpp"
 #include "protocol/failure_proof_broadcast.hpp"
 #include "protocol/membership/message.hpp"
 #include "protocol/placed_broadcast.hpp"

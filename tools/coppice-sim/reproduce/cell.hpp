@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
 #include "protocol/gossip.hpp"
 #include "reproduce/figures.hpp"
 #include "simulation/batch.hpp"

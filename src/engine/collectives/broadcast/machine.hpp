@@ -12,9 +12,9 @@
 #include <variant>
 
 #include "engine/core/channel.hpp"
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
+#include "protocol/baselines/buntinas.hpp"
 #include "protocol/broadcast.hpp"
-#include "protocol/buntinas.hpp"
 #include "protocol/failure_proof_broadcast.hpp"
 #include "protocol/gossip_broadcast.hpp"
 #include "protocol/placed_broadcast.hpp"
@@ -25,8 +25,8 @@ namespace coppice::engine {
 enum class Algorithm : std::uint8_t {
     tree,  // a tree and a correction (protocol/broadcast.hpp, protocol/failure_proof_broadcast.hpp, protocol/placed_broadcast.hpp)
     gossip,  // gossip by rounds, and a correction but for gos (the same machines; protocol/gossip_broadcast.hpp)
-    bfb,     // Buntinas' broadcast (protocol/buntinas.hpp)
-    big,     // the binomial graph (protocol/binomial_graph.hpp)
+    bfb,     // Buntinas' broadcast (protocol/baselines/buntinas.hpp)
+    big,     // the binomial graph (protocol/baselines/binomial_graph.hpp)
 };
 
 struct AlgorithmSpec {

@@ -1,4 +1,4 @@
-#include "protocol/binomial_graph.hpp"
+#include "protocol/baselines/binomial_graph.hpp"
 
 #include <bit>
 

@@ -1,4 +1,4 @@
-#include "protocol/buntinas.hpp"
+#include "protocol/baselines/buntinas.hpp"
 
 #include <algorithm>
 
