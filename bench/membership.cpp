@@ -1,0 +1,137 @@
+// A rank of bench/membership.sh: agreements in a group with replacements beside a fresh one, and what it takes to make a group anew.
+//
+//   membership replaced N VICTIM   N agreements in the group as it was made, then as many when a spare has VICTIM's number:
+//                                  coppice-run --spares 1
+//   membership anew                a group, then a second one: from its rank's call to its first agreement
+//
+// Prints the greatest of all ranks' medians, or times, in microseconds.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "coppice/coppice.h"
+
+namespace {
+
+constexpr std::uint64_t kTimeout = 120'000'000'000;
+
+std::uint64_t now_ns() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void expect(coppice_status_t status) {
+    if (status == COPPICE_OK) return;
+    std::fprintf(stderr, "membership: %s: %s\n", coppice_status_string(status), coppice_last_error());
+    std::exit(1);
+}
+
+// Whether all were there.
+bool agree(coppice_group_t* group, std::uint64_t& value) {
+    coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;
+    options.operation = COPPICE_MAX;
+    const coppice_status_t status = coppice_agree(group, &value, sizeof value, &options, kTimeout);
+    if (status != COPPICE_ERR_PEER_FAILED) expect(status);
+    return status == COPPICE_OK;
+}
+
+coppice_view_t view_of(const coppice_group_t* group) {
+    coppice_view_t view{};
+    view.struct_size = sizeof view;
+    expect(coppice_group_view(group, &view, nullptr, 0));
+    return view;
+}
+
+std::uint32_t rank_in(const coppice_group_t* group) {
+    coppice_group_info_t info{};
+    info.struct_size = sizeof info;
+    expect(coppice_group_query(group, &info));
+    return info.rank;
+}
+
+// After a tenth as many that do not count.
+void time_agreements(coppice_group_t* group, std::uint64_t count, const char* what) {
+    std::vector<std::uint64_t> times;
+    for (std::uint64_t i = 0; i < count + count / 10; ++i) {
+        std::uint64_t value = 0;
+        const std::uint64_t begin = now_ns();
+        agree(group, value);
+        if (i >= count / 10) times.push_back(now_ns() - begin);
+    }
+    std::ranges::sort(times);
+    std::uint64_t median = times[times.size() / 2];
+    agree(group, median);
+    if (rank_in(group) == 0) std::printf("%s %.2f\n", what, static_cast<double>(median) / 1e3);
+}
+
+int replaced(coppice_context_t* context, std::uint64_t count, std::uint32_t victim) {
+    coppice_group_t* group = nullptr;
+    expect(coppice_group_create(context, nullptr, &group));
+    const coppice_view_t first = view_of(group);
+    const std::uint32_t members = first.epoch == 0 ? first.size : 0;
+    if (members > 0) {
+        time_agreements(group, count, "fresh");
+        if (rank_in(group) == victim) std::raise(SIGKILL);
+    }
+    for (;;) {
+        std::uint64_t most = members;  // a newcomer learns it
+        const bool all = agree(group, most);
+        int waits = 0;
+        expect(coppice_group_pending(group, &waits));
+        const coppice_view_t view = view_of(group);
+        if (all && view.epoch > 0 && view.size == most) break;
+        // The spare waits from the start, and comes for the victim.
+        if (all && waits == 0) continue;
+        coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+        options.most = static_cast<std::uint32_t>(most);
+        coppice_group_t* next = nullptr;
+        expect(coppice_group_renew(group, &options, &next, kTimeout));
+        expect(coppice_group_destroy(group, kTimeout));
+        group = next;
+    }
+    time_agreements(group, count, "replaced");
+    expect(coppice_group_destroy(group, kTimeout));
+    return 0;
+}
+
+int anew(coppice_context_t* context) {
+    coppice_group_t* first = nullptr;
+    expect(coppice_group_create(context, nullptr, &first));
+    expect(coppice_barrier(first, kTimeout));
+    const std::uint64_t begin = now_ns();
+    coppice_group_t* second = nullptr;
+    expect(coppice_group_create(context, nullptr, &second));
+    std::uint64_t value = 0;
+    agree(second, value);
+    std::uint64_t took = now_ns() - begin;
+    agree(second, took);
+    if (rank_in(second) == 0) std::printf("anew %.2f\n", static_cast<double>(took) / 1e3);
+    for (coppice_group_t* group : {second, first})
+        expect(coppice_group_destroy(group, kTimeout));
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const bool is_anew = argc == 2 && std::strcmp(argv[1], "anew") == 0;
+    const bool is_replaced = argc == 4 && std::strcmp(argv[1], "replaced") == 0;
+    if (!is_anew && !is_replaced) {
+        std::fprintf(stderr, "usage: membership anew | replaced N VICTIM\n");
+        return 2;
+    }
+    coppice_context_t* context = nullptr;
+    expect(coppice_context_create(nullptr, &context));
+    const int code = is_anew ? anew(context)
+                             : replaced(context, std::strtoull(argv[2], nullptr, 10),
+                                        static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10)));
+    coppice_context_destroy(context);
+    return code;
+}
