@@ -235,7 +235,7 @@ class Core final : private SetUser {
     bool is_done_with(Rank there) const override;
     void seat_vacated(Rank there) override { router_.give_up(there); }
     bool may_precede(Epoch epoch) const override;
-    void take_failure(Rank rank);
+    bool take_failure(Rank rank);  // whether it is news; its caller wakes the local peers
     void tell_failures();
     void count_out_of_cores(Rank dead);
     void read_departures();

@@ -21,7 +21,7 @@ void Core::learn_failure(Rank rank) {
         return;
     }
     hear_last_words();
-    take_failure(rank);
+    if (take_failure(rank)) wake_local_peers();
 }
 
 void Core::learn_failures(std::span<const Rank> ranks) {
@@ -35,10 +35,13 @@ void Core::learn_failures(std::span<const Rank> ranks) {
     detector_.peers_failed(news);
     for (Collective* const collective : collectives_)
         collective->members_failed(news);
+    bool any = false;
     for (const protocol::FailedSet::Interval& interval : news.intervals()) {
         for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
-            take_failure(Rank(rank));
+            any = take_failure(Rank(rank)) || any;
     }
+    // Once, however many they are: who wakes reads the whole log.
+    if (any) wake_local_peers();
 }
 
 void Core::learn_from(const protocol::FailedSet& failed) {
@@ -59,16 +62,18 @@ void Core::learn_from(const protocol::FailedSet& failed) {
 
 void Core::do_without_the_departed() {
     hears_of_the_end_ = true;
+    bool any = false;
     for (std::size_t i = 0; i < departed().size(); ++i)
-        if (!members_.failed(departed()[i])) take_failure(departed()[i]);
+        if (!members_.failed(departed()[i])) any = take_failure(departed()[i]) || any;
+    if (any) wake_local_peers();
     hears_of_the_end_ = false;
 }
 
-void Core::take_failure(Rank rank) {
+bool Core::take_failure(Rank rank) {
     Death death{
         .rank = rank, .node = members_.node_of(rank), .was_leader = false, .is_local = false, .node_is_gone = false};
     death.was_leader = members_.leader(death.node) == rank;
-    if (!members_.fail(rank)) return;
+    if (!members_.fail(rank)) return false;
     death.is_local = death.node == members_.own_node();
     death.node_is_gone = members_.failed_nodes().contains(death.node);
     detector_.peer_failed(rank);
@@ -77,16 +82,14 @@ void Core::take_failure(Rank rank) {
     COPPICE_PROBE(3, failed, id_.token, id_.epoch.value, rank.value);
     if (trace::Recorder* const trace = context_->trace()) trace->member("failed", trace_name(*this), rank.value);
     if (!hears_of_the_end_) router_.fence(rank);
-    if (board_ != nullptr) {
-        board_->log_failure(rank);
-        wake_local_peers();
-    }
+    if (board_ != nullptr) board_->log_failure(rank);
     if (death.is_local) count_out_of_cores(rank);
     for (Collective* const collective : collectives_)
         collective->member_failed(death);
     // At a group's end a rank that has left already can't be told from a dead one, and nobody is interested any more.
     const bool is_told = on_failure_ || unclaimed_;
     if (is_told && stage() == Stage::staying) untold_.push_back(rank);
+    return true;
 }
 
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
