@@ -72,6 +72,7 @@ class Formation {
         if (auto known = exchange_addresses(); !known) return tl::unexpected(std::move(known.error()));
         if (auto shared = share_host_memory(); !shared) return tl::unexpected(std::move(shared.error()));
         look_at_cores();
+        keep_pages();
 
         topology::Nodes nodes =
             by_host() ? topology::Nodes::by_host(std::span<const std::string>(hosts_)) : topology::Nodes::flat(size_);
@@ -400,6 +401,20 @@ class Formation {
         sharing_ = host_memory_->sharing_cores(local_peers);
         const bool by_default = sharing_ > cores_ && !(far_ && has_rdma_devices());
         if (settings_.keeper.value_or(by_default)) host_memory_->keep_memory();
+    }
+
+    // Each rank keeps the pages of the two behind it on its host. A page is lost where a rank and the two before it are killed.
+    void keep_pages() {
+        if (host_memory_ == nullptr) return;
+        constexpr int kKept = 2;
+        const Context::Guard guard(context_);
+        int kept = 0;
+        for (std::uint32_t i = 1; i < size_ && kept < kKept; ++i) {
+            const Rank rank((self_.value + i) % size_);
+            if (dead(rank) || !same_host(rank)) continue;
+            if (const pid_t process = host_memory_->process_of(rank); process > 0) context_.keep_page_of(process);
+            ++kept;
+        }
     }
 
     // Where ranks of a host publish to each other, all of them must have mapped all others before the first one

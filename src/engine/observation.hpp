@@ -16,6 +16,7 @@
 
 #include "base/clock.hpp"
 #include "engine/requests/request.hpp"
+#include "status/kept_pages.hpp"
 #include "status/own_page.hpp"
 
 namespace coppice::engine {
@@ -56,6 +57,12 @@ class Observation {
     // Ranks of a group are on that host.
     void add_host(std::string_view name) { page_->add_host(name); }
 
+    // So that coppice-status can still read its page after it was killed, as long as this context is there. Of a few.
+    void keep_page_of(pid_t process) {
+        kept_.drop_closed();
+        kept_.keep(process);
+    }
+
     void note_change() { changed_ = true; }
     // Often: writes a report if there is reason to.
     void look() {
@@ -67,6 +74,7 @@ class Observation {
     static constexpr std::uint64_t kPatienceNs = 1'000'000;
     static constexpr std::uint64_t kRefreshNs = 100'000'000;
     static constexpr std::uint32_t kLooksPerClock = 16;
+    static constexpr std::size_t kMostKept = 8;
 
     Observation(const Clock& clock, std::unique_ptr<status::OwnPage> page) : clock_(clock), page_(std::move(page)) {}
 
@@ -83,6 +91,7 @@ class Observation {
 
     const Clock& clock_;
     std::unique_ptr<status::OwnPage> page_;
+    status::KeptPages kept_{kMostKept};
     std::vector<Shown> groups_;
     std::array<bool, status::kMostGroups> slots_{};
     std::vector<Waiter*> waiters_;  // most often none, or one

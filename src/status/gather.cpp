@@ -31,12 +31,6 @@ class Descriptor {
     int number_;
 };
 
-// Its own page, and not one that it keeps for another process.
-bool is_owner(const status::Snapshot& page, const status::Process& holder) {
-    const pid_t own = holder.numbers.empty() ? 0 : holder.numbers.back();
-    return page.pid == own && page.start_time == holder.start_time;
-}
-
 // By job, then by rank.
 std::tuple<std::string, std::uint32_t, pid_t> order(const Seen& seen) {
     const auto& report = seen.page.report;
@@ -100,7 +94,7 @@ class Search {
         Seen seen{.page = std::move(*page), .pid = 0, .ended = true, .process = {}, .ancestors = {}};
         seen.pid = seen.page.pid;
         seen.bytes = std::move(bytes);
-        if (holder && is_owner(seen.page, *holder)) {
+        if (holder && status::is_owner(seen.page, *holder)) {
             seen.pid = place.holder;
             seen.ended = false;
             seen.process = *holder;

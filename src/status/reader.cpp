@@ -231,6 +231,11 @@ std::optional<Process> look_at(pid_t pid) {
     return process;
 }
 
+bool is_owner(const Snapshot& page, const Process& holder) {
+    const pid_t own = holder.numbers.empty() ? 0 : holder.numbers.back();
+    return page.pid == own && page.start_time == holder.start_time;
+}
+
 std::vector<pid_t> all_processes() {
     std::vector<pid_t> pids;
     const Folder folder(opendir("/proc"));

@@ -72,6 +72,8 @@ struct Process {
     std::vector<pid_t> numbers;  // its pid in each of its process-id namespaces, from the caller's on
 };
 std::optional<Process> look_at(pid_t pid);
+// Its own page, and not one that it keeps for another process.
+bool is_owner(const Snapshot& page, const Process& holder);
 // Every process that there is here, ascending.
 std::vector<pid_t> all_processes();
 

@@ -12,6 +12,8 @@
 // One thread at a time, as transport.hpp. tests/transport/host_memory_conformance.hpp has the conformance suite.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -57,6 +59,8 @@ class HostMemory {
     // for each other's. As it was when look_at_cores() was called, after all add_peer().
     virtual void look_at_cores() = 0;
     virtual std::uint32_t sharing_cores(std::span<const Rank> ranks) const = 0;
+    // The process of a rank that was added; 0 where that is not known.
+    virtual pid_t process_of(Rank rank) const = 0;
     // From now on this process's memory is kept for a moment when it dies: shm/keeper.hpp.
     virtual void keep_memory() = 0;
 

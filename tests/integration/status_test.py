@@ -18,6 +18,7 @@ import unittest
 STATUS, RUN, HANGING, PERF = (os.path.abspath(path) for path in sys.argv[1:5])
 PATIENCE = 60 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 PAGE_VERSION = 2
+MPIRUN = ("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "-np")
 
 
 def clean_environment(**more):
@@ -43,11 +44,11 @@ def until(what, condition):
 
 
 class Job:
-    """A job under coppice-run, which is ended at the end of the block."""
+    """A job under coppice-run, or the launcher that is named, which is ended at the end of the block."""
 
-    def __init__(self, ranks, *arguments, options=(), program=None, **variables):
+    def __init__(self, ranks, *arguments, options=(), program=None, launcher=(RUN, "-n"), **variables):
         self.ranks = ranks
-        self.command = [RUN, "-n", str(ranks), *options, program or HANGING, *arguments]
+        self.command = [*launcher, str(ranks), *options, program or HANGING, *arguments]
         self.variables = variables
 
     def __enter__(self):
@@ -56,12 +57,14 @@ class Job:
         return self
 
     def __exit__(self, *_):
-        for process in self.seen_pids():
-            try:
-                os.kill(process, signal.SIGCONT)
-            except ProcessLookupError:
-                pass
-        self.launcher.terminate()
+        try:
+            for process in self.seen_pids():
+                try:
+                    os.kill(process, signal.SIGCONT)
+                except ProcessLookupError:
+                    pass
+        finally:
+            self.launcher.terminate()
         self.output = self.launcher.communicate(timeout=PATIENCE)[0]
 
     def seen_pids(self):
@@ -223,6 +226,16 @@ class Hanging(unittest.TestCase):
             self.assertEqual(dead["groups"][0]["broadcasts"]["entered"], 1)
             until("others know of it", lambda: job.by_rank()[0]["groups"][0]["failed_ranks"] == [2])
 
+    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI's mpirun is missing (tools/setup.sh --test)")
+    def test_pages_of_killed_ranks_are_kept_by_others_of_their_host(self):
+        # Whose launcher keeps none. Ranks 1 and 2 are neighbours: rank 0 has the pages of both.
+        with Job(4, "*:b0 pause", launcher=MPIRUN) as job:
+            until("all are there", lambda: len(job.by_rank()) == 4)
+            for victim in (1, 2):
+                os.kill(job.by_rank()[victim]["pid"], signal.SIGKILL)
+            until("their ends are seen", lambda: all(rank in job.by_rank() and job.by_rank()[rank]["ended"] for rank in (1, 2)))
+            self.assertEqual([job.by_rank()[rank]["groups"][0]["broadcasts"]["entered"] for rank in range(4)], [1, 1, 1, 1])
+
     def test_the_chain_goes_over_a_leader(self):
         # Two hosts: ranks 0 and 1, 2 and 3. Rank 3 waits for its leader, which waits for a root that has not called.
         with Job(4, "*:b0 b0", "0:b0 pause", options=("--hosts", "2")) as job:
@@ -301,8 +314,7 @@ class BesidePerf(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI's mpirun is missing (tools/setup.sh --test)")
     def test_under_mpirun(self):
-        self.beside(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--enable-recovery", "-np", "4", PERF,
-                     "broadcast", "-s", "64", "-n", "10000000", "--verify"])
+        self.beside([*MPIRUN, "4", PERF, "broadcast", "-s", "64", "-n", "10000000", "--verify"])
 
 
 def make_page(content):

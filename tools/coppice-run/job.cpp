@@ -128,7 +128,7 @@ std::optional<int> Job::start() {
             return 1;
         }
     }
-    pages_ = std::make_unique<Pages>(raised.rlim_cur / 4);
+    pages_ = std::make_unique<status::KeptPages>(raised.rlim_cur / 4);
     server_->on_arrival([this](pid_t process) { pages_->keep(process); });
 
     StartPlan all = plan();

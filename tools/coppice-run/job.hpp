@@ -15,9 +15,9 @@
 #include "links.hpp"
 #include "options.hpp"
 #include "output.hpp"
-#include "pages.hpp"
 #include "ranks.hpp"
 #include "starter.hpp"
+#include "status/kept_pages.hpp"
 
 namespace coppice::run {
 
@@ -96,7 +96,7 @@ class Job {
     const Options& options_;
     const SignalState& signals_;
     std::unique_ptr<bootstrap::Server> server_;
-    std::unique_ptr<Pages> pages_;
+    std::unique_ptr<status::KeptPages> pages_;
     std::unique_ptr<Hosts> hosts_;
     std::unique_ptr<Cables> cables_;    // with --cut
     std::unique_ptr<Starter> starter_;  // without rights over the hosts

@@ -9,11 +9,6 @@
 
 namespace coppice::show {
 
-// What gather() has found, as bytes for the same version of this tool, and from them. Times are then those of this host's clock.
-std::string dump(const Everything& all);
-// Appends what such bytes hold, of which nothing is trusted. False, and nothing is appended, where they are no dump of this version.
-bool take_dump(std::string_view bytes, const std::string& host, Everything& all);
-
 struct Elsewhere {
     std::string reach;                 // a command; the host, and then the command to run there, are put behind it
     std::vector<std::string> hosts{};  // to begin with

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/host.hpp"
+#include "dump.hpp"
 #include "elsewhere.hpp"
 #include "report.hpp"
 

@@ -84,6 +84,7 @@ class WorldMemory final : public transport::HostMemory {
     void clear_panels(std::uint32_t panels) override;
     void look_at_cores() override {}
     std::uint32_t sharing_cores(std::span<const Rank> /*ranks*/) const override { return 1; }
+    pid_t process_of(Rank /*rank*/) const override { return 0; }
     void keep_memory() override {}
 
   private:

@@ -166,6 +166,11 @@ std::uint32_t ShmTransport::sharing_cores(std::span<const Rank> ranks) const {
     }));
 }
 
+pid_t ShmTransport::process_of(Rank rank) const {
+    const Peer* const peer = find(rank);
+    return peer == nullptr ? 0 : peer->address.pid;
+}
+
 void ShmTransport::keep_memory() {
     shm::keep_memory();
 }

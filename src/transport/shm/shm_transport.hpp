@@ -66,6 +66,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
 
     void look_at_cores() override;
     std::uint32_t sharing_cores(std::span<const Rank> ranks) const override;
+    pid_t process_of(Rank rank) const override;
     void keep_memory() override;
 
     Result<void> seal_board(std::vector<Rank> members) override;

@@ -1,5 +1,5 @@
-// The status pages of the ranks (src/status/page.hpp), kept open so that coppice-status can still read that of a rank that was
-// killed. They go when the launcher does.
+// The status pages of other processes (page.hpp), kept open so that coppice-status can still read that of one that was killed. They go
+// with the process that keeps them: the launcher, or ranks of the same host.
 #pragma once
 
 #include <sys/types.h>
@@ -8,15 +8,15 @@
 #include <map>
 #include <utility>
 
-namespace coppice::run {
+namespace coppice::status {
 
-class Pages {
+class KeptPages {
   public:
     // `most`: descriptors that may be taken for it.
-    explicit Pages(std::size_t most) : most_(most) {}
-    ~Pages();
-    Pages(const Pages&) = delete;
-    Pages& operator=(const Pages&) = delete;
+    explicit KeptPages(std::size_t most) : most_(most) {}
+    ~KeptPages();
+    KeptPages(const KeptPages&) = delete;
+    KeptPages& operator=(const KeptPages&) = delete;
 
     // What that process shows now. Nothing where it shows none, or where there are no descriptors.
     void keep(pid_t process);
@@ -30,4 +30,4 @@ class Pages {
     std::map<File, int> kept_;
 };
 
-}  // namespace coppice::run
+}  // namespace coppice::status
