@@ -130,8 +130,11 @@ void add_job(std::string& text, const std::vector<const Seen*>& job, const Reaso
     std::set<std::string> hosts;
     for (const Seen* const seen : job)
         hosts.insert(seen->page.host);
+    std::string where;  // fmt::join of strings makes GCC 12 warn of an overflow that is none
+    for (const std::string& host : hosts)
+        where.append(where.empty() ? "" : ", ").append(host);
     text += fmt::format("job {}: {} process{} of {} on {}\n", first.job, job.size(), job.size() == 1 ? "" : "es",
-                        first.program, fmt::join(hosts, ", "));
+                        first.program, where);
     std::vector<Row> rows;
     for (const Seen* const seen : job)
         add_rows(rows, *seen, now_ns, hosts.size() > 1);
