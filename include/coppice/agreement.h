@@ -70,7 +70,8 @@ typedef struct coppice_agree_options {
  * COPPICE_ERR_TIMEOUT after `timeout_ns`, naming ranks waited for: the contribution has been made and counts; the agreement goes
  * on without this caller.
  * COPPICE_ERR_BUSY when no more agreements could be under way until then: this one was not started, make the same call again.
- * COPPICE_ERR_FENCED when the others take this rank for dead. COPPICE_ERR_NO_QUORUM: coppice_group_shrink.
+ * COPPICE_ERR_FENCED when the others take this rank for dead.
+ * COPPICE_ERR_NO_QUORUM: too few ranks are left, see coppice_group_shrink.
  *
  * A rank that is merely slow, or stopped, is waited for, unless COPPICE_DETECTION_BOUND says for how long. Ranks that have
  * returned answer the others' late questions by the progress thread, or in later calls.

@@ -31,7 +31,8 @@ extern "C" {
  * COPPICE_ERR_TIMEOUT, `timeout_ns` from now (COPPICE_NO_TIMEOUT: never), names the ranks waited for. The broadcast is given
  * up at this rank: it counts as done here, its buffer is not touched any more, the others are still served.
  * COPPICE_ERR_BUSY: the window was full until then; names the rank that holds it up. Nothing was started: make the same call again.
- * COPPICE_ERR_ROOT_FAILED: the root has died, and no rank can have (all of) the payload any more. COPPICE_ERR_NO_MEMORY: for its chunks. COPPICE_ERR_NO_QUORUM: coppice_group_shrink.
+ * COPPICE_ERR_ROOT_FAILED: the root has died, and no rank can have (all of) the payload any more. COPPICE_ERR_NO_MEMORY: for its chunks.
+ * COPPICE_ERR_NO_QUORUM: too few ranks are left, see coppice_group_shrink.
  * COPPICE_ERR_MISMATCH: others name another root. On a host several ranks that name themselves root may all return COPPICE_OK,
  * and so may others, with the payload of one of them. The group is then revoked as soon as that is seen, and every rank of
  * the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast: the last of these roots by one of its

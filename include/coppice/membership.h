@@ -55,9 +55,10 @@ COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
  * COPPICE_ERR_NO_RESOURCES, at all ranks alike, when 8 groups that come from one share memory on a host, or there is no more
  * memory for that: destroy groups that are not used any more at all ranks.
  * COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
- * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for (never by default, any: both
- * sides of a cut go on; with certain nobody is a witness that a whole host is lost: of two ranks on two hosts, rank 0 killed, rank 1 has none). It stays
- * under way; another call says whether more has become known. Broadcasts, agreements and barriers of `group` end so, too, at once: it can be shrunk or destroyed, no more.
+ * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for. The shrink stays under
+ * way, and another call says whether more has become known. Broadcasts, agreements and barriers of `group` end with it at once, too: the group
+ * can be shrunk or destroyed, and nothing else. With `any`, the default, it never comes, and both sides of a cut go on. With `certain` nobody
+ * is a witness that a whole host is lost: of two ranks on two hosts, of which rank 0 is killed, rank 1 has no quorum.
  * COPPICE_ERR_FENCED when the others take this rank for dead.
  *
  * Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */
