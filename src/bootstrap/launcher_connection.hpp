@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/words.hpp"
 #include "bootstrap/launcher_protocol.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::bootstrap {
 

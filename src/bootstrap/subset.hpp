@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::bootstrap {
 

@@ -12,7 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/host_memory.hpp"
 #include "transport/idle.hpp"
 #include "transport/transport.hpp"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/words.hpp"
 #include "engine/transport_set.hpp"
-#include "topology/words.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {

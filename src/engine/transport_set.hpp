@@ -13,10 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "base/words.hpp"
 #include "engine/core/lineage.hpp"
 #include "engine/core/wire.hpp"
 #include "engine/directory.hpp"
-#include "topology/words.hpp"
 #include "transport/host_memory.hpp"
 #include "transport/transport.hpp"
 

@@ -28,12 +28,12 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/chance.hpp"
 #include "protocol/failed_set.hpp"
 #include "protocol/machine.hpp"
 #include "topology/ring.hpp"
 #include "topology/tree.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

@@ -33,8 +33,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/words.hpp"
 #include "protocol/failed_set.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

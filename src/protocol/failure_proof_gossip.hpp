@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/words.hpp"
 #include "protocol/failed_set.hpp"
 #include "protocol/failure_proof.hpp"
 #include "protocol/gossip.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

@@ -33,10 +33,10 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/chance.hpp"
 #include "protocol/failed_set.hpp"
 #include "protocol/gossip_time.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string_view>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::protocol {
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
+#include "base/words.hpp"
 #include "protocol/failed_set.hpp"
 #include "topology/nodes.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::simulation {
 

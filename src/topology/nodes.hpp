@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::topology {
 

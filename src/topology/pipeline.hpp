@@ -5,7 +5,7 @@
 // nearer to the root's, so to go from source to source ends there.
 #pragma once
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::topology {
 

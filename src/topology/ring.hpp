@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::topology {
 

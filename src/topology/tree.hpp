@@ -15,7 +15,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::topology {
 

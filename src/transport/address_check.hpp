@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::transport {
 

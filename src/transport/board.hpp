@@ -14,7 +14,7 @@
 
 #include "base/copy.hpp"
 #include "base/shared_words.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/regions.hpp"
 #include "transport/transport.hpp"
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/board.hpp"
 
 namespace coppice::transport {

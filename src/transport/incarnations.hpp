@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::transport {
 

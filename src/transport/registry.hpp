@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/setting.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/host_memory.hpp"
 #include "transport/ip_addresses.hpp"
 #include "transport/secret.hpp"

@@ -8,9 +8,9 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "base/words.hpp"
 #include "placements.hpp"
 #include "simulation/network.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::sim {
 

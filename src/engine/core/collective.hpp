@@ -14,11 +14,11 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/words.hpp"
 #include "coppice/coppice.h"
 #include "engine/core/wire.hpp"
 #include "protocol/failed_set.hpp"
 #include "status/page.hpp"
-#include "topology/words.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {

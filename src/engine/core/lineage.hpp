@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/mix.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::engine {
 

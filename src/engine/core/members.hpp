@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/failed_set.hpp"
 #include "topology/nodes.hpp"
 #include "topology/placement.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::engine {
 

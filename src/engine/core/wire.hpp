@@ -11,8 +11,8 @@
 #include <optional>
 #include <span>
 
+#include "base/words.hpp"
 #include "engine/core/channel.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::engine {
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "base/words.hpp"
 #include "coppice/coppice.h"
 #include "protocol/failed_set.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::engine {
 

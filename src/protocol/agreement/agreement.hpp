@@ -35,11 +35,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/agreement/agreement_body.hpp"
 #include "protocol/agreement/agreement_tree.hpp"
 #include "protocol/agreement/operation.hpp"
 #include "protocol/failed_set.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

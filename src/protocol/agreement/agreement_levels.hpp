@@ -11,10 +11,10 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "base/words.hpp"
 #include "topology/nodes.hpp"
 #include "topology/placement.hpp"
 #include "topology/tree.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

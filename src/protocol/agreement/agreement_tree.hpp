@@ -15,11 +15,11 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/agreement/agreement_levels.hpp"
 #include "protocol/failed_set.hpp"
 #include "topology/nodes.hpp"
 #include "topology/tree.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

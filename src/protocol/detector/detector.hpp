@@ -43,9 +43,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/failed_set.hpp"
 #include "topology/nodes.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/failed_set.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

@@ -30,9 +30,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/roster.hpp"
 #include "topology/tree.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::simulation::leaving {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/shm/layout.hpp"
 
 namespace coppice::transport::shm {

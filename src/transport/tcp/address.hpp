@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 
 namespace coppice::transport::tcp {
 

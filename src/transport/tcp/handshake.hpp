@@ -29,7 +29,7 @@
 #include <cstdint>
 #include <span>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/secret.hpp"
 
 namespace coppice::transport::tcp {

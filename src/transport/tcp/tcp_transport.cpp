@@ -13,7 +13,7 @@
 #include <filesystem>
 
 #include "base/clock.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/tcp/socket.hpp"
 
 namespace coppice::transport {

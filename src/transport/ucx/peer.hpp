@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/transport.hpp"
 #include "transport/ucx/put.hpp"
 #include "transport/ucx/wire.hpp"

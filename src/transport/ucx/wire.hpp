@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::transport::ucx {

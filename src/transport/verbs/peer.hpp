@@ -21,7 +21,7 @@
 #include <string>
 
 #include "base/shared_words.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/landing.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/hub.hpp"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "topology/words.hpp"
+#include "base/words.hpp"
 #include "transport/landing.hpp"
 
 namespace coppice::transport::verbs {

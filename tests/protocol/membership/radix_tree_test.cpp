@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/membership/radix_tree.hpp"
 #include "simulation/random.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::protocol {
 namespace {

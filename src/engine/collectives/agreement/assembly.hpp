@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/words.hpp"
 #include "protocol/failed_set.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::engine {
 

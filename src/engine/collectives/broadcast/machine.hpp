@@ -11,6 +11,7 @@
 #include <tl/expected.hpp>
 #include <variant>
 
+#include "base/words.hpp"
 #include "engine/core/channel.hpp"
 #include "protocol/baselines/binomial_graph.hpp"
 #include "protocol/baselines/buntinas.hpp"
@@ -18,7 +19,6 @@
 #include "protocol/failure_proof_broadcast.hpp"
 #include "protocol/gossip_broadcast.hpp"
 #include "protocol/placed_broadcast.hpp"
-#include "topology/words.hpp"
 
 namespace coppice::engine {
 

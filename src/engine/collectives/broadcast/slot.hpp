@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/words.hpp"
 #include "engine/collectives/broadcast/machine.hpp"
 #include "engine/requests/request.hpp"
 #include "engine/router.hpp"
-#include "topology/words.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {
