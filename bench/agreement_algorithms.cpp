@@ -25,6 +25,7 @@
 namespace {
 
 using coppice::Rank;
+using coppice::Seat;
 namespace protocol = coppice::protocol;
 namespace transport = coppice::transport;
 
@@ -56,7 +57,7 @@ class Participant final : private transport::Receiver {
     Participant(measure_area_t* area, Rank self, const protocol::AgreementPlan& plan)
         : area_(area), crew_(measure_join(area, self.value)), self_(self) {
         transport::ShmOptions options;
-        options.self = self;
+        options.self = Seat(self.value);
         options.group_size = crew_.ranks;
         auto made = transport::ShmTransport::create(options);
         if (!made) give_up("shared memory", made.error().message.c_str());
@@ -75,7 +76,7 @@ class Participant final : private transport::Receiver {
         for (std::uint32_t rank = 0; rank < crew_.ranks; ++rank) {
             const auto* bytes = reinterpret_cast<const std::byte*>(own(rank).address);
             if (rank == self_.value) continue;
-            if (auto added = wire_->add_peer(Rank(rank), {bytes, own(rank).address_bytes}); !added)
+            if (auto added = wire_->add_peer(Seat(rank), {bytes, own(rank).address_bytes}); !added)
                 give_up("shared memory", added.error().message.c_str());
         }
         measure_barrier(&crew_, nullptr, nullptr);
@@ -126,7 +127,7 @@ class Participant final : private transport::Receiver {
                 if (!to_) return true;
             }
             const auto header = std::as_bytes(std::span(&header_, 1));
-            const auto status = wire_->send(*to_, header, body_, &in_flight_);
+            const auto status = wire_->send(Seat(to_->value), header, body_, &in_flight_);
             if (status == transport::SendStatus::failed) give_up("send", "a rank is gone");
             if (status == transport::SendStatus::again) return false;
             to_.reset();
@@ -135,15 +136,15 @@ class Participant final : private transport::Receiver {
         }
     }
 
-    bool message(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+    bool message(Seat from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                  transport::Buffer) override {
         Header header;
         if (bytes.size() != sizeof header) return false;
         std::memcpy(&header, bytes.data(), sizeof header);
-        if (header.algorithm < kAlgorithms) machines_[header.algorithm]->receive(from, header, payload);
+        if (header.algorithm < kAlgorithms) machines_[header.algorithm]->receive(Rank(from.value), header, payload);
         return false;
     }
-    void peer_failed(Rank, transport::FailureCause) override { give_up("agreement", "a rank died"); }
+    void peer_failed(Seat, transport::FailureCause) override { give_up("agreement", "a rank died"); }
 
     measure_area_t* area_;
     measure_crew_t crew_;

@@ -109,17 +109,17 @@ void agreement_events(benchmark::State& state) {
 class Host {
   public:
     explicit Host(std::uint32_t ranks) {
-        std::vector<Rank> members;
+        std::vector<Seat> members;
         for (std::uint32_t rank = 0; rank < ranks; ++rank) {
             transport::ShmOptions options;
-            options.self = Rank(rank);
+            options.self = Seat(rank);
             options.group_size = ranks;
             transports_.push_back(must(transport::ShmTransport::create(options)));
-            members.push_back(Rank(rank));
+            members.push_back(Seat(rank));
         }
         for (std::uint32_t self = 0; self < ranks; ++self) {
             for (std::uint32_t peer = 0; peer < ranks; ++peer) {
-                if (auto added = at(self).add_peer(Rank(peer), at(peer).address()); !added) give_up(added.error());
+                if (auto added = at(self).add_peer(Seat(peer), at(peer).address()); !added) give_up(added.error());
             }
             if (auto sealed = at(self).seal_board(members); !sealed) give_up(sealed.error());
         }
@@ -171,11 +171,11 @@ void board_alive(benchmark::State& state) {
 
 class Sink final : public transport::Receiver {
   public:
-    bool message(Rank, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
+    bool message(Seat, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
         ++count;
         return false;
     }
-    void peer_failed(Rank, transport::FailureCause) override {}
+    void peer_failed(Seat, transport::FailureCause) override {}
     std::uint64_t count = 0;
 };
 
@@ -195,7 +195,7 @@ void send_and_poll(benchmark::State& state) {
     std::uint32_t in_flight = 0;
     for (auto _ : state) {
         const std::uint64_t before = sink.count;
-        while (host.at(0).send(Rank(1), header, payload, &in_flight) == transport::SendStatus::again) {
+        while (host.at(0).send(Seat(1), header, payload, &in_flight) == transport::SendStatus::again) {
             host.at(1).poll(sink);
         }
         while (sink.count == before) {

@@ -23,7 +23,7 @@ bool ping_pong(Pair& pair, const LatencySettings& settings, std::vector<double>&
     std::array<std::byte, kHeader> header{};
     const std::vector<std::byte> payload(settings.bytes, std::byte{0x5a});
     if (!payload.empty()) (void)pair.wire().register_memory(payload);
-    const bool begins = pair.self() == Rank(0);
+    const bool begins = pair.self() == coppice::Seat(0);
     const std::uint64_t all = settings.warmup + settings.iterations;
     std::uint64_t end = UINT64_MAX;
     for (std::uint64_t i = 0; i < all && !pair.arrivals().last; ++i) {

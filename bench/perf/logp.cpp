@@ -62,7 +62,7 @@ double median(std::vector<double> values) {
 // One side of a pair; the two run the same steps in the same order.
 class Measurement {
   public:
-    Measurement(Pair& pair, std::uint64_t row) : pair_(pair), row_(row), begins_(pair.self() == Rank(0)) {}
+    Measurement(Pair& pair, std::uint64_t row) : pair_(pair), row_(row), begins_(pair.self() == coppice::Seat(0)) {}
 
     // False: the other rank died, or the deadline passed.
     bool round(Figures& figures) {

@@ -7,8 +7,8 @@
 
 namespace perf {
 
-using coppice::Rank;
 using coppice::Result;
+using coppice::Seat;
 namespace transport = coppice::transport;
 
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kToken = 0x70657266'6c617431U;
 
 Result<std::unique_ptr<transport::Transport>> make_transport(const std::string& name,
-                                                             const coppice::engine::Settings& settings, Rank self,
+                                                             const coppice::engine::Settings& settings, Seat self,
                                                              const transport::GroupSecret& secret) {
     const auto choice =
         std::ranges::find_if(settings.transports, [&name](const auto& one) { return one.transport->name == name; });
@@ -31,7 +31,7 @@ Result<std::unique_ptr<Pair>> Pair::connect(coppice::bootstrap::Bootstrap& excha
                                             const coppice::engine::Settings& settings, const std::string& name,
                                             std::uint32_t first, std::uint32_t second, std::uint64_t deadline_ns) {
     const bool takes_part = exchange.rank().value == first || exchange.rank().value == second;
-    const Rank self(exchange.rank().value == first ? 0 : 1);
+    const Seat self(exchange.rank().value == first ? 0 : 1);
     const auto nonce = coppice::engine::draw_nonce();
     if (!nonce) return tl::unexpected(nonce.error());
     const auto nonces = exchange.allgather(std::as_bytes(std::span(*nonce)), deadline_ns);
@@ -51,10 +51,10 @@ Result<std::unique_ptr<Pair>> Pair::connect(coppice::bootstrap::Bootstrap& excha
     const auto addresses = exchange.allgather(address, deadline_ns);
     if (!addresses) return tl::unexpected(addresses.error());
     if (takes_part) {
-        const std::uint32_t peer = self == Rank(0) ? second : first;
+        const std::uint32_t peer = self == Seat(0) ? second : first;
         const auto& others = (*addresses)[peer];
         if (others.empty()) return coppice::fail(COPPICE_ERR_PEER_FAILED, "rank {} is gone", peer);
-        if (auto added = pair->wire().add_peer(Rank(1 - self.value), others); !added)
+        if (auto added = pair->wire().add_peer(Seat(1 - self.value), others); !added)
             return tl::unexpected(added.error());
     }
     // Neither sends before the other knows which rank to expect.
@@ -70,7 +70,7 @@ bool Pair::move() {
 }
 
 bool Pair::send(std::span<const std::byte> header, std::span<const std::byte> payload, bool one_sided) {
-    const Rank other(1 - self_.value);
+    const Seat other(1 - self_.value);
     while (true) {
         const auto status = one_sided ? wire_->write(other, header, payload, &in_flight_)
                                       : wire_->send(other, header, payload, &in_flight_);

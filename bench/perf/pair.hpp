@@ -19,13 +19,13 @@ class Arrivals final : public coppice::transport::Receiver {
   public:
     static constexpr std::byte kLast{1};
 
-    bool message(coppice::Rank, std::span<const std::byte> header, std::span<const std::byte>,
+    bool message(coppice::Seat, std::span<const std::byte> header, std::span<const std::byte>,
                  coppice::transport::Buffer) override {
         ++messages;
         last = !header.empty() && header[0] == kLast;
         return false;
     }
-    void peer_failed(coppice::Rank, coppice::transport::FailureCause) override { failed = true; }
+    void peer_failed(coppice::Seat, coppice::transport::FailureCause) override { failed = true; }
 
     std::uint64_t messages = 0;
     bool last = false;
@@ -40,7 +40,7 @@ class Pair {
                                                           const std::string& transport, std::uint32_t first,
                                                           std::uint32_t second, std::uint64_t deadline_ns);
 
-    coppice::Rank self() const { return self_; }
+    coppice::Seat self() const { return self_; }
     coppice::transport::Transport& wire() { return *wire_; }
     const Arrivals& arrivals() const { return arrivals_; }
 
@@ -51,10 +51,10 @@ class Pair {
     bool leave();
 
   private:
-    Pair(coppice::Rank self, std::unique_ptr<coppice::transport::Transport> wire, std::uint64_t deadline_ns)
+    Pair(coppice::Seat self, std::unique_ptr<coppice::transport::Transport> wire, std::uint64_t deadline_ns)
         : self_(self), wire_(std::move(wire)), deadline_ns_(deadline_ns) {}
 
-    coppice::Rank self_;
+    coppice::Seat self_;
     std::unique_ptr<coppice::transport::Transport> wire_;
     std::uint64_t deadline_ns_;
     std::uint32_t in_flight_ = 0;

@@ -428,7 +428,7 @@ coppice_status_t coppice_group_view(const coppice_group_t* group, coppice_view_t
             const engine::Origin origin = lineage.of(Rank(rank));
             if (origin.before == engine::Origin::kNobody) ++all.newcomers;
             if (origin.since < lineage.of(Rank(all.eldest)).since) all.eldest = rank;
-            if (rank < capacity) members[rank] = {origin.seat, origin.incarnation, origin.before, origin.since};
+            if (rank < capacity) members[rank] = {origin.seat.value, origin.incarnation, origin.before, origin.since};
         }
         return api::given(api::give_answer(all, view, COPPICE_SIZE_THROUGH(coppice_view_t, eldest),
                                            "coppice_group_view", "coppice_view_t"));

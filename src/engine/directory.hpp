@@ -26,9 +26,9 @@ class Directory {
 
     std::uint32_t capacity() const { return static_cast<std::uint32_t>(holders_.size()); }
     // None: the seat is free.
-    const std::optional<Holder>& at(Rank seat) const { return holders_[seat.value]; }
-    void take(Rank seat, Holder holder) { holders_[seat.value] = std::move(holder); }
-    void vacate(Rank seat) { holders_[seat.value].reset(); }
+    const std::optional<Holder>& at(Seat seat) const { return holders_[seat.value]; }
+    void take(Seat seat, Holder holder) { holders_[seat.value] = std::move(holder); }
+    void vacate(Seat seat) { holders_[seat.value].reset(); }
 
   private:
     std::vector<std::optional<Holder>> holders_;

@@ -222,7 +222,7 @@ class Formation {
             may_have_far_ranks() || (!settings_.allows_within_host() && (!alone || settings_.join != Join::none));
         // Later ones come from the hosts on which ranks begin, this one among them.
         if (settings_.join != Join::none) their_addresses_.push_back(own_addresses_);
-        const transport::GroupFacts facts{.self = self_,
+        const transport::GroupFacts facts{.self = Seat(self_.value),
                                           .group_size = capacity_,
                                           .group_token = token_,
                                           .secret = secret_,
@@ -248,7 +248,7 @@ class Formation {
 
     Result<void> take_transports_of(Platform& platform, bool alone, std::span<const transport::Region> regions) {
         const bool near = settings_.allows_within_host();
-        Platform::Wires wires = platform.make_transports({.self = self_,
+        Platform::Wires wires = platform.make_transports({.self = Seat(self_.value),
                                                           .ranks = capacity_,
                                                           .window = settings_.window,
                                                           .has_local_peers = near && has_local_peers_,
@@ -307,7 +307,7 @@ class Formation {
 
     Result<void> add(std::unique_ptr<transport::Transport> wire) {
         if (!settings_.faults.empty()) {
-            auto plan = transport::parse_faults(settings_.faults, self_);
+            auto plan = transport::parse_faults(settings_.faults, Seat(self_.value));
             if (!plan) return tl::unexpected(std::move(plan.error()));
             if (!fault_count_) fault_count_ = std::make_shared<transport::MessageCount>(*plan);
             wire = std::make_unique<transport::FaultyTransport>(std::move(wire), *plan, fault_count_);
@@ -329,7 +329,7 @@ class Formation {
         const std::vector<std::byte> mine = transport_addresses();
         Directory::Holder self{.host = hosts_[self_.value]};
         if (settings_.join != Join::none) self.addresses = mine;
-        transport_set_->directory().take(self_, std::move(self));
+        transport_set_->directory().take(Seat(self_.value), std::move(self));
         auto all = bootstrap_.allgather(mine, deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         for (std::uint32_t r = 0; r < size_; ++r) {
@@ -340,7 +340,7 @@ class Formation {
                 continue;
             }
             auto wired =
-                wire_peer(*transport_set_, settings_, hosts_[self_.value], rank, {.host = hosts_[r]}, (*all)[r]);
+                wire_peer(*transport_set_, settings_, hosts_[self_.value], Seat(r), {.host = hosts_[r]}, (*all)[r]);
             if (wired) continue;
             if (wired.error().status != COPPICE_ERR_PEER_FAILED) return wired;
             bury(rank);
@@ -351,7 +351,7 @@ class Formation {
     Lineage lineage() const {
         std::vector<Origin> origins;
         for (std::uint32_t rank = 0; settings_.join != Join::none && rank < size_; ++rank)
-            origins.push_back({.seat = rank, .host = host_number(hosts_[rank])});
+            origins.push_back({.seat = Seat(rank), .host = host_number(hosts_[rank])});
         return Lineage(std::move(origins));
     }
 
@@ -394,7 +394,7 @@ class Formation {
         cores_ = own_cores();
         sharing_ = local_ranks_;
         if (host_memory_ == nullptr) return;
-        std::vector<Rank> local_peers;
+        std::vector<Seat> local_peers;
         for (std::uint32_t r = 0; r < size_; ++r)
             if (same_host(Rank(r))) local_peers.emplace_back(r);  // the dead are counted out as they become known
         host_memory_->look_at_cores();
@@ -412,7 +412,8 @@ class Formation {
         for (std::uint32_t i = 1; i < size_ && kept < kKept; ++i) {
             const Rank rank((self_.value + i) % size_);
             if (dead(rank) || !same_host(rank)) continue;
-            if (const pid_t process = host_memory_->process_of(rank); process > 0) context_.keep_page_of(process);
+            if (const pid_t process = host_memory_->process_of(Seat(rank.value)); process > 0)
+                context_.keep_page_of(process);
             ++kept;
         }
     }
@@ -422,7 +423,7 @@ class Formation {
     Result<void> share_host_memory() {
         if (!by_host()) return {};
         if (host_memory_ != nullptr) {
-            std::vector<Rank> local_peers;
+            std::vector<Seat> local_peers;
             for (std::uint32_t r = 0; r < size_; ++r) {
                 if (!dead(Rank(r)) && same_host(Rank(r))) local_peers.emplace_back(r);
             }

@@ -12,7 +12,7 @@ void Group::show_facts(status::Group& to) const {
     to.rank = members.self().value;
     to.size = members.ranks();
     to.hosts = members.nodes();
-    to.host = members.own_node();
+    to.host = members.own_node().value;
     to.window = window_.size();
     to.leaves = leaves();
     status::set_text(to.transports, transports());

@@ -35,7 +35,7 @@ class Platform {
     virtual void pause(int descriptor, std::uint64_t longest_ns) = 0;
 
     struct Place {
-        Rank self;
+        Seat self;
         std::uint32_t ranks = 1;
         std::uint32_t window = 1;
         bool has_local_peers = false;

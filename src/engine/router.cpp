@@ -4,7 +4,7 @@
 
 namespace coppice::engine {
 
-Router::Router(std::shared_ptr<TransportSet> transport_set, std::vector<Rank> there)
+Router::Router(std::shared_ptr<TransportSet> transport_set, std::vector<Seat> there)
     : transport_set_(std::move(transport_set)),
       ranks_(static_cast<std::uint32_t>(there.size())),
       there_(std::move(there)) {
@@ -17,8 +17,8 @@ void Router::fill_here() {
         if (there_[rank] != transport_set_->nowhere()) here_[there_[rank].value] = Rank(rank);
 }
 
-void Router::give_up(Rank there) {
-    const auto rank = own_rank(there);
+void Router::give_up(Seat there) {
+    const auto rank = rank_at(there);
     if (!rank) return;
     if (there_.empty()) {
         for (std::uint32_t seat = 0; seat < ranks_; ++seat)
@@ -32,7 +32,7 @@ bool Router::keeps_batches() const {
     return std::ranges::any_of(wires(), [](const auto& wire) { return wire->capabilities().keeps_batches; });
 }
 
-std::optional<Rank> Router::find_own_rank(Rank there) const {
+std::optional<Rank> Router::find_rank_at(Seat there) const {
     if (there.value >= here_.size() || here_[there.value].value == ranks_) return std::nullopt;
     return here_[there.value];
 }

@@ -21,7 +21,7 @@ namespace coppice::engine {
 class Link {
   public:
     Link() = default;
-    Link(transport::Transport* wire, Rank there) : wire_(wire), there_(there) {}
+    Link(transport::Transport* wire, Seat there) : wire_(wire), there_(there) {}
     explicit operator bool() const { return wire_ != nullptr; }
 
     transport::SendStatus send(std::span<const std::byte> header, std::span<const std::byte> payload,
@@ -43,7 +43,7 @@ class Link {
 
   private:
     transport::Transport* wire_ = nullptr;
-    Rank there_;
+    Seat there_;
 };
 
 class Router {
@@ -52,29 +52,29 @@ class Router {
     Router(std::shared_ptr<TransportSet> transport_set, std::uint32_t ranks)
         : transport_set_(std::move(transport_set)), ranks_(ranks) {}
     // For a group of some seats of the set: there[r] is that of the group's rank r.
-    Router(std::shared_ptr<TransportSet> transport_set, std::vector<Rank> there);
+    Router(std::shared_ptr<TransportSet> transport_set, std::vector<Seat> there);
     // Another process takes that seat: none of this group's ranks has it any more.
-    void give_up(Rank there);
+    void give_up(Seat there);
 
     Link to(Rank peer) const {
-        const Rank there = set_rank(peer);
+        const Seat there = seat_of(peer);
         return {transport_set_->to(there), there};
     }
-    Rank set_rank(Rank here) const { return there_.empty() ? here : there_[here.value]; }
+    Seat seat_of(Rank here) const { return there_.empty() ? Seat(here.value) : there_[here.value]; }
     // The group's numbers are the set's.
-    bool has_set_ranks() const { return there_.empty(); }
-    // None for ranks that are no members.
-    std::optional<Rank> own_rank(Rank there) const {
-        if (there_.empty()) return there.value < ranks_ ? std::optional(there) : std::nullopt;
-        return find_own_rank(there);
+    bool ranks_are_seats() const { return there_.empty(); }
+    // None for seats of processes that are no members.
+    std::optional<Rank> rank_at(Seat there) const {
+        if (there_.empty()) return there.value < ranks_ ? std::optional(Rank(there.value)) : std::nullopt;
+        return find_rank_at(there);
     }
 
     std::span<const std::unique_ptr<transport::Transport>> wires() const { return transport_set_->wires(); }
     // One of the transports lets messages stay (Batch::keep()).
     bool keeps_batches() const;
     std::size_t poll() const { return transport_set_->poll(); }
-    void fence(Rank peer) const { transport_set_->fence(set_rank(peer)); }
-    void take_for_dead(Rank peer) const { transport_set_->take_for_dead(set_rank(peer)); }
+    void fence(Rank peer) const { transport_set_->fence(seat_of(peer)); }
+    void take_for_dead(Rank peer) const { transport_set_->take_for_dead(seat_of(peer)); }
     const std::shared_ptr<TransportSet>& transport_set() const { return transport_set_; }
 
     // What is sent while one lives may leave as late as when it ends, several messages to one rank together.
@@ -107,11 +107,11 @@ class Router {
 
   private:
     void fill_here();
-    std::optional<Rank> find_own_rank(Rank there) const;
+    std::optional<Rank> find_rank_at(Seat there) const;
 
     std::shared_ptr<TransportSet> transport_set_;
     std::uint32_t ranks_;
-    std::vector<Rank> there_;  // empty: the same numbers
+    std::vector<Seat> there_;  // empty: the same numbers
     std::vector<Rank> here_;   // by seat, where there_ is not empty; ranks_: nobody's
 };
 

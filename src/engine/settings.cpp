@@ -433,7 +433,7 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.host = texts.text("COPPICE_HOST");
     if (settings.host.size() > 64) return bad_value(texts, "COPPICE_HOST", "a name of at most 64 characters");
     settings.faults = texts.text("COPPICE_FAULTS");
-    if (const auto plan = transport::parse_faults(settings.faults, Rank(0)); !plan) {
+    if (const auto plan = transport::parse_faults(settings.faults, Seat(0)); !plan) {
         return fail(COPPICE_ERR_CONFIG, "COPPICE_FAULTS: {}", plan.error().message);
     }
     return settings;

@@ -42,7 +42,7 @@ void TransportSet::introduce_by(std::unique_ptr<Introductions> introductions) {
     introductions_ = std::move(introductions);
 }
 
-bool TransportSet::vacate(Rank seat, Ended ended) {
+bool TransportSet::vacate(Seat seat, Ended ended) {
     const auto is_done = [seat](const Attached& attached) { return attached.group->is_done_with(seat); };
     if (expected_ > 0 && ended == Ended::perhaps) return false;
     if (!std::ranges::all_of(groups_, is_done)) return false;
@@ -54,7 +54,7 @@ bool TransportSet::vacate(Rank seat, Ended ended) {
         wire->forget(seat);
     }
     route_[seat.value] = kNobody;
-    for (std::vector<Rank>* const known : {&dead_, &to_fence_, &gone_})
+    for (std::vector<Seat>* const known : {&dead_, &to_fence_, &gone_})
         std::erase(*known, seat);
     std::erase_if(replies_, [seat](const Reply& one) { return one.to == seat; });
     std::erase_if(early_, [seat](const Early& one) { return one.from == seat; });
@@ -64,7 +64,7 @@ bool TransportSet::vacate(Rank seat, Ended ended) {
     return true;
 }
 
-void TransportSet::note_end(Rank seat) {
+void TransportSet::note_end(Seat seat) {
     const bool is_known =
         std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();
     if (!is_known) peer_failed(seat, transport::FailureCause::process_gone);
@@ -77,7 +77,7 @@ void TransportSet::attach(std::uint32_t token, SetUser& group) {
     if (expected_ > 0) --expected_;
     for (std::size_t i = 0; i < dead_.size(); ++i)  // the group may come to know of more
         group.peer_failed(dead_[i], transport::FailureCause::notice);
-    for (const Rank rank : gone_)
+    for (const Seat rank : gone_)
         group.peer_left(rank);
     std::vector<Early> early;
     early.swap(early_);
@@ -98,7 +98,7 @@ void TransportSet::detach(const SetUser& group, std::optional<Rank> failed_as) {
     std::erase_if(groups_, [&](const Attached& attached) { return attached.group == &group; });
     std::erase_if(early_, [this](const Early& one) { return !may_come(one.header); });
     // A rank that was well here may go on here with the others: that only this rank leaves says nothing of it.
-    std::erase_if(to_fence_, [&](Rank peer) { return !group.is_done_with(peer); });
+    std::erase_if(to_fence_, [&](Seat peer) { return !group.is_done_with(peer); });
 }
 
 void TransportSet::expect_no_more() {
@@ -154,7 +154,7 @@ TransportSet::Armed TransportSet::arm() {
     return armed;
 }
 
-void TransportSet::fence(Rank peer) {
+void TransportSet::fence(Seat peer) {
     if (peer == nowhere()) return;
     if (std::ranges::find(dead_, peer) == dead_.end()) {
         if (std::ranges::find(to_fence_, peer) == to_fence_.end()) to_fence_.push_back(peer);
@@ -163,8 +163,8 @@ void TransportSet::fence(Rank peer) {
     if (transport::Transport* const wire = to(peer)) wire->fence(peer);
 }
 
-void TransportSet::take_for_dead(Rank peer) {
-    const auto is_known = [peer](const std::vector<Rank>& ranks) {
+void TransportSet::take_for_dead(Seat peer) {
+    const auto is_known = [peer](const std::vector<Seat>& ranks) {
         return std::ranges::find(ranks, peer) != ranks.end();
     };
     if (peer == nowhere() || is_known(dead_) || is_known(gone_)) return;
@@ -176,13 +176,13 @@ void TransportSet::take_for_dead(Rank peer) {
 // A rank that has given one group up lives on in the others: it is cut off when no group is left that may hear of it.
 void TransportSet::fence_where_all_are_done() {
     if (expected_ > 0 || groups_.empty() || to_fence_.empty()) return;
-    const auto all_are_done = [this](Rank peer) {
+    const auto all_are_done = [this](Seat peer) {
         return std::ranges::all_of(groups_,
                                    [&](const Attached& attached) { return attached.group->is_done_with(peer); });
     };
-    std::vector<Rank> waiting;
+    std::vector<Seat> waiting;
     waiting.swap(to_fence_);
-    for (const Rank peer : waiting) {
+    for (const Seat peer : waiting) {
         if (!all_are_done(peer)) {
             to_fence_.push_back(peer);
             continue;
@@ -193,7 +193,7 @@ void TransportSet::fence_where_all_are_done() {
 }
 
 // Buffers are kept by a group that is alone: for two, a transport may not have enough of them to go on.
-bool TransportSet::message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+bool TransportSet::message(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload,
                            transport::Buffer buffer) {
     const bool is_whole = header.size() >= kShortHeader;
     if (is_whole && groups_.size() == 1 && *token_of(header) == groups_.front().token) [[likely]]
@@ -201,7 +201,7 @@ bool TransportSet::message(Rank from, std::span<const std::byte> header, std::sp
     return message_to_one(from, header, payload);
 }
 
-bool TransportSet::message_to_one(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload) {
+bool TransportSet::message_to_one(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload) {
     const auto token = token_of(header);
     for (const Attached& attached : groups_) {
         if (attached.token == token) return attached.group->message(from, header, payload, 0);
@@ -209,7 +209,7 @@ bool TransportSet::message_to_one(Rank from, std::span<const std::byte> header, 
     return stranger(from, header, payload);
 }
 
-std::byte* TransportSet::place(Rank from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) {
+std::byte* TransportSet::place(Seat from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) {
     const auto token = token_of(header);
     for (const Attached& attached : groups_)
         if (attached.token == token) return attached.group->place(from, header, bytes, here);
@@ -217,7 +217,7 @@ std::byte* TransportSet::place(Rank from, std::span<const std::byte> header, std
 }
 
 // Called from within foreign code: nothing may be thrown through it.
-bool TransportSet::stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload) try {
+bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload) try {
     const auto seen = header_of(header);
     const auto past = seen ? std::ranges::find(past_, seen->token, &Past::token) : past_.end();
     if (past == past_.end() && may_come(header) && early_.size() < kMostEarly) {
@@ -264,24 +264,24 @@ void TransportSet::send_replies() {
     }
 }
 
-void TransportSet::peer_failed(Rank peer, transport::FailureCause cause) {
+void TransportSet::peer_failed(Seat peer, transport::FailureCause cause) {
     dead_.push_back(peer);
     for (const Attached& attached : groups_)
         attached.group->peer_failed(peer, cause);
 }
 
-void TransportSet::peer_left(Rank peer) {
+void TransportSet::peer_left(Seat peer) {
     gone_.push_back(peer);
     for (const Attached& attached : groups_)
         attached.group->peer_left(peer);
 }
 
-void TransportSet::fenced(Rank by) {
+void TransportSet::fenced(Seat by) {
     for (const Attached& attached : groups_)
         attached.group->fenced(by);
 }
 
-void TransportSet::alive(Rank peer) {
+void TransportSet::alive(Seat peer) {
     for (const Attached& attached : groups_)
         attached.group->alive(peer);
 }

@@ -32,9 +32,9 @@ class Introductions;
 class SetUser : public transport::Receiver {
   public:
     // The group will never hear of that rank of the set again: it is no member, has failed or has left in peace.
-    virtual bool is_done_with(Rank there) const = 0;
+    virtual bool is_done_with(Seat there) const = 0;
     // Nor of the process that has its seat next, whatever that one does. Said of ranks with which the group is done.
-    virtual void seat_vacated(Rank there) = 0;
+    virtual void seat_vacated(Seat there) = 0;
     // A group of that epoch may come of this one, here too.
     virtual bool may_precede(Epoch epoch) const = 0;
 };
@@ -49,14 +49,14 @@ class TransportSet final : private transport::Receiver {
     // --- when the first group is formed
     // Takes a transport; returns its index for route().
     std::uint8_t add(std::unique_ptr<transport::Transport> wire);
-    void route(Rank peer, std::uint8_t index) { route_[peer.value] = index; }
+    void route(Seat peer, std::uint8_t index) { route_[peer.value] = index; }
     // Whose boards the groups of a host have; null where they have none. It is one of the transports, or inside of one.
     void share_host_memory(transport::HostMemory* host_memory, std::shared_ptr<transport::MessageCount> faults) {
         host_memory_ = host_memory;
         faults_ = std::move(faults);
     }
 
-    transport::Transport* to(Rank peer) const {
+    transport::Transport* to(Seat peer) const {
         const std::uint8_t index = route_[peer.value];
         return index == kNobody ? nullptr : wires_[index].get();
     }
@@ -67,7 +67,7 @@ class TransportSet final : private transport::Receiver {
     // --- seats
     std::uint32_t capacity() const { return directory_.capacity(); }
     // The number of no seat: to() leads nowhere.
-    Rank nowhere() const { return Rank(capacity()); }
+    Seat nowhere() const { return Seat(capacity()); }
     // Which process has which.
     Directory& directory() { return directory_; }
     const Directory& directory() const { return directory_; }
@@ -77,13 +77,13 @@ class TransportSet final : private transport::Receiver {
     // Not from within poll().
     // `ended`: its process is known to have ended, so that it can't be well in a group that is being made.
     enum class Ended : std::uint8_t { perhaps, certainly };
-    bool vacate(Rank seat, Ended ended = Ended::perhaps);
+    bool vacate(Seat seat, Ended ended = Ended::perhaps);
     // A witness has seen the end of the process that has the seat: groups here learn of it, if they have not.
-    void note_end(Rank seat);
+    void note_end(Seat seat);
     // That of a member, while its process has it; nowhere() after that.
-    Rank seat_of(const Origin& origin) const {
-        const auto& holder = directory_.at(Rank(origin.seat));
-        return holder && holder->incarnation == origin.incarnation ? Rank(origin.seat) : nowhere();
+    Seat seat_of(const Origin& origin) const {
+        const auto& holder = directory_.at(origin.seat);
+        return holder && holder->incarnation == origin.incarnation ? origin.seat : nowhere();
     }
     // From now on processes may come. Null: none do.
     void introduce_by(std::unique_ptr<Introductions> introductions);
@@ -118,10 +118,10 @@ class TransportSet final : private transport::Receiver {
     Armed arm();
     // A group takes the rank for dead. Once all groups are done with it, and none is being made in which it may be well, nothing
     // of it is delivered any more, to any of them, and it is told, where its transport can.
-    void fence(Rank peer);
+    void fence(Seat peer);
     // Its process says nothing in any group: it counts as ended, in all that are here and to come, and is told so, where its
     // transport can. From within a group's progress.
-    void take_for_dead(Rank peer);
+    void take_for_dead(Seat peer);
 
   private:
     static constexpr std::uint8_t kNobody = 0xff;
@@ -135,7 +135,7 @@ class TransportSet final : private transport::Receiver {
         SetUser* group;
     };
     struct Early {
-        Rank from;
+        Seat from;
         std::vector<std::byte> header;
         std::vector<std::byte> payload;
     };
@@ -145,20 +145,20 @@ class TransportSet final : private transport::Receiver {
         std::optional<Rank> failed_as;
     };
     struct Reply {
-        Rank to;
+        Seat to;
         GroupId group;
         std::optional<Rank> failed_as;
     };
 
-    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+    bool message(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
-    std::byte* place(Rank from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) override;
-    void peer_failed(Rank peer, transport::FailureCause cause) override;
-    void peer_left(Rank peer) override;
-    void fenced(Rank by) override;
-    void alive(Rank peer) override;
-    bool message_to_one(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
-    bool stranger(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload);
+    std::byte* place(Seat from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) override;
+    void peer_failed(Seat peer, transport::FailureCause cause) override;
+    void peer_left(Seat peer) override;
+    void fenced(Seat by) override;
+    void alive(Seat peer) override;
+    bool message_to_one(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload);
+    bool stranger(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload);
     bool may_come(std::span<const std::byte> header) const;
     void send_replies();
     bool sleep_on(int descriptor, int& known);
@@ -180,9 +180,9 @@ class TransportSet final : private transport::Receiver {
     std::vector<Reply> replies_;
     std::vector<Past> past_;
     // Of the processes that have their seats now.
-    std::vector<Rank> dead_;
-    std::vector<Rank> to_fence_;  // dead to some groups only, so far
-    std::vector<Rank> gone_;      // left in peace
+    std::vector<Seat> dead_;
+    std::vector<Seat> to_fence_;  // dead to some groups only, so far
+    std::vector<Seat> gone_;      // left in peace
     std::unique_ptr<Introductions> introductions_;
     std::uint32_t polls_ = 0;  // since they were looked at
 };

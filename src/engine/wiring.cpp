@@ -22,7 +22,7 @@ std::string names_between_hosts(const Settings& settings) {
 
 }  // namespace
 
-Result<void> wire_peer(TransportSet& transport_set, const Settings& settings, std::string_view own_host, Rank seat,
+Result<void> wire_peer(TransportSet& transport_set, const Settings& settings, std::string_view own_host, Seat seat,
                        Directory::Holder holder, std::span<const std::byte> addresses) {
     const bool same_host = holder.host == own_host;
     const auto wires = transport_set.wires();

@@ -4,7 +4,7 @@
 
 namespace coppice::transport {
 
-Result<void> check_address(std::string_view transport, Rank rank, const AddressHead& head, std::uint8_t version,
+Result<void> check_address(std::string_view transport, Seat rank, const AddressHead& head, std::uint8_t version,
                            std::size_t bytes) {
     if (!head.ours)
         return fail(COPPICE_ERR_MISMATCH,
@@ -24,7 +24,7 @@ Result<void> check_address(std::string_view transport, Rank rank, const AddressH
     return {};
 }
 
-tl::unexpected<Error> damaged_address(std::string_view transport, Rank rank) {
+tl::unexpected<Error> damaged_address(std::string_view transport, Seat rank) {
     return fail(COPPICE_ERR_MISMATCH, "{}: the address of rank {} was damaged on its way through the bootstrap",
                 transport, rank.value);
 }

@@ -24,10 +24,10 @@ struct AddressHead {
 
 // COPPICE_ERR_MISMATCH, which names `transport` and `rank`, unless it is of `version` and of a machine like this one. `bytes`: of the
 // whole address, for the error.
-Result<void> check_address(std::string_view transport, Rank rank, const AddressHead& head, std::uint8_t version,
+Result<void> check_address(std::string_view transport, Seat rank, const AddressHead& head, std::uint8_t version,
                            std::size_t bytes);
 // COPPICE_ERR_MISMATCH for one that is not what was sent.
-tl::unexpected<Error> damaged_address(std::string_view transport, Rank rank);
+tl::unexpected<Error> damaged_address(std::string_view transport, Seat rank);
 
 // FNV-1a: against damage on the way through a bootstrap, not against malice.
 std::uint32_t checksum_of(std::span<const std::byte> bytes);

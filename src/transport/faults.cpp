@@ -17,10 +17,10 @@ std::optional<std::uint64_t> number(std::string_view text) {
     return value;
 }
 
-std::optional<Rank> rank_number(std::string_view text) {
+std::optional<Seat> rank_number(std::string_view text) {
     const auto value = number(text);
     if (!value || *value >= kMaxProcesses) return std::nullopt;
-    return Rank{static_cast<std::uint32_t>(*value)};
+    return Seat{static_cast<std::uint32_t>(*value)};
 }
 
 // "a:b:c" → "a", leaving "b:c".
@@ -76,7 +76,7 @@ bool add_fault(std::string_view text, FaultPlan& plan) {
 
 }  // namespace
 
-Result<FaultPlan> parse_faults(std::string_view text, Rank self) {
+Result<FaultPlan> parse_faults(std::string_view text, Seat self) {
     FaultPlan plan;
     bool more = !text.empty();
     while (more) {
@@ -84,7 +84,7 @@ Result<FaultPlan> parse_faults(std::string_view text, Rank self) {
         const std::string_view fault = cut(text, ',');
         const std::size_t at = fault.find('@');
         const std::string_view what = fault.substr(0, at);
-        const std::optional<Rank> where = at == std::string_view::npos ? self : rank_number(fault.substr(at + 1));
+        const std::optional<Seat> where = at == std::string_view::npos ? self : rank_number(fault.substr(at + 1));
         FaultPlan of_others;
         if (!where || !add_fault(what, *where == self ? plan : of_others))
             return fail(COPPICE_ERR_CONFIG,
@@ -112,7 +112,7 @@ class FaultyTransport::Catcher final : public Receiver {
   public:
     Catcher(FaultyTransport& owner, Receiver& receiver) : owner_(owner), receiver_(receiver) {}
 
-    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+    bool message(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload,
                  Buffer buffer) override {
         Link* const link = owner_.link(from);
         if (link == nullptr || (!link->held && link->delay == 0 && link->in.empty())) {
@@ -128,13 +128,13 @@ class FaultyTransport::Catcher final : public Receiver {
     }
 
     // What is held back or delayed has to be kept.
-    std::byte* place(Rank from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) override {
+    std::byte* place(Seat from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) override {
         const Link* const link = owner_.link(from);
         const bool is_passed_on = link == nullptr || (!link->held && link->delay == 0 && link->in.empty());
         return is_passed_on ? receiver_.place(from, header, bytes, here) : nullptr;
     }
 
-    void peer_failed(Rank peer, FailureCause cause) override {
+    void peer_failed(Seat peer, FailureCause cause) override {
         Link* const link = owner_.link(peer);
         if (link == nullptr || (!link->held && link->in.empty())) {
             ++events_;
@@ -144,7 +144,7 @@ class FaultyTransport::Catcher final : public Receiver {
         link->in.push_back({{}, {}, owner_.polls_ + link->delay, cause, false});
     }
 
-    void peer_left(Rank peer) override {
+    void peer_left(Seat peer) override {
         Link* const link = owner_.link(peer);
         if (link == nullptr || (!link->held && link->in.empty())) {
             ++events_;
@@ -155,13 +155,13 @@ class FaultyTransport::Catcher final : public Receiver {
     }
 
     // What has been held back is older, but this rank can't be less fenced for it.
-    void fenced(Rank by) override {
+    void fenced(Seat by) override {
         const Link* const link = owner_.link(by);
         if (link != nullptr && link->held) return;
         ++events_;
         receiver_.fenced(by);
     }
-    void alive(Rank peer) override { receiver_.alive(peer); }
+    void alive(Seat peer) override { receiver_.alive(peer); }
 
     std::size_t events() const { return events_; }
 
@@ -176,37 +176,37 @@ FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const FaultPl
     : count_(std::move(count)), suspicions_(plan.suspicions), inner_(std::move(inner)) {
     for (const FaultPlan::Delay& delay : plan.delays)
         make_link(delay.from).delay = delay.polls;
-    for (const Rank peer : plan.held)
+    for (const Seat peer : plan.held)
         hold(peer);
 }
 
 FaultyTransport::~FaultyTransport() = default;
 
-FaultyTransport::Link* FaultyTransport::link(Rank peer) {
+FaultyTransport::Link* FaultyTransport::link(Seat peer) {
     for (Link& link : links_)
         if (link.peer == peer) return &link;
     return nullptr;
 }
 
-FaultyTransport::Link& FaultyTransport::make_link(Rank peer) {
+FaultyTransport::Link& FaultyTransport::make_link(Seat peer) {
     if (Link* const known = link(peer)) return *known;
     links_.push_back({peer, false, 0, {}, {}});
     return links_.back();
 }
 
-void FaultyTransport::hold(Rank peer) {
+void FaultyTransport::hold(Seat peer) {
     make_link(peer).held = true;
 }
-void FaultyTransport::let_go(Rank peer) {
+void FaultyTransport::let_go(Seat peer) {
     make_link(peer).held = false;
 }
 
-SendStatus FaultyTransport::forward(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus FaultyTransport::forward(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                     std::uint32_t* in_flight, bool is_write) {
     return is_write ? inner_->write(to, header, payload, in_flight) : inner_->send(to, header, payload, in_flight);
 }
 
-SendStatus FaultyTransport::pass(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus FaultyTransport::pass(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                  std::uint32_t* in_flight, bool is_write) {
     const bool is_large = payload.size() >= kLarge && !capabilities().within_host;
     const bool is_damaged = is_large && count_->damages_next();
@@ -227,12 +227,12 @@ SendStatus FaultyTransport::pass(Rank to, std::span<const std::byte> header, std
     return status;
 }
 
-SendStatus FaultyTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus FaultyTransport::send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                  std::uint32_t* in_flight) {
     return pass(to, header, payload, in_flight, false);
 }
 
-SendStatus FaultyTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus FaultyTransport::write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                   std::uint32_t* in_flight) {
     return pass(to, header, payload, in_flight, true);
 }
@@ -285,7 +285,7 @@ std::size_t FaultyTransport::poll(Receiver& receiver) {
     return events + catcher.events();
 }
 
-void FaultyTransport::fence(Rank peer) {
+void FaultyTransport::fence(Seat peer) {
     if (Link* const known = link(peer)) {
         known->in.clear();
         std::erase_if(known->out, [](const Outgoing& waiting) { return !waiting.passed_on; });
@@ -293,7 +293,7 @@ void FaultyTransport::fence(Rank peer) {
     inner_->fence(peer);
 }
 
-void FaultyTransport::forget(Rank peer) {
+void FaultyTransport::forget(Seat peer) {
     std::erase_if(links_, [&](const Link& known) { return known.peer == peer; });
     inner_->forget(peer);
 }

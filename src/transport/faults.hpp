@@ -32,15 +32,15 @@ struct FaultPlan {
     std::uint64_t kill_before = 0;  // 0: never
     std::uint64_t kill_after = 0;
     struct Delay {
-        Rank from;
+        Seat from;
         std::uint64_t polls = 0;
     };
     struct Suspicion {
-        Rank of;
+        Seat of;
         std::uint64_t at_poll = 0;
     };
     std::vector<Delay> delays;
-    std::vector<Rank> held;
+    std::vector<Seat> held;
     std::vector<Suspicion> suspicions;
     std::vector<std::uint64_t> damaged;
 
@@ -51,7 +51,7 @@ struct FaultPlan {
 };
 
 // What of the setting concerns rank `self`. COPPICE_ERR_CONFIG for anything that is not exactly as described above.
-Result<FaultPlan> parse_faults(std::string_view text, Rank self);
+Result<FaultPlan> parse_faults(std::string_view text, Seat self);
 
 // Counts this process's messages, over all its transports and boards, and ends it when their time has come.
 class MessageCount {
@@ -84,24 +84,24 @@ class FaultyTransport final : public Transport {
     FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan, std::shared_ptr<MessageCount> count);
     ~FaultyTransport() override;
 
-    void hold(Rank peer);
+    void hold(Seat peer);
     // What was held goes out, and comes in, at the next polls.
-    void let_go(Rank peer);
+    void let_go(Seat peer);
 
     const Capabilities& capabilities() const override { return inner_->capabilities(); }
     std::string description() const override { return inner_->description(); }
     Counters counters() const override { return inner_->counters(); }
     std::string_view last_error() const override { return inner_->last_error(); }
     std::vector<std::byte> address() const override { return inner_->address(); }
-    Result<void> add_peer(Rank peer, std::span<const std::byte> address) override {
+    Result<void> add_peer(Seat peer, std::span<const std::byte> address) override {
         return inner_->add_peer(peer, address);
     }
-    void watch(Rank peer) override { inner_->watch(peer); }
-    SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    void watch(Seat peer) override { inner_->watch(peer); }
+    SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight) override;
-    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
-    std::size_t largest(Rank to) const override { return inner_->largest(to); }
+    std::size_t largest(Seat to) const override { return inner_->largest(to); }
     void begin_batch() override { inner_->begin_batch(); }
     void end_batch() override { inner_->end_batch(); }
     bool keep_batch() override { return inner_->keep_batch(); }
@@ -111,11 +111,11 @@ class FaultyTransport final : public Transport {
     Result<void> register_memory(std::span<const std::byte> memory) override { return inner_->register_memory(memory); }
     void deregister_memory(const std::byte* begin) override { inner_->deregister_memory(begin); }
     void release(Buffer buffer) override { inner_->release(buffer); }
-    void probe(Rank peer) override { inner_->probe(peer); }
-    void fence(Rank peer) override;
-    void forget(Rank peer) override;
+    void probe(Seat peer) override { inner_->probe(peer); }
+    void fence(Seat peer) override;
+    void forget(Seat peer) override;
     bool leave() override;
-    void say_farewell(Rank peer) override { inner_->say_farewell(peer); }
+    void say_farewell(Seat peer) override { inner_->say_farewell(peer); }
 
   private:
     struct Outgoing {
@@ -133,7 +133,7 @@ class FaultyTransport final : public Transport {
         bool left = false;                    // or its peaceful end
     };
     struct Link {
-        Rank peer;
+        Seat peer;
         bool held = false;
         std::uint64_t delay = 0;
         std::deque<Outgoing> out;
@@ -141,11 +141,11 @@ class FaultyTransport final : public Transport {
     };
     class Catcher;
 
-    Link* link(Rank peer);
-    Link& make_link(Rank peer);
-    SendStatus pass(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Link* link(Seat peer);
+    Link& make_link(Seat peer);
+    SendStatus pass(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight, bool is_write);
-    SendStatus forward(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus forward(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                        std::uint32_t* in_flight, bool is_write);
     void send_held(Link& link);
     std::size_t deliver_due(Link& link, Receiver& receiver);

@@ -29,18 +29,18 @@ class HostMemory {
     // How many groups at once can have a board in this memory.
     static constexpr std::uint32_t kPanels = 8;
     struct BoardMember {
-        Rank number;  // as the group counts it
-        Rank rank;    // here
+        Rank rank;  // in the group
+        Seat seat;  // here
     };
 
     // Fixes the members of the first board (in any order; this rank included or not, it always belongs), maps them and watches
     // them. Once, after their add_peer(). All ranks of the host should have sealed before one publishes: a member that was
     // not mapped before it died can't be read any more. Members that are dead, or were never added, are members all the
     // same, with nothing published and alive() false; the dead ones that were added are reported by poll().
-    virtual Result<void> seal_board(std::vector<Rank> members) = 0;
+    virtual Result<void> seal_board(std::vector<Seat> members) = 0;
     // A rank that was added later: maps it and watches it, so that boards which are opened from now on may have it. Those that are
     // open have the members that they had. One that has died meanwhile is a member all the same, as above.
-    virtual Result<void> admit(Rank rank) = 0;
+    virtual Result<void> admit(Seat seat) = 0;
     // In panel 0. Not before seal_board().
     virtual Board& board() = 0;
 
@@ -58,9 +58,9 @@ class HostMemory {
     // How many of these ranks, itself included, have only cores that this one has too: with more of them than cores they wait
     // for each other's. As it was when look_at_cores() was called, after all add_peer().
     virtual void look_at_cores() = 0;
-    virtual std::uint32_t sharing_cores(std::span<const Rank> ranks) const = 0;
+    virtual std::uint32_t sharing_cores(std::span<const Seat> seats) const = 0;
     // The process of a rank that was added; 0 where that is not known.
-    virtual pid_t process_of(Rank rank) const = 0;
+    virtual pid_t process_of(Seat seat) const = 0;
     // From now on this process's memory is kept for a moment when it dies: shm/keeper.hpp.
     virtual void keep_memory() = 0;
 

@@ -15,18 +15,18 @@ class Incarnations {
         earlier,  // over: it was forgotten, or its successor is here
         later,    // of a rank whose earlier one has not been forgotten yet
     };
-    Is judge(Rank rank, std::uint32_t incarnation) const {
+    Is judge(Seat rank, std::uint32_t incarnation) const {
         if (rank.value >= ranks_.size()) return Is::right;
         const One& known = ranks_[rank.value];
         if (incarnation < known.least) return Is::earlier;
         return known.is_known && incarnation != known.least ? Is::later : Is::right;
     }
     // What a rank that was never added is until it says otherwise.
-    std::uint32_t least(Rank rank) const { return rank.value < ranks_.size() ? ranks_[rank.value].least : 0; }
+    std::uint32_t least(Seat rank) const { return rank.value < ranks_.size() ? ranks_[rank.value].least : 0; }
     // From now on it is this one: it was added, or heard from, and judged right.
-    void set(Rank rank, std::uint32_t incarnation) { of(rank) = {incarnation, true}; }
+    void set(Seat rank, std::uint32_t incarnation) { of(rank) = {incarnation, true}; }
     // Any later one will do.
-    void forget(Rank rank) {
+    void forget(Seat rank) {
         One& known = of(rank);
         known = {known.least + 1, false};
     }
@@ -36,7 +36,7 @@ class Incarnations {
         std::uint32_t least = 0;
         bool is_known = false;
     };
-    One& of(Rank rank) {
+    One& of(Seat rank) {
         if (rank.value >= ranks_.size()) ranks_.resize(rank.value + std::size_t{1});
         return ranks_[rank.value];
     }

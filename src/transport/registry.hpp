@@ -21,7 +21,7 @@ namespace coppice::transport {
 
 // What a transport is told of the group, and of the rank, that it is made for.
 struct GroupFacts {
-    Rank self{};
+    Seat self{};
     std::uint32_t incarnation = 0;  // of this rank: how many processes had its number before
     std::uint32_t group_size = 2;
     std::uint64_t group_token = 1;  // the same at all ranks of the group, and nowhere else

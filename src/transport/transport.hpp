@@ -50,26 +50,26 @@ class Receiver {
     // One message, in the order in which `from` sent it. Both spans are good until the call returns, unless it returns
     // true ("kept", allowed for buffer != 0 only): then `payload` stays good until release(buffer).
     // Nothing about the bytes has been checked except that they are within the transport's bounds.
-    virtual bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+    virtual bool message(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload,
                          Buffer buffer) = 0;
     // A message with a payload of more than kMaxPayload is coming: where that is to be written to as it comes. message() then finds it
     // there. Asked again while it comes, `here` bytes of `bytes` being there: it is where it was, or nowhere, and then message() is
     // not called for this one. nullptr at the first time: the transport keeps it itself, and may ask again. Nothing has been
     // checked of it, as of a message.
-    virtual std::byte* place(Rank /*from*/, std::span<const std::byte> /*header*/, std::size_t /*bytes*/,
+    virtual std::byte* place(Seat /*from*/, std::span<const std::byte> /*header*/, std::size_t /*bytes*/,
                              std::size_t /*here*/) {
         return nullptr;
     }
     // At most once per peer, also for peers that were never sent to. After it no message of that peer is delivered.
-    virtual void peer_failed(Rank peer, FailureCause cause) = 0;
+    virtual void peer_failed(Seat peer, FailureCause cause) = 0;
     // The peer has left in peace (Transport::leave()): nothing of it is to come, and nothing reaches it any more. At most
     // once, and only for peers with an open connection; one that left before it was connected to looks like a dead one.
-    virtual void peer_left(Rank /*peer*/) {}
+    virtual void peer_left(Seat /*peer*/) {}
     // That peer has fenced this rank: it takes it for dead. Told where the wire can, before the connection ends, so that this is
     // not mistaken for the peer's own death. May come more than once.
-    virtual void fenced(Rank /*by*/) {}
+    virtual void fenced(Seat /*by*/) {}
     // Memory of that peer was read, as probe() asked for: its process lives, whatever it does.
-    virtual void alive(Rank /*peer*/) {}
+    virtual void alive(Seat /*peer*/) {}
 
   protected:
     ~Receiver() = default;
@@ -122,23 +122,23 @@ class Transport {
     // Makes a peer known. Opens nothing yet. Checks version, word size and reachability of the address; the error
     // names rank, transport and remedy. A peer that was never added can't be sent to (SendStatus::failed). Once for each number,
     // and again after forget().
-    virtual Result<void> add_peer(Rank peer, std::span<const std::byte> address) = 0;
+    virtual Result<void> add_peer(Seat peer, std::span<const std::byte> address) = 0;
 
     // Opens the connection to a peer now, so that its death is noticed although nothing is sent to it.
-    virtual void watch(Rank peer) = 0;
+    virtual void watch(Seat peer) = 0;
 
     // The largest payload that send() takes for that peer now: at least kMaxPayload, and no less later, while it is connected.
-    virtual std::size_t largest(Rank /*to*/) const { return kMaxPayload; }
+    virtual std::size_t largest(Seat /*to*/) const { return kMaxPayload; }
 
     // Sends a message (tree and control). `header` (≤ kMaxHeader) is copied before the call returns. `payload`
     // (≤ largest()) is copied too, or referred to until it has left: then *in_flight was incremented and is
     // decremented from within a later poll(). The caller keeps the payload unchanged while *in_flight > 0.
-    virtual SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    virtual SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                             std::uint32_t* in_flight) = 0;
 
     // The same for ring messages: one-sided into the writer's own landing slots at the peer where the wire has that
     // (Capabilities::native_write), else as send(). Ordered with send() to the same peer only when not native.
-    virtual SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    virtual SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                              std::uint32_t* in_flight) = 0;
 
     // What is sent between these two may leave as late as with the second, so that several messages to one peer leave together:
@@ -170,22 +170,22 @@ class Transport {
     virtual void release(Buffer buffer) = 0;
 
     // Reads a word of the peer's memory, one-sided, if the wire has that and the connection is open; poll() then says alive().
-    virtual void probe(Rank /*peer*/) {}
+    virtual void probe(Seat /*peer*/) {}
 
     // From now on nothing of this peer is delivered and its rights to write end where the wire allows that.
     // Its sends in flight complete. No peer_failed is reported for it. The peer is told (Receiver::fenced) by all but verbs.
-    virtual void fence(Rank peer) = 0;
+    virtual void fence(Seat peer) = 0;
 
     // A peer that has failed, has left or is fenced, and of which poll() has told all there was: nothing of it is known any
     // more, and what it took is given back; memory that it may still write to, once its process has ended. Then its number may
     // be added again, for another process: the next incarnation. Nothing that the earlier one has sent is delivered for the
     // later one; where that one lives it is told that it is fenced when it connects. Payloads that were kept of it stay until
     // release(). Not from within the receiver.
-    virtual void forget(Rank peer) = 0;
+    virtual void forget(Seat peer) = 0;
 
     // Before leave(): this peer may come to need a connection to this rank only when this rank has gone. It is told that this
     // rank has left in peace, if the wire can tell it without its taking part (tcp): it may be stopped.
-    virtual void say_farewell(Rank /*peer*/) {}
+    virtual void say_farewell(Seat /*peer*/) {}
 
     // Tells peers with open connections that this rank leaves in peace, so that they do not report a failure, and
     // moves what was accepted. True when nothing is left to move; call it (and poll) until it is.

@@ -16,7 +16,8 @@ Birth a_birth() {
     Birth birth{.id = {.token = 17, .epoch = Epoch(3)}, .panel = 5, .most = 9, .members = {}};
     for (std::uint32_t rank = 0; rank < 4; ++rank)
         birth.members.push_back(
-            {.origin = {.seat = rank + 2, .incarnation = rank, .before = 3 - rank, .since = 1}, .node = rank / 2});
+            {.origin = {.seat = Seat(rank + 2), .incarnation = rank, .before = 3 - rank, .since = 1},
+             .node = rank / 2});
     return birth;
 }
 

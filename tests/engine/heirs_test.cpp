@@ -16,7 +16,7 @@ const std::array<std::string, 4> kHosts{"a", "a", "b", "b"};
 Lineage lineage_of_four() {
     std::vector<Origin> origins;
     for (std::uint32_t rank = 0; rank < kHosts.size(); ++rank)
-        origins.push_back({.seat = rank, .host = host_number(kHosts[rank])});
+        origins.push_back({.seat = Seat(rank), .host = host_number(kHosts[rank])});
     return Lineage(std::move(origins));
 }
 
@@ -63,8 +63,8 @@ TEST(Heirs, SeatsAndHostsAreHandedOn) {
     const Members members(Rank(1), topology::Nodes::by_host(std::span<const std::string>(kHosts)));
     const auto heirs = heirs_of(members, lineage_of_four(), kTwoOldTwoNew, Epoch(7), true,
                                 [](std::uint32_t, std::uint32_t) { return host_number("b"); });
-    EXPECT_EQ(heirs[0].origin, (Origin{.seat = 1, .before = 1, .host = host_number("a")}));
-    EXPECT_EQ(heirs[1].origin, (Origin{.seat = 4, .since = 7, .host = host_number("b")}));
+    EXPECT_EQ(heirs[0].origin, (Origin{.seat = Seat(1), .before = 1, .host = host_number("a")}));
+    EXPECT_EQ(heirs[1].origin, (Origin{.seat = Seat(4), .since = 7, .host = host_number("b")}));
     const Birth birth{.id = {0xfeed, Epoch(7)}, .panel = 3, .most = 9, .members = heirs};
     const auto read = Birth::parse(birth.bytes());
     ASSERT_TRUE(read.has_value());

@@ -39,23 +39,23 @@ class Mailbox final : public transport::Transport {
     const transport::Capabilities& capabilities() const override { return capabilities_; }
     transport::Counters counters() const override { return {}; }
     std::vector<std::byte> address() const override { return {}; }
-    Result<void> add_peer(Rank, std::span<const std::byte>) override { return {}; }
-    void watch(Rank) override {}
-    transport::SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Result<void> add_peer(Seat, std::span<const std::byte>) override { return {}; }
+    void watch(Seat) override {}
+    transport::SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t*) override {
         EXPECT_LE(payload.size(), transport::kMaxPayload);
         if (stutters && ++calls_ % 2 == 0) return transport::SendStatus::again;
-        sent.push_back({to, {header.begin(), header.end()}, {payload.begin(), payload.end()}});
+        sent.push_back({Rank(to.value), {header.begin(), header.end()}, {payload.begin(), payload.end()}});
         return transport::SendStatus::sent;
     }
-    transport::SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    transport::SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                 std::uint32_t* in_flight) override {
         return send(to, header, payload, in_flight);
     }
     std::size_t poll(transport::Receiver&) override { return 0; }
     void release(transport::Buffer) override {}
-    void fence(Rank) override {}
-    void forget(Rank) override {}
+    void fence(Seat) override {}
+    void forget(Seat) override {}
     bool leave() override { return true; }
 
   private:
@@ -78,7 +78,7 @@ struct Member {
         mailbox = mine.get();
         const std::uint8_t index = transport_set->add(std::move(mine));
         for (std::uint32_t peer = 0; peer < kRanks; ++peer)
-            transport_set->route(Rank(peer), index);
+            transport_set->route(Seat(peer), index);
         agreements = std::make_unique<Agreements>(members, router, nullptr, kGroup, Agreements::Shape{});
     }
     Rank self() const { return members.self(); }

@@ -17,9 +17,9 @@ Members six_ranks_on_three_hosts(std::uint32_t self) {
 
 TEST(Members, ARootSpeaksForItsOwnHostAndTheLowestRankForTheOthers) {
     const Members members = six_ranks_on_three_hosts(1);
-    EXPECT_EQ(members.leader_for(0, Rank(4)), Rank(4));
-    EXPECT_EQ(members.leader_for(1, Rank(4)), Rank(2));
-    EXPECT_EQ(members.leader_for(0, Rank(5)), Rank(0));
+    EXPECT_EQ(members.leader_for(Node(0), Rank(4)), Rank(4));
+    EXPECT_EQ(members.leader_for(Node(1), Rank(4)), Rank(2));
+    EXPECT_EQ(members.leader_for(Node(0), Rank(5)), Rank(0));
     EXPECT_FALSE(members.is_leader_for(Rank(4)));
     EXPECT_TRUE(members.is_leader_for(Rank(1)));
 }
@@ -29,9 +29,9 @@ TEST(Members, TheNextLiveRankStandsInForADeadLeader) {
     EXPECT_FALSE(members.is_leader());
     EXPECT_TRUE(members.fail(Rank(0)));
     EXPECT_TRUE(members.is_leader());
-    EXPECT_EQ(members.leader_for(0, Rank(5)), Rank(1));
+    EXPECT_EQ(members.leader_for(Node(0), Rank(5)), Rank(1));
     EXPECT_TRUE(members.fail(Rank(4)));
-    EXPECT_EQ(members.leader_for(0, Rank(4)), Rank(1)) << "a dead root speaks no more";
+    EXPECT_EQ(members.leader_for(Node(0), Rank(4)), Rank(1)) << "a dead root speaks no more";
 }
 
 TEST(Members, AHostHasFailedOnceAllItsRanksHave) {
@@ -40,7 +40,7 @@ TEST(Members, AHostHasFailedOnceAllItsRanksHave) {
     EXPECT_FALSE(members.failed_nodes().contains(1));
     EXPECT_TRUE(members.fail(Rank(3)));
     EXPECT_TRUE(members.failed_nodes().contains(1));
-    EXPECT_EQ(members.leader(1), std::nullopt);
+    EXPECT_EQ(members.leader(Node(1)), std::nullopt);
 }
 
 TEST(Members, ADeathCountsOnce) {
@@ -56,7 +56,7 @@ TEST(Members, PositionsRotateToTheRootsHostAndBack) {
     for (std::uint32_t root = 0; root < members.ranks(); ++root) {
         EXPECT_EQ(members.position_of(members.node_of(Rank(root)), Rank(root)), Position(0));
         for (std::uint32_t node = 0; node < members.nodes(); ++node) {
-            EXPECT_EQ(members.node_at(members.position_of(node, Rank(root)), Rank(root)), node);
+            EXPECT_EQ(members.node_at(members.position_of(Node(node), Rank(root)), Rank(root)), Node(node));
         }
     }
 }

@@ -17,18 +17,18 @@ protocol::FailedSet set_of(std::initializer_list<std::uint32_t> ranks) {
     return set;
 }
 
-std::vector<std::uint32_t> numbers(const std::vector<Rank>& ranks) {
+std::vector<std::uint32_t> numbers(const std::vector<Seat>& seats) {
     std::vector<std::uint32_t> all;
-    for (const Rank rank : ranks)
-        all.push_back(rank.value);
+    for (const Seat seat : seats)
+        all.push_back(seat.value);
     return all;
 }
 
 // All but these, ascending.
-std::vector<Rank> all_but(std::uint32_t ranks, const protocol::FailedSet& excluded) {
-    std::vector<Rank> left;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank)
-        if (!excluded.contains(rank)) left.emplace_back(rank);
+std::vector<Seat> all_but(std::uint32_t ranks, const protocol::FailedSet& excluded) {
+    std::vector<Seat> left;
+    for (std::uint32_t seat = 0; seat < ranks; ++seat)
+        if (!excluded.contains(seat)) left.emplace_back(seat);
     return left;
 }
 
@@ -91,22 +91,22 @@ TEST(Succession, EpochsCountAndTokensDifferFromTheirAncestorsAndAmongSuccessors)
 TEST(Succession, NumbersAreTranslatedBothWaysThroughGenerations) {
     const auto transport_set = std::make_shared<TransportSet>(8);
     const Router first(transport_set, 8);
-    EXPECT_EQ(first.set_rank(Rank(5)), Rank(5));
-    EXPECT_EQ(first.own_rank(Rank(5)), Rank(5));
+    EXPECT_EQ(first.seat_of(Rank(5)), Seat(5));
+    EXPECT_EQ(first.rank_at(Seat(5)), Rank(5));
     const Router second(transport_set, all_but(8, set_of({0, 5})));  // 1 2 3 4 6 7
-    EXPECT_EQ(second.set_rank(Rank(0)), Rank(1));
-    EXPECT_EQ(second.set_rank(Rank(4)), Rank(6));
-    EXPECT_EQ(second.own_rank(Rank(6)), Rank(4));
-    EXPECT_FALSE(second.own_rank(Rank(0)).has_value());
-    EXPECT_FALSE(second.own_rank(Rank(5)).has_value());
-    std::vector<Rank> there;
-    for (const Rank rank : all_but(6, set_of({1, 5})))
-        there.push_back(second.set_rank(rank));
+    EXPECT_EQ(second.seat_of(Rank(0)), Seat(1));
+    EXPECT_EQ(second.seat_of(Rank(4)), Seat(6));
+    EXPECT_EQ(second.rank_at(Seat(6)), Rank(4));
+    EXPECT_FALSE(second.rank_at(Seat(0)).has_value());
+    EXPECT_FALSE(second.rank_at(Seat(5)).has_value());
+    std::vector<Seat> there;
+    for (const std::uint32_t rank : {0U, 2U, 3U, 4U})
+        there.push_back(second.seat_of(Rank(rank)));
     const Router third(transport_set, there);  // 1 3 4 6
     EXPECT_EQ(numbers(there), (std::vector<std::uint32_t>{1, 3, 4, 6}));
-    EXPECT_EQ(third.own_rank(Rank(6)), Rank(3));
-    EXPECT_FALSE(third.own_rank(Rank(2)).has_value());
-    EXPECT_FALSE(third.own_rank(Rank(7)).has_value());
+    EXPECT_EQ(third.rank_at(Seat(6)), Rank(3));
+    EXPECT_FALSE(third.rank_at(Seat(2)).has_value());
+    EXPECT_FALSE(third.rank_at(Seat(7)).has_value());
 }
 
 }  // namespace

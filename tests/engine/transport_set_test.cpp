@@ -6,41 +6,43 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "engine/router.hpp"
 #include "engine/transport_set.hpp"
+#include "transport/board.hpp"
 
 namespace coppice::engine {
 namespace {
 
 constexpr std::uint32_t kRanks = 4;
-constexpr Rank kPeer{2};
+constexpr Seat kPeer{2};
 
 // Notes which ranks it is to cut off.
 class Wire final : public transport::Transport {
   public:
-    std::vector<Rank> fenced;
-    std::vector<Rank> forgotten;
+    std::vector<Seat> fenced;
+    std::vector<Seat> forgotten;
     transport::SendStatus answer = transport::SendStatus::sent;
-    std::vector<Rank> sent_to;
+    std::vector<Seat> sent_to;
     std::vector<WireHeader> sent;
     std::function<void(transport::Receiver&)> next_poll;
 
     const transport::Capabilities& capabilities() const override { return capabilities_; }
     transport::Counters counters() const override { return {}; }
     std::vector<std::byte> address() const override { return {}; }
-    Result<void> add_peer(Rank, std::span<const std::byte>) override { return {}; }
-    void watch(Rank) override {}
-    transport::SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte>,
+    Result<void> add_peer(Seat, std::span<const std::byte>) override { return {}; }
+    void watch(Seat) override {}
+    transport::SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte>,
                                std::uint32_t*) override {
         if (answer != transport::SendStatus::sent) return answer;
         sent_to.push_back(to);
         std::memcpy(&sent.emplace_back(), header.data(), header.size());
         return answer;
     }
-    transport::SendStatus write(Rank, std::span<const std::byte>, std::span<const std::byte>, std::uint32_t*) override {
+    transport::SendStatus write(Seat, std::span<const std::byte>, std::span<const std::byte>, std::uint32_t*) override {
         return transport::SendStatus::sent;
     }
     std::size_t poll(transport::Receiver& receiver) override {
@@ -48,8 +50,8 @@ class Wire final : public transport::Transport {
         return 0;
     }
     void release(transport::Buffer) override {}
-    void fence(Rank peer) override { fenced.push_back(peer); }
-    void forget(Rank peer) override { forgotten.push_back(peer); }
+    void fence(Seat peer) override { fenced.push_back(peer); }
+    void forget(Seat peer) override { forgotten.push_back(peer); }
     bool leave() override { return true; }
 
   private:
@@ -58,22 +60,22 @@ class Wire final : public transport::Transport {
 
 class SomeGroup final : public SetUser {
   public:
-    std::set<Rank> dead;  // or gone
-    std::set<Rank> vacated;
-    std::vector<Rank> heard;
+    std::set<Seat> dead;  // or gone
+    std::set<Seat> vacated;
+    std::vector<Seat> heard;
     std::uint32_t last_epoch = UINT32_MAX;
 
-    bool is_done_with(Rank there) const override { return dead.contains(there); }
-    bool message(Rank from, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
+    bool is_done_with(Seat there) const override { return dead.contains(there); }
+    bool message(Seat from, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
         heard.push_back(from);
         return false;
     }
-    void peer_failed(Rank peer, transport::FailureCause) override { dead.insert(peer); }
-    void peer_left(Rank peer) override { dead.insert(peer); }
-    void seat_vacated(Rank seat) override { vacated.insert(seat); }
+    void peer_failed(Seat peer, transport::FailureCause) override { dead.insert(peer); }
+    void peer_left(Seat peer) override { dead.insert(peer); }
+    void seat_vacated(Seat seat) override { vacated.insert(seat); }
     bool may_precede(Epoch epoch) const override { return epoch.value > last_epoch; }
-    void fenced(Rank) override {}
-    void alive(Rank) override {}
+    void fenced(Seat) override {}
+    void alive(Seat) override {}
 };
 
 struct Set {
@@ -87,7 +89,7 @@ struct Set {
         wire = made.get();
         const std::uint8_t index = groups.add(std::move(made));
         for (std::uint32_t peer = 0; peer < kRanks; ++peer)
-            groups.route(Rank(peer), index);
+            groups.route(Seat(peer), index);
         groups.attach(1, first);
     }
     void suspect(SomeGroup& group) {
@@ -99,7 +101,7 @@ struct Set {
         wire->next_poll = std::move(what);
         groups.poll();
     }
-    bool is_cut_off() const { return wire->fenced == std::vector<Rank>{kPeer}; }
+    bool is_cut_off() const { return wire->fenced == std::vector<Seat>{kPeer}; }
 };
 
 TEST(TransportSet, CutsOffARankThatItsOnlyGroupTakesForDead) {
@@ -178,10 +180,10 @@ TEST(TransportSet, KeepsTheSeatOfARankWithWhichAGroupIsNotDone) {
     EXPECT_TRUE(set.first.vacated.empty());
     set.suspect(set.second);
     EXPECT_TRUE(set.groups.vacate(kPeer));
-    EXPECT_EQ(set.wire->forgotten, std::vector<Rank>{kPeer});
+    EXPECT_EQ(set.wire->forgotten, std::vector<Seat>{kPeer});
     EXPECT_EQ(set.groups.to(kPeer), nullptr);
-    EXPECT_EQ(set.first.vacated, std::set<Rank>{kPeer});
-    EXPECT_EQ(set.second.vacated, std::set<Rank>{kPeer});
+    EXPECT_EQ(set.first.vacated, std::set<Seat>{kPeer});
+    EXPECT_EQ(set.second.vacated, std::set<Seat>{kPeer});
 }
 
 TEST(TransportSet, KeepsSeatsWhileAGroupIsMadeInWhichARankMayBeWell) {
@@ -202,7 +204,7 @@ TEST(TransportSet, CutsOffAProcessThatLosesItsSeatBeforeItsTransportKnowsOfItsEn
     other.hear([](transport::Receiver& set_) { set_.peer_failed(kPeer, transport::FailureCause::obituary); });
     EXPECT_TRUE(other.groups.vacate(kPeer));
     EXPECT_TRUE(other.wire->fenced.empty());
-    EXPECT_EQ(other.wire->forgotten, std::vector<Rank>{kPeer});
+    EXPECT_EQ(other.wire->forgotten, std::vector<Seat>{kPeer});
 }
 
 TEST(TransportSet, ASeatThatWasNeverTakenCanBeHad) {
@@ -214,18 +216,18 @@ TEST(TransportSet, NoDeathOfAnEarlierHolderIsToldToLaterGroups) {
     Set set;
     set.hear([](transport::Receiver& set_) {
         set_.peer_failed(kPeer, transport::FailureCause::obituary);
-        set_.peer_left(Rank(3));
+        set_.peer_left(Seat(3));
     });
     set.groups.attach(2, set.second);
-    EXPECT_EQ(set.second.dead, (std::set<Rank>{kPeer, Rank(3)}));
+    EXPECT_EQ(set.second.dead, (std::set<Seat>{kPeer, Seat(3)}));
     ASSERT_TRUE(set.groups.vacate(kPeer));
-    ASSERT_TRUE(set.groups.vacate(Rank(3)));
+    ASSERT_TRUE(set.groups.vacate(Seat(3)));
     SomeGroup third;
     set.groups.attach(3, third);
     EXPECT_TRUE(third.dead.empty());
     set.hear([](transport::Receiver& set_) { set_.peer_failed(kPeer, transport::FailureCause::obituary); });
-    EXPECT_EQ(third.dead, std::set<Rank>{kPeer}) << "the later holder has died, too";
-    EXPECT_FALSE(set.groups.vacate(Rank(3))) << "the third group may hear of its holder";
+    EXPECT_EQ(third.dead, std::set<Seat>{kPeer}) << "the later holder has died, too";
+    EXPECT_FALSE(set.groups.vacate(Seat(3))) << "the third group may hear of its holder";
 }
 
 TEST(TransportSet, AnEarlierHoldersSuspicionDoesNotCutOffTheLaterOne) {
@@ -247,7 +249,7 @@ TEST(TransportSet, AnswersThatAreOwedToAnEarlierHolderGoToNobody) {
     set.wire->answer = transport::SendStatus::again;
     set.hear([](transport::Receiver& set_) {  // of a group that is not here
         const WireHeader header{.token = 7, .tag = {Channel::members, MembersKind::heartbeat}};
-        for (const Rank from : {kPeer, Rank(3)})
+        for (const Seat from : {kPeer, Seat(3)})
             set_.message(from, encode(header), {}, 0);
     });
     set.first.dead.insert(kPeer);
@@ -255,7 +257,7 @@ TEST(TransportSet, AnswersThatAreOwedToAnEarlierHolderGoToNobody) {
     set.groups.route(kPeer, 0);
     set.wire->answer = transport::SendStatus::sent;
     set.groups.poll();
-    EXPECT_EQ(set.wire->sent_to, std::vector<Rank>{Rank(3)});
+    EXPECT_EQ(set.wire->sent_to, std::vector<Seat>{Seat(3)});
 }
 
 TEST(TransportSet, AProcessThatIsTakenForDeadIsDeadToAllGroupsAtOnce) {
@@ -264,11 +266,11 @@ TEST(TransportSet, AProcessThatIsTakenForDeadIsDeadToAllGroupsAtOnce) {
     set.groups.expect_group();  // in which it would be waited for
     set.groups.take_for_dead(kPeer);
     EXPECT_TRUE(set.is_cut_off());
-    EXPECT_EQ(set.first.dead, std::set<Rank>{kPeer});
-    EXPECT_EQ(set.second.dead, std::set<Rank>{kPeer});
+    EXPECT_EQ(set.first.dead, std::set<Seat>{kPeer});
+    EXPECT_EQ(set.second.dead, std::set<Seat>{kPeer});
     SomeGroup third;
     set.groups.attach(3, third);
-    EXPECT_EQ(third.dead, std::set<Rank>{kPeer});
+    EXPECT_EQ(third.dead, std::set<Seat>{kPeer});
 }
 
 TEST(TransportSet, AProcessThatHasLeftInPeaceIsNotTakenForDead) {
@@ -295,7 +297,7 @@ TEST(TransportSet, WhatComesForAGroupThatHasYetToBeMadeIsKept) {
     ASSERT_EQ(set.wire->sent.size(), 1U) << "one that is made later is not said to be over";
     EXPECT_EQ(set.wire->sent[0].token, 7U);
     set.groups.attach(2, set.second);
-    EXPECT_EQ(set.second.heard, std::vector<Rank>{kPeer});
+    EXPECT_EQ(set.second.heard, std::vector<Seat>{kPeer});
 }
 
 TEST(TransportSet, NothingIsKeptForAGroupThatCannotComeAnyMore) {
@@ -372,38 +374,48 @@ TEST(TransportSet, WhatAnEarlierHolderSaidTooEarlyIsHeardByNobody) {
     EXPECT_TRUE(set.second.heard.empty());
 }
 
+// A rank of the group is never taken for a place in the transports, nor the other way around.
+static_assert(!std::is_invocable_v<decltype(&TransportSet::to), const TransportSet&, Rank>);
+static_assert(!std::is_invocable_v<decltype(&TransportSet::fence), TransportSet&, Rank>);
+static_assert(!std::is_invocable_v<decltype(&Router::to), const Router&, Seat>);
+static_assert(!std::is_invocable_v<decltype(&Router::seat_of), const Router&, Seat>);
+static_assert(!std::is_invocable_v<decltype(&Router::rank_at), const Router&, Rank>);
+static_assert(!std::is_invocable_v<decltype(&transport::Transport::fence), transport::Transport&, Rank>);
+static_assert(!std::is_invocable_v<decltype(&transport::Board::alive), const transport::Board&, Seat>);
+static_assert(!std::is_assignable_v<decltype((Origin::seat)), Rank>);
+
 TEST(Router, RanksMayHaveTheirSeatsInAnyOrder) {
     const auto transport_set = std::make_shared<TransportSet>(6);
-    Router router(transport_set, {Rank(4), Rank(0), Rank(5)});
-    EXPECT_EQ(router.set_rank(Rank(0)), Rank(4));
-    EXPECT_EQ(router.own_rank(Rank(0)), Rank(1));
-    EXPECT_EQ(router.own_rank(Rank(5)), Rank(2));
-    EXPECT_FALSE(router.own_rank(Rank(1)));
-    EXPECT_FALSE(router.own_rank(Rank(6)));
+    Router router(transport_set, {Seat(4), Seat(0), Seat(5)});
+    EXPECT_EQ(router.seat_of(Rank(0)), Seat(4));
+    EXPECT_EQ(router.rank_at(Seat(0)), Rank(1));
+    EXPECT_EQ(router.rank_at(Seat(5)), Rank(2));
+    EXPECT_FALSE(router.rank_at(Seat(1)));
+    EXPECT_FALSE(router.rank_at(Seat(6)));
 }
 
 TEST(Router, ASeatBehindTheFirstGroupsIsNoMembers) {
     const auto transport_set = std::make_shared<TransportSet>(6);
     const Router router(transport_set, 4);
-    EXPECT_EQ(router.own_rank(Rank(3)), Rank(3));
-    EXPECT_FALSE(router.own_rank(Rank(4)));
+    EXPECT_EQ(router.rank_at(Seat(3)), Rank(3));
+    EXPECT_FALSE(router.rank_at(Seat(4)));
 }
 
 TEST(Router, AMemberWhoseSeatIsGivenUpIsOutOfReach) {
     const auto transport_set = std::make_shared<TransportSet>(6);
     const std::uint8_t index = transport_set->add(std::make_unique<Wire>());
     for (std::uint32_t seat = 0; seat < 6; ++seat)
-        transport_set->route(Rank(seat), index);
-    for (Router router : {Router(transport_set, 4), Router(transport_set, {Rank(3), Rank(1), Rank(2), Rank(0)})}) {
-        const Rank lost = *router.own_rank(kPeer);
+        transport_set->route(Seat(seat), index);
+    for (Router router : {Router(transport_set, 4), Router(transport_set, {Seat(3), Seat(1), Seat(2), Seat(0)})}) {
+        const Rank lost = *router.rank_at(kPeer);
         router.give_up(kPeer);
         router.give_up(kPeer);
         EXPECT_FALSE(router.to(lost));
-        EXPECT_FALSE(router.own_rank(kPeer));
+        EXPECT_FALSE(router.rank_at(kPeer));
         for (const std::uint32_t seat : {0U, 1U, 3U}) {
-            ASSERT_TRUE(router.own_rank(Rank(seat)));
-            EXPECT_EQ(router.set_rank(*router.own_rank(Rank(seat))), Rank(seat));
-            EXPECT_TRUE(router.to(*router.own_rank(Rank(seat))));
+            ASSERT_TRUE(router.rank_at(Seat(seat)));
+            EXPECT_EQ(router.seat_of(*router.rank_at(Seat(seat))), Seat(seat));
+            EXPECT_TRUE(router.to(*router.rank_at(Seat(seat))));
         }
         router.fence(lost);  // of nobody
     }

@@ -33,19 +33,19 @@ void make_sound(std::uint8_t which, std::vector<std::byte>& address) {
 }
 
 void decode_each(std::span<const std::byte> address) {
-    if (const auto shm = transport::shm::decode(Rank(1), address)) {
-        const auto again = transport::shm::decode(Rank(1), transport::shm::encode(*shm));
+    if (const auto shm = transport::shm::decode(Seat(1), address)) {
+        const auto again = transport::shm::decode(Seat(1), transport::shm::encode(*shm));
         FUZZ_CHECK(again && again->host == shm->host && again->segment_size == shm->segment_size);
     }
     for (const bool put : {false, true}) {
-        const auto ucx = transport::ucx::unpack_address(Rank(1), address, put);
+        const auto ucx = transport::ucx::unpack_address(Seat(1), address, put);
         if (!ucx) continue;
         FUZZ_CHECK(ucx->worker.size() < address.size());
         const auto packed = transport::ucx::pack_address(ucx->worker, put, ucx->incarnation);
         FUZZ_CHECK(packed && packed->size() == address.size());
     }
-    if (const auto verbs = transport::verbs::decode_address(Rank(1), address)) {
-        const auto again = transport::verbs::decode_address(Rank(1), transport::verbs::encode(*verbs));
+    if (const auto verbs = transport::verbs::decode_address(Seat(1), address)) {
+        const auto again = transport::verbs::decode_address(Seat(1), transport::verbs::encode(*verbs));
         FUZZ_CHECK(again && again->rank == verbs->rank &&
                    std::memcmp(&again->where, &verbs->where, sizeof verbs->where) == 0);
     }

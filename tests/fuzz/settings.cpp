@@ -44,6 +44,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     round_trip(value, [](std::string_view text) { return protocol::parse_gossip(text); });
     round_trip(value, [](std::string_view text) { return protocol::parse_agreement_tree(text); });
     round_trip(value, [](std::string_view text) { return engine::parse_algorithm(text); });
-    static_cast<void>(transport::parse_faults(value, Rank(2)));
+    static_cast<void>(transport::parse_faults(value, Seat(2)));
     return 0;
 }

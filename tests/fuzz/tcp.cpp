@@ -30,15 +30,15 @@ void shake(Handshake handshake, bool initiates, fuzz::Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::Input input(data, size);
     const auto mode = input.number<std::uint8_t>();
-    const Identity identity{.token = 7, .self = Rank(1), .group_size = 4, .room = 65536, .buffer = 65536, .secret = {}};
+    const Identity identity{.token = 7, .self = Seat(1), .group_size = 4, .room = 65536, .buffer = 65536, .secret = {}};
     const Nonce nonce{};
     if (mode == 0) {
         shake(Handshake::accept(identity, nonce), false, input);
     } else if (mode == 1) {
-        shake(Handshake::initiate(identity, Rank(2), 0, nonce), true, input);
+        shake(Handshake::initiate(identity, Seat(2), 0, nonce), true, input);
     } else if (mode == 2) {
         const auto address = fuzz::exact(input.rest());
-        const auto known = unpack_address(Rank(2), address);
+        const auto known = unpack_address(Seat(2), address);
         if (!known) return 0;
         const auto& endpoints = known->endpoints;
         FUZZ_CHECK(!endpoints.empty() && endpoints.size() <= kMaxEndpoints);

@@ -30,7 +30,7 @@ FAULTS = [
      "    if (groups_.empty() || to_fence_.empty()) return;\n", SHARED),
     ("a rank is cut off that is well in another group", SET, "        if (!all_are_done(peer)) {\n", "        if (false) {\n", SHARED),
     ("a rank is cut off that is well in a group which this rank leaves", SET,
-     "    std::erase_if(to_fence_, [&](Rank peer) { return !group.is_done_with(peer); });\n", "", SHARED),
+     "    std::erase_if(to_fence_, [&](Seat peer) { return !group.is_done_with(peer); });\n", "", SHARED),
     ("one that has left in peace is taken for dead", SET, " || is_known(dead_) || is_known(gone_)) return;\n", " || is_known(dead_)) return;\n",
      SHARED),
     ("one that is taken for dead is not cut off", SET,

@@ -10,7 +10,7 @@ class UcxPutFactory final : public UcxRcFactory {
     const char* name() const override { return "ucx_put"; }
 
   protected:
-    transport::UcxOptions options(Rank self, std::uint32_t size) const override {
+    transport::UcxOptions options(Seat self, std::uint32_t size) const override {
         return ucx_rc_options(self, size, true);
     }
     transport::ucx::WorkerOptions stranger() const override {

@@ -22,8 +22,8 @@ std::string error_of(const UcxOptions& options) {
 class Visitor {
   public:
     Visitor()
-        : worker_(std::move(*ucx::Worker::create({.net_devices = ucx_rc_options(Rank(1), 2, true).net_devices,
-                                                  .tls = ucx_rc_options(Rank(1), 2, true).tls,
+        : worker_(std::move(*ucx::Worker::create({.net_devices = ucx_rc_options(Seat(1), 2, true).net_devices,
+                                                  .tls = ucx_rc_options(Seat(1), 2, true).tls,
                                                   .put = true}))) {
         ucp_am_handler_param_t handler{};
         handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
@@ -45,7 +45,7 @@ class Visitor {
 
     // Greets rank 0 and waits for its offer; `host` is moved meanwhile.
     void meet(UcxTransport& host, Receiver& receiver) {
-        const auto there = ucx::unpack_address(Rank(0), host.address(), true);
+        const auto there = ucx::unpack_address(Seat(0), host.address(), true);
         COPPICE_CHECK(there.has_value());
         endpoint_ = connect(worker_, there->worker);
         const Bytes handshake = bytes_of({.token = kToken, .from = 1, .kind = ucx::Kind::handshake});
@@ -116,7 +116,7 @@ class Visitor {
 
 TEST(UcxPut, IsRefusedWhereUcxWouldEmulateIt) {
     in_child([] {
-        auto options = ucx_rc_options(Rank(0), 2, true);
+        auto options = ucx_rc_options(Seat(0), 2, true);
         COPPICE_CHECK(UcxTransport::create(options).has_value());
         options.tls = "rc_verbs,ud_verbs,tcp";
         options.net_devices.clear();
@@ -128,12 +128,12 @@ TEST(UcxPut, IsRefusedWhereUcxWouldEmulateIt) {
 
 TEST(UcxPut, IsASettingOfAllRanksOrOfNone) {
     in_child([] {
-        const auto with = make_ucx(ucx_rc_options(Rank(0), 2, true));
-        const auto without = make_ucx(ucx_rc_options(Rank(1), 2, false));
-        const auto added = with->add_peer(Rank(1), without->address());
+        const auto with = make_ucx(ucx_rc_options(Seat(0), 2, true));
+        const auto without = make_ucx(ucx_rc_options(Seat(1), 2, false));
+        const auto added = with->add_peer(Seat(1), without->address());
         COPPICE_CHECK(!added && added.error().status == COPPICE_ERR_MISMATCH);
         COPPICE_CHECK(added.error().message.find("rank 1 has COPPICE_UCX_PUT off") != std::string::npos);
-        COPPICE_CHECK(!without->add_peer(Rank(0), with->address()));
+        COPPICE_CHECK(!without->add_peer(Seat(0), with->address()));
         COPPICE_CHECK(with->capabilities().native_write && !without->capabilities().native_write);
     });
 }
@@ -143,10 +143,10 @@ TEST(UcxPut, CarriesEveryWriteOfAConnectionThatStands) {
     in_child([] {
         std::vector<std::unique_ptr<UcxTransport>> wires;
         for (std::uint32_t rank = 0; rank < 2; ++rank)
-            wires.push_back(make_ucx(ucx_rc_options(Rank(rank), 2, true)));
+            wires.push_back(make_ucx(ucx_rc_options(Seat(rank), 2, true)));
         std::vector<Recorder> recorders(2);
         for (std::uint32_t rank = 0; rank < 2; ++rank)
-            COPPICE_CHECK(wires[rank]->add_peer(Rank(1 - rank), wires[1 - rank]->address()).has_value());
+            COPPICE_CHECK(wires[rank]->add_peer(Seat(1 - rank), wires[1 - rank]->address()).has_value());
         const auto until = [&](const std::function<bool()>& condition) {
             poll_until(*wires[0], recorders[0], [&] {
                 wires[1]->poll(recorders[1]);
@@ -158,7 +158,7 @@ TEST(UcxPut, CarriesEveryWriteOfAConnectionThatStands) {
         const auto write = [&](std::size_t size) {
             const Bytes payload = pattern(written, size);
             until(
-                [&] { return wires[0]->write(Rank(1), header_of(written), payload, &in_flight) == SendStatus::sent; });
+                [&] { return wires[0]->write(Seat(1), header_of(written), payload, &in_flight) == SendStatus::sent; });
             ++written;
             until([&] { return recorders[1].messages.size() == written && in_flight == 0; });
         };
@@ -180,17 +180,17 @@ TEST(UcxPut, CarriesEveryWriteOfAConnectionThatStands) {
 // meets.
 TEST(UcxPut, OfAFencedPeerDoesNotLand) {
     in_child([] {
-        auto host = make_ucx(ucx_rc_options(Rank(0), 2, true));
+        auto host = make_ucx(ucx_rc_options(Seat(0), 2, true));
         Recorder recorder;
         Visitor visitor;
-        COPPICE_CHECK(host->add_peer(Rank(1), visitor.address()).has_value());
+        COPPICE_CHECK(host->add_peer(Seat(1), visitor.address()).has_value());
         visitor.meet(*host, recorder);
         COPPICE_CHECK(visitor.write(1, pattern(1, 100)) == UCS_OK);
         host->poll(recorder);
         COPPICE_CHECK(recorder.messages.size() == 1 && is_pattern(recorder.messages[0].payload, 1));
         COPPICE_CHECK(visitor.write(2, pattern(2, 100)) == UCS_OK);
 
-        host->fence(Rank(1));
+        host->fence(Seat(1));
         // The slots' memory is there until the next poll, and this process may look at it: the host lives here.
         const auto* slots = reinterpret_cast<const std::byte*>(visitor.offer().address);
         const Bytes before(slots, slots + 4 * kSlotStride);
@@ -198,7 +198,7 @@ TEST(UcxPut, OfAFencedPeerDoesNotLand) {
         COPPICE_CHECK(std::memcmp(slots, before.data(), before.size()) == 0);
         for (int polls = 0; polls < 1000; ++polls)
             host->poll(recorder);
-        COPPICE_CHECK(recorder.messages.size() == 1 && !recorder.failed(Rank(1)));
+        COPPICE_CHECK(recorder.messages.size() == 1 && !recorder.failed(Seat(1)));
         COPPICE_CHECK(host->counters().refused == 1);
     });
 }

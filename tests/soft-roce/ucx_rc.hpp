@@ -8,7 +8,7 @@
 
 namespace coppice::testing {
 
-inline transport::UcxOptions ucx_rc_options(Rank self, std::uint32_t size, bool put) {
+inline transport::UcxOptions ucx_rc_options(Seat self, std::uint32_t size, bool put) {
     const auto names = devices();
     auto options = ucx_options(self, size);
     options.loopback_only = false;
@@ -27,11 +27,11 @@ class UcxRcFactory : public UcxFactory {
     std::uint64_t replacements() const override { return 3; }
 
   protected:
-    transport::UcxOptions options(Rank self, std::uint32_t size) const override {
+    transport::UcxOptions options(Seat self, std::uint32_t size) const override {
         return ucx_rc_options(self, size, false);
     }
     transport::ucx::WorkerOptions stranger() const override {
-        const auto options = ucx_rc_options(Rank(0), 2, false);
+        const auto options = ucx_rc_options(Seat(0), 2, false);
         return {.net_devices = options.net_devices, .tls = options.tls};
     }
 };

@@ -39,7 +39,7 @@ std::string factory_name(const ::testing::TestParamInfo<Factory*>& info) {
     return info.param->name();
 }
 
-bool Recorder::message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+bool Recorder::message(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload,
                        transport::Buffer buffer) {
     if (failed(from)) throw CheckFailed("a message of a failed peer was delivered");
     if (keep && buffer != 0) {
@@ -54,7 +54,7 @@ bool Recorder::message(Rank from, std::span<const std::byte> header, std::span<c
     return false;
 }
 
-void Recorder::peer_failed(Rank peer, transport::FailureCause cause) {
+void Recorder::peer_failed(Seat peer, transport::FailureCause cause) {
     if (failed(peer)) throw CheckFailed("a failure was reported twice");
     failures.push_back({peer, cause});
 }
@@ -67,16 +67,16 @@ std::size_t shared_mappings() {
     return count;
 }
 
-std::size_t Recorder::count(Rank from) const {
+std::size_t Recorder::count(Seat from) const {
     return static_cast<std::size_t>(
         std::count_if(messages.begin(), messages.end(), [&](const Received& m) { return m.from == from; }));
 }
 
-bool Recorder::failed(Rank peer) const {
+bool Recorder::failed(Seat peer) const {
     return std::any_of(failures.begin(), failures.end(), [&](const Failure& f) { return f.peer == peer; });
 }
 
-Member::Member(Factory& factory, Stage& stage, Rank self, std::uint32_t size)
+Member::Member(Factory& factory, Stage& stage, Seat self, std::uint32_t size)
     : stage_(stage), self_(self), size_(size) {
     auto made = factory.make(self, size);
     if (!made) throw CheckFailed("make: " + made.error().message);
@@ -96,7 +96,7 @@ void Member::publish_address() {
     slot.length.store(static_cast<std::uint32_t>(mine.size()));
 }
 
-Bytes Member::address_of(Rank peer) {
+Bytes Member::address_of(Seat peer) {
     Stage::Address& slot = stage_.addresses[peer.value];
     poll_until([&] { return slot.length.load() != 0; }, "a peer's address");
     return Bytes(slot.bytes, slot.bytes + slot.length.load());
@@ -106,7 +106,7 @@ void Member::meet() {
     publish_address();
     for (std::uint32_t peer = 0; peer < size_; ++peer) {
         if (peer == self_.value) continue;
-        const auto added = transport_->add_peer(Rank{peer}, address_of(Rank{peer}));
+        const auto added = transport_->add_peer(Seat{peer}, address_of(Seat{peer}));
         if (!added) throw CheckFailed("add_peer: " + added.error().message);
     }
     barrier();
@@ -125,7 +125,7 @@ void Member::poll_until(const std::function<bool()>& condition, const char* what
     }
 }
 
-transport::SendStatus Member::send(Rank to, const Bytes& header, const Bytes& payload) {
+transport::SendStatus Member::send(Seat to, const Bytes& header, const Bytes& payload) {
     std::uint32_t in_flight = 0;
     transport::SendStatus status = transport::SendStatus::again;
     poll_until(
@@ -142,7 +142,7 @@ void Member::barrier() {
     ++barriers_;
     stage_.arrived[self_.value].store(barriers_);
     for (std::uint32_t peer = 0; peer < size_; ++peer)
-        poll_until([&] { return stage_.arrived[peer].load() >= barriers_ || recorder.failed(Rank{peer}); },
+        poll_until([&] { return stage_.arrived[peer].load() >= barriers_ || recorder.failed(Seat{peer}); },
                    "a barrier");
 }
 
@@ -164,7 +164,7 @@ void Ranks::begin_again() {
 void Ranks::start(std::uint32_t size, const Body& body, bool raw) {
     for (std::uint32_t rank = 0; rank < size; ++rank)
         processes_.start([&, rank] {
-            Member member(factory(), stage(), Rank{rank}, size);
+            Member member(factory(), stage(), Seat{rank}, size);
             if (!raw) member.meet();
             body(member);
             return 0;
@@ -172,7 +172,7 @@ void Ranks::start(std::uint32_t size, const Body& body, bool raw) {
     waited_.assign(size, false);
 }
 
-std::size_t Ranks::start_one(Rank rank, std::uint32_t size, const Body& body, std::uint32_t incarnation) {
+std::size_t Ranks::start_one(Seat rank, std::uint32_t size, const Body& body, std::uint32_t incarnation) {
     processes_.start([this, rank, size, body, incarnation] {
         factory().incarnation = incarnation;
         Member member(factory(), stage(), rank, size);

@@ -37,7 +37,7 @@ class Factory {
     virtual const char* name() const = 0;
 
     // In the rank's own process. `size` ranks, all on this machine; a window of kWindow broadcasts.
-    virtual Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) = 0;
+    virtual Result<std::unique_ptr<Transport>> make(Seat self, std::uint32_t size) = 0;
 
     // Of the rank that is made next, for transports that want to know.
     std::uint32_t incarnation = 0;
@@ -89,35 +89,35 @@ struct Stage {
 class Recorder : public transport::Receiver {
   public:
     struct Received {
-        Rank from;
+        Seat from;
         Bytes header;
         Bytes payload;
     };
     struct Failure {
-        Rank peer;
+        Seat peer;
         transport::FailureCause cause;
     };
     struct Kept {
-        Rank from;
+        Seat from;
         Bytes header;
         std::span<const std::byte> payload;
         transport::Buffer buffer;
     };
 
-    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
+    bool message(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
-    void peer_failed(Rank peer, transport::FailureCause cause) override;
-    void peer_left(Rank peer) override { departed.push_back(peer); }
-    void fenced(Rank by) override { fenced_by.push_back(by); }
+    void peer_failed(Seat peer, transport::FailureCause cause) override;
+    void peer_left(Seat peer) override { departed.push_back(peer); }
+    void fenced(Seat by) override { fenced_by.push_back(by); }
 
-    std::size_t count(Rank from) const;
-    bool failed(Rank peer) const;
-    bool has_left(Rank peer) const { return std::ranges::find(departed, peer) != departed.end(); }
+    std::size_t count(Seat from) const;
+    bool failed(Seat peer) const;
+    bool has_left(Seat peer) const { return std::ranges::find(departed, peer) != departed.end(); }
 
     std::vector<Received> messages;
     std::vector<Failure> failures;
-    std::vector<Rank> departed;
-    std::vector<Rank> fenced_by;
+    std::vector<Seat> departed;
+    std::vector<Seat> fenced_by;
     std::vector<Kept> kept;
     bool keep = false;                                // keep every payload that can be kept
     std::function<void(const Received&)> on_message;  // instead of `messages`, when set
@@ -126,7 +126,7 @@ class Recorder : public transport::Receiver {
 // One rank: lives in its own process.
 class Member {
   public:
-    Member(Factory& factory, Stage& stage, Rank self, std::uint32_t size);
+    Member(Factory& factory, Stage& stage, Seat self, std::uint32_t size);
 
     // Puts the fault interceptor around the transport. Before meet().
     void interpose(const transport::FaultPlan& plan);
@@ -135,11 +135,11 @@ class Member {
     void meet();
     // Parts of it.
     void publish_address();
-    Bytes address_of(Rank peer);
+    Bytes address_of(Seat peer);
 
     Transport& wire() { return *transport_; }
     Stage& stage() { return stage_; }
-    Rank self() const { return self_; }
+    Seat self() const { return self_; }
     std::uint32_t size() const { return size_; }
 
     void poll();
@@ -147,7 +147,7 @@ class Member {
     void poll_until(const std::function<bool()>& condition, const char* what);
     // Sends, polling while the answer is `again`; returns `sent` or `failed`. Waits until the payload has
     // left.
-    transport::SendStatus send(Rank to, const Bytes& header, const Bytes& payload);
+    transport::SendStatus send(Seat to, const Bytes& header, const Bytes& payload);
     // Waits (polling) until each of the first `count` ranks has come here this often; the dead are not waited
     // for when they are in `recorder.failures`.
     void barrier();
@@ -160,7 +160,7 @@ class Member {
 
   private:
     Stage& stage_;
-    Rank self_;
+    Seat self_;
     std::uint32_t size_;
     std::uint32_t barriers_ = 0;
     std::unique_ptr<Transport> transport_;
@@ -178,7 +178,7 @@ class Ranks {
     // Starts `size` ranks; each makes its transport, meets the others and runs `body`. `raw`: without meeting.
     void start(std::uint32_t size, const Body& body, bool raw = false);
     // Starts one process as `rank`, which meets nobody by itself; returns which one of this test's it is.
-    std::size_t start_one(Rank rank, std::uint32_t size, const Body& body, std::uint32_t incarnation = 0);
+    std::size_t start_one(Seat rank, std::uint32_t size, const Body& body, std::uint32_t incarnation = 0);
     // Waits for all ranks that are left and expects that they end well.
     void expect_all_well();
     void expect_well(std::size_t rank);

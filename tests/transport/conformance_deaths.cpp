@@ -32,10 +32,10 @@ constexpr std::size_t kOrphan = 3;  // a process to be ended by the test
 
 void watch_all(Member& member) {
     for (std::uint32_t peer = 0; peer < member.size(); ++peer)
-        if (peer != member.self().value) member.wire().watch(Rank{peer});
+        if (peer != member.self().value) member.wire().watch(Seat{peer});
 }
 
-void see_death_of(Member& member, Rank victim) {
+void see_death_of(Member& member, Seat victim) {
     member.poll_until([&] { return member.recorder.failed(victim); }, "the death");
     COPPICE_CHECK(member.recorder.failures.size() == 1);
     std::uint32_t in_flight = 0;
@@ -43,11 +43,11 @@ void see_death_of(Member& member, Rank victim) {
 }
 
 // That the ranks other than `dead` still reach each other both ways.
-void survivors_talk(Member& member, Rank dead) {
+void survivors_talk(Member& member, Seat dead) {
     const std::uint64_t kMark = 0xa11ce;
     for (std::uint32_t peer = 0; peer < member.size(); ++peer)
         if (peer != member.self().value && peer != dead.value)
-            COPPICE_CHECK(member.send(Rank{peer}, header_of(kMark), pattern(peer, 3000)) == SendStatus::sent);
+            COPPICE_CHECK(member.send(Seat{peer}, header_of(kMark), pattern(peer, 3000)) == SendStatus::sent);
     const auto marks = [&] {
         std::size_t count = 0;
         for (const auto& message : member.recorder.messages)
@@ -80,9 +80,9 @@ TEST_P(Conformance, ReportsAKilledPeerOnceReaped) {
         watch_all(member);
         member.barrier();
         ++member.stage().words[kReady];
-        if (member.self() == Rank{2}) poll_for_ever(member);
-        see_death_of(member, Rank{2});
-        survivors_talk(member, Rank{2});
+        if (member.self() == Seat{2}) poll_for_ever(member);
+        see_death_of(member, Seat{2});
+        survivors_talk(member, Seat{2});
         COPPICE_CHECK(member.recorder.failures.size() == 1);
     });
     await_word(kReady, 4);
@@ -97,10 +97,10 @@ TEST_P(Conformance, ReportsAKilledPeerThatNobodyReaps) {
         watch_all(member);
         member.barrier();
         ++member.stage().words[kReady];
-        if (member.self() == Rank{1}) poll_for_ever(member);
-        see_death_of(member, Rank{1});
+        if (member.self() == Seat{1}) poll_for_ever(member);
+        see_death_of(member, Seat{1});
         ++member.stage().words[kSeen];
-        survivors_talk(member, Rank{1});
+        survivors_talk(member, Seat{1});
     });
     await_word(kReady, 3);
     processes_.signal(1, SIGKILL);
@@ -113,12 +113,12 @@ TEST_P(Conformance, ReportsAKilledPeerThatNobodyReaps) {
 TEST_P(Conformance, ReportsAKilledPeerThatHadAGigabyte) {
     start(3, [](Member& member) {
         watch_all(member);
-        if (member.self() == Rank{0}) touch_a_gigabyte();
+        if (member.self() == Seat{0}) touch_a_gigabyte();
         member.barrier();
         ++member.stage().words[kReady];
-        if (member.self() == Rank{0}) poll_for_ever(member);
-        see_death_of(member, Rank{0});
-        survivors_talk(member, Rank{0});
+        if (member.self() == Seat{0}) poll_for_ever(member);
+        see_death_of(member, Seat{0});
+        survivors_talk(member, Seat{0});
     });
     await_word(kReady, 3);
     processes_.signal(0, SIGKILL);
@@ -130,17 +130,17 @@ TEST_P(Conformance, WhatAPeerKilledWhileSendingGotOutIsIntactAndBlocksNobody) {
     for (std::uint64_t round = 0; round < kRounds; round += GetParam()->slow_to_start() ? 4U : 1U) {
         begin_again();
         start(3, [](Member& member) {
-            if (member.self() == Rank{0}) {
+            if (member.self() == Seat{0}) {
                 watch_all(member);
                 for (std::uint64_t number = 0;; ++number)
-                    for (const Rank to : {Rank{1}, Rank{2}})
+                    for (const Seat to : {Seat{1}, Seat{2}})
                         member.send(to, header_of(number), pattern(number, number * 37 % 8193));
             }
             watch_all(member);
             std::uint64_t next = 0;
             std::size_t marks = 0;
             member.recorder.on_message = [&](const Recorder::Received& message) {
-                if (message.from != Rank{0}) {
+                if (message.from != Seat{0}) {
                     ++marks;
                     return;
                 }
@@ -150,8 +150,8 @@ TEST_P(Conformance, WhatAPeerKilledWhileSendingGotOutIsIntactAndBlocksNobody) {
                 ++next;
                 ++member.stage().words[kReady];
             };
-            member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the death");
-            const Rank other{3 - member.self().value};
+            member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the death");
+            const Seat other{3 - member.self().value};
             for (int i = 0; i < 100; ++i)
                 member.send(other, header_of(0), pattern(1, 500));
             member.poll_until([&] { return marks == 100; }, "the other survivor");
@@ -176,14 +176,14 @@ TEST_P(Conformance, APeerThatDiesAtAnyMessageLeavesAPrefixOfItsMessages) {
                     member.interpose(*transport::parse_faults(faults, member.self()));
                     member.meet();
                     watch_all(member);
-                    if (member.self() == Rank{0})
+                    if (member.self() == Seat{0})
                         for (std::uint64_t number = 0; number < kMessages; ++number)
-                            member.send(Rank{1 + static_cast<std::uint32_t>(number % 2)}, header_of(number),
+                            member.send(Seat{1 + static_cast<std::uint32_t>(number % 2)}, header_of(number),
                                         pattern(number, 100 + number * 800));
-                    member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the death");
+                    member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the death");
                     std::uint64_t next = member.self().value - 1;
                     for (const auto& message : member.recorder.messages) {
-                        if (message.from != Rank{0}) continue;
+                        if (message.from != Seat{0}) continue;
                         COPPICE_CHECK(header_word(message.header, 0) == next && is_pattern(message.payload, next));
                         next += 2;
                     }
@@ -191,10 +191,10 @@ TEST_P(Conformance, APeerThatDiesAtAnyMessageLeavesAPrefixOfItsMessages) {
                     // came.
                     const std::uint64_t accepted = faults.starts_with("kill-before") ? at - 1 : at;
                     const std::uint64_t mine = (accepted + 2 - member.self().value) / 2;
-                    const std::uint64_t came = member.recorder.count(Rank{0});
+                    const std::uint64_t came = member.recorder.count(Seat{0});
                     COPPICE_CHECK(came <= mine);
                     if (GetParam()->sent_is_delivered()) COPPICE_CHECK(came == mine);
-                    survivors_talk(member, Rank{0});
+                    survivors_talk(member, Seat{0});
                 },
                 true);
             expect_killed(0);
@@ -204,18 +204,18 @@ TEST_P(Conformance, APeerThatDiesAtAnyMessageLeavesAPrefixOfItsMessages) {
 
 TEST_P(Conformance, KeptPayloadsOutliveTheirSender) {
     start(2, [](Member& member) {
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             for (std::uint64_t number = 0; number < 4; ++number)
-                member.send(Rank{1}, header_of(number), pattern(number, 8000));
+                member.send(Seat{1}, header_of(number), pattern(number, 8000));
             ++member.stage().words[kReady];
             poll_for_ever(member);
         }
-        member.wire().watch(Rank{0});
+        member.wire().watch(Seat{0});
         member.recorder.keep = true;
         member.poll_until([&] { return member.recorder.kept.size() + member.recorder.messages.size() == 4; },
                           "payloads");
         ++member.stage().words[kReady];
-        member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the death");
+        member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the death");
         for (const auto& kept : member.recorder.kept) {
             COPPICE_CHECK(is_pattern(kept.payload, header_word(kept.header, 0)));
             member.wire().release(kept.buffer);
@@ -232,13 +232,13 @@ TEST_P(Conformance, AStoppedPeerIsNotDead) {
         watch_all(member);
         member.barrier();
         ++member.stage().words[kReady];
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             member.poll_until([&] { return member.stage().words[kGo] == 1; }, "the stop");
             const std::uint64_t some_time = now_ns() + 300'000'000;  // several second looks
             while (now_ns() < some_time)
                 member.poll();
             COPPICE_CHECK(member.recorder.failures.empty());
-            COPPICE_CHECK(member.send(Rank{1}, header_of(5), {}) == SendStatus::sent);
+            COPPICE_CHECK(member.send(Seat{1}, header_of(5), {}) == SendStatus::sent);
             ++member.stage().words[kSeen];
         } else {
             member.poll_until([&] { return member.recorder.messages.size() == 1; }, "the message");
@@ -261,7 +261,7 @@ TEST_P(Conformance, AForkedChildDoesNotKeepItsParentAlive) {
     start(2, [](Member& member) {
         watch_all(member);
         member.barrier();
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             const pid_t child = fork();
             if (child == 0)
                 while (true)
@@ -270,7 +270,7 @@ TEST_P(Conformance, AForkedChildDoesNotKeepItsParentAlive) {
             ++member.stage().words[kReady];
             poll_for_ever(member);
         }
-        member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the death");
+        member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the death");
     });
     await_word(kReady, 1);
     processes_.signal(0, SIGKILL);
@@ -285,10 +285,10 @@ TEST_P(Conformance, LeavingInPeaceIsNoFailure) {
     start(4, [](Member& member) {
         watch_all(member);
         for (std::uint32_t peer = 0; peer < member.size(); ++peer)
-            if (peer != member.self().value) member.send(Rank{peer}, header_of(1), pattern(1, 300));
+            if (peer != member.self().value) member.send(Seat{peer}, header_of(1), pattern(1, 300));
         member.poll_until([&] { return member.recorder.messages.size() == 3; }, "everybody");
         member.barrier();
-        if (member.self() == Rank{3}) {
+        if (member.self() == Seat{3}) {
             // The others go on polling long after this process has ended.
             member.poll_until([&] { return member.wire().leave(); }, "leaving");
             return;
@@ -310,37 +310,37 @@ TEST_P(Conformance, LeavingInPeaceIsNoFailure) {
 TEST_P(Conformance, AFencedPeerIsNeitherHeardNorReported) {
     start(3, [](Member& member) {
         watch_all(member);
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             for (std::uint64_t number = 0;; ++number) {
                 std::uint32_t in_flight = 0;
-                member.wire().send(Rank{1}, header_of(number), {}, &in_flight);
-                member.wire().send(Rank{2}, header_of(number), {}, &in_flight);
+                member.wire().send(Seat{1}, header_of(number), {}, &in_flight);
+                member.wire().send(Seat{2}, header_of(number), {}, &in_flight);
                 member.poll();
                 sched_yield();
             }
         }
-        member.poll_until([&] { return member.recorder.count(Rank{0}) >= 5; }, "some messages");
-        if (member.self() == Rank{1}) {
-            member.wire().fence(Rank{0});
+        member.poll_until([&] { return member.recorder.count(Seat{0}) >= 5; }, "some messages");
+        if (member.self() == Seat{1}) {
+            member.wire().fence(Seat{0});
             const std::size_t heard = member.recorder.messages.size();
             for (int polls = 0; polls < 2000; ++polls) {
                 member.poll();
                 sched_yield();
             }
-            COPPICE_CHECK(member.recorder.count(Rank{0}) == heard);
+            COPPICE_CHECK(member.recorder.count(Seat{0}) == heard);
             std::uint32_t in_flight = 0;
-            COPPICE_CHECK(member.wire().send(Rank{0}, header_of(0), {}, &in_flight) == SendStatus::failed);
+            COPPICE_CHECK(member.wire().send(Seat{0}, header_of(0), {}, &in_flight) == SendStatus::failed);
         }
         ++member.stage().words[kReady];
-        if (member.self() == Rank{2}) {
-            member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the death");
+        if (member.self() == Seat{2}) {
+            member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the death");
             ++member.stage().words[kSeen];
         }
         member.poll_until([&] { return member.stage().words[kSeen] == 1; }, "the other's notice");
         const std::uint64_t some_time = now_ns() + 200'000'000;
         while (now_ns() < some_time)
             member.poll();
-        COPPICE_CHECK(member.self() == Rank{2} || member.recorder.failures.empty());
+        COPPICE_CHECK(member.self() == Seat{2} || member.recorder.failures.empty());
         ++member.stage().words[kSeen];
         member.poll_until([&] { return member.stage().words[kSeen] == 3; }, "the end");
     });
@@ -355,24 +355,24 @@ TEST_P(Conformance, APeerThatDiesBeforeFirstContactIsReportedOrRefused) {
         3,
         [](Member& member) {
             member.publish_address();
-            if (member.self() == Rank{0}) {
+            if (member.self() == Seat{0}) {
                 ++member.stage().words[kReady];
                 poll_for_ever(member);
             }
-            const Bytes address = member.address_of(Rank{0});
+            const Bytes address = member.address_of(Seat{0});
             // Rank 1 hears of it before the death, rank 2 after it.
-            if (member.self() == Rank{1}) COPPICE_CHECK(member.wire().add_peer(Rank{0}, address).has_value());
+            if (member.self() == Seat{1}) COPPICE_CHECK(member.wire().add_peer(Seat{0}, address).has_value());
             ++member.stage().words[kReady];
             member.poll_until([&] { return member.stage().words[kGo] == 1; }, "the death");
-            if (member.self() == Rank{2}) {
-                const auto added = member.wire().add_peer(Rank{0}, address);
+            if (member.self() == Seat{2}) {
+                const auto added = member.wire().add_peer(Seat{0}, address);
                 if (!added) {
                     COPPICE_CHECK(added.error().status == COPPICE_ERR_PEER_FAILED);
                     return;
                 }
             }
-            member.wire().watch(Rank{0});
-            member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the report");
+            member.wire().watch(Seat{0});
+            member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the report");
         },
         true);
     await_word(kReady, 3);

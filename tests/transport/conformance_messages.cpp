@@ -15,7 +15,7 @@ using transport::kMaxHeader;
 using transport::kMaxPayload;
 using transport::SendStatus;
 
-std::uint64_t seed_of(Rank from, Rank to, std::uint64_t number) {
+std::uint64_t seed_of(Seat from, Seat to, std::uint64_t number) {
     return (std::uint64_t{from.value} << 40) + (std::uint64_t{to.value} << 20) + number;
 }
 
@@ -40,12 +40,12 @@ struct Checker {
     std::vector<std::uint64_t> received;
 };
 
-SendStatus try_numbered(Member& member, Rank to, std::uint64_t number, std::uint32_t& in_flight, Bytes& payload) {
+SendStatus try_numbered(Member& member, Seat to, std::uint64_t number, std::uint32_t& in_flight, Bytes& payload) {
     payload = pattern(seed_of(member.self(), to, number), some_size(number));
     return member.wire().send(to, header_of(number, payload.size()), payload, &in_flight);
 }
 
-void send_numbered(Member& member, Rank to, std::uint64_t number) {
+void send_numbered(Member& member, Seat to, std::uint64_t number) {
     const Bytes payload = pattern(seed_of(member.self(), to, number), some_size(number));
     COPPICE_CHECK(member.send(to, header_of(number, payload.size()), payload) == SendStatus::sent);
 }
@@ -54,7 +54,7 @@ void all_to_all(Member& member, std::uint64_t messages) {
     Checker checker(member);
     for (std::uint64_t number = 0; number < messages; ++number)
         for (std::uint32_t step = 1; step < member.size(); ++step)
-            send_numbered(member, Rank{(member.self().value + step) % member.size()}, number);
+            send_numbered(member, Seat{(member.self().value + step) % member.size()}, number);
     for (std::uint32_t peer = 0; peer < member.size(); ++peer)
         if (peer != member.self().value)
             member.poll_until([&] { return checker.received[peer] == messages; }, "all messages");
@@ -66,15 +66,15 @@ void all_to_all(Member& member, std::uint64_t messages) {
 
 TEST_P(Conformance, DeliversEverySizeInOrderWithEveryByte) {
     start(2, [](Member& member) {
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             for (std::size_t size = 0; size <= kMaxPayload; ++size) {
                 const Bytes payload = pattern(size, size);
-                COPPICE_CHECK(member.send(Rank{1}, header_of(size), payload) == SendStatus::sent);
+                COPPICE_CHECK(member.send(Seat{1}, header_of(size), payload) == SendStatus::sent);
             }
         } else {
             std::size_t next = 0;
             member.recorder.on_message = [&](const Recorder::Received& message) {
-                COPPICE_CHECK(message.from == Rank{0} && message.header.size() == 16);
+                COPPICE_CHECK(message.from == Seat{0} && message.header.size() == 16);
                 COPPICE_CHECK(header_word(message.header, 0) == next && message.payload.size() == next);
                 COPPICE_CHECK(is_pattern(message.payload, next));
                 ++next;
@@ -90,7 +90,7 @@ TEST_P(Conformance, DeliversEverySizeInOrderWithEveryByte) {
 TEST_P(Conformance, DeliversHeadersOfEverySizeByWriteAsBySend) {
     start(2, [](Member& member) {
         constexpr std::size_t kPayloads[] = {0, 1, 128, 129, 5000};
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             for (std::size_t header = 0; header <= kMaxHeader; ++header)
                 for (const std::size_t payload : kPayloads) {
                     std::uint32_t in_flight = 0;
@@ -99,8 +99,8 @@ TEST_P(Conformance, DeliversHeadersOfEverySizeByWriteAsBySend) {
                     SendStatus status = SendStatus::again;
                     member.poll_until(
                         [&] {
-                            status = header % 2 == 0 ? member.wire().write(Rank{1}, head, body, &in_flight)
-                                                     : member.wire().send(Rank{1}, head, body, &in_flight);
+                            status = header % 2 == 0 ? member.wire().write(Seat{1}, head, body, &in_flight)
+                                                     : member.wire().send(Seat{1}, head, body, &in_flight);
                             return status != SendStatus::again;
                         },
                         "room");
@@ -140,9 +140,9 @@ TEST_P(Conformance, KeptPayloadsStayGoodAndAreReleasedInAnyOrder) {
         constexpr std::uint64_t kKept = 6;
         constexpr std::uint64_t kAfter = 500;
         const auto seed = [](std::uint64_t number) { return 1000 + number; };
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             for (std::uint64_t number = 0; number < kKept + kAfter; ++number)
-                COPPICE_CHECK(member.send(Rank{1}, header_of(number), pattern(seed(number), 5000)) == SendStatus::sent);
+                COPPICE_CHECK(member.send(Seat{1}, header_of(number), pattern(seed(number), 5000)) == SendStatus::sent);
         } else {
             member.recorder.keep = true;
             member.poll_until(
@@ -179,7 +179,7 @@ TEST_P(Conformance, ASlowReaderCostsTheWriterAgainAndNothingElse) {
     start(2, [](Member& member) {
         std::atomic<std::uint64_t>& stuffed = member.stage().words[0];
         std::atomic<std::uint64_t>& accepted = member.stage().words[1];
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             // Until there is no room, or the transport holds on to our memory instead of having room of its own.
             constexpr std::uint64_t kBound = 1'000'000;
             constexpr std::uint32_t kLent = 64;
@@ -188,7 +188,7 @@ TEST_P(Conformance, ASlowReaderCostsTheWriterAgainAndNothingElse) {
             std::uint64_t number = 0;
             while (number < kBound && in_flight < kLent) {
                 Bytes payload;
-                if (try_numbered(member, Rank{1}, number, in_flight, payload) != SendStatus::sent) break;
+                if (try_numbered(member, Seat{1}, number, in_flight, payload) != SendStatus::sent) break;
                 ++number;
                 if (in_flight > 0) payloads.push_back(std::move(payload));
             }
@@ -196,7 +196,7 @@ TEST_P(Conformance, ASlowReaderCostsTheWriterAgainAndNothingElse) {
             stuffed = 1;
             member.poll_until([&] { return in_flight == 0; }, "payloads to leave");
             for (std::uint64_t more = 0; more < 500; ++more)
-                send_numbered(member, Rank{1}, number++);
+                send_numbered(member, Seat{1}, number++);
             accepted = number;
         } else {
             const std::uint64_t deadline = now_ns() + kDeadlineNs;
@@ -213,7 +213,7 @@ TEST_P(Conformance, ASlowReaderCostsTheWriterAgainAndNothingElse) {
 TEST_P(Conformance, CountsWhatItDid) {
     start(2, [](Member& member) {
         std::uint32_t in_flight = 0;
-        const Rank other{1 - member.self().value};
+        const Seat other{1 - member.self().value};
         for (int i = 0; i < 5; ++i)
             member.send(other, header_of(1), pattern(1, 100));
         member.poll_until([&] { return member.wire().write(other, header_of(2), {}, &in_flight) == SendStatus::sent; },
@@ -231,7 +231,7 @@ TEST_P(Conformance, OpensConnectionsWhenTheyAreNeeded) {
     start(6, [](Member& member) {
         COPPICE_CHECK(member.wire().counters().connections == 0);
         member.barrier();
-        const Rank right{(member.self().value + 1) % member.size()};
+        const Seat right{(member.self().value + 1) % member.size()};
         member.send(right, header_of(0), {});
         member.send(right, header_of(1), {});
         member.poll_until([&] { return member.recorder.messages.size() == 2; }, "the left neighbour's messages");
@@ -249,8 +249,8 @@ TEST_P(Conformance, CannotSendToStrangers) {
         [](Member& member) {
             member.publish_address();
             std::uint32_t in_flight = 0;
-            COPPICE_CHECK(member.wire().send(Rank{2}, header_of(0), {}, &in_flight) == SendStatus::failed);
-            COPPICE_CHECK(member.wire().send(Rank{77}, header_of(0), {}, &in_flight) == SendStatus::failed);
+            COPPICE_CHECK(member.wire().send(Seat{2}, header_of(0), {}, &in_flight) == SendStatus::failed);
+            COPPICE_CHECK(member.wire().send(Seat{77}, header_of(0), {}, &in_flight) == SendStatus::failed);
             COPPICE_CHECK(member.wire().send(member.self(), header_of(0), {}, &in_flight) == SendStatus::failed);
             COPPICE_CHECK(in_flight == 0 && member.wire().counters().sends == 0);
             member.barrier();
@@ -264,7 +264,7 @@ TEST_P(Conformance, RefusesAddressesThatItCannotUse) {
         2,
         [this](Member& member) {
             member.publish_address();
-            const Rank other{1 - member.self().value};
+            const Seat other{1 - member.self().value};
             const Bytes address = member.address_of(other);
             const auto status = [&](const Bytes& bytes) {
                 const auto added = member.wire().add_peer(other, bytes);
@@ -280,7 +280,7 @@ TEST_P(Conformance, RefusesAddressesThatItCannotUse) {
             for (std::uint64_t seed = 0; seed < 50; ++seed)
                 COPPICE_CHECK(status(pattern(seed, address.size())) == COPPICE_ERR_MISMATCH);
             // A rank that is none of the group.
-            COPPICE_CHECK(!member.wire().add_peer(Rank{member.size()}, address));
+            COPPICE_CHECK(!member.wire().add_peer(Seat{member.size()}, address));
             member.barrier();
             COPPICE_CHECK(member.wire().add_peer(other, address).has_value());
             member.barrier();
@@ -296,7 +296,7 @@ TEST_P(Conformance, CountsAndIgnoresGarbage) {
     start(3, [this](Member& member) {
         Checker checker(member);
         for (std::uint32_t peer = 0; peer < 3; ++peer)
-            if (peer != member.self().value) send_numbered(member, Rank{peer}, 0);
+            if (peer != member.self().value) send_numbered(member, Seat{peer}, 0);
         const auto all_have = [&](std::uint64_t count) {
             for (std::uint32_t peer = 0; peer < 3; ++peer)
                 if (peer != member.self().value)
@@ -304,13 +304,13 @@ TEST_P(Conformance, CountsAndIgnoresGarbage) {
         };
         all_have(1);
         member.barrier();
-        if (member.self() == Rank{0} && GetParam()->send_garbage(member.wire()))
+        if (member.self() == Seat{0} && GetParam()->send_garbage(member.wire()))
             member.poll_until([&] { return member.wire().counters().garbage > 0; }, "garbage to be counted");
         COPPICE_CHECK(member.recorder.failures.empty());
         member.barrier();
         for (std::uint64_t number = 1; number < 2000; ++number)
             for (std::uint32_t peer = 0; peer < 3; ++peer)
-                if (peer != member.self().value) send_numbered(member, Rank{peer}, number);
+                if (peer != member.self().value) send_numbered(member, Seat{peer}, number);
         all_have(2000);
         member.leave();
         COPPICE_CHECK(member.recorder.failures.empty());

@@ -6,7 +6,7 @@
 namespace coppice::testing {
 namespace {
 
-constexpr Rank kReplaced{1};
+constexpr Seat kReplaced{1};
 constexpr std::uint64_t kWords = 10;  // messages of each incarnation
 
 // Which of Stage::words: how many incarnations have shown their address, were added (by rank), were talked to, and forgotten.
@@ -51,15 +51,15 @@ void meet_those_that_stay(Member& member, std::uint64_t incarnation) {
     auto& words = member.stage().words;
     words[kShown].store(incarnation + 1);
     for (std::uint32_t rank = 0; rank < member.size(); ++rank) {
-        if (Rank(rank) == kReplaced) continue;
-        const auto added = member.wire().add_peer(Rank(rank), member.address_of(Rank(rank)));
+        if (Seat(rank) == kReplaced) continue;
+        const auto added = member.wire().add_peer(Seat(rank), member.address_of(Seat(rank)));
         if (!added) throw CheckFailed("add_peer: " + added.error().message);
         member.poll_until([&] { return words[kAdded + rank].load() > incarnation; }, "being added");
     }
 }
 
 // `to` hears kWords of them.
-void send_words(Member& member, Rank to, std::uint64_t incarnation) {
+void send_words(Member& member, Seat to, std::uint64_t incarnation) {
     for (std::uint64_t number = 0; number < kWords; ++number)
         COPPICE_CHECK(member.send(to, header_of(incarnation, number), pattern(incarnation, 100 * number)) ==
                       transport::SendStatus::sent);
@@ -69,7 +69,7 @@ void send_words(Member& member, Rank to, std::uint64_t incarnation) {
 auto successor_until(std::uint64_t talked) {
     return [talked](Member& member) {
         meet_those_that_stay(member, 1);
-        send_words(member, Rank(0), 1);
+        send_words(member, Seat(0), 1);
         member.poll_until([&] { return member.stage().words[kTalked].load() >= talked; }, "having been heard");
     };
 }
@@ -79,9 +79,9 @@ auto successor_until(std::uint64_t talked) {
 TEST_P(Conformance, ANumberIsGivenToOneProcessAfterTheOther) {
     constexpr std::uint32_t kSize = 3;
     const std::uint64_t rounds = factory().replacements();
-    for (const Rank survivor : {Rank(0), Rank(2)}) {
+    for (const Seat survivor : {Seat(0), Seat(2)}) {
         start_one(survivor, kSize, [rounds, survivor](Member& member) {
-            const Rank other(2 - survivor.value);
+            const Seat other(2 - survivor.value);
             COPPICE_CHECK(member.wire().add_peer(other, member.address_of(other)).has_value());
             auto descriptors = open_descriptors();
             std::size_t mappings = 0;
@@ -107,9 +107,9 @@ TEST_P(Conformance, ANumberIsGivenToOneProcessAfterTheOther) {
         stage().addresses[kReplaced.value].length.store(0);
         const auto body = [round](Member& member) {
             meet_those_that_stay(member, round);
-            send_words(member, Rank(0), round);
-            send_words(member, Rank(2), round);
-            member.poll_until([&] { return member.recorder.count(Rank(0)) + member.recorder.count(Rank(2)) >= 2; },
+            send_words(member, Seat(0), round);
+            send_words(member, Seat(2), round);
+            member.poll_until([&] { return member.recorder.count(Seat(0)) + member.recorder.count(Seat(2)) >= 2; },
                               "words of those that stay");
             COPPICE_CHECK(member.recorder.messages.size() == 2);
             for (const Recorder::Received& one : member.recorder.messages)
@@ -130,7 +130,7 @@ TEST_P(Conformance, ANumberIsGivenToOneProcessAfterTheOther) {
 
 // What the earlier one had sent is still in this rank's memory, or in a kernel's.
 TEST_P(Conformance, NothingOfAnEarlierProcessIsDeliveredForALaterOne) {
-    start_one(Rank(0), 2, [](Member& member) {
+    start_one(Seat(0), 2, [](Member& member) {
         add(member, 0);
         member.poll_until([&] { return member.recorder.count(kReplaced) >= 1; }, "a first word");
         auto& words = member.stage().words;
@@ -149,13 +149,13 @@ TEST_P(Conformance, NothingOfAnEarlierProcessIsDeliveredForALaterOne) {
     });
     const std::size_t first = start_one(kReplaced, 2, [](Member& member) {
         meet_those_that_stay(member, 0);
-        COPPICE_CHECK(member.send(Rank(0), header_of(0), {}) == transport::SendStatus::sent);
+        COPPICE_CHECK(member.send(Seat(0), header_of(0), {}) == transport::SendStatus::sent);
         auto& words = member.stage().words;
         member.poll_until([&] { return words[kTalked].load() >= 1; }, "having been heard");
         std::uint32_t in_flight = 0;
         const Bytes payload = pattern(0, 100);
         for (std::uint64_t number = 0; number < kWords; ++number)
-            (void)member.wire().send(Rank(0), header_of(0, number), payload, &in_flight);
+            (void)member.wire().send(Seat(0), header_of(0, number), payload, &in_flight);
         for (int poll = 0; poll < 100; ++poll)
             member.poll();
         words[kTalked + 1].store(1);
@@ -173,7 +173,7 @@ TEST_P(Conformance, NothingOfAnEarlierProcessIsDeliveredForALaterOne) {
 
 // It was taken for dead, and goes on sending beside its successor.
 TEST_P(Conformance, NothingOfAnEarlierProcessThatLivesIsDeliveredForALaterOne) {
-    start_one(Rank(0), 2, [](Member& member) {
+    start_one(Seat(0), 2, [](Member& member) {
         add(member, 0);
         member.poll_until([&] { return member.recorder.count(kReplaced) >= 1; }, "a first word");
         member.wire().fence(kReplaced);
@@ -192,7 +192,7 @@ TEST_P(Conformance, NothingOfAnEarlierProcessThatLivesIsDeliveredForALaterOne) {
         const Bytes payload = pattern(0, 100);
         member.poll_until(
             [&] {
-                (void)member.wire().send(Rank(0), header_of(0), payload, &in_flight);
+                (void)member.wire().send(Seat(0), header_of(0), payload, &in_flight);
                 return member.stage().words[kTalked].load() >= 1;
             },
             "the end");
@@ -206,7 +206,7 @@ TEST_P(Conformance, NothingOfAnEarlierProcessThatLivesIsDeliveredForALaterOne) {
 // It connects for the first time when its number is another's.
 TEST_P(Conformance, AnEarlierProcessThatConnectsLateIsRefused) {
     const bool tells = factory().tells_the_forgotten();
-    start_one(Rank(0), 2, [tells](Member& member) {
+    start_one(Seat(0), 2, [tells](Member& member) {
         add(member, 0);
         member.wire().fence(kReplaced);
         forget(member, 0);
@@ -231,7 +231,7 @@ TEST_P(Conformance, AnEarlierProcessThatConnectsLateIsRefused) {
         const Bytes payload = pattern(0, 100);
         member.poll_until(
             [&] {
-                (void)member.wire().send(Rank(0), header_of(0), payload, &in_flight);
+                (void)member.wire().send(Seat(0), header_of(0), payload, &in_flight);
                 if (!member.recorder.fenced_by.empty()) words[kTold].store(1);
                 return words[kOver].load() == 1;
             },
@@ -241,7 +241,7 @@ TEST_P(Conformance, AnEarlierProcessThatConnectsLateIsRefused) {
     stage().addresses[kReplaced.value].length.store(0);
     const auto later = [](Member& member) {
         meet_those_that_stay(member, 1);
-        send_words(member, Rank(0), 1);
+        send_words(member, Seat(0), 1);
         member.stage().words[kSpoken].store(1);
         member.poll_until([&] { return member.stage().words[kOver].load() == 1; }, "the end");
     };

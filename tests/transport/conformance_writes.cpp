@@ -20,11 +20,11 @@ std::size_t some_size(std::uint64_t number) {
     return kSizes[number * 5 % std::size(kSizes)];
 }
 
-SendStatus try_write(Member& member, Rank to, std::uint64_t number, const Bytes& payload, std::uint32_t& in_flight) {
+SendStatus try_write(Member& member, Seat to, std::uint64_t number, const Bytes& payload, std::uint32_t& in_flight) {
     return member.wire().write(to, header_of(number, payload.size()), payload, &in_flight);
 }
 
-void write_numbered(Member& member, Rank to, std::uint64_t number) {
+void write_numbered(Member& member, Seat to, std::uint64_t number) {
     const Bytes payload = pattern(number, some_size(number));
     std::uint32_t in_flight = 0;
     SendStatus status = SendStatus::again;
@@ -56,9 +56,9 @@ struct Checker {
 TEST_P(Conformance, WritesOfEverySizeComeInOrderOverManyLaps) {
     start(2, [](Member& member) {
         constexpr std::uint64_t kWrites = 500;
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             for (std::uint64_t number = 0; number < kWrites; ++number)
-                write_numbered(member, Rank{1}, number);
+                write_numbered(member, Seat{1}, number);
         } else {
             Checker checker(member);
             member.poll_until([&] { return checker.received[0] == kWrites; }, "all writes");
@@ -75,7 +75,7 @@ TEST_P(Conformance, SixRanksWriteToEachOther) {
         Checker checker(member);
         for (std::uint64_t number = 0; number < kWrites; ++number)
             for (std::uint32_t step = 1; step < member.size(); ++step)
-                write_numbered(member, Rank{(member.self().value + step) % member.size()}, number);
+                write_numbered(member, Seat{(member.self().value + step) % member.size()}, number);
         for (std::uint32_t peer = 0; peer < member.size(); ++peer)
             if (peer != member.self().value)
                 member.poll_until([&] { return checker.received[peer] == kWrites; }, "all writes");
@@ -88,9 +88,9 @@ TEST_P(Conformance, SixRanksWriteToEachOther) {
 TEST_P(Conformance, WritesThatWereAcceptedArriveAlthoughTheWriterLeaves) {
     start(2, [](Member& member) {
         constexpr std::uint64_t kWrites = 20;
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             for (std::uint64_t number = 0; number < kWrites; ++number)
-                write_numbered(member, Rank{1}, number);
+                write_numbered(member, Seat{1}, number);
             member.poll_until([&] { return member.wire().leave(); }, "leaving");
             return;
         }
@@ -106,19 +106,19 @@ TEST_P(Conformance, WritesOfAPeerThatIsKilledAreAPrefixAndBlockNobody) {
     for (std::uint64_t round = 0; round < kRounds; round += GetParam()->slow_to_start() ? 3U : 1U) {
         begin_again();
         start(3, [](Member& member) {
-            if (member.self() == Rank{0})
+            if (member.self() == Seat{0})
                 for (std::uint64_t number = 0;; ++number)
-                    for (const Rank to : {Rank{1}, Rank{2}})
+                    for (const Seat to : {Seat{1}, Seat{2}})
                         write_numbered(member, to, number);
-            member.wire().watch(Rank{0});
+            member.wire().watch(Seat{0});
             Checker checker(member);
             const auto next = member.recorder.on_message;
             member.recorder.on_message = [&](const Recorder::Received& message) {
                 next(message);
-                if (message.from == Rank{0}) ++member.stage().words[kReceived];
+                if (message.from == Seat{0}) ++member.stage().words[kReceived];
             };
-            member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the death");
-            const Rank other{3 - member.self().value};
+            member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the death");
+            const Seat other{3 - member.self().value};
             for (std::uint64_t number = 0; number < 50; ++number)
                 write_numbered(member, other, number);
             member.poll_until([&] { return checker.received[other.value] == 50; }, "the other survivor");
@@ -133,26 +133,26 @@ TEST_P(Conformance, WritesOfAPeerThatIsKilledAreAPrefixAndBlockNobody) {
 
 TEST_P(Conformance, WritesOfAFencedPeerAreNotDelivered) {
     start(2, [](Member& member) {
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             std::uint32_t in_flight = 0;
             const Bytes payload = pattern(1, 1000);
             const std::uint64_t deadline = now_ns() + kDeadlineNs;
             for (std::uint64_t number = 0; member.stage().words[kFenced] == 0; ++number) {
-                try_write(member, Rank{1}, number, payload, in_flight);
+                try_write(member, Seat{1}, number, payload, in_flight);
                 member.poll();
                 sched_yield();
                 COPPICE_CHECK(now_ns() < deadline);
             }
             return;
         }
-        member.poll_until([&] { return member.recorder.count(Rank{0}) >= 40; }, "some writes");
-        member.wire().fence(Rank{0});
+        member.poll_until([&] { return member.recorder.count(Seat{0}) >= 40; }, "some writes");
+        member.wire().fence(Seat{0});
         const std::size_t heard = member.recorder.messages.size();
         for (int polls = 0; polls < 2000; ++polls) {
             member.poll();
             sched_yield();
         }
-        COPPICE_CHECK(member.recorder.count(Rank{0}) == heard && member.recorder.failures.empty());
+        COPPICE_CHECK(member.recorder.count(Seat{0}) == heard && member.recorder.failures.empty());
         member.stage().words[kFenced] = 1;
     });
     expect_all_well();

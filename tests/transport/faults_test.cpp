@@ -17,7 +17,7 @@ namespace {
 using namespace transport;
 
 struct Event {
-    Rank from;
+    Seat from;
     int text = 0;  // -1: the failure
 };
 
@@ -32,16 +32,16 @@ class FakeTransport final : public Transport {
     const Capabilities& capabilities() const override { return capabilities_; }
     Counters counters() const override { return {}; }
     std::vector<std::byte> address() const override { return {}; }
-    Result<void> add_peer(Rank, std::span<const std::byte>) override { return {}; }
-    void watch(Rank) override {}
-    SendStatus send(Rank, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Result<void> add_peer(Seat, std::span<const std::byte>) override { return {}; }
+    void watch(Seat) override {}
+    SendStatus send(Seat, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t*) override {
         if (refuses) return SendStatus::again;
         sent_.push_back(static_cast<int>(header[0]));
         payloads.emplace_back(payload.begin(), payload.end());
         return SendStatus::sent;
     }
-    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override {
         return send(to, header, payload, in_flight);
     }
@@ -57,8 +57,8 @@ class FakeTransport final : public Transport {
         return 1;
     }
     void release(Buffer) override {}
-    void fence(Rank) override {}
-    void forget(Rank) override {}
+    void fence(Seat) override {}
+    void forget(Seat) override {}
     bool leave() override { return true; }
 
   private:
@@ -67,11 +67,11 @@ class FakeTransport final : public Transport {
 };
 
 struct Log final : Receiver {
-    bool message(Rank from, std::span<const std::byte> header, std::span<const std::byte>, Buffer) override {
+    bool message(Seat from, std::span<const std::byte> header, std::span<const std::byte>, Buffer) override {
         events.push_back({from, static_cast<int>(header[0])});
         return false;
     }
-    void peer_failed(Rank peer, FailureCause) override { events.push_back({peer, -1}); }
+    void peer_failed(Seat peer, FailureCause) override { events.push_back({peer, -1}); }
     std::string text() const {
         std::string all;
         for (const Event& event : events)
@@ -82,14 +82,14 @@ struct Log final : Receiver {
 };
 
 struct Rig {
-    explicit Rig(const char* faults) : plan(*parse_faults(faults, Rank{0})) {
+    explicit Rig(const char* faults) : plan(*parse_faults(faults, Seat{0})) {
         auto made = std::make_unique<FakeTransport>(sent);
         fake = made.get();
         wire = std::make_unique<FaultyTransport>(std::move(made), plan, std::make_shared<MessageCount>(plan));
     }
     SendStatus send(std::uint32_t to, int text, std::span<const std::byte> payload = {}) {
         const std::byte header[1] = {static_cast<std::byte>(text)};
-        return wire->send(Rank{to}, header, payload, nullptr);
+        return wire->send(Seat{to}, header, payload, nullptr);
     }
     FaultPlan plan;
     std::vector<int> sent;
@@ -101,17 +101,17 @@ struct Rig {
 }  // namespace
 
 TEST(Faults, AreReadStrictly) {
-    const auto plan = parse_faults("kill-after:12,delay:3:100,hold:5@2,kill-before:7@1,delay:4:1@2", Rank{2});
+    const auto plan = parse_faults("kill-after:12,delay:3:100,hold:5@2,kill-before:7@1,delay:4:1@2", Seat{2});
     ASSERT_TRUE(plan.has_value());
     EXPECT_EQ(plan->kill_after, 12U);
     EXPECT_EQ(plan->kill_before, 0U);  // that is rank 1's
     ASSERT_EQ(plan->delays.size(), 2U);
-    EXPECT_EQ(plan->delays[0].from, Rank{3});
+    EXPECT_EQ(plan->delays[0].from, Seat{3});
     EXPECT_EQ(plan->delays[0].polls, 100U);
     EXPECT_EQ(plan->delays[1].polls, 1U);
     ASSERT_EQ(plan->held.size(), 1U);
-    EXPECT_EQ(plan->held[0], Rank{5});
-    EXPECT_TRUE(parse_faults("", Rank{0})->empty());
+    EXPECT_EQ(plan->held[0], Seat{5});
+    EXPECT_TRUE(parse_faults("", Seat{0})->empty());
     for (const char* const bad : {",",
                                   "kill",
                                   "kill-after",
@@ -137,7 +137,7 @@ TEST(Faults, AreReadStrictly) {
                                   "KILL-AFTER:1",
                                   "kill-after:99999999999999999999",
                                   "kill-before:x@9"}) {
-        const auto refused = parse_faults(bad, Rank{0});
+        const auto refused = parse_faults(bad, Seat{0});
         ASSERT_FALSE(refused.has_value()) << bad;
         EXPECT_EQ(refused.error().status, COPPICE_ERR_CONFIG);
         EXPECT_NE(refused.error().message.find("known are"), std::string::npos);
@@ -146,7 +146,7 @@ TEST(Faults, AreReadStrictly) {
 
 TEST(Faults, DelayedMessagesComeThatManyPollsLaterInTheirOrder) {
     Rig rig("delay:1:3");
-    rig.fake->events = {{Rank{1}, 1}, {Rank{2}, 2}, {Rank{1}, 3}, {Rank{1}, -1}};
+    rig.fake->events = {{Seat{1}, 1}, {Seat{2}, 2}, {Seat{1}, 3}, {Seat{1}, -1}};
     std::vector<std::size_t> after_poll;
     for (int polls = 0; polls < 8; ++polls) {
         rig.wire->poll(rig.log);
@@ -161,12 +161,12 @@ TEST(Faults, HeldMessagesWaitInBothDirectionsUntilTheyAreLetGo) {
     EXPECT_EQ(rig.send(1, 10), SendStatus::sent);
     EXPECT_EQ(rig.send(2, 20), SendStatus::sent);
     EXPECT_EQ(rig.send(1, 11), SendStatus::sent);
-    rig.fake->events = {{Rank{1}, 1}, {Rank{1}, -1}, {Rank{2}, 2}};
+    rig.fake->events = {{Seat{1}, 1}, {Seat{1}, -1}, {Seat{2}, 2}};
     for (int polls = 0; polls < 5; ++polls)
         rig.wire->poll(rig.log);
     EXPECT_EQ(rig.log.text(), "2:2 ");
     EXPECT_EQ(rig.sent, (std::vector<int>{20}));
-    rig.wire->let_go(Rank{1});
+    rig.wire->let_go(Seat{1});
     EXPECT_EQ(rig.send(1, 12), SendStatus::sent);  // does not overtake
     rig.wire->poll(rig.log);
     EXPECT_EQ(rig.log.text(), "2:2 1:1 1:-1 ");

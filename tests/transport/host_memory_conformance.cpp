@@ -60,7 +60,7 @@ std::uint64_t word_of(const Board& board, std::uint32_t member) {
 
 void HostMemory::make(std::uint32_t ranks) {
     host_ = GetParam().make(ranks);
-    std::vector<Rank> all;
+    std::vector<Seat> all;
     for (std::uint32_t rank = ranks; rank-- > 0;)
         all.emplace_back(rank);
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -239,8 +239,8 @@ TEST_P(HostMemory, ABoardInAnotherPanelIsApartFromTheFirst) {
     publish(board(2), 2, 0);
     board(2).set_consumed(Sequence(9));
     board(2).publish_word(own_word(board(2)), 9);
-    const std::array members{transport::HostMemory::BoardMember{.number = Rank(0), .rank = Rank(0)},
-                             transport::HostMemory::BoardMember{.number = Rank(1), .rank = Rank(2)}};
+    const std::array members{transport::HostMemory::BoardMember{.rank = Rank(0), .seat = Seat(0)},
+                             transport::HostMemory::BoardMember{.rank = Rank(1), .seat = Seat(2)}};
     constexpr std::uint32_t kPanel = 1;
     std::vector<Board*> second;
     for (const std::uint32_t rank : {0U, 2U}) {
@@ -272,19 +272,19 @@ TEST_P(HostMemory, ABoardInAnotherPanelIsApartFromTheFirst) {
 TEST_P(HostMemory, ARankThatComesLaterIsOnBoardsThatAreOpenedThen) {
     host_ = GetParam().make(3);
     for (const std::uint32_t rank : {0U, 1U})
-        ASSERT_TRUE(memory(rank).seal_board({Rank(0), Rank(1)}));
+        ASSERT_TRUE(memory(rank).seal_board({Seat(0), Seat(1)}));
     ASSERT_TRUE(memory(2).seal_board({}));
     publish(board(0), 0, 0);
     for (const std::uint32_t rank : {0U, 1U}) {
-        ASSERT_TRUE(memory(rank).admit(Rank(2)));
-        ASSERT_TRUE(memory(2).admit(Rank(rank)));
+        ASSERT_TRUE(memory(rank).admit(Seat(2)));
+        ASSERT_TRUE(memory(2).admit(Seat(rank)));
     }
     EXPECT_EQ(board(0).members().size(), 2U);
     EXPECT_TRUE(is_there(board(1), 0, 0));
 
     std::vector<transport::HostMemory::BoardMember> members;
     for (std::uint32_t rank = 0; rank < 3; ++rank)
-        members.push_back({.number = Rank(rank), .rank = Rank(rank)});
+        members.push_back({.rank = Rank(rank), .seat = Seat(rank)});
     std::vector<Board*> next;
     for (std::uint32_t rank = 0; rank < 3; ++rank)
         next.push_back(&memory(rank).open_board(1, members));
@@ -306,8 +306,8 @@ TEST_P(HostMemory, ARankThatComesLaterIsOnBoardsThatAreOpenedThen) {
 TEST_P(HostMemory, APanelIsAsNewWhenItWasClosedAndCleared) {
     make(2);
     constexpr std::uint32_t kPanel = 1;
-    const std::array members{transport::HostMemory::BoardMember{.number = Rank(0), .rank = Rank(0)},
-                             transport::HostMemory::BoardMember{.number = Rank(1), .rank = Rank(1)}};
+    const std::array members{transport::HostMemory::BoardMember{.rank = Rank(0), .seat = Seat(0)},
+                             transport::HostMemory::BoardMember{.rank = Rank(1), .seat = Seat(1)}};
     const auto open = [&](std::uint32_t rank) -> Board& { return memory(rank).open_board(kPanel, members); };
     open(0);
     Board& before = open(1);

@@ -27,13 +27,18 @@ class ShmBoard : public ::testing::Test, protected Ranks {
 // Seals the board with all ranks of the group.
 Board& board_of(Member& member) {
     auto& wire = static_cast<ShmTransport&>(member.wire());
-    std::vector<Rank> all;
+    std::vector<Seat> all;
     for (std::uint32_t rank = member.size(); rank-- > 0;)
-        all.push_back(Rank{rank});
+        all.push_back(Seat{rank});
     const auto sealed = wire.seal_board(all);
     if (!sealed) throw CheckFailed(sealed.error().message);
     member.barrier();
     return wire.board();
+}
+
+// On the first board, whose ranks are the seats.
+Rank rank_of(const Member& member) {
+    return Rank(member.self().value);
 }
 
 std::uint64_t seed_of(Rank writer, std::uint64_t sequence) {
@@ -66,11 +71,11 @@ TEST_F(ShmBoard, SixteenReadersFollowAWriterThatWaitsForThem) {
         Board& board = board_of(member);
         constexpr std::uint64_t kSequences = 100;
         for (std::uint64_t sequence = 0; sequence < kSequences; ++sequence) {
-            if (member.self() == Rank{5}) {
+            if (member.self() == Seat{5}) {
                 for (std::uint32_t rank = 0; sequence >= kWindow && rank < 16; ++rank)
                     member.poll_until([&] { return board.consumed(Rank{rank}).value > sequence - kWindow; },
                                       "a reader");
-                publish(board, member.self(), sequence);
+                publish(board, rank_of(member), sequence);
             }
             member.poll_until([&] { return look_and_check(board, Rank{5}, sequence); }, "a line");
             board.set_consumed(Sequence{sequence + 1});
@@ -86,7 +91,7 @@ TEST_F(ShmBoard, TheLogHasRoomForEachRankOnce) {
         Board& board = board_of(member);
         for (int entry = 0; entry < 10; ++entry)
             board.log_failure(Rank{0});
-        COPPICE_CHECK(board.log_length(member.self()) == 3);
+        COPPICE_CHECK(board.log_length(rank_of(member)) == 3);
         member.leave();
     });
     expect_all_well();
@@ -104,7 +109,7 @@ TEST_F(ShmBoard, PublishingWakesAMemberThatListens) {
             pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
             return ::poll(&entry, 1, milliseconds) == 1;
         };
-        if (member.self() == Rank{1}) {
+        if (member.self() == Seat{1}) {
             for (int way = 0; way < 3; ++way)
                 COPPICE_CHECK(readable(60'000));
             const int descriptor = member.wire().arm();
@@ -117,10 +122,10 @@ TEST_F(ShmBoard, PublishingWakesAMemberThatListens) {
             for (std::uint64_t way = 0; way < 4; ++way) {
                 while (asleep <= way)
                     sched_yield();
-                if (way == 0) publish(board, member.self(), way);
+                if (way == 0) publish(board, rank_of(member), way);
                 if (way == 1) board.publish_copy(Sequence{way}, pattern(way, 8), 0, 0);
                 if (way == 2) board.publish_word(word, 1);
-                if (way == 3) publish(board, member.self(), way);
+                if (way == 3) publish(board, rank_of(member), way);
             }
             ++member.stage().words[1];
         }
@@ -133,9 +138,9 @@ TEST_F(ShmBoard, PublishingWakesAMemberThatListens) {
 TEST_F(ShmBoard, WhatADeadMemberPublishedStaysReadable) {
     start(3, [](Member& member) {
         Board& board = board_of(member);
-        if (member.self() == Rank{1}) {
+        if (member.self() == Seat{1}) {
             for (std::uint64_t sequence = 0; sequence < 5; ++sequence)
-                publish(board, member.self(), sequence);
+                publish(board, rank_of(member), sequence);
             board.set_consumed(Sequence{4});
             board.set_stable(Sequence{3});
             board.log_failure(Rank{2});
@@ -143,9 +148,9 @@ TEST_F(ShmBoard, WhatADeadMemberPublishedStaysReadable) {
             while (true)
                 pause();
         }
-        member.poll_until([&] { return member.recorder.failed(Rank{1}); }, "the death");
+        member.poll_until([&] { return member.recorder.failed(Seat{1}); }, "the death");
         COPPICE_CHECK(member.recorder.failures[0].cause == FailureCause::obituary);
-        COPPICE_CHECK(!board.alive(Rank{1}) && !board.departed(Rank{1}) && board.alive(member.self()));
+        COPPICE_CHECK(!board.alive(Rank{1}) && !board.departed(Rank{1}) && board.alive(rank_of(member)));
         for (std::uint64_t sequence = 0; sequence < 5; ++sequence)
             COPPICE_CHECK(look_and_check(board, Rank{1}, sequence));
         COPPICE_CHECK(!look_and_check(board, Rank{1}, 5));
@@ -166,14 +171,14 @@ TEST_F(ShmBoard, AWriterKilledAtAnyPublishLeavesWholeLinesOnly) {
             const std::string faults = when + std::to_string(at) + "@0";
             start(2, [&](Member& member) {
                 Board& board = board_of(member);
-                if (member.self() == Rank{0}) {
+                if (member.self() == Seat{0}) {
                     const auto plan = parse_faults(faults, member.self());
                     COPPICE_CHECK(plan.has_value());
                     FaultyBoard faulty(board, std::make_shared<MessageCount>(*plan));
                     for (std::uint64_t sequence = 0; sequence < kPublishes; ++sequence)
-                        publish(faulty, member.self(), sequence);
+                        publish(faulty, rank_of(member), sequence);
                 }
-                member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the death");
+                member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the death");
                 const std::uint64_t published = faults.starts_with("kill-before") ? at - 1 : at;
                 for (std::uint64_t sequence = 0; sequence < kPublishes; ++sequence)
                     COPPICE_CHECK(look_and_check(board, Rank{0}, sequence) == (sequence < published));
@@ -186,8 +191,8 @@ TEST_F(ShmBoard, AWriterKilledAtAnyPublishLeavesWholeLinesOnly) {
 TEST_F(ShmBoard, ADepartureIsNoFailureAndStaysReadable) {
     start(2, [](Member& member) {
         Board& board = board_of(member);
-        if (member.self() == Rank{0}) {
-            publish(board, member.self(), 0);
+        if (member.self() == Seat{0}) {
+            publish(board, rank_of(member), 0);
             board.depart();
             COPPICE_CHECK(member.wire().leave());
             return;
@@ -206,27 +211,27 @@ TEST_F(ShmBoard, AMemberThatDiedBeforeItCouldBeMappedIsAMemberWithNothingOnIt) {
         3,
         [](Member& member) {
             member.publish_address();
-            if (member.self() == Rank{0}) {
+            if (member.self() == Seat{0}) {
                 ++member.stage().words[0];
                 while (true)
                     pause();
             }
             for (std::uint32_t peer = 0; peer < 3; ++peer)
                 if (peer != member.self().value)
-                    COPPICE_CHECK(member.wire().add_peer(Rank{peer}, member.address_of(Rank{peer})).has_value());
+                    COPPICE_CHECK(member.wire().add_peer(Seat{peer}, member.address_of(Seat{peer})).has_value());
             ++member.stage().words[0];
             member.poll_until([&] { return member.stage().words[1] == 1; }, "the death");
             auto& wire = static_cast<ShmTransport&>(member.wire());
-            COPPICE_CHECK(wire.seal_board({Rank{0}, Rank{1}, Rank{2}}).has_value());
+            COPPICE_CHECK(wire.seal_board({Seat{0}, Seat{1}, Seat{2}}).has_value());
             Board& board = wire.board();
             PublishedLine line;
-            COPPICE_CHECK(board.members().size() == 3 && !board.alive(Rank{0}) && board.alive(member.self()));
+            COPPICE_CHECK(board.members().size() == 3 && !board.alive(Rank{0}) && board.alive(rank_of(member)));
             COPPICE_CHECK(!board.look(Rank{0}, Sequence{0}, line) && board.consumed(Rank{0}) == Sequence{0});
             COPPICE_CHECK(board.log_length(Rank{0}) == 0 && !board.departed(Rank{0}));
-            member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the report");
+            member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the report");
             // Rank 1 or 2 may have ended as well by now, and have been reported first.
             for (const auto& failure : member.recorder.failures)
-                COPPICE_CHECK(failure.peer != Rank{0} || failure.cause == FailureCause::process_gone);
+                COPPICE_CHECK(failure.peer != Seat{0} || failure.cause == FailureCause::process_gone);
         },
         true);
     await_word(0, 3);

@@ -8,7 +8,7 @@ namespace coppice::testing {
 
 using namespace transport;
 
-Result<std::unique_ptr<Transport>> ShmFactory::make(Rank self, std::uint32_t size) {
+Result<std::unique_ptr<Transport>> ShmFactory::make(Seat self, std::uint32_t size) {
     ShmOptions options;
     options.self = self;
     options.group_size = size;
@@ -28,7 +28,7 @@ Bytes ShmFactory::of_other_version(Bytes address) {
 // Overwrites all that peers write to in this rank's segment, but for the claims of peers that have one, and rings all
 // bells.
 bool ShmFactory::send_garbage(Transport& transport) {
-    const auto address = shm::decode(Rank{0}, transport.address());
+    const auto address = shm::decode(Seat{0}, transport.address());
     COPPICE_CHECK(address.has_value());
     const shm::Layout layout(address->window, address->group_size, address->inboxes - shm::kSpareInboxes,
                              Regions(kRegions).bytes());

@@ -13,7 +13,7 @@ inline constexpr std::array kRegions{transport::Region{.name = "test", .bytes = 
 class ShmFactory final : public Factory {
   public:
     const char* name() const override { return "shm"; }
-    Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override;
+    Result<std::unique_ptr<Transport>> make(Seat self, std::uint32_t size) override;
     Bytes of_other_version(Bytes address) override;
     bool send_garbage(Transport& transport) override;
     bool sent_is_delivered() const override { return true; }

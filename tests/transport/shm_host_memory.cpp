@@ -13,20 +13,20 @@ class ShmHost final : public Host {
     explicit ShmHost(std::uint32_t ranks) {
         for (std::uint32_t rank = 0; rank < ranks; ++rank) {
             auto made = transport::ShmTransport::create(
-                {.self = Rank(rank), .group_size = ranks, .window = kHostWindow, .host = {}, .regions = kHostRegions});
+                {.self = Seat(rank), .group_size = ranks, .window = kHostWindow, .host = {}, .regions = kHostRegions});
             if (!made) throw std::runtime_error(made.error().message);
             ranks_.push_back(std::move(*made));
         }
         for (std::uint32_t rank = 0; rank < ranks; ++rank) {
             for (std::uint32_t peer = 0; peer < ranks; ++peer) {
-                if (auto added = ranks_[rank]->add_peer(Rank(peer), ranks_[peer]->address()); !added)
+                if (auto added = ranks_[rank]->add_peer(Seat(peer), ranks_[peer]->address()); !added)
                     throw std::runtime_error(added.error().message);
             }
         }
     }
     transport::HostMemory& memory(std::uint32_t rank) override { return *ranks_[rank]; }
     void end(std::uint32_t rank) override { ranks_[rank].reset(); }
-    void fence(std::uint32_t by, std::uint32_t rank) override { ranks_[by]->fence(Rank(rank)); }
+    void fence(std::uint32_t by, std::uint32_t rank) override { ranks_[by]->fence(Seat(rank)); }
 
   private:
     std::vector<std::unique_ptr<transport::ShmTransport>> ranks_;

@@ -15,8 +15,9 @@ namespace {
 using namespace transport;
 
 constexpr std::uint32_t kRanks = 3;
-constexpr Rank kReplaced{1};
-constexpr std::array kThatStay{Rank(0), Rank(2)};
+constexpr Seat kReplaced{1};
+constexpr Rank kReplacedRank{kReplaced.value};
+constexpr std::array kThatStay{Seat(0), Seat(2)};
 constexpr std::uint64_t kRounds = 200;
 
 // Which of Stage::words: how many incarnations have shown their address; and, a word a rank, in how many rounds it has opened the
@@ -44,7 +45,7 @@ void expect_ok(const Result<void>& result) {
     if (!result) throw CheckFailed(result.error().message);
 }
 
-void admit(Member& member, Rank rank) {
+void admit(Member& member, Seat rank) {
     expect_ok(member.wire().add_peer(rank, member.address_of(rank)));
     expect_ok(shm_of(member).admit(rank));
 }
@@ -73,13 +74,13 @@ bool is_there(const Board& board, Rank writer, std::uint64_t round) {
 Board& meet_on_a_board(Member& member, std::uint64_t round) {
     std::array<transport::HostMemory::BoardMember, kRanks> members{};
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-        members[rank] = {.number = Rank(rank), .rank = Rank(rank)};
+        members[rank] = {.rank = Rank(rank), .seat = Seat(rank)};
     Board& board = shm_of(member).open_board(panel_of(round), members);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
         COPPICE_CHECK(board.alive(Rank(rank)) && board.consumed(Rank(rank)) == Sequence(0));
     reach(member, kOpened, round);
     await_all(member, kOpened, round, "all to have opened the board");
-    board.publish_copy(Sequence(0), pattern(seed_of(member.self(), round), 100), member.self().value, 0);
+    board.publish_copy(Sequence(0), pattern(seed_of(Rank(member.self().value), round), 100), member.self().value, 0);
     board.set_consumed(Sequence(1));
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
         member.poll_until([&] { return is_there(board, Rank(rank), round); }, "a line");
@@ -94,11 +95,11 @@ void lose(Member& member, Board& board, std::uint64_t round, bool forgets_first)
     member.recorder.failures.clear();
     if (forgets_first) wire.forget(kReplaced);
     member.poll();
-    COPPICE_CHECK(is_there(board, kReplaced, round) && !board.alive(kReplaced));
+    COPPICE_CHECK(is_there(board, kReplacedRank, round) && !board.alive(kReplacedRank));
     wire.close_board(panel_of(round));
     if (!forgets_first) wire.forget(kReplaced);
     reach(member, kClosed, round);
-    for (const Rank rank : kThatStay)
+    for (const Seat rank : kThatStay)
         member.poll_until([&] { return member.stage().words[kClosed + rank.value].load() > round; }, "its board's end");
     wire.clear_panels(1U << panel_of(round));
 }
@@ -106,9 +107,9 @@ void lose(Member& member, Board& board, std::uint64_t round, bool forgets_first)
 }  // namespace
 
 TEST_F(ShmReplaced, EachIncarnationIsOnTheNextBoard) {
-    for (const Rank self : kThatStay) {
+    for (const Seat self : kThatStay) {
         start_one(self, kRanks, [self](Member& member) {
-            const Rank other(2 - self.value);
+            const Seat other(2 - self.value);
             expect_ok(member.wire().add_peer(other, member.address_of(other)));
             expect_ok(shm_of(member).seal_board({other}));
             shm_of(member).make_all_panels_ready();
@@ -128,7 +129,7 @@ TEST_F(ShmReplaced, EachIncarnationIsOnTheNextBoard) {
             expect_ok(shm_of(member).seal_board({}));
             shm_of(member).make_all_panels_ready();
             member.stage().words[kShown].store(round + 1);
-            for (const Rank rank : kThatStay)
+            for (const Seat rank : kThatStay)
                 admit(member, rank);
             meet_on_a_board(member, round);
             member.poll_until([] { return false; }, "the end");
@@ -138,7 +139,7 @@ TEST_F(ShmReplaced, EachIncarnationIsOnTheNextBoard) {
             await_word(kRead + rank, round + 1);
         ::kill(processes_.pid(process), SIGKILL);
         expect_killed(process);
-        for (const Rank rank : kThatStay)
+        for (const Seat rank : kThatStay)
             await_word(kClosed + rank.value, round + 1);
     }
     expect_all_well();

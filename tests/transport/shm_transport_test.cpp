@@ -40,7 +40,7 @@ class ShmTransportTest : public ::testing::Test, protected Ranks {
 
 Result<std::unique_ptr<ShmTransport>> make(std::uint32_t self, std::uint32_t size, std::uint32_t window = kWindow,
                                            std::string host = {}, std::uint32_t max_local = 0) {
-    return ShmTransport::create({Rank{self}, size, window, std::move(host), max_local});
+    return ShmTransport::create({Seat{self}, size, window, std::move(host), max_local});
 }
 
 std::unique_ptr<ShmTransport> made(std::uint32_t self, std::uint32_t size, std::uint32_t window = kWindow,
@@ -127,7 +127,7 @@ TEST_F(ShmTransportTest, MapsPeersThoughTheApplicationHasUsedUpAllDescriptors) {
     start(2, [](Member& member) {
         while (dup(0) >= 0) {
         }
-        const Rank other{1 - member.self().value};
+        const Seat other{1 - member.self().value};
         COPPICE_CHECK(member.send(other, header_of(1), pattern(1, 5000)) == SendStatus::sent);
         member.poll_until([&] { return member.recorder.messages.size() == 1; }, "the message");
         member.leave();
@@ -158,10 +158,10 @@ TEST_F(ShmTransportTest, LeavesNothingBehind) {
         for (int round = 0; round < 300; ++round) {
             const auto first = made(0, 2);
             const auto second = made(1, 2);
-            COPPICE_CHECK(first->add_peer(Rank{1}, second->address()).has_value());
-            COPPICE_CHECK(second->add_peer(Rank{0}, first->address()).has_value());
+            COPPICE_CHECK(first->add_peer(Seat{1}, second->address()).has_value());
+            COPPICE_CHECK(second->add_peer(Seat{0}, first->address()).has_value());
             std::uint32_t in_flight = 0;
-            COPPICE_CHECK(first->send(Rank{1}, header_of(1), pattern(1, 4000), &in_flight) == SendStatus::sent);
+            COPPICE_CHECK(first->send(Seat{1}, header_of(1), pattern(1, 4000), &in_flight) == SendStatus::sent);
             Recorder recorder;
             second->poll(recorder);
             COPPICE_CHECK(recorder.messages.size() == 1 && is_pattern(recorder.messages[0].payload, 1));
@@ -174,30 +174,30 @@ TEST_F(ShmTransportTest, AFencedRankIsTold) {
     in_a_child([] {
         const auto first = made(0, 2);
         const auto second = made(1, 2);
-        COPPICE_CHECK(first->add_peer(Rank{1}, second->address()).has_value());
-        COPPICE_CHECK(second->add_peer(Rank{0}, first->address()).has_value());
-        COPPICE_CHECK(first->seal_board({Rank{0}, Rank{1}}).has_value());
-        COPPICE_CHECK(second->seal_board({Rank{0}, Rank{1}}).has_value());
+        COPPICE_CHECK(first->add_peer(Seat{1}, second->address()).has_value());
+        COPPICE_CHECK(second->add_peer(Seat{0}, first->address()).has_value());
+        COPPICE_CHECK(first->seal_board({Seat{0}, Seat{1}}).has_value());
+        COPPICE_CHECK(second->seal_board({Seat{0}, Seat{1}}).has_value());
         Recorder recorder;
         second->poll(recorder);
         COPPICE_CHECK(!second->board().fenced() && recorder.fenced_by.empty());
-        first->fence(Rank{1});
+        first->fence(Seat{1});
         COPPICE_CHECK(second->board().fenced() && !first->board().fenced());
         second->poll(recorder);
         second->poll(recorder);
-        COPPICE_CHECK(recorder.fenced_by == std::vector<Rank>{Rank{0}});
+        COPPICE_CHECK(recorder.fenced_by == std::vector<Seat>{Seat{0}});
     });
 }
 
 TEST_F(ShmTransportTest, ExecIsADeath) {
     start(2, [](Member& member) {
-        member.wire().watch(Rank{0});
+        member.wire().watch(Seat{0});
         member.barrier();
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             execl("/bin/sleep", "sleep", "1000", nullptr);
             throw CheckFailed("exec");
         }
-        member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the death");
+        member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the death");
         COPPICE_CHECK(member.recorder.failures[0].cause == FailureCause::obituary);
     });
     expect_well(1);
@@ -207,15 +207,15 @@ TEST_F(ShmTransportTest, ExecIsADeath) {
 
 TEST_F(ShmTransportTest, DestroyingATransportWithoutLeavingIsAFailureToOthers) {
     start(2, [](Member& member) {
-        member.wire().watch(Rank{1 - member.self().value});
+        member.wire().watch(Seat{1 - member.self().value});
         member.barrier();
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             member.discard();
             while (member.stage().words[0] == 0)
                 sched_yield();
             return;
         }
-        member.poll_until([&] { return member.recorder.failed(Rank{0}); }, "the failure");
+        member.poll_until([&] { return member.recorder.failed(Seat{0}); }, "the failure");
         member.stage().words[0] = 1;
     });
     expect_all_well();
@@ -223,10 +223,10 @@ TEST_F(ShmTransportTest, DestroyingATransportWithoutLeavingIsAFailureToOthers) {
 
 TEST_F(ShmTransportTest, AForkedChildThatDestroysItsCopyDoesNotHarmItsParent) {
     start(2, [](Member& member) {
-        const Rank other{1 - member.self().value};
+        const Seat other{1 - member.self().value};
         member.wire().watch(other);
         member.barrier();
-        if (member.self() == Rank{0}) {
+        if (member.self() == Seat{0}) {
             Processes children;
             const std::size_t child = children.start([&] {
                 member.wire().leave();
@@ -254,8 +254,8 @@ TEST_F(ShmTransportTest, AddressesTellHostsApart) {
         COPPICE_CHECK(ShmTransport::host_of(here->address()) == host_identity("left"));
         COPPICE_CHECK(ShmTransport::host_of(there->address()) == host_identity("right"));
         COPPICE_CHECK(ShmTransport::host_of(pattern(1, 100)).empty());
-        COPPICE_CHECK(here->add_peer(Rank{1}, also_here->address()).has_value());
-        const auto refused = here->add_peer(Rank{2}, there->address());
+        COPPICE_CHECK(here->add_peer(Seat{1}, also_here->address()).has_value());
+        const auto refused = here->add_peer(Seat{2}, there->address());
         COPPICE_CHECK(!refused && refused.error().status == COPPICE_ERR_NO_TRANSPORT);
         COPPICE_CHECK(says(refused.error(), "rank 2") && says(refused.error(), "COPPICE_TRANSPORT"));
     });
@@ -265,7 +265,7 @@ TEST_F(ShmTransportTest, RefusesPeersWithOtherSettings) {
     in_a_child([] {
         const auto mine = made(0, 4);
         const auto status = [&](std::uint32_t rank, const ShmTransport& peer) {
-            const auto added = mine->add_peer(Rank{rank}, peer.address());
+            const auto added = mine->add_peer(Seat{rank}, peer.address());
             return added ? COPPICE_OK : added.error().status;
         };
         COPPICE_CHECK(status(1, *made(1, 4, kWindow * 2)) == COPPICE_ERR_MISMATCH);
@@ -276,8 +276,8 @@ TEST_F(ShmTransportTest, RefusesPeersWithOtherSettings) {
         COPPICE_CHECK(status(1, *peer) == COPPICE_OK);
         COPPICE_CHECK(status(1, *peer) == COPPICE_ERR_INVALID_ARGUMENT);
         const auto few = made(0, 4, kWindow, {}, 2);
-        COPPICE_CHECK(few->add_peer(Rank{1}, made(1, 4, kWindow, {}, 2)->address()).has_value());
-        const auto third = few->add_peer(Rank{2}, made(2, 4, kWindow, {}, 2)->address());
+        COPPICE_CHECK(few->add_peer(Seat{1}, made(1, 4, kWindow, {}, 2)->address()).has_value());
+        const auto third = few->add_peer(Seat{2}, made(2, 4, kWindow, {}, 2)->address());
         COPPICE_CHECK(!third && third.error().status == COPPICE_ERR_NO_RESOURCES && says(third.error(), "rank 2"));
         COPPICE_CHECK(!make(4, 4) && !make(0, 0) && !make(0, 4, 0) && !make(0, 4, 1025) && !make(0, 4, 8, {}, 2000));
         COPPICE_CHECK(!make(0, 4, 8, std::string(200, 'x')));
@@ -287,7 +287,7 @@ TEST_F(ShmTransportTest, RefusesPeersWithOtherSettings) {
 TEST_F(ShmTransportTest, AnotherUserCannotMapASegment) {
     if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
     const auto owner = made(0, 2);
-    const auto address = shm::decode(Rank(0), owner->address());  // no secret
+    const auto address = shm::decode(Seat(0), owner->address());  // no secret
     ASSERT_TRUE(address.has_value());
     const std::string segment = fmt::format("/proc/{}/fd/{}", address->pid, address->fd);
     in_a_child([&] {
@@ -304,25 +304,25 @@ TEST_F(ShmTransportTest, AClaimThatAStrangerMadeIsGarbage) {
         const auto mine = made(0, 3);
         const auto peer = made(1, 3);
         const auto stranger = made(2, 3);
-        COPPICE_CHECK(mine->add_peer(Rank{1}, peer->address()).has_value());
+        COPPICE_CHECK(mine->add_peer(Seat{1}, peer->address()).has_value());
         // It has our address, but is another process's rank 1.
         const auto other = made(1, 3);
-        COPPICE_CHECK(other->add_peer(Rank{0}, mine->address()).has_value());
+        COPPICE_CHECK(other->add_peer(Seat{0}, mine->address()).has_value());
         std::uint32_t in_flight = 0;
-        COPPICE_CHECK(other->send(Rank{0}, header_of(666), {}, &in_flight) == SendStatus::sent);
+        COPPICE_CHECK(other->send(Seat{0}, header_of(666), {}, &in_flight) == SendStatus::sent);
         Recorder recorder;
         mine->poll(recorder);
         COPPICE_CHECK(recorder.messages.empty() && mine->counters().garbage == 1);
-        COPPICE_CHECK(peer->add_peer(Rank{0}, mine->address()).has_value());
-        COPPICE_CHECK(peer->send(Rank{0}, header_of(1), {}, &in_flight) == SendStatus::sent);
+        COPPICE_CHECK(peer->add_peer(Seat{0}, mine->address()).has_value());
+        COPPICE_CHECK(peer->send(Seat{0}, header_of(1), {}, &in_flight) == SendStatus::sent);
         // One that is not known yet is heard as soon as it is.
-        COPPICE_CHECK(stranger->add_peer(Rank{0}, mine->address()).has_value());
-        COPPICE_CHECK(stranger->send(Rank{0}, header_of(2), {}, &in_flight) == SendStatus::sent);
+        COPPICE_CHECK(stranger->add_peer(Seat{0}, mine->address()).has_value());
+        COPPICE_CHECK(stranger->send(Seat{0}, header_of(2), {}, &in_flight) == SendStatus::sent);
         mine->poll(recorder);
-        COPPICE_CHECK(recorder.messages.size() == 1 && recorder.messages[0].from == Rank{1});
-        COPPICE_CHECK(mine->add_peer(Rank{2}, stranger->address()).has_value());
+        COPPICE_CHECK(recorder.messages.size() == 1 && recorder.messages[0].from == Seat{1});
+        COPPICE_CHECK(mine->add_peer(Seat{2}, stranger->address()).has_value());
         mine->poll(recorder);
-        COPPICE_CHECK(recorder.messages.size() == 2 && recorder.messages[1].from == Rank{2});
+        COPPICE_CHECK(recorder.messages.size() == 2 && recorder.messages[1].from == Seat{2});
     });
 }
 

@@ -6,7 +6,7 @@
 
 namespace coppice::testing {
 
-Result<std::unique_ptr<Transport>> TcpFactory::make(Rank self, std::uint32_t size) {
+Result<std::unique_ptr<Transport>> TcpFactory::make(Seat self, std::uint32_t size) {
     auto wanted = tcp_options(self, size);
     wanted.incarnation = incarnation;
     auto made = transport::TcpTransport::create(wanted);

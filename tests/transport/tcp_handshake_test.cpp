@@ -28,7 +28,7 @@ using transport::tcp::Parsed;
 using State = Handshake::State;
 
 Identity identity(std::uint32_t rank, unsigned char secret = 1, std::uint64_t token = 7) {
-    Identity made{.token = token, .self = Rank(rank), .group_size = 8, .room = 100'000};
+    Identity made{.token = token, .self = Seat(rank), .group_size = 8, .room = 100'000};
     made.secret.bytes.fill(secret);
     return made;
 }
@@ -57,14 +57,14 @@ Transcript shake(Handshake& initiator, Handshake& acceptor) {
 
 TEST(TcpHandshake, TwoRanksOfOneGroupFindEachOther) {
     const Identity two = identity(2), five = identity(5);
-    auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
+    auto initiator = Handshake::initiate(two, Seat(5), 0, draw_nonce());
     auto acceptor = Handshake::accept(five, draw_nonce());
     EXPECT_FALSE(initiator.committed());
     const Transcript said = shake(initiator, acceptor);
     EXPECT_EQ(initiator.state(), State::done);
     EXPECT_EQ(acceptor.state(), State::done);
     EXPECT_TRUE(initiator.committed());
-    EXPECT_EQ(acceptor.peer(), Rank(2));
+    EXPECT_EQ(acceptor.peer(), Seat(2));
     EXPECT_EQ(initiator.room(), 100'000U);
     EXPECT_EQ(acceptor.room(), 100'000U);
     EXPECT_EQ(said.opening.size() + said.proof.size(), 72U);  // all that a stranger may say
@@ -72,30 +72,30 @@ TEST(TcpHandshake, TwoRanksOfOneGroupFindEachOther) {
 
 TEST(TcpHandshake, AnotherSecretGroupOrRankIsRefused) {
     const Identity five = identity(5);
-    const auto refused = [&](const Identity& other, Rank to) {
+    const auto refused = [&](const Identity& other, Seat to) {
         auto initiator = Handshake::initiate(other, to, 0, draw_nonce());
         auto acceptor = Handshake::accept(five, draw_nonce());
         shake(initiator, acceptor);
         return acceptor.state() == State::refused;
     };
-    EXPECT_FALSE(refused(identity(2), Rank(5)));
-    EXPECT_TRUE(refused(identity(2, 9), Rank(5)));
-    EXPECT_TRUE(refused(identity(2, 1, 8), Rank(5)));
-    EXPECT_TRUE(refused(identity(2), Rank(4)));  // it wanted another one
-    EXPECT_TRUE(refused(identity(9), Rank(5)));  // no rank of the group
-    EXPECT_TRUE(refused(identity(5), Rank(5)));  // this rank itself
+    EXPECT_FALSE(refused(identity(2), Seat(5)));
+    EXPECT_TRUE(refused(identity(2, 9), Seat(5)));
+    EXPECT_TRUE(refused(identity(2, 1, 8), Seat(5)));
+    EXPECT_TRUE(refused(identity(2), Seat(4)));  // it wanted another one
+    EXPECT_TRUE(refused(identity(9), Seat(5)));  // no rank of the group
+    EXPECT_TRUE(refused(identity(5), Seat(5)));  // this rank itself
     EXPECT_TRUE(refused(
         [] {
             Identity narrow = identity(2);
             narrow.room = 0;
             return narrow;
         }(),
-        Rank(5)));
+        Seat(5)));
 }
 
 TEST(TcpHandshake, AnAcceptorWithoutTheSecretIsFoundOut) {
     const Identity two = identity(2), thief = identity(5, 9);
-    auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
+    auto initiator = Handshake::initiate(two, Seat(5), 0, draw_nonce());
     auto acceptor = Handshake::accept(thief, draw_nonce());
     initiator.take(acceptor.take(initiator.opening()));
     ASSERT_EQ(initiator.wanted(), 32U);
@@ -106,7 +106,7 @@ TEST(TcpHandshake, AnAcceptorWithoutTheSecretIsFoundOut) {
 // A stranger that has recorded a handshake, or passes on what one rank says to another, proves nothing.
 TEST(TcpHandshake, RecordingsAndReflectionsProveNothing) {
     const Identity two = identity(2), five = identity(5);
-    auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
+    auto initiator = Handshake::initiate(two, Seat(5), 0, draw_nonce());
     auto acceptor = Handshake::accept(five, draw_nonce());
     const Transcript said = shake(initiator, acceptor);
 
@@ -115,13 +115,13 @@ TEST(TcpHandshake, RecordingsAndReflectionsProveNothing) {
     again.take(said.proof);
     EXPECT_EQ(again.state(), State::refused);
 
-    auto later = Handshake::initiate(two, Rank(5), 0, draw_nonce());
+    auto later = Handshake::initiate(two, Seat(5), 0, draw_nonce());
     later.take(said.challenge);
     later.take(said.welcome);
     EXPECT_EQ(later.state(), State::refused);
 
     // A proof that comes back is none: the sides differ.
-    auto mirrored = Handshake::initiate(two, Rank(5), 0, draw_nonce());
+    auto mirrored = Handshake::initiate(two, Seat(5), 0, draw_nonce());
     const Bytes own = copy(mirrored.take(said.challenge));
     mirrored.take(own);
     EXPECT_EQ(mirrored.state(), State::refused);
@@ -130,7 +130,7 @@ TEST(TcpHandshake, RecordingsAndReflectionsProveNothing) {
 TEST(TcpHandshake, EveryChangedBitOfEitherSideIsFoundOut) {
     const Identity two = identity(2), five = identity(5);
     for (std::size_t bit = 0; bit < 8 * 32; ++bit) {
-        auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
+        auto initiator = Handshake::initiate(two, Seat(5), 0, draw_nonce());
         auto acceptor = Handshake::accept(five, draw_nonce());
         Bytes proof = copy(initiator.take(acceptor.take(initiator.opening())));
         proof[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -138,7 +138,7 @@ TEST(TcpHandshake, EveryChangedBitOfEitherSideIsFoundOut) {
         EXPECT_EQ(acceptor.state(), State::refused) << bit;
     }
     for (std::size_t bit = 0; bit < 8 * sizeof(Opening); ++bit) {
-        auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
+        auto initiator = Handshake::initiate(two, Seat(5), 0, draw_nonce());
         auto acceptor = Handshake::accept(five, draw_nonce());
         Bytes opening = copy(initiator.opening());
         opening[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -158,11 +158,11 @@ State hear_farewell(const Bytes& word, const Identity& at) {
 
 TEST(TcpHandshake, AFarewellIsBelievedOfARankOfTheGroupAlone) {
     const Identity two = identity(2), five = identity(5);
-    const Bytes word = copy(Handshake::farewell(two, Rank(5), draw_nonce()));
+    const Bytes word = copy(Handshake::farewell(two, Seat(5), draw_nonce()));
     EXPECT_EQ(hear_farewell(word, five), State::departed);
     EXPECT_EQ(hear_farewell(word, identity(4)), State::refused);
-    EXPECT_EQ(hear_farewell(copy(Handshake::farewell(identity(2, 9), Rank(5), draw_nonce())), five), State::refused);
-    EXPECT_EQ(hear_farewell(copy(Handshake::farewell(identity(2, 1, 8), Rank(5), draw_nonce())), five), State::refused);
+    EXPECT_EQ(hear_farewell(copy(Handshake::farewell(identity(2, 9), Seat(5), draw_nonce())), five), State::refused);
+    EXPECT_EQ(hear_farewell(copy(Handshake::farewell(identity(2, 1, 8), Seat(5), draw_nonce())), five), State::refused);
     for (std::size_t bit = 0; bit < word.size() * 8; ++bit) {
         Bytes changed = word;
         changed[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -176,7 +176,7 @@ TEST(TcpHandshake, AFarewellIsBelievedOfARankOfTheGroupAlone) {
 // Neither is the one taken for the other.
 TEST(TcpHandshake, AProofIsNoFarewell) {
     const Identity two = identity(2), five = identity(5);
-    auto initiator = Handshake::initiate(two, Rank(5), 0, draw_nonce());
+    auto initiator = Handshake::initiate(two, Seat(5), 0, draw_nonce());
     auto acceptor = Handshake::accept(five, draw_nonce());
     const Transcript said = shake(initiator, acceptor);
     Bytes word = said.opening;

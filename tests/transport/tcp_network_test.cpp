@@ -28,7 +28,7 @@ constexpr std::size_t kRounds = 20;    // and the following: by rank, what arriv
 // Each rank is a host, or they take turns.
 class HostFactory final : public TcpFactory {
   public:
-    Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override {
+    Result<std::unique_ptr<Transport>> make(Seat self, std::uint32_t size) override {
         network->join(self.value % hosts);
         auto options = tcp_options(self, size);
         options.loopback_only = false;
@@ -83,7 +83,7 @@ class TcpNetwork : public ::testing::Test, protected Ranks {
 
 void greet(Member& member) {
     for (std::uint32_t peer = 0; peer < member.size(); ++peer)
-        if (peer != member.self().value) member.send(Rank(peer), header_of(0), {});
+        if (peer != member.self().value) member.send(Seat(peer), header_of(0), {});
     member.poll_until([&] { return member.recorder.messages.size() == member.size() - 1; }, "everybody's first word");
     member.barrier();
     ++member.stage().words[kReady];
@@ -111,7 +111,7 @@ void notice_asleep(Member& member) {
 
 void notice_busy(Member& member, bool talks) {
     greet(member);
-    const Rank other(1 - member.self().value);
+    const Seat other(1 - member.self().value);
     const Bytes payload = pattern(1, 500);
     std::uint32_t in_flight = 0;
     member.recorder.on_message = [](const Recorder::Received&) {};
@@ -155,7 +155,7 @@ TEST_F(TcpNetwork, OneDirectionAloneIsNoticedAtBothEnds) {
 // others are connected and silent. Several cuts, as the kernel remembers the first one.
 void endure_cuts(Member& member) {
     greet(member);
-    const Rank other(member.self().value ^ 1);
+    const Seat other(member.self().value ^ 1);
     const std::uint64_t pause_ns = member.self().value < 2 ? 0 : 20'000'000;
     std::uint64_t sent = 0, next = 0, next_word_ns = 0;
     std::uint32_t in_flight = 0;
@@ -226,7 +226,7 @@ TEST_F(TcpNetwork, ARankThatIsStoppedForHalfAMinuteUnderFullLoadIsNotDead) {
                         if (to == member.self().value) continue;
                         const std::size_t size = mix(sent[to]) % (most + 1);
                         const auto status =
-                            member.wire().send(Rank(to), header_of(sent[to]), std::span(bytes).first(size), &in_flight);
+                            member.wire().send(Seat(to), header_of(sent[to]), std::span(bytes).first(size), &in_flight);
                         COPPICE_CHECK(status != SendStatus::failed);
                         sent[to] += status == SendStatus::sent;
                     }
@@ -271,14 +271,14 @@ TEST_F(TcpNetwork, AnAcceptorThatIsStoppedForHalfAMinuteIsNotDead) {
             ++member.stage().words[kReady];
             const bool acceptor = member.self().value == 0;
             member.poll_until([&] { return acceptor || member.stage().words[kOver] >= 1; }, "the stop");
-            if (!acceptor) member.send(Rank(0), header_of(0), {});
+            if (!acceptor) member.send(Seat(0), header_of(0), {});
             const auto deadline = now_ns() + 2 * kDeadlineNs;
             while (member.recorder.messages.size() < (acceptor ? 3 : 1)) {
                 COPPICE_CHECK(now_ns() < deadline && member.recorder.failures.empty());
                 member.poll();
                 if (acceptor && member.recorder.messages.size() == 3)
                     for (std::uint32_t to = 1; to < 4; ++to)
-                        member.send(Rank(to), header_of(0), {});
+                        member.send(Seat(to), header_of(0), {});
             }
             member.barrier();
             COPPICE_CHECK(member.recorder.failures.empty() && member.wire().counters().garbage == 0);

@@ -26,7 +26,7 @@ using transport::tcp::Strangers;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLongerThanAnyPatience = 7 * kSecond;
 
-Identity identity_of(Rank self) {
+Identity identity_of(Seat self) {
     const auto options = tcp_options(self, 3);
     return {.token = options.group_token,
             .self = self,
@@ -87,10 +87,10 @@ TEST(TcpStarvation, AListenerWhoseQueueIsFullIsNotDead) {
     for (const bool full_at_once : {true, false}) {
         Listener listener(0);
         if (full_at_once) listener.fill();
-        const Identity identity = identity_of(Rank(0)), its = identity_of(Rank(1));
+        const Identity identity = identity_of(Seat(0)), its = identity_of(Seat(1));
         std::deque<Attempt> attempts;
         for (int count = 0; count < 3; ++count) {
-            attempts.emplace_back(identity, Rank(1), 0, std::vector{listener.endpoint()});
+            attempts.emplace_back(identity, Seat(1), 0, std::vector{listener.endpoint()});
             ASSERT_EQ(attempts.back().start(now_ns()), Attempt::Outcome::waits);
         }
         for (const std::uint64_t end = now_ns() + 2 * kLongerThanAnyPatience; now_ns() < end;)
@@ -119,8 +119,8 @@ TEST(TcpStarvation, AListenerWhoseQueueIsFullIsNotDead) {
 // It had connected, but this process did not run, and sees first that the time is over.
 TEST(TcpStarvation, ARankThatComesLateToItsOwnAttemptFindsItConnected) {
     const Listener listener(8);
-    const Identity identity = identity_of(Rank(0));
-    Attempt attempt(identity, Rank(1), 0, {listener.endpoint()});
+    const Identity identity = identity_of(Seat(0));
+    Attempt attempt(identity, Seat(1), 0, {listener.endpoint()});
     ASSERT_EQ(attempt.start(now_ns()), Attempt::Outcome::waits);
     ASSERT_TRUE(becomes([&] { return transport::tcp::is_connected(attempt.socket()); }));
     EXPECT_EQ(attempt.on_time(now_ns() + 60 * kSecond), Attempt::Outcome::waits);
@@ -144,9 +144,9 @@ TEST(TcpStarvation, AStoppedRankIsWaitedForBeforeAndWithinItsHandshake) {
 // over.
 TEST(TcpStarvation, AStarvedAcceptorReadsBeforeItJudges) {
     TcpGroup group(3);
-    const Identity second = identity_of(Rank(2));
+    const Identity second = identity_of(Seat(2));
     const RawPeer peer(*group.wires[0]);
-    auto handshake = Handshake::initiate(second, Rank(0), 0, transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second, Seat(0), 0, transport::tcp::draw_nonce());
     group.poll();
     peer.send(handshake.opening());
     usleep(kLongerThanAnyPatience / 1000);
@@ -172,9 +172,9 @@ TEST(TcpStarvation, AStarvedAcceptorReadsBeforeItJudges) {
 // first.
 TEST(TcpStarvation, WhatWaitsInASocketIsHeardBeforeItsTimeIsOver) {
     TcpGroup group(3);
-    const Identity second = identity_of(Rank(2));
+    const Identity second = identity_of(Seat(2));
     const RawPeer peer(*group.wires[0]);
-    auto handshake = Handshake::initiate(second, Rank(0), 0, transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second, Seat(0), 0, transport::tcp::draw_nonce());
     poll_for(group, Strangers::kPatienceNs - Strangers::kLookNs / 2, {0});
     usleep(Strangers::kLookNs / 1000);
     peer.send(handshake.opening());
@@ -192,8 +192,8 @@ TEST(TcpStarvation, WhatWaitsInASocketIsHeardBeforeItsTimeIsOver) {
 // Far more often than a wrong proof may be.
 TEST(TcpStarvation, ARankThatIsBusyIsAskedAgainForAsLongAsItTakes) {
     const Listener listener(8);
-    const Identity identity = identity_of(Rank(0)), its = identity_of(Rank(1));
-    Attempt attempt(identity, Rank(1), 0, {listener.endpoint()});
+    const Identity identity = identity_of(Seat(0)), its = identity_of(Seat(1));
+    Attempt attempt(identity, Seat(1), 0, {listener.endpoint()});
     ASSERT_EQ(attempt.start(now_ns()), Attempt::Outcome::waits);
     const auto challenge = Handshake::accept(its, {}).busy();
     while (attempt.tries() < Attempt::kMostRefusals + 10) {
@@ -241,7 +241,7 @@ TEST(TcpStarvation, ARankFencedWhileAConnectionComesToStandIsTold) {
         ASSERT_EQ(group.try_send(0, 1, 0, {}), SendStatus::sent);
         for (int round = 0; round < rounds; ++round)
             group.wires[round % 2]->poll(group.recorders[round % 2]);
-        group.wires[0]->fence(Rank(1));
+        group.wires[0]->fence(Seat(1));
         ASSERT_EQ(group.try_send(1, 0, 0, {}), SendStatus::sent);
         group.poll_until([&] { return !group.recorders[1].fenced_by.empty(); });
         EXPECT_TRUE(group.nobody_failed());
@@ -254,12 +254,12 @@ TEST(TcpStarvation, ARankThatConnectsAgainAfterItsConnectionBrokeIsTold) {
     group.send(0, 1, 0, pattern(1, 3000));
     group.send(1, 0, 0, pattern(1, 3000));
     group.poll_until([&] { return group.recorders[0].messages.size() + group.recorders[1].messages.size() == 2; });
-    auto again = make_tcp(tcp_options(Rank(1), 2));
-    ASSERT_TRUE(again->add_peer(Rank(0), group.wires[0]->address()).has_value());
+    auto again = make_tcp(tcp_options(Seat(1), 2));
+    ASSERT_TRUE(again->add_peer(Seat(0), group.wires[0]->address()).has_value());
     std::swap(group.wires[1], again);
     again.reset();
-    group.poll_until([&] { return group.recorders[0].failed(Rank(1)); });
-    group.wires[0]->fence(Rank(1));
+    group.poll_until([&] { return group.recorders[0].failed(Seat(1)); });
+    group.wires[0]->fence(Seat(1));
     ASSERT_EQ(group.try_send(1, 0, 1, {}), SendStatus::sent);
     group.poll_until([&] { return !group.recorders[1].fenced_by.empty(); });
     EXPECT_TRUE(group.recorders[1].failures.empty());

@@ -22,9 +22,9 @@ class TcpStrangers : public ::testing::Test {
   protected:
     TcpStrangers() {
         for (std::uint32_t rank = 0; rank < 2; ++rank)
-            wires_.push_back(make_tcp(tcp_options(Rank(rank), 3)));
+            wires_.push_back(make_tcp(tcp_options(Seat(rank), 3)));
         for (std::uint32_t rank = 0; rank < 2; ++rank)
-            COPPICE_CHECK(wires_[rank]->add_peer(Rank(1 - rank), wires_[1 - rank]->address()).has_value());
+            COPPICE_CHECK(wires_[rank]->add_peer(Seat(1 - rank), wires_[1 - rank]->address()).has_value());
     }
     void poll() {
         for (std::size_t rank = 0; rank < 2; ++rank)
@@ -42,9 +42,9 @@ class TcpStrangers : public ::testing::Test {
         const std::size_t before = recorders_[1].messages.size();
         std::uint32_t in_flight = 0;
         const Bytes payload = pattern(1, 100);
-        poll_until([&] { return wires_[0]->send(Rank(1), header_of(1), payload, &in_flight) == SendStatus::sent; });
+        poll_until([&] { return wires_[0]->send(Seat(1), header_of(1), payload, &in_flight) == SendStatus::sent; });
         poll_until([&] { return recorders_[1].messages.size() > before; });
-        EXPECT_TRUE(recorders_[0].failures.empty() || recorders_[0].failures[0].peer == Rank(2));
+        EXPECT_TRUE(recorders_[0].failures.empty() || recorders_[0].failures[0].peer == Seat(2));
     }
     std::uint64_t garbage() const { return wires_[0]->counters().garbage; }
     void expect_refused(const RawPeer& stranger) {
@@ -62,16 +62,16 @@ class TcpStrangers : public ::testing::Test {
     }
     // Shakes hands as rank 2, which knows the secret.
     void join(const RawPeer& peer) {
-        auto handshake = Handshake::initiate(second_, Rank(0), 0, transport::tcp::draw_nonce());
+        auto handshake = Handshake::initiate(second_, Seat(0), 0, transport::tcp::draw_nonce());
         peer.send(handshake.opening());
         peer.send(handshake.take(await(peer, handshake.wanted())));
         handshake.take(await(peer, handshake.wanted()));
         COPPICE_CHECK(handshake.state() == Handshake::State::done);
     }
     static Identity make_second() {
-        const auto options = tcp_options(Rank(2), 3);
+        const auto options = tcp_options(Seat(2), 3);
         return {
-            .token = options.group_token, .self = Rank(2), .group_size = 3, .room = 1 << 20, .secret = options.secret};
+            .token = options.group_token, .self = Seat(2), .group_size = 3, .room = 1 << 20, .secret = options.secret};
     }
 
     const Identity second_ = make_second();
@@ -94,16 +94,16 @@ TEST_F(TcpStrangers, AWrongSecretIsRefusedAtTheProof) {
     Identity thief = second_;
     thief.secret.bytes.fill(1);
     const RawPeer stranger(*wires_[0]);
-    auto handshake = Handshake::initiate(thief, Rank(0), 0, transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(thief, Seat(0), 0, transport::tcp::draw_nonce());
     stranger.send(handshake.opening());
     stranger.send(handshake.take(await(stranger, handshake.wanted())));
     expect_refused(stranger);
     EXPECT_EQ(garbage(), 1U);
-    EXPECT_FALSE(wires_[0]->connected(Rank(2)));
+    EXPECT_FALSE(wires_[0]->connected(Seat(2)));
 }
 
 TEST_F(TcpStrangers, ARecordedHandshakeIsRefused) {
-    auto handshake = Handshake::initiate(second_, Rank(0), 0, transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second_, Seat(0), 0, transport::tcp::draw_nonce());
     Bytes proof;
     const Bytes opening(handshake.opening().begin(), handshake.opening().end());
     {
@@ -117,13 +117,13 @@ TEST_F(TcpStrangers, ARecordedHandshakeIsRefused) {
     await(stranger, 24);
     stranger.send(proof);
     expect_refused(stranger);
-    EXPECT_FALSE(wires_[0]->connected(Rank(2)));
+    EXPECT_FALSE(wires_[0]->connected(Seat(2)));
 }
 
 TEST_F(TcpStrangers, HalfAHandshakeStallsNobodyAndEnds) {
     const RawPeer silent(*wires_[0]), hesitant(*wires_[0]), halfway(*wires_[0]);
     hesitant.send(pattern(1, 1));
-    auto handshake = Handshake::initiate(second_, Rank(0), 0, transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second_, Seat(0), 0, transport::tcp::draw_nonce());
     halfway.send(handshake.opening());
     await(halfway, handshake.wanted());
     talk();
@@ -156,7 +156,7 @@ TEST_F(TcpStrangers, ARankConnectsThroughACrowd) {
     std::deque<std::unique_ptr<RawPeer>> crowd;
     std::uint32_t in_flight = 0;
     const Bytes payload = pattern(1, 100);
-    ASSERT_EQ(wires_[1]->send(Rank(0), header_of(1), payload, &in_flight), SendStatus::sent);
+    ASSERT_EQ(wires_[1]->send(Seat(0), header_of(1), payload, &in_flight), SendStatus::sent);
     poll_until([&] {
         for (int count = 0; count < 20; ++count)
             crowd.push_back(std::make_unique<RawPeer>(*wires_[0]));
@@ -170,9 +170,9 @@ TEST_F(TcpStrangers, ARankConnectsThroughACrowd) {
 TEST_F(TcpStrangers, NobodyTakesThePlaceOfARankThatIsConnected) {
     const RawPeer first(*wires_[0]);
     join(first);
-    poll_until([&] { return wires_[0]->connected(Rank(2)); });
+    poll_until([&] { return wires_[0]->connected(Seat(2)); });
     const RawPeer second(*wires_[0]);
-    auto handshake = Handshake::initiate(second_, Rank(0), 0, transport::tcp::draw_nonce());
+    auto handshake = Handshake::initiate(second_, Seat(0), 0, transport::tcp::draw_nonce());
     second.send(handshake.opening());
     second.send(handshake.take(await(second, handshake.wanted())));
     expect_refused(second);
@@ -195,13 +195,13 @@ TEST_F(TcpStrangers, FramesOfARankThatMakeNoSenseEndItsConnectionAlone) {
                                {.payload_size = 8, .kind = Kind::goodbye},
                                {.kind = Kind::credit, .consumed = 1}};  // of nothing that was sent
     for (const FrameHead& head : heads) {
-        const auto lone = make_tcp(tcp_options(Rank(0), 3));
+        const auto lone = make_tcp(tcp_options(Seat(0), 3));
         std::swap(wires_[0], const_cast<std::unique_ptr<transport::TcpTransport>&>(lone));
         recorders_[0] = Recorder();
         const RawPeer peer(*wires_[0]);
         join(peer);
         peer.send(bytes_of(head));
-        poll_until([&] { return recorders_[0].failed(Rank(2)); });
+        poll_until([&] { return recorders_[0].failed(Seat(2)); });
         EXPECT_EQ(garbage(), 1U);
         EXPECT_NE(wires_[0]->last_error().find("rank 2"), std::string_view::npos);
         EXPECT_EQ(recorders_[0].failures.size(), 1U);
@@ -213,14 +213,14 @@ TEST_F(TcpStrangers, FramesOfARankThatMakeNoSenseEndItsConnectionAlone) {
 
 TEST_F(TcpStrangers, ARankOfNonsenseIsCarriedNoFurtherThanItsOwnConnection) {
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
-        auto lone = make_tcp(tcp_options(Rank(0), 3));
+        auto lone = make_tcp(tcp_options(Seat(0), 3));
         std::swap(wires_[0], lone);
         recorders_[0] = Recorder();
         const RawPeer peer(*wires_[0]);
         join(peer);
         // What happens to look like frames is delivered: the engine looks at it further.
         peer.send(pattern(seed, 3000));
-        poll_until([&] { return recorders_[0].failed(Rank(2)); });
+        poll_until([&] { return recorders_[0].failed(Seat(2)); });
         std::swap(wires_[0], lone);
     }
     recorders_[0] = Recorder();

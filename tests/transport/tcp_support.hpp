@@ -15,7 +15,7 @@ namespace coppice::testing {
 
 inline constexpr std::uint64_t kTcpToken = 0x5EED5EED5EED5EEDULL;
 
-inline transport::TcpOptions tcp_options(Rank self, std::uint32_t size) {
+inline transport::TcpOptions tcp_options(Seat self, std::uint32_t size) {
     transport::TcpOptions options;
     options.self = self;
     options.group_size = size;
@@ -37,13 +37,13 @@ struct TcpGroup {
     explicit TcpGroup(std::uint32_t size, const std::function<void(transport::TcpOptions&)>& change = nullptr)
         : recorders(size) {
         for (std::uint32_t rank = 0; rank < size; ++rank) {
-            auto options = tcp_options(Rank(rank), size);
+            auto options = tcp_options(Seat(rank), size);
             if (change) change(options);
             wires.push_back(make_tcp(options));
         }
         for (auto& wire : wires)
             for (std::uint32_t rank = 0; rank < size; ++rank)
-                COPPICE_CHECK(wire->add_peer(Rank(rank), wires[rank]->address()).has_value());
+                COPPICE_CHECK(wire->add_peer(Seat(rank), wires[rank]->address()).has_value());
     }
     void poll() {
         for (std::size_t rank = 0; rank < wires.size(); ++rank)
@@ -58,7 +58,7 @@ struct TcpGroup {
     }
     transport::SendStatus try_send(std::uint32_t from, std::uint32_t to, std::uint64_t number, const Bytes& payload) {
         std::uint32_t in_flight = 0;
-        const transport::SendStatus status = wires[from]->send(Rank(to), header_of(number), payload, &in_flight);
+        const transport::SendStatus status = wires[from]->send(Seat(to), header_of(number), payload, &in_flight);
         COPPICE_CHECK(in_flight == 0);
         return status;
     }
@@ -76,7 +76,7 @@ class TcpFactory : public Factory {
   public:
     const char* name() const override { return "tcp"; }
     bool tells_the_forgotten() const override { return true; }
-    Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override;
+    Result<std::unique_ptr<Transport>> make(Seat self, std::uint32_t size) override;
     Bytes of_other_version(Bytes address) override;
     bool send_garbage(Transport& transport) override;
 };

@@ -45,13 +45,13 @@ TEST(TcpTransport, BothMayConnectAtOnceAndNothingIsLostOrTwice) {
 // Only the higher rank can reach the lower one: the lower one's attempt comes to nothing, and the other's is taken.
 TEST(TcpTransport, WhereOnlyOneReachesTheOtherItsConnectionIsTaken) {
     Group group(2);
-    auto lone = make_tcp(tcp_options(Rank(0), 2));
+    auto lone = make_tcp(tcp_options(Seat(0), 2));
     std::swap(group.wires[0], lone);
     {
-        auto nowhere = make_tcp(tcp_options(Rank(1), 2));  // a port where soon nobody listens
-        ASSERT_TRUE(group.wires[0]->add_peer(Rank(1), nowhere->address()).has_value());
+        auto nowhere = make_tcp(tcp_options(Seat(1), 2));  // a port where soon nobody listens
+        ASSERT_TRUE(group.wires[0]->add_peer(Seat(1), nowhere->address()).has_value());
     }
-    ASSERT_TRUE(group.wires[1]->add_peer(Rank(0), group.wires[0]->address()).has_value());
+    ASSERT_TRUE(group.wires[1]->add_peer(Seat(0), group.wires[0]->address()).has_value());
     // First the higher rank's handshake is over, as far as it goes.
     ASSERT_EQ(group.try_send(1, 0, 1, {}), SendStatus::sent);
     group.poll_until([&] { return group.recorders[0].messages.size() == 1; });
@@ -183,17 +183,17 @@ TEST(TcpTransport, TheDescriptorShowsArrivalsRoomAndEnds) {
     group.poll_until([&] { return !readable(0) && !readable(1); });
     group.wires[0].reset();
     EXPECT_TRUE(shows(1));
-    group.poll_until([&] { return group.recorders[1].failed(Rank(0)); });
+    group.poll_until([&] { return group.recorders[1].failed(Seat(0)); });
 }
 
 TEST(TcpTransport, ARankThatIsFencedIsToldAndOneThatConnectsLaterToo) {
     Group group(3);
     group.send(1, 0, 0, {});
     group.poll_until([&] { return group.recorders[0].messages.size() == 1; });
-    group.wires[0]->fence(Rank(1));
-    group.wires[0]->fence(Rank(2));
+    group.wires[0]->fence(Seat(1));
+    group.wires[0]->fence(Seat(2));
     group.poll_until([&] { return !group.recorders[1].fenced_by.empty(); });
-    EXPECT_EQ(group.recorders[1].fenced_by, std::vector<Rank>{Rank(0)});
+    EXPECT_EQ(group.recorders[1].fenced_by, std::vector<Seat>{Seat(0)});
     ASSERT_EQ(group.try_send(2, 0, 1, {}), SendStatus::sent);
     group.poll_until([&] { return !group.recorders[2].fenced_by.empty(); });
     group.poll_until([&] { return group.wires[0]->counters().refused == 1; });
@@ -203,11 +203,11 @@ TEST(TcpTransport, ARankThatIsFencedIsToldAndOneThatConnectsLaterToo) {
 
 TEST(TcpTransport, APeerThatOnlyWatchedHearsTheGoodbyeToo) {
     Group group(2);
-    group.wires[1]->watch(Rank(0));
-    group.poll_until([&] { return group.wires[0]->connected(Rank(1)); });
+    group.wires[1]->watch(Seat(0));
+    group.poll_until([&] { return group.wires[0]->connected(Seat(1)); });
     group.poll_until([&] { return group.wires[0]->leave(); });
     group.wires[0].reset();
-    group.poll_until([&] { return !group.wires[1]->connected(Rank(0)); });
+    group.poll_until([&] { return !group.wires[1]->connected(Seat(0)); });
     EXPECT_TRUE(group.recorders[1].failures.empty());
     EXPECT_EQ(group.try_send(1, 0, 0, {}), SendStatus::failed);
 }
@@ -217,19 +217,19 @@ TEST(TcpTransport, ARankThatSaidFarewellIsNotTakenForDeadByAPeerThatConnectsTooL
     for (const bool connects_first : {true, false}) {
         Group group(3);
         for (const std::uint32_t rank : {0U, 2U}) {
-            if (rank == 0) group.wires[rank]->say_farewell(Rank(1));
+            if (rank == 0) group.wires[rank]->say_farewell(Seat(1));
             const std::uint64_t deadline = now_ns() + kDeadlineNs;
             while (!group.wires[rank]->leave() && now_ns() < deadline)
                 group.wires[rank]->poll(group.recorders[rank]);
             group.wires[rank].reset();
         }
-        const auto connect_to = [&](std::uint32_t rank) { group.wires[1]->watch(Rank(rank)); };
+        const auto connect_to = [&](std::uint32_t rank) { group.wires[1]->watch(Seat(rank)); };
         if (connects_first) connect_to(0);
         connect_to(2);  // which said nothing
-        group.poll_until([&] { return group.recorders[1].failed(Rank(2)); });
+        group.poll_until([&] { return group.recorders[1].failed(Seat(2)); });
         if (!connects_first) connect_to(0);
-        group.poll_until([&] { return group.recorders[1].has_left(Rank(0)); });
-        EXPECT_FALSE(group.recorders[1].failed(Rank(0)));
+        group.poll_until([&] { return group.recorders[1].has_left(Seat(0)); });
+        EXPECT_FALSE(group.recorders[1].failed(Seat(0)));
         EXPECT_EQ(group.wires[1]->counters().garbage, 0U);
         EXPECT_EQ(group.try_send(1, 0, 0, {}), SendStatus::failed);
     }
@@ -242,8 +242,8 @@ TEST(TcpTransport, MakingAndDestroyingLeavesNoDescriptorAndNoThread) {
             Group group(3);
             group.send(0, 1, 0, {});
             group.send(1, 2, 0, {});
-            group.wires[2]->watch(Rank(0));
-            group.poll_until([&] { return group.recorders[2].count(Rank(1)) == 1; });
+            group.wires[2]->watch(Seat(0));
+            group.poll_until([&] { return group.recorders[2].count(Seat(1)) == 1; });
         }
         if (round == 1) descriptors = open_descriptors(), tasks = threads();
     }
@@ -283,7 +283,7 @@ TEST(TcpTransport, IPv6AloneWorks) {
             if (endpoint.family == 6) six.push_back(endpoint);
         if (six.empty()) GTEST_SKIP() << "no IPv6 here";
         EXPECT_EQ(transport::tcp::to_string(six.front(), false), "::1");
-        ASSERT_TRUE(group.wires[1 - rank]->add_peer(Rank(rank), transport::tcp::pack_address(six, 0)).has_value());
+        ASSERT_TRUE(group.wires[1 - rank]->add_peer(Seat(rank), transport::tcp::pack_address(six, 0)).has_value());
     }
     group.send(0, 1, 0, pattern(1, 100));
     group.send(1, 0, 0, pattern(1, 100));
@@ -320,16 +320,16 @@ bool mentions(const Error& error, const char* word) {
 }
 
 TEST(TcpTransport, WhatItLacksIsNamedWithTheRemedy) {
-    auto options = tcp_options(Rank(0), 2);
+    auto options = tcp_options(Seat(0), 2);
     options.interfaces = "nonesuch0";
     Error error = error_of(options);
     EXPECT_EQ(error.status, COPPICE_ERR_NO_TRANSPORT);
     EXPECT_TRUE(mentions(error, "nonesuch0") && mentions(error, "COPPICE_TCP_INTERFACE") && mentions(error, "lo"));
-    options = tcp_options(Rank(1), 2);
+    options = tcp_options(Seat(1), 2);
     options.port = 65535;
     error = error_of(options);
     EXPECT_TRUE(mentions(error, "COPPICE_TCP_PORT"));
-    options = tcp_options(Rank(0), 2);
+    options = tcp_options(Seat(0), 2);
     options.buffer = 2000;
     error = error_of(options);
     EXPECT_EQ(error.status, COPPICE_ERR_NO_RESOURCES);

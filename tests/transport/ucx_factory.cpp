@@ -2,7 +2,7 @@
 
 namespace coppice::testing {
 
-Result<std::unique_ptr<Transport>> UcxFactory::make(Rank self, std::uint32_t size) {
+Result<std::unique_ptr<Transport>> UcxFactory::make(Seat self, std::uint32_t size) {
     auto wanted = options(self, size);
     wanted.incarnation = incarnation;
     auto made = transport::UcxTransport::create(wanted);

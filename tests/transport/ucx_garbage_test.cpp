@@ -64,7 +64,7 @@ std::vector<Attempt> attempts() {
 
 TEST(UcxGarbage, MessagesOfAStrangerAreCountedAndDropped) {
     in_child([] {
-        auto wire = make_ucx(ucx_options(Rank(0), 2));
+        auto wire = make_ucx(ucx_options(Seat(0), 2));
         Recorder recorder;
         Stranger stranger(*wire);
         std::uint64_t expected = 0;
@@ -84,7 +84,7 @@ TEST(UcxGarbage, MessagesOfAStrangerAreCountedAndDropped) {
 
 TEST(UcxGarbage, AMessageOfAnUnknownNumberIsDropped) {
     in_child([] {
-        auto wire = make_ucx(ucx_options(Rank(0), 2));
+        auto wire = make_ucx(ucx_options(Seat(0), 2));
         Recorder recorder;
         Stranger stranger(*wire);
         const Bytes header = bytes_of(good_prefix()), payload(8);

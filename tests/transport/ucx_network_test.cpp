@@ -25,7 +25,7 @@ constexpr std::size_t kSeenAfter = 3;
 // Each rank is a host.
 class HostFactory final : public UcxFactory {
   public:
-    Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override {
+    Result<std::unique_ptr<Transport>> make(Seat self, std::uint32_t size) override {
         network->join(self.value);
         // UCX looks for devices in /sys, which shows those of the namespace in which it was mounted.
         COPPICE_CHECK(::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
@@ -61,7 +61,7 @@ void connect(Member& member) {
     while (member.stage().words[kGo] == 0)
         usleep(1000);
     const std::uint64_t began = now_ns();
-    member.send(Rank(1), header_of(0), {});
+    member.send(Seat(1), header_of(0), {});
     member.stage().words[kBegun] = 1;
     member.poll_until([&] { return !member.recorder.failures.empty() || !member.recorder.messages.empty(); },
                       "an answer or the loss");
@@ -71,7 +71,7 @@ void connect(Member& member) {
 void answer(Member& member) {
     ++member.stage().words[kReady];
     member.poll_until([&] { return !member.recorder.messages.empty(); }, "the first word");
-    member.send(Rank(0), header_of(0), {});
+    member.send(Seat(0), header_of(0), {});
 }
 
 // Rank 1 says nothing, and its host is lost.

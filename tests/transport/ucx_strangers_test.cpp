@@ -132,7 +132,7 @@ TEST(UcxStrangers, ConnectionsFromBeforeTheFilterAreEnded) {
 
 TEST(UcxStrangers, ItIsSaidThatEverybodyMayCome) {
     in_child([] {
-        transport::UcxOptions options = ucx_options(Rank(0), 2);
+        transport::UcxOptions options = ucx_options(Seat(0), 2);
         options.admitted = Admission{.everybody = true, .hosts = {}};
         COPPICE_CHECK(make_ucx(options)->open_to_strangers() == "everybody is admitted");
     });

@@ -21,7 +21,7 @@ namespace coppice::testing {
 
 inline constexpr std::uint64_t kToken = 0x5EED5EED5EED5EEDULL;
 
-inline transport::UcxOptions ucx_options(Rank self, std::uint32_t size) {
+inline transport::UcxOptions ucx_options(Seat self, std::uint32_t size) {
     transport::UcxOptions options;
     options.self = self;
     options.group_size = size;
@@ -89,7 +89,7 @@ class Stranger {
     explicit Stranger(const transport::Transport& victim,
                       const transport::ucx::WorkerOptions& options = {.net_devices = "lo", .tls = "tcp"})
         : worker_(std::move(*transport::ucx::Worker::create(options))) {
-        auto address = transport::ucx::unpack_address(Rank(0), victim.address(), options.put);
+        auto address = transport::ucx::unpack_address(Seat(0), victim.address(), options.put);
         COPPICE_CHECK(address.has_value());
         endpoint_ = connect(worker_, address->worker);
     }
@@ -123,14 +123,14 @@ inline Bytes bytes_of(const transport::ucx::Prefix& prefix, std::size_t more = 0
 class UcxFactory : public Factory {
   public:
     const char* name() const override { return "ucx"; }
-    Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override;
+    Result<std::unique_ptr<Transport>> make(Seat self, std::uint32_t size) override;
     Bytes of_other_version(Bytes address) override;
     bool send_garbage(Transport& transport) override;
     // Its sockets are the forked child's too, and stay open with it.
     bool forked_children_do_not_count() const override { return false; }
 
   protected:
-    virtual transport::UcxOptions options(Rank self, std::uint32_t size) const { return ucx_options(self, size); }
+    virtual transport::UcxOptions options(Seat self, std::uint32_t size) const { return ucx_options(self, size); }
     // How a stranger to the group reaches its ranks.
     virtual transport::ucx::WorkerOptions stranger() const { return {.net_devices = "lo", .tls = "tcp"}; }
 };
@@ -140,13 +140,13 @@ struct Group {
     explicit Group(std::uint32_t size, const std::optional<transport::Admission>& admitted = std::nullopt)
         : recorders(size) {
         for (std::uint32_t rank = 0; rank < size; ++rank) {
-            transport::UcxOptions options = ucx_options(Rank(rank), size);
+            transport::UcxOptions options = ucx_options(Seat(rank), size);
             options.admitted = admitted;
             wires.push_back(make_ucx(options));
         }
         for (auto& wire : wires)
             for (std::uint32_t rank = 0; rank < size; ++rank)
-                if (auto added = wire->add_peer(Rank(rank), wires[rank]->address()); !added)
+                if (auto added = wire->add_peer(Seat(rank), wires[rank]->address()); !added)
                     throw CheckFailed(added.error().message);
     }
 
@@ -164,7 +164,7 @@ struct Group {
         std::uint32_t in_flight = 0;
         auto status = transport::SendStatus::again;
         poll_until([&] {
-            status = wires[from]->send(Rank(to), header_of(from, to), payload, &in_flight);
+            status = wires[from]->send(Seat(to), header_of(from, to), payload, &in_flight);
             return status != transport::SendStatus::again;
         });
         COPPICE_CHECK(status == transport::SendStatus::sent);

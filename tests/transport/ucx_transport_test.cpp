@@ -28,7 +28,7 @@ class UcxProcesses : public ::testing::Test {
     void start(std::uint32_t size, const std::function<void(Member&)>& body) {
         for (std::uint32_t rank = 0; rank < size; ++rank)
             processes_.start([this, rank, size, &body] {
-                Member member(factory_, stage(), Rank(rank), size);
+                Member member(factory_, stage(), Seat(rank), size);
                 member.meet();
                 body(member);
                 return 0;
@@ -62,13 +62,13 @@ class UcxProcesses : public ::testing::Test {
 
 TEST_F(UcxProcesses, TheDeathOfAPeerThatOnlyEverSentIsNoticed) {
     start(2, [](Member& member) {
-        if (member.self() == Rank(1)) {
-            member.send(Rank(0), header_of(1), pattern(1, 64));
+        if (member.self() == Seat(1)) {
+            member.send(Seat(0), header_of(1), pattern(1, 64));
             wait_to_be_killed(member);
         }
-        member.poll_until([&] { return member.recorder.count(Rank(1)) == 1; }, "the message");
+        member.poll_until([&] { return member.recorder.count(Seat(1)) == 1; }, "the message");
         member.stage().words[0] = 1;
-        member.poll_until([&] { return member.recorder.failed(Rank(1)); }, "the failure");
+        member.poll_until([&] { return member.recorder.failed(Seat(1)); }, "the failure");
         COPPICE_CHECK(member.recorder.failures.size() == 1);
         COPPICE_CHECK(member.recorder.failures[0].cause == FailureCause::transport_error);
         COPPICE_CHECK(member.wire().counters().connections == 0);  // the way back is the peer's own connection
@@ -80,7 +80,7 @@ TEST_F(UcxProcesses, TheDeathOfAPeerThatOnlyEverSentIsNoticed) {
 
 TEST_F(UcxProcesses, ConnectingToADeadProcessIsAFailureOfThatRank) {
     start(2, [](Member& member) {
-        if (member.self() == Rank(1)) {
+        if (member.self() == Seat(1)) {
             member.stage().words[0] = 1;
             wait_to_be_killed(member);
         }
@@ -88,9 +88,9 @@ TEST_F(UcxProcesses, ConnectingToADeadProcessIsAFailureOfThatRank) {
             sched_yield();
         std::uint32_t in_flight = 0;
         const Bytes payload = pattern(3, 100);
-        (void)member.wire().send(Rank(1), header_of(1), payload, &in_flight);
-        member.poll_until([&] { return member.recorder.failed(Rank(1)) && in_flight == 0; }, "the failure");
-        COPPICE_CHECK(member.wire().send(Rank(1), header_of(1), payload, &in_flight) == SendStatus::failed);
+        (void)member.wire().send(Seat(1), header_of(1), payload, &in_flight);
+        member.poll_until([&] { return member.recorder.failed(Seat(1)) && in_flight == 0; }, "the failure");
+        COPPICE_CHECK(member.wire().send(Seat(1), header_of(1), payload, &in_flight) == SendStatus::failed);
         COPPICE_CHECK(in_flight == 0 && member.recorder.failures.size() == 1);
         const auto& why = static_cast<UcxTransport&>(member.wire()).last_error();
         COPPICE_CHECK(why.find("rank 1") != std::string::npos);
@@ -104,17 +104,17 @@ TEST_F(UcxProcesses, ConnectingToADeadProcessIsAFailureOfThatRank) {
 
 TEST_F(UcxProcesses, AStoppedPeerFillsItsOwnQueueOnlyAndItsDeathGivesThePayloadsBack) {
     start(3, [](Member& member) {
-        if (member.self() == Rank(1)) {
-            member.send(Rank(0), header_of(0), {});
+        if (member.self() == Seat(1)) {
+            member.send(Seat(0), header_of(0), {});
             wait_to_be_killed(member);
         }
-        if (member.self() == Rank(2)) {
-            member.wire().watch(Rank(1));
-            member.poll_until([&] { return member.recorder.count(Rank(0)) == 100; }, "a hundred messages");
+        if (member.self() == Seat(2)) {
+            member.wire().watch(Seat(1));
+            member.poll_until([&] { return member.recorder.count(Seat(0)) == 100; }, "a hundred messages");
             member.leave();
             return;
         }
-        member.poll_until([&] { return member.recorder.count(Rank(1)) == 1; }, "rank 1");
+        member.poll_until([&] { return member.recorder.count(Seat(1)) == 1; }, "rank 1");
         member.stage().words[0] = 1;
         while (member.stage().words[1] == 0)
             sched_yield();  // until it is stopped
@@ -122,16 +122,16 @@ TEST_F(UcxProcesses, AStoppedPeerFillsItsOwnQueueOnlyAndItsDeathGivesThePayloads
         std::uint32_t in_flight = 0;
         SendStatus status = SendStatus::sent;
         while (status == SendStatus::sent || in_flight == 0) {
-            status = member.wire().send(Rank(1), header_of(0), payload, &in_flight);
+            status = member.wire().send(Seat(1), header_of(0), payload, &in_flight);
             member.poll();
         }
         COPPICE_CHECK(status == SendStatus::again);
         COPPICE_CHECK(in_flight > 0 && in_flight <= transport::ucx::kMaxPending);
         for (std::uint64_t i = 0; i < 100; ++i)
-            member.send(Rank(2), header_of(i), payload);
+            member.send(Seat(2), header_of(i), payload);
         COPPICE_CHECK(member.recorder.failures.empty());
         member.stage().words[2] = 1;
-        member.poll_until([&] { return member.recorder.failed(Rank(1)) && in_flight == 0; }, "the failure");
+        member.poll_until([&] { return member.recorder.failed(Seat(1)) && in_flight == 0; }, "the failure");
         COPPICE_CHECK(member.recorder.failures.size() == 1);
         member.leave();
     });
@@ -147,7 +147,7 @@ TEST_F(UcxProcesses, AStoppedPeerFillsItsOwnQueueOnlyAndItsDeathGivesThePayloads
 TEST_F(UcxProcesses, AStormOfLargeAndSmallMessagesKeepsItsOrder) {
     constexpr std::uint64_t kMessages = 3000;
     start(2, [](Member& member) {
-        const Rank other(1 - member.self().value);
+        const Seat other(1 - member.self().value);
         std::uint64_t next = 0;
         member.recorder.on_message = [&](const Recorder::Received& message) {
             COPPICE_CHECK(header_word(message.header, 0) == next);
@@ -185,14 +185,14 @@ TEST_F(UcxProcesses, AStormOfLargeAndSmallMessagesKeepsItsOrder) {
 TEST(UcxTransport, APeerThatOnlyWatchedHearsTheGoodbyeToo) {
     in_child([] {
         Group group(2);
-        group.wires[1]->watch(Rank(0));
-        group.poll_until([&] { return group.wires[0]->connected(Rank(1)); });
+        group.wires[1]->watch(Seat(0));
+        group.poll_until([&] { return group.wires[0]->connected(Seat(1)); });
         group.poll_until([&] { return group.wires[0]->leave(); });
         group.wires[0].reset();
-        group.poll_until([&] { return !group.wires[1]->connected(Rank(0)); });
+        group.poll_until([&] { return !group.wires[1]->connected(Seat(0)); });
         COPPICE_CHECK(group.recorders[1].failures.empty());
         std::uint32_t in_flight = 0;
-        COPPICE_CHECK(group.wires[1]->send(Rank(0), {}, {}, &in_flight) == SendStatus::failed);
+        COPPICE_CHECK(group.wires[1]->send(Seat(0), {}, {}, &in_flight) == SendStatus::failed);
     });
 }
 
@@ -200,9 +200,9 @@ TEST(UcxTransport, ARankThatGoesWithoutGoodbyeHasFailed) {
     in_child([] {
         Group group(2);
         group.send(1, 0, pattern(0, 10));
-        group.poll_until([&] { return group.recorders[0].count(Rank(1)) == 1; });
+        group.poll_until([&] { return group.recorders[0].count(Seat(1)) == 1; });
         group.wires[0].reset();
-        group.poll_until([&] { return group.recorders[1].failed(Rank(0)); });
+        group.poll_until([&] { return group.recorders[1].failed(Seat(0)); });
     });
 }
 
@@ -214,12 +214,12 @@ TEST(UcxTransport, MessagesOfAFencedRankAreRefusedAndNoFailureIsReported) {
         group.poll_until([&] { return group.recorders[0].messages.size() == 2; });
         std::uint32_t in_flight = 0;
         const Bytes late = pattern(1, 10);
-        COPPICE_CHECK(group.wires[1]->send(Rank(0), header_of(1), late, &in_flight) == SendStatus::sent);
-        group.wires[0]->fence(Rank(1));
-        COPPICE_CHECK(group.wires[0]->send(Rank(1), header_of(1), late, &in_flight) == SendStatus::failed);
+        COPPICE_CHECK(group.wires[1]->send(Seat(0), header_of(1), late, &in_flight) == SendStatus::sent);
+        group.wires[0]->fence(Seat(1));
+        COPPICE_CHECK(group.wires[0]->send(Seat(1), header_of(1), late, &in_flight) == SendStatus::failed);
         group.send(2, 0, pattern(0, 10));
         group.poll_until([&] { return group.recorders[0].messages.size() == 3; });
-        COPPICE_CHECK(group.recorders[0].count(Rank(1)) == 1 && group.recorders[0].failures.empty());
+        COPPICE_CHECK(group.recorders[0].count(Seat(1)) == 1 && group.recorders[0].failures.empty());
     });
 }
 
@@ -228,10 +228,10 @@ TEST(UcxTransport, AFencedRankIsToldBeforeItsConnectionEnds) {
     in_child([] {
         Group group(3);
         group.send(1, 0, pattern(0, 10));
-        group.poll_until([&] { return group.wires[0]->connected(Rank(1)); });  // the way back
-        group.wires[0]->fence(Rank(1));
+        group.poll_until([&] { return group.wires[0]->connected(Seat(1)); });  // the way back
+        group.wires[0]->fence(Seat(1));
         group.poll_until([&] { return !group.recorders[1].fenced_by.empty() || !group.recorders[1].failures.empty(); });
-        COPPICE_CHECK(group.recorders[1].fenced_by == std::vector<Rank>{Rank(0)});
+        COPPICE_CHECK(group.recorders[1].fenced_by == std::vector<Seat>{Seat(0)});
         COPPICE_CHECK(group.recorders[1].failures.empty());
         COPPICE_CHECK(group.recorders[0].fenced_by.empty() && group.recorders[2].fenced_by.empty());
     });
@@ -241,11 +241,11 @@ TEST(UcxTransport, AFencedRankIsToldBeforeItsConnectionEnds) {
 TEST(UcxTransport, AFencedRankMayConnectButIsNotHeard) {
     in_child([] {
         Group group(2);
-        group.wires[0]->fence(Rank(1));
+        group.wires[0]->fence(Seat(1));
         std::uint32_t in_flight = 0;
         const Bytes payload = pattern(1, 10);
         group.poll_until(
-            [&] { return group.wires[1]->send(Rank(0), header_of(1), payload, &in_flight) == SendStatus::sent; });
+            [&] { return group.wires[1]->send(Seat(0), header_of(1), payload, &in_flight) == SendStatus::sent; });
         group.poll_until([&] { return group.wires[0]->counters().refused == 1; });
         COPPICE_CHECK(group.recorders[0].messages.empty() && group.recorders[0].failures.empty());
     });
@@ -261,8 +261,8 @@ TEST(UcxTransport, MakingAndDestroyingLeavesNoDescriptorAndNoThread) {
                 Group group(3);
                 group.send(0, 1, pattern(0, 10));
                 group.send(1, 2, pattern(0, 10));
-                group.wires[2]->watch(Rank(0));
-                group.poll_until([&] { return group.recorders[2].count(Rank(1)) == 1; });
+                group.wires[2]->watch(Seat(0));
+                group.poll_until([&] { return group.recorders[2].count(Seat(1)) == 1; });
             }
             if (round == 1) descriptors = open_descriptors(), tasks = threads();
         }
@@ -312,7 +312,7 @@ TEST(UcxTransport, AnUnknownDeviceOrTransportIsAClearError) {
     in_child([] {
         std::size_t descriptors = 0;
         for (int round = 0; round < 5; ++round) {
-            auto options = ucx_options(Rank(0), 2);
+            auto options = ucx_options(Seat(0), 2);
             options.net_devices = "nonesuch0";
             Error error = error_of(options);
             COPPICE_CHECK(error.status == COPPICE_ERR_NO_TRANSPORT && mentions(error, "nonesuch0"));
@@ -320,7 +320,7 @@ TEST(UcxTransport, AnUnknownDeviceOrTransportIsAClearError) {
             options.tls = "posix,self";  // these do not tell of a peer's death
             error = error_of(options);
             COPPICE_CHECK(error.status == COPPICE_ERR_NO_TRANSPORT && mentions(error, "posix,self"));
-            options = ucx_options(Rank(0), 2);
+            options = ucx_options(Seat(0), 2);
             options.tls = "nonesuch";
             error = error_of(options);
             COPPICE_CHECK(error.status == COPPICE_ERR_NO_TRANSPORT && mentions(error, "nonesuch"));
@@ -333,8 +333,8 @@ TEST(UcxTransport, AnUnknownDeviceOrTransportIsAClearError) {
 TEST(UcxTransport, TheOptionWinsOverTheEnvironmentAndTheEnvironmentOverLoopback) {
     in_child([] {
         setenv("UCX_NET_DEVICES", "nonesuch0", 1);
-        COPPICE_CHECK(error_of(ucx_options(Rank(0), 2)).status == COPPICE_ERR_NO_TRANSPORT);
-        auto options = ucx_options(Rank(0), 2);
+        COPPICE_CHECK(error_of(ucx_options(Seat(0), 2)).status == COPPICE_ERR_NO_TRANSPORT);
+        auto options = ucx_options(Seat(0), 2);
         options.net_devices = "lo";
         make_ucx(options);
     });
@@ -346,24 +346,24 @@ TEST(UcxTransport, TooFewDescriptorsAreNamedWithTheLimit) {
         COPPICE_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
         const rlimit low{open_descriptors() + 10, limit.rlim_max};
         COPPICE_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-        const Error error = error_of(ucx_options(Rank(0), 64));
+        const Error error = error_of(ucx_options(Seat(0), 64));
         COPPICE_CHECK(error.status == COPPICE_ERR_NO_RESOURCES && mentions(error, "ulimit -n"));
         COPPICE_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-        make_ucx(ucx_options(Rank(0), 64));
+        make_ucx(ucx_options(Seat(0), 64));
     });
 }
 
 TEST(UcxTransport, ARankOutsideOfTheGroupIsRefused) {
     in_child([] {
-        COPPICE_CHECK(error_of(ucx_options(Rank(2), 2)).status == COPPICE_ERR_OUT_OF_RANGE);
-        COPPICE_CHECK(error_of(ucx_options(Rank(0), 0)).status == COPPICE_ERR_OUT_OF_RANGE);
-        auto wire = make_ucx(ucx_options(Rank(0), 2));
-        const auto added = wire->add_peer(Rank(2), wire->address());
+        COPPICE_CHECK(error_of(ucx_options(Seat(2), 2)).status == COPPICE_ERR_OUT_OF_RANGE);
+        COPPICE_CHECK(error_of(ucx_options(Seat(0), 0)).status == COPPICE_ERR_OUT_OF_RANGE);
+        auto wire = make_ucx(ucx_options(Seat(0), 2));
+        const auto added = wire->add_peer(Seat(2), wire->address());
         COPPICE_CHECK(!added && added.error().status == COPPICE_ERR_OUT_OF_RANGE);
         std::uint32_t in_flight = 0;
-        COPPICE_CHECK(wire->send(Rank(7), {}, {}, &in_flight) == SendStatus::failed);
-        wire->watch(Rank(7));
-        wire->fence(Rank(7));
+        COPPICE_CHECK(wire->send(Seat(7), {}, {}, &in_flight) == SendStatus::failed);
+        wire->watch(Seat(7));
+        wire->fence(Seat(7));
         wire->release(0);
         wire->release(12345);
     });
@@ -373,7 +373,7 @@ TEST(UcxAddress, ComesBackAsItWas) {
     const Bytes worker = pattern(1, 300);
     const auto packed = transport::ucx::pack_address(worker, false, 9);
     ASSERT_TRUE(packed.has_value());
-    const auto unpacked = transport::ucx::unpack_address(Rank(1), *packed);
+    const auto unpacked = transport::ucx::unpack_address(Seat(1), *packed);
     ASSERT_TRUE(unpacked.has_value());
     EXPECT_EQ(unpacked->incarnation, 9U);
     EXPECT_EQ(unpacked->worker, worker);
@@ -392,7 +392,7 @@ TEST(UcxAddress, OfAnotherVersionWordSizeOrderOrReleaseIsAMismatch) {
     for (std::size_t place : {4U, 5U, 8U, 12U}) {
         Bytes other = packed;
         other[place] ^= std::byte{0x40};
-        const auto unpacked = transport::ucx::unpack_address(Rank(9), other);
+        const auto unpacked = transport::ucx::unpack_address(Seat(9), other);
         ASSERT_FALSE(unpacked.has_value());
         EXPECT_EQ(unpacked.error().status, COPPICE_ERR_MISMATCH);
         EXPECT_TRUE(mentions(unpacked.error(), "rank 9"));
@@ -405,10 +405,10 @@ TEST(UcxAddress, AnyDamageIsNoticed) {
         if (place == 6 || place == 7) continue;  // reserved
         Bytes damaged = packed;
         damaged[place] ^= std::byte{1};
-        EXPECT_FALSE(transport::ucx::unpack_address(Rank(0), damaged).has_value()) << place;
+        EXPECT_FALSE(transport::ucx::unpack_address(Seat(0), damaged).has_value()) << place;
     }
     for (std::size_t size = 0; size < packed.size(); ++size)
-        EXPECT_FALSE(transport::ucx::unpack_address(Rank(0), std::span(packed).first(size)).has_value()) << size;
+        EXPECT_FALSE(transport::ucx::unpack_address(Seat(0), std::span(packed).first(size)).has_value()) << size;
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class SpareDevice {
     SpareDevice& operator=(const SpareDevice&) = delete;
 
     VerbsOptions options() const {
-        auto options = verbs_options(Rank{0}, 2);
+        auto options = verbs_options(Seat{0}, 2);
         options.device = "rxespare";
         return options;
     }
@@ -71,7 +71,7 @@ TEST(VerbsBadInput, NoDeviceIsToldWithTheWayToOne) {
         // In a name space of its own, where no device can be opened.
         COPPICE_CHECK(unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
         COPPICE_CHECK(mount("none", "/dev/infiniband", "tmpfs", 0, nullptr) == 0);
-        auto options = verbs_options(Rank{0}, 2);
+        auto options = verbs_options(Seat{0}, 2);
         options.device = "";
         COPPICE_CHECK(says(error_of(options), "no RDMA device on this host"));
         COPPICE_CHECK(says(error_of(options), "rdma link add"));
@@ -99,7 +99,7 @@ TEST(VerbsBadInput, AnInterfaceWithoutAnAddressIsNamedWithTheRemedy) {
 
 TEST(VerbsBadInput, DevicesThatCannotBeUsedAreNamedWithTheReason) {
     in_process([] {
-        auto options = verbs_options(Rank{0}, 2);
+        auto options = verbs_options(Seat{0}, 2);
         const std::string device = options.device;
         options.device = "no_such_device";
         const std::string unknown = error_of(options);
@@ -118,7 +118,7 @@ TEST(VerbsBadInput, DevicesThatCannotBeUsedAreNamedWithTheReason) {
 
 TEST(VerbsBadInput, APortInUseIsNamedWithTheRemedy) {
     in_process([] {
-        auto options = verbs_options(Rank{0}, 2);
+        auto options = verbs_options(Seat{0}, 2);
         options.port = 20700;
         const auto first = make_verbs(options);
         const std::string message = error_of(options);
@@ -131,7 +131,7 @@ TEST(VerbsBadInput, ALockedMemoryLimitThatIsTooSmallIsToldWithLimitNeedAndComman
         const rlimit limit{65536, 65536};
         COPPICE_CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
         COPPICE_CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
-        const std::string message = error_of(verbs_options(Rank{0}, 2));
+        const std::string message = error_of(verbs_options(Seat{0}, 2));
         COPPICE_CHECK(says(message, "64 KiB in all") && says(message, "ulimit -l unlimited"));
         COPPICE_CHECK(says(message, "KiB could not be locked"));
     });
@@ -139,17 +139,17 @@ TEST(VerbsBadInput, ALockedMemoryLimitThatIsTooSmallIsToldWithLimitNeedAndComman
 
 TEST(VerbsBadInput, APathMtuBeyondThePortsIsRefusedAndASmallerOneIsUsedByBoth) {
     in_process([] {
-        auto options = verbs_options(Rank{0}, 2);
+        auto options = verbs_options(Seat{0}, 2);
         options.mtu = 512;
         auto small = make_verbs(options);
-        auto large = make_verbs(verbs_options(Rank{1}, 2));
+        auto large = make_verbs(verbs_options(Seat{1}, 2));
         COPPICE_CHECK(small->device().mtu == 512 && large->device().mtu > 512);
-        COPPICE_CHECK(small->add_peer(Rank{1}, large->address()) && large->add_peer(Rank{0}, small->address()));
+        COPPICE_CHECK(small->add_peer(Seat{1}, large->address()) && large->add_peer(Seat{0}, small->address()));
         Recorder at_small, at_large;
         std::uint32_t in_flight = 0;
         const Bytes payload = pattern(1, 8192);
-        COPPICE_CHECK(small->send(Rank{1}, header_of(1), payload, &in_flight) == SendStatus::sent);
-        COPPICE_CHECK(large->send(Rank{0}, header_of(1), payload, &in_flight) == SendStatus::sent);
+        COPPICE_CHECK(small->send(Seat{1}, header_of(1), payload, &in_flight) == SendStatus::sent);
+        COPPICE_CHECK(large->send(Seat{0}, header_of(1), payload, &in_flight) == SendStatus::sent);
         const std::uint64_t deadline = now_ns() + kDeadlineNs;
         while (at_small.messages.empty() || at_large.messages.empty() || in_flight > 0) {
             COPPICE_CHECK(now_ns() < deadline);
@@ -167,7 +167,7 @@ TEST(VerbsBadInput, APathMtuBeyondThePortsIsRefusedAndASmallerOneIsUsedByBoth) {
 // A domain, two completion queues, a receive queue, regions and a queue pair: each is refused once.
 TEST(VerbsBadInput, ALimitOnQueuePairsOrRegistrationsIsNamedWhenItIsReachedAtTheStart) {
     in_process([] {
-        const auto options = verbs_options(Rank{0}, 2);
+        const auto options = verbs_options(Seat{0}, 2);
         bool made = false;
         for (int most = 0; !made; ++most) {
             limit_objects(options.device, std::to_string(most));
@@ -184,12 +184,12 @@ TEST(VerbsBadInput, ALimitThatIsReachedLaterCostsOneConnectionAndNoOther) {
         COPPICE_CHECK(group.send(0, 1, pattern(1, 100)) == SendStatus::sent);
         group.poll_until([&] { return group.recorders[1].messages.size() == 1; }, "the first message");
         limit_objects(group.wires[0]->device().name, "0");
-        group.wires[0]->watch(Rank{2});
-        group.poll_until([&] { return group.recorders[0].failed(Rank{2}); }, "the failure");
+        group.wires[0]->watch(Seat{2});
+        group.poll_until([&] { return group.recorders[0].failed(Seat{2}); }, "the failure");
         COPPICE_CHECK(says(std::string(group.wires[0]->last_error()), "rdma.max"));
         COPPICE_CHECK(group.send(0, 1, pattern(2, 100), true) == SendStatus::sent);
         group.poll_until([&] { return group.recorders[1].messages.size() == 2; }, "a message after that");
-        COPPICE_CHECK(!group.recorders[0].failed(Rank{1}));
+        COPPICE_CHECK(!group.recorders[0].failed(Seat{1}));
     });
 }
 
@@ -234,15 +234,15 @@ TEST_F(VerbsLimits, OfThePeerAreToldToARankThatWantsToConnectToIt) {
         constexpr std::size_t kReached = 0;
         constexpr std::size_t kRefused = 1;
         auto& wire = dynamic_cast<VerbsTransport&>(member.wire());
-        if (member.self() == Rank{1}) {
+        if (member.self() == Seat{1}) {
             limit_objects(wire.device().name, "0");
             member.stage().words[kReached] = 1;
             member.poll_until([&] { return member.stage().words[kRefused] == 1; }, "the other's end");
             COPPICE_CHECK(says(std::string(wire.last_error()), "rdma.max"));
         } else {
             member.poll_until([&] { return member.stage().words[kReached] == 1; }, "the limit");
-            wire.watch(Rank{1});
-            member.poll_until([&] { return member.recorder.failed(Rank{1}); }, "the refusal");
+            wire.watch(Seat{1});
+            member.poll_until([&] { return member.recorder.failed(Seat{1}); }, "the refusal");
             member.stage().words[kRefused] = 1;
             COPPICE_CHECK(says(std::string(wire.last_error()), "it has no queue pair or memory left"));
         }
@@ -255,14 +255,14 @@ TEST_F(VerbsLimits, OfThePeerAreToldToARankThatWantsToConnectToIt) {
 
 TEST(VerbsBadInput, APeerThatAsksForAConnectionAndSaysNoMoreIsGivenUp) {
     in_process([] {
-        auto options = verbs_options(Rank{0}, 4);
+        auto options = verbs_options(Seat{0}, 4);
         options.connect_timeout = Nanoseconds(200'000'000);
         auto host = make_verbs(options);
         Recorder recorder;
         const Visitor silent(*host, recorder, encode(visiting_card(1)), Visitor::Until::answered);
         poll_until_told(*host, recorder, "did not answer in time");
         Visitor other(*host, recorder, encode(visiting_card(2)));
-        COPPICE_CHECK(other.accepted() && recorder.failed(Rank{1}) && !recorder.failed(Rank{2}));
+        COPPICE_CHECK(other.accepted() && recorder.failed(Seat{1}) && !recorder.failed(Seat{2}));
     });
 }
 
@@ -271,7 +271,7 @@ TEST(VerbsBadInput, APeerThatAsksAgainIsAnsweredWhateverBecameOfItsFirstRequest)
     for (const Visitor::Until until : {Visitor::Until::asked, Visitor::Until::answered}) {
         for (const bool withdraws : {false, true}) {
             in_process([=] {
-                const auto host = make_verbs(verbs_options(Rank{0}, 4));
+                const auto host = make_verbs(verbs_options(Seat{0}, 4));
                 Recorder recorder;
                 std::optional<Visitor> first(std::in_place, *host, recorder, encode(visiting_card(1)), until);
                 if (withdraws) first.reset();
@@ -279,11 +279,11 @@ TEST(VerbsBadInput, APeerThatAsksAgainIsAnsweredWhateverBecameOfItsFirstRequest)
                 do {  // one that comes while its first request is being answered is told to ask once more
                     again.emplace(*host, recorder, encode(visiting_card(1)));
                 } while (again->refusal() == transport::verbs::Refusal::duplicate);
-                if (!again->accepted() || recorder.failed(Rank{1}))
-                    fprintf(stderr, "%d %d %d %s\n", again->accepted(), (int)again->refusal(), recorder.failed(Rank{1}),
+                if (!again->accepted() || recorder.failed(Seat{1}))
+                    fprintf(stderr, "%d %d %d %s\n", again->accepted(), (int)again->refusal(), recorder.failed(Seat{1}),
                             std::string(host->last_error()).c_str());
-                COPPICE_CHECK(again->accepted() && !recorder.failed(Rank{1}));
-                COPPICE_CHECK(host->link(Rank{1}) == transport::verbs::Link::open);
+                COPPICE_CHECK(again->accepted() && !recorder.failed(Seat{1}));
+                COPPICE_CHECK(host->link(Seat{1}) == transport::verbs::Link::open);
             });
         }
     }

@@ -57,7 +57,7 @@ TEST(VerbsConnections, AreOneForEachPairAlsoWhenBothSidesOpenAtOnce) {
             VerbsGroup group(4);
             for (std::uint32_t from = 0; from < 4; ++from)
                 for (std::uint32_t to = 0; to < 4; ++to)
-                    if (from != to) group.wires[from]->watch(Rank(to));
+                    if (from != to) group.wires[from]->watch(Seat(to));
             for (std::uint32_t from = 0; from < 4; ++from)
                 for (std::uint32_t to = 0; to < 4; ++to)
                     if (from != to) COPPICE_CHECK(group.send(from, to, pattern(from, 100)) == SendStatus::sent);
@@ -84,7 +84,7 @@ TEST(VerbsConnections, AreOneForEachPairAlsoWhenBothSidesOpenAtOnce) {
 
 TEST(VerbsConnections, AreRefusedToStrangersAndCounted) {
     in_process([] {
-        auto host = make_verbs(verbs_options(Rank{0}, 4));
+        auto host = make_verbs(verbs_options(Seat{0}, 4));
         Recorder recorder;
         std::uint64_t refused = 0;
         const auto expect = [&](const Bytes& card, Refusal reason) {
@@ -115,20 +115,20 @@ TEST(VerbsConnections, AreRefusedToStrangersAndCounted) {
 
 TEST(VerbsConnections, OfAPeerThatSaysNothingEndAsAFailureWhenItGoes) {
     in_process([] {
-        auto host = make_verbs(verbs_options(Rank{0}, 4));
+        auto host = make_verbs(verbs_options(Seat{0}, 4));
         Recorder recorder;
         { const Visitor silent(*host, recorder, encode(visiting_card(2))); }
         const std::uint64_t deadline = now_ns() + kDeadlineNs;
-        while (!recorder.failed(Rank{2}) && now_ns() < deadline)
+        while (!recorder.failed(Seat{2}) && now_ns() < deadline)
             host->poll(recorder);
-        COPPICE_CHECK(recorder.failed(Rank{2}) && recorder.messages.empty());
+        COPPICE_CHECK(recorder.failed(Seat{2}) && recorder.messages.empty());
         COPPICE_CHECK(!host->last_error().empty());
     });
 }
 
 TEST(VerbsConnections, ThatCarryGarbageDeliverNothingOfItAndGoOn) {
     in_process([] {
-        auto host = make_verbs(verbs_options(Rank{0}, 4));
+        auto host = make_verbs(verbs_options(Seat{0}, 4));
         Recorder recorder;
         Visitor visitor(*host, recorder, encode(visiting_card(3)));
         COPPICE_CHECK(visitor.send(pattern(5, 3)) == IBV_WC_SUCCESS);
@@ -165,7 +165,7 @@ TEST_F(VerbsProbes, AreAnsweredForAStoppedPeerAndNotForAKilledOne) {
             const Bytes address = wire->address();
             std::copy(address.begin(), address.end(), mine.bytes);
             mine.length = static_cast<std::uint32_t>(address.size());
-            const Rank other{1 - member.self().value};
+            const Seat other{1 - member.self().value};
             COPPICE_CHECK(wire->add_peer(other, member.address_of(other)).has_value());
             Recorder recorder;
             const auto poll_until = [&](const auto& condition) {
@@ -252,7 +252,7 @@ TEST(VerbsCosts, OfWaitingAreASleepThatASendEnds) {
         readable.fd = group.wires[1]->arm();
         COPPICE_CHECK(group.wires[1]->poll(group.recorders[1]) == 0 && ::poll(&readable, 1, 0) == 0);
         std::uint32_t in_flight = 0;
-        COPPICE_CHECK(group.wires[0]->send(Rank(1), header_of(2), {}, &in_flight) == SendStatus::sent);
+        COPPICE_CHECK(group.wires[0]->send(Seat(1), header_of(2), {}, &in_flight) == SendStatus::sent);
         COPPICE_CHECK(::poll(&readable, 1, 60'000) == 1);
         group.poll_until([&] { return group.recorders[1].messages.size() == 2; }, "what it was woken for");
     });
@@ -268,17 +268,17 @@ TEST(VerbsConnections, LeaveNothingBehindAfterThousands) {
             constexpr std::uint32_t kConnections = 200;
             constexpr std::uint32_t kFirst = 20;  // after so many everything is there that stays
             // What librdmacm opens at its first use stays open while the process lives.
-            make_verbs(verbs_options(Rank{0}, 2)).reset();
+            make_verbs(verbs_options(Seat{0}, 2)).reset();
             const std::string before_all = kernel_resources();
             {
-                auto host = make_verbs(verbs_options(Rank{0}, kConnections + 1));
+                auto host = make_verbs(verbs_options(Seat{0}, kConnections + 1));
                 Recorder recorder;
                 std::size_t descriptors = 0, kilobytes = 0;
                 std::string resources;
                 for (std::uint32_t rank = 1; rank <= kConnections; ++rank) {
                     { const Visitor visitor(*host, recorder, encode(visiting_card(rank))); }
                     const std::uint64_t deadline = now_ns() + kDeadlineNs;
-                    while (!recorder.failed(Rank{rank})) {
+                    while (!recorder.failed(Seat{rank})) {
                         COPPICE_CHECK(now_ns() < deadline);
                         host->poll(recorder);
                     }

@@ -22,7 +22,7 @@ std::vector<std::string> rdma_devices() {
     return names;
 }
 
-VerbsOptions verbs_options(Rank self, std::uint32_t size) {
+VerbsOptions verbs_options(Seat self, std::uint32_t size) {
     VerbsOptions options;
     options.self = self;
     options.group_size = size;
@@ -41,7 +41,7 @@ std::unique_ptr<VerbsTransport> make_verbs(const VerbsOptions& options) {
     return std::move(*made);
 }
 
-Result<std::unique_ptr<Transport>> VerbsFactory::make(Rank self, std::uint32_t size) {
+Result<std::unique_ptr<Transport>> VerbsFactory::make(Seat self, std::uint32_t size) {
     auto wanted = verbs_options(self, size);
     wanted.incarnation = incarnation;
     auto made = VerbsTransport::create(wanted);
@@ -89,7 +89,7 @@ bool says(const std::string& message, const char* part) {
 }
 
 Visitor::Visitor(VerbsTransport& host, Receiver& receiver, const Bytes& card, Until until) {
-    const auto address = verbs::decode_address(Rank{0}, host.address());
+    const auto address = verbs::decode_address(Seat{0}, host.address());
     COPPICE_CHECK(address.has_value());
     channel_ = rdma_create_event_channel();
     COPPICE_CHECK(channel_ != nullptr && rdma_create_id(channel_, &id_, nullptr, RDMA_PS_TCP) == 0);
@@ -132,7 +132,7 @@ Visitor::Visitor(VerbsTransport& host, Receiver& receiver, const Bytes& card, Un
     }
     if (!accepted_ || until == Until::answered) return;
     activate();
-    while (host.link(Rank{verbs::decode_card(card, {.rank = kMaxProcesses, .token = kVerbsToken}).card.rank}) !=
+    while (host.link(Seat{verbs::decode_card(card, {.rank = kMaxProcesses, .token = kVerbsToken}).card.rank}) !=
            verbs::Link::open) {
         COPPICE_CHECK(now_ns() < deadline);
         host.poll(receiver);
@@ -221,10 +221,10 @@ void in_process(const std::function<void()>& body) {
 
 VerbsGroup::VerbsGroup(std::uint32_t size) : recorders(size) {
     for (std::uint32_t rank = 0; rank < size; ++rank)
-        wires.push_back(make_verbs(verbs_options(Rank(rank), size)));
+        wires.push_back(make_verbs(verbs_options(Seat(rank), size)));
     for (auto& wire : wires)
         for (std::uint32_t rank = 0; rank < size; ++rank)
-            COPPICE_CHECK(wire->add_peer(Rank(rank), wires[rank]->address()).has_value());
+            COPPICE_CHECK(wire->add_peer(Seat(rank), wires[rank]->address()).has_value());
 }
 
 void VerbsGroup::poll_until(const std::function<bool()>& condition, const char* what) {
@@ -243,8 +243,8 @@ SendStatus VerbsGroup::send(std::uint32_t from, std::uint32_t to, std::span<cons
     const Bytes header = header_of(from, to);
     poll_until(
         [&] {
-            status = one_sided ? wires[from]->write(Rank(to), header, payload, &in_flight)
-                               : wires[from]->send(Rank(to), header, payload, &in_flight);
+            status = one_sided ? wires[from]->write(Seat(to), header, payload, &in_flight)
+                               : wires[from]->send(Seat(to), header, payload, &in_flight);
             return status != SendStatus::again;
         },
         "room");

@@ -129,7 +129,7 @@ class Connected {
 // The queue pairs live on: it is the window's end alone that the write meets.
 TEST(VerbsWindow, IsGoodForTheQueuePairThatOpenedItUntilItsEnd) {
     in_process([] {
-        const auto device = verbs::choose_device({.device = verbs_options(Rank{0}, 2).device});
+        const auto device = verbs::choose_device({.device = verbs_options(Seat{0}, 2).device});
         COPPICE_CHECK(device.has_value());
         const Context context = open_device(device->name);
         ibv_pd* const domain = ibv_alloc_pd(context.get());
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Rights, VerbsFencing, ::testing::Bool(),
 
 TEST_P(VerbsFencing, LeavesNoWayForALateWriteToLand) {
     in_process([] {
-        auto options = verbs_options(Rank{0}, 4);
+        auto options = verbs_options(Seat{0}, 4);
         options.memory_windows = GetParam();
         auto host = make_verbs(options);
         Recorder recorder;
@@ -176,7 +176,7 @@ TEST_P(VerbsFencing, LeavesNoWayForALateWriteToLand) {
         host->poll(recorder);
         COPPICE_CHECK(recorder.messages.size() == 1);
 
-        host->fence(Rank{1});
+        host->fence(Seat{1});
         // The slots' memory is there until the next poll, and this process may look at it: the host lives here.
         const auto* slots = reinterpret_cast<const std::byte*>(card.landing_address);
         const Bytes before(slots, slots + 4 * kSlotStride);
@@ -188,14 +188,14 @@ TEST_P(VerbsFencing, LeavesNoWayForALateWriteToLand) {
         COPPICE_CHECK(std::memcmp(slots, before.data(), before.size()) == 0);
         for (int polls = 0; polls < 1000; ++polls)
             host->poll(recorder);
-        COPPICE_CHECK(recorder.messages.size() == 1 && !recorder.failed(Rank{1}));
+        COPPICE_CHECK(recorder.messages.size() == 1 && !recorder.failed(Seat{1}));
     });
 }
 
 // The connection of its own is what a window is bound to; a registration is as good as a secret is kept.
 TEST_P(VerbsFencing, FindsAKeyInTheWrongHandsOfNoUseWhereThereAreWindows) {
     in_process([] {
-        auto options = verbs_options(Rank{0}, 4);
+        auto options = verbs_options(Seat{0}, 4);
         options.memory_windows = GetParam();
         const bool windows = options.memory_windows && has_memory_windows(options.device);
         auto host = make_verbs(options);

@@ -25,14 +25,14 @@ std::vector<std::string> rdma_devices();
 inline constexpr std::uint8_t kAnswerTimeout = 16;
 inline constexpr std::uint8_t kAnswerRetries = 6;
 
-transport::VerbsOptions verbs_options(Rank self, std::uint32_t size);
+transport::VerbsOptions verbs_options(Seat self, std::uint32_t size);
 // Throws CheckFailed with the error's sentence if there is none.
 std::unique_ptr<transport::VerbsTransport> make_verbs(const transport::VerbsOptions& options);
 
 class VerbsFactory final : public Factory {
   public:
     const char* name() const override { return "verbs"; }
-    Result<std::unique_ptr<Transport>> make(Rank self, std::uint32_t size) override;
+    Result<std::unique_ptr<Transport>> make(Seat self, std::uint32_t size) override;
     Bytes of_other_version(Bytes address) override;
     bool send_garbage(Transport& transport) override;
     std::uint64_t replacements() const override { return 5; }

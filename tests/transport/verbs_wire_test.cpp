@@ -279,7 +279,7 @@ TEST(VerbsAddress, ComesBackForBothFamilies) {
     std::memset(&v6.where.sin6_addr, 0x21, 16);
     v6.rank = 2;
     v6.group_size = 9;
-    const auto back = decode_address(Rank{2}, encode(v6));
+    const auto back = decode_address(Seat{2}, encode(v6));
     ASSERT_TRUE(back);
     EXPECT_EQ(std::memcmp(&back->where, &v6.where, sizeof v6.where), 0);
     EXPECT_EQ(back->rank, 2U);
@@ -290,7 +290,7 @@ TEST(VerbsAddress, ComesBackForBothFamilies) {
     where.sin_family = AF_INET;
     where.sin_port = 99;
     where.sin_addr.s_addr = 0x0100000a;
-    const auto back4 = decode_address(Rank{0}, encode(v4));
+    const auto back4 = decode_address(Seat{0}, encode(v4));
     ASSERT_TRUE(back4);
     EXPECT_EQ(std::memcmp(&back4->where, &v4.where, sizeof(sockaddr_in)), 0);
 }
@@ -302,7 +302,7 @@ TEST(VerbsAddress, IsRefusedWithAnyBitFlipped) {
     for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
         Bytes bad = good;
         bad[bit / 8] ^= std::byte{static_cast<unsigned char>(1U << (bit % 8))};
-        const auto back = decode_address(Rank{5}, bad);
+        const auto back = decode_address(Seat{5}, bad);
         ASSERT_FALSE(back) << "bit " << bit;
         EXPECT_EQ(back.error().status, COPPICE_ERR_MISMATCH);
         EXPECT_NE(back.error().message.find("rank 5"), std::string::npos);

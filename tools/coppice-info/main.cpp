@@ -159,8 +159,9 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     for (std::uint32_t r = 0; r < members.ranks(); ++r) {
         const engine::Link link = (*group)->core().router().to(Rank(r));
         const char* self_or_dead = Rank(r) == self ? "self" : "none (dead)";
-        peers.push_back(
-            {{"rank", r}, {"position", members.node_of(Rank(r))}, {"transport", link ? link.name() : self_or_dead}});
+        peers.push_back({{"rank", r},
+                         {"position", members.node_of(Rank(r)).value},
+                         {"transport", link ? link.name() : self_or_dead}});
     }
     ordered_json described{
         {"rank", self.value},           {"ranks", members.ranks()},          {"positions", members.nodes()},

@@ -28,10 +28,10 @@ struct Request;
 // A member has failed. Members knows of it already.
 struct Death {
     Rank rank;
-    std::uint32_t node;  // where it ran
-    bool was_leader;     // of that node
-    bool is_local;       // that is this rank's node
-    bool node_is_gone;   // no rank of it is alive
+    Node node;          // where it ran
+    bool was_leader;    // of that node
+    bool is_local;      // that is this rank's node
+    bool node_is_gone;  // no rank of it is alive
 };
 
 class Collective {

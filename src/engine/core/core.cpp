@@ -102,16 +102,17 @@ std::optional<Error> Core::reason_to_revoke() {
 // ---------------------------------------------------------------------------------------------------- messages ---
 
 // Called from within foreign code: nothing may be thrown through it.
-bool Core::message(Rank there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+bool Core::message(Seat there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                    transport::Buffer buffer) try {
-    if (takes_part_as_ever() && there.value < members_.ranks() && there != members_.self()) [[likely]] {
+    if (takes_part_as_ever() && there.value < members_.ranks() && there != own_seat()) [[likely]] {
         if (const WireHeader* const header = familiar_.recognize(bytes, payload.size())) [[likely]] {
-            detector_.heard(there);
-            return familiar_to_->message(there, *header, payload, buffer);
+            const Rank from(there.value);
+            detector_.heard(from);
+            return familiar_to_->message(from, *header, payload, buffer);
         }
     }
-    if (router_.has_set_ranks()) return take(there, bytes, payload, buffer);
-    if (const auto from = router_.own_rank(there)) return take(*from, bytes, payload, buffer);
+    if (router_.ranks_are_seats()) return take(Rank(there.value), bytes, payload, buffer);
+    if (const auto from = router_.rank_at(there)) return take(*from, bytes, payload, buffer);
     ++garbage_;
     return false;
 } catch (const std::bad_alloc&) {
@@ -119,8 +120,8 @@ bool Core::message(Rank there, std::span<const std::byte> bytes, std::span<const
     return false;
 }
 
-std::byte* Core::place(Rank there, std::span<const std::byte> bytes, std::size_t payload_length, std::size_t here) {
-    const auto from = router_.own_rank(there);
+std::byte* Core::place(Seat there, std::span<const std::byte> bytes, std::size_t payload_length, std::size_t here) {
+    const auto from = router_.rank_at(there);
     if (!from || from->value >= members_.ranks() || *from == members_.self() || members_.failed(*from)) return nullptr;
     const auto header = decode(bytes, payload_length, id_);
     if (!header || header->root >= members_.ranks() || revoked()) return nullptr;

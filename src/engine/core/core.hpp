@@ -136,9 +136,6 @@ class Core final : private SetUser {
     // Ranks that left in peace: everything that they took part in is over for all.
     std::span<const Rank> departed() const { return departure_.departed(); }
     void member_left(Rank rank);
-    // Calls `tell` for the leaders of the nodes at distances ±1, ±2, ±4 …, or of the next live node where that one is dead: what
-    // everybody to whom it is news passes on to them is everywhere after O(log P) steps.
-    void for_neighbours(const std::function<void(Rank leader, std::uint32_t node)>& tell) const;
     void read_failure_logs();
     // What members of this host, dead or alive, have written down that concerns components.
     void hear_last_words();
@@ -197,16 +194,18 @@ class Core final : private SetUser {
     void meet_next();
 
     // core.cpp: messages
-    bool message(Rank there, std::span<const std::byte> header, std::span<const std::byte> payload,
+    bool message(Seat there, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
-    std::byte* place(Rank there, std::span<const std::byte> header, std::size_t payload_length,
+    std::byte* place(Seat there, std::span<const std::byte> header, std::size_t payload_length,
                      std::size_t here) override;
     // Ranks are known under the numbers of the set, nobody has failed, and messages are for components: nothing has to be asked
     // about their sender but who it is.
     bool takes_part_as_ever() const {
-        return router_.has_set_ranks() && standing_ == Standing::member && stage() != Stage::left &&
+        return router_.ranks_are_seats() && standing_ == Standing::member && stage() != Stage::left &&
                members_.failed_ranks().empty();
     }
+    // Where ranks are seats.
+    Seat own_seat() const { return Seat(members_.self().value); }
     bool take(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
               transport::Buffer buffer);
     bool hear_count(std::uint64_t count);
@@ -226,14 +225,14 @@ class Core final : private SetUser {
     bool detector_is_due() const;
     void progress_detector();
     void heed_detector();
-    void fenced(Rank there) override;
-    void alive(Rank there) override;
+    void fenced(Seat there) override;
+    void alive(Seat there) override;
 
     // failures.cpp
-    void peer_failed(Rank there, transport::FailureCause cause) override;
-    void peer_left(Rank there) override;
-    bool is_done_with(Rank there) const override;
-    void seat_vacated(Rank there) override { router_.give_up(there); }
+    void peer_failed(Seat there, transport::FailureCause cause) override;
+    void peer_left(Seat there) override;
+    bool is_done_with(Seat there) const override;
+    void seat_vacated(Seat there) override { router_.give_up(there); }
     bool may_precede(Epoch epoch) const override;
     bool take_failure(Rank rank);  // whether it is news; its caller wakes the local peers
     void tell_failures();

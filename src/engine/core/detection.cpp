@@ -85,14 +85,14 @@ void Core::watch(Rank rank) {
     if (const Link link = router_.to(rank)) link.watch();
 }
 
-void Core::fenced(Rank there) {
-    const auto by = router_.own_rank(there);
+void Core::fenced(Seat there) {
+    const auto by = router_.rank_at(there);
     if (by && (!members_.failed(*by) || ended_early_.contains(by->value))) be_fenced();
 }
 
-void Core::alive(Rank there) {
+void Core::alive(Seat there) {
     look_soon_ = true;
-    if (const auto peer = router_.own_rank(there)) detector_.heard(*peer);
+    if (const auto peer = router_.rank_at(there)) detector_.heard(*peer);
 }
 
 void Core::be_fenced() {

@@ -8,8 +8,8 @@
 #include "transport/host_memory.hpp"
 
 namespace coppice::engine {
-void Core::peer_failed(Rank there, transport::FailureCause /*cause*/) {
-    if (const auto rank = router_.own_rank(there)) learn_failure(*rank);
+void Core::peer_failed(Seat there, transport::FailureCause /*cause*/) {
+    if (const auto rank = router_.rank_at(there)) learn_failure(*rank);
 }
 
 // One that has left in peace is no failed member, whatever becomes of its process.
@@ -75,7 +75,7 @@ bool Core::take_failure(Rank rank) {
     death.was_leader = members_.leader(death.node) == rank;
     if (!members_.fail(rank)) return false;
     death.is_local = death.node == members_.own_node();
-    death.node_is_gone = members_.failed_nodes().contains(death.node);
+    death.node_is_gone = members_.failed_nodes().contains(death.node.value);
     detector_.peer_failed(rank);
     departure_.peer_failed(rank);
     context_->note_change();
@@ -106,28 +106,9 @@ void Core::tell_failures() {
 void Core::count_out_of_cores(Rank dead) {
     const transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
     if (!oversubscribed() || host_memory == nullptr) return;
-    const Rank there = router_.set_rank(dead);
+    const Seat there = router_.seat_of(dead);
     sharing_cores_ -= host_memory->sharing_cores({&there, 1});
     oversubscribed_.set(sharing_cores_ > cores_);
-}
-
-// Calls `tell` for the leaders of the nodes at distances ±1, ±2, ±4 …, or of the next live node where that one is dead: what
-// everybody to whom it is news passes on to them is everywhere after O(log P) steps.
-void Core::for_neighbours(const std::function<void(Rank leader, std::uint32_t node)>& tell) const {
-    const std::uint32_t nodes = members_.nodes();
-    const auto tell_next_from = [&](std::uint32_t distance, bool to_right) {
-        for (; distance < nodes; ++distance) {
-            const std::uint32_t node = (members_.own_node() + (to_right ? distance : nodes - distance)) % nodes;
-            const auto leader = members_.leader(node);
-            if (!leader) continue;
-            tell(*leader, node);
-            return;
-        }
-    };
-    for (std::uint32_t distance = 1; distance < nodes; distance *= 2) {
-        tell_next_from(distance, true);
-        if (2 * distance != nodes) tell_next_from(distance, false);
-    }
 }
 
 // The ranks of a host tell each other in their logs what they know: those without connections of their own learn of far
@@ -145,12 +126,12 @@ void Core::read_failure_logs() {
     }
 }
 
-void Core::peer_left(Rank there) {
-    if (const auto rank = router_.own_rank(there)) member_left(*rank);
+void Core::peer_left(Seat there) {
+    if (const auto rank = router_.rank_at(there)) member_left(*rank);
 }
 
-bool Core::is_done_with(Rank there) const {
-    const auto rank = router_.own_rank(there);
+bool Core::is_done_with(Seat there) const {
+    const auto rank = router_.rank_at(there);
     return !rank || members_.failed(*rank) || departure_.has_departed(*rank);
 }
 

@@ -17,7 +17,7 @@ namespace coppice::engine {
 struct Origin {
     static constexpr std::uint32_t kNobody = UINT32_MAX;
 
-    std::uint32_t seat = 0;
+    Seat seat{};
     std::uint32_t incarnation = 0;
     std::uint32_t before = kNobody;  // its rank in the group of which this one was made
     std::uint32_t since = 0;         // the epoch of its first group
@@ -34,7 +34,7 @@ inline std::uint64_t host_number(const std::string& identity) {
 // That of a group which was not made of another, and which no process may join, is empty: all are new, and rank r sits in seat r.
 class Lineage {
   public:
-    Origin of(Rank rank) const { return origins_.empty() ? Origin{.seat = rank.value} : origins_[rank.value]; }
+    Origin of(Rank rank) const { return origins_.empty() ? Origin{.seat = Seat(rank.value)} : origins_[rank.value]; }
     Lineage() = default;
     explicit Lineage(std::vector<Origin> origins) : origins_(std::move(origins)) {}
     // That of a rank of this group in one that is made of it.

@@ -8,7 +8,7 @@ Members::Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> s
     : self_(self),
       nodes_(std::move(nodes)),
       sites_(std::move(sites)),
-      own_node_(nodes_.node_of(self)),
+      own_node_(Node(nodes_.node_of(self))),
       failed_(nodes_.ranks(), false) {
     leaders_.reserve(nodes_.count());
     for (std::uint32_t node = 0; node < nodes_.count(); ++node)

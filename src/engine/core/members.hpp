@@ -24,11 +24,11 @@ class Members {
     Rank self() const { return self_; }
     std::uint32_t ranks() const { return nodes_.ranks(); }
     std::uint32_t nodes() const { return nodes_.count(); }
-    std::uint32_t own_node() const { return own_node_; }
-    std::uint32_t node_of(Rank rank) const { return nodes_.node_of(rank); }
+    Node own_node() const { return own_node_; }
+    Node node_of(Rank rank) const { return Node(nodes_.node_of(rank)); }
     const topology::Nodes& nodes_table() const { return nodes_; }
     std::span<const topology::Site> sites() const { return sites_; }
-    std::span<const Rank> ranks_of(std::uint32_t node) const { return nodes_.members(node); }
+    std::span<const Rank> ranks_of(Node node) const { return nodes_.members(node.value); }
 
     bool failed(Rank rank) const { return !failed_ranks_.empty() && failed_[rank.value]; }
     std::span<const Rank> failed_ranks() const { return failed_ranks_; }  // ascending
@@ -38,30 +38,30 @@ class Members {
     bool fail(Rank rank);
 
     // The lowest live rank of a node; none when all are dead.
-    std::optional<Rank> leader(std::uint32_t node) const { return leaders_[node]; }
+    std::optional<Rank> leader(Node node) const { return leaders_[node.value]; }
     // The leader of a node in a broadcast from `root`: the root itself where it lives, else the node's lowest live rank.
-    std::optional<Rank> leader_for(std::uint32_t node, Rank root) const {
-        if (nodes_.node_of(root) == node && !failed(root)) return root;
-        return leaders_[node];
+    std::optional<Rank> leader_for(Node node, Rank root) const {
+        if (node_of(root) == node && !failed(root)) return root;
+        return leaders_[node.value];
     }
-    bool is_leader() const { return leaders_[own_node_] == self_; }
+    bool is_leader() const { return leaders_[own_node_.value] == self_; }
     bool is_leader_for(Rank root) const { return leader_for(own_node_, root) == self_; }
 
     // A node's position in the tree and on the ring of a broadcast from `root`, and back.
-    Position position_of(std::uint32_t node, Rank root) const {
+    Position position_of(Node node, Rank root) const {
         const std::uint32_t root_node = nodes_.node_of(root);
-        return Position(node >= root_node ? node - root_node : node + (nodes() - root_node));
+        return Position(node.value >= root_node ? node.value - root_node : node.value + (nodes() - root_node));
     }
-    std::uint32_t node_at(Position position, Rank root) const {
+    Node node_at(Position position, Rank root) const {
         const std::uint64_t node = std::uint64_t{position.value} + nodes_.node_of(root);
-        return static_cast<std::uint32_t>(node >= nodes() ? node - nodes() : node);
+        return Node(static_cast<std::uint32_t>(node >= nodes() ? node - nodes() : node));
     }
 
   private:
     Rank self_;
     topology::Nodes nodes_;
     std::vector<topology::Site> sites_;
-    std::uint32_t own_node_;
+    Node own_node_;
     std::vector<bool> failed_;
     std::vector<Rank> failed_ranks_;
     std::vector<std::optional<Rank>> leaders_;

@@ -94,7 +94,7 @@ Bytes Birth::bytes() const {
         put(bytes, number);
     for (const Member& one : members) {
         for (const std::uint32_t number :
-             {one.origin.seat, one.origin.incarnation, one.origin.before, one.origin.since, one.node})
+             {one.origin.seat.value, one.origin.incarnation, one.origin.before, one.origin.since, one.node})
             put(bytes, number);
         put(bytes, one.origin.host);
     }
@@ -112,7 +112,7 @@ std::optional<Birth> Birth::parse(std::span<const std::byte> bytes) {
     birth.members.resize(count);
     for (Birth::Member& one : birth.members) {
         for (std::uint32_t* const number :
-             {&one.origin.seat, &one.origin.incarnation, &one.origin.before, &one.origin.since, &one.node}) {
+             {&one.origin.seat.value, &one.origin.incarnation, &one.origin.before, &one.origin.since, &one.node}) {
             if (!get(bytes, *number)) return std::nullopt;
         }
         if (!get(bytes, one.origin.host)) return std::nullopt;

@@ -85,7 +85,7 @@ void Introductions::take(bootstrap::Admission::Event& event) {
 
 // False: later.
 bool Introductions::introduce(Task& task) {
-    const Rank seat(task.who.number);
+    const Seat seat(task.who.number);
     const auto card = Card::parse(task.card);
     if (seat.value >= transport_set_.capacity() || !card) {
         if (admission_) admission_->tell_unwired(task.who.serial, "what it says of how to reach it is damaged");
@@ -110,7 +110,7 @@ bool Introductions::introduce(Task& task) {
 }
 
 Result<void> Introductions::wire(const Person& who, const Card& card) {
-    const Rank seat(who.number);
+    const Seat seat(who.number);
     auto wired = wire_peer(transport_set_, settings_, own_host_, seat,
                            {.incarnation = who.incarnation, .host = card.host}, card.addresses);
     transport::HostMemory* const host_memory = transport_set_.host_memory();
@@ -154,7 +154,7 @@ void Introductions::attend(const bootstrap::Admission::Company& company) {
 
 void Introductions::note_members(const Birth& birth) {
     for (const Birth::Member& one : birth.members)
-        note_taken_in(one.origin.seat, one.origin.incarnation);
+        note_taken_in(one.origin.seat.value, one.origin.incarnation);
 }
 
 void Introductions::announce(std::span<const Person> taken_in, std::span<const Person> left_out, const Birth& birth) {

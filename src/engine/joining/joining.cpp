@@ -29,7 +29,7 @@ class Joining {
 
     Result<std::unique_ptr<Group>> run(const bootstrap::LauncherEnvironment& environment,
                                        Group::FailureCallback on_failure) {
-        self_ = environment.rank;
+        self_ = Seat(environment.rank.value);
         who_ = fmt::format("rank {}, which was started late,", self_.value);
         if (settings_.join == Join::none || !settings_.capacity || self_.value >= *settings_.capacity) {
             return fail(COPPICE_ERR_CONFIG,
@@ -94,7 +94,7 @@ class Joining {
             auto event = admission.next();
             if (!event) return tl::unexpected(std::move(event.error()));
             if (*event && (*event)->kind == bootstrap::Admission::Event::Kind::invited) {
-                self_ = Rank((*event)->who.number);
+                self_ = Seat((*event)->who.number);
                 incarnation_ = (*event)->who.incarnation;
                 const auto read = Invitation::parse((*event)->body);
                 if (!read) return fail(COPPICE_ERR_MISMATCH, "what the group says of itself is damaged");
@@ -207,8 +207,8 @@ class Joining {
         bool has_seats = birth.has_value();
         for (std::uint32_t rank = 0; birth && rank < birth->members.size(); ++rank) {
             const Origin& origin = birth->members[rank].origin;
-            has_seats = has_seats && origin.seat < transport_set_->capacity();
-            if (Rank(origin.seat) == self_ && origin.incarnation == incarnation_) own = Rank(rank);
+            has_seats = has_seats && origin.seat.value < transport_set_->capacity();
+            if (origin.seat == self_ && origin.incarnation == incarnation_) own = Rank(rank);
         }
         const bool has_panel =
             birth && (host_memory() == nullptr || (birth->panel < transport::HostMemory::kPanels &&
@@ -217,7 +217,7 @@ class Joining {
             return fail(COPPICE_ERR_MISMATCH, "{} was taken into a group that it can't make", who_);
         const auto count = static_cast<std::uint32_t>(birth->members.size());
         std::vector<std::uint64_t> nodes;
-        std::vector<Rank> there;
+        std::vector<Seat> there;
         std::vector<Rank> dead;
         std::vector<Origin> origins;
         for (std::uint32_t rank = 0; rank < count; ++rank) {
@@ -253,9 +253,9 @@ class Joining {
     void open_board(Core::Parts& parts) const {
         if (host_memory() == nullptr) return;
         std::vector<transport::HostMemory::BoardMember> local_peers;
-        std::vector<Rank> known_as;
+        std::vector<Seat> known_as;
         for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
-            known_as.push_back(parts.router.set_rank(local_peer));
+            known_as.push_back(parts.router.seat_of(local_peer));
             local_peers.push_back({local_peer, known_as.back()});
         }
         host_memory()->look_at_cores();
@@ -270,7 +270,7 @@ class Joining {
     const Settings& settings_;
     std::uint64_t deadline_ns_;
     std::string who_;  // for people
-    Rank self_;
+    Seat self_;
     std::uint32_t capacity_ = 0;
     std::uint32_t incarnation_ = 0;
     std::string host_;

@@ -164,27 +164,29 @@ bool WorldMemory::made(std::uint32_t panel) const {
     return network_.segment(self_).panel(panel) != nullptr;
 }
 
-Result<void> WorldMemory::seal_board(std::vector<Rank> members) {
+Result<void> WorldMemory::seal_board(std::vector<Seat> members) {
     members.emplace_back(self_);
     std::ranges::sort(members);
     members.erase(std::unique(members.begin(), members.end()), members.end());
-    std::vector<std::uint32_t> ranks;
-    for (const Rank member : members) {
-        ranks.push_back(member.value);
+    std::vector<Rank> ranks;  // of the first group: the same numbers
+    std::vector<std::uint32_t> seats;
+    for (const Seat member : members) {
+        ranks.emplace_back(member.value);
+        seats.push_back(member.value);
         map(member);
     }
-    boards_[0] = std::make_unique<HostBoard>(network_, self_, 0, std::move(members), std::move(ranks), mapped_);
+    boards_[0] = std::make_unique<HostBoard>(network_, self_, 0, std::move(ranks), std::move(seats), mapped_);
     make_panel_ready();
     return {};
 }
 
-Result<void> WorldMemory::admit(Rank rank) {
-    map(rank);
+Result<void> WorldMemory::admit(Seat seat) {
+    map(seat);
     return {};
 }
 
 // The memory of a process that has ended is not there to be mapped.
-void WorldMemory::map(Rank rank) {
+void WorldMemory::map(Seat rank) {
     network_.clockwork().look(self_);
     const Port& port = network_.port(Wire::near, rank.value);
     mapped_[rank.value] = !network_.clockwork().dead(rank.value) && port.is_there();
@@ -209,13 +211,13 @@ void WorldMemory::make_all_panels_ready() {
 }
 
 transport::Board& WorldMemory::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
-    std::vector<Rank> numbers;
-    std::vector<std::uint32_t> ranks;
+    std::vector<Rank> ranks;
+    std::vector<std::uint32_t> seats;
     for (const BoardMember& member : members) {
-        numbers.push_back(member.number);
-        ranks.push_back(member.rank.value);
+        ranks.push_back(member.rank);
+        seats.push_back(member.seat.value);
     }
-    boards_[panel] = std::make_unique<HostBoard>(network_, self_, panel, std::move(numbers), std::move(ranks), mapped_);
+    boards_[panel] = std::make_unique<HostBoard>(network_, self_, panel, std::move(ranks), std::move(seats), mapped_);
     clean_ &= ~(1U << panel);
     return *boards_[panel];
 }

@@ -72,8 +72,8 @@ class WorldMemory final : public transport::HostMemory {
   public:
     WorldMemory(Network& network, std::uint32_t self);
 
-    Result<void> seal_board(std::vector<Rank> members) override;
-    Result<void> admit(Rank rank) override;
+    Result<void> seal_board(std::vector<Seat> members) override;
+    Result<void> admit(Seat rank) override;
     transport::Board& board() override { return *boards_[0]; }
     std::uint32_t clean_panels() const override { return clean_; }
     void make_panel_ready() override;
@@ -83,13 +83,13 @@ class WorldMemory final : public transport::HostMemory {
     std::uint32_t closed_panels() const override { return closed_; }
     void clear_panels(std::uint32_t panels) override;
     void look_at_cores() override {}
-    std::uint32_t sharing_cores(std::span<const Rank> /*ranks*/) const override { return 1; }
-    pid_t process_of(Rank /*rank*/) const override { return 0; }
+    std::uint32_t sharing_cores(std::span<const Seat> /*ranks*/) const override { return 1; }
+    pid_t process_of(Seat /*rank*/) const override { return 0; }
     void keep_memory() override {}
 
   private:
     bool made(std::uint32_t panel) const;
-    void map(Rank rank);
+    void map(Seat rank);
 
     Network& network_;
     std::uint32_t self_;

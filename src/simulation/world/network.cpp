@@ -229,7 +229,7 @@ std::size_t Port::poll_all(transport::Receiver& receiver) {
     if (wire_ == Wire::near && !told_fenced_ && network_.segment(rank_).fenced()) {
         told_fenced_ = true;
         ++events;
-        receiver.fenced(Rank(*network_.segment(rank_).fenced_by()));
+        receiver.fenced(Seat(*network_.segment(rank_).fenced_by()));
     }
     if (clockwork_.now_ns() < next_look_ns_) return events;
     next_look_ns_ = kNever;
@@ -273,7 +273,7 @@ std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
         peer.gone = true;
         if (!peer.fenced) {
             ++events;
-            receiver.peer_failed(Rank(from),
+            receiver.peer_failed(Seat(from),
                                  wire_ == Wire::near ? FailureCause::obituary : FailureCause::transport_error);
         }
     }
@@ -287,10 +287,10 @@ bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& re
     switch (message.kind) {
         case Message::Kind::goodbye:
             peer.gone = true;
-            receiver.peer_left(Rank(from));
+            receiver.peer_left(Seat(from));
             return false;
         case Message::Kind::fenced:
-            receiver.fenced(Rank(from));
+            receiver.fenced(Seat(from));
             return false;
         case Message::Kind::data:
             break;
@@ -302,7 +302,7 @@ bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& re
     ++counters_.received;
     const std::span<const std::byte> all = message.bytes;
     const bool may_keep = all.size() > message.header;
-    return receiver.message(Rank(from), all.first(message.header), all.subspan(message.header),
+    return receiver.message(Seat(from), all.first(message.header), all.subspan(message.header),
                             may_keep ? next_buffer_ : 0) &&
            may_keep;
 }

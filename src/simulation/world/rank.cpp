@@ -37,7 +37,7 @@ class WireTransport final : public transport::Transport {
     }
     transport::Counters counters() const override { return port_.counters(); }
     std::vector<std::byte> address() const override { return std::vector<std::byte>(1, std::byte{1}); }
-    Result<void> add_peer(Rank peer, std::span<const std::byte> /*address*/) override {
+    Result<void> add_peer(Seat peer, std::span<const std::byte> /*address*/) override {
         if (peer.value == rank_) return {};
         network_.clockwork().act(rank_);
         if (wire_ == Wire::near && !network_.port(Wire::near, peer.value).is_there())
@@ -45,12 +45,12 @@ class WireTransport final : public transport::Transport {
         port_.add_peer(peer.value);
         return {};
     }
-    void watch(Rank peer) override { port_.watch(peer.value); }
-    transport::SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    void watch(Seat peer) override { port_.watch(peer.value); }
+    transport::SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* in_flight) override {
         return port_.send(to.value, header, payload, in_flight);
     }
-    transport::SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    transport::SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                 std::uint32_t* in_flight) override {
         return port_.send(to.value, header, payload, in_flight);
     }
@@ -60,8 +60,8 @@ class WireTransport final : public transport::Transport {
         return World::bell(wire_);
     }
     void release(transport::Buffer buffer) override { port_.release(buffer); }
-    void fence(Rank peer) override { port_.fence(peer.value); }
-    void forget(Rank peer) override { port_.forget(peer.value); }
+    void fence(Seat peer) override { port_.fence(peer.value); }
+    void forget(Seat peer) override { port_.forget(peer.value); }
     bool leave() override { return port_.leave(); }
 
   private:

@@ -62,7 +62,7 @@ std::vector<std::byte> encode(const Address& address) {
     return bytes;
 }
 
-Result<Address> decode(Rank peer, std::span<const std::byte> bytes) {
+Result<Address> decode(Seat peer, std::span<const std::byte> bytes) {
     Prefix prefix{};
     if (bytes.size() >= sizeof prefix) std::memcpy(&prefix, bytes.data(), sizeof prefix);
     if (prefix.magic != kMagic || prefix.byte_order != kByteOrder)

@@ -32,7 +32,7 @@ std::uint64_t random_word() {
     return word;
 }
 
-Result<void> check_file_size(Rank self, std::size_t need) {
+Result<void> check_file_size(Seat self, std::size_t need) {
     rlimit limit{};
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < need)
         return fail(COPPICE_ERR_NO_RESOURCES,
@@ -42,7 +42,7 @@ Result<void> check_file_size(Rank self, std::size_t need) {
     return {};
 }
 
-tl::unexpected<Error> no_descriptor(Rank self, int error) {
+tl::unexpected<Error> no_descriptor(Seat self, int error) {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     return fail(COPPICE_ERR_NO_RESOURCES,
@@ -51,7 +51,7 @@ tl::unexpected<Error> no_descriptor(Rank self, int error) {
                 self.value, std::strerror(error), limit.rlim_cur);
 }
 
-tl::unexpected<Error> no_memory(Rank self, std::size_t need, int error) {
+tl::unexpected<Error> no_memory(Seat self, std::size_t need, int error) {
     return fail(
         COPPICE_ERR_NO_MEMORY,
         "shm: rank {} got no memory for its shared segment, {} bytes: {}; free memory, choose a smaller window, "
@@ -77,7 +77,7 @@ OwnSegment::Descriptor::~Descriptor() {
     close(number);
 }
 
-Result<OwnSegment> OwnSegment::make(Rank self, const Layout& layout) {
+Result<OwnSegment> OwnSegment::make(Seat self, const Layout& layout) {
     if (auto fits = check_file_size(self, layout.size); !fits) return tl::unexpected(fits.error());
     Descriptor fd(memfd_create("coppice", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd.number < 0) return no_descriptor(self, errno);

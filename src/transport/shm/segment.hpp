@@ -38,7 +38,7 @@ struct Address {
 
 std::vector<std::byte> encode(const Address& address);
 // `peer` is for the message only. COPPICE_ERR_MISMATCH for another version or word size, or damaged bytes.
-Result<Address> decode(Rank peer, std::span<const std::byte> bytes);
+Result<Address> decode(Seat peer, std::span<const std::byte> bytes);
 
 // A mapping, unmapped at the end.
 class Mapping {
@@ -69,7 +69,7 @@ class OwnSegment {
   public:
     // Checks limits before anything could exceed them: neither SIGXFSZ nor SIGBUS can follow. What is always used has its
     // memory when this returns.
-    static Result<OwnSegment> make(Rank self, const Layout& layout);
+    static Result<OwnSegment> make(Seat self, const Layout& layout);
     OwnSegment(OwnSegment&&) noexcept = default;
     OwnSegment& operator=(OwnSegment&&) = delete;
     ~OwnSegment();

@@ -77,7 +77,7 @@ std::size_t ShmTransport::bury(Peer& peer, FailureCause cause, Receiver& receive
     return events + 1;
 }
 
-void ShmTransport::forget(Rank rank) {
+void ShmTransport::forget(Seat rank) {
     Peer* const peer = find(rank);
     if (peer == nullptr) return;
     peer->gone = true;
@@ -131,7 +131,7 @@ void ShmTransport::give_inbox_back(Peer& peer) {
     peer.gave_inbox_back = true;
 }
 
-void ShmTransport::fence(Rank rank) {
+void ShmTransport::fence(Seat rank) {
     Peer* const peer = find(rank);
     if (peer == nullptr) return;
     peer->fenced = true;

@@ -7,7 +7,7 @@
 
 namespace coppice::transport {
 
-Result<void> ShmTransport::seal_board(std::vector<Rank> members) {
+Result<void> ShmTransport::seal_board(std::vector<Seat> members) {
     if (!boards_[0]->members().empty()) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: the board was sealed twice");
     members.push_back(self_);
     std::sort(members.begin(), members.end());
@@ -27,12 +27,15 @@ Result<void> ShmTransport::seal_board(std::vector<Rank> members) {
         if (!base) return tl::unexpected(base.error());
         bases[at] = *base;
     }
-    boards_[0]->seal(std::move(members), bases);
+    std::vector<Rank> ranks;  // of the first group: the same numbers
+    for (const Seat member : members)
+        ranks.emplace_back(member.value);
+    boards_[0]->seal(std::move(ranks), bases);
     make_panel_ready();
     return {};
 }
 
-Result<void> ShmTransport::admit(Rank rank) {
+Result<void> ShmTransport::admit(Seat rank) {
     Peer* const peer = find(rank);
     if (peer == nullptr) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: rank {} was not added", rank.value);
     const auto base = map_for_boards(*peer);
@@ -67,19 +70,19 @@ void ShmTransport::make_all_panels_ready() {
 }
 
 Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
-    std::vector<Rank> numbers;
+    std::vector<Rank> ranks;
     std::vector<const std::byte*> bases;
     for (const BoardMember& member : members) {
-        numbers.push_back(member.number);
-        const Peer* const peer = find(member.rank);
-        bases.push_back(member.rank == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
+        ranks.push_back(member.rank);
+        const Peer* const peer = find(member.seat);
+        bases.push_back(member.seat == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
     }
-    const auto wake_member = [this, known = std::vector(members.begin(), members.end())](Rank number) {
-        const auto member = std::ranges::find(known, number, &BoardMember::number);
-        if (member != known.end()) wake(member->rank);
+    const auto wake_member = [this, known = std::vector(members.begin(), members.end())](Rank rank) {
+        const auto member = std::ranges::find(known, rank, &BoardMember::rank);
+        if (member != known.end()) wake(member->seat);
     };
     boards_[panel] = std::make_unique<shm::ShmBoard>(own_, regions_, panel, *this, wake_member);
-    boards_[panel]->seal(std::move(numbers), bases);
+    boards_[panel]->seal(std::move(ranks), bases);
     clean_ &= ~(1U << panel);
     return *boards_[panel];
 }

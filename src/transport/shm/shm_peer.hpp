@@ -14,14 +14,14 @@ inline constexpr std::uint32_t kNobody = UINT32_MAX;
 inline constexpr std::size_t kMessagesPerVisit = 64;  // so that one busy peer does not starve the others
 
 struct ShmTransport::Peer {
-    Peer(std::uint32_t i, Rank r, shm::Address a, const shm::InboxShape& shape)
+    Peer(std::uint32_t i, Seat r, shm::Address a, const shm::InboxShape& shape)
         : index(i), rank(r), address(std::move(a)), outbox(shape), inbox(shape) {}
 
     // Nothing goes there.
     bool is_closed() const { return gone || fenced || lost; }
 
     const std::uint32_t index;
-    const Rank rank;
+    const Seat rank;
     const shm::Address address;
     shm::PeerSegment segment;
     shm::PeerBulk bulk;

@@ -128,7 +128,7 @@ std::size_t ShmTransport::look_at_watched_process(Receiver& receiver) {
     return peer.gone ? 0 : bury(peer, FailureCause::process_gone, receiver);
 }
 
-void ShmTransport::wake(Rank rank) {
+void ShmTransport::wake(Seat rank) {
     const Peer* const peer = find(rank);
     if (peer != nullptr && !peer->gone && peer->segment.mailroom) (void)ring_bell(*peer);
 }

@@ -58,7 +58,8 @@ ShmTransport::ShmTransport(const ShmOptions& options, shm::OwnSegment segment, R
       bell_words_((own_.layout().inboxes + 63) / 64),
       pending_(bell_words_, 0),
       unknown_(bell_words_, 0) {
-    boards_[0] = std::make_unique<shm::ShmBoard>(own_, regions_, 0, *this, [this](Rank rank) { wake(rank); });
+    boards_[0] =
+        std::make_unique<shm::ShmBoard>(own_, regions_, 0, *this, [this](Rank rank) { wake(Seat(rank.value)); });
     peers_.reserve(own_.layout().inboxes);
     watched_.reserve(own_.layout().inboxes);
 }
@@ -75,7 +76,7 @@ const Capabilities& ShmTransport::capabilities() const {
 }
 
 std::string ShmTransport::host_of(std::span<const std::byte> address) {
-    const auto decoded = shm::decode(Rank{0}, address);
+    const auto decoded = shm::decode(Seat{0}, address);
     return decoded ? decoded->host : std::string();
 }
 
@@ -96,7 +97,7 @@ std::vector<std::byte> ShmTransport::address() const {
     return shm::encode(mine);
 }
 
-Result<void> ShmTransport::add_peer(Rank peer, std::span<const std::byte> address) {
+Result<void> ShmTransport::add_peer(Seat peer, std::span<const std::byte> address) {
     const shm::Layout& layout = own_.layout();
     if (peer.value >= layout.group_size)
         return fail(COPPICE_ERR_OUT_OF_RANGE, "shm: rank {} is outside of 0…{}", peer.value, layout.group_size - 1);
@@ -159,14 +160,14 @@ void ShmTransport::look_at_cores() {
         peers_[i]->shares_cores = within[i];
 }
 
-std::uint32_t ShmTransport::sharing_cores(std::span<const Rank> ranks) const {
-    return static_cast<std::uint32_t>(std::ranges::count_if(ranks, [this](Rank rank) {
+std::uint32_t ShmTransport::sharing_cores(std::span<const Seat> ranks) const {
+    return static_cast<std::uint32_t>(std::ranges::count_if(ranks, [this](Seat rank) {
         const Peer* const peer = find(rank);
         return rank == self_ || (peer != nullptr && peer->shares_cores);
     }));
 }
 
-pid_t ShmTransport::process_of(Rank rank) const {
+pid_t ShmTransport::process_of(Seat rank) const {
     const Peer* const peer = find(rank);
     return peer == nullptr ? 0 : peer->address.pid;
 }
@@ -175,7 +176,7 @@ void ShmTransport::keep_memory() {
     shm::keep_memory();
 }
 
-ShmTransport::Peer* ShmTransport::find(Rank rank) const {
+ShmTransport::Peer* ShmTransport::find(Seat rank) const {
     if (rank.value >= peer_of_rank_.size() || peer_of_rank_[rank.value] == kNobody) return nullptr;
     return peers_[peer_of_rank_[rank.value]].get();
 }
@@ -239,11 +240,11 @@ std::uint32_t ShmTransport::claim_inbox(shm::Mailroom& mail) const {
     return kNobody;
 }
 
-void ShmTransport::watch(Rank rank) {
+void ShmTransport::watch(Seat rank) {
     if (Peer* const peer = find(rank); peer != nullptr && !peer->gone && !peer->fenced) connect(*peer);
 }
 
-SendStatus ShmTransport::put(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus ShmTransport::put(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                              std::uint64_t& counter) {
     Peer* const peer = find(to);
     if (peer == nullptr || peer->is_closed() || header.size() > kMaxHeader || payload.size() > kMaxPayload)
@@ -258,12 +259,12 @@ SendStatus ShmTransport::put(Rank to, std::span<const std::byte> header, std::sp
     return SendStatus::sent;
 }
 
-SendStatus ShmTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus ShmTransport::send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                               std::uint32_t* /*in_flight*/) {
     return put(to, header, payload, counters_.sends);
 }
 
-SendStatus ShmTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus ShmTransport::write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* /*in_flight*/) {
     return put(to, header, payload, counters_.writes);
 }
@@ -284,7 +285,7 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
     if (fenced_by != 0 && !told_fenced_) [[unlikely]] {
         told_fenced_ = true;
         ++events;
-        receiver.fenced(Rank{fenced_by <= own_.layout().group_size ? fenced_by - 1 : self_.value});
+        receiver.fenced(Seat{fenced_by <= own_.layout().group_size ? fenced_by - 1 : self_.value});
     }
     // A poll that brings messages leaves the looking to the next one, but not for ever.
     const bool looks_around = events == 0 || (++polls_ & (kBusyPollsPerLook - 1)) == 0;
@@ -351,7 +352,7 @@ ShmTransport::Peer* ShmTransport::new_claimant(std::uint32_t inbox) {
     }
     const std::uint32_t rank = claim(inbox).rank;
     const std::uint64_t nonce = claim(inbox).holder.get();
-    Peer* const peer = find(Rank{rank});
+    Peer* const peer = find(Seat{rank});
     // It may be another incarnation's, which is yet to be added.
     const bool unknown = peer == nullptr || peer->address.nonce != nonce;
     if (rank < own_.layout().group_size && rank != self_.value && unknown) {

@@ -25,7 +25,7 @@
 namespace coppice::transport {
 
 struct ShmOptions {
-    Rank self;
+    Seat self;
     std::uint32_t group_size = 1;
     std::uint32_t window = 32;                  // W, 1 … 1024; the same at all ranks
     std::string host;                           // as host_identity(): the name of the simulated host, usually empty
@@ -51,26 +51,26 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
 
     // COPPICE_ERR_NO_TRANSPORT for a peer on another host, COPPICE_ERR_MISMATCH for another version, word size, window
     // or group size, COPPICE_ERR_PEER_FAILED when the process has ended already. This rank itself is accepted and ignored.
-    Result<void> add_peer(Rank peer, std::span<const std::byte> address) override;
-    void watch(Rank peer) override;
-    SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Result<void> add_peer(Seat peer, std::span<const std::byte> address) override;
+    void watch(Seat peer) override;
+    SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight) override;
-    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
     std::size_t poll(Receiver& receiver) override;
     int arm() override;
     void release(Buffer buffer) override;
-    void fence(Rank peer) override;
-    void forget(Rank peer) override;
+    void fence(Seat peer) override;
+    void forget(Seat peer) override;
     bool leave() override;
 
     void look_at_cores() override;
-    std::uint32_t sharing_cores(std::span<const Rank> ranks) const override;
-    pid_t process_of(Rank rank) const override;
+    std::uint32_t sharing_cores(std::span<const Seat> ranks) const override;
+    pid_t process_of(Seat rank) const override;
     void keep_memory() override;
 
-    Result<void> seal_board(std::vector<Rank> members) override;
-    Result<void> admit(Rank rank) override;
+    Result<void> seal_board(std::vector<Seat> members) override;
+    Result<void> admit(Seat rank) override;
     Board& board() override { return *boards_[0]; }
     std::uint32_t clean_panels() const override { return clean_; }
     void make_panel_ready() override;
@@ -81,7 +81,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     void clear_panels(std::uint32_t panels) override;
 
     // Wakes that rank if it sleeps: for what was written where it does not show at its arm().
-    void wake(Rank rank);
+    void wake(Seat rank);
     // shm::ShmBoard::Owner
     void listen() override;
     void ring_listeners() override;
@@ -107,7 +107,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     };
 
     ShmTransport(const ShmOptions& options, shm::OwnSegment segment, Regions regions, std::string host);
-    Peer* find(Rank rank) const;
+    Peer* find(Seat rank) const;
     // Maps the peer's segment, once. False: not now, or never (Peer::lost).
     bool map(Peer& peer);
     // The same for boards, and watches it. Null: never, as it is dead.
@@ -115,7 +115,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     bool connect(Peer& peer);
     std::uint32_t claim_inbox(shm::Mailroom& mail) const;
     void start_watching(Peer& peer);
-    SendStatus put(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus put(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                    std::uint64_t& counter);
 
     void collect_rings(shm::Mailroom& mail);
@@ -144,7 +144,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     shm::Mailroom& mailroom() const;
     shm::Claim& claim(std::uint32_t inbox) const;
 
-    Rank self_;
+    Seat self_;
     std::string host_;
     shm::OwnSegment own_;
     shm::OwnBulk own_bulk_;

@@ -189,7 +189,7 @@ std::vector<std::byte> pack_address(std::span<const Endpoint> endpoints, std::ui
     return address;
 }
 
-Result<Address> unpack_address(Rank rank, std::span<const std::byte> address) {
+Result<Address> unpack_address(Seat rank, std::span<const std::byte> address) {
     Envelope envelope;
     const bool readable = address.size() >= sizeof envelope;
     if (readable) std::memcpy(&envelope, address.data(), sizeof envelope);

@@ -54,6 +54,6 @@ struct Address {
 };
 std::vector<std::byte> pack_address(std::span<const Endpoint> endpoints, std::uint32_t incarnation);
 // `rank` is named in errors. Refuses other versions, word sizes and byte orders, and damaged bytes.
-Result<Address> unpack_address(Rank rank, std::span<const std::byte> address);
+Result<Address> unpack_address(Seat rank, std::span<const std::byte> address);
 
 }  // namespace coppice::transport::tcp

@@ -19,7 +19,7 @@ constexpr std::uint16_t kProbePort = 1;
 
 }  // namespace
 
-Attempt::Attempt(const Identity& identity, Rank peer, std::uint32_t incarnation, std::vector<Endpoint> endpoints)
+Attempt::Attempt(const Identity& identity, Seat peer, std::uint32_t incarnation, std::vector<Endpoint> endpoints)
     : identity_(identity), peer_(peer), incarnation_(incarnation), endpoints_(std::move(endpoints)) {}
 
 // One address is waited for as long as there is hope; of several each gets its turn meanwhile.

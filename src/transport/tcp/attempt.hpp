@@ -29,7 +29,7 @@ class Attempt {
     static constexpr std::uint32_t kMostRefusals = 100;
     static constexpr std::uint64_t kLongestPauseNs = 200'000'000;
 
-    Attempt(const Identity& identity, Rank peer, std::uint32_t incarnation, std::vector<Endpoint> endpoints);
+    Attempt(const Identity& identity, Seat peer, std::uint32_t incarnation, std::vector<Endpoint> endpoints);
 
     enum class Outcome : std::uint8_t {
         waits,  // for its socket, or for wake_ns()
@@ -61,7 +61,7 @@ class Attempt {
     std::uint64_t patience_ns() const;
 
     const Identity& identity_;
-    Rank peer_;
+    Seat peer_;
     std::uint32_t incarnation_;
     std::vector<Endpoint> endpoints_;
     std::size_t at_ = 0;

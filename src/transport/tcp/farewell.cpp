@@ -4,7 +4,7 @@
 
 namespace coppice::transport::tcp {
 
-Farewell::Farewell(const Identity& identity, Rank peer, std::vector<Endpoint> endpoints)
+Farewell::Farewell(const Identity& identity, Seat peer, std::vector<Endpoint> endpoints)
     : buffer_(identity.buffer),
       word_(Handshake::farewell(identity, peer, draw_nonce())),
       endpoints_(std::move(endpoints)) {}

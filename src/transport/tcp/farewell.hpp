@@ -12,7 +12,7 @@ namespace coppice::transport::tcp {
 
 class Farewell {
   public:
-    Farewell(const Identity& identity, Rank peer, std::vector<Endpoint> endpoints);
+    Farewell(const Identity& identity, Seat peer, std::vector<Endpoint> endpoints);
 
     // True when the word is with the kernel, or none of the peer's addresses can be reached. Never blocks.
     bool say();

@@ -15,7 +15,7 @@ Nonce draw_nonce() {
     return nonce;
 }
 
-Handshake Handshake::initiate(const Identity& identity, Rank peer, std::uint32_t incarnation, const Nonce& nonce) {
+Handshake Handshake::initiate(const Identity& identity, Seat peer, std::uint32_t incarnation, const Nonce& nonce) {
     Handshake made(identity, true);
     made.peer_ = peer;
     made.incarnation_ = incarnation;
@@ -36,7 +36,7 @@ Handshake Handshake::accept(const Identity& identity, const Nonce& nonce) {
     return made;
 }
 
-FarewellWord Handshake::farewell(const Identity& identity, Rank peer, const Nonce& nonce) {
+FarewellWord Handshake::farewell(const Identity& identity, Seat peer, const Nonce& nonce) {
     Handshake leaving = initiate(identity, peer, 0, nonce);
     leaving.opening_.purpose = Purpose::farewell;
     const Proof proof = leaving.prove(true);
@@ -116,7 +116,7 @@ void Handshake::take_opening(std::span<const std::byte> bytes) {
         state_ = State::refused;
         return;
     }
-    peer_ = Rank(opening_.from);
+    peer_ = Seat(opening_.from);
     incarnation_ = opening_.incarnation;
     room_ = opening_.room;
 }

@@ -42,7 +42,7 @@ Nonce draw_nonce();  // of cryptographic quality
 // What this rank is; the same for all of its handshakes.
 struct Identity {
     std::uint64_t token = 0;
-    Rank self;
+    Seat self;
     std::uint32_t incarnation = 0;
     std::uint32_t group_size = 0;
     std::uint32_t room = 0;    // what peers may have under way to this rank, see wire.hpp
@@ -81,10 +81,10 @@ class Handshake {
   public:
     // `identity` stays where it is for as long as this lives.
     // `incarnation`: the peer's.
-    static Handshake initiate(const Identity& identity, Rank peer, std::uint32_t incarnation, const Nonce& nonce);
+    static Handshake initiate(const Identity& identity, Seat peer, std::uint32_t incarnation, const Nonce& nonce);
     static Handshake accept(const Identity& identity, const Nonce& nonce);
     // No handshake: what a rank that leaves says to a peer.
-    static FarewellWord farewell(const Identity& identity, Rank peer, const Nonce& nonce);
+    static FarewellWord farewell(const Identity& identity, Seat peer, const Nonce& nonce);
 
     enum class State : std::uint8_t {
         under_way,
@@ -108,7 +108,7 @@ class Handshake {
     std::span<const std::byte> busy() const;
 
     // Of the other side, once known (peer and incarnation: from the opening on, and only believed when proven).
-    Rank peer() const { return peer_; }
+    Seat peer() const { return peer_; }
     std::uint32_t incarnation() const { return incarnation_; }
     std::uint32_t room() const { return room_; }
     // The initiator has shown its proof, so that the acceptor may hold the connection to stand; the acceptor has heard an opening
@@ -127,7 +127,7 @@ class Handshake {
     bool initiator_;
     State state_ = State::under_way;
     Step step_ = Step::opening;
-    Rank peer_{};
+    Seat peer_{};
     std::uint32_t incarnation_ = 0;
     std::uint32_t room_ = 0;
     Opening opening_;

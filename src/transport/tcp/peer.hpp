@@ -21,9 +21,9 @@ enum class Link : std::uint8_t {
 };
 
 struct Peer {
-    explicit Peer(Rank number) : rank(number) {}
+    explicit Peer(Seat number) : rank(number) {}
 
-    Rank rank;
+    Seat rank;
     Link link = Link::none;
     bool known = false;  // its addresses are here
     bool fenced = false;

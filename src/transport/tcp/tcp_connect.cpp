@@ -151,7 +151,7 @@ void TcpTransport::learn_departure(const tcp::Handshake& word) {
 // that is what it is.
 void TcpTransport::admit(tcp::Strangers::Proven proven) {
     if (has_ended(proven.socket.get())) return;  // it tries again, or we do
-    const Rank rank = proven.handshake.peer();
+    const Seat rank = proven.handshake.peer();
     if (incarnations_.judge(rank, proven.handshake.incarnation()) != Incarnations::Is::right)
         return turn_away(std::move(proven));
     incarnations_.set(rank, proven.handshake.incarnation());

@@ -19,7 +19,7 @@ constexpr std::size_t kMostToGather = 512;
 
 }  // namespace
 
-SendStatus TcpTransport::post(Rank to, Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus TcpTransport::post(Seat to, Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
                               std::uint64_t& counter) {
     Peer* const peer = find(to);
     if (peer == nullptr || header.size() > kMaxHeader || payload.size() > tcp::kMaxLarge) return SendStatus::failed;
@@ -53,17 +53,17 @@ SendStatus TcpTransport::post(Rank to, Kind kind, std::span<const std::byte> hea
     return SendStatus::sent;
 }
 
-SendStatus TcpTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus TcpTransport::send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                               std::uint32_t* /*in_flight*/) {
     return post(to, Kind::data, header, payload, counters_.sends);
 }
 
-SendStatus TcpTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus TcpTransport::write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* /*in_flight*/) {
     return post(to, Kind::written, header, payload, counters_.writes);
 }
 
-std::size_t TcpTransport::largest(Rank to) const {
+std::size_t TcpTransport::largest(Seat to) const {
     const Peer* const peer = find(to);
     return peer != nullptr && peer->link == Link::open ? peer->connection->largest() : kMaxPayload;
 }

@@ -123,7 +123,7 @@ Counters TcpTransport::counters() const {
 
 // ------------------------------------------------------------------------------------------------------- peers ---
 
-TcpTransport::Peer& TcpTransport::obtain(Rank rank) {
+TcpTransport::Peer& TcpTransport::obtain(Seat rank) {
     if (rank.value >= peers_.size()) {
         peers_.resize(rank.value + std::size_t{1});
         batch_.reserve(peers_.size());
@@ -133,7 +133,7 @@ TcpTransport::Peer& TcpTransport::obtain(Rank rank) {
     return *peer;
 }
 
-Result<void> TcpTransport::add_peer(Rank rank, std::span<const std::byte> address) {
+Result<void> TcpTransport::add_peer(Seat rank, std::span<const std::byte> address) {
     if (rank.value >= identity_.group_size)
         return fail(COPPICE_ERR_OUT_OF_RANGE, "tcp: rank {} is no rank of a group of {}", rank.value,
                     identity_.group_size);
@@ -160,16 +160,16 @@ Result<void> TcpTransport::add_peer(Rank rank, std::span<const std::byte> addres
     return {};
 }
 
-bool TcpTransport::connected(Rank peer) const {
+bool TcpTransport::connected(Seat peer) const {
     const Peer* const known = find(peer);
     return known != nullptr && known->link == Link::open;
 }
 
-void TcpTransport::watch(Rank rank) {
+void TcpTransport::watch(Seat rank) {
     if (Peer* const peer = find(rank); peer != nullptr && peer->link == Link::none) connect(*peer);
 }
 
-void TcpTransport::fence(Rank rank) {
+void TcpTransport::fence(Seat rank) {
     if (rank.value >= identity_.group_size || rank == identity_.self) return;
     Peer& peer = obtain(rank);
     peer.owes_fenced = peer.owes_fenced || (!peer.fenced && peer.link == Link::open);
@@ -184,7 +184,7 @@ void TcpTransport::fence(Rank rank) {
     queue(peer);
 }
 
-void TcpTransport::forget(Rank rank) {
+void TcpTransport::forget(Seat rank) {
     if (rank.value >= identity_.group_size || rank == identity_.self) return;
     incarnations_.forget(rank);
     Peer* const peer = find(rank);
@@ -241,14 +241,14 @@ void TcpTransport::dispatch(std::uint64_t what, std::uint32_t events) {
         case Tag::stranger:
             return meet(index);
         case Tag::attempt:
-            if (Peer* const peer = find(Rank(index)); peer != nullptr && peer->attempt)
+            if (Peer* const peer = find(Seat(index)); peer != nullptr && peer->attempt)
                 settle(*peer, peer->attempt->on_ready(now_ns()));
             return;
         case Tag::held:
-            if (Peer* const peer = find(Rank(index)); peer != nullptr) look_at_held(*peer);
+            if (Peer* const peer = find(Seat(index)); peer != nullptr) look_at_held(*peer);
             return;
         case Tag::connection:
-            if (Peer* const peer = find(Rank(index)); peer != nullptr && peer->link == Link::open) {
+            if (Peer* const peer = find(Seat(index)); peer != nullptr && peer->link == Link::open) {
                 if ((events & EPOLLOUT) != 0) flush(*peer);
                 if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read(*peer);
             }
@@ -376,7 +376,7 @@ void TcpTransport::close(Peer& peer) {
     peer.link = Link::closed;
 }
 
-void TcpTransport::say_farewell(Rank rank) {
+void TcpTransport::say_farewell(Seat rank) {
     const Peer* const peer = find(rank);
     if (peer == nullptr || !peer->known || peer->fenced || peer->reported || peer->link == Link::open) return;
     farewells_.emplace_back(identity_, rank, peer->endpoints);

@@ -30,7 +30,7 @@
 namespace coppice::transport {
 
 struct TcpOptions {
-    Rank self{};
+    Seat self{};
     std::uint32_t incarnation = 0;
     std::uint32_t group_size = 0;
     std::uint64_t group_token = 0;  // the same at all ranks of the group
@@ -56,13 +56,13 @@ class TcpTransport final : public Transport {
     Counters counters() const override;
     std::string_view last_error() const override { return last_error_; }
     std::vector<std::byte> address() const override { return tcp::pack_address(endpoints_, identity_.incarnation); }
-    Result<void> add_peer(Rank peer, std::span<const std::byte> address) override;
-    void watch(Rank peer) override;
-    SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Result<void> add_peer(Seat peer, std::span<const std::byte> address) override;
+    void watch(Seat peer) override;
+    SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight) override;
-    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
-    std::size_t largest(Rank to) const override;
+    std::size_t largest(Seat to) const override;
     void begin_batch() override { is_batch_ = true; }
     void end_batch() override;
     bool keep_batch() override {
@@ -72,17 +72,17 @@ class TcpTransport final : public Transport {
     std::size_t poll(Receiver& receiver) override;
     int arm() override { return epoll_.get(); }
     void release(Buffer /*buffer*/) override {}
-    void fence(Rank peer) override;
-    void forget(Rank peer) override;
+    void fence(Seat peer) override;
+    void forget(Seat peer) override;
 
     // Every peer with an open connection is told, and answers when it polls: then nothing is under way to it. One that
     // does not answer within kLeavePatience (it computes, or is stopped) is not waited for any longer.
     bool leave() override;
-    void say_farewell(Rank peer) override;
+    void say_farewell(Seat peer) override;
     static constexpr std::uint64_t kLeavePatienceNs = 500'000'000;
 
     // Whether a connection with that peer stands, whichever side began.
-    bool connected(Rank peer) const;
+    bool connected(Seat peer) const;
     std::span<const tcp::Endpoint> endpoints() const { return endpoints_; }
 
   private:
@@ -93,9 +93,9 @@ class TcpTransport final : public Transport {
     explicit TcpTransport(const TcpOptions& options);
     Result<void> listen(const TcpOptions& options);
 
-    Peer* find(Rank rank) const { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
-    Peer& obtain(Rank rank);
-    SendStatus post(Rank to, tcp::Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Peer* find(Seat rank) const { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
+    Peer& obtain(Seat rank);
+    SendStatus post(Seat to, tcp::Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint64_t& counter);
 
     // tcp_send.cpp

@@ -56,7 +56,7 @@ enum class Link : std::uint8_t {
 };
 
 struct Peer {
-    Peer(UcxTransport& transport, Rank number) : owner(transport), rank(number) {}
+    Peer(UcxTransport& transport, Seat number) : owner(transport), rank(number) {}
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
 
@@ -92,7 +92,7 @@ struct Peer {
     void disown();
 
     UcxTransport& owner;
-    Rank rank;
+    Seat rank;
     Link link = Link::none;
     bool fenced = false;
     bool owes_fence = false;      // it has yet to be told that it is fenced

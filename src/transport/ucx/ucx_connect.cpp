@@ -109,14 +109,14 @@ UcxTransport::~UcxTransport() {
 
 // ------------------------------------------------------------------------------------------------------- peers ---
 
-UcxTransport::Peer& UcxTransport::obtain(Rank rank) {
+UcxTransport::Peer& UcxTransport::obtain(Seat rank) {
     if (rank.value >= peers_.size()) peers_.resize(rank.value + std::size_t{1});
     auto& peer = peers_[rank.value];
     if (!peer) peer = std::make_unique<Peer>(*this, rank);
     return *peer;
 }
 
-Result<void> UcxTransport::add_peer(Rank rank, std::span<const std::byte> address) {
+Result<void> UcxTransport::add_peer(Seat rank, std::span<const std::byte> address) {
     if (rank.value >= group_size_)
         return fail(COPPICE_ERR_OUT_OF_RANGE, "ucx: rank {} is no rank of a group of {}", rank.value, group_size_);
     auto known = ucx::unpack_address(rank, address, put_);
@@ -142,7 +142,7 @@ Result<void> UcxTransport::add_peer(Rank rank, std::span<const std::byte> addres
 }
 
 // A rank that is heard before it was added. Null: it is another incarnation than the one that counts here, or a stranger.
-UcxTransport::Peer* UcxTransport::meet(Rank rank, std::uint32_t incarnation) {
+UcxTransport::Peer* UcxTransport::meet(Seat rank, std::uint32_t incarnation) {
     if (find(rank) != nullptr || incarnation != incarnations_.least(rank)) {
         ++(incarnation < incarnations_.least(rank) ? counters_.refused : counters_.garbage);
         return nullptr;
@@ -153,7 +153,7 @@ UcxTransport::Peer* UcxTransport::meet(Rank rank, std::uint32_t incarnation) {
     return &peer;
 }
 
-void UcxTransport::forget(Rank rank) {
+void UcxTransport::forget(Seat rank) {
     if (rank.value >= group_size_ || rank == self_) return;
     incarnations_.forget(rank);
     Peer* const peer = find(rank);
@@ -218,7 +218,7 @@ bool UcxTransport::give_slots(Peer& peer) {
     return notify(peer, Kind::slots, bytes_of(offer), peer.ours.key());
 }
 
-bool UcxTransport::connected(Rank peer) const {
+bool UcxTransport::connected(Seat peer) const {
     return peer.value < peers_.size() && peers_[peer.value] && peers_[peer.value]->link == Link::open;
 }
 
@@ -250,7 +250,7 @@ void UcxTransport::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
     peer.owner.break_link(peer, status);
 }
 
-void UcxTransport::watch(Rank rank) {
+void UcxTransport::watch(Seat rank) {
     Peer* peer = find(rank);
     if (peer == nullptr || peer->link != Link::none) return;
     peer->owes_handshake = true;
@@ -261,7 +261,7 @@ void UcxTransport::watch(Rank rank) {
     }
 }
 
-void UcxTransport::fence(Rank rank) {
+void UcxTransport::fence(Seat rank) {
     if (rank.value >= group_size_ || rank == self_) return;
     Peer& peer = obtain(rank);
     peer.owes_fence = !peer.fenced && peer.link == Link::open;

@@ -25,7 +25,7 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 // ------------------------------------------------------------------------------------------------------ sending ---
 
-SendStatus UcxTransport::post(Rank to, bool one_sided, std::span<const std::byte> header,
+SendStatus UcxTransport::post(Seat to, bool one_sided, std::span<const std::byte> header,
                               std::span<const std::byte> payload, std::uint32_t* in_flight) {
     assert(header.size() <= kMaxHeader && payload.size() <= kMaxPayload);
     assert(in_flight != nullptr || payload.empty());
@@ -57,14 +57,14 @@ SendStatus UcxTransport::post(Rank to, bool one_sided, std::span<const std::byte
     return SendStatus::failed;
 }
 
-SendStatus UcxTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus UcxTransport::send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                               std::uint32_t* in_flight) {
     const SendStatus status = post(to, false, header, payload, in_flight);
     if (status == SendStatus::sent) ++counters_.sends;
     return status;
 }
 
-SendStatus UcxTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus UcxTransport::write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* in_flight) {
     const SendStatus status = post(to, true, header, payload, in_flight);
     if (status == SendStatus::sent) ++counters_.writes;
@@ -91,9 +91,9 @@ ucs_status_t UcxTransport::on_message(void* argument, const void* header, size_t
         return UCS_OK;
     }
     const auto incarnation = static_cast<std::uint32_t>(ucx::incarnation_in(*prefix, self.token_));
-    Peer* known = self.find(Rank(prefix->from));
+    Peer* known = self.find(Seat(prefix->from));
     if (known == nullptr || known->incarnation != incarnation) [[unlikely]]
-        known = self.meet(Rank(prefix->from), incarnation);
+        known = self.meet(Seat(prefix->from), incarnation);
     if (known == nullptr) return UCS_OK;
     if (known->fenced || known->reported) {
         ++self.counters_.refused;

@@ -40,7 +40,7 @@
 namespace coppice::transport {
 
 struct UcxOptions {
-    Rank self{};
+    Seat self{};
     std::uint32_t incarnation = 0;
     std::uint32_t group_size = 0;
     std::uint64_t group_token = 0;  // the same at all ranks of the group, and nowhere else
@@ -75,17 +75,17 @@ class UcxTransport final : public Transport {
     std::vector<Fact> facts() const override;
     Counters counters() const override { return counters_; }
     std::vector<std::byte> address() const override { return address_; }
-    Result<void> add_peer(Rank peer, std::span<const std::byte> address) override;
-    void watch(Rank peer) override;
-    SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Result<void> add_peer(Seat peer, std::span<const std::byte> address) override;
+    void watch(Seat peer) override;
+    SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight) override;
-    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
     std::size_t poll(Receiver& receiver) override;
     int arm() override;
     void release(Buffer buffer) override;
-    void fence(Rank peer) override;
-    void forget(Rank peer) override;
+    void fence(Seat peer) override;
+    void forget(Seat peer) override;
 
     // Every peer with an open connection is told, and answers when it polls: then nothing is under way to it. One that
     // does not answer within kLeavePatience (it computes, or is stopped) is not waited for any longer.
@@ -96,7 +96,7 @@ class UcxTransport final : public Transport {
     static constexpr Nanoseconds kSetUpLook{250'000'000};
 
     // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
-    bool connected(Rank peer) const;
+    bool connected(Seat peer) const;
 
     // Why a stranger to the job may reach a TCP listener of UCX's; empty: none may.
     const std::string& open_to_strangers() const { return worker_.open_to_strangers(); }
@@ -113,14 +113,14 @@ class UcxTransport final : public Transport {
     UcxTransport(const UcxOptions& options, ucx::Worker worker);
     Result<void> listen();
 
-    Peer* find(Rank rank) { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
-    Peer& obtain(Rank rank);
-    Peer* meet(Rank rank, std::uint32_t incarnation);
+    Peer* find(Seat rank) { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
+    Peer& obtain(Seat rank);
+    Peer* meet(Seat rank, std::uint32_t incarnation);
     bool connect(Peer& peer);
     void greet(Peer& peer);
     bool notify(Peer& peer, ucx::Kind kind, std::span<const std::byte> what = {}, std::span<const std::byte> key = {});
     bool give_slots(Peer& peer);
-    SendStatus post(Rank to, bool one_sided, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus post(Seat to, bool one_sided, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight);
     void break_link(Peer& peer, ucs_status_t status);
 
@@ -144,7 +144,7 @@ class UcxTransport final : public Transport {
     void bound_set_up();
     void reap_closed();
 
-    Rank self_;
+    Seat self_;
     std::uint32_t group_size_;
     std::uint64_t token_;
     std::uint64_t own_token_;  // as this rank's messages have it

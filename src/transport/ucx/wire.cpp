@@ -84,7 +84,7 @@ Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_ad
     return address;
 }
 
-Result<Address> unpack_address(Rank rank, std::span<const std::byte> address, bool put) {
+Result<Address> unpack_address(Seat rank, std::span<const std::byte> address, bool put) {
     Envelope envelope;
     const bool readable = address.size() >= sizeof envelope && address.size() <= kMaxAddress;
     if (readable) std::memcpy(&envelope, address.data(), sizeof envelope);

@@ -85,6 +85,6 @@ struct Address {
 };
 // What is in it; `rank` is named in errors. Refuses other versions, word sizes, byte orders, other UCX
 // releases, another setting of `put`, and damaged bytes: UCX itself would take those for what they are not.
-Result<Address> unpack_address(Rank rank, std::span<const std::byte> address, bool put = false);
+Result<Address> unpack_address(Seat rank, std::span<const std::byte> address, bool put = false);
 
 }  // namespace coppice::transport::ucx

@@ -12,7 +12,7 @@ constexpr std::uint8_t kRetryForEver = 7;    // for a receiver without a buffer:
 constexpr std::uint8_t kReceiverPause = 12;  // 0.64 ms until the next try
 constexpr std::uint8_t kReads = 1;           // under way at a time
 
-tl::unexpected<Error> no_transition(Rank rank, const char* state, int error) {
+tl::unexpected<Error> no_transition(Seat rank, const char* state, int error) {
     return fail(COPPICE_ERR_NO_TRANSPORT, "verbs: the queue pair to rank {} does not get {}: {}", rank.value, state,
                 std::strerror(error));
 }

@@ -43,7 +43,7 @@ enum class Posted : std::uint8_t { yes, full, broken };
 
 class Peer {
   public:
-    Peer(Hub& hub, Rank number) : rank(number), hub_(hub) {}
+    Peer(Hub& hub, Seat number) : rank(number), hub_(hub) {}
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
     ~Peer();
@@ -95,7 +95,7 @@ class Peer {
     void settle(bool owners_live);
     std::uint32_t queue_pair_number() const { return queue_pair_number_; }
 
-    const Rank rank;
+    const Seat rank;
     Link link = Link::none;
     rdma_cm_id* id = nullptr;
     std::optional<Address> address;

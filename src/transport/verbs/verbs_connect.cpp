@@ -58,7 +58,7 @@ Result<void> check(int result) {
 
 // ------------------------------------------------------------------------------------------------------- events ---
 
-void VerbsTransport::watch(Rank rank) {
+void VerbsTransport::watch(Seat rank) {
     Peer* const peer = find(rank);
     if (peer != nullptr && peer->link == Link::none) connect(*peer);
 }
@@ -161,7 +161,7 @@ void VerbsTransport::on_request(const Event& event) {
         ++hub_->counters.garbage;
         return refuse(event.id, refusal == Refusal::none ? Refusal::stranger : refusal);
     }
-    const Rank rank(card.rank);
+    const Seat rank(card.rank);
     switch (incarnations_.judge(rank, card.incarnation)) {
         case Incarnations::Is::right:
             break;

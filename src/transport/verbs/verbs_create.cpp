@@ -93,19 +93,19 @@ VerbsTransport::~VerbsTransport() {
     if (channel_ != nullptr) rdma_destroy_event_channel(channel_);
 }
 
-VerbsTransport::Peer& VerbsTransport::obtain(Rank rank) {
+VerbsTransport::Peer& VerbsTransport::obtain(Seat rank) {
     if (rank.value >= peers_.size()) peers_.resize(rank.value + std::size_t{1});
     auto& peer = peers_[rank.value];
     if (!peer) peer = std::make_unique<Peer>(*hub_, rank);
     return *peer;
 }
 
-Link VerbsTransport::link(Rank rank) const {
+Link VerbsTransport::link(Seat rank) const {
     const Peer* const peer = find(rank);
     return peer == nullptr ? Link::none : peer->link;
 }
 
-Result<void> VerbsTransport::add_peer(Rank rank, std::span<const std::byte> bytes) {
+Result<void> VerbsTransport::add_peer(Seat rank, std::span<const std::byte> bytes) {
     if (rank.value >= options_.group_size)
         return fail(COPPICE_ERR_OUT_OF_RANGE, "verbs: rank {} is no rank of a group of {}", rank.value,
                     options_.group_size);

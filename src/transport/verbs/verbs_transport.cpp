@@ -25,7 +25,7 @@ constexpr std::uint32_t kPollsWhileSettingUp = 4;
 
 }  // namespace
 
-SendStatus VerbsTransport::post(Rank to, bool one_sided, std::span<const std::byte> header,
+SendStatus VerbsTransport::post(Seat to, bool one_sided, std::span<const std::byte> header,
                                 std::span<const std::byte> payload, std::uint32_t* in_flight) {
     assert(header.size() <= kMaxHeader && payload.size() <= kMaxPayload);
     assert(in_flight != nullptr || payload.empty());
@@ -52,14 +52,14 @@ SendStatus VerbsTransport::post(Rank to, bool one_sided, std::span<const std::by
     return SendStatus::failed;
 }
 
-SendStatus VerbsTransport::send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus VerbsTransport::send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                 std::uint32_t* in_flight) {
     const SendStatus status = post(to, false, header, payload, in_flight);
     if (status == SendStatus::sent) ++hub_->counters.sends;
     return status;
 }
 
-SendStatus VerbsTransport::write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+SendStatus VerbsTransport::write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                  std::uint32_t* in_flight) {
     const SendStatus status = post(to, true, header, payload, in_flight);
     if (status == SendStatus::sent) ++hub_->counters.writes;
@@ -175,7 +175,7 @@ void VerbsTransport::drain_sent() {
         count = ibv_poll_cq(hub_->sent, kBatch, completions.data());
         for (int at = 0; at < count; ++at) {
             const ibv_wc& completion = completions[static_cast<std::size_t>(at)];
-            Peer* const peer = find(Rank(static_cast<std::uint32_t>(completion.wr_id >> 32)));
+            Peer* const peer = find(Seat(static_cast<std::uint32_t>(completion.wr_id >> 32)));
             const bool granting = peer != nullptr && (peer->link == Link::granting || peer->link == Link::admitting);
             if (peer == nullptr || (peer->link != Link::open && !granting)) continue;  // it was cut meanwhile
             if (completion.qp_num != peer->queue_pair_number()) continue;              // of an earlier incarnation
@@ -261,11 +261,11 @@ bool VerbsTransport::leave() {
     return settled || now_ns() >= leave_until_ns_;
 }
 
-void VerbsTransport::probe(Rank rank) {
+void VerbsTransport::probe(Seat rank) {
     if (Peer* const peer = find(rank); peer != nullptr && peer->link == Link::open && !peer->fenced) peer->probe();
 }
 
-void VerbsTransport::fence(Rank rank) {
+void VerbsTransport::fence(Seat rank) {
     if (rank.value >= options_.group_size || rank == options_.self) return;
     Peer& peer = obtain(rank);
     if (peer.fenced) return;
@@ -274,7 +274,7 @@ void VerbsTransport::fence(Rank rank) {
     happened(peer, {verbs::LinkEvent::fenced});
 }
 
-void VerbsTransport::forget(Rank rank) {
+void VerbsTransport::forget(Seat rank) {
     if (rank.value >= options_.group_size || rank == options_.self) return;
     incarnations_.forget(rank);
     fence(rank);

@@ -38,7 +38,7 @@
 namespace coppice::transport {
 
 struct VerbsOptions : VerbsTuning {
-    Rank self{};
+    Seat self{};
     std::uint32_t group_size = 0;
     std::uint64_t group_token = 0;  // the same at all ranks of the group, and nowhere else
     std::uint32_t incarnation = 0;  // of this rank
@@ -62,20 +62,20 @@ class VerbsTransport final : public Transport {
     Counters counters() const override { return hub_->counters; }
     std::string_view last_error() const override { return last_error_; }
     std::vector<std::byte> address() const override { return address_; }
-    Result<void> add_peer(Rank peer, std::span<const std::byte> address) override;
-    void watch(Rank peer) override;
-    SendStatus send(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Result<void> add_peer(Seat peer, std::span<const std::byte> address) override;
+    void watch(Seat peer) override;
+    SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight) override;
-    SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                      std::uint32_t* in_flight) override;
     std::size_t poll(Receiver& receiver) override;
     int arm() override;
     Result<void> register_memory(std::span<const std::byte> memory) override;
     void deregister_memory(const std::byte* begin) override;
     void release(Buffer buffer) override;
-    void probe(Rank peer) override;
-    void fence(Rank peer) override;
-    void forget(Rank peer) override;
+    void probe(Seat peer) override;
+    void fence(Seat peer) override;
+    void forget(Seat peer) override;
     // Peers are told, and everything accepted has arrived at their devices; one that does not answer within
     // kLeavePatience is not waited for any longer.
     bool leave() override;
@@ -84,7 +84,7 @@ class VerbsTransport final : public Transport {
     const verbs::Device& device() const { return hub_->device(); }
     // Peers write here by memory windows, as far as the device has enough of them.
     bool memory_windows() const { return hub_->has_windows(); }
-    verbs::Link link(Rank peer) const;
+    verbs::Link link(Seat peer) const;
 
   private:
     using Peer = verbs::Peer;
@@ -107,9 +107,9 @@ class VerbsTransport final : public Transport {
     explicit VerbsTransport(const VerbsOptions& options) : options_(options) {}
 
     // verbs_transport.cpp: messages
-    Peer* find(Rank rank) const { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
-    Peer& obtain(Rank rank);
-    SendStatus post(Rank to, bool one_sided, std::span<const std::byte> header, std::span<const std::byte> payload,
+    Peer* find(Seat rank) const { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
+    Peer& obtain(Seat rank);
+    SendStatus post(Seat to, bool one_sided, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight);
     void drain_received();
     void receive(const ibv_wc& completion);

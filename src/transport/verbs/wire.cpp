@@ -164,7 +164,7 @@ std::vector<std::byte> encode(const Address& address) {
     return bytes_of(bytes);
 }
 
-Result<Address> decode_address(Rank peer, std::span<const std::byte> data) {
+Result<Address> decode_address(Seat peer, std::span<const std::byte> data) {
     AddressBytes bytes;
     const bool readable = data.size() == sizeof bytes;
     if (readable) std::memcpy(&bytes, data.data(), sizeof bytes);

@@ -81,6 +81,6 @@ std::string text_of(const sockaddr_in6& where);
 
 std::vector<std::byte> encode(const Address& address);
 // `peer` is named in errors. Refuses other versions, word sizes, byte orders and damaged bytes.
-Result<Address> decode_address(Rank peer, std::span<const std::byte> bytes);
+Result<Address> decode_address(Seat peer, std::span<const std::byte> bytes);
 
 }  // namespace coppice::transport::verbs

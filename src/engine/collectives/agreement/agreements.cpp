@@ -23,7 +23,7 @@ constexpr std::size_t kOutgoing = 8;
 protocol::AgreementTreeSpec best_tree(const Members& members, bool publishing) {
     std::uint32_t widest = 0;
     for (std::uint32_t node = 0; node < members.nodes(); ++node)
-        widest = std::max(widest, static_cast<std::uint32_t>(members.ranks_of(node).size()));
+        widest = std::max(widest, static_cast<std::uint32_t>(members.ranks_of(Node(node)).size()));
     const char* within = widest <= kWideStar ? "star" : "bin";
     const std::span<const topology::Site> sites = members.sites();
     const bool several_leaves = std::any_of(

@@ -176,7 +176,7 @@ void Broadcasts::make_machine(Slot& slot) {
         slot.machine.copy_tree(plan->machine);
         return wake(slot);
     }
-    slot.machine.emplace(plan_, members_.position_of(members_.own_node(), slot.root), members_.node_of(slot.root),
+    slot.machine.emplace(plan_, members_.position_of(members_.own_node(), slot.root), members_.node_of(slot.root).value,
                          members_.failed_nodes(), has_payload, seed_of(core_.id().token, slot.sequence.value));
     if (plan_.is_timed) slot.began_ns = core_.now_ns();
     wake(slot);

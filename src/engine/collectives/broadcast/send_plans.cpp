@@ -30,7 +30,8 @@ const SendPlan* SendPlans::make(Rank root) {
                               .tag = {Channel::broadcast, kind},
                               .is_write = protocol::is_correction(kind)});
     }
-    made.machine.emplace(plan_, self, members_.node_of(root), members_.failed_nodes(), root == members_.self(), 0);
+    made.machine.emplace(plan_, self, members_.node_of(root).value, members_.failed_nodes(), root == members_.self(),
+                         0);
     made.first_from = Rank(members_.ranks());
     made.is_made = true;
     return &made;

@@ -11,16 +11,16 @@ std::vector<Birth::Member> heirs_of(const Members& members, const Lineage& linea
                                     const HostOfNewcomer& host_of) {
     std::map<std::uint64_t, std::uint32_t> node_of_host;
     for (std::uint32_t rank = 0; by_host && rank < members.ranks(); ++rank)
-        node_of_host.emplace(lineage.of(Rank(rank)).host, members.node_of(Rank(rank)));
+        node_of_host.emplace(lineage.of(Rank(rank)).host, members.node_of(Rank(rank)).value);
     std::uint32_t next_node = members.nodes();
     std::vector<Birth::Member> all;
     all.reserve(heirs.size());
     for (const Heritage::Heir& heir : heirs) {
         if (heir.before) {
-            all.push_back({lineage.after(*heir.before), members.node_of(*heir.before)});
+            all.push_back({lineage.after(*heir.before), members.node_of(*heir.before).value});
             continue;
         }
-        const Origin origin{.seat = heir.number,
+        const Origin origin{.seat = Seat(heir.number),
                             .incarnation = heir.incarnation,
                             .before = Origin::kNobody,
                             .since = since.value,

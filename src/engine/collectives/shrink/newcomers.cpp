@@ -37,13 +37,13 @@ void Shrink::attend_door() {
         const Rank rank(number);
         if (members_.failed(rank) || std::ranges::find(core_.departed(), rank) != core_.departed().end()) continue;
         const Origin origin = core_.lineage().of(rank);
-        company.members.push_back({.number = origin.seat, .incarnation = origin.incarnation});
+        company.members.push_back({.number = origin.seat.value, .incarnation = origin.incarnation});
         if (!keeper || origin.since < core_.lineage().of(*keeper).since) keeper = rank;
     }
     if (!keeper) return;
     const Origin origin = core_.lineage().of(*keeper);
-    company.keeper = {.number = origin.seat, .incarnation = origin.incarnation};
-    const auto& holder = transport_set.directory().at(Rank(origin.seat));
+    company.keeper = {.number = origin.seat.value, .incarnation = origin.incarnation};
+    const auto& holder = transport_set.directory().at(origin.seat);
     if (holder && holder->incarnation == origin.incarnation) {
         if (const auto door = find_address(holder->addresses, kDoorName))
             company.door.assign(door->begin(), door->end());
@@ -65,7 +65,7 @@ Result<std::vector<std::byte>> Shrink::invite(std::uint32_t uses, std::uint64_t 
     for (std::uint32_t number = 0; number < members_.ranks() && others.size() < bootstrap::kMostDoors; ++number) {
         if (Rank(number) == members_.self() || members_.failed(Rank(number))) continue;
         const Origin origin = core_.lineage().of(Rank(number));
-        const auto& holder = transport_set.directory().at(Rank(origin.seat));
+        const auto& holder = transport_set.directory().at(origin.seat);
         if (!holder || holder->incarnation != origin.incarnation) continue;
         const auto address = find_address(holder->addresses, kDoorName);
         if (!address) continue;
@@ -93,7 +93,7 @@ void Shrink::tell_of_newcomers() {
 // A process that was started again gets the rank of the one before, if that was in this group.
 std::optional<Rank> Shrink::place_of(const Introductions::Person& person) const {
     for (const Rank rank : members_.failed_ranks())
-        if (core_.lineage().of(rank).seat == person.number) return rank;
+        if (core_.lineage().of(rank).seat.value == person.number) return rank;
     return std::nullopt;
 }
 
@@ -132,7 +132,7 @@ void Shrink::announce(const Heritage& heritage, const Birth& birth) {
     for (std::uint32_t rank = 0; rank < members_.ranks(); ++rank) {
         if (!heritage.excluded->contains(rank)) continue;
         const Origin& origin = core_.lineage().of(Rank(rank));
-        left_out.push_back({.number = origin.seat, .incarnation = origin.incarnation});
+        left_out.push_back({.number = origin.seat.value, .incarnation = origin.incarnation});
     }
     if (!taken_in.empty() || !left_out.empty()) introductions->announce(taken_in, left_out, birth);
 }

@@ -177,14 +177,14 @@ void Shrink::make_successor(const Heritage& heritage) {
                                   transport::HostMemory::kPanels));
     }
     const Birth birth = birth_of(heritage);
-    std::vector<Rank> there;
+    std::vector<Seat> there;
     std::vector<Rank> dead;  // whose seat another process has already
     std::vector<std::uint64_t> nodes;
     std::vector<Origin> origins;
     for (std::size_t i = 0; i < birth.members.size(); ++i) {
         const Birth::Member& one = birth.members[i];
         const std::optional<Rank> before = heritage.heirs[i].before;
-        there.push_back(before ? router_.set_rank(*before) : transport_set->seat_of(one.origin));
+        there.push_back(before ? router_.seat_of(*before) : transport_set->seat_of(one.origin));
         if (there.back() == transport_set->nowhere()) dead.emplace_back(static_cast<std::uint32_t>(origins.size()));
         nodes.push_back(one.node);
         origins.push_back(one.origin);
@@ -214,9 +214,9 @@ void Shrink::make_successor(const Heritage& heritage) {
                       .lineage = Lineage(std::move(origins))};
     if (has_board) {
         std::vector<transport::HostMemory::BoardMember> local_peers;
-        std::vector<Rank> known_as;
+        std::vector<Seat> known_as;
         for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
-            known_as.push_back(parts.router.set_rank(local_peer));
+            known_as.push_back(parts.router.seat_of(local_peer));
             local_peers.push_back({local_peer, known_as.back()});
         }
         parts.sharing_cores = transport_set->host_memory()->sharing_cores(known_as);
