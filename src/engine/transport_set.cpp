@@ -201,7 +201,8 @@ bool TransportSet::message(Seat from, std::span<const std::byte> header, std::sp
     return message_to_one(from, header, payload);
 }
 
-bool TransportSet::message_to_one(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload) {
+[[gnu::noinline]] bool TransportSet::message_to_one(Seat from, std::span<const std::byte> header,
+                                                    std::span<const std::byte> payload) {
     const auto token = token_of(header);
     for (const Attached& attached : groups_) {
         if (attached.token == token) return attached.group->message(from, header, payload, 0);

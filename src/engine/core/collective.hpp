@@ -43,7 +43,8 @@ class Collective {
     // --- messages
     // On one of its channels, from a live member; `header` has passed decode(). The payload is valid during the call, or,
     // when this returns true, until the buffer is released to the transport. Ill-formed messages are told to
-    // Core::note_garbage().
+    // Core::note_garbage(). On a channel that is frequent, and has short headers, nothing is thrown: what there is no memory for is told to
+    // Core::note_refused().
     virtual bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                          transport::Buffer buffer) = 0;
 

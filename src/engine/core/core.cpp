@@ -101,9 +101,9 @@ std::optional<Error> Core::reason_to_revoke() {
 
 // ---------------------------------------------------------------------------------------------------- messages ---
 
-// Called from within foreign code: nothing may be thrown through it.
+// Called from within foreign code: nothing may be thrown through it. What is familiar is the component's in one jump.
 bool Core::message(Seat there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
-                   transport::Buffer buffer) try {
+                   transport::Buffer buffer) {
     if (takes_part_as_ever() && there.value < members_.ranks() && there != own_seat()) [[likely]] {
         if (const WireHeader* const header = familiar_.recognize(bytes, payload.size())) [[likely]] {
             const Rank from(there.value);
@@ -111,6 +111,11 @@ bool Core::message(Seat there, std::span<const std::byte> bytes, std::span<const
             return familiar_to_->message(from, *header, payload, buffer);
         }
     }
+    return strange_message(there, bytes, payload, buffer);
+}
+
+bool Core::strange_message(Seat there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+                           transport::Buffer buffer) try {
     if (router_.ranks_are_seats()) return take(Rank(there.value), bytes, payload, buffer);
     if (const auto from = router_.rank_at(there)) return take(*from, bytes, payload, buffer);
     ++garbage_;

@@ -126,6 +126,7 @@ class Core final : private SetUser {
     bool controls_wait() const { return !controls_.empty(); }
     bool controls_wait_for(Rank to) const;
     void note_garbage() { ++garbage_; }
+    void note_refused() { ++refused_; }
 
     // --- failures
     void learn_failure(Rank rank);
@@ -206,6 +207,8 @@ class Core final : private SetUser {
     }
     // Where ranks are seats.
     Seat own_seat() const { return Seat(members_.self().value); }
+    bool strange_message(Seat there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
+                         transport::Buffer buffer);
     bool take(Rank from, std::span<const std::byte> header, std::span<const std::byte> payload,
               transport::Buffer buffer);
     bool hear_count(std::uint64_t count);

@@ -56,31 +56,38 @@ bool Broadcasts::send_at_once(std::span<const std::byte> payload, std::size_t* r
     return true;
 }
 
+// As pump_active(), of which mostly nothing is left but this: one broadcast has come, the one that the caller wants. True: and its
+// part is done, and nothing else has happened.
+inline bool Broadcasts::pump_what_came(Slot& slot, Sequence sequence) {
+    const bool is_alone = active_.size() == 1 && active_.front() == &slot && slot.engaged &&
+                          slot.sequence == sequence && slot.has_payload && slot.request == nullptr && !slot.in_place &&
+                          !slot.unsent && slot.machine;
+    const SendPlan* const plan = is_alone ? send_plans_.find(slot.root) : nullptr;
+    protocol::Broadcast* const tree = slot.machine.tree();
+    if (plan == nullptr || tree == nullptr || !tree->follows_schedule()) {
+        pump_active();
+        return false;
+    }
+    if (!pump_by_plan(slot, *tree, *plan) || !tree->finished()) return false;
+    slot.listed = false;
+    active_.clear();
+    return nothing_has_happened(sequence);
+}
+
 // New messages are taken in where the payload is not here, and what has come of other broadcasts is relayed.
 bool Broadcasts::take_at_once(std::span<std::byte> buffer, Rank root, std::size_t* received) {
     const Sequence sequence = window_.next();
     Slot& slot = slot_of(sequence);
     if (!has_done_its_part(slot, sequence)) {
         core_.take_in();
-        if (!active_.empty()) pump_what_came(slot);
-        if (!nothing_has_happened(sequence) || !has_done_its_part(slot, sequence)) return false;
+        const bool is_done = !active_.empty() && pump_what_came(slot, sequence);
+        if (!is_done && (!nothing_has_happened(sequence) || !has_done_its_part(slot, sequence))) return false;
     }
     if (slot.root != root || slot.length > buffer.size() || slot.described != 0) return false;
     copy_few(buffer.data(), slot.payload, slot.length);
     if (received != nullptr) *received = slot.length;
     end_at_once(slot);
     return true;
-}
-
-// As pump_active(), of which mostly nothing is left but this: one broadcast has come, the one that the caller wants.
-void Broadcasts::pump_what_came(Slot& slot) {
-    protocol::Broadcast* const tree = slot.unsent || !slot.machine ? nullptr : slot.machine.tree();
-    const bool is_alone = active_.size() == 1 && active_.front() == &slot && slot.request == nullptr && !slot.in_place;
-    const SendPlan* const plan = is_alone ? send_plans_.find(slot.root) : nullptr;
-    if (plan == nullptr || tree == nullptr || !tree->follows_schedule()) return pump_active();
-    if (!pump_by_plan(slot, *tree, *plan) || !tree->finished()) return;
-    slot.listed = false;
-    active_.clear();
 }
 
 void Broadcasts::end_at_once(Slot& slot) {

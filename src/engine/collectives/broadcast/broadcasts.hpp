@@ -116,7 +116,7 @@ class Broadcasts final : public Collective {
     bool nothing_has_happened(Sequence next) const;
     bool send_at_once(std::span<const std::byte> payload, std::size_t* received);
     bool take_at_once(std::span<std::byte> buffer, Rank root, std::size_t* received);
-    void pump_what_came(Slot& slot);
+    bool pump_what_came(Slot& slot, Sequence sequence);
     // The payload of that broadcast is here, and what this rank has to send has left.
     static bool has_done_its_part(const Slot& slot, Sequence sequence) {
         return slot.engaged && slot.sequence == sequence && slot.has_payload && slot.machine &&
@@ -142,8 +142,9 @@ class Broadcasts final : public Collective {
 
     // machines.cpp: between the wire and the protocol machines
     bool changes_nothing(Slot& slot, Rank from, const WireHeader& header);
-    bool begin_as_before(Slot& slot, const SendPlan& plan, Rank from, const WireHeader& header,
-                         std::span<const std::byte> payload, transport::Buffer buffer);
+    bool first_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                       transport::Buffer buffer);
+    bool any_message(Rank from, const WireHeader& header, std::span<const std::byte> payload, transport::Buffer buffer);
     bool protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                           transport::Buffer buffer);
     bool refuse(const WireHeader& header);

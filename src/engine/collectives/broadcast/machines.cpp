@@ -1,6 +1,7 @@
 // Between the wire and the protocol machines.
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "base/mix.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
@@ -23,23 +24,9 @@ constexpr std::uint64_t seed_of(std::uint64_t token, std::uint64_t sequence) {
 
 // ---------------------------------------------------------------------------------------------------- receiving ---
 
-bool Broadcasts::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
-                         transport::Buffer buffer) {
-    const Sequence sequence(header.sequence);
-    Slot& slot = slot_of(sequence);
-    if (slot.engaged && slot.sequence == sequence) [[likely]] {
-        if (changes_nothing(slot, from, header)) return false;
-    } else if (header.sequence - window_.stable() < window_.size() && (!slot.engaged || is_over(slot, sequence))) {
-        const SendPlan* const plan = publishing_ ? nullptr : send_plans_.begun_by(from, header);
-        if (plan != nullptr) [[likely]]
-            return begin_as_before(slot, *plan, from, header, payload, buffer);
-    }
-    return protocol_message(from, header, payload, buffer);
-}
-
 // A correction of a broadcast whose payload is here, where the machine has yet to be asked or is not to be asked any more: it
 // only has to hear of it. True: it has.
-bool Broadcasts::changes_nothing(Slot& slot, Rank from, const WireHeader& header) {
+inline bool Broadcasts::changes_nothing(Slot& slot, Rank from, const WireHeader& header) {
     const bool is_plain = plan_.broadcast.correction.kind == protocol::CorrectionKind::opportunistic &&
                           header.tag.channel == Channel::broadcast && is_correction(header.tag);
     if (!is_plain || !slot.has_payload || !slot.machine || slot.root.value != header.root) return false;
@@ -56,18 +43,45 @@ bool Broadcasts::changes_nothing(Slot& slot, Rank from, const WireHeader& header
     return true;
 }
 
-// A broadcast begins here with the same message as the last one of its root: so its machine stands where that one's stood.
-bool Broadcasts::begin_as_before(Slot& slot, const SendPlan& plan, Rank from, const WireHeader& header,
-                                 std::span<const std::byte> payload, transport::Buffer buffer) {
+// Both others are called last, with what came in: so this one needs no frame of its own.
+bool Broadcasts::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                         transport::Buffer buffer) {
+    Slot& slot = slot_of(Sequence(header.sequence));
+    if (!slot.engaged || slot.sequence.value != header.sequence) return first_message(from, header, payload, buffer);
+    if (changes_nothing(slot, from, header)) return false;
+    return any_message(from, header, payload, buffer);
+}
+
+// Of a broadcast that has no slot here. It begins mostly with the same message as the last one of its root: so its machine stands where
+// that one's stood.
+bool Broadcasts::first_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                               transport::Buffer buffer) {
+    const Sequence sequence(header.sequence);
+    Slot& slot = slot_of(sequence);
+    const bool has_place = header.sequence - window_.stable() < window_.size() && !publishing_ &&
+                           (!slot.engaged || is_over(slot, sequence));
+    const SendPlan* const plan = has_place ? send_plans_.begun_by(from, header) : nullptr;
+    if (plan == nullptr) return any_message(from, header, payload, buffer);
     if (slot.engaged) recycle(slot);
     slot.engaged = slot.confirmed = true;
-    slot.sequence = Sequence(header.sequence);
-    slot.root = plan.root;
-    slot.machine.copy_tree(plan.begun);
+    slot.sequence = sequence;
+    slot.root = plan->root;
+    slot.machine.copy_tree(plan->begun);
     wake(slot);
     if (!carries_payload(header.tag) || !slot.machine.colored()) return false;
     slot.described = header.length & kDescribed;
-    return take_payload(slot, from, payload, buffer);
+    if (slot.described != 0 || payload.size() >= kKeepFrom) return take_payload(slot, from, payload, buffer);
+    stage(slot, payload.data(), payload.size());
+    note_payload(slot, slot.length);
+    return false;
+}
+
+bool Broadcasts::any_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
+                             transport::Buffer buffer) try {
+    return protocol_message(from, header, payload, buffer);
+} catch (const std::bad_alloc&) {
+    core_.note_refused();
+    return false;
 }
 
 bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
@@ -136,10 +150,14 @@ bool Broadcasts::take_root(Slot& slot, Rank from, const WireHeader& header) {
 }
 
 // True: the payload stays where it landed.
-bool Broadcasts::take_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer) {
+// A descriptor takes memory of its own.
+bool Broadcasts::take_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer) try {
     const bool keeps = hold_payload(slot, from, payload, buffer);
     if (slot.described == 0) note_payload(slot, slot.length);
     return keeps;
+} catch (const std::bad_alloc&) {
+    core_.note_refused();
+    return false;
 }
 
 bool Broadcasts::hold_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer) {
