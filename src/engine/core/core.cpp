@@ -40,12 +40,12 @@ std::size_t Core::progress(Care care) {
 }
 
 void Core::attend(std::size_t events, Care care) {
-    const bool thorough = care == Care::thorough || leaving() || look_soon_ || (publishing_ && events > 0) ||
-                          detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
+    const bool thorough = care == Care::thorough || leaving() || look_soon_ || count_moved_ ||
+                          (publishing_ && events > 0) || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
     for (Collective* const collective : collectives_)
         collective->progress(thorough);
-    if (thorough || look_soon_) {
-        look_soon_ = false;
+    if (thorough || look_soon_ || count_moved_) {
+        look_soon_ = count_moved_ = false;
         read_failure_logs();
         read_departures();
         hear_last_words();
@@ -57,6 +57,13 @@ void Core::attend(std::size_t events, Care care) {
         context_->observe();
     }
     if (!untold_.empty()) tell_failures();
+}
+
+void Core::attend_to_news(bool count_concerns_components) {
+    if (count_concerns_components || look_soon_ || !untold_.empty() || !controls_.empty())
+        return attend(0, Care::usual);
+    count_moved_ = false;
+    passenger_->pass_on();
 }
 
 bool Core::waits_for_room() const {
@@ -148,7 +155,10 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
         return false;
     }
     detector_.heard(from);
-    if (!row_of(header->tag.channel).is_frequent) look_soon_ = true;
+    if (header->tag.channel == Channel::window)
+        count_moved_ = true;
+    else if (!row_of(header->tag.channel).is_frequent)
+        look_soon_ = true;
     if (header->tag.channel == Channel::members) {
         members_message(from, *header);
         return false;

@@ -36,6 +36,8 @@ class Passenger {
     virtual std::uint64_t count() const = 0;
     // False when it can't be.
     virtual bool heard(std::uint64_t count) = 0;
+    // Tells others of it what is new to them.
+    virtual void pass_on() = 0;
 
   protected:
     ~Passenger() = default;
@@ -159,14 +161,20 @@ class Core final : private SetUser {
     std::size_t progress(Care care = Care::usual);
     // Takes in what has arrived, no more, for a caller that looks after its own component; and where something has come that is
     // looked at rarely, makes the rest of the progress, too.
-    void take_in() {
-        const std::size_t events = settings_.detection_bound.value == 0 ? router_.poll() : poll_wires();
-        if (has_news()) attend(events, Care::usual);
+    void take_in(bool count_concerns_components) {
+        if (settings_.detection_bound.value == 0)
+            router_.poll();
+        else
+            poll_wires();
+        if (has_news()) attend_to_news(count_concerns_components);
     }
-    bool has_news() const { return look_soon_ || !untold_.empty() || !controls_.empty(); }
-    void attend_to_news() { attend(0, Care::usual); }
+    bool has_news() const { return count_moved_ || look_soon_ || !untold_.empty() || !controls_.empty(); }
+    // All that there is to do where nothing but the passenger's count is news, and no component waits for that, is to pass it on.
+    void attend_to_news(bool count_concerns_components);
     // Something has changed that is looked at rarely: it is looked at when this round, or the next one, ends.
     void look_soon() { look_soon_ = true; }
+    // The passenger has something to pass on.
+    void count_moved() { count_moved_ = true; }
     std::uint64_t next_timer_ns() const;
     bool waits_for_room() const;
 
@@ -275,6 +283,7 @@ class Core final : private SetUser {
     std::uint64_t looked_ns_ = 0;  // when the wires were polled; kept up where there is a bound of silence
     std::uint32_t rounds_ = 0;
     bool look_soon_ = false;
+    bool count_moved_ = false;
     bool hears_of_the_end_ = false;  // of ranks that may have left, and live: learn_from(), do_without_the_departed()
     std::uint32_t starts_ = 0;
     std::uint32_t starts_mask_;             // with so many calls between them, + 1, there is progress in any case

@@ -25,7 +25,7 @@ bool Broadcasts::look_for_news() {
 
 bool Broadcasts::at_once_by_messages(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received) {
     if (core_.has_news()) [[unlikely]]
-        core_.attend_to_news();
+        core_.attend_to_news(!payloads_.none());
     if (!nothing_has_happened(window_.next()) || root.value >= members_.ranks()) return false;
     if (board_ != nullptr && board_->fenced()) return false;
     return root == members_.self() ? send_at_once({buffer, bytes}, received)
@@ -79,7 +79,7 @@ bool Broadcasts::take_at_once(std::span<std::byte> buffer, Rank root, std::size_
     const Sequence sequence = window_.next();
     Slot& slot = slot_of(sequence);
     if (!has_done_its_part(slot, sequence)) {
-        core_.take_in();
+        core_.take_in(!payloads_.none());
         const bool is_done = !active_.empty() && pump_what_came(slot, sequence);
         if (!is_done && (!nothing_has_happened(sequence) || !has_done_its_part(slot, sequence))) return false;
     }

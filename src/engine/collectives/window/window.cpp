@@ -36,7 +36,7 @@ bool Window::may_start(Rank root) {
 void Window::consume(Sequence count) {
     if (count == consumed_) return;
     consumed_ = count;
-    if (consumed_.value >= report_at_) core_.look_soon();
+    if (consumed_.value >= report_at_) core_.count_moved();
     if (board_ != nullptr) board_->set_consumed(count);
 }
 
@@ -80,7 +80,7 @@ bool Window::heard(std::uint64_t count) {
     if (count > consumed_.value) return false;
     if (count > stable_) {
         learn_stable(count);
-        core_.look_soon();
+        core_.count_moved();
     }
     return true;
 }
@@ -96,6 +96,10 @@ void Window::member_failed(const Death& death) {
 }
 
 void Window::keep_house() {
+    pass_on();
+}
+
+void Window::pass_on() {
     if (!core_.revoked()) update();
 }
 

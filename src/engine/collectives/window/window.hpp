@@ -77,6 +77,7 @@ class Window final : public Collective, private Passenger {
     // Passenger
     std::uint64_t count() const override { return stable_; }
     bool heard(std::uint64_t count) override;
+    void pass_on() override;
 
     void learn_stable(std::uint64_t count);
     void update();
