@@ -50,6 +50,9 @@ FAULTS = [
     # --- a rank that was taken for dead
     ("silence counts in one group only", "src/engine/core/detection.cpp",
      "        if (detector_.found_silent(*failed)) router_.take_for_dead(*failed);\n", "", SILENT),
+    ("a rank is taken for dead without being asked whether it has only left the group", "src/engine/core/detection.cpp",
+     "                send_control(next->to, {Channel::members, MembersKind::heartbeat});\n                break;\n        }\n", "                break;\n        }\n",
+     SILENT),
     ("ranks that had ended before have fenced nobody", "src/engine/core/detection.cpp",
      "(!members_.failed(*by) || ended_early_.contains(by->value))", "!members_.failed(*by)", SILENT),
     ("no group is to come of this one", "src/engine/core/failures.cpp",

@@ -96,10 +96,7 @@ void Caller::run() {
         }
         settle();
         destroy(current_, nullptr);
-        while (!old_.empty()) {
-            destroy(old_.front(), nullptr);
-            old_.pop_front();
-        }
+        drop_old(nullptr);
     }
     if (context_ != nullptr) {
         const std::size_t call = begin(Action::leak, nullptr, nullptr);
@@ -137,6 +134,9 @@ void Caller::do_step(const Step& step) {
                 destroy(current_, &step);
             }
             if (!create(step.number)) out_ = true;
+            return;
+        case Step::Kind::drop:
+            if (step.who == rank_.number()) drop_old(&step);
             return;
     }
 }
@@ -352,6 +352,13 @@ void Caller::destroy(Joined& joined, const Step* step) {
     joined.group = nullptr;
     rank_.note_grave();
     end(call, status);
+}
+
+void Caller::drop_old(const Step* step) {
+    while (!old_.empty()) {
+        destroy(old_.front(), step);
+        old_.pop_front();
+    }
 }
 
 void Caller::away(const Step& step) {

@@ -67,6 +67,7 @@ class Caller {
     void shrink(const Step& step);
     coppice_status_t renew(const Step& step, coppice_group_t** next);
     void take_shrunk(std::size_t call, Joined& old, coppice_group_t* shrunk);
+    void drop_old(const Step* step);
     void away(const Step& step);
     void destroy(Joined& joined, const Step* step);
 

@@ -236,7 +236,7 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
 
 std::string describe(const Step& step) {
     static constexpr std::array kKinds{"broadcast",   "agree",  "settle", "stay away", "learn of deaths",
-                                       "acknowledge", "revoke", "shrink", "renew"};
+                                       "acknowledge", "revoke", "shrink", "renew",     "drop what was kept"};
     static constexpr std::array kModes{"blocking", "a request", "a view"};
     std::string text = fmt::format("{:>3}  {}", step.number, kKinds[static_cast<std::size_t>(step.kind)]);
     switch (step.kind) {
@@ -257,6 +257,9 @@ std::string describe(const Step& step) {
             break;
         case Step::Kind::revoke:
             text += fmt::format(", by rank {} modulo the size", step.who);
+            break;
+        case Step::Kind::drop:
+            text += fmt::format(", by rank {}", step.who);
             break;
         case Step::Kind::shrink:
         case Step::Kind::renew:

@@ -25,6 +25,7 @@ struct Step {
         revoke,       // by one rank
         shrink,
         renew,  // a new group of all by exchange
+        drop,   // one rank destroys the groups that it has kept; not drawn
     };
     enum class Mode : std::uint8_t { blocking, request, view };
     Kind kind = Kind::broadcast;

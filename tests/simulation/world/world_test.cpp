@@ -58,6 +58,32 @@ TEST(World, ARankThatComesBackWhenAllHaveEndedIsToldThatTheyTookItForDead) {
         ADD_FAILURE() << violation.promise << ": " << violation.what;
 }
 
+// Ranks 1 and 3 observe each other across hosts. Rank 3 leaves the first group, which the others keep: its farewell goes to the hosts'
+// leaders, and rank 1 hears no beat of it there any more. It asks before it takes the process for dead, which is well in the next group.
+TEST(World, ARankThatHasLeftOneGroupIsNotTakenForDeadInTheNext) {
+    constexpr std::uint64_t kBound = 40'000'000;
+    Drawn drawn{.fate = {.ranks = 4, .host_of = {0, 0, 1, 1}, .detection_bound_ns = kBound},
+                .program = {.seed = 1, .detection_bound_ns = kBound}};
+    using Kind = Step::Kind;
+    std::vector<Step>& steps = drawn.program.steps;
+    const auto agree = [&steps] { steps.push_back({.kind = Kind::agree}); };
+    // Without an operation in it: a rank leaves in peace where nothing that was begun there needs the others.
+    steps.push_back({.kind = Kind::shrink, .keep_old = true});
+    agree();  // the new group stands at all ranks, so nobody has to be asked about it
+    steps.push_back({.kind = Kind::drop, .who = 3});
+    for (int i = 0; i < 8; ++i) {
+        steps.push_back({.kind = Kind::away, .away_ns = kBound});
+        agree();
+        steps.push_back({.kind = Kind::broadcast, .who = static_cast<std::uint32_t>(i)});
+    }
+    for (std::uint32_t number = 0; number < steps.size(); ++number)
+        steps[number].number = number + 1;
+    const Outcome outcome = run(drawn);
+    for (const promises::Violation& violation : outcome.violations)
+        ADD_FAILURE() << violation.promise << ": " << violation.what;
+    EXPECT_GT(outcome.virtual_ns, 3 * kBound);
+}
+
 TEST(World, OtherSeedsAreOtherRuns) {
     std::set<std::uint64_t> marks;
     for (std::uint64_t seed = 1; seed <= 60; ++seed)
