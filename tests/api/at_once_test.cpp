@@ -146,6 +146,16 @@ TEST_P(AtOnce, ARootIsAWindowAheadAtMost) {
 }
 
 // A receiver that holds a view is a window ahead of it at most, although all else is there.
+// No call but broadcasts, none of which waits: they tell each other what has been consumed.
+TEST_P(AtOnce, AStreamGoesOnWithoutAnyOtherCall) {
+    std::array<char, 8> value{};
+    for (std::uint64_t number = 0; number < 20 * kWindow; ++number) {
+        for (const std::uint32_t rank : {0U, 1U})
+            ASSERT_EQ(coppice_broadcast(group(rank), value.data(), value.size(), 0, nullptr, 0), COPPICE_OK)
+                << "rank " << rank << ", broadcast " << number << ": " << coppice_last_error();
+    }
+}
+
 TEST_P(AtOnce, AViewHoldsTheWindow) {
     coppice_request_t* view = nullptr;
     send(0, 0);
