@@ -24,18 +24,21 @@ class Incarnations {
     // What a rank that was never added is until it says otherwise.
     std::uint32_t least(Seat rank) const { return rank.value < ranks_.size() ? ranks_[rank.value].least : 0; }
     // From now on it is this one: it was added, or heard from, and judged right.
-    void set(Seat rank, std::uint32_t incarnation) { of(rank) = {incarnation, true}; }
+    void set(Seat rank, std::uint32_t incarnation) { of(rank) = {incarnation & kMost, true}; }
     // Any later one will do.
     void forget(Seat rank) {
         One& known = of(rank);
-        known = {known.least + 1, false};
+        known = {(known.least + 1) & kMost, false};
     }
 
   private:
-    struct One {
-        std::uint32_t least = 0;
-        bool is_known = false;
+    // How many processes a number may have: far more than a second of the group's life allows each.
+    static constexpr std::uint32_t kMost = UINT32_MAX >> 1;
+    struct One {  // there are as many as ranks
+        std::uint32_t least : 31 = 0;
+        std::uint32_t is_known : 1 = 0;
     };
+    static_assert(sizeof(One) == 4);
     One& of(Seat rank) {
         if (rank.value >= ranks_.size()) ranks_.resize(rank.value + std::size_t{1});
         return ranks_[rank.value];

@@ -1,9 +1,8 @@
-// What the TCP transport knows of one peer.
+// What the TCP transport knows of one peer with which it has to do. Where ranks listen stands in address_book.hpp.
 #pragma once
 
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "transport/tcp/address.hpp"
 #include "transport/tcp/attempt.hpp"
@@ -25,7 +24,7 @@ struct Peer {
 
     Seat rank;
     Link link = Link::none;
-    bool known = false;  // its addresses are here
+    bool known = false;         // it was added: its addresses are in the book
     bool fenced = false;
     bool failed = false;        // to be reported by the next poll, unless it is fenced or departed
     bool reported = false;      // and nothing of it is delivered any more
@@ -42,8 +41,6 @@ struct Peer {
     Silence silence;                // of its kernel
     std::uint32_t seen_tries = 0;   // the try whose socket is in the epoll set
     bool seen_writing = false;      // and what for
-    std::uint32_t incarnation = 0;  // of its addresses
-    std::vector<Endpoint> endpoints;
     Endpoint remote;  // of the connection that stands
     std::optional<Attempt> attempt;
     // Of the two attempts of a pair the lower rank's is taken; the other waits here until that is settled.

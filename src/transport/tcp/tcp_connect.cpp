@@ -36,7 +36,7 @@ bool TcpTransport::connect(Peer& peer) {
     ++counters_.connections;
     peer.connection = std::make_unique<tcp::Connection>();
     peer.link = Link::connecting;
-    peer.attempt.emplace(identity_, peer.rank, peer.incarnation, peer.endpoints);
+    peer.attempt.emplace(identity_, peer.rank, incarnations_.least(peer.rank), book_.endpoints_of(peer.rank));
     connecting_.push_back(&peer);
     settle(peer, peer.attempt->start(now_ns()));
     return peer.link != Link::closed;

@@ -21,7 +21,7 @@ constexpr std::size_t kMostToGather = 512;
 
 SendStatus TcpTransport::post(Seat to, Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
                               std::uint64_t& counter) {
-    Peer* const peer = find(to);
+    Peer* const peer = find_added(to);
     if (peer == nullptr || header.size() > kMaxHeader || payload.size() > tcp::kMaxLarge) return SendStatus::failed;
     if (peer->link != Link::open) [[unlikely]] {
         if (peer->link == Link::none && !connect(*peer)) return SendStatus::failed;

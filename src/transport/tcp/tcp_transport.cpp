@@ -81,7 +81,9 @@ TcpTransport::TcpTransport(const TcpOptions& options)
       forks_(tcp::forks_so_far()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-      strangers_(identity_) {}
+      strangers_(identity_),
+      book_(options.group_size),
+      peers_(options.group_size) {}
 
 Result<void> TcpTransport::listen(const TcpOptions& options) {
     if (!epoll_ || !timer_)
@@ -124,12 +126,11 @@ Counters TcpTransport::counters() const {
 // ------------------------------------------------------------------------------------------------------- peers ---
 
 TcpTransport::Peer& TcpTransport::obtain(Seat rank) {
-    if (rank.value >= peers_.size()) {
-        peers_.resize(rank.value + std::size_t{1});
-        batch_.reserve(peers_.size());
-    }
     auto& peer = peers_[rank.value];
-    if (!peer) peer = std::make_unique<Peer>(rank);
+    if (peer) return *peer;
+    peer = std::make_unique<Peer>(rank);
+    peer->known = book_.has(rank);
+    if (batch_.capacity() < ++made_) batch_.reserve(2 * made_);
     return *peer;
 }
 
@@ -147,16 +148,14 @@ Result<void> TcpTransport::add_peer(Seat rank, std::span<const std::byte> addres
             return fail(COPPICE_ERR_PEER_FAILED, "tcp: incarnation {} of rank {} is over", known->incarnation,
                         rank.value);
         case Incarnations::Is::later:
-            if (const Peer* const other = find(rank); other != nullptr && other->known)
+            if (book_.has(rank))
                 return fail(COPPICE_ERR_INVALID_ARGUMENT, "tcp: rank {} was added twice", rank.value);
             forget(rank);  // an earlier one has connected, and was never added
     }
     incarnations_.set(rank, known->incarnation);
     tcp::sort_by_reach(known->endpoints, endpoints_);
-    Peer& peer = obtain(rank);
-    peer.incarnation = known->incarnation;
-    peer.endpoints = std::move(known->endpoints);
-    peer.known = true;
+    book_.add(rank, known->endpoints);
+    if (Peer* const peer = find(rank); peer != nullptr) peer->known = true;
     return {};
 }
 
@@ -166,7 +165,7 @@ bool TcpTransport::connected(Seat peer) const {
 }
 
 void TcpTransport::watch(Seat rank) {
-    if (Peer* const peer = find(rank); peer != nullptr && peer->link == Link::none) connect(*peer);
+    if (Peer* const peer = find_added(rank); peer != nullptr && peer->link == Link::none) connect(*peer);
 }
 
 void TcpTransport::fence(Seat rank) {
@@ -187,6 +186,7 @@ void TcpTransport::fence(Seat rank) {
 void TcpTransport::forget(Seat rank) {
     if (rank.value >= identity_.group_size || rank == identity_.self) return;
     incarnations_.forget(rank);
+    book_.remove(rank);
     Peer* const peer = find(rank);
     if (peer == nullptr) return;
     if (peer->link == Link::open) say_what_is_owed(*peer);
@@ -195,6 +195,7 @@ void TcpTransport::forget(Seat rank) {
     attention_.remove(*peer);
     std::erase(batch_, peer);
     peers_[rank.value].reset();
+    --made_;
 }
 
 // ---------------------------------------------------------------------------------------------------- receiving ---
@@ -377,9 +378,10 @@ void TcpTransport::close(Peer& peer) {
 }
 
 void TcpTransport::say_farewell(Seat rank) {
+    if (!book_.has(rank)) return;
     const Peer* const peer = find(rank);
-    if (peer == nullptr || !peer->known || peer->fenced || peer->reported || peer->link == Link::open) return;
-    farewells_.emplace_back(identity_, rank, peer->endpoints);
+    if (peer != nullptr && (peer->fenced || peer->reported || peer->link == Link::open)) return;
+    farewells_.emplace_back(identity_, rank, book_.endpoints_of(rank));
 }
 
 bool TcpTransport::leave() {

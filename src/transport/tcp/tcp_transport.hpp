@@ -23,6 +23,7 @@
 
 #include "transport/attention.hpp"
 #include "transport/incarnations.hpp"
+#include "transport/tcp/address_book.hpp"
 #include "transport/tcp/farewell.hpp"
 #include "transport/tcp/peer.hpp"
 #include "transport/transport.hpp"
@@ -94,7 +95,14 @@ class TcpTransport final : public Transport {
     Result<void> listen(const TcpOptions& options);
 
     Peer* find(Seat rank) const { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
+    // Makes it where there is none.
     Peer& obtain(Seat rank);
+    // One that was added, for the first message to it; null: it was not.
+    Peer* find_added(Seat rank) {
+        if (Peer* const peer = find(rank); peer != nullptr) [[likely]]
+            return peer;
+        return book_.has(rank) ? &obtain(rank) : nullptr;
+    }
     SendStatus post(Seat to, tcp::Kind kind, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint64_t& counter);
 
@@ -156,7 +164,9 @@ class TcpTransport final : public Transport {
     std::vector<tcp::Endpoint> endpoints_;
     std::vector<Descriptor> listeners_;
     tcp::Strangers strangers_;
-    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of, or forgotten
+    tcp::AddressBook book_;                     // of all that were added
+    std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: nothing was to do with it yet, or it is forgotten
+    std::size_t made_ = 0;                      // of these, so far
     Incarnations incarnations_;
     std::vector<Peer*> connecting_;
     std::vector<Peer*> open_;
