@@ -1,9 +1,9 @@
 // What one rank of a large group needs: forms it alone, with an exchange that plays the others.
 //
-//   scale [RANKS [RANK]]     by default rank 1 of 65,536, a host for each, over tcp
+//   scale [RANKS [RANK]]     by default rank 1 of 65,536, a host for each, on a fat tree, over tcp
 //
-// Prints one line: how long forming took, what lives in the heap because of it, and how much more of the process is resident. The others
-// are words only: each has a host, an address and a port of its own, where nobody answers (addresses for documentation,
+// Prints one line: how long forming took, and how much more of the process is resident when what forming needed for itself has been given
+// back. The others are words only: each has a host, a leaf switch, an address and a port of its own, where nobody answers (addresses for documentation,
 // RFC 5737 and RFC 2544), so nothing is sent that anybody gets.
 #include <coppice/coppice.h>
 #include <fmt/format.h>
@@ -44,10 +44,16 @@ transport::IpAddress address_of(std::uint32_t rank) {
     return address;
 }
 
+// A fat tree of switches of 64 ports.
+std::string switches_of(std::uint32_t rank) {
+    return fmt::format("pod{}/leaf{}", rank / 1024, rank / 32);
+}
+
 std::string greeting_of(std::uint32_t rank, engine::Greeting greeting) {
     greeting.host = fmt::format("{}-{:07}", greeting.host, rank);
     greeting.node = fmt::format("node{:06}", rank);
     greeting.nonce = fmt::format("{:032x}", rank);
+    greeting.switches = switches_of(rank);
     greeting.addresses = transport::HostAddresses{.list = {address_of(rank)}}.text();
     return greeting.text();
 }
@@ -102,15 +108,9 @@ std::uint64_t status_kib(const std::string& name) {
     return 0;
 }
 
-struct Memory {
-    double heap_mib;
-    double resident_mib;
-};
-
-Memory memory_now() {
+double resident_mib() {
     malloc_trim(0);
-    const struct mallinfo2 heap = mallinfo2();
-    return {static_cast<double>(heap.uordblks + heap.hblkhd) / 1048576, static_cast<double>(status_kib("VmRSS:")) / 1024};
+    return static_cast<double>(status_kib("VmRSS:")) / 1024;
 }
 
 void check(coppice_status_t status) {
@@ -124,7 +124,8 @@ void check(coppice_status_t status) {
 int main(int argc, char** argv) {
     const auto ranks = static_cast<std::uint32_t>(bench::argument(argc, argv, 1, 65536, 2, 131072));
     Played played{.rank = static_cast<std::uint32_t>(bench::argument(argc, argv, 2, 1, 0, ranks - 1)), .ranks = ranks};
-    setenv("COPPICE_TRANSPORT", "tcp", 0);
+    setenv("COPPICE_TRANSPORT", "tcp", 1);
+    setenv("COPPICE_SWITCHES", switches_of(played.rank).c_str(), 1);
     coppice_context_t* context = nullptr;
     check(coppice_context_create(nullptr, &context));
     coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
@@ -132,15 +133,13 @@ int main(int argc, char** argv) {
     options.exchange_argument = &played;
     options.rank = played.rank;
     options.size = ranks;
-    const Memory before = memory_now();
+    const double before = resident_mib();
     const auto began = std::chrono::steady_clock::now();
     coppice_group_t* group = nullptr;
     check(coppice_group_create(context, &options, &group));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    const Memory after = memory_now();
-    const double heap = after.heap_mib - before.heap_mib;
-    std::printf("ranks %u rank %u seconds %.3f heap_mib %.2f resident_mib %.2f bytes_each %.1f\n", ranks, played.rank, took.count(), heap,
-                after.resident_mib - before.resident_mib, heap * 1048576 / ranks);
+    const double kept = resident_mib() - before;
+    std::printf("ranks %u rank %u seconds %.3f resident_mib %.2f\n", ranks, played.rank, took.count(), kept);
     std::fflush(stdout);
     _exit(0);  // nobody is there who would take a goodbye
 }

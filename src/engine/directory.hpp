@@ -5,8 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,22 +15,29 @@ namespace coppice::engine {
 
 class Directory {
   public:
-    struct Holder {
-        std::uint32_t incarnation = 0;  // how many processes had the seat before
-        std::string host;               // transport::host_identity(); the dead of the start are counted to some host
-        std::vector<std::byte> addresses{};  // of its transports (greeting.hpp); kept only where processes may join
-    };
+    explicit Directory(std::uint32_t capacity) : incarnations_(capacity, kFree) {}
 
-    explicit Directory(std::uint32_t capacity) : holders_(capacity) {}
-
-    std::uint32_t capacity() const { return static_cast<std::uint32_t>(holders_.size()); }
-    // None: the seat is free.
-    const std::optional<Holder>& at(Seat seat) const { return holders_[seat.value]; }
-    void take(Seat seat, Holder holder) { holders_[seat.value] = std::move(holder); }
-    void vacate(Seat seat) { holders_[seat.value].reset(); }
+    std::uint32_t capacity() const { return static_cast<std::uint32_t>(incarnations_.size()); }
+    // Whether the seat's process is that one: so many have had the seat before it.
+    bool has(Seat seat, std::uint32_t incarnation) const { return incarnations_[seat.value] == incarnation; }
+    // Of its transports (greeting.hpp); empty where nobody may join, or the seat is free.
+    std::span<const std::byte> addresses(Seat seat) const {
+        if (seat.value >= addresses_.size()) return {};
+        return addresses_[seat.value];
+    }
+    // `addresses` are only for groups that processes may join: a set of a million seats has no room for those of all.
+    void take(Seat seat, std::uint32_t incarnation, std::vector<std::byte> addresses = {}) {
+        incarnations_[seat.value] = incarnation;
+        if (addresses_.empty() && !addresses.empty()) addresses_.resize(capacity());
+        if (!addresses_.empty()) addresses_[seat.value] = std::move(addresses);
+    }
+    void vacate(Seat seat) { take(seat, kFree); }
 
   private:
-    std::vector<std::optional<Holder>> holders_;
+    static constexpr std::uint32_t kFree = UINT32_MAX;
+
+    std::vector<std::uint32_t> incarnations_;        // by seat
+    std::vector<std::vector<std::byte>> addresses_;  // by seat, where there are any
 };
 
 }  // namespace coppice::engine

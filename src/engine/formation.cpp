@@ -327,9 +327,7 @@ class Formation {
 
     Result<void> exchange_addresses() {
         const std::vector<std::byte> mine = transport_addresses();
-        Directory::Holder self{.host = hosts_[self_.value]};
-        if (settings_.join != Join::none) self.addresses = mine;
-        transport_set_->directory().take(Seat(self_.value), std::move(self));
+        transport_set_->directory().take(Seat(self_.value), 0, settings_.join != Join::none ? mine : std::vector<std::byte>());
         auto all = bootstrap_.allgather(mine, deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         for (std::uint32_t r = 0; r < size_; ++r) {
@@ -339,8 +337,8 @@ class Formation {
                 bury(rank);
                 continue;
             }
-            auto wired =
-                wire_peer(*transport_set_, settings_, hosts_[self_.value], Seat(r), {.host = hosts_[r]}, (*all)[r]);
+            auto wired = wire_peer(*transport_set_, settings_, hosts_[self_.value], Seat(r),
+                                   {.incarnation = 0, .host = hosts_[r], .addresses = (*all)[r]});
             if (wired) continue;
             if (wired.error().status != COPPICE_ERR_PEER_FAILED) return wired;
             bury(rank);

@@ -82,8 +82,7 @@ class TransportSet final : private transport::Receiver {
     void note_end(Seat seat);
     // That of a member, while its process has it; nowhere() after that.
     Seat seat_of(const Origin& origin) const {
-        const auto& holder = directory_.at(origin.seat);
-        return holder && holder->incarnation == origin.incarnation ? origin.seat : nowhere();
+        return directory_.has(origin.seat, origin.incarnation) ? origin.seat : nowhere();
     }
     // From now on processes may come. Null: none do.
     void introduce_by(std::unique_ptr<Introductions> introductions);

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/greeting.hpp"
 
@@ -23,18 +24,19 @@ std::string names_between_hosts(const Settings& settings) {
 }  // namespace
 
 Result<void> wire_peer(TransportSet& transport_set, const Settings& settings, std::string_view own_host, Seat seat,
-                       Directory::Holder holder, std::span<const std::byte> addresses) {
-    const bool same_host = holder.host == own_host;
+                       const Process& process) {
+    const bool same_host = process.host == own_host;
     const auto wires = transport_set.wires();
     for (std::size_t i = 0; i < wires.size(); ++i) {
         const transport::Capabilities& can = wires[i]->capabilities();
         if (can.within_host && !same_host) continue;
-        const auto address = find_address(addresses, can.name);
+        const auto address = find_address(process.addresses, can.name);
         if (!address) continue;
         if (auto added = wires[i]->add_peer(seat, *address); !added) return added;
         transport_set.route(seat, static_cast<std::uint8_t>(i));
-        if (settings.join != Join::none) holder.addresses.assign(addresses.begin(), addresses.end());
-        transport_set.directory().take(seat, std::move(holder));
+        std::vector<std::byte> kept;
+        if (settings.join != Join::none) kept.assign(process.addresses.begin(), process.addresses.end());
+        transport_set.directory().take(seat, process.incarnation, std::move(kept));
         return {};
     }
     if (settings.allows_between_hosts() || same_host) {
@@ -47,7 +49,7 @@ Result<void> wire_peer(TransportSet& transport_set, const Settings& settings, st
     return fail(COPPICE_ERR_NO_TRANSPORT,
                 "rank {} runs on another host (\"{}\") and the allowed transports ({}) do not reach it; allow {} in "
                 "COPPICE_TRANSPORT",
-                seat.value, shown(holder.host), settings.transport_names(), names_between_hosts(settings));
+                seat.value, shown(process.host), settings.transport_names(), names_between_hosts(settings));
 }
 
 }  // namespace coppice::engine

@@ -2,19 +2,26 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "base/error.hpp"
-#include "engine/directory.hpp"
 #include "engine/settings.hpp"
 #include "engine/transport_set.hpp"
 
 namespace coppice::engine {
 
-// Makes the process that takes the seat known to that transport. The seat must be free. COPPICE_ERR_PEER_FAILED: it is dead already.
-// `addresses` as append_address() makes them; they are kept in the directory where processes may join.
+// One that takes a seat.
+struct Process {
+    std::uint32_t incarnation = 0;  // how many had the seat before
+    std::string_view host;          // host_identity(); the dead of the start are counted to some host
+    // As append_address() makes them. Kept in the directory where processes may join.
+    std::span<const std::byte> addresses;
+};
+
+// Makes the process known to that transport. The seat must be free. COPPICE_ERR_PEER_FAILED: it is dead already.
 Result<void> wire_peer(TransportSet& transport_set, const Settings& settings, std::string_view own_host, Seat seat,
-                       Directory::Holder holder, std::span<const std::byte> addresses);
+                       const Process& process);
 
 }  // namespace coppice::engine

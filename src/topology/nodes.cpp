@@ -1,5 +1,6 @@
 #include "topology/nodes.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -38,11 +39,10 @@ Nodes Nodes::flat(std::uint32_t ranks) {
 }
 
 Nodes::Nodes(std::vector<std::uint32_t> node_of) : node_of_(std::move(node_of)), members_(node_of_.size()) {
-    first_.push_back(0);
-    for (const std::uint32_t node : node_of_) {
-        if (node + 2 > first_.size()) first_.push_back(0);
+    const std::size_t nodes = node_of_.empty() ? 0 : std::size_t{std::ranges::max(node_of_)} + 1;
+    first_.resize(nodes + 1);
+    for (const std::uint32_t node : node_of_)
         ++first_[node + 1];
-    }
     for (std::size_t node = 1; node < first_.size(); ++node)
         first_[node] += first_[node - 1];
     std::vector<std::uint32_t> next = first_;

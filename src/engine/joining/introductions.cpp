@@ -112,7 +112,7 @@ bool Introductions::introduce(Task& task) {
 Result<void> Introductions::wire(const Person& who, const Card& card) {
     const Seat seat(who.number);
     auto wired = wire_peer(transport_set_, settings_, own_host_, seat,
-                           {.incarnation = who.incarnation, .host = card.host}, card.addresses);
+                           {.incarnation = who.incarnation, .host = card.host, .addresses = card.addresses});
     transport::HostMemory* const host_memory = transport_set_.host_memory();
     if (!wired || host_memory == nullptr || card.host != own_host_) return wired;
     auto admitted = host_memory->admit(seat);

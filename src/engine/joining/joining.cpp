@@ -146,7 +146,7 @@ class Joining {
             if (made->host_memory != nullptr) host_memory_ = made->host_memory;
             if (auto added = add(std::move(made->transport)); !added) return added;
         }
-        transport_set_->directory().take(self_, {.incarnation = incarnation_, .host = host_, .addresses = {}});
+        transport_set_->directory().take(self_, incarnation_);
         const bool by_host = settings_.hierarchy == Hierarchy::host && settings_.allows_within_host();
         if (!by_host || host_memory_ == nullptr) return {};
         // The first board is one of a group that this process was never in.

@@ -22,10 +22,7 @@ Stability::Stability(const StabilityPlan& plan, Rank self)
       window_(plan.window),
       patience_(plan.patience),
       faults_(plan.faults),
-      step_(plan.window / 2),
-      reports_(plan.nodes->count()) {
-    for (std::uint32_t node = 0; node < roster_.nodes().count(); ++node)
-        reports_[node].slowest = roster_.nodes().members(node).front().value;
+      step_(plan.window / 2) {
     find_relatives();
 }
 
@@ -85,7 +82,7 @@ void Stability::node_consumed(std::uint64_t count, Rank slowest) {
         return;
     }
     if (count <= local_.count && slowest.value == local_.slowest) return;
-    local_ = {std::max(count, local_.count), slowest.value, true};
+    local_ = {.slowest = slowest.value, .count = std::max(count, local_.count), .heard = true};
     settle();
 }
 
@@ -133,10 +130,22 @@ void Stability::tell(std::uint32_t child) {
 // Reports of nodes that are no children (yet) are kept: the death that makes them children may not be known here.
 void Stability::report(std::uint32_t node, const StabilityMessage& message) {
     if (node == roster_.own_node()) return;
-    Report& known = reports_[node];
-    if (message.count >= known.count) known = {message.count, message.slowest.value, true};
+    Report& known = report_of(node);
+    if (message.count >= known.count) known = {node, message.slowest.value, message.count, true};
     if (message.stable < stable_) tell(node);
     settle();
+}
+
+// Of a node that has said nothing.
+Stability::Report Stability::unheard(std::uint32_t node) const {
+    return {.node = node, .slowest = roster_.nodes().members(node).front().value};
+}
+
+// Good until the next call.
+Stability::Report& Stability::report_of(std::uint32_t node) {
+    const auto place = std::ranges::lower_bound(reports_, node, {}, &Report::node);
+    if (place != reports_.end() && place->node == node) return *place;
+    return *reports_.insert(place, unheard(node));
 }
 
 // The parent, or the leader of this node, says which rank holds all up.
@@ -155,8 +164,9 @@ void Stability::flush() {
 void Stability::settle() {
     Report least = local_;
     for (const std::uint32_t child : children_) {
-        if (lacks(kCountsOfChildrenAreTrusted) && reports_[child].count == 0) continue;
-        if (reports_[child].count < least.count) least = reports_[child];
+        const Report& known = report_of(child);
+        if (lacks(kCountsOfChildrenAreTrusted) && known.count == 0) continue;
+        if (known.count < least.count) least = known;
     }
     const bool named = least.slowest != slowest_ && somebody_is_held_up() && !lacks(kNamesAreNotPassedOn);
     slowest_ = least.slowest;
@@ -305,8 +315,11 @@ void Stability::append_state(std::vector<std::uint32_t>& words) const {
     add(downs_);
     add(asks_);
     add(askers_);
-    for (const Report& report : reports_)
+    for (std::uint32_t node = 0; node < roster_.nodes().count(); ++node) {
+        const auto place = std::ranges::lower_bound(reports_, node, {}, &Report::node);
+        const Report report = place != reports_.end() && place->node == node ? *place : unheard(node);
         words.insert(words.end(), {number(report.count), report.slowest, report.heard ? 1U : 0U});
+    }
     words.insert(words.end(), {number(local_.count), local_.slowest, number(least_), slowest_, number(reported_),
                                number(stable_), number(wanted_), told_, number(held_up_at_), number(asked_for_), asked_,
                                name_, static_cast<std::uint32_t>(named_), number(step_),

@@ -116,8 +116,9 @@ class Stability {
     static constexpr std::uint32_t kNobody = Roster::kNobody;
 
     struct Report {
-        std::uint64_t count = 0;
+        std::uint32_t node = 0;
         std::uint32_t slowest = 0;
+        std::uint64_t count = 0;
         bool heard = false;  // else `slowest` is the leader of a node that has said nothing
     };
 
@@ -135,6 +136,8 @@ class Stability {
     void want_of(std::uint64_t count, std::uint32_t node);
     void ask_all_but(std::uint32_t node);
     void learn_holder(std::uint32_t holder);
+    Report unheard(std::uint32_t node) const;
+    Report& report_of(std::uint32_t node);
     std::uint32_t known_holder() const;
     std::optional<StabilityMessage> next_of_tree();
     std::optional<StabilityMessage> next_name();
@@ -153,7 +156,7 @@ class Stability {
     std::vector<std::uint32_t> children_;
     std::vector<std::uint32_t> downs_;  // children that have to be told
     std::vector<std::uint32_t> asks_;   // neighbours that have to be asked
-    std::vector<Report> reports_;       // by node
+    std::vector<Report> reports_;       // ascending by node: those that it has to do with, of a group's many
     Report local_;
     std::uint64_t least_ = 0;    // of this subtree
     std::uint32_t slowest_ = 0;  // the rank that has it

@@ -24,7 +24,7 @@ struct Peer {
 
     Seat rank;
     Link link = Link::none;
-    bool known = false;         // it was added: its addresses are in the book
+    bool known = false;  // it was added: its addresses are in the book
     bool fenced = false;
     bool failed = false;        // to be reported by the next poll, unless it is fenced or departed
     bool reported = false;      // and nothing of it is delivered any more
@@ -35,13 +35,13 @@ struct Peer {
     bool owes_goodbye = false;  // that this rank leaves
     bool owes_ack = false;      // that its goodbye was read
     bool goodbye_acked = false;
-    bool queued = false;            // in the transport's list of peers to attend to
-    bool watches_write = false;     // the epoll set waits for room
-    bool in_batch = false;          // something waits for the batch to end
-    Silence silence;                // of its kernel
-    std::uint32_t seen_tries = 0;   // the try whose socket is in the epoll set
-    bool seen_writing = false;      // and what for
-    Endpoint remote;  // of the connection that stands
+    bool queued = false;           // in the transport's list of peers to attend to
+    bool watches_write = false;    // the epoll set waits for room
+    bool in_batch = false;         // something waits for the batch to end
+    Silence silence;               // of its kernel
+    std::uint32_t seen_tries = 0;  // the try whose socket is in the epoll set
+    bool seen_writing = false;     // and what for
+    Endpoint remote;               // of the connection that stands
     std::optional<Attempt> attempt;
     // Of the two attempts of a pair the lower rank's is taken; the other waits here until that is settled.
     std::optional<Strangers::Proven> held;

@@ -148,8 +148,7 @@ Result<void> TcpTransport::add_peer(Seat rank, std::span<const std::byte> addres
             return fail(COPPICE_ERR_PEER_FAILED, "tcp: incarnation {} of rank {} is over", known->incarnation,
                         rank.value);
         case Incarnations::Is::later:
-            if (book_.has(rank))
-                return fail(COPPICE_ERR_INVALID_ARGUMENT, "tcp: rank {} was added twice", rank.value);
+            if (book_.has(rank)) return fail(COPPICE_ERR_INVALID_ARGUMENT, "tcp: rank {} was added twice", rank.value);
             forget(rank);  // an earlier one has connected, and was never added
     }
     incarnations_.set(rank, known->incarnation);

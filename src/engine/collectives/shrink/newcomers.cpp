@@ -43,9 +43,8 @@ void Shrink::attend_door() {
     if (!keeper) return;
     const Origin origin = core_.lineage().of(*keeper);
     company.keeper = {.number = origin.seat.value, .incarnation = origin.incarnation};
-    const auto& holder = transport_set.directory().at(origin.seat);
-    if (holder && holder->incarnation == origin.incarnation) {
-        if (const auto door = find_address(holder->addresses, kDoorName))
+    if (transport_set.directory().has(origin.seat, origin.incarnation)) {
+        if (const auto door = find_address(transport_set.directory().addresses(origin.seat), kDoorName))
             company.door.assign(door->begin(), door->end());
     }
     router_.transport_set()->introductions()->attend(company);
@@ -65,9 +64,8 @@ Result<std::vector<std::byte>> Shrink::invite(std::uint32_t uses, std::uint64_t 
     for (std::uint32_t number = 0; number < members_.ranks() && others.size() < bootstrap::kMostDoors; ++number) {
         if (Rank(number) == members_.self() || members_.failed(Rank(number))) continue;
         const Origin origin = core_.lineage().of(Rank(number));
-        const auto& holder = transport_set.directory().at(origin.seat);
-        if (!holder || holder->incarnation != origin.incarnation) continue;
-        const auto address = find_address(holder->addresses, kDoorName);
+        if (!transport_set.directory().has(origin.seat, origin.incarnation)) continue;
+        const auto address = find_address(transport_set.directory().addresses(origin.seat), kDoorName);
         if (!address) continue;
         if (auto door = bootstrap::DoorAddress::parse(*address)) others.push_back(std::move(*door));
     }
