@@ -62,8 +62,11 @@ TEST(World, ARankThatComesBackWhenAllHaveEndedIsToldThatTheyTookItForDead) {
 // leaders, and rank 1 hears no beat of it there any more. It asks before it takes the process for dead, which is well in the next group.
 TEST(World, ARankThatHasLeftOneGroupIsNotTakenForDeadInTheNext) {
     constexpr std::uint64_t kBound = 40'000'000;
-    Drawn drawn{.fate = {.ranks = 4, .host_of = {0, 0, 1, 1}, .detection_bound_ns = kBound},
-                .program = {.seed = 1, .detection_bound_ns = kBound}};
+    Drawn drawn;
+    drawn.fate.ranks = 4;
+    drawn.fate.host_of = {0, 0, 1, 1};
+    drawn.program.seed = 1;
+    drawn.fate.detection_bound_ns = drawn.program.detection_bound_ns = kBound;
     using Kind = Step::Kind;
     std::vector<Step>& steps = drawn.program.steps;
     const auto agree = [&steps] { steps.push_back({.kind = Kind::agree}); };
