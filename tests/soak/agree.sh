@@ -69,6 +69,9 @@ jobs=0 agreements=0 killed=0 stopped=0 differed=0 wrong=0 hung=0 leaked=0 most_g
 reports() { find "$scratch/reports" -type f -exec cat {} +; }
 most() { reports | awk -v name="$1" '$1 == name && $2 > all { all = $2 } END { print all + 0 }'; }
 
+# Of a call, in seconds. A machine that stands still for a minute, as virtual ones do, hangs no rank.
+patience=$((60 * ${COPPICE_TEST_PATIENCE:-1}))
+
 # run_job NUMBER WHAT ENVIRONMENT LAUNCHER-OPTIONS -- RANK-OPTIONS: runs it, judges it, tells of it.
 run_job() {
     local job=$1 what=$2 environment=$3 code=0 faults="" ranks left growth
@@ -81,8 +84,8 @@ run_job() {
     shift
     rm -rf "$scratch/reports"; mkdir "$scratch/reports"
     # shellcheck disable=SC2086 # settings, one word each
-    env $environment "$launcher" "${options[@]}" --timeout $((seconds + 150)) "$rank" --report "$scratch/reports" \
-        --seed $((seed + job)) "$@" >"$scratch/output" 2>&1 || code=$?
+    env $environment "$launcher" "${options[@]}" --timeout $((seconds + 3 * patience)) "$rank" --report "$scratch/reports" \
+        --seed $((seed + job)) --patience "$patience" "$@" >"$scratch/output" 2>&1 || code=$?
     jobs=$((jobs + 1))
     agreements=$((agreements + $(most agreements)))
     # A rank that has not reported was killed in time, or the job has failed.

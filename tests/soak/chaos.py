@@ -49,7 +49,8 @@ def parse():
     length.add_argument("--job", metavar="JOB", help="this one alone, as it was, with its output")
     parser.add_argument("--seed", type=int, help="of everything that is drawn (default: from the clock; it is printed)")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build", help="where Coppice was built")
-    parser.add_argument("--patience", type=float, default=60, help="seconds after which a call counts as hung (default 60)")
+    parser.add_argument("--patience", type=float, default=60 * float(os.environ.get("COPPICE_TEST_PATIENCE", "1")),
+                        help="seconds after which a call counts as hung (default 60, COPPICE_TEST_PATIENCE times)")
     parser.add_argument("--keep", type=pathlib.Path,
                         help="where logs, output and backtraces of jobs that went wrong are kept (default: a new directory)")
     parser.add_argument("--only", default="", help="jobs with these words in their description alone, as \"cut ucx\"")

@@ -65,7 +65,7 @@ jobs=0 nobody=0 killed=0 newcomers=0 divergent=0 lost=0 hung=0 leaked=0
 run_job() {
     state=$((seed * 1000003 + $1))
     draw 1000
-    local options=(-n "$ranks" --respawn --timeout 120) at=300 numbers=$ranks
+    local options=(-n "$ranks" --respawn --timeout $((120 * ${COPPICE_TEST_PATIENCE:-1}))) at=300 numbers=$ranks
     [ "$hosts" = 0 ] || options+=(--hosts "$hosts")
     draw 3
     if [ "$drawn" = 0 ]; then
