@@ -327,7 +327,8 @@ class Formation {
 
     Result<void> exchange_addresses() {
         const std::vector<std::byte> mine = transport_addresses();
-        transport_set_->directory().take(Seat(self_.value), 0, settings_.join != Join::none ? mine : std::vector<std::byte>());
+        transport_set_->directory().take(Seat(self_.value), 0,
+                                         settings_.join != Join::none ? mine : std::vector<std::byte>());
         auto all = bootstrap_.allgather(mine, deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
         for (std::uint32_t r = 0; r < size_; ++r) {
