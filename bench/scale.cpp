@@ -3,8 +3,8 @@
 //   scale [RANKS [RANK]]     by default rank 1 of 65,536, a host for each, on a fat tree, over tcp
 //
 // Prints one line: how long forming took, and how much more of the process is resident when what forming needed for itself has been given
-// back. The others are words only: each has a host, a leaf switch, an address and a port of its own, where nobody answers (addresses for documentation,
-// RFC 5737 and RFC 2544), so nothing is sent that anybody gets.
+// back. The others are words only: each has a host, a leaf switch, an address and a port of its own. The addresses are loopback's, where
+// nobody listens, so nothing that the rank sends to its neighbours leaves the machine.
 #include <coppice/coppice.h>
 #include <fmt/format.h>
 #include <malloc.h>
@@ -36,10 +36,10 @@ struct Played {
     std::uint32_t calls = 0;
 };
 
-// 198.18.0.0/15 is for benchmarks: 131,072 hosts.
-transport::IpAddress address_of(std::uint32_t rank) {
+// `net`: 127 is where it is connected to; a greeting has no such addresses, and those of 198.18.0.0/15 are nobody's (RFC 2544).
+transport::IpAddress address_of(std::uint32_t rank, std::uint8_t net) {
     transport::IpAddress address;
-    address.bytes = {198, static_cast<std::uint8_t>(18 + (rank >> 16)), static_cast<std::uint8_t>(rank >> 8),
+    address.bytes = {net, static_cast<std::uint8_t>(18 + (rank >> 16)), static_cast<std::uint8_t>(rank >> 8),
                      static_cast<std::uint8_t>(rank)};
     return address;
 }
@@ -54,13 +54,13 @@ std::string greeting_of(std::uint32_t rank, engine::Greeting greeting) {
     greeting.node = fmt::format("node{:06}", rank);
     greeting.nonce = fmt::format("{:032x}", rank);
     greeting.switches = switches_of(rank);
-    greeting.addresses = transport::HostAddresses{.list = {address_of(rank)}}.text();
+    greeting.addresses = transport::HostAddresses{.list = {address_of(rank, 198)}}.text();
     return greeting.text();
 }
 
 std::vector<std::byte> address_list_of(std::uint32_t rank) {
     transport::tcp::Endpoint endpoint;
-    const transport::IpAddress address = address_of(rank);
+    const transport::IpAddress address = address_of(rank, 127);
     endpoint.ip = address.bytes;
     endpoint.port = static_cast<std::uint16_t>(40000 + rank % 1000);
     std::vector<std::byte> all;

@@ -32,7 +32,7 @@ class Incarnations {
     }
 
   private:
-    // How many processes a number may have: far more than a second of the group's life allows each.
+    // How many processes may have a number, one after the other.
     static constexpr std::uint32_t kMost = UINT32_MAX >> 1;
     struct One {  // there are as many as ranks
         std::uint32_t least : 31 = 0;
