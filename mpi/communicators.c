@@ -153,10 +153,8 @@ struct exchange {
 /* The other processes wait for this one, and there is nothing that it could tell them. */
 static void* room(MPI_Comm comm, size_t bytes) {
     void* memory = calloc(1, bytes);
-    if (memory == NULL) {
-        fprintf(stderr, "coppice-mpi: no memory for the group of a communicator (%zu bytes)\n", bytes);
-        PMPI_Abort(comm, 1);
-    }
+    if (memory == NULL)
+        end_program(comm, "coppice-mpi: no memory for the group of a communicator (%zu bytes)\n", bytes);
     return memory;
 }
 
@@ -222,8 +220,7 @@ static int operations_before_group(MPI_Comm comm, const struct communicator* sta
         char* end = NULL;
         const long number = strtol(text, &end, 10);
         if (end == text || *end != '\0' || number < 0 || number > INT_MAX) {
-            fprintf(stderr, "coppice-mpi: COPPICE_MPI_AFTER='%s' is not a number of operations, 0 or more\n", text);
-            PMPI_Abort(comm, 1);
+            end_program(comm, "coppice-mpi: COPPICE_MPI_AFTER='%s' is not a number of operations, 0 or more\n", text);
         }
         after = (int)number;
     }

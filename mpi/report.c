@@ -1,9 +1,13 @@
 #include "report.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
 
 #define AS_TEXT(name, ...) "MPI_" #name,
 static const char* const kNames[kOperations] = {COPPICE_MPI_OPERATIONS(AS_TEXT)};
@@ -56,4 +60,27 @@ void print_report(int rank, int size) {
     for (int i = 0; i < kReasons; ++i)
         if (reasons[i] != 0) fprintf(stderr, "coppice-mpi: passed on: %lu %s\n", reasons[i], kSentences[i]);
     if (failed_groups != 0) fprintf(stderr, "coppice-mpi: %lu groups could not be made: %s\n", failed_groups, failure);
+}
+
+/* A reader that reads no more is not waited for longer than this. */
+enum { kPatienceMilliseconds = 2000 };
+
+static void wait_until_read(int descriptor) {
+    const struct timespec millisecond = {.tv_nsec = 1000000};
+    int unread = 0;
+    for (int waited = 0; waited < kPatienceMilliseconds; ++waited) {
+        if (isatty(descriptor) || ioctl(descriptor, FIONREAD, &unread) != 0 || unread == 0) return;
+        nanosleep(&millisecond, NULL);
+    }
+}
+
+void end_program(MPI_Comm comm, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fflush(stderr);
+    wait_until_read(STDERR_FILENO);
+    PMPI_Abort(comm, 1);
+    abort();
 }
