@@ -348,7 +348,7 @@ bool Server::handshake(std::uint64_t id, Connection& connection, std::span<const
     const std::uint32_t count = circle.begun[connection.place]++;
     connection.generation = GenerationId{*number} << 32U | count;
     contacted_ = true;
-    if (tell_arrival_) tell_arrival_(connection.pid);
+    if (tell_arrival_) tell_arrival_(handshake.rank, connection.pid);
     Generation& generation = generations_[connection.generation];
     if (generation.circle == nullptr) ++circle.kept;
     generation.circle = &circle;

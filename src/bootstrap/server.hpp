@@ -52,8 +52,8 @@ class Server {
 
     // The process that was started as `rank`; it or a descendant of it may call.
     void rank_started(std::uint32_t rank, pid_t pid);
-    // Told of each process that begins to take part, before it has been answered.
-    void on_arrival(std::function<void(pid_t)> tell) { tell_arrival_ = std::move(tell); }
+    // Told of each process that begins to take part, and under which number, before it has been answered.
+    void on_arrival(std::function<void(std::uint32_t, pid_t)> tell) { tell_arrival_ = std::move(tell); }
     // It has ended: a rank without a living connection is dead from now on.
     void rank_ended(std::uint32_t rank);
     // A process was started late as that number, which had none or one that has ended. It takes part in no exchange, and may join a group.
@@ -153,7 +153,7 @@ class Server {
     std::uint64_t next_id_ = 1;
     std::uint32_t ended_count_ = 0;
     std::vector<std::uint32_t> open_sockets_;  // by origin
-    std::function<void(pid_t)> tell_arrival_;
+    std::function<void(std::uint32_t, pid_t)> tell_arrival_;
     bool contacted_ = false;
     bool gathered_ = false;
     Counters counters_;

@@ -33,6 +33,7 @@ bool Server::enter(std::uint64_t id, Connection& connection, std::span<const std
     connection.rank = said.number;
     inside_[said.number] = id;
     contacted_ = true;
+    if (tell_arrival_) tell_arrival_(said.number, connection.pid);
     tell_those_inside();
     return connections_.contains(id);
 }

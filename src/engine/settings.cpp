@@ -108,9 +108,9 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, damage:N, delay:..."},
 };
 
-constexpr std::array<std::string_view, 8> kLauncherVariables{
-    "COPPICE_RANK",       "COPPICE_SIZE",        "COPPICE_LAUNCHER",    "COPPICE_LOCAL_RANK",
-    "COPPICE_LOCAL_SIZE", "COPPICE_INCARNATION", "COPPICE_RUN_MEMBERS", "COPPICE_RUN_DONE_FD",
+constexpr std::array<std::string_view, 9> kLauncherVariables{
+    "COPPICE_RANK",        "COPPICE_SIZE",        "COPPICE_LAUNCHER",    "COPPICE_LOCAL_RANK", "COPPICE_LOCAL_SIZE",
+    "COPPICE_INCARNATION", "COPPICE_RUN_MEMBERS", "COPPICE_RUN_DONE_FD", "COPPICE_WITNESS",
 };
 
 // "transports that may be used: …; auto: shm within hosts, …"

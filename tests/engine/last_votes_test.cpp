@@ -72,14 +72,14 @@ struct LastVotesTest : ::testing::Test {
           hosts{"a", "a", "a", "b"},
           members(Rank(0), topology::Nodes::by_host(std::span<const std::string>(hosts))),
           board(host, 0),
-          votes(board, members, members.ranks()) {
+          votes(&board, members, members.ranks()) {
         vote.epoch = 3;
         vote.followed = 2;
     }
     // As rank `rank` does it.
     void write(std::uint32_t rank) {
         OneRanksBoard its(host, rank);
-        LastVotes(its, members, members.ranks()).write(vote);
+        LastVotes(&its, members, members.ranks()).write(vote);
     }
 
     Host host;
@@ -134,7 +134,7 @@ TEST_F(LastVotesTest, WhereNoneAreKeptNoneAreRead) {
     Host without(LastVotes::host_region(false));
     without.alive[1] = false;
     OneRanksBoard empty(without, 0);
-    EXPECT_FALSE(LastVotes(empty, members, members.ranks()).of_gone(Rank(1), false).has_value());
+    EXPECT_FALSE(LastVotes(&empty, members, members.ranks()).of_gone(Rank(1), false).has_value());
 }
 
 }  // namespace

@@ -49,6 +49,11 @@ class Facts(unittest.TestCase):
         self.assertIn("COPPICE_TREES", facts(COPPICE_TREES="star")["unknown_variables"])
         self.assertIn("COPPICE_TREES is set", command([INFO], COPPICE_TREES="star").stdout)
 
+    def test_the_launcher_is_a_witness_for_the_quorum(self):
+        quorum = json.loads(command([RUN, "-n", "1", INFO, "--json"], COPPICE_QUORUM="certain").stdout)["quorum"]
+        self.assertIn("coppice-run, for the end of every rank's process", quorum["witness"])
+        self.assertIn("by a cut", quorum["gives_up"])
+
     def test_what_the_quorum_gives_up_where_there_is_no_witness(self):
         for settings, setting, witness, given_up in (
                 ({}, "any", "none is asked", "both sides of a network that is cut go on"),

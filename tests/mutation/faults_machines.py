@@ -9,6 +9,7 @@ DEPARTURE = "src/protocol/departure/departure.cpp"
 ASSEMBLY = "src/engine/collectives/agreement/assembly.cpp"
 MEMBERSHIP = "src/protocol/membership/"
 SHRINK = "src/engine/collectives/shrink/"
+WITNESS = "src/bootstrap/witness.cpp"
 PULL = "src/protocol/pull/"
 WIRE = "src/engine/core/wire.hpp"
 
@@ -95,6 +96,30 @@ FAULTS = [
     ("deaths that nobody has seen are certain", SHRINK + "quorum_watch.cpp",
      "return core_.publishing() && !core_.board()->alive(rank);", "return !core_.publishing() || !core_.board()->alive(rank);",
      linked("tests/integration/integration_quorum", "*deaths_that_nobody_has_seen*")),
+    ("a rank votes before it writes that down", SHRINK + "succession.cpp",
+     "    if (votes_ != nullptr) votes_->write(machine_.last_vote());\n    send();\n",
+     "    send();\n    if (votes_ != nullptr) votes_->write(machine_.last_vote());\n",
+     gtest("tests/engine/engine_unit", "WitnessVotes.*")),
+    ("a renewal does not look for what a witness says", SHRINK + "succession.cpp",
+     "votes_->has_witness() && rank <= run.last", "false && rank <= run.last", gtest("tests/engine/engine_unit", "WitnessVotes.*")),
+    ("the last votes of a group that a rank has left are kept", SHRINK + "last_votes.cpp",
+     "testimony_.witness->give_back(*place_);", "return;", gtest("tests/engine/engine_unit", "WitnessVotes.*")),
+    ("operations do not look for what a witness says", SHRINK + "quorum_watch.cpp",
+     "    if (votes_ != nullptr && votes_->of_gone(rank, false)) return true;\n", "",
+     linked("tests/integration/integration_witnessed", "*CostNoQuorum*")),
+    ("a death that costs the quorum is taken in before a witness has spoken", "src/engine/core/failures.cpp",
+     "    if (!judge_->awaits_witness(all)) return false;\n", "    if (!all.empty()) return false;\n",
+     linked("tests/integration/integration_witnessed", "*CostNoQuorum*")),
+    ("a witness that is silent is waited for for ever", "src/engine/core/failures.cpp",
+     "now_ns() < held_until_ns_ && ", "", linked("tests/integration/integration_witnessed", "*OneThatIsSilent*")),
+    ("one that lives is dead to the witness", WITNESS, "if (owner == 0 || entry.ended.get() != owner) return", "if (owner == 0) return",
+     gtest("tests/bootstrap/bootstrap_witness_test", "*")),
+    ("any process writes in the name of a number", WITNESS, "if (claim == 0 || word != witness::claim_word(claim, ::getpid()))", "if (claim == 0)",
+     gtest("tests/bootstrap/bootstrap_witness_test", "*")),
+    ("a process takes what another one writes to that lives", WITNESS, "if (before != 0 && entry.ended.get() != before) continue;", "",
+     gtest("tests/bootstrap/bootstrap_witness_test", "*")),
+    ("the witness's memory may shrink", WITNESS, "if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ", "if (seals < 0 || ",
+     gtest("tests/bootstrap/bootstrap_witness_test", "*")),
     ("one that has left knows the dead by their ranks in another view", SHRINK + "succession.cpp",
      "    const bool is_member = machine_.standing() == Standing::member;\n", "    const bool is_member = true;\n",
      gtest("tests/engine/engine_unit", "Succession.*")),

@@ -207,6 +207,16 @@ ordered_json describe_quorum(const engine::Settings& settings) {
         "lowest rank";
     if (settings.quorum == Quorum::majority)
         return {{"setting", "majority"}, {"witness", "none is asked: the dead count"}, {"gives_up", as_majority}};
+    const char* const witness = std::getenv("COPPICE_WITNESS");
+    if (witness != nullptr && *witness != '\0') {
+        return {{"setting", "certain"},
+                {"witness",
+                 "coppice-run, for the end of every rank's process; and the kernel of each host, for ranks that others "
+                 "share it with"},
+                {"gives_up",
+                 "ranks that lose more than half of those that live by a cut end with COPPICE_ERR_NO_QUORUM, or half "
+                 "of them with the lowest rank"}};
+    }
     const bool is_seen = settings.hierarchy == engine::Hierarchy::host && settings.allows_within_host();
     if (!is_seen) {
         return {{"setting", "certain"},

@@ -90,6 +90,8 @@ std::optional<int> Job::prepare() {
         return 1;
     }
     server_ = std::move(*server);
+    witness_ = bootstrap::WitnessKeeper::create(options_.ranks + options_.late_numbers());
+    if (!witness_) say("warning: no witness of deaths (COPPICE_QUORUM=certain): {}", std::strerror(errno));
     sigset_t signals;
     ::sigemptyset(&signals);
     for (const int signal : {request_signal(), guard_died_signal()})
@@ -109,7 +111,16 @@ std::optional<int> Job::prepare() {
 }
 
 StartPlan Job::plan() {
-    return {options_, signals_, server_->path(), hosts_.get(), starter_.get(), descriptors_, all_happened_, {}, {}};
+    return {options_,
+            signals_,
+            server_->path(),
+            witness_ ? witness_->path() : "",
+            hosts_.get(),
+            starter_.get(),
+            descriptors_,
+            all_happened_,
+            {},
+            {}};
 }
 
 std::optional<int> Job::start() {
@@ -129,7 +140,10 @@ std::optional<int> Job::start() {
         }
     }
     pages_ = std::make_unique<status::KeptPages>(raised.rlim_cur / 4);
-    server_->on_arrival([this](pid_t process) { pages_->keep(process); });
+    server_->on_arrival([this](std::uint32_t number, pid_t process) {
+        pages_->keep(process);
+        if (witness_) witness_->arrived(number, process);
+    });
 
     StartPlan all = plan();
     all.started = [this](std::uint32_t rank, pid_t pid) { server_->rank_started(rank, pid); };
@@ -252,6 +266,7 @@ void Job::signal_rank(std::uint32_t rank, int signal) const {
 
 void Job::reap() {
     reap_at_ns_ = now_ns() + kReapEvery;
+    if (witness_) witness_->look();
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
         const auto found = std::ranges::find_if(ranks_, [pid](const RankState& one) {

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "bootstrap/server.hpp"
+#include "bootstrap/witness_keeper.hpp"
 #include "cables.hpp"
 #include "guard.hpp"
 #include "hosts.hpp"
@@ -96,6 +97,7 @@ class Job {
     const Options& options_;
     const SignalState& signals_;
     std::unique_ptr<bootstrap::Server> server_;
+    std::unique_ptr<bootstrap::WitnessKeeper> witness_;  // null: there is no memory for one
     std::unique_ptr<status::KeptPages> pages_;
     std::unique_ptr<Hosts> hosts_;
     std::unique_ptr<Cables> cables_;    // with --cut

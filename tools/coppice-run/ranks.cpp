@@ -88,6 +88,7 @@ void set_environment(const StartPlan& plan, std::uint32_t rank, std::optional<st
     set_number("COPPICE_RANK", rank);
     set_number("COPPICE_SIZE", plan.options.ranks);
     ::setenv("COPPICE_LAUNCHER", plan.launcher_path.c_str(), 1);
+    ::setenv("COPPICE_WITNESS", plan.witness_path.c_str(), 1);
     const std::uint32_t hosts = std::max(plan.options.hosts, 1U);
     const Placement place = place_of(rank, plan.options.ranks, hosts);
     if (rank < plan.options.ranks) {

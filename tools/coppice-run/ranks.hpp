@@ -29,6 +29,7 @@ struct StartPlan {
     const Options& options;
     const SignalState& signals;
     std::string launcher_path;                          // COPPICE_LAUNCHER
+    std::string witness_path;                           // COPPICE_WITNESS; empty: none
     const Hosts* hosts = nullptr;                       // with --hosts, unless devices stand for them
     const Starter* starter = nullptr;                   // of late ones; null: the launcher does it itself
     rlimit descriptors{};                               // RLIMIT_NOFILE as the ranks shall have it

@@ -46,6 +46,7 @@ void Core::attend(std::size_t events, Care care) {
         collective->progress(thorough);
     if (thorough || look_soon_ || count_moved_) {
         look_soon_ = count_moved_ = false;
+        look_at_held_back();
         read_failure_logs();
         read_departures();
         hear_last_words();

@@ -43,8 +43,23 @@ class Passenger {
     ~Passenger() = default;
 };
 
+// Whether deaths are to be taken in yet. A witness may say soon that they are certain, and without that word they would cost this
+// rank's side the quorum.
+class DeathJudge {
+  public:
+    virtual bool awaits_witness(const protocol::FailedSet& news) const = 0;
+
+  protected:
+    ~DeathJudge() = default;
+};
+
 class Core final : private SetUser {
   public:
+    // How long deaths are held back at most. The launcher looks every 20 ms; one that is stopped, or gone, has not spoken by then.
+    static constexpr std::uint64_t kWitnessTimeNs = 2'000'000'000;
+    // How often a rank that waits for that looks.
+    static constexpr std::uint64_t kWitnessLookNs = 5'000'000;
+
     using FailureCallback = std::function<void(Rank)>;
 
     struct Parts {
@@ -68,6 +83,7 @@ class Core final : private SetUser {
     // Components in the order in which they are called, each with the channels that are its own.
     void add(Collective& collective, std::span<const Channel> channels);
     void carry(Passenger& passenger) { passenger_ = &passenger; }
+    void heed(const DeathJudge& judge) { judge_ = &judge; }
     // From now on messages and deaths come in; and no more of them.
     void open();
     void close();
@@ -245,6 +261,9 @@ class Core final : private SetUser {
     bool is_done_with(Seat there) const override;
     void seat_vacated(Seat there) override { router_.give_up(there); }
     bool may_precede(Epoch epoch) const override;
+    bool hold_back(const protocol::FailedSet& news);
+    void look_at_held_back();
+    void take_failures(std::span<const Rank> ranks);
     bool take_failure(Rank rank);  // whether it is news; its caller wakes the local peers
     void tell_failures();
     void count_out_of_cores(Rank dead);
@@ -280,6 +299,9 @@ class Core final : private SetUser {
 
     protocol::Departure departure_;
     protocol::Detector detector_;
+    const DeathJudge* judge_ = nullptr;  // null: all deaths are taken in at once
+    protocol::FailedSet held_back_;      // deaths that a witness may speak of
+    std::uint64_t held_until_ns_ = 0;
     std::uint64_t looked_ns_ = 0;  // when the wires were polled; kept up where there is a bound of silence
     std::uint32_t rounds_ = 0;
     bool look_soon_ = false;

@@ -1,5 +1,6 @@
 // Deaths: learning of them, telling others, standing in; and how far everybody has consumed.
 #include <algorithm>
+#include <utility>
 
 #include "engine/context.hpp"
 #include "engine/core/core.hpp"
@@ -20,13 +21,54 @@ void Core::learn_failure(Rank rank) {
         be_fenced();
         return;
     }
+    if (held_back_.contains(rank.value)) return;
+    if (judge_ != nullptr && !members_.failed(rank)) {
+        protocol::FailedSet news;
+        news.insert(rank.value);
+        if (hold_back(news)) return;
+    }
     hear_last_words();
     if (take_failure(rank)) wake_local_peers();
+}
+
+// The others are told of them nevertheless, and may have a witness of their own.
+bool Core::hold_back(const protocol::FailedSet& news) {
+    if (judge_ == nullptr || hears_of_the_end_ || fenced()) return false;
+    protocol::FailedSet all = held_back_;
+    all.unite(news);
+    if (!judge_->awaits_witness(all)) return false;
+    if (held_back_.empty()) held_until_ns_ = now_ns() + kWitnessTimeNs;
+    held_back_ = std::move(all);
+    detector_.peers_failed(news);
+    return true;
+}
+
+void Core::look_at_held_back() {
+    if (held_back_.empty()) return;
+    if (!fenced() && now_ns() < held_until_ns_ && judge_->awaits_witness(held_back_)) {
+        look_soon_ = true;
+        return;
+    }
+    std::vector<Rank> ranks;
+    const protocol::FailedSet held_back = std::exchange(held_back_, {});
+    for (const protocol::FailedSet::Interval& interval : held_back.intervals()) {
+        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
+            if (!departure_.has_departed(Rank(rank))) ranks.emplace_back(rank);
+    }
+    take_failures(ranks);
 }
 
 void Core::learn_failures(std::span<const Rank> ranks) {
     if (ranks.empty()) return;
     look_soon_ = true;
+    protocol::FailedSet news;
+    for (const Rank rank : ranks) {
+        if (rank != members_.self() && !members_.failed(rank)) news.insert(rank.value);
+    }
+    if (!hold_back(news)) take_failures(ranks);
+}
+
+void Core::take_failures(std::span<const Rank> ranks) {
     hear_last_words();
     protocol::FailedSet news;
     for (const Rank rank : ranks) {

@@ -137,7 +137,7 @@ void Core::wake_local_peers() {
 }
 
 std::uint64_t Core::next_timer_ns() const {
-    std::uint64_t next = UINT64_MAX;
+    std::uint64_t next = held_back_.empty() ? UINT64_MAX : now_ns() + kWitnessLookNs;
     for (const Collective* const collective : collectives_)
         next = std::min(next, collective->next_timer_ns());
     if (settings_.detection_bound.value == 0 || fenced()) return next;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/process.hpp"
 #include "base/shared_words.hpp"
 #include "protocol/membership/codec.hpp"
 
@@ -28,30 +29,46 @@ transport::Region LastVotes::host_region(bool kept) {
     return {.name = kRegion, .bytes = kept ? sizeof(Page) : 0};
 }
 
-LastVotes::LastVotes(transport::Board& board, const Members& members, std::uint32_t capacity)
-    : board_(board),
-      members_(members),
-      seats_(std::max(members.ranks(), capacity)),
-      region_(board.find_region(kRegion)) {}
+LastVotes::LastVotes(transport::Board* board, const Members& members, std::uint32_t capacity, Testimony testimony)
+    : board_(board), members_(members), seats_(std::max(members.ranks(), capacity)), testimony_(testimony) {
+    if (board_ != nullptr) region_ = board_->find_region(kRegion);
+    if (has_witness()) place_ = testimony_.witness->take({testimony_.group, members_.self().value});
+}
+
+LastVotes::~LastVotes() {
+    if (place_ && !process::in_forked_child()) testimony_.witness->give_back(*place_);
+}
 
 void LastVotes::write(const protocol::LastVote& vote) {
-    if (vote == written_ || region_.bytes < sizeof(Page)) return;
+    if (vote == written_) return;
     written_ = vote;
     bytes_.clear();
     protocol::write_last_vote(vote, bytes_);
-    Page& page = shared::at<Page>(board_.own_region(region_));
+    if (place_) testimony_.witness->write(*place_, bytes_);
+    if (region_.bytes >= sizeof(Page)) write_to_board();
+}
+
+void LastVotes::write_to_board() {
+    Page& page = shared::at<Page>(board_->own_region(region_));
     const std::uint64_t stamp = page.stamp.own() + 1;
     Page::Place& place = page.places[stamp & 1];
     place.length = bytes_.size() > kPlace ? kTooLong : static_cast<std::uint32_t>(bytes_.size());
     if (place.length != kTooLong) std::memcpy(place.bytes, bytes_.data(), bytes_.size());
-    board_.publish_word(page.stamp, stamp);
+    board_->publish_word(page.stamp, stamp);
 }
 
 std::optional<protocol::LastVote> LastVotes::of_gone(Rank rank, bool has_left) const {
-    if (members_.node_of(rank) != members_.own_node()) return std::nullopt;
-    if (!has_left && (board_.alive(rank) || board_.departed(rank))) return std::nullopt;
-    if (region_.bytes < sizeof(Page)) return std::nullopt;
-    const std::byte* const its = board_.region(rank, region_);
+    if (auto vote = of_local(rank, has_left)) return vote;
+    if (!has_witness()) return std::nullopt;
+    const auto words = testimony_.witness->last_words_of({testimony_.group, rank.value});
+    if (!words) return std::nullopt;
+    return words->empty() ? protocol::LastVote() : protocol::read_last_vote(*words, seats_);
+}
+
+std::optional<protocol::LastVote> LastVotes::of_local(Rank rank, bool has_left) const {
+    if (region_.bytes < sizeof(Page) || members_.node_of(rank) != members_.own_node()) return std::nullopt;
+    if (!has_left && (board_->alive(rank) || board_->departed(rank))) return std::nullopt;
+    const std::byte* const its = board_->region(rank, region_);
     if (its == nullptr) return std::nullopt;
     const Page& page = shared::at<Page>(its);
     const std::uint64_t stamp = page.stamp.read();

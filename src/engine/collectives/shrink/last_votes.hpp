@@ -1,6 +1,8 @@
-// The last votes of a host's ranks, in the memory that they show to each other (transport::Board): a rank writes down what it has
-// promised before it says so to anybody, and when it is dead, which the kernel says, the others read it. Then its death is
-// certain (COPPICE_QUORUM).
+// The last votes of a group's ranks, in memory that outlives them: a rank writes down what it has promised before it says so to anybody,
+// and when it is dead, which the kernel says, the others read it. Then its death is certain (COPPICE_QUORUM).
+//
+// Ranks of a host read it in the memory that they show to each other (transport::Board), those of other hosts where the launcher is a
+// witness (bootstrap/witness.hpp). In the host's memory:
 //
 //   stamp | two places, each length and bytes
 //
@@ -11,29 +13,46 @@
 #include <optional>
 #include <vector>
 
+#include "bootstrap/witness.hpp"
 #include "engine/core/members.hpp"
 #include "protocol/membership/membership.hpp"
 #include "transport/board.hpp"
 
 namespace coppice::engine {
 
+// Where the launcher sees deaths, and which group it is about.
+struct Testimony {
+    const bootstrap::Witness* witness = nullptr;  // null: it does not
+    std::uint64_t group = 0;
+};
+
 class LastVotes {
   public:
     // `kept`: else there is no such memory.
     static transport::Region host_region(bool kept);
-    // References outlive this object. `capacity`: of seats.
-    LastVotes(transport::Board& board, const Members& members, std::uint32_t capacity);
+    // References outlive this object. `board`: null where no ranks share a host. `capacity`: of seats.
+    LastVotes(transport::Board* board, const Members& members, std::uint32_t capacity, Testimony testimony = {});
+    ~LastVotes();
+    LastVotes(const LastVotes&) = delete;
+    LastVotes& operator=(const LastVotes&) = delete;
 
     void write(const protocol::LastVote& vote);
-    // None of one that lives, ran on another host, or had more to say than there is room for.
+    // None of one that lives, whose death nobody has seen, or that had more to say than there is room for.
     std::optional<protocol::LastVote> of_gone(Rank rank, bool has_left) const;
+    // The launcher may yet say that one is dead.
+    bool has_witness() const { return testimony_.witness != nullptr; }
 
   private:
     struct Page;
 
-    transport::Board& board_;
+    std::optional<protocol::LastVote> of_local(Rank rank, bool has_left) const;
+    void write_to_board();
+
+    transport::Board* board_;
     const Members& members_;
     std::uint32_t seats_;
+    Testimony testimony_;
+    std::optional<bootstrap::Witness::Place> place_;  // of this rank's
     transport::Regions::Place region_;
     protocol::LastVote written_;
     std::vector<std::byte> bytes_;

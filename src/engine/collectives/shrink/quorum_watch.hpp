@@ -2,11 +2,12 @@
 //
 // Which deaths are certain is settled by renewals alone, which bring the last votes along (succession.hpp). This is for what goes on
 // before: so it counts as certain what is certain already, and what will be, if it is a death at all, as another rank of that host is
-// there to see it. When none of them is there any more, it was no death that somebody has seen.
+// there to see it. When none of them is there any more, it was no death that somebody has seen, unless the launcher has.
 #pragma once
 
 #include <string>
 
+#include "engine/collectives/shrink/last_votes.hpp"
 #include "engine/core/core.hpp"
 #include "protocol/membership/message.hpp"
 
@@ -19,7 +20,8 @@ std::string describe_no_quorum(protocol::Quorum quorum, std::uint32_t members, s
 class QuorumWatch {
   public:
     // References outlive this object.
-    explicit QuorumWatch(const Core& core) : core_(core) {}
+    // `votes`: null where none are kept.
+    QuorumWatch(const Core& core, const LastVotes* votes) : core_(core), votes_(votes) {}
 
     // With all of whom the core knows that they have failed, and these.
     bool has_quorum(const protocol::FailedSet& more = {}) const;
@@ -30,6 +32,7 @@ class QuorumWatch {
     protocol::Failures failures(const protocol::FailedSet& more) const;
 
     const Core& core_;
+    const LastVotes* votes_;
 };
 
 }  // namespace coppice::engine

@@ -25,6 +25,18 @@ namespace {
 // A rank that leaves in peace says so on the connections that it has: one that is waited for for so many rounds is connected to.
 constexpr std::uint32_t kRoundsBeforeDoubt = 256;
 
+// Where nobody asks for them there are none.
+std::unique_ptr<LastVotes> make_votes(const Core& core) {
+    if (core.settings().quorum != protocol::Quorum::certain) return nullptr;
+    // The ranks of a simulated world are threads of one process, and not the launcher's.
+    const bool is_real = core.context().platform() == nullptr;
+    const Testimony testimony{.witness = is_real ? bootstrap::Witness::of_this_process() : nullptr,
+                              .group = std::uint64_t{core.id().token} << 32 | core.id().epoch.value};
+    if (!core.publishing() && testimony.witness == nullptr) return nullptr;
+    return std::make_unique<LastVotes>(core.publishing() ? core.board() : nullptr, core.members(),
+                                       core.router().transport_set()->capacity(), testimony);
+}
+
 }  // namespace
 
 Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> established)
@@ -32,10 +44,10 @@ Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> establish
       agreement_(agreement),
       members_(core.members()),
       router_(core.router()),
-      quorum_(core),
+      votes_(make_votes(core)),
+      quorum_(core, votes_.get()),
       established_(std::move(established)) {
-    if (core.settings().quorum == protocol::Quorum::certain && core.publishing())
-        votes_.emplace(*core.board(), members_, router_.transport_set()->capacity());
+    if (votes_ && votes_->has_witness()) core_.heed(*this);
     // A rank that leaves a group which not all have made yet could not tell them any more which ranks are in it.
     if (established_) agreement_.flush_in_any_case();
 }
@@ -83,8 +95,8 @@ Result<void> Shrink::leave() {
 // Made when it is first needed, here or by others.
 Succession& Shrink::succession() {
     if (!succession_) {
-        succession_ = std::make_unique<Succession>(members_, router_, core_.id(), core_.settings().quorum,
-                                                   votes_ ? &*votes_ : nullptr);
+        succession_ =
+            std::make_unique<Succession>(members_, router_, core_.id(), core_.settings().quorum, votes_.get());
         for (const Rank rank : core_.departed())
             succession_->peer_failed(rank);
         tell_of_newcomers();
@@ -120,6 +132,22 @@ void Shrink::look_at_quorum(const protocol::FailedSet& news) {
     core_.end_all(no_quorum_->status, no_quorum_->message);
 }
 
+bool Shrink::awaits_witness(const protocol::FailedSet& news) const {
+    return !no_quorum_ && !quorum_.has_quorum(news);
+}
+
+// As with deaths that are held back (Core::kWitnessTimeNs): others may have told the succession of them.
+bool Shrink::may_still_be_witnessed() {
+    if (!votes_ || !votes_->has_witness() || no_quorum_) return false;
+    if (!witness_until_ns_) witness_until_ns_ = core_.now_ns() + Core::kWitnessTimeNs;
+    return core_.now_ns() < *witness_until_ns_;
+}
+
+std::uint64_t Shrink::next_timer_ns() const {
+    const bool waits = witness_until_ns_ && !no_quorum_ && succession_ && succession_->lacks_quorum();
+    return waits ? core_.now_ns() + Core::kWitnessLookNs : UINT64_MAX;
+}
+
 void Shrink::member_left(Rank rank) {
     if (succession_) succession_->peer_left(rank);
 }
@@ -140,7 +168,8 @@ void Shrink::progress(bool thorough) {
         }
     }
     if (thorough) succession_->look_for_dead();
-    if (!heritage && succession_->lacks_quorum()) end(COPPICE_ERR_NO_QUORUM, succession_->why_no_quorum());
+    if (!heritage && succession_->lacks_quorum() && !may_still_be_witnessed())
+        end(COPPICE_ERR_NO_QUORUM, succession_->why_no_quorum());
     if (!heritage) return;
     undecided_rounds_ = 0;
     protocol::FailedSet dead = *heritage->excluded;

@@ -19,7 +19,7 @@ namespace coppice::engine {
 class Group;
 struct Birth;
 
-class Shrink final : public Collective {
+class Shrink final : public Collective, private DeathJudge {
   public:
     // `established`: of a group that was itself made by a shrink. Set when everybody alive is known to have made it, or when
     // it is gone here: then the group from which it comes is not needed any more. Null otherwise.
@@ -52,6 +52,7 @@ class Shrink final : public Collective {
     void progress(bool thorough) override;
     bool outlives_revocation() const override { return true; }
     void end_all(coppice_status_t status, const std::string& why) override;
+    std::uint64_t next_timer_ns() const override;
     bool waits_for_room() const override { return succession_ && succession_->waits_for_room(); }
     bool peek(Request& request) override;
     void finish(Request& request) override;
@@ -67,6 +68,8 @@ class Shrink final : public Collective {
 
   private:
     Succession& succession();
+    bool awaits_witness(const protocol::FailedSet& news) const override;
+    bool may_still_be_witnessed();
     void look_at_quorum(const protocol::FailedSet& news = {});
     // newcomers.cpp
     void heed_newcomers();
@@ -83,9 +86,10 @@ class Shrink final : public Collective {
     Agreement& agreement_;
     const Members& members_;
     const Router& router_;
+    std::unique_ptr<LastVotes> votes_;  // null: no death is certain
     QuorumWatch quorum_;
     std::optional<Error> no_quorum_;
-    std::optional<LastVotes> votes_;
+    std::optional<std::uint64_t> witness_until_ns_;  // a renewal that lacks a quorum waits for a witness until then
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
     Bounds bounds_;                                 // of the last call

@@ -253,6 +253,11 @@ void Succession::look_for_dead() {
     bool is_news = false;
     for (const Rank rank : members_.ranks_of(members_.own_node()))
         is_news = (rank != members_.self() && tell_last_vote(rank)) || is_news;
+    // Of others a witness may have spoken, about those alone that are taken for dead.
+    for (const protocol::FailedSet::Interval& run : failed_.intervals()) {
+        for (std::uint32_t rank = run.first; votes_->has_witness() && rank <= run.last; ++rank)
+            is_news = tell_last_vote(Rank(rank)) || is_news;
+    }
     if (is_news) look();
 }
 

@@ -79,7 +79,7 @@ class Succession {
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> part);
 
     void peer_failed(Rank rank);
-    // Whether ranks of this host have died, as the kernel says.
+    // Whether ranks of this host have died, as the kernel says, or others, as a witness does.
     void look_for_dead();
     // In peace: it has told what it knew.
     void peer_left(Rank rank);
