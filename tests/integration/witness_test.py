@@ -4,10 +4,12 @@
 Usage: witness_test.py COPPICE_RUN COPPICE_PERF"""
 
 import os
+import pathlib
 import signal
 import time
 
 from launcher import LauncherTest, RANK as PERF, environment, main, processes_with, run, wait_for
+from jobs import read
 
 CLEAN = "\ndivergent 0 lost 0 hung 0 leaked 0\n"
 STABILIZE = (PERF, "stabilize", "-n", "200")
@@ -82,11 +84,10 @@ class Witness(LauncherTest):
         """By their numbers, those that have made their group."""
         found = {}
         for pid in processes_with(job.mark):
-            with open(f"/proc/{pid}/environ", encoding="utf-8") as file:
-                settings = dict(one.split("=", 1) for one in file.read().split("\0") if "=" in one)
-            with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
-                if "COPPICE_RANK" in settings and "coppice-witness" in file.read():
-                    found[int(settings["COPPICE_RANK"])] = pid
+            # What has ended meanwhile has neither.
+            settings = dict(one.split("=", 1) for one in read(pathlib.Path(f"/proc/{pid}/environ")).split("\0") if "=" in one)
+            if "COPPICE_RANK" in settings and "coppice-witness" in read(pathlib.Path(f"/proc/{pid}/maps")):
+                found[int(settings["COPPICE_RANK"])] = pid
         return found
 
     def start_pair(self):

@@ -91,10 +91,10 @@ FAULTS = [
      gtest("tests/transport/transport_tcp_tests", "LargePayloads.*")),
     # --- which ranks go on
     ("the last vote of one that lives is read", VOTES,
-     "if (!has_left && (board_.alive(rank) || board_.departed(rank)))", "if (!has_left && board_.departed(rank))",
+     "if (!has_left && (board_->alive(rank) || board_->departed(rank)))", "if (!has_left && board_->departed(rank))",
      gtest("tests/engine/engine_unit", "LastVotes*")),
     ("one that has left in peace is dead for certain", VOTES,
-     "if (!has_left && (board_.alive(rank) || board_.departed(rank)))", "if (!has_left && board_.alive(rank))",
+     "if (!has_left && (board_->alive(rank) || board_->departed(rank)))", "if (!has_left && board_->alive(rank))",
      gtest("tests/engine/engine_unit", "LastVotes*")),
     ("one that has said nothing has no last vote", VOTES,
      "    if (stamp == 0) return protocol::LastVote();\n", "    if (stamp == 0) return std::nullopt;\n",
