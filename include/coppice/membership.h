@@ -57,10 +57,8 @@ COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
  * COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
  * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for. The shrink stays under
  * way, and another call says whether more has become known. Broadcasts, agreements and barriers of `group` end with it at once, too: the group
- * can be shrunk or destroyed, and nothing else. With `any`, the default, it never comes, and both sides of a cut go on. With `certain` a
- * death that would cost the quorum is held back, from the failure callback too, until coppice-run says that the process has ended, for two
- * seconds at most. Under other launchers nobody is a witness that a whole host is lost: of two ranks on two hosts, of which rank 0 is killed,
- * rank 1 has no quorum.
+ * can be shrunk or destroyed, and nothing else. With `any`, the default, it never comes, and both sides of a cut go on. Under `certain`
+ * deaths that cost the quorum are held back until coppice-run has seen them, for 2 s at most; no other launcher is a witness of hosts that are lost.
  * COPPICE_ERR_FENCED when the others take this rank for dead.
  *
  * Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */

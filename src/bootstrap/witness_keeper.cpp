@@ -63,7 +63,7 @@ void WitnessKeeper::arrived(std::uint32_t number, pid_t process) {
     std::uint32_t claim = 0;
     if (again != watched_.end()) {
         claim = again->claim;
-    } else if (std::ranges::count(watched_, number, &Watched::number) < kMostOfANumber) {
+    } else if (watched_.size() < most_ && std::ranges::count(watched_, number, &Watched::number) < kMostOfANumber) {
         const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
         if (descriptor < 0) return;
         claim = ++claims_[number];

@@ -24,6 +24,8 @@ class WitnessKeeper {
 
     // What goes into COPPICE_WITNESS: a file of this process's, as long as that lives.
     const std::string& path() const { return path_; }
+    // A descriptor for each that lives: of so many at once. The others have no witness.
+    void watch_at_most(std::size_t processes) { most_ = processes; }
     // The process, which lives or has just ended, takes part under that number from now on. To be called before it is answered.
     void arrived(std::uint32_t number, pid_t process);
     // Marks what those have written that have ended since the last look. To be called every now and then: nothing wakes the launcher for it.
@@ -44,6 +46,7 @@ class WitnessKeeper {
     int file_;
     int poll_;
     std::string path_;
+    std::size_t most_ = SIZE_MAX;
     std::vector<Watched> watched_;
     std::vector<std::uint32_t> claims_;  // made, by number
 };

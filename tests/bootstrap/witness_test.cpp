@@ -132,6 +132,12 @@ TEST_F(WitnessTest, AProcessOfWhichTheLauncherDoesNotKnowWritesNothing) {
     });
 }
 
+TEST_F(WitnessTest, OfMoreProcessesThanMayBeWatchedTheOthersHaveNoWitness) {
+    keeper->watch_at_most(1);
+    start(1, [](const Witness& own) { COPPICE_CHECK(own.take(kFirst).has_value()); });
+    start(2, [](const Witness& own) { COPPICE_CHECK(!own.take(kFirst).has_value()); });
+}
+
 // While both live each has entries of its own, and its own end.
 TEST_F(WitnessTest, TwoProcessesOfANumberAreTwo) {
     const std::size_t first =

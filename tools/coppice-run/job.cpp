@@ -139,7 +139,9 @@ std::optional<int> Job::start() {
             return 1;
         }
     }
+    // The ranks' connections need most of them.
     pages_ = std::make_unique<status::KeptPages>(raised.rlim_cur / 4);
+    if (witness_) witness_->watch_at_most(raised.rlim_cur / 8);
     server_->on_arrival([this](std::uint32_t number, pid_t process) {
         pages_->keep(process);
         if (witness_) witness_->arrived(number, process);
