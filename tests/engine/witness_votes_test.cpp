@@ -67,20 +67,20 @@ class Reader final : public transport::Transport {
     const transport::Capabilities& capabilities() const override { return capabilities_; }
     transport::Counters counters() const override { return {}; }
     std::vector<std::byte> address() const override { return {}; }
-    Result<void> add_peer(Rank, std::span<const std::byte>) override { return {}; }
-    void watch(Rank) override {}
-    transport::SendStatus send(Rank, std::span<const std::byte>, std::span<const std::byte>, std::uint32_t*) override {
+    Result<void> add_peer(Seat, std::span<const std::byte>) override { return {}; }
+    void watch(Seat) override {}
+    transport::SendStatus send(Seat, std::span<const std::byte>, std::span<const std::byte>, std::uint32_t*) override {
         sent_();
         return transport::SendStatus::sent;
     }
-    transport::SendStatus write(Rank to, std::span<const std::byte> header, std::span<const std::byte> payload,
+    transport::SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                 std::uint32_t* in_flight) override {
         return send(to, header, payload, in_flight);
     }
     std::size_t poll(transport::Receiver&) override { return 0; }
     void release(transport::Buffer) override {}
-    void fence(Rank) override {}
-    void forget(Rank) override {}
+    void fence(Seat) override {}
+    void forget(Seat) override {}
     bool leave() override { return true; }
 
   private:
@@ -98,7 +98,7 @@ TEST_F(WitnessVotes, AreWrittenBeforeAnythingIsSent) {
         ASSERT_TRUE(read.has_value());
         EXPECT_TRUE(read->consent.has_value());
     }));
-    transport_set->route(Rank(0), index);
+    transport_set->route(Seat(0), index);
     const Router router(transport_set, 2);
     Succession succession(*members[1], router, {0xfeedbeef, Epoch(0)}, protocol::Quorum::certain, votes[1].get());
     succession.begin({.least = 0, .most = 0});
@@ -109,7 +109,7 @@ TEST_F(WitnessVotes, AreWrittenBeforeAnythingIsSent) {
 // Suspected first, and certain when the launcher has spoken: the quorum is there, by the same way as a mate's word (look_for_dead).
 TEST_F(WitnessVotes, MakeADeathCertainThatWasSuspected) {
     const auto transport_set = std::make_shared<TransportSet>(2);
-    transport_set->route(Rank(0), transport_set->add(std::make_unique<Reader>([] {})));
+    transport_set->route(Seat(0), transport_set->add(std::make_unique<Reader>([] {})));
     const Router router(transport_set, 2);
     Succession succession(*members[1], router, {0xfeedbeef, Epoch(0)}, protocol::Quorum::certain, votes[1].get());
     succession.begin({.least = 0, .most = 0});
