@@ -3,6 +3,7 @@
 #include "protocol/failure_proof_broadcast.hpp"
 #include "simulation/family_simulator.hpp"
 #include "simulation/reach.hpp"
+#include "simulation/shortcut_simulator.hpp"
 
 namespace coppice::simulation {
 namespace {
@@ -128,6 +129,16 @@ std::unique_ptr<Simulator> simulator_of(Family family, const BroadcastSetup& set
                                                                   NetworkWire(setup.network));
 }
 
+std::unique_ptr<Simulator> simulator_with_shortcut(const BroadcastFamily& family, const BroadcastSetup& setup) {
+    const bool takes_any = setup.shortcuts && !setup.network && setup.options.give_up_at == kLastStep;
+    std::unique_ptr<Shortcut> shortcut = takes_any ? make_shortcut(*family.plan, setup.model) : nullptr;
+    if (!shortcut) return simulator_of(family, setup);
+    return std::make_unique<ShortcutSimulator>(
+        std::move(shortcut), setup.model, setup.processes, family.correction_start(),
+        [family](const Faults& faults) { return family.promise(faults); },
+        [family, setup] { return simulator_of(family, setup); });
+}
+
 }  // namespace
 
 tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const BroadcastSetup& setup) {
@@ -154,7 +165,7 @@ tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const Broad
         return simulator_of(FailureProofFamily{std::move(shared)}, setup);
     }
     auto shared = std::make_shared<BroadcastPlan>(std::move(plan));
-    return simulator_of(BroadcastFamily{std::move(shared), setup.model, end, setup.network == nullptr}, setup);
+    return simulator_with_shortcut({std::move(shared), setup.model, end, setup.network == nullptr}, setup);
 }
 
 std::uint64_t bytes_needed(const BroadcastSetup& setup) {

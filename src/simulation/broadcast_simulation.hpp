@@ -31,6 +31,8 @@ struct BroadcastSetup {
     // With one, it says how long messages travel, and the model's latency says nothing.
     std::shared_ptr<const Network> network{};
     RunOptions options{};
+    // The same outcomes, sooner, where no machine is needed to know them (shortcut.hpp).
+    bool shortcuts = false;
 };
 
 // Refuses what no tree or clock can be made of.

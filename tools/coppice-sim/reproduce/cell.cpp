@@ -37,6 +37,7 @@ simulation::BroadcastSetup setup_of(const Cell& cell, const TreeProtocol& protoc
     setup.tree = known(topology::parse_tree(protocol.tree));
     setup.correction = known(protocol::parse_correction(protocol.correction));
     setup.model = cell.model;
+    setup.shortcuts = true;
     return setup;
 }
 
