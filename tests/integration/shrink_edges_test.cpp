@@ -32,9 +32,9 @@ TEST(Shrink, TheFailureCallbackGoesWithTheGroup) {
         work(lineage, member);
         if (member.rank == 1) raise(SIGKILL);
         lineage = shrink_until_gone(lineage, member, {1});
+        seen.deaths.clear();
         work(lineage, member);
         if (member.rank == 3) raise(SIGKILL);  // the new group's 2
-        seen.deaths.clear();
         std::uint64_t value = 0;
         coppice_status_t status = COPPICE_OK;
         while (status == COPPICE_OK)
