@@ -22,7 +22,7 @@ tl::expected<Outcome, Violation> ShortcutSimulator::run(const Faults& faults, st
                                     seed, faults, machines().conversation(faults, seed, kConversation)});
 }
 
-// No shortcut is one of gossip, where chance decides who is disseminated.
+// Gossip has no shortcut, so the dead alone decide which members the tree reaches.
 bool ShortcutSimulator::keeps(const Promise& promise, const Outcome& outcome) const {
     const auto nobody = [](Position) { return false; };
     if (!outcome.unreached.empty()) return promise.leaves_out && promise.leaves_out(nobody) == outcome.unreached;
