@@ -56,6 +56,13 @@ void go_on(Member& member, const std::vector<std::uint32_t>& victims) {
     leave(member, lineage);
 }
 
+void end_without_quorum(const Member& member) {
+    coppice_group_t* next = nullptr;
+    COPPICE_CHECK(coppice_group_shrink(member.group, &next, kTimeout) == COPPICE_ERR_NO_QUORUM);
+    COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
+    COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+}
+
 struct Case {
     const char* name;
     std::uint32_t ranks;
@@ -103,10 +110,7 @@ TEST(Witnesses, OneThatIsSilentIsNotWaitedForForLong) {
             status = coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout / 2);
         COPPICE_CHECK(status == COPPICE_ERR_NO_QUORUM);
         COPPICE_CHECK(std::strstr(coppice_last_error(), "COPPICE_QUORUM=any") != nullptr);
-        coppice_group_t* next = nullptr;
-        COPPICE_CHECK(coppice_group_shrink(member.group, &next, kTimeout) == COPPICE_ERR_NO_QUORUM);
-        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
-        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+        end_without_quorum(member);
     });
     introduce(job, *keeper);
     job.kill(0, true);
@@ -121,10 +125,7 @@ TEST(Witnesses, ARankThatTheWitnessDoesNotKnowHasNone) {
         while (member.rank == 0)
             pause();
         member.await_failed(1);
-        coppice_group_t* next = nullptr;
-        COPPICE_CHECK(coppice_group_shrink(member.group, &next, kTimeout) == COPPICE_ERR_NO_QUORUM);
-        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
-        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+        end_without_quorum(member);
     });
     keeper->arrived(1, job.processes().pid(1));
     Processes others;

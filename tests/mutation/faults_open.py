@@ -1,3 +1,9 @@
 """Faults that no test catches yet, or whose test nobody has seen catch them: each wants one. tests/mutation/run --open plants them."""
 
-FAULTS = []
+from catchers import linked
+
+FAULTS = [
+    ("a renewal that lacks a quorum does not wait for a witness", "src/engine/collectives/shrink/shrink.cpp",
+     "if (!votes_ || !votes_->has_witness() || no_quorum_) return false;", "if (true) return false;",
+     linked("tests/integration/integration_witnessed", "*CostNoQuorum*")),
+]
