@@ -227,6 +227,44 @@ TEST_F(PullRules, WhereARankShowsItsChunksItsHostNeedNotAsk) {
     EXPECT_TRUE(leader.is_wanted()) << "it could not map the memory";
 }
 
+// Its rank has not been asked for anything, so it is told of nothing.
+TEST_F(PullRules, ARankThatShowsWhatCannotBeIsLeftForTheNextOne) {
+    PullPlan plan = plan_;
+    plan.shows = true;
+    Pull pull(plan, Rank(5), Rank(0), {});
+    pull.learn(4);
+    pull.shown(Rank(4), 1);
+    EXPECT_EQ(pull.watched(), Rank(4));
+    pull.spoiled(Rank(3));
+    EXPECT_EQ(pull.watched(), Rank(4)) << "nobody looks at what rank 3 shows";
+    pull.spoiled(Rank(4));
+    EXPECT_FALSE(pull.watched());
+    EXPECT_EQ(*pull.next_send(kStart), from(5, 2, PullKind::ask, 1, 4));
+    EXPECT_FALSE(pull.next_send(kStart));
+    pull.shown(Rank(4), 4);
+    EXPECT_EQ(pull.have(), 1U);
+}
+
+// One that says that it has all chunks is asked first, and has to send them.
+TEST_F(PullRules, ARankThatSaysThatItHasEverythingAndSendsNothingIsLeftForTheOthers) {
+    Pull pull = machine(4, 2);
+    pull.peer_failed(Rank(0));
+    EXPECT_TRUE(pull.receive(from(1, 4, PullKind::complete, 3)));
+    EXPECT_EQ(pull.result(), PullResult::pending);
+    std::vector<bool> asked(6);
+    Nanoseconds now = kStart;
+    for (int i = 0; i < 12; ++i) {
+        while (const auto next = pull.next_send(now)) {
+            if (next->kind != PullKind::ask || next->end == 0) continue;
+            if (now == kStart) EXPECT_EQ(next->to, Rank(3));
+            asked[next->to.value] = true;
+        }
+        now.value += kPatience.value;
+    }
+    EXPECT_EQ(asked, (std::vector<bool>{false, true, true, true, false, true}));
+    EXPECT_EQ(pull.have(), 0U);
+}
+
 TEST(Pipeline, TargetsAreTheInverseOfSources) {
     for (const std::uint32_t positions :
          {1U, 2U, 5U, topology::kLongestChain, topology::kLongestChain + 1, 18U, 1000U}) {

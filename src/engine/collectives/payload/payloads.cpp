@@ -244,6 +244,10 @@ void Payloads::watch(Entry& entry) {
     if (!by) return;
     const auto row = shown_.look(*by, entry.sequence);
     if (!row) return;
+    if (row->is_wrong) {
+        core_.note_garbage();
+        return entry.machine.spoiled(*by);
+    }
     const bool is_it = row->root == entry.root && row->descriptor == *entry.descriptor && row->place != 0;
     if (is_it && entry.its == nullptr) entry.its = shown_.data(*by, *row);
     if (!is_it || entry.its == nullptr) return entry.machine.not_shown(*by);

@@ -1,5 +1,7 @@
 #include "engine/collectives/payload/shown.hpp"
 
+#include "base/mix.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -14,7 +16,7 @@ struct alignas(kCacheLine) Shown::Words {
     shared::Relaxed<std::uint64_t> place;
     shared::Relaxed<std::uint64_t> bytes;
     shared::Relaxed<std::uint64_t> chunk_and_root;
-    shared::Published<std::uint64_t> have;
+    shared::Published<std::uint64_t> have;   // check << 32 | chunks
     shared::Published<std::uint64_t> stamp;  // sequence + 1
 };
 
@@ -39,34 +41,44 @@ const Shown::Words* Shown::words_of(Rank by) const {
     return rows == nullptr ? nullptr : &shared::at<Words>(rows);
 }
 
+std::uint64_t Shown::sealed(const Words& words, Sequence sequence, std::uint32_t have) {
+    const std::uint64_t check =
+        mix(mix(mix(words.place.get(), words.bytes.get()), words.chunk_and_root.get()), mix(sequence.value, have));
+    return check << 32 | have;
+}
+
 void Shown::begin(const Row& row) {
     Words& words = own_words(row.sequence);
     words.place.set(row.place);
     words.bytes.set(row.descriptor.bytes);
     words.chunk_and_root.set(std::uint64_t{row.descriptor.chunk} << 32 | row.root.value);
-    words.have.publish(row.have);
+    words.have.publish(sealed(words, row.sequence, row.have));
     shared::at<Words>(board_->own_region(region_) + board_->lines() * sizeof(Words)).stamp.publish(1);
     board_->publish_word(words.stamp, row.sequence.value + 1);
 }
 
 void Shown::tell(Sequence sequence, std::uint32_t have) {
-    board_->publish_word(own_words(sequence).have, have);
+    Words& words = own_words(sequence);
+    board_->publish_word(words.have, sealed(words, sequence, have));
 }
 
-// None, too, for what no rank has shown: it may be being written over, for one that is taken for dead.
+// Wrong may also be one that is being written over, for a rank that is taken for dead, or that looks at what all have consumed.
 std::optional<Shown::Row> Shown::row_of(const Words& words) const {
     const std::uint64_t stamp = words.stamp.read();
     if (stamp == 0) return std::nullopt;
     const std::uint64_t chunk_and_root = words.chunk_and_root.get();
     const Descriptor told = Descriptor::of(words.bytes.get(), static_cast<std::uint32_t>(chunk_and_root >> 32));
     const auto descriptor = Descriptor::read(told.as_bytes());
-    const std::uint64_t have = words.have.read();
-    if (!descriptor || have > descriptor->chunks()) return std::nullopt;
-    return Row{.sequence = Sequence(stamp - 1),
+    const std::uint64_t word = words.have.read();
+    const Sequence sequence(stamp - 1);
+    const auto have = static_cast<std::uint32_t>(word);
+    if (!descriptor || have > descriptor->chunks() || word != sealed(words, sequence, have))
+        return Row{.sequence = sequence, .is_wrong = true};
+    return Row{.sequence = sequence,
                .root = Rank(static_cast<std::uint32_t>(chunk_and_root)),
                .descriptor = *descriptor,
                .place = words.place.get(),
-               .have = static_cast<std::uint32_t>(have)};
+               .have = have};
 }
 
 std::optional<Shown::Row> Shown::look(Rank by, Sequence sequence) const {
@@ -81,7 +93,7 @@ std::vector<Shown::Row> Shown::look(Rank by) const {
     const Words* const words = words_of(by);
     if (words == nullptr || words[board_->lines()].stamp.read() == 0) return rows;
     for (std::uint32_t i = 0; i < board_->lines(); ++i)
-        if (const auto row = row_of(words[i])) rows.push_back(*row);
+        if (const auto row = row_of(words[i]); row && !row->is_wrong) rows.push_back(*row);
     return rows;
 }
 

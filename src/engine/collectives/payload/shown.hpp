@@ -2,6 +2,10 @@
 // It says where the payload lies in this rank's bulk (transport/board.hpp), if it does, and how many leading chunks are there.
 //
 // A row is written over by the broadcast W later, so not before every live rank has consumed this one.
+//
+// With the number of chunks goes a check of it and of all that the row says: what is read there is delivered unseen, so a word that was
+// not written as it is read here, by a bug, another version or a rank that knows no better, is not believed. It keeps nobody from
+// telling lies on purpose, who could as well show wrong chunks.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +34,7 @@ class Shown {
         Descriptor descriptor;
         std::uint64_t place = 0;  // 0: it lies where others can't read it
         std::uint32_t have = 0;   // chunks
+        bool is_wrong = false;    // its check fails: nothing of it counts
     };
     void begin(const Row& row);
     void tell(Sequence sequence, std::uint32_t have);
@@ -49,6 +54,7 @@ class Shown {
 
   private:
     struct Words;
+    static std::uint64_t sealed(const Words& words, Sequence sequence, std::uint32_t have);
     Words& own_words(Sequence sequence) const;
     std::optional<Row> row_of(const Words& words) const;
     const Words* words_of(Rank by) const;
