@@ -42,9 +42,9 @@ void check_refused(Member& member, coppice_status_t expected, const std::vector<
     COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
 }
 
-void check_broadcast(Member& member, std::uint64_t number, std::uint32_t root) {
-    const auto expected = payload_of(number, root, 100);
-    std::vector<unsigned char> buffer(100);
+void check_broadcast(Member& member, std::uint64_t number, std::uint32_t root, std::size_t bytes = 100) {
+    const auto expected = payload_of(number, root, bytes);
+    std::vector<unsigned char> buffer(bytes);
     if (member.rank == root) buffer = expected;
     const coppice_status_t status =
         coppice_broadcast(member.group, buffer.data(), buffer.size(), root, nullptr, kDeadlineNs);
@@ -429,7 +429,8 @@ TEST(Limits, AFullDevShmDoesNotMatter) {
             COPPICE_CHECK(fill_dev_shm());
             if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
             for (std::uint64_t number = 0; number < 100; ++number)
-                check_broadcast(member, number, static_cast<std::uint32_t>(number % 4));
+                check_broadcast(member, number, static_cast<std::uint32_t>(number % 4),
+                                number % 10 == 0 ? std::size_t{300'000} : std::size_t{100});
             member.leave();
         });
         EXPECT_EQ(job.finish(), "") << hosts << " hosts";

@@ -85,5 +85,23 @@ TEST_P(PayloadLimits, ALimitThatComesLaterTakesNothingAway) {
     EXPECT_TRUE(GetParam().hosts > 1 || job.note(kSent) == 0) << "all of it was shown";
 }
 
+// From now on this process gets no descriptor: neither for what it would show, nor to map what others show.
+TEST(PayloadLimitsOfOneHost, ARankWithoutDescriptorsGetsAndServesAllOfIt) {
+    Job job(layouts()[0].job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        rlimit before{};
+        COPPICE_CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+        const rlimit none{0, before.rlim_max};
+        const bool is_limited = member.rank % 2 == 0;
+        if (is_limited) COPPICE_CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+        for (std::uint32_t root = 0; root < member.ranks; ++root)
+            broadcast(member, root, root);
+        if (is_limited) COPPICE_CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+        broadcast(member, 99, 0);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 }  // namespace
 }  // namespace coppice::testing
