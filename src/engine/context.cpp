@@ -103,6 +103,19 @@ std::size_t Context::progress() {
     return events;
 }
 
+std::size_t Context::progress_before_sleep(Group& group) {
+    std::size_t events = 0;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+        if (groups_[i]->waits_for_room()) {
+            events += groups_[i]->progress(Group::Care::thorough);
+        } else if (groups_[i] == &group) {
+            events += group.progress();
+        }
+    }
+    if (!retired_.empty()) drop_retired();
+    return events;
+}
+
 std::size_t Context::offer_progress() {
     if (!multiple_) {
         const Guard guard(*this);

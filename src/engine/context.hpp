@@ -49,6 +49,8 @@ class Context final : private Attended {
         if (++rounds_ % kRoundsPerSweep == 0 && groups_.size() > 1) return progress();
         return group.progress();
     }
+    // The same for one that is about to sleep. Its rounds are few then, so what found no room is not left to one in many, in whichever group.
+    std::size_t progress_before_sleep(Group& group);
     // The same for a thread that has nothing else in mind: it lets those pass that want something of a group, and does
     // nothing while another thread makes progress anyway.
     std::size_t offer_progress();
@@ -168,7 +170,7 @@ class Context final : private Attended {
             {
                 const Turn turn(*this);
                 descriptor = group.arm(idle.wants_rings()).descriptor;
-                if (descriptor >= 0 && group.progress() > 0) {
+                if (progress_before_sleep(group) > 0) {
                     idle.reset();
                     continue;
                 }

@@ -48,6 +48,12 @@ TEST(World, SeedsThatHaveBrokenAPromiseBreakNoneAnyMore) {
     }
 }
 
+// A link was busy whenever a rank that had left the group, and waited in the next one, looked whether it could pass on there what is stable.
+TEST(World, ARankThatWaitsElsewhereSendsWhatFoundNoRoom) {
+    for (const promises::Violation& violation : run(draw(6632, {.fewest_ranks = 2, .most_ranks = 16})).violations)
+        ADD_FAILURE() << violation.promise << ": " << violation.what;
+}
+
 // It was stopped while the group was made; one broadcast is all that the others do.
 TEST(World, ARankThatComesBackWhenAllHaveEndedIsToldThatTheyTookItForDead) {
     Drawn drawn = draw(3617, {.fewest_ranks = 2, .most_ranks = 12, .silence = true, .chunks = false});
