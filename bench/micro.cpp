@@ -141,7 +141,7 @@ class Host {
 
 void board_publish(benchmark::State& state) {
     Host host(2);
-    transport::Board& board = host.at(0).board();
+    transport::Board& board = host.at(0).board(0);
     const auto bytes = static_cast<std::uint32_t>(state.range(0));
     const std::vector<std::byte> payload(bytes);
     std::uint64_t sequence = 0;
@@ -155,8 +155,8 @@ void board_publish(benchmark::State& state) {
 void board_look(benchmark::State& state) {
     Host host(2);
     const bool there = state.range(0) != 0;
-    if (there) host.at(0).board().publish(Sequence(0), 8, 0, 0);
-    const transport::Board& board = host.at(1).board();
+    if (there) host.at(0).board(0).publish(Sequence(0), 8, 0, 0);
+    const transport::Board& board = host.at(1).board(0);
     transport::PublishedLine line;
     for (auto _ : state)
         benchmark::DoNotOptimize(board.look(Rank(0), Sequence(0), line));
@@ -164,7 +164,7 @@ void board_look(benchmark::State& state) {
 
 void board_alive(benchmark::State& state) {
     Host host(2);
-    const transport::Board& board = host.at(1).board();
+    const transport::Board& board = host.at(1).board(0);
     for (auto _ : state)
         benchmark::DoNotOptimize(board.alive(Rank(0)));
 }

@@ -427,7 +427,7 @@ class Formation {
                 if (!dead(Rank(r)) && same_host(Rank(r))) local_peers.emplace_back(r);
             }
             if (auto sealed = host_memory_->seal_board(std::move(local_peers)); !sealed) return sealed;
-            board_ = &host_memory_->board();
+            board_ = &host_memory_->board(0);
             transport_set_->share_host_memory(host_memory_, fault_count_);
             if (fault_count_) {
                 board_wrapper_ = std::make_unique<transport::FaultyBoard>(*board_, fault_count_);

@@ -91,6 +91,21 @@ void TransportSet::attach(std::uint32_t token, SetUser& group) {
     fence_where_all_are_done();
 }
 
+void TransportSet::close_board(std::uint32_t panel, std::vector<Rank> others) {
+    read_boards_.push_back({.panel = panel, .readers = std::move(others)});
+    close_boards();
+}
+
+void TransportSet::close_boards() {
+    std::erase_if(read_boards_, [this](const ReadBoard& one) {
+        const transport::Board& board = host_memory_->board(one.panel);
+        const bool is_read = std::ranges::any_of(
+            one.readers, [&board](Rank rank) { return !board.departed(rank) && board.alive(rank); });
+        if (!is_read) host_memory_->close_board(one.panel);
+        return !is_read;
+    });
+}
+
 void TransportSet::detach(const SetUser& group, std::optional<Rank> failed_as) {
     for (const Attached& attached : groups_) {
         if (attached.group == &group) past_.push_back({attached.token, failed_as});

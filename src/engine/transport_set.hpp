@@ -100,6 +100,11 @@ class TransportSet final : private transport::Receiver {
     bool is_shared() const { return shared_; }
     // The caller of an attached group has left it; it stays for late questions only.
     void retire() { --users_; }
+    // Its board is not used here any more. The panel is closed when those of its other members that live have left it, too: one that goes on
+    // in no later group still reads there, and nobody asks it for a panel.
+    void close_board(std::uint32_t panel, std::vector<Rank> others);
+    // Those that nobody reads any more. Before closed_panels().
+    void close_boards();
 
     // A group of which this rank is to be a member may be made at other ranks earlier than here: what comes for it is kept
     // meanwhile. Ends with attach(), or with expect_no_more(). What comes for one that may come of a group that is here is kept, too:
@@ -149,6 +154,11 @@ class TransportSet final : private transport::Receiver {
         std::optional<Rank> failed_as;
     };
 
+    struct ReadBoard {
+        std::uint32_t panel;
+        std::vector<Rank> readers;
+    };
+
     bool message(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
     std::byte* place(Seat from, std::span<const std::byte> header, std::size_t bytes, std::size_t here) override;
@@ -171,6 +181,7 @@ class TransportSet final : private transport::Receiver {
     int sleep_on_introductions_ = -1;  // likewise
     transport::HostMemory* host_memory_ = nullptr;
     std::shared_ptr<transport::MessageCount> faults_;
+    std::vector<ReadBoard> read_boards_;
     std::vector<Attached> groups_;
     std::uint32_t users_ = 0;
     bool shared_ = false;

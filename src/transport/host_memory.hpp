@@ -41,8 +41,8 @@ class HostMemory {
     // A rank that was added later: maps it and watches it, so that boards which are opened from now on may have it. Those that are
     // open have the members that they had. One that has died meanwhile is a member all the same, as above.
     virtual Result<void> admit(Seat seat) = 0;
-    // In panel 0. Not before seal_board().
-    virtual Board& board() = 0;
+    // The one that is open in the panel; that in panel 0 always, but not before seal_board().
+    virtual Board& board(std::uint32_t panel) = 0;
 
     // Panels that are as new: what a board may be opened in. One is kept ready; more, or all, if there is memory for them.
     virtual std::uint32_t clean_panels() const = 0;

@@ -46,7 +46,7 @@ class HostMemory : public ::testing::TestWithParam<HostKind> {
     // All boards of the first group are sealed.
     void make(std::uint32_t ranks);
     transport::HostMemory& memory(std::uint32_t rank) { return host_->memory(rank); }
-    transport::Board& board(std::uint32_t rank) { return memory(rank).board(); }
+    transport::Board& board(std::uint32_t rank) { return memory(rank).board(0); }
 
     std::unique_ptr<Host> host_;
 };

@@ -33,7 +33,7 @@ Board& board_of(Member& member) {
     const auto sealed = wire.seal_board(all);
     if (!sealed) throw CheckFailed(sealed.error().message);
     member.barrier();
-    return wire.board();
+    return wire.board(0);
 }
 
 // On the first board, whose ranks are the seats.
@@ -223,7 +223,7 @@ TEST_F(ShmBoard, AMemberThatDiedBeforeItCouldBeMappedIsAMemberWithNothingOnIt) {
             member.poll_until([&] { return member.stage().words[1] == 1; }, "the death");
             auto& wire = static_cast<ShmTransport&>(member.wire());
             COPPICE_CHECK(wire.seal_board({Seat{0}, Seat{1}, Seat{2}}).has_value());
-            Board& board = wire.board();
+            Board& board = wire.board(0);
             PublishedLine line;
             COPPICE_CHECK(board.members().size() == 3 && !board.alive(Rank{0}) && board.alive(rank_of(member)));
             COPPICE_CHECK(!board.look(Rank{0}, Sequence{0}, line) && board.consumed(Rank{0}) == Sequence{0});

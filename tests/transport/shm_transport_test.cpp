@@ -180,9 +180,9 @@ TEST_F(ShmTransportTest, AFencedRankIsTold) {
         COPPICE_CHECK(second->seal_board({Seat{0}, Seat{1}}).has_value());
         Recorder recorder;
         second->poll(recorder);
-        COPPICE_CHECK(!second->board().fenced() && recorder.fenced_by.empty());
+        COPPICE_CHECK(!second->board(0).fenced() && recorder.fenced_by.empty());
         first->fence(Seat{1});
-        COPPICE_CHECK(second->board().fenced() && !first->board().fenced());
+        COPPICE_CHECK(second->board(0).fenced() && !first->board(0).fenced());
         second->poll(recorder);
         second->poll(recorder);
         COPPICE_CHECK(recorder.fenced_by == std::vector<Seat>{Seat{0}});

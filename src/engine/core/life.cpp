@@ -63,10 +63,13 @@ void Core::close() {
 }
 
 Core::~Core() {
-    const TransportSet& transport_set = *router_.transport_set();
+    TransportSet& transport_set = *router_.transport_set();
     if (transport_set.users() == 0) return;  // the transports end too
     if (board_ == nullptr || transport_set.host_memory() == nullptr) return;
-    transport_set.host_memory()->close_board(panel_);
+    std::vector<Rank> others;
+    for (const Rank rank : members_.ranks_of(members_.own_node()))
+        if (rank != members_.self() && !members_.failed(rank)) others.push_back(rank);
+    transport_set.close_board(panel_, std::move(others));
     transport_set.host_memory()->make_panel_ready();  // for the next one that is shrunk, which is in more of a hurry
 }
 

@@ -74,7 +74,7 @@ class WorldMemory final : public transport::HostMemory {
 
     Result<void> seal_board(std::vector<Seat> members) override;
     Result<void> admit(Seat rank) override;
-    transport::Board& board() override { return *boards_[0]; }
+    transport::Board& board(std::uint32_t panel) override { return *boards_[panel]; }
     std::uint32_t clean_panels() const override { return clean_; }
     void make_panel_ready() override;
     void make_all_panels_ready() override;

@@ -71,7 +71,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
 
     Result<void> seal_board(std::vector<Seat> members) override;
     Result<void> admit(Seat rank) override;
-    Board& board() override { return *boards_[0]; }
+    Board& board(std::uint32_t panel) override { return *boards_[panel]; }
     std::uint32_t clean_panels() const override { return clean_; }
     void make_panel_ready() override;
     void make_all_panels_ready() override;

@@ -54,6 +54,12 @@ TEST(World, ARankThatWaitsElsewhereSendsWhatFoundNoRoom) {
         ADD_FAILURE() << violation.promise << ": " << violation.what;
 }
 
+// A rank had left a group in a shrink, and still waited to leave the old one, when the last of the others took that one's memory for the next.
+TEST(World, WhatARankThatHasLeftStillReadsIsNotUsedAgain) {
+    for (const promises::Violation& violation : run(draw(9062, {.fewest_ranks = 2, .most_ranks = 16})).violations)
+        ADD_FAILURE() << violation.promise << ": " << violation.what;
+}
+
 // It was stopped while the group was made; one broadcast is all that the others do.
 TEST(World, ARankThatComesBackWhenAllHaveEndedIsToldThatTheyTookItForDead) {
     Drawn drawn = draw(3617, {.fewest_ranks = 2, .most_ranks = 12, .silence = true, .chunks = false});

@@ -117,6 +117,7 @@ void Succession::contribute() {
         } else {
             host_memory->make_panel_ready();
         }
+        router_.transport_set()->close_boards();
         // A clean one is not in use either: a newcomer has closed none of those that others have.
         const std::uint32_t clean = host_memory->clean_panels();
         offer = clean | (clean | host_memory->closed_panels()) << kClosedAt | kInPlace;
