@@ -194,6 +194,7 @@ class Broadcasts final : public Collective {
     void own_node_lost(const Death& death);
     void engage_published();
     void other_node_lost(const Death& death);
+    bool receive_without_root(Slot& slot, const Envelope& envelope);
     void do_without_the_departed();
     void compare_own_roots();
     void compare_roots();

@@ -101,7 +101,7 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
                             .to = members_.position_of(members_.own_node(), slot->root),
                             .detail = header.detail,
                             .more = header.more};
-    if (!slot->machine.receive(plan_, envelope)) [[unlikely]] {
+    if (!slot->machine.receive(plan_, envelope) && !receive_without_root(*slot, envelope)) [[unlikely]] {
         core_.note_garbage();
         return false;
     }
@@ -112,6 +112,14 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
     if (slot->has_payload || !carries_payload(header.tag) || !slot->machine.colored()) return false;
     slot->described = header.length & kDescribed;
     return take_payload(*slot, from, payload, buffer);
+}
+
+// The sender takes the root for dead, which has left in peace as far as this rank has heard: so it counts as dead here, too.
+bool Broadcasts::receive_without_root(Slot& slot, const Envelope& envelope) {
+    const auto departed = core_.departed();
+    if (members_.failed(slot.root) || std::ranges::find(departed, slot.root) == departed.end()) return false;
+    core_.do_without_the_departed();
+    return slot.machine.receive(plan_, envelope);
 }
 
 // Late repetitions are nobody's mistake: everybody has it. Returns false, as message() does for what is not kept.
