@@ -188,7 +188,7 @@ std::uint64_t Context::arm(std::vector<pollfd>& descriptors) {
         const auto has = [&armed](const pollfd& entry) { return entry.fd == armed.descriptor; };
         if (armed.descriptor >= 0 && std::ranges::none_of(descriptors, has))
             descriptors.push_back({.fd = armed.descriptor, .events = POLLIN, .revents = 0});
-        if (!armed.complete) until = std::min(until, now + kLongestNapNs);
+        if (!armed.complete || group->owes_summary()) until = std::min(until, now + kLongestNapNs);
         if (armed.descriptor < 0 || group->waits_for_room()) until = std::min(until, now + kLongestPauseNs);
         until = std::min(until, group->next_timer_ns());
     }

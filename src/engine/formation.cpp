@@ -11,11 +11,14 @@
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
+#include "engine/inside.hpp"
 #include "engine/joining/cards.hpp"
 #include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
 #include "engine/whereabouts.hpp"
 #include "engine/wiring.hpp"
+#include "topology/domains.hpp"
+#include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 #include "transport/registry.hpp"
 
@@ -80,7 +83,9 @@ class Formation {
         if (!sites) return tl::unexpected(std::move(sites.error()));
         auto plan = settings_.plan_for(nodes.count(), *sites);
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
-        Members members(self_, std::move(nodes), std::move(*sites));
+        std::optional<topology::Nodes> domains;
+        if (may_have_domains()) domains = topology::domains_of(places_);
+        Members members(self_, std::move(nodes), std::move(*sites), std::move(domains));
         auto group =
             std::make_unique<Group>(Core::Parts{.context = &context_,
                                                 .settings = settings_,
@@ -417,6 +422,37 @@ class Formation {
         }
     }
 
+    bool may_have_domains() const {
+        return by_host() && size_ > topology::kMostInOneLevel &&
+               std::ranges::all_of(hosts_, [this](const std::string& host) { return host == hosts_.front(); });
+    }
+
+    // Where this rank is within its host. Nowhere, if it shares its cores with more ranks than these have room for: then a second level
+    // would take turns on them that the first one does without.
+    std::string own_place() const {
+        if (!settings_.within.empty()) return settings_.within;
+        if (!may_have_domains() || context_.platform() != nullptr || host_memory_ == nullptr) return {};
+        std::vector<Seat> local_peers;
+        for (std::uint32_t r = 0; r < size_; ++r)
+            local_peers.emplace_back(r);
+        host_memory_->look_at_cores();
+        return host_memory_->sharing_cores(local_peers) > own_cores() ? std::string() : own_inside_path();
+    }
+
+    // Each tells in the last exchange. Where a dead rank was does not matter, as long as all say the same.
+    Result<void> learn_places(const Blobs& told) {
+        for (std::uint32_t r = 0; r < size_; ++r) {
+            std::string place;
+            for (std::size_t i = 1; i < told[r].size(); ++i)
+                place += static_cast<char>(told[r][i]);
+            if (const auto checked = topology::check_switch_path(place); !checked)
+                return fail(COPPICE_ERR_MISMATCH, "rank {} tells of its place within its host: {}", r, checked.error());
+            if (told[r].empty() && r > 0) place = places_.back();
+            places_.push_back(std::move(place));
+        }
+        return {};
+    }
+
     // Where ranks of a host publish to each other, all of them must have mapped all others before the first one
     // publishes: only what is mapped outlives its writer.
     Result<void> share_host_memory() {
@@ -434,9 +470,11 @@ class Formation {
                 board_ = board_wrapper_.get();
             }
         }
-        const std::byte ready{1};
-        auto all = bootstrap_.allgather(std::span(&ready, 1), deadline_ns_);
+        std::string ready(1, '+');  // never empty
+        ready += own_place();
+        auto all = bootstrap_.allgather(bytes_of(ready), deadline_ns_);
         if (!all) return tl::unexpected(std::move(all.error()));
+        if (auto learned = learn_places(*all); !learned) return learned;
         for (std::uint32_t r = 0; r < size_; ++r) {
             if ((*all)[r].empty() && !dead(Rank(r))) bury(Rank(r));
         }
@@ -458,6 +496,7 @@ class Formation {
     std::shared_ptr<transport::MessageCount> fault_count_;
     std::vector<std::string> hosts_;     // by rank
     std::vector<std::string> switches_;  // by rank: above its host
+    std::vector<std::string> places_;    // by rank: within its host; empty where that is of no use
     transport::HostAddresses own_addresses_;
     std::vector<transport::HostAddresses> their_addresses_;  // of the other ranks' hosts
     std::vector<Rank> dead_;

@@ -48,7 +48,7 @@ void Group::finish(Request& request) {
 TransportSet::Armed Group::arm(bool listens) {
     window_.before_sleep();
     const TransportSet::Armed armed = core_.router().transport_set()->arm();
-    if (listens && core_.publishing()) core_.board()->listen();
+    if ((listens || owes_summary()) && core_.publishing()) core_.board()->listen();
     return armed;
 }
 

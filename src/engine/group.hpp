@@ -87,6 +87,8 @@ class Group final {
     // (now_ns(), UINT64_MAX: none); and whether something waits that no descriptor tells of.
     // `listens`: it is to be woken by publications, too.
     TransportSet::Armed arm(bool listens = false);
+    // It is then rung for by ranks that publish, whoever sleeps; and may miss that.
+    bool owes_summary() const { return agreement_.owes_summary(); }
     std::uint64_t next_timer_ns() const { return core_.next_timer_ns(); }
     bool waits_for_room() const { return core_.waits_for_room(); }
     // Ranks of a host publish without waking anybody.

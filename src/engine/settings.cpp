@@ -100,6 +100,10 @@ constexpr std::array kSettings{
         "COPPICE_TOPOLOGY", "",
         "a file that says which switches are above each host: what ibnetdiscover prints, Slurm's topology.conf, or "
         "lines of HOST LEAF [POD]; empty: by what Slurm says of each task, if anything"},
+    SettingInfo{
+        "COPPICE_WITHIN", "",
+        "where this rank is within its host, NUMA node and shared cache: numa1/l3-9; empty: found out, where it "
+        "matters"},
     SettingInfo{"COPPICE_STATUS", "1",
                 "1: the process shows what it does and waits for to coppice-status of the same user; 0: it does not"},
     SettingInfo{"COPPICE_TRACE", "",
@@ -408,6 +412,9 @@ Result<Settings> parse(const SettingTexts& texts) {
     if (auto path = topology::check_switch_path(settings.switches); !path)
         return bad_value(texts, "COPPICE_SWITCHES", "names of switches with slashes between them; " + path.error());
     settings.topology = texts.text("COPPICE_TOPOLOGY");
+    settings.within = texts.text("COPPICE_WITHIN");
+    if (auto path = topology::check_switch_path(settings.within); !path)
+        return bad_value(texts, "COPPICE_WITHIN", "a place such as numa1/l3-9");
 
     const std::string& shown = texts.text("COPPICE_STATUS");
     if (shown != "1" && shown != "0") return bad_value(texts, "COPPICE_STATUS", "1 or 0");

@@ -88,6 +88,7 @@ struct Settings {
     std::string host;
     std::string switches;  // above this host, from the outermost on: "pod1/leaf3"; empty: look elsewhere
     std::string topology;  // a file that says so
+    std::string within;    // where this rank is within its host: "numa1/l3-9"; empty: found out
     std::string faults;
     std::string trace;         // a file name; empty: no trace
     bool shows_status = true;  // a status page for coppice-status

@@ -93,6 +93,7 @@ class Inside(unittest.TestCase):
                 inside = json.loads(done.stdout)["within_host"]
                 self.assertEqual([(one["path"], one["first"], one["last"], one.get("kind")) for one in inside["places"]], places)
                 self.assertEqual(inside["cores"], places[-1][2] + 1)
+                self.assertEqual(inside["publishing_domains"], 16 if file.startswith("two-sockets") else 1)
                 text = command([INFO, "--machine", f"{DATA}/{file}"]).stdout
                 for path, first, last, _ in places:
                     self.assertRegex(text, rf"\n  {path or 'no level above'} +core{first} to core{last}\b")

@@ -27,6 +27,14 @@ def on_board(names):
     return gtest(BOARD, names)
 
 
+def in_domains(names):
+    return gtest("tests/simulation/explore/simulation_explore_domains", f"Domains.{names}")
+
+
+def by_caches(names):
+    return gtest("tests/protocol/published/published_agreement", f"ByCaches.{names}")
+
+
 FAULTS = [
     # --- slots, and what lies behind the window
     ("a slot that is used again keeps its failed set", AGREEMENT,
@@ -40,8 +48,26 @@ FAULTS = [
     ("that a change waits is told by each rank for its own subtree", AGREEMENT,
      "    slot.change_waits = body.change_waits;\n", "", gtest("tests/protocol/agreement/agreement_agreement", "*AChange*")),
     ("a word of a change counts though its contribution does not", PUBLISHED,
-     "        slot.unacknowledged = false;\n        slot.change_waits = false;\n", "        slot.unacknowledged = false;\n",
+     "    unacknowledged = false;\n    change_waits = false;\n", "    unacknowledged = false;\n",
      gtest("tests/protocol/published/published_agreement", "*AWordOfAChange*")),
+    # --- published in two levels
+    ("a speaker that is shut out says what it has read", PUBLISHED,
+     "slot.domain) || !is_not_shut_out()) return false;", "slot.domain)) return false;", by_caches("*ShutOut*")),
+    ("what somebody has decided is looked for in summaries of speakers that are dead", PUBLISHED,
+     "!gather_directly(slot_of(decided_below_))) {", "!gather(slot_of(decided_below_))) {", in_domains("OneAgreement*")),
+    ("a speaker says nothing more after a recovery", PUBLISHED,
+     "    spoken = false;\n    all.restart();\n", "    all.restart();\n", in_domains("OneAgreement*")),
+    ("that a failure was not acknowledged stays in its domain", PUBLISHED,
+     "    slot.all.unacknowledged |= summary.unacknowledged;\n", "", in_domains("*")),
+    ("that a change waits stays in its domain", PUBLISHED,
+     "    slot.all.change_waits |= summary.change_waits;\n", "",
+     gtest("tests/simulation/explore/simulation_fuzz_agreement", "Fuzz.SoDoThoseThatPublish")),
+    ("an operation that differs is known in its domain alone", PUBLISHED,
+     "alike ? summary.differs : speaker", "alike ? AgreementTree::kNobody : speaker", by_caches("*DifferentOperation*")),
+    ("summaries are of no period", PUBLISHED,
+     "publish_summary(slot.sequence, entered_,", "publish_summary(slot.sequence, 0,", in_domains("OneAgreement*")),
+    ("a domain's sum goes on after a recovery", PUBLISHED,
+     "    all.restart();\n    domain.restart();\n", "    all.restart();\n", in_domains("*")),
     ("what others have not returned from is settled", AGREEMENT,
      "    slot.lag = std::max(slot.lag, body.lag);\n", "", explored("TwoOverlapping*")),
     ("an agreement is settled one too early", AGREEMENT,
@@ -133,13 +159,12 @@ FAULTS = [
      "    if (stuck || called_ || ((thoroughly || member_failed) && others_recover())) enter_recovery();",
      "    if (stuck) enter_recovery();", on_board("Published.*")),
     ("the dead stay members", PUBLISHED,
-     "    std::erase_if(members_, [this](std::uint32_t rank) { return agreed_->contains(rank); });\n", "", on_board("Published.*")),
+     "    leave_out_agreed();\n    acknowledgements_.assign", "    acknowledgements_.assign", on_board("Published.*")),
     ("decisions are made during a recovery", PUBLISHED,
      "    if (recovering_) {\n        if (!recovery_.decided(Sequence{entered_ - 1})) return;\n",
      "    if (recovering_ && recovery_.decided(Sequence{entered_ - 1})) {\n", on_board("Published.*")),
     ("what was gathered before a recovery is kept", PUBLISHED,
-     "        slot.cursor = 0;\n        slot.differs = AgreementTree::kNobody;\n        slot.unacknowledged = false;\n        slot.change_waits",
-     "        slot.unacknowledged = false;\n        slot.change_waits", on_board("Published.*")),
+     "        slot_of(sequence).restart();\n", "        (void)slot_of(sequence);\n", on_board("Published.*")),
     ("a recovery agrees on the lowest agreement", PUBLISHED,
      "constexpr Operation kHighest{Operator::max,", "constexpr Operation kHighest{Operator::min,", on_board("Published.*")),
     ("a recovery names what was started", PUBLISHED,

@@ -1,7 +1,6 @@
 #include "inside.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,11 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/inside.hpp"
+#include "topology/domains.hpp"
 
 namespace coppice::info {
 namespace {
@@ -25,47 +29,6 @@ unsigned count(hwloc_topology_t topology, hwloc_const_cpuset_t within, hwloc_obj
     return found < 0 ? 0 : static_cast<unsigned>(found);
 }
 
-// The smallest of those that hold all of it.
-hwloc_obj_t numa_node_of(hwloc_topology_t topology, hwloc_obj_t core) {
-    hwloc_obj_t found = nullptr;
-    for (hwloc_obj_t node = nullptr;
-         (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != nullptr;) {
-        const bool holds = hwloc_bitmap_isincluded(core->cpuset, node->cpuset) != 0;
-        if (holds && (found == nullptr || hwloc_bitmap_weight(node->cpuset) < hwloc_bitmap_weight(found->cpuset)))
-            found = node;
-    }
-    return found;
-}
-
-// The largest that several cores share, and that is smaller than what is around it.
-hwloc_obj_t shared_cache_of(hwloc_topology_t topology, hwloc_obj_t core, hwloc_const_cpuset_t around) {
-    hwloc_obj_t found = nullptr;
-    for (hwloc_obj_t above = core->parent; above != nullptr; above = above->parent) {
-        if (hwloc_obj_type_is_dcache(above->type) == 0) continue;
-        const bool is_shared = count(topology, above->cpuset, HWLOC_OBJ_CORE) > 1;
-        const bool is_smaller = hwloc_bitmap_isincluded(around, above->cpuset) == 0;
-        if (is_shared && is_smaller) found = above;
-    }
-    return found;
-}
-
-std::string above_core(hwloc_topology_t topology, hwloc_obj_t core) {
-    hwloc_const_cpuset_t around = hwloc_get_root_obj(topology)->cpuset;
-    std::string path;
-    const hwloc_obj_t node = numa_node_of(topology, core);
-    if (node != nullptr && hwloc_bitmap_isincluded(around, node->cpuset) == 0) {
-        path = fmt::format("numa{}", node->logical_index);
-        around = node->cpuset;
-    }
-    if (const hwloc_obj_t cache = shared_cache_of(topology, core, around); cache != nullptr)
-        path += fmt::format("{}l{}-{}", path.empty() ? "" : "/", cache->attr->cache.depth, cache->logical_index);
-    return path;
-}
-
-std::string with_core(std::string path, hwloc_obj_t core) {
-    return path + fmt::format("{}core{}", path.empty() ? "" : "/", core->logical_index);
-}
-
 // Where hwloc knows several kinds.
 std::optional<int> kind_of(hwloc_topology_t topology, hwloc_obj_t core) {
     if (hwloc_cpukinds_get_nr(topology, 0) < 2) return std::nullopt;
@@ -73,45 +36,15 @@ std::optional<int> kind_of(hwloc_topology_t topology, hwloc_obj_t core) {
     return kind < 0 ? std::nullopt : std::optional(kind);
 }
 
-std::string own_path(hwloc_topology_t topology) {
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
-    std::vector<std::string> paths;
-    for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;) {
-        bool is_allowed = false;
-        for (int cpu = hwloc_bitmap_first(core->cpuset); cpu >= 0; cpu = hwloc_bitmap_next(core->cpuset, cpu))
-            is_allowed = is_allowed || (cpu < CPU_SETSIZE && CPU_ISSET(static_cast<unsigned>(cpu), &allowed));
-        if (is_allowed) paths.push_back(inside_path(topology, core));
-    }
-    return common_path(paths);
-}
-
 }  // namespace
-
-std::string inside_path(hwloc_topology_t topology, hwloc_obj_t core) {
-    return with_core(above_core(topology, core), core);
-}
-
-std::string common_path(const std::vector<std::string>& paths) {
-    if (paths.empty()) return {};
-    std::string common = paths.front() + "/";
-    for (const std::string& path : paths) {
-        const std::string other = path + "/";
-        const auto differ = std::ranges::mismatch(common, other).in1;
-        common.resize(static_cast<std::size_t>(differ - common.begin()));
-        common.resize(common.rfind('/') + 1);  // of npos: nothing
-    }
-    if (!common.empty()) common.pop_back();
-    return common;
-}
 
 ordered_json describe_inside(hwloc_topology_t topology, bool is_this_machine) {
     const hwloc_const_cpuset_t all = hwloc_get_root_obj(topology)->cpuset;
     ordered_json places = ordered_json::array();
     for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;) {
-        ordered_json place{
-            {"path", above_core(topology, core)}, {"first", core->logical_index}, {"last", core->logical_index}};
+        ordered_json place{{"path", engine::path_above_core(topology, core)},
+                           {"first", core->logical_index},
+                           {"last", core->logical_index}};
         if (const auto kind = kind_of(topology, core)) place["kind"] = *kind;
         const bool goes_on = !places.empty() && places.back()["path"] == place["path"] &&
                              places.back().value("kind", -1) == place.value("kind", -1);
@@ -123,8 +56,13 @@ ordered_json describe_inside(hwloc_topology_t topology, bool is_this_machine) {
     }
     ordered_json inside{{"cores", count(topology, all, HWLOC_OBJ_CORE)},
                         {"threads", count(topology, all, HWLOC_OBJ_PU)}};
-    if (is_this_machine) inside["this_process"] = own_path(topology);
+    if (is_this_machine) inside["this_process"] = engine::own_inside_path(topology);
     inside["places"] = std::move(places);
+    std::vector<std::string> cores;
+    for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;)
+        cores.push_back(engine::inside_path(topology, core));
+    const auto domains = coppice::topology::domains_of(cores);
+    inside["publishing_domains"] = domains ? domains->count() : 1;
     return inside;
 }
 
@@ -148,6 +86,9 @@ void print_inside(const ordered_json& inside) {
         const std::string own = inside["this_process"];
         fmt::print("  this process may run {}\n", own.empty() ? "anywhere" : "in " + own);
     }
+    const auto domains = inside["publishing_domains"].get<unsigned>();
+    fmt::print("  ranks on all cores publish in {}\n",
+               domains == 1 ? "one level" : fmt::format("two levels, {} domains", domains));
     for (const auto& place : inside["places"]) {
         const std::string path = place["path"];
         const auto first = place["first"].get<unsigned>();

@@ -18,8 +18,10 @@ namespace coppice::engine {
 
 class Members {
   public:
-    // `sites`: of the nodes, where the network's switches are known, else none.
-    Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> sites = {});
+    // `sites`: of the nodes, where the network's switches are known, else none. `domains`: where all are on one host and publish in two
+    // levels (topology/domains.hpp).
+    Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> sites = {},
+            std::optional<topology::Nodes> domains = {});
 
     Rank self() const { return self_; }
     std::uint32_t ranks() const { return nodes_.ranks(); }
@@ -28,6 +30,7 @@ class Members {
     Node node_of(Rank rank) const { return Node(nodes_.node_of(rank)); }
     const topology::Nodes& nodes_table() const { return nodes_; }
     std::span<const topology::Site> sites() const { return sites_; }
+    const topology::Nodes* domains() const { return domains_ ? &*domains_ : nullptr; }
     std::span<const Rank> ranks_of(Node node) const { return nodes_.members(node.value); }
 
     bool failed(Rank rank) const { return !failed_ranks_.empty() && failed_[rank.value]; }
@@ -61,6 +64,7 @@ class Members {
     Rank self_;
     topology::Nodes nodes_;
     std::vector<topology::Site> sites_;
+    std::optional<topology::Nodes> domains_;
     Node own_node_;
     std::vector<bool> failed_;
     std::vector<Rank> failed_ranks_;

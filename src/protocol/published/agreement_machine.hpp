@@ -18,11 +18,13 @@ namespace coppice::protocol {
 
 class AgreementMachine {
   public:
-    // `board`: where all ranks publish; null: they exchange messages. `plan` and `board` outlive this object.
-    AgreementMachine(const AgreementPlan& plan, Rank self, ContributionBoard* board)
+    // `board`: where all ranks publish; null: they exchange messages. `domains`: as PublishedAgreement. All outlive this
+    // object.
+    AgreementMachine(const AgreementPlan& plan, Rank self, ContributionBoard* board,
+                     const topology::Nodes* domains = nullptr)
         : last_agreed_(std::make_shared<const FailedSet>()) {
         if (board != nullptr) {
-            published_.emplace(plan, self, *board);
+            published_.emplace(plan, self, *board, domains);
         } else {
             tree_.emplace(plan, self);
         }
@@ -99,6 +101,8 @@ class AgreementMachine {
     bool waits_for_recovery(Sequence agreement) const {
         return published_ && published_->waits_for_recovery(agreement);
     }
+    // Others wait for this rank's next look.
+    bool owes_summary() const { return published_ && published_->owes_summary(); }
     std::uint64_t recoveries() const { return published_ ? published_->recoveries() : 0; }
 
   private:

@@ -12,19 +12,55 @@ constexpr Operation kHighest{Operator::max, Element::u64, nullptr, nullptr};
 
 }  // namespace
 
-PublishedAgreement::PublishedAgreement(const AgreementPlan& plan, Rank self, ContributionBoard& board)
+PublishedAgreement::PublishedAgreement(const AgreementPlan& plan, Rank self, ContributionBoard& board,
+                                       const topology::Nodes* domains)
     : plan_(&plan),
       self_(self.value),
       board_(&board),
+      domains_(domains),
       recovery_(plan, self),
-      members_(plan.tree.ranks()),
       acknowledgements_(plan.tree.ranks()),
       agreed_(std::make_shared<const FailedSet>()),
       slots_(std::size_t{plan.window} * 2) {
-    for (std::uint32_t rank = 0; rank < plan.tree.ranks(); ++rank)
-        members_[rank] = rank;
+    members_.reserve(plan.tree.ranks());
+    leave_out_agreed();
     for (Slot& slot : slots_)
         slot.agreed = agreed_;
+}
+
+void PublishedAgreement::Sum::restart() {
+    cursor = 0;
+    differs = AgreementTree::kNobody;
+    has_value = false;
+    unacknowledged = false;
+    change_waits = false;
+}
+
+void PublishedAgreement::Slot::restart() {
+    spoken = false;
+    all.restart();
+    domain.restart();
+}
+
+// M, after a recovery or before the first one.
+void PublishedAgreement::leave_out_agreed() {
+    members_.clear();
+    bounds_.assign(1, 0);
+    const auto add = [this](Rank rank) {
+        if (!agreed_->contains(rank.value)) members_.push_back(rank.value);
+    };
+    const auto end_domain = [this] { bounds_.push_back(static_cast<std::uint32_t>(members_.size())); };
+    if (domains_ == nullptr) {
+        for (std::uint32_t rank = 0; rank < plan_->tree.ranks(); ++rank)
+            add(Rank{rank});
+        end_domain();
+        return;
+    }
+    for (std::uint32_t domain = 0; domain < domains_->count(); ++domain) {
+        for (const Rank rank : domains_->members(domain))
+            add(rank);
+        end_domain();
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------- starting
@@ -43,13 +79,10 @@ std::optional<Sequence> PublishedAgreement::start(std::uint8_t code, const Opera
     if (!can_start()) return std::nullopt;
     Slot& slot = slot_of(next_);
     slot.sequence = next_;
-    slot.cursor = 0;
-    slot.differs = AgreementTree::kNobody;
     slot.bytes = static_cast<std::uint16_t>(value.size());
     slot.code = code;
-    slot.unacknowledged = false;
-    slot.change_waits = false;
     slot.operation = operation;
+    slot.restart();
     board_->publish(next_, {.operation = code, .change_waits = change_waits_, .acknowledged = logged_, .value = value});
     return Sequence{next_++};
 }
@@ -69,38 +102,107 @@ void PublishedAgreement::acknowledge(const FailedSet& failed) {
 
 // --------------------------------------------------------------------------------------------------- deciding
 
-// Takes in the contributions that are there, in the order of the ranks, so that even an operation that depends on the
-// order gives the same everywhere. True when all are in, and were read in time.
+// Takes in what is there, in the order of the ranks, or of the domains, so that even an operation that depends on the order
+// gives the same everywhere. True when all is in, and was read in time.
 bool PublishedAgreement::gather(Slot& slot) {
-    Contribution contribution;
-    while (slot.cursor < members_.size()) {
-        const std::uint32_t member = members_[slot.cursor];
-        if (!board_->look(member, slot.sequence, contribution)) return false;
-        take(slot, member, contribution);
-        ++slot.cursor;
+    if (!has_domains()) return gather_members(slot, members_, slot.all) && is_not_shut_out();
+    if (speaks() && !slot.spoken && !speak(slot)) return false;
+    Summary summary;
+    for (; slot.all.cursor < domain_count(); ++slot.all.cursor) {
+        const std::span<const std::uint32_t> members = members_of(slot.all.cursor);
+        if (members.empty()) continue;
+        if (!board_->look_summary(members.front(), slot.sequence, entered_, summary)) return false;
+        take(slot, members.front(), summary);
     }
-    // A rank that was silent for too long may be taken for dead, and live. If nobody has said so by now, this rank may
-    // decide: a rank that is shut out later is like one that dies then. If somebody has, the others may decide without
-    // it, and write again where it has read.
+    return is_not_shut_out();
+}
+
+// Of an agreement that somebody has decided: by contributions alone.
+bool PublishedAgreement::gather_directly(Slot& slot) {
+    if (!has_domains()) return gather(slot);
+    slot.all.restart();
+    for (std::uint32_t domain = 0; domain < domain_count(); ++domain) {
+        const std::span<const std::uint32_t> members = members_of(domain);
+        if (members.empty()) continue;
+        slot.domain.restart();
+        if (!gather_members(slot, members, slot.domain)) return false;
+        take(slot, members.front(), summary_of(slot, slot.domain));
+    }
+    return is_not_shut_out();
+}
+
+bool PublishedAgreement::gather_members(const Slot& slot, std::span<const std::uint32_t> members, Sum& sum) {
+    Contribution contribution;
+    for (; sum.cursor < members.size(); ++sum.cursor) {
+        const std::uint32_t member = members[sum.cursor];
+        if (!board_->look(member, slot.sequence, contribution)) return false;
+        take(slot, member, contribution, sum);
+    }
+    return true;
+}
+
+bool PublishedAgreement::speak(Slot& slot) {
+    if (!gather_members(slot, own_domain(), slot.domain) || !is_not_shut_out()) return false;
+    board_->publish_summary(slot.sequence, entered_, summary_of(slot, slot.domain));
+    slot.spoken = true;
+    return true;
+}
+
+bool PublishedAgreement::owes_summary() const {
+    if (!speaks()) return false;
+    for (std::uint64_t sequence = decided_below_; sequence < next_; ++sequence)
+        if (!slot_of(sequence).spoken) return true;
+    return false;
+}
+
+// A rank that was silent for too long may be taken for dead, and live. If nobody has said so by now, this rank may
+// decide: a rank that is shut out later is like one that dies then. If somebody has, the others may decide without
+// it, and write again where it has read.
+bool PublishedAgreement::is_not_shut_out() {
     shut_out_ = board_->shut_out();
     return !shut_out_;
 }
 
-void PublishedAgreement::take(Slot& slot, std::uint32_t member, const Contribution& contribution) {
+Summary PublishedAgreement::summary_of(const Slot& slot, const Sum& sum) {
+    return {.operation = slot.code,
+            .change_waits = sum.change_waits,
+            .unacknowledged = sum.unacknowledged,
+            .differs = sum.differs,
+            .value = {sum.value, slot.bytes}};
+}
+
+void PublishedAgreement::take(const Slot& slot, std::uint32_t member, const Contribution& contribution, Sum& sum) {
     if (contribution.operation != slot.code || contribution.value.size() != slot.bytes) {
-        if (slot.differs == AgreementTree::kNobody) slot.differs = member;
+        if (sum.differs == AgreementTree::kNobody) sum.differs = member;
         return;
     }
-    if (!agreed_->empty() && !has_acknowledged(member, contribution.acknowledged)) slot.unacknowledged = true;
-    slot.change_waits |= contribution.change_waits;
+    if (!agreed_->empty() && !has_acknowledged(member, contribution.acknowledged)) sum.unacknowledged = true;
+    sum.change_waits |= contribution.change_waits;
+    combine_into(slot, contribution.value, sum);
+}
+
+// What a summary says of its own domain is said of all: if it is not of one kind, then nothing is.
+void PublishedAgreement::take(Slot& slot, std::uint32_t speaker, const Summary& summary) {
+    const bool alike = summary.operation == slot.code && summary.value.size() == slot.bytes;
+    const std::uint32_t differs = alike ? summary.differs : speaker;
+    if (slot.all.differs == AgreementTree::kNobody) slot.all.differs = differs;
+    if (!alike) return;
+    slot.all.unacknowledged |= summary.unacknowledged;
+    slot.all.change_waits |= summary.change_waits;
+    combine_into(slot, summary.value, slot.all);
+}
+
+void PublishedAgreement::combine_into(const Slot& slot, std::span<const std::byte> value, Sum& sum) {
+    const bool is_first = !sum.has_value;
+    sum.has_value = true;
     if (slot.bytes == 0) return;
-    if (slot.cursor == 0) {
-        std::memcpy(slot.value, contribution.value.data(), slot.bytes);
+    if (is_first) {
+        std::memcpy(sum.value, value.data(), slot.bytes);
         return;
     }
     alignas(8) std::byte aligned[AgreementPlan::kMaxValue];
-    std::memcpy(aligned, contribution.value.data(), slot.bytes);
-    combine(slot.operation, slot.value, aligned, slot.bytes);
+    std::memcpy(aligned, value.data(), slot.bytes);
+    combine(slot.operation, sum.value, aligned, slot.bytes);
 }
 
 bool PublishedAgreement::has_acknowledged(std::uint32_t member, std::uint32_t count) {
@@ -167,7 +269,7 @@ void PublishedAgreement::end_recovery() {
     recovering_ = false;
     while (decided_below_ < highest) {
         // Somebody has decided it: everything that it takes is there, or what is said here is not true.
-        if (decided_below_ >= next_ || !gather(slot_of(decided_below_))) {
+        if (decided_below_ >= next_ || !gather_directly(slot_of(decided_below_))) {
             broken_ = true;  // or it is shut out
             return;
         }
@@ -177,15 +279,10 @@ void PublishedAgreement::end_recovery() {
     FailedSet agreed = *agreed_;
     agreed.unite(*outcome->failed);
     agreed_ = std::make_shared<const FailedSet>(std::move(agreed));
-    std::erase_if(members_, [this](std::uint32_t rank) { return agreed_->contains(rank); });
+    leave_out_agreed();
     acknowledgements_.assign(acknowledgements_.size(), {});
-    for (std::uint64_t sequence = decided_below_; sequence < next_; ++sequence) {
-        Slot& slot = slot_of(sequence);
-        slot.cursor = 0;
-        slot.differs = AgreementTree::kNobody;
-        slot.unacknowledged = false;
-        slot.change_waits = false;
-    }
+    for (std::uint64_t sequence = decided_below_; sequence < next_; ++sequence)
+        slot_of(sequence).restart();
 }
 
 Reception PublishedAgreement::receive(const AgreementMessage& message) {
@@ -215,11 +312,11 @@ std::optional<AgreementOutcome> PublishedAgreement::outcome(Sequence agreement) 
     const Slot& slot = slot_of(agreement.value);
     if (!decided(agreement) || slot.sequence != agreement.value) return std::nullopt;
     AgreementOutcome outcome;
-    outcome.value = {slot.value, slot.bytes};
+    outcome.value = {slot.all.value, slot.bytes};
     outcome.failed = slot.agreed.get();
-    outcome.acknowledged = !slot.unacknowledged;
-    outcome.mismatched = slot.differs != AgreementTree::kNobody;
-    outcome.change_waits = slot.change_waits;
+    outcome.acknowledged = !slot.all.unacknowledged;
+    outcome.mismatched = slot.all.differs != AgreementTree::kNobody;
+    outcome.change_waits = slot.all.change_waits;
     return outcome;
 }
 
@@ -230,8 +327,8 @@ std::shared_ptr<const FailedSet> PublishedAgreement::agreed(Sequence agreement) 
 
 std::optional<Rank> PublishedAgreement::who_differs(Sequence agreement) const {
     const Slot& slot = slot_of(agreement.value);
-    if (slot.sequence != agreement.value || slot.differs == AgreementTree::kNobody) return std::nullopt;
-    return Rank{slot.differs};
+    if (slot.sequence != agreement.value || slot.all.differs >= plan_->tree.ranks()) return std::nullopt;
+    return Rank{slot.all.differs};
 }
 
 void PublishedAgreement::waiting_for(Sequence agreement, const std::function<bool(Rank)>& tell) const {
@@ -240,8 +337,24 @@ void PublishedAgreement::waiting_for(Sequence agreement, const std::function<boo
         recovery_.waiting_for(Sequence{entered_ - 1}, tell);
         return;
     }
-    for (const std::uint32_t member : members_)
-        if (is_missing(member, agreement) && !tell(Rank{member})) return;
+    bool is_complete = true;
+    for (const std::uint32_t member : members_) {
+        if (!is_missing(member, agreement)) continue;
+        is_complete = false;
+        if (!tell(Rank{member})) return;
+    }
+    if (is_complete && has_domains()) waiting_for_speakers(agreement, tell);
+}
+
+// All contributions are there, and somebody has not looked at them.
+void PublishedAgreement::waiting_for_speakers(Sequence agreement, const std::function<bool(Rank)>& tell) const {
+    Summary summary;
+    for (std::uint32_t domain = 0; domain < domain_count(); ++domain) {
+        const std::span<const std::uint32_t> members = members_of(domain);
+        if (members.empty() || members.front() == self_ || failed().contains(members.front())) continue;
+        if (board_->look_summary(members.front(), agreement.value, entered_, summary)) continue;
+        if (!tell(Rank{members.front()})) return;
+    }
 }
 
 bool PublishedAgreement::is_missing(std::uint32_t member, Sequence agreement) const {
@@ -267,10 +380,13 @@ void PublishedAgreement::fingerprint(std::string& out) const {
         put(out, slot.sequence);
         if (slot.sequence == UINT64_MAX) continue;
         if (slot.sequence < decided_below_) put(out, *slot.agreed);
-        put(out, slot.cursor);
-        put(out, slot.differs);
-        put(out, static_cast<std::uint8_t>(slot.unacknowledged | slot.change_waits << 1));
-        if (slot.cursor > 0) out.append(reinterpret_cast<const char*>(slot.value), slot.bytes);
+        put(out, slot.spoken);
+        for (const Sum* const sum : {&slot.all, &slot.domain}) {
+            put(out, sum->cursor);
+            put(out, sum->differs);
+            put(out, static_cast<std::uint8_t>(sum->unacknowledged | sum->change_waits << 1 | sum->has_value << 2));
+            if (sum->has_value) out.append(reinterpret_cast<const char*>(sum->value), slot.bytes);
+        }
     }
     recovery_.fingerprint(out);
 }

@@ -30,6 +30,21 @@
 // everybody has published j, and so has decided j − W. Hence when k is published, all living ranks have decided k − 2W:
 // 2W lines are enough, and nothing is overwritten that anybody may still read.
 //
+// Two levels. Where ranks share a cache or a NUMA node with a few of the others (a domain), each looking at every other's
+// line moves all lines into all caches. There one member of a domain speaks for it: when the contributions of all members
+// of its domain are in, it publishes them as one, their summary. Everybody, the speaker included, decides by the
+// summaries of all domains: of other caches it reads one line each.
+//  - A summary is a function of the contributions of those of M(r) that are in its domain, and is marked with r. So 1.
+//    holds: to have seen the summaries of all domains is to have seen all contributions, by the eyes of the speakers,
+//    and the others see what those have seen. Values are combined domain by domain in any case, so that even an
+//    operation for which the order matters gives the same everywhere.
+//  - Nobody has to be told who speaks: the lowest of M(r) in the domain. When it dies those who wait enter a recovery,
+//    as when any other member dies, and the next one speaks from then on. Agreements below D, which somebody has decided
+//    by summaries, need none: their contributions are there, and are read directly.
+//  - A speaker looks whether it is shut out after it has read and before it says what it has read: then it read in time.
+//  - A summary lies in a line like the contribution's, and is overwritten 2W agreements later, when all have decided it.
+//    In a later period its speaker may write that line again: all the living have left the period before by then.
+//
 // Pure: reads no clock, knows no thread; the board is an interface. Allocates nothing while nobody dies. Not for
 // concurrent use.
 #pragma once
@@ -44,6 +59,7 @@
 #include <vector>
 
 #include "protocol/agreement/agreement.hpp"
+#include "topology/nodes.hpp"
 
 namespace coppice::protocol {
 
@@ -55,6 +71,15 @@ struct Contribution {
     std::span<const std::byte> value;
 };
 
+// What the speaker of a domain publishes for its members.
+struct Summary {
+    std::uint8_t operation = 0;                      // the speaker's own, as in a Contribution
+    bool change_waits = false;                       // some member's
+    bool unacknowledged = false;                     // some member had not acknowledged all of the agreed dead
+    std::uint32_t differs = AgreementTree::kNobody;  // a member that contributed another operation or size
+    std::span<const std::byte> value;                // all members', combined
+};
+
 // The memory that each member writes for itself and all others read. What is there stays when its writer dies.
 class ContributionBoard {
   public:
@@ -62,6 +87,11 @@ class ContributionBoard {
     // The contribution of a member, this rank included, if it is there; good until 2 windows later. Nothing about it
     // has been checked except that the value is not longer than the plan's maximum.
     virtual bool look(std::uint32_t member, std::uint64_t sequence, Contribution& contribution) const = 0;
+
+    // The same of summaries, of one period; only where there are domains. One of another period is none.
+    virtual void publish_summary(std::uint64_t sequence, std::uint64_t period, const Summary& summary) = 0;
+    virtual bool look_summary(std::uint32_t speaker, std::uint64_t sequence, std::uint64_t period,
+                              Summary& summary) const = 0;
 
     // A log of the failures that this rank has acknowledged; it only grows.
     virtual void log_acknowledged(std::uint32_t failed) = 0;
@@ -83,8 +113,10 @@ class ContributionBoard {
 // The calls mean what they mean at Agreement, the machine, except where said.
 class PublishedAgreement {
   public:
-    // `plan` says window, the longest value and the tree of recoveries; both outlive this object.
-    PublishedAgreement(const AgreementPlan& plan, Rank self, ContributionBoard& board);
+    // `plan` says window, the longest value and the tree of recoveries; `domains` which ranks share a cache, null where all
+    // look at everybody. All three outlive this object.
+    PublishedAgreement(const AgreementPlan& plan, Rank self, ContributionBoard& board,
+                       const topology::Nodes* domains = nullptr);
 
     std::optional<Sequence> contribute(const Operation& operation, std::span<const std::byte> value);
     // A rank that has decided it may leave, except that a recovery may need it: leaving then counts as failing, which
@@ -123,23 +155,36 @@ class PublishedAgreement {
     void waiting_for(Sequence agreement, const std::function<bool(Rank)>& tell) const;
     bool waits_for_recovery(Sequence agreement) const;
     std::uint64_t recoveries() const { return entered_; }
+    // This rank speaks for its domain, and has not yet for all that it has started: others wait for its next look.
+    bool owes_summary() const;
     bool recovering() const { return recovering_; }
 
     // All that makes two objects of one plan and rank behave differently, as bytes; for the explorer.
     void fingerprint(std::string& out) const;
 
   private:
-    struct Slot {
-        std::uint64_t sequence = UINT64_MAX;
-        std::uint32_t cursor = 0;  // members whose contributions are in
+    // What was contributed, as far as it is in.
+    struct Sum {
+        std::uint32_t cursor = 0;  // members, or domains, that are in
         std::uint32_t differs = AgreementTree::kNobody;
-        std::uint16_t bytes = 0;
-        std::uint8_t code = 0;
+        bool has_value = false;
         bool unacknowledged = false;
         bool change_waits = false;
+        alignas(8) std::byte value[AgreementPlan::kMaxValue];
+
+        void restart();
+    };
+    struct Slot {
+        std::uint64_t sequence = UINT64_MAX;
+        std::uint16_t bytes = 0;
+        std::uint8_t code = 0;
+        bool spoken = false;  // this rank's summary is out
         Operation operation;
         std::shared_ptr<const FailedSet> agreed;
-        alignas(8) std::byte value[AgreementPlan::kMaxValue];
+        Sum all;
+        Sum domain;  // this rank's, where it speaks for one
+
+        void restart();
     };
     // What is known of a member's acknowledgements: those up to `count` do (not) hold all the agreed dead.
     struct Acknowledgement {
@@ -151,8 +196,24 @@ class PublishedAgreement {
     const Slot& slot_of(std::uint64_t sequence) const { return slots_[sequence & (slots_.size() - 1)]; }
     std::optional<Sequence> start(std::uint8_t code, const Operation& operation, std::span<const std::byte> value);
     bool is_missing(std::uint32_t member, Sequence agreement) const;
+    void waiting_for_speakers(Sequence agreement, const std::function<bool(Rank)>& tell) const;
+    bool has_domains() const { return bounds_.size() > 2; }
+    std::span<const std::uint32_t> members_of(std::uint32_t domain) const {
+        return std::span(members_).subspan(bounds_[domain], bounds_[domain + 1] - bounds_[domain]);
+    }
+    std::uint32_t domain_count() const { return static_cast<std::uint32_t>(bounds_.size()) - 1; }
+    bool speaks() const { return has_domains() && !own_domain().empty() && own_domain().front() == self_; }
+    std::span<const std::uint32_t> own_domain() const { return members_of(domains_->node_of(Rank{self_})); }
+    void leave_out_agreed();
     bool gather(Slot& slot);
-    void take(Slot& slot, std::uint32_t member, const Contribution& contribution);
+    bool gather_directly(Slot& slot);
+    bool gather_members(const Slot& slot, std::span<const std::uint32_t> members, Sum& sum);
+    bool speak(Slot& slot);
+    bool is_not_shut_out();
+    static Summary summary_of(const Slot& slot, const Sum& sum);
+    void take(const Slot& slot, std::uint32_t member, const Contribution& contribution, Sum& sum);
+    static void take(Slot& slot, std::uint32_t speaker, const Summary& summary);
+    static void combine_into(const Slot& slot, std::span<const std::byte> value, Sum& sum);
     bool has_acknowledged(std::uint32_t member, std::uint32_t count);
     void decide_what_is_there();
     bool others_recover() const;
@@ -162,8 +223,10 @@ class PublishedAgreement {
     const AgreementPlan* plan_;
     std::uint32_t self_;
     ContributionBoard* board_;
-    Agreement recovery_;  // its agreement r is recovery r + 1
-    std::vector<std::uint32_t> members_;
+    const topology::Nodes* domains_;
+    Agreement recovery_;                             // its agreement r is recovery r + 1
+    std::vector<std::uint32_t> members_;             // by domain, then by rank
+    std::vector<std::uint32_t> bounds_;              // where each domain's begin; one more at the end
     std::vector<Acknowledgement> acknowledgements_;  // by rank
     std::shared_ptr<const FailedSet> agreed_;        // everybody that is no member any more
     std::vector<Slot> slots_;

@@ -24,6 +24,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,10 +39,11 @@ struct AgreementScenario {
     std::uint32_t crashes = 0;
     std::uint32_t may_crash = 0xff;  // which ranks, as bits
     protocol::Operator operation = protocol::Operator::bit_or;
-    bool acknowledge = false;        // before each agreement a rank acknowledges all failures that it knows of
-    bool published = false;          // contributions are published on a board (protocol/published)
-    std::uint32_t suspicions = 0;    // so many live ranks are taken for dead
-    bool suspects_silently = false;  // and are not told on the board, which breaks the board's contract
+    bool acknowledge = false;  // before each agreement a rank acknowledges all failures that it knows of
+    bool published = false;    // contributions are published on a board (protocol/published)
+    std::optional<topology::Nodes> domains{};  // in two levels: which ranks share a cache
+    std::uint32_t suspicions = 0;              // so many live ranks are taken for dead
+    bool suspects_silently = false;            // and are not told on the board, which breaks the board's contract
     std::uint64_t max_states = UINT64_MAX;
 };
 

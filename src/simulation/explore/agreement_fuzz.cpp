@@ -46,12 +46,20 @@ class Fuzz {
         weights_[kCrash] = 1 + dice_.below(4);
         low_die_ = dice_.one_in(2);
         in_midst_ = dice_.one_in(2);
-        group_.emplace(plan, own_operation);
+        if (Group::kPublishes && dice_.one_in(2)) {
+            const std::uint32_t caches = 1 + dice_.below(1 + ranks / 2);
+            std::vector<std::uint64_t> cache_of;
+            for (std::uint32_t rank = 0; rank < ranks; ++rank)
+                cache_of.push_back(dice_.below(caches));
+            domains_ = topology::Nodes::by_host(cache_of);
+        }
+        group_.emplace(plan, own_operation, domains_ ? &*domains_ : nullptr);
         outcome_.ranks = ranks;
         outcome_.scenario = std::to_string(ranks) + " ranks, tree " + tree + ", window " + std::to_string(plan.window) +
                             ", " + std::to_string(agreements_) + " agreements" + (flush_ ? " and a flush" : "") +
                             (own_operation ? ", own operation" : "") + ", up to " + std::to_string(deaths_left_) +
-                            " deaths" + (Group::kPublishes ? ", published" : "");
+                            " deaths" + (Group::kPublishes ? ", published" : "") +
+                            (domains_ ? " by " + std::to_string(domains_->count()) + " domains" : "");
     }
 
     FuzzOutcome run() {
@@ -190,6 +198,11 @@ class Fuzz {
                 group_->crash_contributing(rank);
                 return true;
             }
+            if (domains_ && dice_.one_in(2)) {
+                say(std::to_string(rank) + " dies while it looks at the board");
+                group_->crash_looking(rank);
+                return true;
+            }
         }
         say(std::to_string(rank) + " dies");
         group_->crash(rank);
@@ -211,6 +224,7 @@ class Fuzz {
     Random dice_;
     const std::function<void(const std::string&)>& tell_;
     std::optional<topology::Nodes> hosts_;
+    std::optional<topology::Nodes> domains_;
     std::optional<Group> group_;
     std::uint32_t agreements_ = 1;
     bool flush_ = false;

@@ -74,7 +74,7 @@ std::string describe(const GroupMessage& message, std::uint32_t ranks) {
 }
 
 template <class Machine>
-GroupOf<Machine>::GroupOf(const protocol::AgreementPlan& plan, bool own_operation)
+GroupOf<Machine>::GroupOf(const protocol::AgreementPlan& plan, bool own_operation, const topology::Nodes* domains)
     : plan_(plan),
       own_operation_(own_operation),
       known_(plan.tree.ranks()),
@@ -86,7 +86,7 @@ GroupOf<Machine>::GroupOf(const protocol::AgreementPlan& plan, bool own_operatio
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
         if constexpr (kPublishes) {
             views_.push_back(std::make_unique<BoardView>(*board_, rank));
-            members_.emplace_back(plan_, Rank{rank}, *views_.back());
+            members_.emplace_back(plan_, Rank{rank}, *views_.back(), domains);
         } else {
             members_.emplace_back(plan_, Rank{rank});
         }
@@ -254,7 +254,8 @@ template <class Machine>
 bool GroupOf<Machine>::look(std::uint32_t rank, bool thoroughly) requires kPublishes {
     Machine& machine = members_[rank];
     const auto state = [&machine] {
-        return std::tuple{machine.decided_below().value, machine.recoveries(), machine.recovering()};
+        return std::tuple{machine.decided_below().value, machine.recoveries(), machine.recovering(),
+                          machine.owes_summary()};
     };
     const auto before = state();
     machine.look(thoroughly);
@@ -266,6 +267,13 @@ template <class Machine>
 void GroupOf<Machine>::crash_contributing(std::uint32_t rank) requires kPublishes {
     views_[rank]->die();
     start(rank);
+    crash(rank);
+}
+
+template <class Machine>
+void GroupOf<Machine>::crash_looking(std::uint32_t rank) requires kPublishes {
+    views_[rank]->die();
+    members_[rank].look(false);
     crash(rank);
 }
 

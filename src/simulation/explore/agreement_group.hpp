@@ -38,7 +38,8 @@ class GroupOf {
 
     // `own_operation`: OR as a function of the caller's instead of the built-in one. The plan's max_value is at least
     // 16.
-    GroupOf(const protocol::AgreementPlan& plan, bool own_operation);
+    // `domains`: where ranks publish in two levels; outlives this object.
+    GroupOf(const protocol::AgreementPlan& plan, bool own_operation, const topology::Nodes* domains = nullptr);
     GroupOf(const GroupOf&) = delete;
     GroupOf& operator=(const GroupOf&) = delete;
 
@@ -60,10 +61,11 @@ class GroupOf {
     void acknowledge_all(std::uint32_t rank);
 
     // Where contributions are published: a look at the board, which says whether that changed anything; a death in the
-    // middle of a contribution, if there is one to make; and what the dead had stored shows after all, if there is
-    // anything.
+    // middle of a contribution, if there is one to make, or of a look; and what the dead had stored shows after all, if
+    // there is anything.
     bool look(std::uint32_t rank, bool thoroughly) requires kPublishes;
     void crash_contributing(std::uint32_t rank) requires kPublishes;
+    void crash_looking(std::uint32_t rank) requires kPublishes;
     bool store_late(std::uint32_t rank) requires kPublishes;
 
     // Empty, or the first promise that was broken.

@@ -47,7 +47,10 @@ void Locals::fail(const std::string& what) {
 std::uint32_t Locals::initial(std::uint32_t rank) {
     LocalFacts facts;
     facts.rank = rank;
-    if (scenario_.published) return intern(PublishedAgreement(scenario_.plan, Rank{rank}, board_), facts);
+    if (scenario_.published)
+        return intern(
+            PublishedAgreement(scenario_.plan, Rank{rank}, board_, scenario_.domains ? &*scenario_.domains : nullptr),
+            facts);
     return intern(Agreement(scenario_.plan, Rank{rank}), facts);
 }
 

@@ -13,7 +13,11 @@ namespace coppice::simulation {
 // Everybody's memory.
 struct BoardMemory {
     BoardMemory(std::uint32_t ranks, std::uint32_t window)
-        : lines(ranks, std::vector<Line>(std::size_t{2} * window)), logs(ranks), recoveries(ranks), shut_out(ranks) {}
+        : lines(ranks, std::vector<Line>(std::size_t{2} * window)),
+          summaries(ranks, std::vector<SummaryLine>(std::size_t{2} * window)),
+          logs(ranks),
+          recoveries(ranks),
+          shut_out(ranks) {}
 
     struct Line {
         std::uint64_t stamp = 0;
@@ -22,7 +26,14 @@ struct BoardMemory {
         std::uint32_t acknowledged = 0;
         std::vector<std::byte> value;
     };
+    struct SummaryLine {
+        std::uint64_t stamp = 0;
+        std::uint64_t period = 0;
+        protocol::Summary summary;  // its value is the next one
+        std::vector<std::byte> value;
+    };
     std::vector<std::vector<Line>> lines;
+    std::vector<std::vector<SummaryLine>> summaries;
     std::vector<std::vector<std::uint32_t>> logs;
     std::vector<std::uint64_t> recoveries;
     std::vector<bool> shut_out;
@@ -50,6 +61,23 @@ class BoardView final : public protocol::ContributionBoard {
         contribution = {line.operation, line.change_waits, line.acknowledged, line.value};
         return true;
     }
+    void publish_summary(std::uint64_t sequence, std::uint64_t period, const protocol::Summary& summary) override {
+        BoardMemory::SummaryLine line{sequence + 1, period, summary, {summary.value.begin(), summary.value.end()}};
+        if (dying_) {
+            late_summary_ = {sequence, std::move(line)};
+        } else {
+            summary_line_of(self_, sequence) = std::move(line);
+        }
+    }
+    bool look_summary(std::uint32_t speaker, std::uint64_t sequence, std::uint64_t period,
+                      protocol::Summary& summary) const override {
+        const BoardMemory::SummaryLine& line = summary_line_of(speaker, sequence);
+        overtaken_ = overtaken_ || line.stamp > sequence + 1 || (line.stamp == sequence + 1 && line.period > period);
+        if (line.stamp != sequence + 1 || line.period != period) return false;
+        summary = line.summary;
+        summary.value = line.value;
+        return true;
+    }
     void log_acknowledged(std::uint32_t failed) override { memory_.logs[self_].push_back(failed); }
     std::uint32_t logged_acknowledged(std::uint32_t member, std::uint32_t index) const override {
         return index < memory_.logs[member].size() ? memory_.logs[member][index] : UINT32_MAX;
@@ -61,9 +89,11 @@ class BoardView final : public protocol::ContributionBoard {
     // From now on its stores do not show, until store_late().
     void die() { dying_ = true; }
     bool store_late() {
-        if (!late_) return false;
-        line_of(self_, late_->first) = late_->second;
+        if (!late_ && !late_summary_) return false;
+        if (late_) line_of(self_, late_->first) = late_->second;
+        if (late_summary_) summary_line_of(self_, late_summary_->first) = late_summary_->second;
         late_.reset();
+        late_summary_.reset();
         return true;
     }
     // It looked for a line that had been overwritten already.
@@ -75,11 +105,17 @@ class BoardView final : public protocol::ContributionBoard {
         return lines[sequence % lines.size()];
     }
 
+    BoardMemory::SummaryLine& summary_line_of(std::uint32_t member, std::uint64_t sequence) const {
+        std::vector<BoardMemory::SummaryLine>& lines = memory_.summaries[member];
+        return lines[sequence % lines.size()];
+    }
+
     BoardMemory& memory_;
     std::uint32_t self_;
     bool dying_ = false;
     mutable bool overtaken_ = false;
     std::optional<std::pair<std::uint64_t, BoardMemory::Line>> late_;
+    std::optional<std::pair<std::uint64_t, BoardMemory::SummaryLine>> late_summary_;
 };
 
 }  // namespace coppice::simulation

@@ -54,10 +54,7 @@ void ExploredBoard::publish(std::uint64_t sequence, const Contribution& contribu
 
 bool ExploredBoard::look(std::uint32_t member, std::uint64_t sequence, Contribution& contribution) const {
     const BoardPage& page = page_of(member);
-    if (hides_ && member == turn_.hidden) {
-        hides_ = false;
-        return is_missing(member);
-    }
+    if (is_hidden(member)) return is_missing(member);
     if (page.published > sequence + lines_) {
         overtaken_ = true;
         return false;
@@ -76,6 +73,40 @@ bool ExploredBoard::look(std::uint32_t member, std::uint64_t sequence, Contribut
         values_[member] = explored_value(operation_, member, static_cast<std::uint32_t>(sequence), unacknowledged);
         contribution.value = values_[member];
     }
+    return true;
+}
+
+bool ExploredBoard::is_hidden(std::uint32_t member) const {
+    if (!hides_ || member != turn_.hidden) return false;
+    hides_ = false;
+    return true;
+}
+
+void ExploredBoard::publish_summary(std::uint64_t sequence, std::uint64_t period, const protocol::Summary& summary) {
+    const Said said{.operation = summary.operation,
+                    .change_waits = summary.change_waits,
+                    .unacknowledged = summary.unacknowledged,
+                    .differs = summary.differs,
+                    .value = {summary.value.begin(), summary.value.end()}};
+    const auto number = static_cast<std::size_t>(std::ranges::find(said_, said) - said_.begin());
+    if (number == said_.size()) said_.push_back(said);
+    own_.period[sequence] = static_cast<std::uint8_t>(period + 1);
+    own_.summary[sequence] = {static_cast<std::uint8_t>(number), static_cast<std::uint8_t>(number >> 8)};
+}
+
+bool ExploredBoard::look_summary(std::uint32_t speaker, std::uint64_t sequence, std::uint64_t period,
+                                 protocol::Summary& summary) const {
+    const BoardPage& page = page_of(speaker);
+    if (is_hidden(speaker)) return is_missing(speaker);
+    const std::uint64_t later = sequence + lines_;
+    if ((later < kMostAgreements && page.period[later] != 0) || page.period[sequence] > period + 1) {
+        overtaken_ = true;
+        return false;
+    }
+    if (page.period[sequence] != period + 1) return is_missing(speaker);
+    const auto [low, high] = page.summary[sequence];
+    const Said& said = said_[low | std::size_t{high} << 8];
+    summary = {said.operation, said.change_waits, said.unacknowledged, said.differs, said.value};
     return true;
 }
 

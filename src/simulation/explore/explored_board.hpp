@@ -20,6 +20,10 @@ struct BoardPage {
     std::uint8_t logged = 0;
     std::array<std::uint8_t, kMostAgreements> acknowledged{};  // how long the log was when each was published
     std::array<std::uint8_t, kMostExplored> log{};
+    // Where ranks publish in two levels: in which period its summary of each agreement was published, + 1, and the number of
+    // what it says, low and high byte.
+    std::array<std::uint8_t, kMostAgreements> period{};
+    std::array<std::array<std::uint8_t, 2>, kMostAgreements> summary{};
     bool operator==(const BoardPage&) const = default;
 };
 
@@ -62,6 +66,9 @@ class ExploredBoard final : public protocol::ContributionBoard {
 
     void publish(std::uint64_t sequence, const protocol::Contribution& contribution) override;
     bool look(std::uint32_t member, std::uint64_t sequence, protocol::Contribution& contribution) const override;
+    void publish_summary(std::uint64_t sequence, std::uint64_t period, const protocol::Summary& summary) override;
+    bool look_summary(std::uint32_t speaker, std::uint64_t sequence, std::uint64_t period,
+                      protocol::Summary& summary) const override;
     void log_acknowledged(std::uint32_t failed) override;
     std::uint32_t logged_acknowledged(std::uint32_t member, std::uint32_t index) const override;
     void set_recoveries(std::uint64_t count) override;
@@ -69,13 +76,24 @@ class ExploredBoard final : public protocol::ContributionBoard {
     bool shut_out() const override;
 
   private:
+    struct Said {
+        std::uint8_t operation = 0;
+        bool change_waits = false;
+        bool unacknowledged = false;
+        std::uint32_t differs = 0;
+        std::vector<std::byte> value;
+        bool operator==(const Said&) const = default;
+    };
+
     const BoardPage& page_of(std::uint32_t member) const;
+    bool is_hidden(std::uint32_t member) const;
     bool is_missing(std::uint32_t member) const;
 
     std::uint32_t lines_;
     std::uint32_t flush_;  // the agreement that is one, or kNobody
     bool silent_;
     std::vector<BoardPage> pages_;
+    std::vector<Said> said_;                                                 // summaries, by number
     std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> numbers_;  // by hash
     protocol::Operator operation_;
     mutable std::array<ExploredValue, kMostExplored> values_{};  // by rank: what it was last seen to contribute

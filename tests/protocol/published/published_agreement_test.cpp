@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "protocol/published/published_agreement.hpp"
@@ -193,6 +194,84 @@ TEST_F(Suspected, ARankShutOutInARecoverySaysNothingToRanksThatDoNotKnow) {
     EXPECT_FALSE(machines_[2]->next_send(Nanoseconds{0}).has_value());
     EXPECT_TRUE(machines_[2]->fenced());
     EXPECT_FALSE(machines_[2]->wants_to_send());
+}
+
+// Ranks 0 and 1 share a cache, 2 and 3 another one.
+class ByCaches : public ::testing::Test {
+  protected:
+    ByCaches() : plan_(plan_of(4, "star")), memory_(4, kWindow) {
+        const std::vector<std::uint64_t> cache_of{0, 0, 1, 1};
+        domains_ = topology::Nodes::by_host(cache_of);
+        for (std::uint32_t rank = 0; rank < 4; ++rank) {
+            views_.push_back(std::make_unique<View>(memory_, rank));
+            machines_.push_back(std::make_unique<PublishedAgreement>(plan_, Rank{rank}, *views_.back(), &*domains_));
+        }
+    }
+    void contribute(std::uint32_t rank, const Operation& operation = kOr) {
+        const std::byte bit{static_cast<unsigned char>(1U << rank)};
+        ASSERT_TRUE(machines_[rank]->contribute(operation, std::span(&bit, 1)));
+    }
+    bool decides(std::uint32_t rank) {
+        machines_[rank]->look(false);
+        return machines_[rank]->decided(Sequence{0});
+    }
+
+    AgreementPlan plan_;
+    Memory memory_;
+    std::optional<topology::Nodes> domains_;
+    std::vector<std::unique_ptr<View>> views_;
+    std::vector<std::unique_ptr<PublishedAgreement>> machines_;
+};
+
+TEST_F(ByCaches, TheLowestOfEachSpeaksForAll) {
+    for (std::uint32_t rank = 0; rank < 4; ++rank)
+        contribute(rank);
+    EXPECT_FALSE(decides(1));
+    EXPECT_TRUE(machines_[2]->owes_summary());
+    EXPECT_FALSE(machines_[3]->owes_summary());
+    EXPECT_FALSE(decides(2)) << "rank 0 has not looked";
+    EXPECT_FALSE(machines_[2]->owes_summary());
+    for (const std::uint32_t rank : {0U, 1U, 2U, 3U}) {
+        ASSERT_TRUE(decides(rank)) << rank;
+        EXPECT_EQ(std::to_integer<int>(machines_[rank]->outcome(Sequence{0})->value[0]), 15);
+        EXPECT_EQ(machines_[rank]->recoveries(), 0U);
+    }
+}
+
+TEST_F(ByCaches, ASpeakerThatHasNotLookedIsWaitedForByName) {
+    for (std::uint32_t rank = 0; rank < 4; ++rank)
+        contribute(rank);
+    ASSERT_FALSE(decides(0));
+    std::vector<std::uint32_t> waited_for;
+    machines_[0]->waiting_for(Sequence{0}, [&](Rank rank) {
+        waited_for.push_back(rank.value);
+        return true;
+    });
+    EXPECT_EQ(waited_for, std::vector<std::uint32_t>{2});
+}
+
+// What it has read may have been written again.
+TEST_F(ByCaches, ASpeakerThatIsShutOutSaysNothing) {
+    for (std::uint32_t rank = 0; rank < 4; ++rank)
+        contribute(rank);
+    memory_.shut_out[0] = true;
+    EXPECT_FALSE(decides(0));
+    EXPECT_TRUE(machines_[0]->fenced());
+    Summary summary;
+    EXPECT_FALSE(views_[1]->look_summary(0, 0, 0, summary));
+}
+
+TEST_F(ByCaches, ADifferentOperationIsSeenInBoth) {
+    for (std::uint32_t rank = 0; rank < 4; ++rank)
+        contribute(rank, rank == 3 ? Operation{Operator::bit_and, Element::u8, nullptr, nullptr} : kOr);
+    decides(0);
+    decides(2);
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        ASSERT_TRUE(decides(rank)) << rank;
+        EXPECT_TRUE(machines_[rank]->outcome(Sequence{0})->mismatched) << rank;
+    }
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+        EXPECT_EQ(machines_[rank]->who_differs(Sequence{0}), Rank{3}) << rank;
 }
 
 }  // namespace

@@ -50,6 +50,8 @@ class Agreement final : public Collective {
     }
     // What those wait for that find no room to begin; and how many have begun.
     void show_holders(status::Waits& waits) const { agreements_.show_holders(waits); }
+    // Where ranks publish in two levels: others wait for this rank's next progress.
+    bool owes_summary() const { return core_.standing() == Core::Standing::member && agreements_.owes_summary(); }
     std::uint64_t entered() const { return agreements_.started(); }
     // Where that number is shown; null: nowhere.
     void show_entered_in(shared::Relaxed<std::uint64_t>* where) {

@@ -11,8 +11,8 @@
 namespace coppice::engine {
 namespace {
 
-// Beyond so many ranks a tree of messages costs less than to read everybody's contribution.
-constexpr std::uint32_t kMostPublishing = 64;
+// Of one host. More have not been tried.
+constexpr std::uint32_t kMostPublishing = 512;
 // Of the ranks that an agreement waits for and that a status page has no room for, so many are counted.
 constexpr std::uint32_t kMostOmitted = 1024;
 // Up to so many ranks of a host the lowest one hears of all others directly.
@@ -79,7 +79,7 @@ Agreements::Agreements(const Members& members, const Router& router, transport::
     if (!shape.tree && publishes(board, members.ranks(), shape.window)) {
         contributions_.emplace(*board, members.ranks(), lines_for(shape.window));
     }
-    machine_.emplace(plan_, members.self(), contributions_ ? &*contributions_ : nullptr);
+    machine_.emplace(plan_, members.self(), contributions_ ? &*contributions_ : nullptr, members.domains());
 }
 
 // --------------------------------------------------------------------------------------------------- starting ---

@@ -110,6 +110,8 @@ class Agreements {
     // How many were started here, and how often the board's ranks had to come to terms about a death.
     std::uint64_t started() const { return next().value; }
     std::uint64_t recoveries() const { return machine_->recoveries(); }
+    // Others wait for this rank's next progress.
+    bool owes_summary() const { return machine_->owes_summary(); }
     // Every live rank has contributed to all agreements below this one.
     std::uint64_t ended_below() const { return decided_below().value; }
     // Messages wait that a transport has not taken.

@@ -39,13 +39,32 @@ struct Contributions::Line {
     static constexpr std::size_t kStride = 384;
 };
 
+// As a line.
+struct Contributions::SummaryLine {
+    shared::Published<std::uint64_t> stamp;  // period << kPeriodShift | sequence + 1
+    std::uint32_t differs;
+    std::uint16_t bytes;
+    std::uint8_t operation;
+    std::uint8_t flags;
+    std::byte value[protocol::AgreementPlan::kMaxValue];
+
+    static constexpr std::uint8_t kUnacknowledged = 1;
+    static constexpr std::uint8_t kChangeWaits = 2;
+    // Each recovery is of a rank that died, of kMostPublishing at most.
+    static constexpr unsigned kPeriodShift = 48;
+    static std::uint64_t stamp_of(std::uint64_t sequence, std::uint64_t period) {
+        return period << kPeriodShift | (sequence + 1);
+    }
+};
+
 Contributions::Contributions(transport::Board& board, std::uint32_t ranks, std::uint32_t lines)
     : board_(board), region_(board.find_region(kRegion)), ranks_(ranks), lines_(lines), lines_at_(lines_begin(ranks)) {
     static_assert(sizeof(Line) <= Line::kStride && Line::kStride % kLinePair == 0);
+    static_assert(sizeof(SummaryLine) <= Line::kStride);
 }
 
 transport::Region Contributions::host_region(std::uint32_t ranks, std::uint32_t lines) {
-    return {.name = kRegion, .bytes = lines_begin(ranks) + lines * Line::kStride};
+    return {.name = kRegion, .bytes = lines_begin(ranks) + 2 * lines * Line::kStride};
 }
 
 bool Contributions::fits(const transport::Board& board, std::uint32_t ranks, std::uint32_t lines) {
@@ -54,6 +73,18 @@ bool Contributions::fits(const transport::Board& board, std::uint32_t ranks, std
 
 std::size_t Contributions::line_at(std::uint64_t sequence) const {
     return lines_at_ + static_cast<std::size_t>(sequence & (lines_ - 1)) * Line::kStride;
+}
+
+std::size_t Contributions::summary_at(std::uint64_t sequence) const {
+    return line_at(sequence) + lines_ * Line::kStride;
+}
+
+Contributions::Bytes Contributions::bytes_of_line(std::uint64_t sequence, std::size_t value) const {
+    return {line_at(sequence), offsetof(Line, value) + value};
+}
+
+Contributions::Bytes Contributions::bytes_of_summary(std::uint64_t sequence, std::size_t value) const {
+    return {summary_at(sequence), offsetof(SummaryLine, value) + value};
 }
 
 void Contributions::will_publish(std::uint64_t sequence) {
@@ -86,6 +117,34 @@ bool Contributions::look(std::uint32_t member, std::uint64_t sequence, protocol:
                     .change_waits = line.change_waits,
                     .acknowledged = line.acknowledged,
                     .value = {line.value, bytes}};
+    return true;
+}
+
+void Contributions::publish_summary(std::uint64_t sequence, std::uint64_t period, const protocol::Summary& summary) {
+    SummaryLine& line = shared::at<SummaryLine>(board_.own_region(region_) + summary_at(sequence));
+    line.differs = summary.differs;
+    line.bytes = static_cast<std::uint16_t>(summary.value.size());
+    line.operation = summary.operation;
+    line.flags = static_cast<std::uint8_t>((summary.unacknowledged ? SummaryLine::kUnacknowledged : 0) |
+                                           (summary.change_waits ? SummaryLine::kChangeWaits : 0));
+    if (!summary.value.empty()) std::memcpy(line.value, summary.value.data(), summary.value.size());
+    board_.publish_word(line.stamp, SummaryLine::stamp_of(sequence, period));
+}
+
+bool Contributions::look_summary(std::uint32_t speaker, std::uint64_t sequence, std::uint64_t period,
+                                 protocol::Summary& summary) const {
+    const std::byte* const its = board_.region(Rank(speaker), region_);
+    if (its == nullptr) return false;
+    const SummaryLine& line = shared::at<SummaryLine>(its + summary_at(sequence));
+    if (line.stamp.read() != SummaryLine::stamp_of(sequence, period)) return false;
+    const std::uint16_t bytes = line.bytes;
+    if (bytes > sizeof line.value) return false;
+    const std::uint8_t flags = line.flags;
+    summary = {.operation = line.operation,
+               .change_waits = (flags & SummaryLine::kChangeWaits) != 0,
+               .unacknowledged = (flags & SummaryLine::kUnacknowledged) != 0,
+               .differs = line.differs,
+               .value = {line.value, bytes}};
     return true;
 }
 

@@ -16,6 +16,7 @@
 #include "engine/context.hpp"
 #include "engine/group.hpp"
 #include "engine/joining/introductions.hpp"
+#include "topology/domains.hpp"
 #include "transport/faults.hpp"
 #include "transport/host_memory.hpp"
 
@@ -224,8 +225,13 @@ void Shrink::make_successor(const Heritage& heritage) {
     const bool has_sites = !members_.sites().empty() && !heritage.has_newcomers();
     for (std::uint32_t node = 0; has_sites && node < new_nodes.count(); ++node)
         sites.push_back(members_.sites()[nodes[new_nodes.members(node).front().value]]);
+    // Nor where newcomers are within the host.
+    std::vector<std::uint64_t> domains;
+    const bool has_domains = members_.domains() != nullptr && !heritage.has_newcomers();
+    for (std::size_t i = 0; has_domains && i < heritage.heirs.size(); ++i)
+        domains.push_back(members_.domains()->node_of(*heritage.heirs[i].before));
     Members members(Rank(static_cast<std::uint32_t>(self - heritage.heirs.begin())), std::move(new_nodes),
-                    std::move(sites));
+                    std::move(sites), topology::domains_of(domains));
     auto plan = core_.settings().plan_for(members.nodes(), members.sites());
     if (!plan) return refuse(COPPICE_ERR_CONFIG, plan.error());
 
