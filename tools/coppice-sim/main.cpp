@@ -24,6 +24,7 @@ constexpr std::array kSubcommands{
     Subcommand{kMachine, "advise", "which tree, correction and distance to use on a machine", run_advise},
     Subcommand{kMachine, "promise", "how often deaths that nobody has noticed leave somebody waiting", run_promise},
     Subcommand{kMachine, "placement", "what dead switches of a fat tree leave uncolored, and where", run_placement},
+    Subcommand{kMachine, "host", "what ranks of one host read of each other's caches", run_host},
     Subcommand{kMachine, "timeline", "draw one broadcast as a picture", run_timeline},
     Subcommand{kCheck, "world", "whole ranks of the library, with random programs and fates", run_world},
     Subcommand{kCheck, "explore broadcast", "every schedule of one broadcast in a small group", run_explore_broadcast},

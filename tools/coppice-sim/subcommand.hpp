@@ -36,6 +36,7 @@ int run_explore_membership(int argc, char** argv);
 int run_fuzz_membership(int argc, char** argv);
 int run_promise(int argc, char** argv);
 int run_placement(int argc, char** argv);
+int run_host(int argc, char** argv);
 int run_agree(int argc, char** argv);
 int run_membership(int argc, char** argv);
 int run_world(int argc, char** argv);
