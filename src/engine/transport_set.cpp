@@ -28,6 +28,9 @@ std::optional<WireHeader> header_of(std::span<const std::byte> bytes) {
     return header.version == kWireVersion ? std::optional(header) : std::nullopt;
 }
 
+// Of a beat: it answers one.
+constexpr std::uint64_t kAnswer = 1;
+
 }  // namespace
 
 std::uint8_t TransportSet::add(std::unique_ptr<transport::Transport> wire) {
@@ -237,15 +240,22 @@ bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::s
     const auto seen = header_of(header);
     const auto past = seen ? std::ranges::find(past_, seen->token, &Past::token) : past_.end();
     if (past == past_.end() && may_come(header) && early_.size() < kMostEarly) {
-        early_.push_back({from, {header.begin(), header.end()}, {payload.begin(), payload.end()}});
+        if (seen && seen->tag == Tag(Channel::members, MembersKind::heartbeat)) {
+            answer_beat(from, *seen);
+        } else {
+            early_.push_back({from, {header.begin(), header.end()}, {payload.begin(), payload.end()}});
+        }
         return false;
     }
     if (seen) {
         const bool farewell = seen->tag == Tag(Channel::members, MembersKind::left);
-        if (!farewell && replies_.size() < capacity())
+        if (!farewell && replies_.size() < capacity()) {
+            const bool failed = past != past_.end() && past->failed_as;
             replies_.push_back({.to = from,
                                 .group = {seen->token, Epoch(seen->epoch)},
-                                .failed_as = past == past_.end() ? std::nullopt : past->failed_as});
+                                .kind = failed ? MembersKind::failure_notice : MembersKind::left,
+                                .about = failed ? *past->failed_as : Rank(0)});
+        }
         if (past != past_.end()) return false;
     }
     // Somebody has to count it as garbage.
@@ -253,6 +263,14 @@ bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::s
     return false;
 } catch (const std::bad_alloc&) {
     return false;
+}
+
+// Those that have the group already would take this rank for silent while it is on its way there: it may wait in a shrink for one
+// that is. An answer is not answered.
+void TransportSet::answer_beat(Seat from, const WireHeader& beat) {
+    if (beat.sequence == kAnswer || replies_.size() >= capacity()) return;
+    replies_.push_back(
+        {.to = from, .group = {beat.token, Epoch(beat.epoch)}, .kind = MembersKind::heartbeat, .sequence = kAnswer});
 }
 
 // Of a group that is not here, nor gone.
@@ -271,10 +289,10 @@ void TransportSet::send_replies() {
         transport::Transport* wire = to(reply.to);
         if (wire == nullptr) continue;
         std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
-        const MembersKind kind = reply.failed_as ? MembersKind::failure_notice : MembersKind::left;
         const Encoded bytes = encode({.token = reply.group.token,
-                                      .tag = {Channel::members, kind},
-                                      .detail = reply.failed_as.value_or(Rank(0)).value,
+                                      .tag = {Channel::members, reply.kind},
+                                      .sequence = reply.sequence,
+                                      .detail = reply.about.value,
                                       .epoch = reply.group.epoch.value});
         if (wire->send(reply.to, bytes, {}, &in_flight) == transport::SendStatus::again) replies_.push_back(reply);
     }

@@ -151,7 +151,9 @@ class TransportSet final : private transport::Receiver {
     struct Reply {
         Seat to;
         GroupId group;
-        std::optional<Rank> failed_as;
+        MembersKind kind;
+        std::uint64_t sequence = 0;
+        Rank about{0};
     };
 
     struct ReadBoard {
@@ -169,6 +171,7 @@ class TransportSet final : private transport::Receiver {
     bool message_to_one(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload);
     bool stranger(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload);
     bool may_come(std::span<const std::byte> header) const;
+    void answer_beat(Seat from, const WireHeader& beat);
     void send_replies();
     bool sleep_on(int descriptor, int& known);
     void fence_where_all_are_done();
