@@ -106,7 +106,7 @@ std::size_t Context::progress() {
 std::size_t Context::progress_before_sleep(Group& group) {
     std::size_t events = 0;
     for (std::size_t i = 0; i < groups_.size(); ++i) {
-        if (groups_[i]->waits_for_room()) {
+        if (groups_[i]->waits_for_room() || groups_[i]->timer_is_due()) {
             events += groups_[i]->progress(Group::Care::thorough);
         } else if (groups_[i] == &group) {
             events += group.progress();

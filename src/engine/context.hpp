@@ -49,7 +49,7 @@ class Context final : private Attended {
         if (++rounds_ % kRoundsPerSweep == 0 && groups_.size() > 1) return progress();
         return group.progress();
     }
-    // The same for one that is about to sleep. Its rounds are few then, so what found no room is not left to one in many, in whichever group.
+    // The same for one that is about to sleep. Its rounds are few then, so what found no room, and beats, are not left to one in many, in whichever group.
     std::size_t progress_before_sleep(Group& group);
     // The same for a thread that has nothing else in mind: it lets those pass that want something of a group, and does
     // nothing while another thread makes progress anyway.

@@ -91,6 +91,7 @@ class Group final {
     bool owes_summary() const { return agreement_.owes_summary(); }
     std::uint64_t next_timer_ns() const { return core_.next_timer_ns(); }
     bool waits_for_room() const { return core_.waits_for_room(); }
+    bool timer_is_due() const { return core_.timer_is_due(); }
     // Ranks of a host publish without waking anybody.
     std::uint64_t longest_sleep_ns(int descriptor) const {
         return descriptor < 0 || core_.publishing() ? transport::Idle::kLongestSleepNs

@@ -281,8 +281,28 @@ TEST(TransportSet, AProcessThatHasLeftInPeaceIsNotTakenForDead) {
 }
 
 void say(transport::Receiver& set, std::uint32_t token, std::uint32_t epoch) {
-    const WireHeader header{.token = token, .tag = {Channel::members, MembersKind::heartbeat}, .epoch = epoch};
+    const WireHeader header{.token = token, .tag = {Channel::members, MembersKind::failure_notice}, .epoch = epoch};
     set.message(kPeer, encode(header), {}, 0);
+}
+
+TEST(TransportSet, ABeatOfAGroupThatHasYetToBeMadeIsAnsweredAndNotKept) {
+    Set set;
+    set.groups.expect_group();
+    const auto beat = [&set](std::uint64_t sequence) {
+        const WireHeader header{
+            .token = 2, .tag = {Channel::members, MembersKind::heartbeat}, .sequence = sequence, .epoch = 1};
+        set.hear([&header](transport::Receiver& set_) { set_.message(kPeer, encode(header), {}, 0); });
+        set.groups.poll();
+    };
+    beat(0);
+    ASSERT_EQ(set.wire->sent.size(), 1U);
+    EXPECT_EQ(set.wire->sent[0].token, 2U);
+    EXPECT_EQ(set.wire->sent[0].epoch, 1U);
+    EXPECT_EQ(set.wire->sent[0].tag, Tag(Channel::members, MembersKind::heartbeat));
+    beat(set.wire->sent[0].sequence);
+    EXPECT_EQ(set.wire->sent.size(), 1U) << "an answer is not answered";
+    set.groups.attach(2, set.second);
+    EXPECT_TRUE(set.second.heard.empty());
 }
 
 TEST(TransportSet, WhatComesForAGroupThatHasYetToBeMadeIsKept) {

@@ -197,6 +197,8 @@ FAULTS = [
     ("a rank that is taken for dead believes the root that a line names", "src/engine/collectives/broadcast/delivery.cpp",
      "    if (board_->fenced()) return core_.be_fenced();\n    complete(slot, COPPICE_ERR_MISMATCH,",
      "    complete(slot, COPPICE_ERR_MISMATCH,", gtest("tests/simulation/world/world_test", "*HaveBroken*")),
+    ("a caller that sleeps beats in its own group only", "src/engine/context.cpp",
+     " || groups_[i]->timer_is_due()", "", gtest("tests/simulation/world/world_test", "*HaveBroken*")),
     ("a caller moves its own group only", "src/engine/context.hpp",
      "        if (++rounds_ % kRoundsPerSweep == 0 && groups_.size() > 1) return progress();\n", "        ++rounds_;\n",
      linked("tests/integration/integration_callers", "Asking.Whether*")),

@@ -193,6 +193,8 @@ class Core final : private SetUser {
     void count_moved() { count_moved_ = true; }
     std::uint64_t next_timer_ns() const;
     bool waits_for_room() const;
+    // Asks the clock: for a group to whose turn nobody has come for long.
+    bool timer_is_due() const;
 
     // --- the caller comes and goes
     void claim(FailureCallback on_failure);

@@ -46,6 +46,10 @@ bool Core::detector_is_due() const {
     return settings_.detection_bound.value > 0 && looked_ns_ >= detector_.next_timer().value;
 }
 
+bool Core::timer_is_due() const {
+    return settings_.detection_bound.value > 0 && !fenced() && now_ns() >= detector_.next_timer().value;
+}
+
 void Core::progress_detector() {
     if (fenced()) return;
     heed_detector();
