@@ -30,8 +30,8 @@ class Shown {
 
     struct Row {
         Sequence sequence;
-        Rank root;
-        Descriptor descriptor;
+        Rank root{0};
+        Descriptor descriptor{};
         std::uint64_t place = 0;  // 0: it lies where others can't read it
         std::uint32_t have = 0;   // chunks
         bool is_wrong = false;    // its check fails: nothing of it counts
