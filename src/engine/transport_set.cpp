@@ -28,9 +28,6 @@ std::optional<WireHeader> header_of(std::span<const std::byte> bytes) {
     return header.version == kWireVersion ? std::optional(header) : std::nullopt;
 }
 
-// Of a beat: it answers one.
-constexpr std::uint64_t kAnswer = 1;
-
 }  // namespace
 
 std::uint8_t TransportSet::add(std::unique_ptr<transport::Transport> wire) {
@@ -266,11 +263,13 @@ bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::s
 }
 
 // Those that have the group already would take this rank for silent while it is on its way there: it may wait in a shrink for one
-// that is. An answer is not answered.
+// that is.
 void TransportSet::answer_beat(Seat from, const WireHeader& beat) {
-    if (beat.sequence == kAnswer || replies_.size() >= capacity()) return;
-    replies_.push_back(
-        {.to = from, .group = {beat.token, Epoch(beat.epoch)}, .kind = MembersKind::heartbeat, .sequence = kAnswer});
+    if (beat.sequence != static_cast<std::uint64_t>(Beat::asks) || replies_.size() >= capacity()) return;
+    replies_.push_back({.to = from,
+                        .group = {beat.token, Epoch(beat.epoch)},
+                        .kind = MembersKind::heartbeat,
+                        .sequence = static_cast<std::uint64_t>(Beat::answers)});
 }
 
 // Of a group that is not here, nor gone.

@@ -288,19 +288,22 @@ void say(transport::Receiver& set, std::uint32_t token, std::uint32_t epoch) {
 TEST(TransportSet, ABeatOfAGroupThatHasYetToBeMadeIsAnsweredAndNotKept) {
     Set set;
     set.groups.expect_group();
-    const auto beat = [&set](std::uint64_t sequence) {
+    const auto say_beat = [&set](Beat beat) {
+        const auto sequence = static_cast<std::uint64_t>(beat);
         const WireHeader header{
             .token = 2, .tag = {Channel::members, MembersKind::heartbeat}, .sequence = sequence, .epoch = 1};
         set.hear([&header](transport::Receiver& set_) { set_.message(kPeer, encode(header), {}, 0); });
         set.groups.poll();
     };
-    beat(0);
+    say_beat(Beat::unasked);
+    say_beat(Beat::answers);
+    EXPECT_TRUE(set.wire->sent.empty()) << "these are not answered";
+    say_beat(Beat::asks);
     ASSERT_EQ(set.wire->sent.size(), 1U);
     EXPECT_EQ(set.wire->sent[0].token, 2U);
     EXPECT_EQ(set.wire->sent[0].epoch, 1U);
     EXPECT_EQ(set.wire->sent[0].tag, Tag(Channel::members, MembersKind::heartbeat));
-    beat(set.wire->sent[0].sequence);
-    EXPECT_EQ(set.wire->sent.size(), 1U) << "an answer is not answered";
+    EXPECT_EQ(set.wire->sent[0].sequence, static_cast<std::uint64_t>(Beat::answers));
     set.groups.attach(2, set.second);
     EXPECT_TRUE(set.second.heard.empty());
 }

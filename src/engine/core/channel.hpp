@@ -39,10 +39,15 @@ inline constexpr std::size_t kChannels = 11;
 
 enum class MembersKind : std::uint8_t {
     failure_notice,  // rank `detail` has failed
-    heartbeat,       // says nothing but that its sender lives
+    heartbeat,       // its sender lives; `sequence` is a Beat
     left,            // the sender has left this group in peace
     leaving_ask,     // the sender leaves and waits for you: for which rank do you wait?
     leaving_answer,  // for rank `detail`; `sequence` 1: which has said that it does not leave yet
+};
+enum class Beat : std::uint64_t {
+    unasked,
+    asks,  // whether you live: answered whatever the two ranks think of each other
+    answers,
 };
 enum class RevocationKind : std::uint8_t {
     revoked,  // rank `detail` has revoked the group

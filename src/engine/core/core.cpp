@@ -197,8 +197,11 @@ void Core::members_message(Rank from, const WireHeader& header) {
         case MembersKind::leaving_ask:
         case MembersKind::leaving_answer:
             return departure_message(from, header);
-        case MembersKind::failure_notice:
         case MembersKind::heartbeat:
+            // One that has left this group may still observe this rank, which beats to another by now.
+            if (header.sequence == static_cast<std::uint64_t>(Beat::asks)) send_beat(from, Beat::answers);
+            break;
+        case MembersKind::failure_notice:
             break;
     }
     const auto news =

@@ -253,6 +253,7 @@ class Core final : private SetUser {
     std::size_t poll_wires();
     bool detector_is_due() const;
     void progress_detector();
+    void send_beat(Rank to, Beat beat);
     void heed_detector();
     void fenced(Seat there) override;
     void alive(Seat there) override;

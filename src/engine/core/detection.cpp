@@ -56,7 +56,7 @@ void Core::progress_detector() {
     while (const auto next = detector_.next_send(Nanoseconds(looked_ns_))) {
         switch (next->kind) {
             case protocol::DetectorKind::heartbeat:
-                send_control(next->to, {Channel::members, MembersKind::heartbeat});
+                send_beat(next->to, Beat::unasked);
                 break;
             case protocol::DetectorKind::notice:
                 send_control(next->to, {Channel::members, MembersKind::failure_notice}, 0, next->about.value);
@@ -67,11 +67,15 @@ void Core::progress_detector() {
             case protocol::DetectorKind::probe:
                 // Its process answers for it, if it has left this group only (TransportSet::stranger()).
                 if (const Link link = router_.to(next->to)) link.probe();
-                send_control(next->to, {Channel::members, MembersKind::heartbeat});
+                send_beat(next->to, Beat::asks);
                 break;
         }
         heed_detector();
     }
+}
+
+void Core::send_beat(Rank to, Beat beat) {
+    send_control(to, {Channel::members, MembersKind::heartbeat}, static_cast<std::uint64_t>(beat));
 }
 
 // What the detector has come to know by itself.
