@@ -39,7 +39,7 @@ CheckedRounds::CheckedRounds(const protocol::BroadcastPlan& plan, const LogP& mo
       takes_part_(processes_ + 2 * equal_rounds_),
       equally_received_(processes_) {}
 
-const Outcome& CheckedRounds::run(std::span<const Position> dead) {
+const Outcome* CheckedRounds::run(std::span<const Position> dead, std::uint64_t /*seed*/) {
     start(dead);
     find_gaps();
     find_edges();
@@ -48,7 +48,7 @@ const Outcome& CheckedRounds::run(std::span<const Position> dead) {
     for (std::uint32_t round = equal_rounds_; round == equal_rounds_ || !sending_.empty(); ++round)
         take_round(round);
     conclude(dead);
-    return outcome_;
+    return &outcome_;
 }
 
 void CheckedRounds::start(std::span<const Position> dead) {

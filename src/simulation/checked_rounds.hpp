@@ -30,7 +30,7 @@ class CheckedRounds final : public Shortcut {
 
     CheckedRounds(const protocol::BroadcastPlan& plan, const LogP& model, FlatTree tree);
 
-    const Outcome& run(std::span<const Position> dead) override;
+    const Outcome* run(std::span<const Position> dead, std::uint64_t seed) override;
 
   private:
     // inner: takes part, as both of its neighbours do. edge: takes part, and one of them does not. out: live, left out by the tree, not

@@ -2,6 +2,7 @@
 
 #include "protocol/baselines/binomial_graph.hpp"
 #include "simulation/family_simulator.hpp"
+#include "simulation/shortcut_simulator.hpp"
 
 namespace coppice::simulation {
 namespace {
@@ -93,6 +94,19 @@ protocol::GossipModel model_of(const GossipSetup& setup) {
             setup.model.interval()};
 }
 
+template <class Family>
+std::unique_ptr<Simulator> simulator_of(const Family& family, const GossipSetup& setup) {
+    const auto machines = [family, setup]() -> std::unique_ptr<Simulator> {
+        return std::make_unique<FamilySimulator<Family>>(family, setup.model, setup.options);
+    };
+    const bool takes_any = setup.shortcuts && setup.options.give_up_at == kLastStep;
+    std::unique_ptr<Shortcut> shortcut = takes_any ? make_shortcut(family.plan, setup.model) : nullptr;
+    if (!shortcut) return machines();
+    return std::make_unique<ShortcutSimulator>(
+        std::move(shortcut), setup.model, setup.processes, family.correction_start(),
+        [family](const Faults& faults) { return family.promise(faults); }, machines);
+}
+
 }  // namespace
 
 tl::expected<GossipPlan, std::string> gossip_plan(const GossipSetup& setup) {
@@ -105,12 +119,11 @@ tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const Gossi
         auto plan = protocol::make_failure_proof_gossip_plan(setup.spec, model_of(setup), setup.delta, setup.hop,
                                                              Nanoseconds{0});
         if (!plan) return tl::unexpected(plan.error());
-        return std::make_unique<FamilySimulator<FailureProofGossipFamily>>(FailureProofGossipFamily{*plan}, setup.model,
-                                                                           setup.options);
+        return simulator_of(FailureProofGossipFamily{*plan}, setup);
     }
     auto plan = gossip_plan(setup);
     if (!plan) return tl::unexpected(plan.error());
-    return std::make_unique<FamilySimulator<GossipFamily>>(GossipFamily{*plan}, setup.model, setup.options);
+    return simulator_of(GossipFamily{*plan}, setup);
 }
 
 tl::expected<std::unique_ptr<Simulator>, std::string> make_simulator(const BinomialGraphSetup& setup) {

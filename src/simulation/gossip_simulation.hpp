@@ -28,6 +28,8 @@ struct GossipSetup {
     std::uint32_t hop = 0;     // gossip by rounds: the rounds that a hop costs
     LogP model;
     RunOptions options;
+    // The same outcomes, sooner, where no machine is needed to know them (shortcut.hpp).
+    bool shortcuts = false;
 };
 
 struct BinomialGraphSetup {

@@ -94,7 +94,7 @@ void OpportunisticSteps::prepare_members() {
     }
 }
 
-const Outcome& OpportunisticSteps::run(std::span<const Position> dead) {
+const Outcome* OpportunisticSteps::run(std::span<const Position> dead, std::uint64_t /*seed*/) {
     start(dead);
     for (Step now = 0; now <= last_; ++now) {
         take_effect(now);
@@ -102,7 +102,7 @@ const Outcome& OpportunisticSteps::run(std::span<const Position> dead) {
         send_around(now);
     }
     conclude(dead);
-    return outcome_;
+    return &outcome_;
 }
 
 // Nothing is left in agendas and lines from the run before.

@@ -28,7 +28,7 @@ class OpportunisticSteps final : public Shortcut {
 
     OpportunisticSteps(const protocol::BroadcastPlan& plan, const LogP& model, FlatTree tree);
 
-    const Outcome& run(std::span<const Position> dead) override;
+    const Outcome* run(std::span<const Position> dead, std::uint64_t seed) override;
 
   private:
     // Targets by number, in the order of sending: 2i − 2 is i to the right, 2i − 1 is i to the left.

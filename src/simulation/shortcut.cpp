@@ -1,6 +1,10 @@
 #include "simulation/shortcut.hpp"
 
+#include <type_traits>
+
 #include "simulation/checked_rounds.hpp"
+#include "simulation/failure_proof_rounds.hpp"
+#include "simulation/gossip_rounds.hpp"
 #include "simulation/opportunistic_steps.hpp"
 
 namespace coppice::simulation {
@@ -16,6 +20,23 @@ std::unique_ptr<Shortcut> make_shortcut(const protocol::BroadcastPlan& plan, con
     if (OpportunisticSteps::applies(plan, model, tree))
         return std::make_unique<OpportunisticSteps>(plan, model, std::move(tree));
     return nullptr;
+}
+
+std::unique_ptr<Shortcut> make_shortcut(const protocol::GossipPlan& plan, const LogP& model) {
+    return GossipRounds::applies(plan, model) ? std::make_unique<GossipRounds>(plan, model) : nullptr;
+}
+
+std::unique_ptr<Shortcut> make_shortcut(const protocol::FailureProofGossipPlan& plan, const LogP& model) {
+    std::unique_ptr<Shortcut> shortcut;
+    const auto take = [&]<std::uint32_t kKnown>(std::integral_constant<std::uint32_t, kKnown> /*known*/) {
+        using Rounds = FailureProofRounds<kKnown>;
+        if (Rounds::applies(plan, model)) shortcut = std::make_unique<Rounds>(plan, model);
+    };
+    take(std::integral_constant<std::uint32_t, 2>{});
+    take(std::integral_constant<std::uint32_t, 3>{});
+    take(std::integral_constant<std::uint32_t, 4>{});
+    take(std::integral_constant<std::uint32_t, 5>{});
+    return shortcut;
 }
 
 }  // namespace coppice::simulation

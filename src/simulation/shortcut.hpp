@@ -10,6 +10,8 @@
 #include <span>
 
 #include "protocol/broadcast.hpp"
+#include "protocol/failure_proof_gossip.hpp"
+#include "protocol/gossip.hpp"
 #include "simulation/model.hpp"
 
 namespace coppice::simulation {
@@ -19,11 +21,14 @@ class Shortcut {
   public:
     virtual ~Shortcut() = default;
 
-    // `dead` from before the start, without the root; nobody is told of them, and nobody dies on the way.
-    virtual const Outcome& run(std::span<const Position> dead) = 0;
+    // `dead` from before the start, without the root; nobody is told of them, and nobody dies on the way. `seed` is for what draws lots.
+    // Nothing when only the machines know what comes of it, which is seldom.
+    virtual const Outcome* run(std::span<const Position> dead, std::uint64_t seed) = 0;
 };
 
 // Nothing where there is none.
 std::unique_ptr<Shortcut> make_shortcut(const protocol::BroadcastPlan& plan, const LogP& model);
+std::unique_ptr<Shortcut> make_shortcut(const protocol::GossipPlan& plan, const LogP& model);
+std::unique_ptr<Shortcut> make_shortcut(const protocol::FailureProofGossipPlan& plan, const LogP& model);
 
 }  // namespace coppice::simulation

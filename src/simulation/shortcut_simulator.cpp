@@ -13,19 +13,22 @@ ShortcutSimulator::ShortcutSimulator(std::unique_ptr<Shortcut> shortcut, const L
 
 tl::expected<Outcome, Violation> ShortcutSimulator::run(const Faults& faults, std::uint64_t seed) {
     if (!faults.dying.empty() || faults.notice_after || root_dies(faults)) return machines().run(faults, seed);
-    const Outcome& outcome = shortcut_->run(faults.dead);
-    if (keeps(promises_(faults), outcome) && seed % kCompared != 0) return outcome;
+    const Outcome* outcome = shortcut_->run(faults.dead, seed);
+    if (outcome == nullptr) return machines().run(faults, seed);
+    if (keeps(promises_(faults), *outcome) && seed % kCompared != 0) return *outcome;
 
     auto by_machines = machines().run(faults, seed);
-    if (!by_machines || *by_machines == outcome) return by_machines;
-    return tl::unexpected(Violation{"the shortcut's outcome is not that of the machines", outcome.quiescence_latency,
+    if (!by_machines || *by_machines == *outcome) return by_machines;
+    return tl::unexpected(Violation{"the shortcut's outcome is not that of the machines", outcome->quiescence_latency,
                                     seed, faults, machines().conversation(faults, seed, kConversation)});
 }
 
-// Gossip has no shortcut, so the dead alone decide which members the tree reaches.
+// Gossip promises nothing of whom it leaves out, and with a tree the dead alone decide which members it reaches.
 bool ShortcutSimulator::keeps(const Promise& promise, const Outcome& outcome) const {
     const auto nobody = [](Position) { return false; };
-    if (!outcome.unreached.empty()) return promise.leaves_out && promise.leaves_out(nobody) == outcome.unreached;
+    if (!outcome.unreached.empty() && promise.leaves_out) return promise.leaves_out(nobody) == outcome.unreached;
+    if (!outcome.unreached.empty())
+        return !promise.all_or_none && !(promise.covers && outcome.gaps.largest <= *promise.covers);
     if (!promise.lemma3_start || !is_ring_large_enough(model_, processes_, outcome.gaps.largest)) return true;
     const Bounds bounds = checked_latency_bounds(model_, outcome.gaps.largest);
     const Step lasted = outcome.quiescence_latency - *promise.lemma3_start;

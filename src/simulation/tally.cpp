@@ -18,29 +18,8 @@ void tally(Outcome& outcome, std::uint32_t processes, const PositionSet& dead, c
 
 Gaps measure_gaps(const PositionSet& disseminated, std::uint32_t processes) {
     std::vector<std::uint32_t> lengths;
-    std::uint32_t first = processes;  // the first disseminated position
-    std::uint32_t last = 0;           // the last one so far
-    const auto found = [&](std::uint32_t position) {
-        if (first == processes) {
-            first = position;
-        } else if (position - last > 1) {
-            lengths.push_back(position - last - 1);
-        }
-        last = position;
-    };
-    for (std::size_t word = 0; word < disseminated.words(); ++word) {
-        const auto base = static_cast<std::uint32_t>(word * 64);
-        std::uint64_t bits = disseminated.word(word);
-        if (bits == ~std::uint64_t{0}) {
-            found(base);
-            last = base + 63;
-            continue;
-        }
-        for (; bits != 0; bits &= bits - 1)
-            found(base + static_cast<std::uint32_t>(std::countr_zero(bits)));
-    }
-    const std::uint32_t around = first == processes ? processes : first + (processes - 1 - last);
-    if (around > 0) lengths.push_back(around);
+    for_each_gap(disseminated, processes,
+                 [&](std::uint32_t /*first*/, std::uint32_t length) { lengths.push_back(length); });
 
     Gaps gaps;
     std::sort(lengths.begin(), lengths.end());

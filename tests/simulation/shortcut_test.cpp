@@ -71,7 +71,7 @@ std::uint64_t compare(std::uint64_t seeds, const std::function<void(BroadcastSet
                 ADD_FAILURE() << to_string(outcome.error());
                 return compared;
             }
-            if (shortcut->run(faults.dead) != *outcome) {
+            if (*shortcut->run(faults.dead, seed) != *outcome) {
                 ADD_FAILURE() << describe(setup, faults.dead.size(), seed);
                 return compared;
             }
@@ -115,7 +115,7 @@ TEST(Shortcut, AtTheSizeOfThePaperIsWhatTheMachinesDo) {
                 const Faults faults = FaultPlan{.dead_count = dead}.draw(setup.processes, 4711 + dead);
                 const auto outcome = machines->run(faults, 1);
                 ASSERT_TRUE(outcome) << to_string(outcome.error());
-                ASSERT_EQ(shortcut->run(faults.dead), *outcome) << describe(setup, dead, 4711 + dead);
+                ASSERT_EQ(*shortcut->run(faults.dead, 1), *outcome) << describe(setup, dead, 4711 + dead);
             }
         }
     }
@@ -126,10 +126,10 @@ class Liar final : public Shortcut {
   public:
     Liar(Shortcut& honest, std::function<void(Outcome&)> lie) : honest_(honest), lie_(std::move(lie)) {}
 
-    const Outcome& run(std::span<const Position> dead) override {
-        outcome_ = honest_.run(dead);
+    const Outcome* run(std::span<const Position> dead, std::uint64_t seed) override {
+        outcome_ = *honest_.run(dead, seed);
         lie_(outcome_);
-        return outcome_;
+        return &outcome_;
     }
 
   private:
@@ -147,8 +147,7 @@ class Comparison : public testing::Test {
         machines_ = make_simulator(setup_).value();
     }
 
-    ShortcutSimulator simulator_with(std::function<void(Outcome&)> lie) {
-        Promise promise;
+    ShortcutSimulator simulator_with(std::function<void(Outcome&)> lie, Promise promise = {}) {
         promise.lemma3_start = machines_->correction_start();
         return {std::make_unique<Liar>(*honest_, std::move(lie)),
                 setup_.model,
@@ -177,6 +176,13 @@ TEST_F(Comparison, FindsAWrongShortcutAtOneSeedOfMany) {
 TEST_F(Comparison, IsMadeWheneverAPromiseIsBroken) {
     ShortcutSimulator simulator = simulator_with([](Outcome& outcome) { outcome.quiescence_latency += 100; });
     EXPECT_FALSE(simulator.run(faults_, 1));
+}
+
+TEST_F(Comparison, IsMadeWhenSomebodyIsLeftOutWhoMayNotBe) {
+    const auto lie = [](Outcome& outcome) { outcome.unreached = {Position{7}}; };
+    EXPECT_TRUE(simulator_with(lie).run(faults_, 1));
+    EXPECT_FALSE(simulator_with(lie, {.covers = kAnyGap}).run(faults_, 1));
+    EXPECT_FALSE(simulator_with(lie, {.all_or_none = true}).run(faults_, 1));
 }
 
 TEST_F(Comparison, LeavesDeathsOnTheWayAndNoticesToTheMachines) {

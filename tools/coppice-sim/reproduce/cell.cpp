@@ -46,6 +46,7 @@ simulation::GossipSetup setup_of(const Cell& cell, const GossipProtocol& protoco
     setup.processes = cell.ranks;
     setup.spec = protocol.spec;
     setup.model = cell.model;
+    setup.shortcuts = true;
     return setup;
 }
 
