@@ -145,6 +145,22 @@ TEST(Payloads, SoDoesADeathInTheMiddleOfALargeChunk) {
             ASSERT_NO_FATAL_FAILURE(expect_one_chunk_again_at_most(layout, chunk, victim, 13));
 }
 
+// Parts of a chunk are put together from one source alone. So a rank that is left for the next one before it can have sent a chunk,
+// round after round, gets more time.
+TEST(Payloads, ASourceThatTakesLongerThanRanksArePatientIsEnough) {
+    for (const std::size_t chunk : {kChunk, std::size_t{256} * 1024}) {
+        const Layout layout{"flat", 3, 1, {{"COPPICE_HIERARCHY", "flat"}}};
+        JobOptions options = with_chunks(layout, chunk, "1ms");
+        options.environment["COPPICE_FAULTS"] = "delay:0:20000,delay:1:20000,delay:2:20000";
+        Job job(options, [chunk](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            COPPICE_CHECK(receive(member, 1, 4 * chunk + 1, 0) == COPPICE_OK);
+            member.leave();
+        });
+        ASSERT_EQ(job.finish(), "") << chunk;
+    }
+}
+
 // -------------------------------------------------------------------------------------------------------- mistakes ---
 
 const std::vector<Layout>& layouts() {

@@ -83,6 +83,8 @@ FAULTS = [
     ("a chunk's check counts for nothing", MESSAGES,
      "transport::crc32c(payload) != header.detail", "false",
      linked("tests/integration/integration_payload_faults", "*AChunkThatIsDamaged*two_hosts")),
+    ("a rank is as impatient in each round", PULL + "pull.cpp",
+     "(plan_->patience.value << rounds)", "(plan_->patience.value + 0 * rounds)", of_machine("pull", "rules")),
     ("what a rank shows that it has is believed", "src/engine/collectives/payload/shown.cpp",
      " || word != sealed(words, sequence, have))", ")",
      linked("tests/integration/integration_payload_forged", "*WhatARankSays*as_2000")),

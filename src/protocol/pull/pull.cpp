@@ -198,6 +198,13 @@ void Pull::leave_source() {
     if (!watches_) left_ = source_;
 }
 
+// Twice as long after each time that everybody has been asked in vain: all may need longer for a chunk than the patience, and each that
+// is left begins it anew.
+Nanoseconds Pull::until_silent(Nanoseconds now) const {
+    const std::uint32_t rounds = std::min(number_ / ranks(), kMostDoublings);
+    return Nanoseconds{now.value + (plan_->patience.value << rounds)};
+}
+
 std::optional<PullMessage> Pull::next_ask(Nanoseconds now) {
     if (left_ != kNobody) {
         const std::uint32_t to = left_;
@@ -205,14 +212,14 @@ std::optional<PullMessage> Pull::next_ask(Nanoseconds now) {
         if (to != source_ || complete() || given_up_) return message(PullKind::ask, to);
     }
     if (chunks_ == 0 || complete() || given_up_) return std::nullopt;
-    if (was_heard_) wake_ = Nanoseconds{now.value + plan_->patience.value};
+    if (was_heard_) wake_ = until_silent(now);
     was_heard_ = false;
     if (is_waiting() && now >= wake_ && !lacks(kSilenceIsNotHeard)) {
         const std::uint32_t silent = source_;
         const bool was_asked = !watches_;
         turn_to(number_ + 1);
         has_asked_ = was_asked && source_ == silent;  // there is no other
-        wake_ = Nanoseconds{now.value + plan_->patience.value};
+        wake_ = until_silent(now);
         if (was_asked && !has_asked_) return message(PullKind::ask, silent);
     }
     if (source_ == kNobody || watches_) return std::nullopt;
@@ -221,7 +228,7 @@ std::optional<PullMessage> Pull::next_ask(Nanoseconds now) {
     if (!has_asked_) {
         has_asked_ = true;
         asked_end_ = end;
-        wake_ = Nanoseconds{now.value + plan_->patience.value};
+        wake_ = until_silent(now);
         return message(PullKind::ask, source_, from, end);
     }
     // In halves, and the rest whatever it is.

@@ -6,7 +6,8 @@
 // (topology/pipeline.hpp) in which each rank takes from the one before it. A rank whose source dies asks the next one up the
 // pipeline for what it lacks, nothing else: no chunk is sent from the start again. A source that is silent for a while is left
 // for the next one, too, up to the root, and then round the ring: it may be stopped, which nobody can tell from slow.
-// Up the pipeline first because these ranks have more than this one; a neighbour on the ring may be waiting for it.
+// Up the pipeline first because these ranks have more than this one; a neighbour on the ring may be waiting for it. When all have been
+// left the silence that is borne lasts twice as long, so that slow ranks, too, have the time for a chunk.
 //
 // When the root dies either all get all chunks, or all are told that the root failed. That is the verdict of
 // protocol/root_failure.cpp once more, among ranks, with "has all chunks" in the place of "has the payload". A rank that lacks
@@ -147,6 +148,7 @@ class Pull {
 
   private:
     static constexpr std::uint32_t kNobody = UINT32_MAX;
+    static constexpr std::uint32_t kMostDoublings = 7;  // of the patience
 
     // What another rank has asked for and not been sent.
     struct Stream {
@@ -170,6 +172,7 @@ class Pull {
     std::uint32_t candidate(std::uint32_t number) const;
     void turn_to(std::uint32_t number);
     void leave_source();
+    Nanoseconds until_silent(Nanoseconds now) const;
     bool receive_ask(const PullMessage& message);
     bool receive_credit(const PullMessage& message);
     bool receive_chunk(const PullMessage& message);

@@ -77,6 +77,24 @@ TEST_F(PullRules, EverybodyIsAskedInTheEnd) {
     EXPECT_EQ(asked, (std::vector<bool>{true, true, true, true, false, true}));
 }
 
+// All of them may need longer than this one is patient.
+TEST_F(PullRules, WhenAllHaveBeenLeftEachIsGivenTwiceTheTime) {
+    Pull pull = machine(4, 1);
+    std::vector<std::uint64_t> waits;
+    Nanoseconds now = kStart;
+    for (int i = 0; i < 70; ++i) {
+        while (pull.next_send(now)) {
+        }
+        waits.push_back(pull.next_timer().value - now.value);
+        now = pull.next_timer();
+    }
+    EXPECT_EQ(waits[0], kPatience.value);
+    EXPECT_EQ(waits[5], kPatience.value) << "six ranks";
+    EXPECT_EQ(waits[6], 2 * kPatience.value);
+    EXPECT_EQ(waits[12], 4 * kPatience.value);
+    EXPECT_EQ(waits.back(), 128 * kPatience.value) << "and no longer";
+}
+
 TEST_F(PullRules, AChunkThatComesDamagedIsAskedOfAnother) {
     Pull pull = machine(4, 8);
     pull.next_send(kStart);
