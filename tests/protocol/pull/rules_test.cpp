@@ -274,7 +274,9 @@ TEST_F(PullRules, ARankThatSaysThatItHasEverythingAndSendsNothingIsLeftForTheOth
     for (int i = 0; i < 12; ++i) {
         while (const auto next = pull.next_send(now)) {
             if (next->kind != PullKind::ask || next->end == 0) continue;
-            if (now == kStart) EXPECT_EQ(next->to, Rank(3));
+            if (now == kStart) {
+                EXPECT_EQ(next->to, Rank(3));
+            }
             asked[next->to.value] = true;
         }
         now.value += kPatience.value;
