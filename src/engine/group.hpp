@@ -87,7 +87,7 @@ class Group final {
     // (now_ns(), UINT64_MAX: none); and whether something waits that no descriptor tells of.
     // `listens`: it is to be woken by publications, too.
     TransportSet::Armed arm(bool listens = false);
-    // It is then rung for by ranks that publish, whoever sleeps; and may miss that.
+    // Other ranks wait until this one makes progress again, for what it has to publish for its domain (published_agreement.hpp).
     bool owes_summary() const { return agreement_.owes_summary(); }
     std::uint64_t next_timer_ns() const { return core_.next_timer_ns(); }
     bool waits_for_room() const { return core_.waits_for_room(); }

@@ -103,7 +103,7 @@ inline void FailureProofRounds<kKnown>::hear(Member& member, const Correction& c
     if (member.learned[side]) return;
     Known& known = member.known[side];
     learn(known, correction.offset);
-    // Who is as far as all of the ring may be the receiver, or nearer than the others.
+    // At an offset of a whole ring the process may be the receiver itself, or nearer to it than the others.
     for (const Offset behind : correction.behind) {
         const std::uint32_t offset = std::uint32_t{correction.offset} + behind;
         is_beyond_ = is_beyond_ || (behind != kNobody && offset >= processes_ - 1);

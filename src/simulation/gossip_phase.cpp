@@ -50,7 +50,8 @@ void GossipPhase::run(std::span<const Position> dead, std::uint64_t seed) {
     }
 }
 
-// A port that nobody has been at is free at 0: that shows who is reached for the first time. The root and the dead are not to be.
+// A port that no message has used is free at 0, which shows that a message is the first to reach that process. The root and the dead start
+// with another time, so that no message counts as their first.
 void GossipPhase::start(std::span<const Position> dead) {
     for (std::vector<Round>* each : {&ports_.busy_until, &ports_.received, &ports_.sent})
         each->assign(processes_, 0);

@@ -1,5 +1,5 @@
-// The gossip of a broadcast without machines, for shortcuts (shortcut.hpp): who is reached when, and until when everybody's receive port
-// is busy with it.
+// The gossip phase of a broadcast, computed without protocol machines, for shortcuts (shortcut.hpp): when each process is reached, and
+// until when its receive port is busy.
 //
 // Nobody is told of a death, so what a message says changes nothing but whether its receiver has the payload; and the first one that comes to
 // a member waits for nobody. So it does not matter in which order the messages of one step are sent. All that have the payload

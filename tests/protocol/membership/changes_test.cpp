@@ -1,0 +1,169 @@
+// Around the mechanisms of the paper: members that leave, how many join at once, how many consents a member keeps, and what is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "conversation.hpp"
+
+namespace coppice::protocol {
+namespace {
+
+using Standing = Membership::Standing;
+using Ranks = std::vector<std::uint32_t>;
+
+TEST(Membership, AMemberThatLeavesIsNotInTheNextViewAndIsTold) {
+    Conversation group(3);
+    group[1].leave();
+    group.deliver_all();
+    group.all_renew();
+    group.deliver_all();
+    EXPECT_EQ(group[1].standing(), Standing::left);
+    EXPECT_EQ(group.members_at(0), (Ranks{0, 2}));
+    EXPECT_EQ(group.members_at(2), (Ranks{0, 2}));
+}
+
+// Its consent comes after all others', and the message that tells the root of it would come later still.
+TEST(Membership, AMemberThatLeavesSaysSoWithItsConsent) {
+    for (const std::uint32_t leaver : {0U, 1U, 4U}) {
+        Conversation group(5, {.consents = true});
+        group[leaver].leave();
+        EXPECT_TRUE(group.under_way().empty());
+        group.all_renew();
+        group.deliver_all();
+        EXPECT_EQ(group[leaver].standing(), Standing::left);
+        for (std::uint32_t process = 0; process < 5; ++process) {
+            if (process == leaver) continue;
+            EXPECT_EQ(group.members_at(process).size(), 4U);
+            EXPECT_TRUE(group[process].made_by().left.contains(leaver));
+            EXPECT_EQ(group[process].made_by().left.count(), 1U);
+        }
+    }
+}
+
+// It goes only when nobody needs it any more, so it is asked what followed like any other member.
+TEST(Membership, ARootThatHasLeftTellsTheChildrenOfTheDeadWhatFollowed) {
+    Conversation group(4, {.quorum = Quorum::any, .consents = true});
+    group[0].leave();
+    group.all_renew();
+    while (group[2].epoch() == 0)
+        ASSERT_TRUE(group.deliver());
+    ASSERT_EQ(group[0].standing(), Standing::left);
+    ASSERT_EQ(group[1].epoch(), 1U);
+    group.lose_all();
+    group.crash(1);
+    ASSERT_EQ(group[3].epoch(), 0U);
+    for (const std::uint32_t process : {0U, 2U, 3U})
+        group[process].peer_failed(Process(1));
+    group.deliver_all();
+    EXPECT_EQ(group[3].epoch(), 1U);
+}
+
+TEST(Membership, NewcomersAreTakenInUpToTheMostThatTheRootWants) {
+    Conversation group(2);
+    group.join({.process = Process(7), .waits = true});
+    group.join({.process = Process(8), .waits = true});
+    group.deliver_all();
+    const auto renew = [&group](std::uint32_t most) {
+        group[0].renew(0, UINT32_MAX, most);
+        group[1].renew(0, UINT32_MAX, most);
+        group.deliver_all();
+    };
+    renew(0);
+    EXPECT_EQ(group.members_at(0), (Ranks{0, 1}));
+    EXPECT_EQ(group[7].standing(), Standing::joining);
+    renew(3);
+    EXPECT_EQ(group.members_at(0), (Ranks{0, 1, 7}));
+    EXPECT_EQ(group[8].standing(), Standing::joining);
+}
+
+TEST(Membership, ACallerMayAskForFewerThanItHasWaitedFor) {
+    Conversation group(2);
+    group[0].renew(3);
+    group[1].renew(3);
+    group.deliver_all();
+    EXPECT_TRUE(group[0].lacks_members());
+    group[0].ask_for(2, UINT32_MAX);
+    group.deliver_all();
+    EXPECT_EQ(group[1].epoch(), 1U);
+}
+
+// More than a group can have while deaths are few; the own one is told in any case.
+TEST(Membership, AMemberKeepsSoManyConsentsAtMost) {
+    const MembershipPlan plan{.first = View(4), .consents = true};
+    Membership machine(plan, Process(2));
+    MembershipMessage many{.kind = MembershipKind::consent, .from = Process(3), .to = Process(2)};
+    for (std::uint32_t i = 0; i < kMostConsents + 9; ++i) {
+        Consent one{.change = {.gone = {}, .joined = {}, .offer = i}, .members = {}};
+        one.members.insert(3);
+        many.consents = {one};
+        EXPECT_TRUE(machine.receive(many));
+    }
+    machine.renew();
+    machine.leave();
+    std::optional<MembershipMessage> told;
+    while (auto next = machine.next_send())
+        told = std::move(next);
+    ASSERT_TRUE(told.has_value());
+    EXPECT_EQ(told->consents.size(), kMostConsents);
+    EXPECT_TRUE(std::ranges::any_of(told->consents, [](const Consent& one) { return one.members.contains(2); }));
+}
+
+TEST(Membership, OneThatKeepsAsManyConsentsAsItCanDecidesNothingByThem) {
+    for (const Quorum quorum : {Quorum::certain, Quorum::any}) {
+        Conversation group(3, {.quorum = quorum, .consents = true});
+        group.crash(0);
+        group.all_notice(0);
+        MembershipMessage many{.kind = MembershipKind::consent, .from = Process(2), .to = Process(1)};
+        for (std::uint32_t i = 0; i < kMostConsents; ++i) {
+            Consent one{.change = {.gone = {}, .joined = {}, .offer = i}, .members = {}};
+            one.members.insert(2);
+            many.consents.push_back(one);
+        }
+        EXPECT_TRUE(group[1].receive(many));
+        group.all_renew();
+        group.deliver_all();
+        EXPECT_EQ(group[1].lacks_quorum(), quorum == Quorum::certain);
+        EXPECT_EQ(group[1].epoch(), quorum == Quorum::certain ? 0U : 1U);
+    }
+}
+
+TEST(Membership, WhereTheGroupIsFullAJoinerIsToldOrWaits) {
+    Conversation group(2, {.capacity = 2});
+    group.join({.process = Process(7)});
+    group.join({.process = Process(8), .waits = true});
+    group.deliver_all();
+    group.all_renew();
+    group.deliver_all();
+    EXPECT_EQ(group[7].standing(), Standing::refused);
+    EXPECT_EQ(group[7].refused_by(), MembershipKind::group_full);
+    EXPECT_EQ(group[8].standing(), Standing::joining);
+    group.crash(1);
+    group.all_notice(1);
+    group[0].renew();
+    group.deliver_all();
+    EXPECT_EQ(group.members_at(8), (Ranks{0, 8}));
+}
+
+TEST(Membership, TheRootWaitsUntilThereAreAsManyMembersAsItsCallerWants) {
+    Conversation group(2);
+    group[0].renew(3);
+    group[1].renew(3);
+    group.deliver_all();
+    EXPECT_EQ(group[0].epoch(), 0U);
+    group.join({.process = Process(7)});
+    group.deliver_all();
+    EXPECT_EQ(group.members_at(1), (Ranks{0, 1, 7}));
+}
+
+TEST(Membership, WhatCannotBeIsRefused) {
+    Conversation group(3);
+    const Process self(0);
+    EXPECT_FALSE(group[0].receive({.kind = MembershipKind::stable, .from = Process(1), .to = Process(2)}));
+    EXPECT_FALSE(group[0].receive({.kind = MembershipKind::stable, .from = self, .to = self}));
+    group.join({.process = Process(7)});
+    EXPECT_FALSE(group[7].receive({.kind = MembershipKind::failed_node, .from = self, .to = Process(7)}));
+}
+
+}  // namespace
+}  // namespace coppice::protocol
