@@ -12,6 +12,7 @@ SHRINK = "src/engine/collectives/shrink/"
 WITNESS = "src/bootstrap/witness.cpp"
 PULL = "src/protocol/pull/"
 WIRE = "src/engine/core/wire.hpp"
+SHM = "src/transport/shm/"
 
 FAULTS = [
     ("a familiar header may be of another group", WIRE, "read.token == header_.token && ", "",
@@ -25,6 +26,9 @@ FAULTS = [
      gtest("tests/engine/engine_unit", "Wire.AFamiliar*")),
     ("a familiar header may have any kind", WIRE, "(kinds_ >> read.tag.kind & 1) == 0", "false",
      gtest("tests/engine/engine_unit", "Wire.A*")),
+    ("a fenced rank is told of one rank that fences it", SHM + "shm_deaths.cpp",
+     "mail.fences.add() % shm::kMaxLocal", "mail.fences.add() * 0",
+     gtest("tests/transport/transport_shm_tests", "*Fence*")),
     ("of several failures the first run is passed on", DETECTOR,
      "            news_.emplace_back(rank);\n    }\n    note_absence();\n",
      "            news_.emplace_back(rank);\n        break;\n    }\n    note_absence();\n",

@@ -189,6 +189,26 @@ TEST_F(ShmTransportTest, AFencedRankIsTold) {
     });
 }
 
+// A group of that rank may have the second of them as a member, and not the first.
+TEST_F(ShmTransportTest, AFencedRankIsToldOfAllThatFenceIt) {
+    in_a_child([] {
+        const auto first = made(0, 3);
+        const auto second = made(1, 3);
+        const auto third = made(2, 3);
+        for (const auto* fencer : {&first, &third}) {
+            COPPICE_CHECK((*fencer)->add_peer(Seat{1}, second->address()).has_value());
+            (*fencer)->watch(Seat{1});
+        }
+        Recorder recorder;
+        first->fence(Seat{1});
+        third->fence(Seat{1});
+        second->poll(recorder);
+        second->poll(recorder);
+        COPPICE_CHECK((recorder.fenced_by == std::vector<Seat>{Seat{0}, Seat{2}}));
+        COPPICE_CHECK(second->poll(recorder) == 0);
+    });
+}
+
 TEST_F(ShmTransportTest, ExecIsADeath) {
     start(2, [](Member& member) {
         member.wire().watch(Seat{0});

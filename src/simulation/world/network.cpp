@@ -226,10 +226,9 @@ std::size_t Port::poll_all(transport::Receiver& receiver) {
             --*in_flight;
         completed_.clear();
     }
-    if (wire_ == Wire::near && !told_fenced_ && network_.segment(rank_).fenced()) {
-        told_fenced_ = true;
+    while (wire_ == Wire::near && told_fencers_ < network_.segment(rank_).fencers().size()) {
         ++events;
-        receiver.fenced(Seat(*network_.segment(rank_).fenced_by()));
+        receiver.fenced(Seat(network_.segment(rank_).fencers()[told_fencers_++]));
     }
     if (clockwork_.now_ns() < next_look_ns_) return events;
     next_look_ns_ = kNever;

@@ -114,7 +114,7 @@ class Port final : private Happening {
     bool left_ = false;
     bool goodbye_said_ = false;
     bool armed_ = false;
-    bool told_fenced_ = false;  // near: what its segment says
+    std::size_t told_fencers_ = 0;  // near: of those that its segment names
     std::vector<Peer> peers_;
     std::uint64_t next_look_ns_ = 0;                 // nothing arrives before
     std::map<std::uint64_t, Reference> references_;  // payloads that have not left, by number

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "transport/host_memory.hpp"
@@ -68,16 +68,16 @@ class Segment {
     void make(std::uint32_t panel);
     // Null: it has never been made.
     Panel* panel(std::uint32_t number) { return panels_[number].get(); }
-    void fence(std::uint32_t by) { fenced_by_ = by; }
-    bool fenced() const { return fenced_by_.has_value(); }
-    // The last rank of the host that takes the owner for dead.
-    std::optional<std::uint32_t> fenced_by() const { return fenced_by_; }
+    void fence(std::uint32_t by) { fencers_.push_back(by); }
+    bool fenced() const { return !fencers_.empty(); }
+    // The ranks of the host that take the owner for dead, in the order in which they came to do so.
+    std::span<const std::uint32_t> fencers() const { return fencers_; }
     std::uint32_t window() const { return window_; }
 
   private:
     std::uint32_t window_;
     std::size_t region_bytes_;  // of each panel
-    std::optional<std::uint32_t> fenced_by_;
+    std::vector<std::uint32_t> fencers_;
     std::array<std::unique_ptr<Panel>, kPanels> panels_;
 };
 

@@ -23,7 +23,7 @@
 namespace coppice::transport::shm {
 
 inline constexpr std::uint64_t kMagic = 0x31656369'70706f43U;  // "Coppice1"
-inline constexpr std::uint32_t kVersion = 8;
+inline constexpr std::uint32_t kVersion = 9;
 inline constexpr std::size_t kCacheLine = 64;
 // Processors fetch lines in pairs: what one rank polls and another stores to must not share one.
 inline constexpr std::size_t kLinePair = kRegionAlignment;
@@ -137,8 +137,11 @@ struct alignas(kCacheLine) Mailroom {
     // 1: some rank that sleeps listens for what the owner publishes. Set by such a rank, taken back by the owner.
     shared::State<std::uint32_t> listeners;
     shared::Doorbell<std::uint64_t> doorbell[kMaxLocal / 64];
-    alignas(kCacheLine) shared::Published<std::uint32_t> fenced_by;  // a rank + 1 that takes the owner for dead
+    alignas(kCacheLine) shared::Published<std::uint32_t> is_fenced;  // 1: some rank takes the owner for dead
     shared::State<std::uint32_t> listens;  // 1: the owner, while it sleeps, is to be woken by publications, too
+    // Which ranks these are, + 1. Each takes a place; the owner empties it when it has read it.
+    shared::Counter<std::uint32_t> fences;
+    shared::Published<std::uint32_t> fencers[kMaxLocal];
 };
 
 struct Layout {

@@ -167,7 +167,7 @@ bool ShmBoard::fenced() const {
 
 inline bool ShmBoard::is_fenced() const {
     shared::ProcessMemory::order_loads();
-    return mailroom_.fenced_by.read() != 0;
+    return mailroom_.is_fenced.read() != 0;
 }
 
 void ShmBoard::depart() {

@@ -137,10 +137,26 @@ void ShmTransport::fence(Seat rank) {
     peer->fenced = true;
     if (!peer->segment.mailroom) return;
     auto& mail = shared::at<shm::Mailroom>(peer->segment.mailroom.base());
-    mail.fenced_by.publish(self_.value + 1);
+    mail.fencers[mail.fences.add() % shm::kMaxLocal].publish(self_.value + 1);
+    mail.is_fenced.publish(1);
     // A rank that looks at its own word after it has published something, and finds nothing there, is seen to have
     // published it by every rank that looks for it after this line: PublishedAgreement rests on that.
     shared::ProcessMemory::order_all();
+}
+
+// All of them, not the first alone: a group of this rank need not have that one as a member.
+std::size_t ShmTransport::tell_who_fenced(Receiver& receiver) {
+    shm::Mailroom& mail = mailroom();
+    const std::uint32_t fences = std::min(mail.fences.value(), shm::kMaxLocal);
+    std::size_t events = 0;
+    for (std::uint32_t place = 0; place < fences; ++place) {
+        const std::uint32_t fencer = mail.fencers[place].read();
+        if (fencer == 0) continue;  // told, or about to be written
+        mail.fencers[place].publish(0);
+        receiver.fenced(Seat{fencer <= own_.layout().group_size ? fencer - 1 : self_.value});
+        ++events;
+    }
+    return events;
 }
 
 }  // namespace coppice::transport

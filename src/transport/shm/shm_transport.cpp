@@ -281,12 +281,8 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
     shm::Mailroom& mail = mailroom();
     collect_rings(mail);
     std::size_t events = rung_ ? visit_rung(receiver) : 0;
-    const std::uint32_t fenced_by = mail.fenced_by.read();
-    if (fenced_by != 0 && !told_fenced_) [[unlikely]] {
-        told_fenced_ = true;
-        ++events;
-        receiver.fenced(Seat{fenced_by <= own_.layout().group_size ? fenced_by - 1 : self_.value});
-    }
+    if (mail.is_fenced.read() != 0) [[unlikely]]
+        events += tell_who_fenced(receiver);
     // A poll that brings messages leaves the looking to the next one, but not for ever.
     const bool looks_around = events == 0 || (++polls_ & (kBusyPollsPerLook - 1)) == 0;
     if (looks_around && !(watched_.empty() && forgotten_.empty())) {

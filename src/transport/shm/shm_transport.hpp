@@ -130,6 +130,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     std::size_t look_at_one(Receiver& receiver);
     bool second_look_due();
     std::size_t second_look(Receiver& receiver);
+    std::size_t tell_who_fenced(Receiver& receiver);
     std::size_t bury(Peer& peer, FailureCause cause, Receiver& receiver);
     void find_unrung(const Peer& peer);
     void give_back_what_was_forgotten();
@@ -168,8 +169,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     const std::uint64_t second_look_period_ns_;
     std::uint64_t second_look_ns_ = 0;
     std::uint32_t bell_words_ = 0;
-    std::uint64_t prepared_ = 0;  // so many inboxes are mapped
-    bool told_fenced_ = false;
+    std::uint64_t prepared_ = 0;          // so many inboxes are mapped
     bool rung_ = false;                   // some bit of pending_ is set
     std::vector<std::uint64_t> pending_;  // rung and not emptied yet, a bit per inbox
     std::vector<std::uint64_t> unknown_;  // claimed by a rank that was not added yet
