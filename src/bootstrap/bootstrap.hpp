@@ -1,4 +1,4 @@
-// How the processes of a group find each other: everybody contributes some bytes and gets everybody's.
+// How the processes of a group find each other: everybody contributes some bytes and gets everybody's, or those of some.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,21 @@ class Bootstrap {
     // are missing.
     virtual Result<std::vector<std::vector<std::byte>>> allgather(std::span<const std::byte> mine,
                                                                   std::uint64_t deadline_ns) = 0;
+
+    // Collective, of all ranks, for those that need the bytes of some: one entry for each of `wanted`, in that order, which is
+    // empty where that rank is known to be dead. Ranks may want different ones. A store is asked for these alone.
+    virtual Result<std::vector<std::vector<std::byte>>> exchange_with(std::span<const Rank> wanted,
+                                                                      std::span<const std::byte> mine,
+                                                                      std::uint64_t deadline_ns) {
+        auto all = allgather(mine, deadline_ns);
+        if (!all) return all;
+        std::vector<std::vector<std::byte>> some;
+        for (const Rank rank : wanted)
+            some.push_back(std::move((*all)[rank.value]));
+        return some;
+    }
+    // So that it costs what is wanted, not what there is. The same at all ranks.
+    virtual bool has_store() const { return false; }
 
     // The door by which newcomers come to this group later; null: by none. Once, after the last exchange.
     virtual Result<std::unique_ptr<Admission>> admission(std::uint64_t deadline_ns);

@@ -89,7 +89,8 @@ Result<std::unique_ptr<StoreBootstrap>> StoreBootstrap::create(std::unique_ptr<S
     return fail(COPPICE_ERR_NO_MEMORY, "no memory for a group of {} ranks", ranks.size());
 }
 
-Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<const std::byte> mine,
+Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<const Rank> wanted,
+                                                                    std::span<const std::byte> mine,
                                                                     std::uint64_t deadline_ns) {
     PieceHeader header;
     header.rank = rank().value;
@@ -107,9 +108,10 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
     if (fences_) {
         if (auto met = store_->fence(deadline_ns); !met) return tl::unexpected(std::move(met.error()));
     }
-    std::vector<std::optional<Presence>> present(size());
-    std::vector<Piece> result(size());
-    for (std::uint32_t r = 0; r < size(); ++r) {
+    std::vector<std::optional<Presence>> present(wanted.size());
+    std::vector<Piece> result(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const std::uint32_t r = wanted[i].value;
         auto got = fetch(subset_.outside(r), key, deadline_ns);
         if (!got) return tl::unexpected(std::move(got.error()));
         if (!*got) continue;
@@ -117,17 +119,17 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
         PieceHeader theirs;
         if (!take(rest, theirs)) theirs.magic = 0;
         if (auto ok = check_piece(header, theirs, r, store_->carrier(), kDuty); !ok) return tl::unexpected(ok.error());
-        const bool is_whole = !is_first || take(rest, present[r].emplace());
+        const bool is_whole = !is_first || take(rest, present[i].emplace());
         if (!is_whole || theirs.bytes != rest.size()) {
             return fail(COPPICE_ERR_BOOTSTRAP, "{} gave {} of the {} bytes of rank {}", store_->carrier(), rest.size(),
                         theirs.bytes, r);
         }
-        result[r].assign(rest.begin(), rest.end());
+        result[i].assign(rest.begin(), rest.end());
     }
     if (is_first) {
         const std::lock_guard lock(presences().mutex);
-        for (std::uint32_t r = 0; r < size(); ++r)
-            presences().met.try_emplace(subset_.outside(r).value, present[r]);
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+            presences().met.try_emplace(subset_.outside(wanted[i].value).value, present[i]);
     }
     return result;
 }
@@ -189,6 +191,15 @@ Result<bool> StoreBootstrap::is_dead(Rank rank) {
 
 Result<std::vector<std::vector<std::byte>>> StoreBootstrap::allgather(std::span<const std::byte> mine,
                                                                       std::uint64_t deadline_ns) {
+    std::vector<Rank> all;
+    for (std::uint32_t r = 0; r < size(); ++r)
+        all.emplace_back(r);
+    return exchange_with(all, mine, deadline_ns);
+}
+
+Result<std::vector<std::vector<std::byte>>> StoreBootstrap::exchange_with(std::span<const Rank> wanted,
+                                                                          std::span<const std::byte> mine,
+                                                                          std::uint64_t deadline_ns) {
     if (broken_) return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: an earlier exchange of this group failed", rank().value);
     if (mine.size() > kMaxBlob) {
         return fail(COPPICE_ERR_TOO_LARGE, "rank {} offers {} bytes to the exchange; {} are allowed", rank().value,
@@ -196,7 +207,7 @@ Result<std::vector<std::vector<std::byte>>> StoreBootstrap::allgather(std::span<
     }
     broken_ = true;
     try {
-        auto result = exchange(mine, deadline_ns);
+        auto result = exchange(wanted, mine, deadline_ns);
         broken_ = !result;
         return result;
     } catch (const std::bad_alloc&) {

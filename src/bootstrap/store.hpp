@@ -52,11 +52,17 @@ class StoreBootstrap final : public Bootstrap {
     const char* name() const override { return store_->name(); }
     Result<std::vector<std::vector<std::byte>>> allgather(std::span<const std::byte> mine,
                                                           std::uint64_t deadline_ns) override;
+    Result<std::vector<std::vector<std::byte>>> exchange_with(std::span<const Rank> wanted,
+                                                              std::span<const std::byte> mine,
+                                                              std::uint64_t deadline_ns) override;
+    // Without a fence a rank may end its session while others have yet to ask for what it has put: then all wait for all.
+    bool has_store() const override { return fences_; }
 
   private:
     using Piece = std::vector<std::byte>;
     StoreBootstrap(std::unique_ptr<Store> store, Subset subset, std::string name, bool fences);
-    Result<std::vector<Piece>> exchange(std::span<const std::byte> mine, std::uint64_t deadline_ns);
+    Result<std::vector<Piece>> exchange(std::span<const Rank> wanted, std::span<const std::byte> mine,
+                                        std::uint64_t deadline_ns);
     Result<std::optional<Piece>> fetch(Rank from, const std::string& key, std::uint64_t deadline_ns);
     Result<bool> is_dead(Rank rank);
 

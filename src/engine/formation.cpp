@@ -427,32 +427,6 @@ class Formation {
                std::ranges::all_of(hosts_, [this](const std::string& host) { return host == hosts_.front(); });
     }
 
-    // Where this rank is within its host. Nowhere, if it shares its cores with more ranks than these have room for: then a second level
-    // would take turns on them that the first one does without.
-    std::string own_place() const {
-        if (!settings_.within.empty()) return settings_.within;
-        if (!may_have_domains() || context_.platform() != nullptr || host_memory_ == nullptr) return {};
-        std::vector<Seat> local_peers;
-        for (std::uint32_t r = 0; r < size_; ++r)
-            local_peers.emplace_back(r);
-        host_memory_->look_at_cores();
-        return host_memory_->sharing_cores(local_peers) > own_cores() ? std::string() : own_inside_path();
-    }
-
-    // Each tells in the last exchange. Where a dead rank was does not matter, as long as all say the same.
-    Result<void> learn_places(const Blobs& told) {
-        for (std::uint32_t r = 0; r < size_; ++r) {
-            std::string place;
-            for (std::size_t i = 1; i < told[r].size(); ++i)
-                place += static_cast<char>(told[r][i]);
-            if (const auto checked = topology::check_switch_path(place); !checked)
-                return fail(COPPICE_ERR_MISMATCH, "rank {} tells of its place within its host: {}", r, checked.error());
-            if (told[r].empty() && r > 0) place = places_.back();
-            places_.push_back(std::move(place));
-        }
-        return {};
-    }
-
     // Where ranks of a host publish to each other, all of them must have mapped all others before the first one
     // publishes: only what is mapped outlives its writer.
     Result<void> share_host_memory() {
@@ -470,14 +444,27 @@ class Formation {
                 board_ = board_wrapper_.get();
             }
         }
+        return exchange_places();
+    }
+
+    // When all have mapped each other. With the word that it has each tells where it is within its host: of other hosts that is of no
+    // interest, and a store is not asked for it.
+    Result<void> exchange_places() {
+        std::vector<Rank> wanted;
+        for (std::uint32_t r = 0; r < size_; ++r)
+            if (!bootstrap_.has_store() || same_host(Rank(r))) wanted.emplace_back(r);
         std::string ready(1, '+');  // never empty
-        ready += own_place();
-        auto all = bootstrap_.allgather(bytes_of(ready), deadline_ns_);
-        if (!all) return tl::unexpected(std::move(all.error()));
-        if (auto learned = learn_places(*all); !learned) return learned;
-        for (std::uint32_t r = 0; r < size_; ++r) {
-            if ((*all)[r].empty() && !dead(Rank(r))) bury(Rank(r));
-        }
+        if (!settings_.within.empty())
+            ready += settings_.within;
+        else if (may_have_domains() && context_.platform() == nullptr && host_memory_ != nullptr)
+            ready += own_place(*host_memory_, size_, own_cores());
+        auto told = bootstrap_.exchange_with(wanted, bytes_of(ready), deadline_ns_);
+        if (!told) return tl::unexpected(std::move(told.error()));
+        auto places = read_places(wanted, *told);
+        if (!places) return tl::unexpected(std::move(places.error()));
+        places_ = std::move(*places);
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+            if ((*told)[i].empty() && !dead(wanted[i])) bury(wanted[i]);
         return {};
     }
 
@@ -496,7 +483,7 @@ class Formation {
     std::shared_ptr<transport::MessageCount> fault_count_;
     std::vector<std::string> hosts_;     // by rank
     std::vector<std::string> switches_;  // by rank: above its host
-    std::vector<std::string> places_;    // by rank: within its host; empty where that is of no use
+    std::vector<std::string> places_;    // within their host: of all ranks, where these are on one
     transport::HostAddresses own_addresses_;
     std::vector<transport::HostAddresses> their_addresses_;  // of the other ranks' hosts
     std::vector<Rank> dead_;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "topology/switch_path.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -98,6 +100,30 @@ std::string own_inside_path() {
     if (hwloc_topology_init(&made) != 0) return {};
     const Topology topology(made);
     return hwloc_topology_load(made) == 0 ? own_inside_path(made) : std::string();
+}
+
+std::string own_place(transport::HostMemory& host_memory, std::uint32_t ranks, std::uint32_t own_cores) {
+    std::vector<Seat> local_peers;
+    for (std::uint32_t r = 0; r < ranks; ++r)
+        local_peers.emplace_back(r);
+    host_memory.look_at_cores();
+    return host_memory.sharing_cores(local_peers) > own_cores ? std::string() : own_inside_path();
+}
+
+Result<std::vector<std::string>> read_places(std::span<const Rank> ranks,
+                                             std::span<const std::vector<std::byte>> told) {
+    std::vector<std::string> places;
+    for (std::size_t at = 0; at < ranks.size(); ++at) {
+        std::string place;
+        for (std::size_t i = 1; i < told[at].size(); ++i)
+            place += static_cast<char>(told[at][i]);
+        if (const auto checked = topology::check_switch_path(place); !checked)
+            return fail(COPPICE_ERR_MISMATCH, "rank {} tells of its place within its host: {}", ranks[at].value,
+                        checked.error());
+        if (told[at].empty() && at > 0) place = places.back();
+        places.push_back(std::move(place));
+    }
+    return places;
 }
 
 }  // namespace coppice::engine

@@ -73,6 +73,29 @@ TEST(store, brings_the_bytes_of_all_ranks) {
     EXPECT_EQ(*all, (std::vector{bytes_of("here"), bytes_of("here")}));
 }
 
+TEST(store, is_asked_for_what_is_wanted_alone) {
+    std::uint32_t asked = 0;
+    const auto bootstrap = bootstrap_over(std::make_unique<FakeStore>([&asked](std::vector<std::byte> piece) {
+        ++asked;
+        PieceHeader header;
+        std::memcpy(&header, piece.data(), sizeof header);
+        header.rank = 1;
+        std::memcpy(piece.data(), &header, sizeof header);
+        return std::optional(std::move(piece));
+    }));
+    ASSERT_TRUE(bootstrap->has_store());
+    const auto nothing = bootstrap->exchange_with({}, bytes_of("here"), now_ns() + kPatience);
+    ASSERT_TRUE(nothing) << nothing.error().message;
+    EXPECT_TRUE(nothing->empty());
+    EXPECT_EQ(asked, 0U);
+    const std::array wanted{Rank(1)};
+    const auto one = bootstrap->exchange_with(wanted, bytes_of("there"), now_ns() + kPatience);
+    ASSERT_TRUE(one) << one.error().message;
+    ASSERT_EQ(one->size(), 1U);
+    EXPECT_EQ(one->front(), bytes_of("there"));
+    EXPECT_EQ(asked, 1U);
+}
+
 TEST(store, leaves_the_place_of_a_rank_empty_of_which_it_has_nothing) {
     const auto bootstrap = bootstrap_over(std::make_unique<FakeStore>([](auto) { return std::nullopt; }));
     const auto all = bootstrap->allgather(bytes_of("here"), now_ns() + kPatience);
@@ -149,6 +172,7 @@ TEST(store, brings_some_ranks_together_without_a_fence_each_list_by_keys_of_its_
     ASSERT_NE(bootstrap_over(std::make_unique<FakeStore>([](auto) { return std::nullopt; })), nullptr);  // of all
     for (std::size_t session = 1; session <= 2; ++session) {
         const auto some = bootstrap_over(std::make_unique<WaitingStore>(keys), kHere);
+        EXPECT_FALSE(some->has_store()) << "its ranks may end their sessions while others have yet to ask";
         EXPECT_EQ(some->rank(), Rank(0));
         EXPECT_EQ(some->size(), 2U);
         const auto all = some->allgather(bytes_of("here"), now_ns() + kPatience);
