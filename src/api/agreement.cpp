@@ -1,6 +1,3 @@
-#include <cstring>
-#include <type_traits>
-
 #include "api/api.hpp"
 #include "api/structures.hpp"
 #include "api/traced.hpp"
@@ -11,16 +8,8 @@ static_assert(COPPICE_MAX_AGREED == protocol::AgreementPlan::kMaxValue);
 
 namespace {
 
-// A caller in C may have put any number there, which C++ must not read as the enumeration.
-template <class Enumeration>
-std::underlying_type_t<Enumeration> number_of(const Enumeration& field) {
-    std::underlying_type_t<Enumeration> number;
-    std::memcpy(&number, &field, sizeof number);
-    return number;
-}
-
 std::optional<protocol::Operator> operator_of(const coppice_agree_options_t& options) {
-    switch (number_of(options.operation)) {
+    switch (api::number_of(options.operation)) {
         case COPPICE_AND:
             return protocol::Operator::bit_and;
         case COPPICE_OR:
@@ -37,7 +26,7 @@ std::optional<protocol::Operator> operator_of(const coppice_agree_options_t& opt
 }
 
 std::optional<protocol::Element> element_of(const coppice_agree_options_t& options) {
-    switch (number_of(options.type)) {
+    switch (api::number_of(options.type)) {
         case COPPICE_UINT8:
             return protocol::Element::u8;
         case COPPICE_UINT16:
@@ -69,14 +58,14 @@ Result<engine::AgreementCall> call_of(const char* name, void* value, size_t byte
     const auto op = operator_of(*given);
     if (!op) {
         return fail(COPPICE_ERR_INVALID_ARGUMENT, "{}: options.operation is no coppice_operation_t: {}", name,
-                    number_of(given->operation));
+                    api::number_of(given->operation));
     }
     call.operation.op = *op;
     if (*op == protocol::Operator::min || *op == protocol::Operator::max) {
         const auto element = element_of(*given);
         if (!element) {
             return fail(COPPICE_ERR_INVALID_ARGUMENT, "{}: options.type is no coppice_type_t: {}", name,
-                        number_of(given->type));
+                        api::number_of(given->type));
         }
         call.operation.element = *element;
     } else if (*op == protocol::Operator::user) {

@@ -1,6 +1,3 @@
-#include <cstring>
-#include <type_traits>
-
 #include "api/api.hpp"
 #include "api/structures.hpp"
 
@@ -16,9 +13,7 @@ coppice_status_t coppice_context_create(const coppice_context_options_t* options
             options, COPPICE_CONTEXT_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_context_options_t, transports),
             "coppice_context_create", "COPPICE_CONTEXT_OPTIONS_INIT");
         if (!given) return api::remember(given.error());
-        // A caller in C may have put any number there, which C++ must not read as the enumeration.
-        std::underlying_type_t<coppice_thread_mode_t> mode;
-        std::memcpy(&mode, &given->thread_mode, sizeof mode);
+        const auto mode = api::number_of(given->thread_mode);
         if (mode != COPPICE_THREAD_SINGLE && mode != COPPICE_THREAD_MULTIPLE) {
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
                                  "coppice_context_create: options.thread_mode is none of COPPICE_THREAD_SINGLE and "

@@ -103,17 +103,16 @@ coppice_status_t with_bounds(const char* call, const coppice_renew_options_t* op
             options, COPPICE_RENEW_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_renew_options_t, numbering), call,
             "COPPICE_RENEW_OPTIONS_INIT");
         if (!given) return api::remember(given.error());
+        const auto numbering = api::number_of(given->numbering);
         const engine::Bounds bounds{.least = given->least,
                                     .most = given->most == 0 ? UINT32_MAX : given->most,
-                                    .newcomers_last = given->numbering == COPPICE_NUMBERS_LAST};
+                                    .newcomers_last = numbering == COPPICE_NUMBERS_LAST};
         if (bounds.least > bounds.most) {
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: at least {} members and at most {}",
                                                                            call, bounds.least, bounds.most));
         }
-        if (given->numbering != COPPICE_NUMBERS_OF_THE_GONE && given->numbering != COPPICE_NUMBERS_LAST) {
-            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
-                                 fmt::format("{}: {} is no numbering", call, static_cast<int>(given->numbering)));
-        }
+        if (numbering != COPPICE_NUMBERS_OF_THE_GONE && numbering != COPPICE_NUMBERS_LAST)
+            return api::remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: {} is no numbering", call, numbering));
         return renew(bounds);
     });
 }

@@ -14,6 +14,14 @@
 
 namespace coppice::api {
 
+// A caller in C may have put any number there, which C++ must not read as the enumeration.
+template <class Enumeration>
+std::underlying_type_t<Enumeration> number_of(const Enumeration& field) {
+    std::underlying_type_t<Enumeration> number;
+    std::memcpy(&number, &field, sizeof number);
+    return number;
+}
+
 // The caller's options: its fields over the defaults. `given` may be null: all defaults. Nothing behind given->struct_size
 // is read. COPPICE_ERR_INVALID_ARGUMENT when it is smaller than `least`, the size in the first release.
 template <class Options>

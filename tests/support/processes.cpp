@@ -86,6 +86,8 @@ bool Processes::await_zombie(std::size_t index) const {
 
 Ending Processes::wait(std::size_t index, std::uint64_t deadline_ns) {
     Child& child = children_[index];
+    // Its number may be another process's by now.
+    if (child.reaped) throw std::logic_error("child " + std::to_string(index) + " has been waited for before");
     Ending ending;
     while (true) {
         const pid_t reaped = waitpid(child.pid, &ending.status, WNOHANG);

@@ -69,7 +69,7 @@ class Processes {
     // Waits until the child is dead without reaping it: it stays a zombie.
     bool await_zombie(std::size_t index) const;
 
-    // Reaps. After the deadline the child is killed and `timed_out` set.
+    // Reaps, once. After the deadline the child is killed and `timed_out` set.
     Ending wait(std::size_t index, std::uint64_t deadline_ns = now_ns() + kDeadlineNs);
 
   private:
