@@ -182,7 +182,8 @@ std::optional<Failure> Run::stop_counting() {
           &coppice_group_counts_t::copies, &coppice_group_counts_t::registrations, &coppice_group_counts_t::takeovers,
           &coppice_group_counts_t::thread_rounds, &coppice_group_counts_t::thread_events,
           &coppice_group_counts_t::chunks, &coppice_group_counts_t::chunks_sent, &coppice_group_counts_t::chunks_again,
-          &coppice_group_counts_t::chunks_damaged})
+          &coppice_group_counts_t::chunks_damaged, &coppice_group_counts_t::chunks_read,
+          &coppice_group_counts_t::reads})
         mine.*field -= counts_.*field;
     return std::nullopt;
 }

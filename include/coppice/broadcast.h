@@ -23,7 +23,8 @@ extern "C" {
  * come. It holds the payload when the call returns COPPICE_OK, and not before. What is in it after any other outcome is undefined,
  * but after COPPICE_ERR_TRUNCATED, _BUSY and _INVALID_ARGUMENT, which leave it as it was. The call then also serves the ranks that
  * take their chunks from this one, until they have all, no chunk was wanted for 0.2 ms, or the deadline, which changes nothing about
- * its outcome.
+ * its outcome. Where ranks read its memory (verbs) it only tells them where that is. They read the library's memory, never a caller's
+ * buffer; a rank that stops in the middle of that holds up this memory, and leaving the group, until it goes on or is dead.
  * COPPICE_OK: the payload is here, and this rank has done its part for the others, which means that a transport has accepted
  * its messages. The rest (connections that are being made, full queues, messages over tcp that leave with the next broadcast's, a
  * rank that needs the payload again after a death) is left to the progress thread; without one, to later calls, coppice_progress
@@ -82,7 +83,7 @@ COPPICE_API coppice_status_t coppice_memory_deregister(coppice_group_t* group, v
  *  - writes to it before the first broadcast from it, and never after: the others read it when they come to it, which may be long
  *    after the call has returned. The next payload takes memory of its own, whose pages are those of an earlier one;
  *  - broadcasts any part of it, any number of times, with the calls of this group; it may be read all the time;
- *  - frees it, at any time, a view of it included: what others still have to read stays until they have. Memory that is not freed goes
+ *  - frees it, at any time, a view of it included: what others still have to read, or read just now, stays until they have. Memory that is not freed goes
  *    with its group;
  *  - does not touch it in a child of fork(2), which may not have it.
  * All memory of this kind that a rank has not freed, and all payloads under way, share the COPPICE_PAYLOAD_WINDOW bytes that a rank shows

@@ -158,6 +158,8 @@ typedef struct coppice_group_counts {
     uint64_t chunks_sent;    /* to others */
     uint64_t chunks_again;   /* that came in vain: they were here, or had been asked of another rank meanwhile */
     uint64_t chunks_damaged; /* whose check failed; they were asked of another rank */
+    uint64_t chunks_read;    /* of `chunks`: out of others' memory, whose processes had no part in it */
+    uint64_t reads;          /* of others' memory in all, those of how much is there included */
 } coppice_group_counts_t;
 
 COPPICE_API coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group_counts_t* counts);

@@ -338,6 +338,8 @@ coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group
         all.chunks_sent = payloads.sent;
         all.chunks_again = payloads.again;
         all.chunks_damaged = payloads.damaged;
+        all.chunks_read = payloads.read;
+        all.reads = now.reads;
         return api::given(api::give_answer(all, counts, COPPICE_SIZE_THROUGH(coppice_group_counts_t, registrations),
                                            "coppice_group_count", "coppice_group_counts_t"));
     });

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "engine/tracing.hpp"
 
 namespace coppice::engine {
@@ -28,7 +30,8 @@ Group::Group(Core::Parts parts, Plan plan, std::shared_ptr<bool> established)
     const auto add = [this](Collective& collective, Channel channel) { core_.add(collective, {&channel, 1}); };
     add(shrink_, Channel::succession);
     add(window_, Channel::window);
-    add(payloads_, Channel::payload);
+    constexpr std::array kOfPayloads{Channel::payload, Channel::reading};
+    core_.add(payloads_, kOfPayloads);
     core_.add(broadcasts_, broadcasts_.channels());
     add(agreement_, Channel::agreement);
     add(revocation_, Channel::revocation);

@@ -37,6 +37,13 @@ class Link {
     void say_farewell() const { wire_->say_farewell(there_); }
     void probe() const { wire_->probe(there_); }
     void release(transport::Buffer buffer) const { wire_->release(buffer); }
+    bool native_read() const { return wire_->capabilities().native_read; }
+    transport::Transport& wire() const { return *wire_; }
+    transport::SendStatus read(const transport::RemoteMemory& what, std::span<std::byte> into,
+                               const transport::Exposure& own, transport::Reads* reads) const {
+        return wire_->read(there_, what, into, own, reads);
+    }
+    bool may_be_read_there() const { return wire_->may_be_read_by(there_); }
     std::string_view name() const { return wire_->capabilities().name; }
     bool within_host() const { return wire_->capabilities().within_host; }
     std::string description() const { return wire_->description(); }

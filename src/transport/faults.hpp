@@ -110,6 +110,13 @@ class FaultyTransport final : public Transport {
     int arm() override;
     Result<void> register_memory(std::span<const std::byte> memory) override { return inner_->register_memory(memory); }
     void deregister_memory(const std::byte* begin) override { inner_->deregister_memory(begin); }
+    Result<Exposure> expose(std::span<std::byte> memory) override { return inner_->expose(memory); }
+    void withdraw(const Exposure& memory) override { inner_->withdraw(memory); }
+    SendStatus read(Seat from, const RemoteMemory& what, std::span<std::byte> into, const Exposure& own,
+                    Reads* reads) override {
+        return inner_->read(from, what, into, own, reads);
+    }
+    bool may_be_read_by(Seat peer) const override { return inner_->may_be_read_by(peer); }
     void release(Buffer buffer) override { inner_->release(buffer); }
     void probe(Seat peer) override { inner_->probe(peer); }
     void fence(Seat peer) override;

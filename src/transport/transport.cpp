@@ -5,6 +5,7 @@ namespace coppice::transport {
 Counters& Counters::operator+=(const Counters& other) {
     sends += other.sends;
     writes += other.writes;
+    reads += other.reads;
     received += other.received;
     garbage += other.garbage;
     refused += other.refused;

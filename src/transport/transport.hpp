@@ -26,6 +26,7 @@ struct Capabilities {
     std::string_view name;         // as registered (registry.hpp)
     bool within_host = false;      // reaches ranks of the same host alone
     bool native_write = false;     // write() is one-sided on this wire: no receiver CPU
+    bool native_read = false;      // has read(), one-sided: the process that is read from has no part in it
     std::size_t inline_size = 0;   // payloads up to here ride in the descriptor or header line itself
     std::size_t eager_size = 0;    // payloads up to here can be sent at all, see largest(); ≥ kMaxPayload
     bool keeps_batches = false;    // keep_batch() lets messages stay
@@ -75,10 +76,28 @@ class Receiver {
     ~Receiver() = default;
 };
 
+// Memory of this rank that is open to reads.
+struct Exposure {
+    std::uint64_t address = 0;  // what a peer has to know, with `key`
+    std::uint32_t key = 0;
+    std::uint32_t own_key = 0;  // for this rank's own reads into it
+};
+// Memory of a peer that is.
+struct RemoteMemory {
+    std::uint64_t address = 0;
+    std::uint32_t key = 0;
+};
+// What became of reads from one peer; they arrive in the order in which they were asked for. It stays where it is while one is under way.
+struct Reads {
+    std::uint32_t under_way = 0;
+    std::uint64_t arrived = 0;
+};
+
 // What was counted since the start, for people (coppice-info, coppice-perf --count) and for tests.
 struct Counters {
     std::uint64_t sends = 0;        // messages accepted by send()
     std::uint64_t writes = 0;       // messages accepted by write()
+    std::uint64_t reads = 0;        // accepted by read()
     std::uint64_t received = 0;     // messages handed to the receiver
     std::uint64_t garbage = 0;      // what arrived and was not ours: dropped
     std::uint64_t refused = 0;      // arrived from a fenced peer: dropped
@@ -165,6 +184,24 @@ class Transport {
     // here, once, and then sends from where it is. It stays mapped until deregistered. Slow; never needed for correctness.
     virtual Result<void> register_memory(std::span<const std::byte> /*memory*/) { return {}; }
     virtual void deregister_memory(const std::byte* /*begin*/) {}
+
+    // --- one-sided reads, where Capabilities::native_read
+    // Lets connected peers read this memory, and this rank read into it, until it is withdrawn; it stays mapped until then. Slow. Refused
+    // where the device, or a limit, has no room for it: last_error() says so.
+    virtual Result<Exposure> expose(std::span<std::byte> /*memory*/) {
+        return fail(COPPICE_ERR_NO_RESOURCES, "{} has no one-sided reads", capabilities().name);
+    }
+    // A peer that reads it later loses its connection to this rank, which looks like a death: its last read has to be over.
+    virtual void withdraw(const Exposure& /*memory*/) {}
+    // Reads so many bytes that the peer has exposed into `own`. `again`: the connection does not stand yet, or enough is under way.
+    // reads->under_way was incremented, and is decremented from within a later poll() or forget(), with reads->arrived incremented where the bytes are
+    // there. From then on nothing is written to `into`. What the peer has not exposed ends the connection to it.
+    virtual SendStatus read(Seat /*from*/, const RemoteMemory& /*what*/, std::span<std::byte> /*into*/,
+                            const Exposure& /*own*/, Reads* /*reads*/) {
+        return SendStatus::failed;
+    }
+    // Whether that peer may still read what is exposed here: false from when it is fenced, or its connection has ended.
+    virtual bool may_be_read_by(Seat /*peer*/) const { return false; }
 
     // Gives back a kept buffer. Any order, any time; also after the peer has failed.
     virtual void release(Buffer buffer) = 0;

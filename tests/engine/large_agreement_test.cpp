@@ -60,7 +60,7 @@ class Mailbox final : public transport::Transport {
 
   private:
     std::size_t calls_ = 0;
-    transport::Capabilities capabilities_{"mailbox", false, 0, transport::kMaxPayload};
+    transport::Capabilities capabilities_{.name = "mailbox", .inline_size = transport::kMaxPayload};
 };
 
 // One rank's agreements, and what they send.

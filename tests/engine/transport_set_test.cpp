@@ -55,7 +55,7 @@ class Wire final : public transport::Transport {
     bool leave() override { return true; }
 
   private:
-    transport::Capabilities capabilities_{"wire", false, 0, transport::kMaxPayload};
+    transport::Capabilities capabilities_{.name = "wire", .inline_size = transport::kMaxPayload};
 };
 
 class SomeGroup final : public SetUser {

@@ -85,7 +85,7 @@ class Reader final : public transport::Transport {
 
   private:
     std::function<void()> sent_;
-    transport::Capabilities capabilities_{"reader", false, 0, transport::kMaxPayload};
+    transport::Capabilities capabilities_{.name = "reader", .inline_size = transport::kMaxPayload};
 };
 
 TEST_F(WitnessVotes, AreWrittenBeforeAnythingIsSent) {

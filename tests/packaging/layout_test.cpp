@@ -64,6 +64,8 @@ FIELD(coppice_group_counts_t, chunks, 112);
 FIELD(coppice_group_counts_t, chunks_sent, 120);
 FIELD(coppice_group_counts_t, chunks_again, 128);
 FIELD(coppice_group_counts_t, chunks_damaged, 136);
+FIELD(coppice_group_counts_t, chunks_read, 144);
+FIELD(coppice_group_counts_t, reads, 152);
 
 FIELD(coppice_agree_options_t, struct_size, 0);
 FIELD(coppice_agree_options_t, operation, 8);

@@ -201,6 +201,9 @@ class Conformance : public ::testing::TestWithParam<Factory*>, protected Ranks {
     Factory& factory() override { return *GetParam(); }
 };
 
+// For transports with Capabilities::native_read.
+class OneSidedReads : public Conformance {};
+
 std::string factory_name(const ::testing::TestParamInfo<Factory*>& info);
 
 // Deterministic bytes that tell their sender, number and place.

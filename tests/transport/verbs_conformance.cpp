@@ -8,5 +8,6 @@ VerbsFactory factory;
 }
 
 INSTANTIATE_TEST_SUITE_P(verbs, Conformance, ::testing::Values(&factory), factory_name);
+INSTANTIATE_TEST_SUITE_P(verbs, OneSidedReads, ::testing::Values(&factory), factory_name);
 
 }  // namespace coppice::testing

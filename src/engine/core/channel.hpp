@@ -32,10 +32,11 @@ enum class Channel : std::uint8_t {
     binomial_graph,
     agreement,   // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
     succession,  // the same of the membership machine's: which ranks go on in a group that is shrunk from this one
-    payload,  // protocol::PullKind; `more` is what it is about, `detail` the CRC-32C of a chunk, or of a part of one, between hosts
-    placed,  // a broadcast's machine, where the network's switches are known
+    payload,  // protocol::PullKind; `more` is what it is about, `detail` the CRC-32C of a chunk, or of a part of one, between hosts; of an ask: kReads
+    placed,   // a broadcast's machine, where the network's switches are known
+    reading,  // ReadingKind: payloads that are read out of their holders' memory; `sequence` says which
 };
-inline constexpr std::size_t kChannels = 11;
+inline constexpr std::size_t kChannels = 12;
 
 enum class MembersKind : std::uint8_t {
     failure_notice,  // rank `detail` has failed
@@ -49,6 +50,11 @@ enum class Beat : std::uint64_t {
     asks,  // whether you live: answered whatever the two ranks think of each other
     answers,
 };
+enum class ReadingKind : std::uint8_t {
+    here,  // the answer to PullKind::ask with `detail` kReads: read it here; the payload is an Offer (collectives/payload/offer.hpp)
+    done,  // nothing more is read there
+};
+inline constexpr std::uint32_t kReads = 1;
 enum class RevocationKind : std::uint8_t {
     revoked,  // rank `detail` has revoked the group
     known,    // the answer: the sender knows
@@ -125,6 +131,7 @@ constexpr std::array<ChannelRow, kChannels> channel_rows() {
                              .with_failures = bits_of(PullKind::query, PullKind::denial),
                              .is_long = true,
                              .is_frequent = true};
+    row(Channel::reading) = {.kinds = 2, .with_payload = bits_of(ReadingKind::here)};
     return rows;
 }
 

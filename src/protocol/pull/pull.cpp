@@ -73,6 +73,15 @@ bool Pull::receive_ask(const PullMessage& message) {
     return true;
 }
 
+void Pull::is_read_by(Rank rank) {
+    const auto known = std::ranges::find(streams_, rank.value, &Stream::to);
+    const Stream none{rank.value, 0, 0};
+    if (known != streams_.end())
+        *known = none;
+    else
+        streams_.push_back(none);
+}
+
 bool Pull::receive_credit(const PullMessage& message) {
     if (chunks_ > 0 && message.end > chunks_) return false;
     const auto known = std::ranges::find(streams_, message.from.value, &Stream::to);

@@ -116,6 +116,8 @@ class Pull {
     // The rank that is watched shows so many leading chunks, which can be read whatever becomes of it; or that it shows none.
     void shown(Rank by, std::uint32_t chunks);
     void not_shown(Rank by);
+    // That rank takes what it asks for out of this one's memory: nothing is sent to it until it asks again.
+    void is_read_by(Rank rank);
     // A part of a chunk has come from this rank: it is not silent.
     void heard(Rank from) { was_heard_ = was_heard_ || from.value == source_; }
     // A chunk that takes() wanted came damaged, from this rank.

@@ -16,6 +16,14 @@ constexpr std::uint64_t kSlackNs = 10'000'000;
 // wait for. A revocation may wait for half a second.
 constexpr std::uint64_t kUnaccountedNs = 900'000'000;
 
+// Over a slow link. Chunks that are read take two, of the word that tells of them and their own, for as many as go together.
+std::uint64_t round_trips(const Drawn& drawn, const Step& step) {
+    const Program& program = drawn.program;
+    if (!drawn.fate.has_reads || program.chunk == 0 || step.bytes <= program.chunk) return 1;
+    const std::uint64_t chunks = (step.bytes + program.chunk - 1) / program.chunk;
+    return 1 + 2 * ((chunks + program.ahead - 1) / program.ahead);
+}
+
 std::uint64_t accounted_ns(const Drawn& drawn) {
     const Fate& fate = drawn.fate;
     const std::uint64_t late = fate.late_one_in > 0 ? fate.late_times : 1;
@@ -26,7 +34,7 @@ std::uint64_t accounted_ns(const Drawn& drawn) {
     for (const Stop& stop : fate.stops)
         time += stop.for_ns + 3 * fate.detection_bound_ns;
     for (const Step& step : drawn.program.steps)
-        time += step.away_ns + 2 * (fate.latency_ns * slow + fate.jitter_ns);
+        time += step.away_ns + 2 * round_trips(drawn, step) * (fate.latency_ns * slow + fate.jitter_ns);
     return time;
 }
 

@@ -42,6 +42,7 @@ struct Fate {
     std::uint32_t slow_times = 1;
     std::uint32_t by_reference_one_in = 0;  // payloads that leave from the sender's memory a while later; 0: none
     std::uint64_t reference_ns = 20'000;
+    bool has_reads = false;  // one-sided: the rank that is read from has no part in them
 
     // --- shared memory
     std::uint32_t inbox_messages = 64;

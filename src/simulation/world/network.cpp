@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t kMessagesPerPoll = 16;  // of one peer
 constexpr std::uint64_t kReferenceEvent = std::uint64_t{1} << 63;
-constexpr std::uint64_t kConnectEvent = std::uint64_t{1} << 62;
 
 }  // namespace
 
@@ -105,6 +104,7 @@ void Port::drop_what_is_inside() {
         queue.erase(first, queue.end());
     }
     references_.clear();
+    reads_.clear();
 }
 
 void Port::die() {
@@ -196,6 +196,7 @@ void Port::happen(std::uint64_t what) {
         if (clockwork_.dead(rank_)) return;
         leave_from(what & ~kReferenceEvent);
     }
+    if ((what & kReadEvent) != 0 && there_ && !clockwork_.dead(rank_)) read_happens(what & ~kReadEvent);
     if ((what & kConnectEvent) != 0 && there_ && !clockwork_.dead(rank_))
         meet(static_cast<std::uint32_t>(what & ~kConnectEvent));
     if (there_) network_.stir(rank_, armed_);
@@ -226,6 +227,7 @@ std::size_t Port::poll_all(transport::Receiver& receiver) {
             --*in_flight;
         completed_.clear();
     }
+    events += tell_of_reads();
     while (wire_ == Wire::near && told_fencers_ < network_.segment(rank_).fencers().size()) {
         ++events;
         receiver.fenced(Seat(network_.segment(rank_).fencers()[told_fencers_++]));
@@ -270,6 +272,7 @@ std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
         look_again_at(peer.detected_ns);
     } else if (peer.in.empty() && !peer.gone) {
         peer.gone = true;
+        drop_reads(from);
         if (!peer.fenced) {
             ++events;
             receiver.peer_failed(Seat(from),
@@ -286,6 +289,7 @@ bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& re
     switch (message.kind) {
         case Message::Kind::goodbye:
             peer.gone = true;
+            drop_reads(from);
             receiver.peer_left(Seat(from));
             return false;
         case Message::Kind::fenced:
@@ -319,6 +323,7 @@ void Port::fence(std::uint32_t to) {
     Peer& peer = peers_[to];
     if (!peer.added || peer.fenced) return;
     peer.fenced = true;
+    drop_reads(to);
     Port& other = port_of(to);
     // It finds that in its own memory, whomever it knows.
     if (wire_ == Wire::near) {
@@ -333,6 +338,8 @@ void Port::fence(std::uint32_t to) {
 void Port::forget(std::uint32_t to) {
     clockwork_.act(rank_);
     const Within outside(nullptr);
+    drop_reads(to);
+    tell_of_reads();
     peers_[to] = Peer();
 }
 

@@ -36,6 +36,10 @@ struct Message {
     std::uint64_t reference = 0;
 };
 
+// What else than an arrival happens to a port.
+inline constexpr std::uint64_t kConnectEvent = std::uint64_t{1} << 62;
+inline constexpr std::uint64_t kReadEvent = std::uint64_t{1} << 61;
+
 class Network;
 
 // One rank's end of one of the wires. What the Transport of that rank says is told to its port.
@@ -53,6 +57,12 @@ class Port final : private Happening {
     transport::SendStatus send(std::uint32_t to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* in_flight);
     std::size_t poll(transport::Receiver& receiver);
+    // reads.cpp
+    transport::Exposure expose(std::span<std::byte> memory);
+    void withdraw(const transport::Exposure& memory);
+    transport::SendStatus read(std::uint32_t from, const transport::RemoteMemory& what, std::span<std::byte> into,
+                               transport::Reads* reads);
+    bool may_be_read_by(std::uint32_t peer) const;
     void release(transport::Buffer buffer);
     void fence(std::uint32_t peer);
     void forget(std::uint32_t peer);
@@ -83,7 +93,23 @@ class Port final : private Happening {
         std::uint64_t last_arrival_ns = 0;
         std::uint64_t last_leaving_ns = 0;
         std::uint64_t latency_ns = 0;
+        std::uint64_t last_read_ns = 0;
+        std::uint64_t last_landing_ns = 0;
         std::deque<Message> in;  // from that peer
+    };
+    struct Exposed {
+        std::uint32_t key;
+        std::span<std::byte> memory;
+    };
+    // Of memory of `from`: it is read at one time, and lands at another.
+    struct Read {
+        std::uint32_t from;
+        transport::RemoteMemory what;
+        std::span<std::byte> into;
+        transport::Reads* reads;
+        std::vector<std::byte> bytes{};
+        bool is_taken = false;
+        bool has_arrived = false;  // poll() tells it
     };
     struct Reference {
         std::uint32_t to;
@@ -99,6 +125,10 @@ class Port final : private Happening {
     void say(std::uint32_t to, Message::Kind kind);
     void put(std::uint32_t to, Message message);
     void leave_from(std::uint64_t reference);
+    void read_happens(std::uint64_t number);
+    void take_from_memory(Read& read);
+    std::size_t tell_of_reads();
+    void drop_reads(std::uint32_t from);
     std::size_t poll_all(transport::Receiver& receiver);
     std::size_t take(std::uint32_t from, transport::Receiver& receiver);
     bool deliver(std::uint32_t from, Message& message, transport::Receiver& receiver);
@@ -120,6 +150,11 @@ class Port final : private Happening {
     std::map<std::uint64_t, Reference> references_;  // payloads that have not left, by number
     std::uint64_t next_reference_ = 0;
     std::vector<std::uint32_t*> completed_;
+    std::vector<Exposed> exposed_;
+    std::uint32_t next_key_ = 1;
+    std::map<std::uint64_t, Read> reads_;  // by number
+    std::uint64_t next_read_ = 0;
+    std::vector<transport::Reads*> dropped_reads_;
     std::map<transport::Buffer, std::vector<std::byte>> kept_;
     transport::Buffer next_buffer_ = 1;
     transport::Counters counters_;

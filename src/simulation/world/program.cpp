@@ -108,13 +108,14 @@ Step draw_step(Random& random, std::uint32_t number) {
 }
 
 // Some broadcasts go in chunks, in half of the worlds. Drawn apart from everything else, which so is what it was for a seed.
-void enlarge(Program& program) {
+void enlarge(Program& program, Fate& fate) {
     const std::uint64_t drawn = mix(program.seed * kWeyl + 1);
     if (drawn % 2 != 0) return;
     const std::array chunks{1024U, 3000U, 8192U, 16384U};
     program.chunk = chunks[(drawn >> 8) % chunks.size()];
     const std::array aheads{1U, 3U, 64U};
     program.ahead = aheads[(drawn >> 16) % aheads.size()];
+    fate.has_reads = (drawn >> 24) % 2 != 0;
     for (Step& step : program.steps) {
         const std::uint64_t own = mix(drawn + step.number);
         if (step.kind == Step::Kind::broadcast && own % 3 == 0)
@@ -178,7 +179,7 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     Drawn drawn;
     drawn.fate = draw_fate(random, bounds);
     drawn.program = draw_program(random, seed);
-    if (bounds.chunks) enlarge(drawn.program);
+    if (bounds.chunks) enlarge(drawn.program, drawn.fate);
     drawn.program.has_thread = drawn.fate.has_thread = !random.one_in(4);
     // Without a thread coppice_group_create makes progress in no other group.
     if (!drawn.program.has_thread)
@@ -310,6 +311,7 @@ std::string describe(const Drawn& drawn) {
         !drawn.program.has_thread            ? "without a progress thread"
         : drawn.program.calls_back_on_thread ? "with a progress thread that calls back"
                                              : "with a progress thread");
+    if (fate.has_reads) text += "; one-sided reads";
     for (const Death& death : fate.deaths) {
         text += death.at_ns != kNever ? fmt::format("; rank {} dies at {} us", death.rank, death.at_ns / kMicrosecond)
                 : death.follows < kMostRanks

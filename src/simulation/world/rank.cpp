@@ -33,7 +33,13 @@ class WireTransport final : public transport::Transport {
                                                        .arm_is_complete = true};
         static constexpr transport::Capabilities kFar{
             .name = "tcp", .inline_size = 128, .eager_size = transport::kMaxPayload, .arm_is_complete = true};
-        return wire_ == Wire::near ? kNear : kFar;
+        static constexpr transport::Capabilities kFarWithReads{.name = "tcp",
+                                                               .native_read = true,
+                                                               .inline_size = 128,
+                                                               .eager_size = transport::kMaxPayload,
+                                                               .arm_is_complete = true};
+        if (wire_ == Wire::near) return kNear;
+        return network_.clockwork().fate().has_reads ? kFarWithReads : kFar;
     }
     transport::Counters counters() const override { return port_.counters(); }
     std::vector<std::byte> address() const override { return std::vector<std::byte>(1, std::byte{1}); }
@@ -59,6 +65,13 @@ class WireTransport final : public transport::Transport {
         port_.arm();
         return World::bell(wire_);
     }
+    Result<transport::Exposure> expose(std::span<std::byte> memory) override { return port_.expose(memory); }
+    void withdraw(const transport::Exposure& memory) override { port_.withdraw(memory); }
+    transport::SendStatus read(Seat from, const transport::RemoteMemory& what, std::span<std::byte> into,
+                               const transport::Exposure& /*own*/, transport::Reads* reads) override {
+        return port_.read(from.value, what, into, reads);
+    }
+    bool may_be_read_by(Seat peer) const override { return port_.may_be_read_by(peer.value); }
     void release(transport::Buffer buffer) override { port_.release(buffer); }
     void fence(Seat peer) override { port_.fence(peer.value); }
     void forget(Seat peer) override { port_.forget(peer.value); }

@@ -17,6 +17,7 @@ constexpr std::uint32_t kFirstLinks = 8;
 constexpr std::uint32_t kMostReceives = 8192;
 constexpr std::uint32_t kInlineWanted = 512;
 constexpr std::uint32_t kPartsPerSend = 2;
+constexpr int kMostReads = 16;  // of a connection, that the device has under way or answers at a time
 
 tl::unexpected<Error> refused(const Device& device, const char* what, std::uint64_t limit, const char* unit) {
     return fail(COPPICE_ERR_NO_RESOURCES, "verbs: device {} gives no {}: {} (its limit is {} {})", device.name, what,
@@ -136,6 +137,8 @@ Result<void> Hub::find_inline_size() {
 }
 
 Hub::~Hub() {
+    for (ibv_mr* const memory : exposed_)
+        ibv_dereg_mr(memory);
     for (const Known& memory : known_)
         if (memory.lent != nullptr) ibv_dereg_mr(memory.lent);
     if (shared_receives != nullptr) ibv_destroy_srq(shared_receives);
@@ -212,6 +215,30 @@ void Hub::deregister_memory(const std::byte* address) {
     if (memory == known_.end() || memory->lent == nullptr) return;
     ibv_dereg_mr(memory->lent);
     known_.erase(memory);
+}
+
+Result<Exposure> Hub::expose(std::span<std::byte> memory) {
+    ++counters.registrations;
+    ibv_mr* const mr =
+        ibv_reg_mr(domain, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+    if (mr == nullptr) return registration_failed(errno, memory.size(), "a large payload that others read");
+    exposed_.push_back(mr);
+    return Exposure{.address = reinterpret_cast<std::uint64_t>(memory.data()), .key = mr->rkey, .own_key = mr->lkey};
+}
+
+void Hub::withdraw(const Exposure& memory) {
+    const auto mr = std::ranges::find(exposed_, memory.key, &ibv_mr::rkey);
+    if (mr == exposed_.end()) return;
+    ibv_dereg_mr(*mr);
+    exposed_.erase(mr);
+}
+
+std::uint8_t Hub::reads_answered() const {
+    return static_cast<std::uint8_t>(std::clamp(limits_.max_qp_rd_atom, 1, kMostReads));
+}
+
+std::uint8_t Hub::reads_asked() const {
+    return static_cast<std::uint8_t>(std::clamp(limits_.max_qp_init_rd_atom, 1, kMostReads));
 }
 
 bool Hub::find_key(std::span<const std::byte> bytes, std::uint32_t& key) const {

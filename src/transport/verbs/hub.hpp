@@ -50,6 +50,12 @@ class Hub {
     // Registers the caller's memory to send from. It must not overlap registered memory.
     Result<void> register_memory(const std::byte* address, std::size_t bytes);
     void deregister_memory(const std::byte* address);
+    // Opens memory to reads of peers, and to this rank's own into it.
+    Result<Exposure> expose(std::span<std::byte> memory);
+    void withdraw(const Exposure& memory);
+    // How many reads of a connection the device answers at a time, and has under way.
+    std::uint8_t reads_answered() const;
+    std::uint8_t reads_asked() const;
     // The key of registered memory that holds these bytes.
     bool find_key(std::span<const std::byte> bytes, std::uint32_t& key) const;
 
@@ -91,7 +97,8 @@ class Hub {
     ibv_context* context_;
     ibv_device_attr limits_{};
     HubOptions options_;
-    std::vector<Known> known_;           // by address
+    std::vector<Known> known_;  // by address
+    std::vector<ibv_mr*> exposed_;
     std::vector<ibv_recv_wr> receives_;  // for refill()
     std::vector<ibv_sge> receive_parts_;
     std::uint32_t inline_bytes_ = 0;

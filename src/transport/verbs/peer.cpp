@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint8_t kRetryForEver = 7;    // for a receiver without a buffer: it is slow, not dead
 constexpr std::uint8_t kReceiverPause = 12;  // 0.64 ms until the next try
-constexpr std::uint8_t kReads = 1;           // under way at a time
+constexpr std::uint32_t kReadDepth = 24;     // work requests of reads: messages find room beside them
 
 tl::unexpected<Error> no_transition(Seat rank, const char* state, int error) {
     return fail(COPPICE_ERR_NO_TRANSPORT, "verbs: the queue pair to rank {} does not get {}: {}", rank.value, state,
@@ -72,7 +72,8 @@ Card Peer::card() const {
             .landing_key = has_window() ? window_.remote_key() : landing_region_.remote_key(),
             .word_key = desk_.remote_key(),
             .slots = slots_,
-            .mtu = static_cast<std::uint16_t>(hub_.device().mtu)};
+            .mtu = static_cast<std::uint16_t>(hub_.device().mtu),
+            .reads = hub_.reads_answered()};
 }
 
 Result<void> Peer::activate(const LinkOptions& options, const Card& card) {
@@ -92,7 +93,7 @@ Result<void> Peer::activate(const LinkOptions& options, const Card& card) {
     if (rdma_init_qp_attr(id, &attributes, &mask) != 0) return no_transition(rank, "ready to receive", errno);
     attributes.path_mtu = mtu_of(std::min<std::uint32_t>(card.mtu, hub_.device().mtu));
     attributes.min_rnr_timer = kReceiverPause;
-    attributes.max_dest_rd_atomic = kReads;
+    attributes.max_dest_rd_atomic = hub_.reads_answered();
     if (options.service_level != 0) attributes.ah_attr.sl = options.service_level;
     if (options.traffic_class != 0) attributes.ah_attr.grh.traffic_class = options.traffic_class;
     if (const int error = ibv_modify_qp(queue_pair_, &attributes, mask | IBV_QP_MIN_RNR_TIMER); error != 0)
@@ -104,7 +105,7 @@ Result<void> Peer::activate(const LinkOptions& options, const Card& card) {
     attributes.timeout = options.timeout;
     attributes.retry_cnt = options.retries;
     attributes.rnr_retry = kRetryForEver;
-    attributes.max_rd_atomic = kReads;
+    attributes.max_rd_atomic = std::min(hub_.reads_asked(), card.reads);
     if (const int error = ibv_modify_qp(queue_pair_, &attributes, mask); error != 0)
         return no_transition(rank, "ready to send", error);
     return {};
@@ -128,6 +129,7 @@ Posted Peer::submit(ibv_send_wr& request, const Sent& sent, bool signal) {
     sent_[posted_ % kDepth] = sent;
     ++posted_;
     if (sent.purpose == Purpose::probe) ++hub_.counters.probes;
+    if (sent.purpose == Purpose::read) ++hub_.counters.reads;
     if (sent.purpose == Purpose::message) {
         ++hub_.counters.doorbells;
         ++hub_.counters.work_requests;
@@ -242,10 +244,29 @@ bool Peer::probe() {
     return probing_;
 }
 
-void Peer::completed(std::uint32_t number) {
+Posted Peer::read(const RemoteMemory& what, std::span<std::byte> into, std::uint32_t own_key, Reads* reads) {
+    if (reads_under_way_ >= kReadDepth || posted_ - completed_ >= kSendDepth) return Posted::full;
+    ibv_sge part{.addr = reinterpret_cast<std::uint64_t>(into.data()),
+                 .length = static_cast<std::uint32_t>(into.size()),
+                 .lkey = own_key};
+    ibv_send_wr request{};
+    request.sg_list = &part;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_RDMA_READ;
+    request.wr.rdma.remote_addr = what.address;
+    request.wr.rdma.rkey = what.key;
+    const Posted posted = submit(request, {.reads = reads, .purpose = Purpose::read}, true);
+    if (posted != Posted::yes) return posted;
+    ++reads_under_way_;
+    ++reads->under_way;
+    return posted;
+}
+
+std::uint32_t Peer::completed(std::uint32_t number) {
     // Whatever the device says, no more than was posted.
     const std::uint64_t through = static_cast<std::uint32_t>(number - static_cast<std::uint32_t>(completed_));
-    if (through >= posted_ - completed_) return;
+    if (through >= posted_ - completed_) return 0;
+    std::uint32_t arrived = 0;
     for (const std::uint64_t end = completed_ + through + 1; completed_ < end; ++completed_) {
         Sent& sent = sent_[completed_ % kDepth];
         if (sent.in_flight != nullptr) --*sent.in_flight;
@@ -256,8 +277,15 @@ void Peer::completed(std::uint32_t number) {
             writes_.learn(static_cast<std::uint16_t>(desk().read));
             sends_.learn(static_cast<std::uint16_t>(desk().read >> 32));
         }
+        if (sent.reads != nullptr) {
+            --reads_under_way_;
+            --sent.reads->under_way;
+            ++sent.reads->arrived;
+            ++arrived;
+        }
         sent = {};
     }
+    return arrived;
 }
 
 void Peer::publish_consumed() {
@@ -288,6 +316,7 @@ void Peer::settle(bool owners_live) {
         Sent& sent = sent_[completed_ % kDepth];
         if (sent.in_flight != nullptr && owners_live) --*sent.in_flight;
         if (sent.bounce != kNone) hub_.pool.give(sent.bounce);
+        if (sent.reads != nullptr && owners_live) --sent.reads->under_way;
         sent = {};
     }
     for (; has_deferred(); ++deferred_first_) {

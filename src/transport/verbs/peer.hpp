@@ -76,8 +76,12 @@ class Peer {
     // Reads the peer's liveness word, if that is not under way already. Its failure breaks the queue pair.
     bool probe();
 
+    // Reads what the peer has exposed. Its failure breaks the queue pair.
+    Posted read(const RemoteMemory& what, std::span<std::byte> into, std::uint32_t own_key, Reads* reads);
+
     // A completion with this number: all before it have left, too.
-    void completed(std::uint32_t number);
+    // How many of them were reads of what the peer has exposed is returned.
+    std::uint32_t completed(std::uint32_t number);
     bool all_left() const { return posted_ == completed_ && !has_deferred(); }
     bool outstanding() const { return posted_ != completed_; }
 
@@ -113,10 +117,11 @@ class Peer {
     Landing landing;
 
   private:
-    enum class Purpose : std::uint8_t { message, probe, window };
+    enum class Purpose : std::uint8_t { message, probe, window, read };
     struct Sent {
         std::uint32_t* in_flight = nullptr;
         std::uint32_t bounce = kNone;
+        Reads* reads = nullptr;
         Purpose purpose = Purpose::message;
     };
     struct Deferred {
@@ -161,6 +166,7 @@ class Peer {
     std::uint64_t completed_ = 0;
     std::uint32_t unsignalled_ = 0;
     bool probing_ = false;
+    std::uint32_t reads_under_way_ = 0;
     std::array<Sent, kDepth> sent_{};
     std::unique_ptr<std::array<Deferred, kSendDepth>> deferred_;
     std::uint32_t deferred_first_ = 0;  // free running

@@ -77,7 +77,8 @@ Result<void> VerbsTransport::listen(const verbs::Device& device) {
     address.where.sin6_port = rdma_get_src_port(listener_);
     address_ = verbs::encode(address);
     const std::size_t rides = hub_->inline_bytes() > kLine ? hub_->inline_bytes() - kLine : 0;
-    capabilities_ = {.name = "verbs", .native_write = true, .inline_size = rides, .eager_size = kMaxPayload};
+    capabilities_ = {
+        .name = "verbs", .native_write = true, .native_read = true, .inline_size = rides, .eager_size = kMaxPayload};
     return {};
 }
 

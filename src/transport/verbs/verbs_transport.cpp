@@ -182,7 +182,7 @@ void VerbsTransport::drain_sent() {
             found_ = true;
             if (completion.status == IBV_WC_SUCCESS) {
                 peer->heard = true;
-                peer->completed(static_cast<std::uint32_t>(completion.wr_id));
+                delivered_ += peer->completed(static_cast<std::uint32_t>(completion.wr_id));
                 if (granting) happened(*peer, {verbs::LinkEvent::granted});
                 if (std::exchange(peer->probed, false)) receiver_->alive(peer->rank);
                 if (peer->has_deferred()) queue(*peer);
@@ -213,6 +213,37 @@ Result<void> VerbsTransport::register_memory(std::span<const std::byte> memory) 
 
 void VerbsTransport::deregister_memory(const std::byte* begin) {
     hub_->deregister_memory(begin);
+}
+
+Result<Exposure> VerbsTransport::expose(std::span<std::byte> memory) {
+    auto exposed = hub_->expose(memory);
+    if (!exposed) last_error_ = fmt::format("{}; large payloads go in messages", exposed.error().message);
+    return exposed;
+}
+
+SendStatus VerbsTransport::read(Seat from, const RemoteMemory& what, std::span<std::byte> into, const Exposure& own,
+                                Reads* reads) {
+    Peer* const peer = find(from);
+    if (peer == nullptr || peer->fenced || peer->failed) return SendStatus::failed;
+    if (peer->link == Link::none) connect(*peer);
+    if (peer->link == Link::none || peer->link == Link::broken || peer->link == Link::closed) return SendStatus::failed;
+    if (peer->link != Link::open || peer->has_deferred()) return SendStatus::again;
+    switch (peer->read(what, into, own.own_key, reads)) {
+        case Posted::yes:
+            return SendStatus::sent;
+        case Posted::full:
+            return SendStatus::again;
+        case Posted::broken:
+            break;
+    }
+    break_link(*peer, "the device takes no more work for it");
+    return SendStatus::failed;
+}
+
+// A connection that is broken, but not cut yet, may still be read through.
+bool VerbsTransport::may_be_read_by(Seat rank) const {
+    const Peer* const peer = find(rank);
+    return peer != nullptr && peer->prepared();
 }
 
 // ------------------------------------------------------------------------------------------- what is left to do ---

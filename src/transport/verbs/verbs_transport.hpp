@@ -17,6 +17,7 @@
 //    where there is one.
 //  - A peer's right to write here is a memory window bound to its queue pair, where the device has those (type 2): nobody else
 //    can use its key. Elsewhere it is a registration of the peer's slots alone.
+//  - Reads of payloads and of the word beside them go through the same queue pair: what is read that is not exposed breaks it.
 //  - fence() ends that right and the queue pair at once, in this order: a late write finds neither.
 #pragma once
 
@@ -72,6 +73,11 @@ class VerbsTransport final : public Transport {
     int arm() override;
     Result<void> register_memory(std::span<const std::byte> memory) override;
     void deregister_memory(const std::byte* begin) override;
+    Result<Exposure> expose(std::span<std::byte> memory) override;
+    void withdraw(const Exposure& memory) override { hub_->withdraw(memory); }
+    SendStatus read(Seat from, const RemoteMemory& what, std::span<std::byte> into, const Exposure& own,
+                    Reads* reads) override;
+    bool may_be_read_by(Seat peer) const override;
     void release(Buffer buffer) override;
     void probe(Seat peer) override;
     void fence(Seat peer) override;

@@ -16,7 +16,7 @@ constexpr std::array<char, 4> kMagic = {'C', 'P', 'V', 'B'};
 struct CardBytes {
     std::array<char, 4> magic = kMagic;
     std::uint8_t version = kWireVersion;
-    std::uint8_t reserved = 0;
+    std::uint8_t reads = 0;
     std::uint16_t slots = 0;
     std::uint32_t rank = 0;
     std::uint32_t incarnation = 0;
@@ -107,6 +107,7 @@ std::vector<std::byte> encode(const Card& card) {
     bytes.landing_key = card.landing_key;
     bytes.word_key = card.word_key;
     bytes.mtu = card.mtu;
+    bytes.reads = card.reads;
     bytes.crc = crc_of(bytes);
     return bytes_of(bytes);
 }
@@ -117,7 +118,8 @@ CardOrRefusal decode_card(std::span<const std::byte> data, const Card& expected)
     std::memcpy(&bytes, data.data(), sizeof bytes);
     if (bytes.magic != kMagic) return {{}, Refusal::garbage};
     if (bytes.version != kWireVersion) return {{}, Refusal::version};
-    const bool sound = bytes.crc == crc_of(bytes) && bytes.slots >= 1 && bytes.slots <= kMaxSlots && bytes.mtu >= 256;
+    const bool sound = bytes.crc == crc_of(bytes) && bytes.slots >= 1 && bytes.slots <= kMaxSlots && bytes.mtu >= 256 &&
+                       bytes.reads >= 1;
     if (!sound) return {{}, Refusal::garbage};
     if (bytes.token != expected.token || bytes.rank >= expected.rank) return {{}, Refusal::stranger};
     return {{.rank = bytes.rank,
@@ -128,7 +130,8 @@ CardOrRefusal decode_card(std::span<const std::byte> data, const Card& expected)
              .landing_key = bytes.landing_key,
              .word_key = bytes.word_key,
              .slots = bytes.slots,
-             .mtu = bytes.mtu},
+             .mtu = bytes.mtu,
+             .reads = bytes.reads},
             Refusal::none};
 }
 

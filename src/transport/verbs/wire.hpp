@@ -20,7 +20,7 @@
 
 namespace coppice::transport::verbs {
 
-inline constexpr std::uint8_t kWireVersion = 2;
+inline constexpr std::uint8_t kWireVersion = 3;
 
 // Sends have the prefix of landing slots, too. There stamp and CRC are 0: their completion proves them.
 using Prefix = SlotPrefix;
@@ -40,6 +40,7 @@ struct Card {
     std::uint32_t word_key = 0;
     std::uint16_t slots = 0;  // how many writes, and how many sends, the other may be ahead
     std::uint16_t mtu = 0;    // bytes; the smaller of both is used
+    std::uint8_t reads = 1;   // of the other's that are answered at a time
 };
 
 inline constexpr std::size_t kCardBytes = 56;

@@ -93,7 +93,7 @@ Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
     }
     if (is_root && !payloads_.has_room(call.bytes)) {
         return fail(COPPICE_ERR_BUSY, "{} bytes are more than there is room for beside the broadcasts under way: {}",
-                    call.bytes, window_.holder_name());
+                    call.bytes, payloads_.holder_name());
     }
     const Slot& place = slot_of(window_.next());
     const bool is_known = place.engaged && place.sequence == window_.next();

@@ -28,12 +28,18 @@ PullMessage unpacked(const WireHeader& header, Rank from, Rank to) {
 
 bool Payloads::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                        transport::Buffer /*buffer*/) {
-    if (header.sequence < window_.stable()) return false;  // late
+    if (header.tag.channel == Channel::reading) {
+        reading_message(from, header, payload);
+        return false;
+    }
+    if (core_.revoked() || header.sequence < window_.stable()) return false;  // late
     Entry* const entry = engage(Sequence(header.sequence), Rank(header.root));
     const PullMessage message = unpacked(header, from, members_.self());
     const bool is_possible =
-        entry != nullptr && (message.kind == PullKind::chunk ? take_chunk(*entry, from, message, header, payload)
-                                                             : payload.empty() && entry->machine.receive(message));
+        entry != nullptr &&
+        (message.kind == PullKind::chunk
+             ? take_chunk(*entry, from, message, header, payload)
+             : payload.empty() && (serves_by_reads(*entry, from, header, message) || entry->machine.receive(message)));
     if (!is_possible) core_.note_garbage();
     return false;
 }
@@ -112,6 +118,9 @@ bool Payloads::send(Entry& entry, Unsent& unsent) {
                       .epoch = core_.id().epoch.value,
                       .more = packed(message)};
     if (message.kind == PullKind::chunk) return send_chunk(entry, unsent, link, header);
+    if (reads_instead(entry, message)) return true;
+    if (!has_said_done(message.to)) return false;
+    if (means_to_read(entry, message, link)) header.detail = kReads;
     return link.send(bytes_of(header), {}, &entry.in_flight) != transport::SendStatus::again;
 }
 

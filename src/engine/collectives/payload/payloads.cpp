@@ -198,6 +198,7 @@ bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
 
 // Others read what is there.
 void Payloads::tell(Entry& entry) {
+    if (entry.open) entry.open->tell(entry.machine.have());
     if (entry.bulk.data == nullptr || entry.machine.have() == entry.told) return;
     entry.told = entry.machine.have();
     shown_.tell(entry.sequence, entry.told);
@@ -282,7 +283,8 @@ void Payloads::hear_last_words() {
 void Payloads::release_stable() {
     const std::uint64_t stable = window_.stable();
     std::erase_if(entries_, [this, stable](const auto& entry) {
-        if (entry->sequence.value >= stable || entry->in_flight > 0) return false;
+        if (entry->sequence.value >= stable || entry->in_flight > 0 || !end_reads(*entry)) return false;
+        entry->open.reset();
         give_memory_back(*entry);
         return true;
     });
@@ -323,8 +325,11 @@ std::string Payloads::waiting_for(Sequence sequence) const {
     if (!entry->is_admitted())
         return fmt::format("{} bytes, for which there is no room beside those before", entry->descriptor->bytes);
     std::string text = fmt::format("{} of {} chunks are here", entry->machine.have(), entry->machine.chunks());
-    if (const auto source = entry->machine.source())
-        text += fmt::format(", the next is asked of rank {}", source->value);
+    if (const auto source = entry->machine.source()) {
+        const bool is_read = std::ranges::any_of(
+            entry->readings, [&source](const auto& one) { return one->from == *source && one->is_open; });
+        text += fmt::format(", the next is {} rank {}", is_read ? "read at" : "asked of", source->value);
+    }
     return text;
 }
 
@@ -336,7 +341,9 @@ std::optional<Rank> Payloads::source(Sequence sequence) const {
 
 bool Payloads::is_wanted(Sequence sequence) const {
     const Entry* const entry = find(sequence);
-    return entry != nullptr && (!entry->unsent.empty() || entry->machine.is_wanted());
+    if (entry == nullptr) return false;
+    const auto waits = [](const Reader& reader) { return !reader.has_offer; };
+    return !entry->unsent.empty() || std::ranges::any_of(entry->readers, waits) || entry->machine.is_wanted();
 }
 
 // --------------------------------------------------------------------------------------------------- as a component ---
@@ -345,17 +352,25 @@ void Payloads::member_failed(const Death& death) {
     failed_.insert(death.rank.value);
     for (const auto& entry : entries_) {
         std::erase_if(entry->unsent, [&death](const Unsent& one) { return one.message.to == death.rank; });
+        std::erase_if(entry->readers, [&death](const Reader& one) { return one.rank == death.rank && !one.has_offer; });
         entry->machine.peer_failed(death.rank);
     }
 }
 
 void Payloads::progress(bool /*thorough*/) {
-    if (entries_.empty() || core_.revoked()) return;
+    if (entries_.empty()) return;
+    if (core_.revoked()) {
+        for (const auto& entry : entries_)
+            (void)end_reads(*entry);
+        return;
+    }
     has_more_ = false;
     const Router::Batch batch(router_);
     for (const auto& entry : entries_) {
         watch(*entry);
+        if (!entry->readings.empty()) read_on(*entry);
         pump(*entry);
+        if (!entry->readers.empty()) offer_to_readers(*entry);
         tell(*entry);
     }
 }
@@ -378,13 +393,19 @@ bool Payloads::waits_for_room() const {
 std::uint64_t Payloads::next_timer_ns() const {
     std::uint64_t next = UINT64_MAX;
     if (core_.revoked()) return next;
-    for (const auto& entry : entries_)
+    for (const auto& entry : entries_) {
         next = std::min(next, entry->machine.next_timer().value);
+        for (const auto& reading : entry->readings)
+            if (reading->is_open && reading->asked.empty()) next = std::min(next, reading->look_ns);
+    }
     return next;
 }
 
 bool Payloads::quiet() const {
-    return std::ranges::all_of(entries_, [](const auto& entry) { return entry->in_flight == 0; });
+    return std::ranges::all_of(entries_, [](const auto& entry) {
+        const auto is_over = [](const auto& reading) { return reading->reads.under_way == 0; };
+        return entry->in_flight == 0 && entry->readers.empty() && std::ranges::all_of(entry->readings, is_over);
+    });
 }
 
 }  // namespace coppice::engine

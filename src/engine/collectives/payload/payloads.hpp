@@ -6,6 +6,10 @@
 // (COPPICE_PAYLOAD_WINDOW): a root starts no broadcast, and no rank a pull, that goes beyond it, unless nothing before it is held.
 // So the oldest broadcast always goes on, and one that is larger than the bound goes alone.
 //
+// Where the wire has one-sided reads a rank reads its source's memory (reading.hpp, payload_reads.cpp): it sends the same ask, the source answers where its chunks
+// lie, and has no part in it from then on. The machine is told of each chunk as if it had come in a message. A payload's memory is given
+// back when nobody reads it any more.
+//
 // A rank pulls whether its caller has called or not: others take their chunks from it.
 //
 // On a host the root, or else the leader, has the payload in memory that the others read (shown.hpp). They pull nothing and have no
@@ -24,6 +28,7 @@
 #include "engine/collectives/payload/descriptor.hpp"
 #include "engine/collectives/payload/lent.hpp"
 #include "engine/collectives/payload/memory.hpp"
+#include "engine/collectives/payload/reading.hpp"
 #include "engine/collectives/payload/shown.hpp"
 #include "engine/collectives/window/window.hpp"
 #include "engine/core/core.hpp"
@@ -67,11 +72,15 @@ class Payloads final : public Collective {
 
     struct Counts {
         std::uint64_t taken = 0;    // chunks
+        std::uint64_t read = 0;     // of those, out of others' memory
         std::uint64_t sent = 0;     // to others
         std::uint64_t again = 0;    // came in vain: are here, or are asked of another rank
         std::uint64_t damaged = 0;  // whose check failed
     };
     const Counts& counts() const { return counts_; }
+
+    // The rank that holds up memory for the next payload, for people.
+    std::string holder_name() const;
 
     // Whether what a payload was copied from is what it says: not, when others have taken this rank for dead meanwhile.
     bool may_be_overwritten() const { return shown_.exists() && shown_.is_fenced(); }
@@ -82,6 +91,7 @@ class Payloads final : public Collective {
                  transport::Buffer buffer) override;
     std::byte* place(Rank from, const WireHeader& header, std::size_t bytes, std::size_t here) override;
     void member_failed(const Death& death) override;
+    void member_left(Rank rank) override;
     void progress(bool thorough) override;
     void keep_house() override;
     bool waits_for_room() const override;
@@ -89,6 +99,11 @@ class Payloads final : public Collective {
     bool peek(Request& /*request*/) override { return true; }  // it has none
     void finish(Request& /*request*/) override {}
     std::string waiting_for(const Request& /*request*/) const override { return {}; }
+    // What is read here, or there, has to come to its end.
+    bool outlives_revocation() const override { return true; }
+    bool drained() override;
+    std::string leaving_waits_for() const override;
+    std::optional<Rank> leaving_depends_on() const override;
     bool quiet() const override;
 
   private:
@@ -123,6 +138,11 @@ class Payloads final : public Collective {
         Landing landing;
         std::vector<Unsent> unsent;  // pulled, but the transport had no room
         std::uint32_t in_flight = 0;
+        std::unique_ptr<OpenPayload> open;               // to reads; ends before the memory
+        std::vector<Reader> readers;                     // here
+        std::vector<std::unique_ptr<Reading>> readings;  // elsewhere
+        bool cannot_be_open = false;
+        bool is_over = false;  // nothing more of it is read
 
         bool is_admitted() const { return machine.chunks() > 0; }
         // To be written to: null where it lies with another rank, or nowhere yet.
@@ -155,6 +175,28 @@ class Payloads final : public Collective {
     bool send(Entry& entry, Unsent& unsent);
     bool send_chunk(Entry& entry, Unsent& unsent, const Link& link, WireHeader& header);
     bool tell_failures(Rank to, Unsent& unsent);
+
+    // payload_reads.cpp: what is read out of this rank's memory
+    bool open_for(Entry& entry, const Link& link);
+    bool serves_by_reads(Entry& entry, Rank from, const WireHeader& header, const protocol::PullMessage& message);
+    void offer_to_readers(Entry& entry);
+    bool send_offer(Entry& entry, const Link& link);
+    void forget_lost_readers(Entry& entry);
+    const Reader* last_reader(Sequence before) const;
+    // and what this rank reads out of others'
+    bool reads_instead(Entry& entry, const protocol::PullMessage& message);
+    bool means_to_read(Entry& entry, const protocol::PullMessage& message, const Link& link);
+    void reading_message(Rank from, const WireHeader& header, std::span<const std::byte> payload);
+    void read_on(Entry& entry);
+    bool is_wanted(const Entry& entry, const Reading& reading) const;
+    void ask_for_more(Entry& entry, Reading& reading);
+    bool ask_for(const Entry& entry, Reading& reading, Reading::Item item, std::uint32_t count = 1);
+    void take_what_came(Entry& entry, Reading& reading);
+    void take_word(Entry& entry, Reading& reading);
+    void take_read_chunk(Entry& entry, Reading& reading, std::uint32_t chunk);
+    void say_done(Rank to, Sequence sequence);
+    bool has_said_done(Rank to);
+    bool end_reads(Entry& entry);
 
     Core& core_;
     Window& window_;

@@ -1,0 +1,121 @@
+// Large payloads between hosts with RDMA devices of their own, read out of the memory of ranks that are stopped, and by ranks that are killed. In the
+// guest.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "hosts.hpp"
+
+namespace coppice::testing {
+namespace {
+
+constexpr std::size_t kChunk = 16 * 1024;
+constexpr std::uint64_t kChunks = 96;
+constexpr std::size_t kBytes = kChunk * kChunks + 77;
+
+enum Note : std::uint8_t { kInTheMiddle, kComplete, kGo, kDone, kTaken, kRead, kSentByRoot };
+
+// A rank on each device, in a chain: each takes its chunks from the one before it. `slow` makes no progress outside of its calls, and asks
+// for few chunks at a time.
+JobOptions chain(std::uint32_t ranks, std::uint32_t slow) {
+    const auto names = devices();
+    if (names.size() < kHosts) throw CheckFailed("this test wants rxe-guest --devices 4");
+    JobOptions options;
+    options.ranks = ranks;
+    options.hosts = ranks;
+    options.environment = {{"COPPICE_TRANSPORT", "verbs"},
+                           {"COPPICE_PAYLOAD_CHUNK", std::to_string(kChunk)},
+                           {"COPPICE_PAYLOAD_WINDOW", "64K"},     // a payload is held alone
+                           {"COPPICE_PAYLOAD_PATIENCE", "10m"}};  // nobody is left because it is silent
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+        options.of_rank[rank] = {{"COPPICE_VERBS_DEVICE", names[rank]}};
+    options.of_rank[slow]["COPPICE_PROGRESS_THREAD"] = "0";
+    options.of_rank[slow]["COPPICE_PAYLOAD_AHEAD"] = "2";
+    return options;
+}
+
+coppice_group_counts_t counts_of(const Member& member) {
+    coppice_group_counts_t counts{};
+    counts.struct_size = sizeof counts;
+    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
+    return counts;
+}
+
+void receive(Member& member, std::uint64_t number) {
+    const auto expected = payload_of(number, 0, kBytes);
+    std::vector<unsigned char> buffer = member.rank == 0 ? expected : std::vector<unsigned char>(kBytes);
+    if (coppice_broadcast(member.group, buffer.data(), kBytes, 0, nullptr, kDeadlineNs) != COPPICE_OK)
+        throw CheckFailed(coppice_last_error());
+    COPPICE_CHECK(buffer == expected);
+}
+
+// The same, with a wait where it has some of it.
+void receive_with_a_break(Member& member, std::uint64_t number) {
+    const auto expected = payload_of(number, 0, kBytes);
+    std::vector<unsigned char> buffer(kBytes);
+    coppice_request_t* request = nullptr;
+    COPPICE_CHECK(coppice_broadcast_nb(member.group, buffer.data(), kBytes, 0, &request) == COPPICE_OK);
+    member.await("the first chunk", [&] {
+        COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+        return counts_of(member).chunks > 0;
+    });
+    COPPICE_CHECK(counts_of(member).chunks < kChunks / 2);
+    member.notes[kInTheMiddle] = 1;
+    member.await_note(kGo, 1);
+    if (coppice_request_wait(request, nullptr, kDeadlineNs) != COPPICE_OK) throw CheckFailed(coppice_last_error());
+    COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+    COPPICE_CHECK(buffer == expected);
+}
+
+}  // namespace
+
+// Rank 2 has a few chunks when rank 1, from which it takes them, is stopped, and gets all others out of its memory.
+TEST(Reads, ARelayThatIsStoppedServesAllThatItHas) {
+    constexpr std::uint32_t kRelay = 1;
+    constexpr std::uint32_t kLast = 2;
+    Job job(chain(3, kLast), [](Member& member) {
+        if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
+        if (member.rank != kLast) {
+            receive(member, 1);
+            if (member.rank == kRelay) member.notes[kComplete] = 1;
+        } else {
+            receive_with_a_break(member, 1);
+            const coppice_group_counts_t counts = counts_of(member);
+            member.notes[kTaken] = counts.chunks;
+            member.notes[kRead] = counts.chunks_read;
+            member.notes[kDone] = 1;
+        }
+        member.await_note(kDone, 1);
+        if (member.rank == 0) member.notes[kSentByRoot] = counts_of(member).chunks_sent;
+        receive(member, 2);
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(kInTheMiddle, 1));
+    ASSERT_TRUE(job.await_note(kComplete, 1));
+    ::kill(job.processes().pid(kRelay), SIGSTOP);
+    job.note(kGo) = 1;
+    EXPECT_TRUE(job.await_note(kDone, 1));
+    ::kill(job.processes().pid(kRelay), SIGCONT);
+    EXPECT_EQ(job.finish(), "");
+    EXPECT_EQ(job.note(kTaken), kChunks + 1);
+    EXPECT_EQ(job.note(kRead), kChunks + 1);
+    EXPECT_EQ(job.note(kSentByRoot), 0U);
+}
+
+// Rank 2 dies with reads of rank 1's memory under way. Rank 3 goes to another rank; the memory is given back, which each later payload waits for.
+TEST(Reads, AReaderThatIsKilledHoldsUpNobody) {
+    constexpr std::uint32_t kVictim = 2;
+    Job job(chain(4, kVictim), [](Member& member) {
+        if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
+        if (member.rank == kVictim) receive_with_a_break(member, 1);
+        for (std::uint64_t number = member.rank == kVictim ? 2 : 1; number < 5; ++number)
+            receive(member, number);
+        COPPICE_CHECK(member.failed() == std::vector<std::uint32_t>{kVictim});
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(kInTheMiddle, 1));
+    job.kill(kVictim, false);
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == kVictim; }), "");
+}
+
+}  // namespace coppice::testing
