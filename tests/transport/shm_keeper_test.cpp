@@ -256,9 +256,6 @@ TEST_F(Keeper, GoesOnWhenItWasStopped) {
 }
 
 TEST_F(Keeper, IsDoneWithoutWhereThereIsNoRightToAnotherProcess) {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP() << "the sanitizer that looks for leaks needs such a right";
-#endif
     in_a_child([] {
         Obituary obituary;
         COPPICE_CHECK(hold(obituary).has_value());
@@ -268,6 +265,7 @@ TEST_F(Keeper, IsDoneWithoutWhereThereIsNoRightToAnotherProcess) {
         keep_memory();
         COPPICE_CHECK(bootstrap::descendants_of(getpid()).empty());
         let_go(obituary);
+        _exit(0);  // a sanitizer that looks for leaks at the end needs the right that this process has given up
     });
 }
 

@@ -25,6 +25,19 @@ constexpr std::uint32_t kPollsWhileSettingUp = 4;
 
 }  // namespace
 
+inline SendStatus VerbsTransport::outcome(Peer& peer, Posted posted) {
+    switch (posted) {
+        case Posted::yes:
+            return SendStatus::sent;
+        case Posted::full:
+            return SendStatus::again;
+        case Posted::broken:
+            break;
+    }
+    break_link(peer, "the device takes no more work for it");
+    return SendStatus::failed;
+}
+
 SendStatus VerbsTransport::post(Seat to, bool one_sided, std::span<const std::byte> header,
                                 std::span<const std::byte> payload, std::uint32_t* in_flight) {
     assert(header.size() <= kMaxHeader && payload.size() <= kMaxPayload);
@@ -40,16 +53,7 @@ SendStatus VerbsTransport::post(Seat to, bool one_sided, std::span<const std::by
     if (peer->has_deferred()) [[unlikely]] {
         if (peer->post_deferred() != Posted::yes) return SendStatus::again;  // poll() finds out what is broken
     }
-    switch (peer->post(one_sided, Kind::data, header, payload, in_flight)) {
-        case Posted::yes:
-            return SendStatus::sent;
-        case Posted::full:
-            return SendStatus::again;
-        case Posted::broken:
-            break;
-    }
-    break_link(*peer, "the device takes no more work for it");
-    return SendStatus::failed;
+    return outcome(*peer, peer->post(one_sided, Kind::data, header, payload, in_flight));
 }
 
 SendStatus VerbsTransport::send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
@@ -228,16 +232,7 @@ SendStatus VerbsTransport::read(Seat from, const RemoteMemory& what, std::span<s
     if (peer->link == Link::none) connect(*peer);
     if (peer->link == Link::none || peer->link == Link::broken || peer->link == Link::closed) return SendStatus::failed;
     if (peer->link != Link::open || peer->has_deferred()) return SendStatus::again;
-    switch (peer->read(what, into, own.own_key, reads)) {
-        case Posted::yes:
-            return SendStatus::sent;
-        case Posted::full:
-            return SendStatus::again;
-        case Posted::broken:
-            break;
-    }
-    break_link(*peer, "the device takes no more work for it");
-    return SendStatus::failed;
+    return outcome(*peer, peer->read(what, into, own.own_key, reads));
 }
 
 // A connection that is broken, but not cut yet, may still be read through.

@@ -143,6 +143,8 @@ class VerbsTransport final : public Transport {
     void on_response(Peer& peer, const Event& event);
     void on_rejected(Peer& peer, const Event& event);
     void break_link(Peer& peer, const std::string& why);
+    // What it means for the caller; breaks the link where the device takes no more.
+    SendStatus outcome(Peer& peer, verbs::Posted posted);
     void no_window(Peer& peer);
     void happened(Peer& peer, const Happening& what);
     // and what the table asks for
