@@ -1,9 +1,10 @@
 // How long a rank waits that unnoticed deaths have cut off from a broadcast: from the death to the payload.
 // A rank of bench/unnoticed.sh and of tests/integration/unnoticed_test.py. Usage: unnoticed VICTIM,VICTIM,… [OTHERS]
 //
-// The root stops the victims, so that they are as silent as the dead, broadcasts, lets every rank have it that can,
-// waits until so many OTHERS have it (0 by default) and a tenth of a second more, and kills the victims. Every rank
-// prints when it had the payload, in microseconds of one clock; the root when it killed.
+// Once all ranks are done with what came before, the root stops the victims, so that they are as silent as the dead. It
+// broadcasts, lets every rank have it that can, waits until so many OTHERS have it (0 by default) and a tenth of a second
+// more, and kills the victims. Every rank prints when it had the payload, in microseconds of one clock; the root when it
+// killed.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -41,11 +42,18 @@ std::vector<std::uint32_t> parse(std::string text) {
     return victims;
 }
 
+// Moves the library for a millisecond; true if another rank told meanwhile that it is done.
+bool heard_from_another(coppice::Context& context, const sigset_t& told) {
+    context.progress();
+    const timespec millisecond{0, 1'000'000};
+    return sigtimedwait(&told, nullptr, &millisecond) > 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
     using namespace std::chrono_literals;
-    // By which others tell the root that they have it.
+    // By which others tell the root that they are done: with the broadcasts before it, then that they have it.
     sigset_t told;
     sigemptyset(&told);
     sigaddset(&told, SIGRTMIN);
@@ -61,7 +69,12 @@ int main(int argc, char** argv) try {
         for (std::uint32_t root = 0; root < group.size(); ++root)
             group.broadcast(std::as_writable_bytes(std::span(&pids[root], 1)), root, 60s);
     }
-    if (group.rank() == 0) {
+    if (group.rank() != 0) {
+        kill(pids[0], SIGRTMIN);
+    } else {
+        // A victim that is stopped before others are done may cut them off from an earlier broadcast, not from this one.
+        for (std::uint32_t done = 1; done < group.size();)
+            done += heard_from_another(context, told) ? 1 : 0;
         for (const std::uint32_t victim : victims)
             kill(pids.at(victim), SIGSTOP);
         for (const std::uint32_t victim : victims) {
@@ -77,9 +90,7 @@ int main(int argc, char** argv) try {
         kill(pids[0], SIGRTMIN);
     } else {
         for (int turn = 0; turn < 100 || others > 0; ++turn) {
-            context.progress();
-            const timespec millisecond{0, 1'000'000};
-            if (sigtimedwait(&told, nullptr, &millisecond) > 0 && others > 0) --others;
+            if (heard_from_another(context, told) && others > 0) --others;
         }
         std::printf("killed - %.0f\n", now_us());
         std::fflush(stdout);

@@ -1,6 +1,7 @@
 // What may go wrong between ranks before anybody dies: peers that differ, garbage, ranks that do not come, limits of
 // the system. Each is a status and a sentence that names the rank and the remedy, and nothing hangs.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string_view>
 
+#include "engine/core/wire.hpp"
 #include "integration/job.hpp"
 
 namespace coppice::testing {
@@ -62,10 +64,13 @@ bool has(const std::vector<char>& piece, std::string_view text) {
 constexpr std::size_t kOpening = 512;
 constexpr std::size_t kHeader = 32;
 
-constexpr std::string_view kGreeting = "coppice 7 64-bit little-endian";
+// What this version and the next one greet with, and what a peer of 32 bits would.
+const std::string kThis = fmt::format("coppice {}", engine::kWireVersion);
+const std::string kNext = fmt::format("coppice {}", engine::kWireVersion + 1);
+const std::string kGreeting = kThis + " 64-bit little-endian";
 
 // A job in which rank 2's greeting has `now` where it had `before`, of the same length.
-JobOptions with_greeting(std::string_view before, std::string_view now) {
+JobOptions with_greeting(std::string before, std::string now) {
     JobOptions options{.ranks = 3};
     options.tamper = [=](std::uint32_t rank, std::vector<char>& piece) {
         if (rank != 2) return;
@@ -76,14 +81,14 @@ JobOptions with_greeting(std::string_view before, std::string_view now) {
 }
 
 TEST(Peers, OfAnotherVersionAreNamedToAll) {
-    Job job(with_greeting(kGreeting, "coppice 8 64-bit little-endian"), [](Member& member) {
-        check_refused(member, COPPICE_ERR_MISMATCH, {"rank 2", "coppice 8", "coppice 7", "install one version"});
+    Job job(with_greeting(kGreeting, kNext + " 64-bit little-endian"), [](Member& member) {
+        check_refused(member, COPPICE_ERR_MISMATCH, {"rank 2", kNext, kThis, "install one version"});
     });
     EXPECT_EQ(job.finish(), "");
 }
 
 TEST(Peers, OfAnotherWordSizeAreNamedToAll) {
-    Job job(with_greeting(kGreeting, "coppice 7 32-bit little-endian"), [](Member& member) {
+    Job job(with_greeting(kGreeting, kThis + " 32-bit little-endian"), [](Member& member) {
         check_refused(member, COPPICE_ERR_MISMATCH, {"rank 2", "32-bit", "64-bit"});
     });
     EXPECT_EQ(job.finish(), "");

@@ -29,7 +29,7 @@ class Unnoticed(unittest.TestCase):
                         "--failed", victims, "--format", "json")
         left_out = json.loads(simulated.stdout)["unreached_ranks"]
         others = self.RANKS - 1 - len(self.VICTIMS) - len(left_out)
-        done = run(RUN, "-n", str(self.RANKS), "--hosts", str(self.RANKS), UNNOTICED, victims, str(others),
+        done = run(RUN, "-n", str(self.RANKS), "--hosts", str(self.RANKS), "--timeout", "120", UNNOTICED, victims, str(others),
                    COPPICE_TREE="binomial", **settings)
         if "--hosts:" in done.stderr:
             self.skipTest(done.stderr.strip())
