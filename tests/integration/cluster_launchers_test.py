@@ -5,6 +5,7 @@ Usage: cluster_launchers_test.py CLUSTER COPPICE_PERF LAUNCHED SOME_RANKS"""
 
 import os
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
@@ -14,6 +15,10 @@ CLUSTER, PERF, LAUNCHED, SOME_RANKS = (os.path.abspath(path) for path in sys.arg
 DEADLINE = 280
 SRUN = ["srun", "-N4", "-n8", "--no-kill", "--kill-on-bad-exit=0"]
 MPIRUN = ["mpirun", "--enable-recovery", "-np", "8"]
+HYDRA = ["mpiexec.hydra", "-disable-auto-cleanup", "-n", "8"]
+# As docs/launchers.md has it; and the box's own, by which it gets to know the ranks' exit codes.
+THROUGH_A_SHELL = ["sh", "-c", 'trap "" USR1; "$@"; exit $?', "sh"]
+THROUGH_THE_BOX = [os.path.join(os.path.dirname(CLUSTER), "cluster.d", "rank")]
 # On a machine that is busy with other things, the kernel may let a silent host's peers wait. A rank of a living host that is kept from
 # its core for longer than the bound is taken for dead: then the next one is tried, with as much more time for all of it.
 BOUNDS = ((2, 0), (20, 30))
@@ -37,14 +42,18 @@ class InBox(unittest.TestCase):
         self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
         return done
 
-    def expect_all(self, done):
+    def expect_all(self, done, groups=2, dead=None):
+        together = 0xff if dead is None else 0xff & ~(1 << dead)
         self.assertEqual(sorted(done.stdout.splitlines()),
-                         [f"rank {r} of 8 on 4 hosts, 2 groups, together 0xff" for r in range(8)], done.stderr)
+                         [f"rank {r} of 8 on 4 hosts, {groups} groups, together {together:#x}" for r in range(8) if r != dead], done.stderr)
 
     def test_group_after_group_under_srun_with_pmix_and_pmi2_and_under_mpirun(self):
         for words in (["--slurm", "--", *SRUN, "--mpi=pmix"], ["--slurm", "--", *SRUN, "--mpi=pmi2"], ["--", *MPIRUN]):
             with self.subTest(words=words):
                 self.expect_all(self.run_in_box(*words, LAUNCHED, "2"))
+
+    def test_a_group_under_hydra(self):
+        self.expect_all(self.run_in_box("--", *HYDRA, LAUNCHED, "1"), groups=1)
 
     def test_groups_of_some_ranks(self):
         even, odd = [0, 2, 4, 6], [7, 5, 3, 1]
@@ -65,9 +74,38 @@ class InBox(unittest.TestCase):
         for way in ("pmix", "pmi2"):
             with self.subTest(way=way):
                 done = self.run_in_box("--slurm", "--", *SRUN, f"--mpi={way}", LAUNCHED, "2", "3", expected=False)
-                self.assertEqual(sorted(done.stdout.splitlines()),
-                                 [f"rank {r} of 8 on 4 hosts, 2 groups, together 0xf7" for r in range(8) if r != 3], done.stderr)
+                self.expect_all(done, dead=3)
                 self.assertEqual(done.returncode, 137, done.stderr)
+
+    def test_a_rank_is_killed_under_hydra(self):
+        for through in (THROUGH_A_SHELL, THROUGH_THE_BOX):
+            with self.subTest(through=through):
+                done = self.run_in_box("--", *HYDRA, *through, "sh", "-c", '[ $PMI_RANK = 3 ] || exec "$@"; "$@" & sleep 3; kill -9 $!; wait $!', "sh",
+                                       PERF, "agree", "-n", "2000000", "--for", "9s", expected=False)
+                self.assertIn("1 of 8 ranks died", done.stdout)
+                self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
+                self.assertEqual(done.returncode, 137, done.stderr)
+
+    # Why the shell ignores SIGUSR1: of that mpiexec.hydra makes a notice to the ranks of other hosts, which is the end of those that do not expect it.
+    def test_hydra_tells_other_hosts_of_a_rank_s_end_by_a_signal(self):
+        begun = time.monotonic()
+        done = self.run_in_box("--", *HYDRA, "sh", "-c", '"$@"; code=$?; [ $PMI_RANK = 3 ] || exec sleep 200; exit $code', "sh",
+                               LAUNCHED, "1", "3", expected=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertLess(time.monotonic() - begun, 200)
+
+    def test_a_host_loses_power_under_hydra_which_ends_the_job(self):
+        begun = time.monotonic()
+        done = self.run_in_box("--power-off", "3@2s", "--", *HYDRA, *THROUGH_THE_BOX, PERF, "agree", "-n", "16000000", "--for", "200s",
+                               expected=False)
+        self.assertEqual(done.returncode, 255, done.stdout + done.stderr)
+        self.assertIn("[mpiexec@ctl]", done.stderr)
+        self.assertLess(time.monotonic() - begun, 200)
+
+    def test_a_cable_is_cut_under_hydra(self):
+        done = self.lose_a_host(lambda bound, time: ["--cut", "2@2s", "--", "env", bound, *HYDRA, *THROUGH_THE_BOX, PERF, "broadcast", "-s",
+                                                     "64", "--for", time, "--verify"], 10)
+        self.assertIn("the surviving ranks are done; ending their launcher", done.stderr)
 
     def test_a_host_loses_power_under_mpirun(self):
         done = self.run_in_box("--power-off", "3@2s", "--", *MPIRUN, PERF, "agree", "-n", "2000000", "--for", "8s")

@@ -55,8 +55,8 @@ def on_two_hosts(rank_variable, command):
 
 LAUNCHERS = (("pmix", MPIRUN, "PMIX_RANK"), ("pmi", HYDRA, "PMI_RANK"))
 GROUPS = {"pmix": 3, "pmi": 1}  # mpiexec.hydra closes the connection after the first
-# It ends all ranks when a process that it has started itself ends by a signal.
-THROUGH_A_SHELL = {"pmix": [], "pmi": ["sh", "-c", '"$@"; exit $?', "sh"]}
+# It ends all ranks when a process that it has started itself ends by a signal; and sends signals to those of other hosts.
+THROUGH_A_SHELL = {"pmix": [], "pmi": ["sh", "-c", 'trap "" USR1; "$@"; exit $?', "sh"]}
 
 
 class Launched(unittest.TestCase):

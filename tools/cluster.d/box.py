@@ -91,6 +91,8 @@ class Box:
         kernel.mount(f"{host.SHARED}/hosts", "/etc/hosts", None, kernel.MS_BIND)
         with open(f"{host.SHARED}/hostfile", "w", encoding="utf-8") as file:
             file.write("".join(f"{one.name} slots={self.options.slots}\n" for one in self.hosts))
+        with open(f"{host.SHARED}/machinefile", "w", encoding="utf-8") as file:  # mpiexec.hydra's kind; it goes around these
+            file.write("".join(f"{one.name}\n" for one in self.hosts))
 
     def _make_bridges(self):
         """A bridge for each leaf, and one that joins them and has the control host."""
