@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/words.hpp"
+#include "bootstrap/reports.hpp"
 
 namespace coppice::bootstrap {
 
@@ -41,6 +42,10 @@ class Bootstrap {
     }
     // So that it costs what is wanted, not what there is. The same at all ranks.
     virtual bool has_store() const { return false; }
+
+    // What the launcher says of deaths of the group's ranks from now on, for which this process stays in touch with it. Null: it says
+    // nothing of that kind; an error says why one that might does not. Once, after the last exchange.
+    virtual Result<std::unique_ptr<Reports>> reports() { return std::unique_ptr<Reports>(); }
 
     // The door by which newcomers come to this group later; null: by none. Once, after the last exchange.
     virtual Result<std::unique_ptr<Admission>> admission(std::uint64_t deadline_ns);

@@ -1,7 +1,5 @@
 #include "bootstrap/pmix.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -13,55 +11,16 @@
 #include <new>
 #include <thread>
 
-#include "bootstrap/pmix_abi.hpp"
+#include "bootstrap/pmix_library.hpp"
+#include "bootstrap/pmix_reports.hpp"
 
 namespace coppice::bootstrap {
 namespace {
 
-using Process = coppice_pmix_proc_t;
-using Value = coppice_pmix_value_t;
-using Info = coppice_pmix_info_t;
-
-struct Library {
-    int (*init)(Process*, Info*, std::size_t) = nullptr;
-    int (*finalize)(const Info*, std::size_t) = nullptr;
-    int (*put)(std::uint8_t, const char*, Value*) = nullptr;
-    int (*commit)() = nullptr;
-    int (*fence_nb)(const Process*, std::size_t, const Info*, std::size_t, coppice_pmix_done_fn, void*) = nullptr;
-    int (*get)(const Process*, const char*, const Info*, std::size_t, Value**) = nullptr;
-    int (*get_nb)(const Process*, const char*, const Info*, std::size_t, coppice_pmix_value_fn, void*) = nullptr;
-    const char* (*error_string)(int) = nullptr;
-    const char* (*version)() = nullptr;
-
-    std::string error(int status) const { return fmt::format("{} ({})", error_string(status), status); }
-};
-
-template <class Function>
-bool find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(::dlsym(library, name));
-    return function != nullptr;
-}
-
-// Loaded once, and for good: it has a thread.
-Result<Library> load() {
-    void* const handle = ::dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (handle == nullptr) {
-        return fail(
-            COPPICE_ERR_BOOTSTRAP,
-            "a launcher that speaks PMIx has started this process, but its library can't be loaded: {}; install "
-            "it (Debian: libpmix2), or set LD_LIBRARY_PATH",
-            ::dlerror());
-    }
-    Library library;
-    if (find(handle, "PMIx_Init", library.init) && find(handle, "PMIx_Finalize", library.finalize) &&
-        find(handle, "PMIx_Put", library.put) && find(handle, "PMIx_Commit", library.commit) &&
-        find(handle, "PMIx_Fence_nb", library.fence_nb) && find(handle, "PMIx_Get", library.get) &&
-        find(handle, "PMIx_Get_nb", library.get_nb) && find(handle, "PMIx_Error_string", library.error_string) &&
-        find(handle, "PMIx_Get_version", library.version)) {
-        return library;
-    }
-    return fail(COPPICE_ERR_BOOTSTRAP, "libpmix.so.2 lacks a function: {}", ::dlerror());
-}
+using pmix::Info;
+using pmix::Library;
+using pmix::Process;
+using pmix::Value;
 
 Info flag(const char* key) {
     Info info{};
@@ -239,6 +198,8 @@ class PmixStore final : public Store {
         return std::optional<std::vector<std::byte>>();
     }
 
+    Result<std::unique_ptr<Reports>> reports() override { return pmix::listen(library_, self_, size_); }
+
   private:
     tl::unexpected<Error> not_told(Rank rank, int status) const {
         return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not tell what rank {} has put: {}", self_.rank,
@@ -259,7 +220,7 @@ bool has_pmix_environment() {
 }
 
 Result<std::unique_ptr<Store>> connect_to_pmix() {
-    static const Result<Library> library = load();
+    const Result<Library>& library = pmix::library();
     if (!library) return tl::unexpected(library.error());
     Process self{};
     if (const int status = library->init(&self, nullptr, 0); status != COPPICE_PMIX_SUCCESS) {

@@ -189,6 +189,36 @@ Result<bool> StoreBootstrap::is_dead(Rank rank) {
     return false;
 }
 
+namespace {
+
+// By the group's numbers.
+class SubsetReports final : public Reports {
+  public:
+    SubsetReports(std::unique_ptr<Reports> all, Subset subset) : all_(std::move(all)), subset_(std::move(subset)) {}
+    int descriptor() const override { return all_->descriptor(); }
+    std::vector<Rank> take() override {
+        std::vector<Rank> here;
+        const std::span<const std::uint32_t> ranks = subset_.ranks();
+        for (const Rank outside : all_->take()) {
+            const auto at = std::ranges::find(ranks, outside.value);
+            if (at != ranks.end()) here.emplace_back(static_cast<std::uint32_t>(at - ranks.begin()));
+        }
+        return here;
+    }
+
+  private:
+    std::unique_ptr<Reports> all_;
+    Subset subset_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Reports>> StoreBootstrap::reports() {
+    auto all = store_->reports();
+    if (!all || *all == nullptr || subset_.is_all()) return all;
+    return std::unique_ptr<Reports>(std::make_unique<SubsetReports>(std::move(*all), subset_));
+}
+
 Result<std::vector<std::vector<std::byte>>> StoreBootstrap::allgather(std::span<const std::byte> mine,
                                                                       std::uint64_t deadline_ns) {
     std::vector<Rank> all;

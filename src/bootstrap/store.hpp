@@ -38,6 +38,8 @@ class Store {
     virtual Result<std::optional<std::vector<std::byte>>> wait_for(Rank rank, const std::string& key) {
         return get(rank, key, 0);
     }
+    // As Bootstrap::reports(), by the launcher's numbers.
+    virtual Result<std::unique_ptr<Reports>> reports() { return std::unique_ptr<Reports>(); }
 };
 
 // The n-th StoreBootstrap of each rank's process meets the n-th of the others; of some ranks, the n-th of the same list.
@@ -57,6 +59,7 @@ class StoreBootstrap final : public Bootstrap {
                                                               std::uint64_t deadline_ns) override;
     // Without a fence a rank may end its session while others have yet to ask for what it has put: then all wait for all.
     bool has_store() const override { return fences_; }
+    Result<std::unique_ptr<Reports>> reports() override;
 
   private:
     using Piece = std::vector<std::byte>;

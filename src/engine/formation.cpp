@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <mutex>
 #include <set>
 
 #include "base/host.hpp"
@@ -102,6 +104,7 @@ class Formation {
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
         group->start_with_failed(dead.first(dead_at_meeting_), dead.subspan(dead_at_meeting_));
+        if (settings_.keeps_pmix_session) listen_to_launcher();
         if (auto opened = open_door(group->core().id()); !opened) return tl::unexpected(std::move(opened.error()));
         return group;
     }
@@ -350,6 +353,17 @@ class Formation {
             bury(rank);
         }
         return {};
+    }
+
+    // One more source of deaths; without it the others are left.
+    void listen_to_launcher() {
+        auto reports = bootstrap_.reports();
+        if (reports) return transport_set_->heed(std::move(*reports));
+        static std::once_flag told;
+        std::call_once(told, [&] {
+            std::fprintf(stderr, "coppice: COPPICE_PMIX_SESSION=keep is of no use here: %s\n",
+                         reports.error().message.c_str());
+        });
     }
 
     Lineage lineage() const {

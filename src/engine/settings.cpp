@@ -71,6 +71,9 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_BOOTSTRAP", "auto",
                 "how ranks find each other where the program gives no exchange: coppice-run, pmix or pmi; auto: by the "
                 "variables that the launcher has set"},
+    SettingInfo{"COPPICE_PMIX_SESSION", "end",
+                "under PMIx: end: with the exchange, so that the launcher does not take a death for the job's failure; "
+                "keep: as long as the group, and deaths of which the launcher tells are heeded"},
     SettingInfo{
         "COPPICE_QUORUM", "any",
         "which ranks may go on without the others: any: all that are left, on each side of a cut; majority: more "
@@ -392,6 +395,9 @@ Result<Settings> parse(const SettingTexts& texts) {
     settings.bootstrap = texts.text("COPPICE_BOOTSTRAP");
     if (!bootstrap::is_launcher(settings.bootstrap))
         return bad_value(texts, "COPPICE_BOOTSTRAP", bootstrap::kLauncherNames);
+    const std::string& session = texts.text("COPPICE_PMIX_SESSION");
+    if (session != "end" && session != "keep") return bad_value(texts, "COPPICE_PMIX_SESSION", "end or keep");
+    settings.keeps_pmix_session = session == "keep";
 
     const std::string& quorum = texts.text("COPPICE_QUORUM");
     if (quorum != "any" && quorum != "majority" && quorum != "certain")

@@ -78,6 +78,7 @@ struct Settings {
     Join join = Join::none;
     protocol::Quorum quorum = protocol::Quorum::any;  // of a renewal
     std::string bootstrap;                            // which launcher, or auto
+    bool keeps_pmix_session = false;                  // and heeds what it says of deaths
     std::uint64_t start_timeout_ns = 0;
     std::uint64_t correction_gap_ns = 0;
     Nanoseconds detection_bound{0};   // 0: silence is no evidence

@@ -40,6 +40,12 @@ TransportSet::TransportSet(std::uint32_t capacity) : directory_(capacity), route
 
 void TransportSet::introduce_by(std::unique_ptr<Introductions> introductions) {
     introductions_ = std::move(introductions);
+    looks_outside_ = introductions_ != nullptr || reports_ != nullptr;
+}
+
+void TransportSet::heed(std::unique_ptr<bootstrap::Reports> reports) {
+    reports_ = std::move(reports);
+    looks_outside_ = introductions_ != nullptr || reports_ != nullptr;
 }
 
 bool TransportSet::vacate(Seat seat, Ended ended) {
@@ -127,11 +133,23 @@ std::size_t TransportSet::poll() {
     for (const auto& wire : wires_)
         events += wire->poll(*this);
     if (!replies_.empty()) send_replies();
-    if (introductions_ && ++polls_ >= kPollsPerIntroduction) [[unlikely]] {
-        introductions_->poll();
-        polls_ = introductions_->is_busy() ? kPollsPerIntroduction - kPollsWhileBusy : 0;
-    }
+    if (looks_outside_ && ++polls_ >= kPollsPerIntroduction) [[unlikely]]
+        look_outside();
     return events;
+}
+
+// To where newcomers come from, and to what the launcher says. That may be late: another process may have the seat by now.
+void TransportSet::look_outside() {
+    polls_ = 0;
+    if (introductions_) {
+        introductions_->poll();
+        if (introductions_->is_busy()) polls_ = kPollsPerIntroduction - kPollsWhileBusy;
+    }
+    if (!reports_) return;
+    for (const Rank rank : reports_->take()) {
+        const Seat seat(rank.value);
+        if (directory_.has(seat, 0)) note_end(seat);
+    }
 }
 
 TransportSet::~TransportSet() {
@@ -151,7 +169,7 @@ bool TransportSet::sleep_on(int descriptor, int& known) {
 
 TransportSet::Armed TransportSet::arm() {
     Armed armed{.descriptor = -1, .complete = true};
-    const bool several = wires_.size() > 1 || introductions_ != nullptr;
+    const bool several = wires_.size() > 1 || looks_outside_;
     bool all = true;
     for (std::size_t i = 0; i < wires_.size(); ++i) {
         const int descriptor = wires_[i]->arm();
@@ -160,10 +178,9 @@ TransportSet::Armed TransportSet::arm() {
         armed.descriptor = descriptor;
         if (several && descriptor >= 0) all = sleep_on(descriptor, sleep_on_[i]) && all;
     }
-    if (introductions_) {
-        all = sleep_on(introductions_->descriptor(), sleep_on_introductions_) && all;
-        polls_ = kPollsPerIntroduction;  // whatever wakes this rank, it looks
-    }
+    if (introductions_) all = sleep_on(introductions_->descriptor(), sleep_on_introductions_) && all;
+    if (reports_) all = sleep_on(reports_->descriptor(), sleep_on_reports_) && all;
+    polls_ = kPollsPerIntroduction;  // whatever wakes this rank, it looks
     if (several) armed.descriptor = sleep_set_;
     if (!all) armed.descriptor = -1;
     return armed;

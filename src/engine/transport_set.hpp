@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/words.hpp"
+#include "bootstrap/reports.hpp"
 #include "engine/core/lineage.hpp"
 #include "engine/core/wire.hpp"
 #include "engine/directory.hpp"
@@ -80,6 +81,9 @@ class TransportSet final : private transport::Receiver {
     bool vacate(Seat seat, Ended ended = Ended::perhaps);
     // A witness has seen the end of the process that has the seat: groups here learn of it, if they have not.
     void note_end(Seat seat);
+    // From now on what a launcher says of deaths is heeded, of the first processes of the seats with these numbers.
+    void heed(std::unique_ptr<bootstrap::Reports> reports);
+    bool heeds_reports() const { return reports_ != nullptr; }
     // That of a member, while its process has it; nowhere() after that.
     Seat seat_of(const Origin& origin) const {
         return directory_.has(origin.seat, origin.incarnation) ? origin.seat : nowhere();
@@ -175,6 +179,7 @@ class TransportSet final : private transport::Receiver {
     void send_replies();
     bool sleep_on(int descriptor, int& known);
     void fence_where_all_are_done();
+    void look_outside();
 
     std::vector<std::unique_ptr<transport::Transport>> wires_;
     Directory directory_;
@@ -182,6 +187,7 @@ class TransportSet final : private transport::Receiver {
     int sleep_set_ = -1;               // epoll, of what several transports sleep on
     std::vector<int> sleep_on_;        // by transport, as in that set
     int sleep_on_introductions_ = -1;  // likewise
+    int sleep_on_reports_ = -1;        // likewise
     transport::HostMemory* host_memory_ = nullptr;
     std::shared_ptr<transport::MessageCount> faults_;
     std::vector<ReadBoard> read_boards_;
@@ -197,7 +203,9 @@ class TransportSet final : private transport::Receiver {
     std::vector<Seat> to_fence_;  // dead to some groups only, so far
     std::vector<Seat> gone_;      // left in peace
     std::unique_ptr<Introductions> introductions_;
-    std::uint32_t polls_ = 0;  // since they were looked at
+    std::unique_ptr<bootstrap::Reports> reports_;
+    bool looks_outside_ = false;  // there are such
+    std::uint32_t polls_ = 0;     // since they were looked at
 };
 
 }  // namespace coppice::engine

@@ -1,11 +1,15 @@
 // When a rank that one group takes for dead is cut off from all groups that share the transports; and what is left of a process
 // whose seat another one takes.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -29,6 +33,7 @@ class Wire final : public transport::Transport {
     std::vector<Seat> sent_to;
     std::vector<WireHeader> sent;
     std::function<void(transport::Receiver&)> next_poll;
+    int sleeps_on = -1;
 
     const transport::Capabilities& capabilities() const override { return capabilities_; }
     transport::Counters counters() const override { return {}; }
@@ -49,6 +54,7 @@ class Wire final : public transport::Transport {
         if (next_poll) std::exchange(next_poll, nullptr)(receiver);
         return 0;
     }
+    int arm() override { return sleeps_on; }
     void release(transport::Buffer) override {}
     void fence(Seat peer) override { fenced.push_back(peer); }
     void forget(Seat peer) override { forgotten.push_back(peer); }
@@ -63,6 +69,7 @@ class SomeGroup final : public SetUser {
     std::set<Seat> dead;  // or gone
     std::set<Seat> vacated;
     std::vector<Seat> heard;
+    std::vector<Seat> failed;
     std::uint32_t last_epoch = UINT32_MAX;
 
     bool is_done_with(Seat there) const override { return dead.contains(there); }
@@ -70,7 +77,10 @@ class SomeGroup final : public SetUser {
         heard.push_back(from);
         return false;
     }
-    void peer_failed(Seat peer, transport::FailureCause) override { dead.insert(peer); }
+    void peer_failed(Seat peer, transport::FailureCause) override {
+        dead.insert(peer);
+        failed.push_back(peer);
+    }
     void peer_left(Seat peer) override { dead.insert(peer); }
     void seat_vacated(Seat seat) override { vacated.insert(seat); }
     bool may_precede(Epoch epoch) const override { return epoch.value > last_epoch; }
@@ -78,9 +88,34 @@ class SomeGroup final : public SetUser {
     void alive(Seat) override {}
 };
 
+// What a launcher says of deaths.
+class SomeReports final : public bootstrap::Reports {
+  public:
+    SomeReports() : bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    ~SomeReports() override { ::close(bell_); }
+    SomeReports(const SomeReports&) = delete;
+    SomeReports& operator=(const SomeReports&) = delete;
+    int descriptor() const override { return bell_; }
+    std::vector<Rank> take() override {
+        std::uint64_t rung = 0;
+        if (::read(bell_, &rung, sizeof rung) != sizeof rung) return {};
+        return std::exchange(news_, {});
+    }
+    void say(Rank rank) {
+        news_.push_back(rank);
+        const std::uint64_t one = 1;
+        if (::write(bell_, &one, sizeof one) != sizeof one) throw std::runtime_error("no bell");
+    }
+
+  private:
+    int bell_;
+    std::vector<Rank> news_;
+};
+
 struct Set {
     TransportSet groups{kRanks};
     Wire* wire = nullptr;
+    SomeReports* reports = nullptr;
     SomeGroup first;
     SomeGroup second;
 
@@ -99,6 +134,17 @@ struct Set {
     // What the wire has to say is heard.
     void hear(std::function<void(transport::Receiver&)> what) {
         wire->next_poll = std::move(what);
+        groups.poll();
+    }
+    // Of the launcher's word for a death.
+    void report(Seat peer) {
+        if (reports == nullptr) {
+            auto made = std::make_unique<SomeReports>();
+            reports = made.get();
+            groups.heed(std::move(made));
+        }
+        reports->say(Rank(peer.value));
+        groups.arm();
         groups.poll();
     }
     bool is_cut_off() const { return wire->fenced == std::vector<Seat>{kPeer}; }
@@ -442,6 +488,50 @@ TEST(Router, AMemberWhoseSeatIsGivenUpIsOutOfReach) {
         }
         router.fence(lost);  // of nobody
     }
+}
+
+TEST(TransportSet, HeedsTheLaunchersReports) {
+    Set set;
+    set.groups.attach(2, set.second);
+    set.groups.directory().take(kPeer, 0);
+    set.report(kPeer);
+    EXPECT_EQ(set.first.failed, std::vector{kPeer});
+    EXPECT_EQ(set.second.failed, std::vector{kPeer});
+    SomeGroup later;
+    set.groups.attach(3, later);
+    EXPECT_EQ(later.failed, std::vector{kPeer});
+    set.report(kPeer);
+    EXPECT_EQ(set.first.failed, std::vector{kPeer});
+}
+
+TEST(TransportSet, IsWokenByAReport) {
+    Set set;
+    set.groups.directory().take(kPeer, 0);
+    const SomeReports quiet;
+    set.wire->sleeps_on = quiet.descriptor();
+    set.report(kPeer);
+    pollfd entry{.fd = set.groups.arm().descriptor, .events = POLLIN, .revents = 0};
+    ASSERT_GE(entry.fd, 0);
+    EXPECT_EQ(::poll(&entry, 1, 0), 0);
+    set.reports->say(Rank(1));
+    EXPECT_EQ(::poll(&entry, 1, 0), 1);
+}
+
+TEST(TransportSet, SparesTheLaterHolderOfASeatAReportOfTheEarlierOne) {
+    Set set;
+    set.groups.directory().take(kPeer, 1);
+    set.report(kPeer);
+    set.groups.directory().vacate(kPeer);
+    set.report(kPeer);
+    EXPECT_TRUE(set.first.failed.empty());
+}
+
+TEST(TransportSet, KeepsAPeacefulLeaveWhateverTheLauncherSays) {
+    Set set;
+    set.groups.directory().take(kPeer, 0);
+    set.hear([](transport::Receiver& receiver) { receiver.peer_left(kPeer); });
+    set.report(kPeer);
+    EXPECT_TRUE(set.first.failed.empty());
 }
 
 }  // namespace

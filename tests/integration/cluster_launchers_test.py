@@ -19,6 +19,8 @@ HYDRA = ["mpiexec.hydra", "-disable-auto-cleanup", "-n", "8"]
 # As docs/launchers.md has it; and the box's own, by which it gets to know the ranks' exit codes.
 THROUGH_A_SHELL = ["sh", "-c", 'trap "" USR1; "$@"; exit $?', "sh"]
 THROUGH_THE_BOX = [os.path.join(os.path.dirname(CLUSTER), "cluster.d", "rank")]
+# A rank's shell; of rank 3 it kills the program while it runs.
+ONE_IS_KILLED = '[ "${PMIX_RANK:-$PMI_RANK}" = 3 ] || exec "$@"; "$@" & sleep 3; kill -9 $!; wait $!'
 # On a machine that is busy with other things, the kernel may let a silent host's peers wait. A rank of a living host that is kept from
 # its core for longer than the bound is taken for dead: then the next one is tried, with as much more time for all of it.
 BOUNDS = ((2, 0), (20, 30))
@@ -77,11 +79,25 @@ class InBox(unittest.TestCase):
                 self.expect_all(done, dead=3)
                 self.assertEqual(done.returncode, 137, done.stderr)
 
+    # Where ranks are on several hosts it never returns.
+    def test_a_rank_is_killed_under_mpirun(self):
+        done = self.run_in_box("--", "timeout", "-k", "5", "30", *MPIRUN, LAUNCHED, "2", "3", expected=False)
+        self.expect_all(done, dead=3)
+
+    # It takes the end of a client's connection for the failure of the step.
+    def test_slurm_ends_a_step_whose_ranks_keep_their_sessions_of_pmix(self):
+        begun = time.monotonic()
+        done = self.run_in_box("--slurm", "--", "env", "COPPICE_PMIX_SESSION=keep", *SRUN, "--mpi=pmix", "sh", "-c", ONE_IS_KILLED, "sh", PERF,
+                               "agree", "-n", "16000000", "--for", "200s", expected=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("Job step aborted", done.stderr)
+        self.assertLess(time.monotonic() - begun, 200)
+
     def test_a_rank_is_killed_under_hydra(self):
         for through in (THROUGH_A_SHELL, THROUGH_THE_BOX):
             with self.subTest(through=through):
-                done = self.run_in_box("--", *HYDRA, *through, "sh", "-c", '[ $PMI_RANK = 3 ] || exec "$@"; "$@" & sleep 3; kill -9 $!; wait $!', "sh",
-                                       PERF, "agree", "-n", "2000000", "--for", "9s", expected=False)
+                done = self.run_in_box("--", *HYDRA, *through, "sh", "-c", ONE_IS_KILLED, "sh", PERF, "agree", "-n", "2000000", "--for", "9s",
+                                       expected=False)
                 self.assertIn("1 of 8 ranks died", done.stdout)
                 self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
                 self.assertEqual(done.returncode, 137, done.stderr)

@@ -59,6 +59,11 @@ GROUPS = {"pmix": 3, "pmi": 1}  # mpiexec.hydra closes the connection after the 
 THROUGH_A_SHELL = {"pmix": [], "pmi": ["sh", "-c", 'trap "" USR1; "$@"; exit $?', "sh"]}
 
 
+def real_pmix():
+    known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    return re.search(r"^\s*libpmix\.so\.2 .* => (\S+)$", known, re.MULTILINE)[1]
+
+
 class Launched(unittest.TestCase):
     def test_ranks_find_each_other_group_after_group(self):
         for name, launcher, rank in LAUNCHERS:
@@ -80,6 +85,15 @@ class Launched(unittest.TestCase):
                                      [f"rank {r} of 4 on 1 hosts, {GROUPS[name]} groups, together {0xf & ~(1 << victim):#x}"
                                       for r in range(4) if r != victim], done.stderr)
 
+    # Of which Open MPI's server makes nothing: it tells of no death.
+    def test_sessions_that_are_kept_under_mpirun(self):
+        for victim, together in (("-1", "0xf"), ("2", "0xb")):
+            with self.subTest(victim=victim):
+                done = run([*MPIRUN, "-n", "4", LAUNCHED, "3", victim], COPPICE_PMIX_SESSION="keep")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(sorted(done.stdout.splitlines()),
+                                 [f"rank {r} of 4 on 1 hosts, 3 groups, together {together}" for r in range(4) if str(r) != victim], done.stderr)
+
     # A server of PMIx that sees the end of a rank's session late takes the rank for gone, also when its next one has begun.
     def test_ranks_and_launcher_are_held_up_between_groups(self):
         for _ in range(3):
@@ -99,9 +113,7 @@ class Launched(unittest.TestCase):
 
     # A host's server that is asked while another one is between two sessions of a rank says that there is no such rank.
     def test_a_server_that_does_not_know_a_rank_yet_is_asked_again(self):
-        known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
-        library = re.search(r"^\s*libpmix\.so\.2 .* => (\S+)$", known, re.MULTILINE)[1]
-        done = run([*MPIRUN, "-n", "4", "env", f"LD_LIBRARY_PATH={os.path.dirname(UNSURE_PMIX)}", f"UNSURE_PMIX={library}",
+        done = run([*MPIRUN, "-n", "4", "env", f"LD_LIBRARY_PATH={os.path.dirname(UNSURE_PMIX)}", f"UNSURE_PMIX={real_pmix()}",
                     LAUNCHED, "2"])
         self.assertIn("is not known", done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()),
@@ -119,6 +131,16 @@ class Launched(unittest.TestCase):
                     "-s", "64", "-n", "2000", "--verify"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
+
+    def test_coppice_info_shows_whether_deaths_are_told_of(self):
+        library = real_pmix()
+        for more, expected in (({}, None), ({"COPPICE_PMIX_SESSION": "keep"}, True),
+                               ({"COPPICE_PMIX_SESSION": "keep", "UNSURE_PMIX_EVENTS": "refused"}, False)):
+            with self.subTest(more=more):
+                done = run([*MPIRUN, "-n", "2", "env", f"LD_LIBRARY_PATH={os.path.dirname(UNSURE_PMIX)}", f"UNSURE_PMIX={library}", INFO,
+                            "--json"], **more)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["group"].get("launcher_tells_of_deaths"), expected)
 
     def test_coppice_info_shows_which(self):
         for name, launcher, _ in LAUNCHERS:

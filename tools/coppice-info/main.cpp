@@ -166,6 +166,8 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     ordered_json described{
         {"rank", self.value},           {"ranks", members.ranks()},          {"positions", members.nodes()},
         {"leaves", (*group)->leaves()}, {"agreement", settings.agreement()}, {"peers", peers}};
+    if (settings.keeps_pmix_session)
+        described["launcher_tells_of_deaths"] = (*group)->core().router().transport_set()->heeds_reports();
     coppice::Deadline patience(coppice::real_clock(), settings.start_timeout_ns);
     constexpr engine::Awaited kLeaving{.kind = coppice::status::Kind::leaving};
     (*context)->wait(
@@ -276,6 +278,10 @@ void print_text(const ordered_json& info) {
                group["positions"].get<unsigned>(), group["agreement"].get<std::string>());
     if (const auto leaves = group["leaves"].get<unsigned>(); leaves > 0)
         fmt::print("  broadcasts go by {} leaf switches\n", leaves);
+    if (group.contains("launcher_tells_of_deaths")) {
+        fmt::print("  deaths of which the launcher tells are heeded: {}\n",
+                   group["launcher_tells_of_deaths"].get<bool>() ? "yes, by PMIx" : "no");
+    }
     for (const auto& peer : group["peers"]) {
         fmt::print("  rank {:<5} position {:<5} {}\n", peer["rank"].get<unsigned>(), peer["position"].get<unsigned>(),
                    peer["transport"].get<std::string>());

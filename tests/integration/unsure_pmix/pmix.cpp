@@ -1,10 +1,12 @@
 // libpmix as it is now and then: the server of another host does not know a process yet, and says so instead of waiting for it. In the
-// first three answers here; all else is the library's own, which UNSURE_PMIX names.
+// first three answers here; all else is the library's own, which UNSURE_PMIX names. With UNSURE_PMIX_EVENTS=refused or =silent it takes no handler of
+// events, or never says whether it does.
 #include <dlfcn.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "bootstrap/pmix_abi.hpp"
 
@@ -57,6 +59,21 @@ int PMIx_Get_nb(const coppice_pmix_proc_t* of, const char* key, const coppice_pm
     std::fprintf(stderr, "unsure_pmix: rank %u is not known\n", of->rank);
     done(COPPICE_PMIX_PROCESS_NOT_FOUND, nullptr, argument);
     return COPPICE_PMIX_SUCCESS;
+}
+
+int PMIx_Register_event_handler(int* events, std::size_t count, coppice_pmix_info_t* info, std::size_t infos,
+                                coppice_pmix_event_fn handler, coppice_pmix_registered_fn registered, void* argument) {
+    const char* const does = std::getenv("UNSURE_PMIX_EVENTS");
+    if (does == nullptr) {
+        return own(&PMIx_Register_event_handler, "PMIx_Register_event_handler")(events, count, info, infos, handler,
+                                                                                registered, argument);
+    }
+    if (std::strcmp(does, "refused") == 0) registered(COPPICE_PMIX_NOT_FOUND, 0, argument);
+    return COPPICE_PMIX_SUCCESS;
+}
+
+int PMIx_Deregister_event_handler(std::size_t reference, coppice_pmix_done_fn done, void* argument) {
+    return own(&PMIx_Deregister_event_handler, "PMIx_Deregister_event_handler")(reference, done, argument);
 }
 
 const char* PMIx_Error_string(int status) {

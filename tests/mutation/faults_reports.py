@@ -1,0 +1,64 @@
+"""Faults in how deaths that a launcher reports come to the groups."""
+
+from catchers import gtest, linked
+
+SET = "src/engine/transport_set.cpp"
+REPORTS = "src/bootstrap/pmix_reports.cpp"
+SHARED = gtest("tests/engine/engine_unit", "TransportSet.*")
+SAID = gtest("tests/bootstrap/bootstrap_pmix_reports_test", "PmixReports.*")
+
+
+def real(names):
+    return linked("tests/integration/integration_pmix_reports", f"Pmix/Reports.{names}/*")
+
+
+FAULTS = [
+    # --- what is said
+    ("a report about another job is heeded", REPORTS,
+     "        if (std::strncmp(process.nspace, self_.nspace, sizeof self_.nspace) != 0) return;\n", "", real("ThatMakeNoSenseAreLeft")),
+    ("a rank believes its own death", REPORTS, "process.rank == self_.rank || ", "", real("ThatMakeNoSenseAreLeft")),
+    ("a report about a rank that is not there is heeded", REPORTS, " || process.rank >= told_.size()) return;\n", ") return;\n", SAID),
+    ("a death is told of as often as the launcher says it", REPORTS, "        if (told_[process.rank]) return;\n", "", SAID),
+    ("what is said in place of a process is taken for one", REPORTS, " && value.type == COPPICE_PMIX_PROC) {", ") {", SAID),
+    ("what is said in place of processes is taken for some", REPORTS, "               value.type == COPPICE_PMIX_DATA_ARRAY && ",
+     "               ", SAID),
+    ("processes that are none are taken for some", REPORTS, " &&\n               value.data.array->type == COPPICE_PMIX_PROC) {", ") {", SAID),
+    ("no array is taken for one", REPORTS, "value.data.array != nullptr &&", "true &&", SAID),
+    ("nothing is taken for a process", REPORTS, "    if (processes == nullptr) return;\n", "", SAID),
+    ("news of a death wake nobody", REPORTS, "        [[maybe_unused]] const auto rung = ::write(bell_, &one, sizeof one);\n",
+     "        (void)one;\n", SAID),
+    ("an event is kept from the handlers behind, and the next one does not come", REPORTS,
+     "    if (handled != nullptr) handled(COPPICE_PMIX_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, argument);\n", "",
+     SAID),
+    ("reports are taken by the launcher's numbers", "src/bootstrap/store.cpp",
+     "    if (!all || *all == nullptr || subset_.is_all()) return all;\n", "    return all;\n", real("EndTheWaitForARank")),
+    # --- the session
+    ("the session is kept though nobody has asked for it", "src/engine/formation.cpp", "if (settings_.keeps_pmix_session) listen_to_launcher();",
+     "listen_to_launcher();", real("AreNotHeardByThoseThatEndTheirSessions")),
+    ("the first group that goes takes the reports with it", REPORTS, "begun_ && --one.users == 0", "begun_ && --one.users > 0",
+     real("AreForAllGroupsOfAProcess")),
+    ("the session outlives the groups", REPORTS, "    library_.finalize(nullptr, 0);\n    ::close(bell_);\n", "    ::close(bell_);\n",
+     real("AreForAllGroupsOfAProcess")),
+    ("of several groups one hears", REPORTS, "    if (one.users == 0) {\n", "    if (one.users > 0) return {};\n    {\n",
+     real("AreForAllGroupsOfAProcess")),
+    ("the handler of the last session is taken for one of the next", REPORTS, "begun_ && --one.users == 0", "begun_ && one.users == 0",
+     SAID),
+    ("a library without events is called for them", REPORTS, "    if (library.register_handler == nullptr) return", "    if (library.version == nullptr) return", SAID),
+    ("a handler that is not asked for is waited for", REPORTS, "    if (asked != COPPICE_PMIX_SUCCESS)\n", "    if (asked == INT32_MAX)\n", SAID),
+    ("a refusal is taken for a yes", REPORTS, "    if (answer->status == COPPICE_PMIX_SUCCESS) return answer->reference;\n",
+     "    return answer->reference;\n", SAID),
+    ("a server that says nothing is waited for", REPORTS, "answer->changed.wait_for(lock, kAnswerTime, [&] { return answer->done; })",
+     "answer->changed.wait_for(lock, std::chrono::hours(1), [&] { return answer->done; })", real("AreDoneWithoutWhereThereAreNone")),
+    ("each group says that there are no reports", "src/engine/formation.cpp", "        static std::once_flag told;\n",
+     "        std::once_flag told;\n", real("AreDoneWithoutWhereThereAreNone")),
+    # --- heeding
+    ("a report of a seat's earlier holder ends the later one", SET, "        if (directory_.has(seat, 0)) note_end(seat);\n",
+     "        note_end(seat);\n", SHARED),
+    ("nobody sleeps on reports", SET, "    if (reports_) all = sleep_on(reports_->descriptor(), sleep_on_reports_) && all;\n", "", SHARED),
+    ("one that has left in peace is reported dead", SET,
+     "std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();\n    if (!is_known)",
+     "std::ranges::find(dead_, seat) != dead_.end();\n    if (!is_known)", SHARED),
+    ("a death that is known is reported again", SET,
+     "std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();\n    if (!is_known)",
+     "std::ranges::find(gone_, seat) != gone_.end();\n    if (!is_known)", SHARED),
+]
