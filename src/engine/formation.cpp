@@ -10,6 +10,7 @@
 #include "base/host.hpp"
 #include "base/mix.hpp"
 #include "bootstrap/door/door.hpp"
+#include "engine/addresses/exchange.hpp"
 #include "engine/context.hpp"
 #include "engine/greeting.hpp"
 #include "engine/group_secret.hpp"
@@ -18,7 +19,6 @@
 #include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
 #include "engine/whereabouts.hpp"
-#include "engine/wiring.hpp"
 #include "topology/domains.hpp"
 #include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
@@ -79,28 +79,25 @@ class Formation {
         look_at_cores();
         keep_pages();
 
-        topology::Nodes nodes =
-            by_host() ? topology::Nodes::by_host(std::span<const std::string>(hosts_)) : topology::Nodes::flat(size_);
-        auto sites = sites_of(nodes, switches_);
+        auto sites = sites_of(*nodes_, switches_);
         if (!sites) return tl::unexpected(std::move(sites.error()));
-        auto plan = settings_.plan_for(nodes.count(), *sites);
+        auto plan = settings_.plan_for(nodes_->count(), *sites);
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
         std::optional<topology::Nodes> domains;
         if (may_have_domains()) domains = topology::domains_of(places_);
-        Members members(self_, std::move(nodes), std::move(*sites), std::move(domains));
-        auto group =
-            std::make_unique<Group>(Core::Parts{.context = &context_,
-                                                .settings = settings_,
-                                                .members = std::move(members),
-                                                .router = Router(transport_set_, size_),
-                                                .board = board_,
-                                                .board_wrapper = std::move(board_wrapper_),
-                                                .id = {.token = static_cast<std::uint32_t>(token_ ^ (token_ >> 32))},
-                                                .cores = cores_,
-                                                .sharing_cores = sharing_,
-                                                .on_failure = std::move(on_failure),
-                                                .lineage = lineage()},
-                                    std::move(*plan));
+        Members members(self_, std::move(*nodes_), std::move(*sites), std::move(domains));
+        auto group = std::make_unique<Group>(Core::Parts{.context = &context_,
+                                                         .settings = settings_,
+                                                         .members = std::move(members),
+                                                         .router = Router(transport_set_, size_),
+                                                         .board = board_,
+                                                         .board_wrapper = std::move(board_wrapper_),
+                                                         .id = {.token = token32()},
+                                                         .cores = cores_,
+                                                         .sharing_cores = sharing_,
+                                                         .on_failure = std::move(on_failure),
+                                                         .lineage = lineage()},
+                                             std::move(*plan));
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
         group->start_with_failed(dead.first(dead_at_meeting_), dead.subspan(dead_at_meeting_));
@@ -159,6 +156,8 @@ class Formation {
                 context_.note_host(name);
         }
         settle_the_dead(*all);
+        nodes_ =
+            by_host() ? topology::Nodes::by_host(std::span<const std::string>(hosts_)) : topology::Nodes::flat(size_);
         token_ = hash_of(nonces);
         secret_ = derive_secret(nonces);
         own_defaults_ = mine.wire;
@@ -208,6 +207,8 @@ class Formation {
         return {};
     }
 
+    // What a group's messages carry of it.
+    std::uint32_t token32() const { return static_cast<std::uint32_t>(token_ ^ (token_ >> 32)); }
     bool by_host() const { return settings_.hierarchy == Hierarchy::host && settings_.allows_within_host(); }
     bool same_host(Rank rank) const { return hosts_[rank.value] == hosts_[self_.value]; }
     bool dead(Rank rank) const { return is_dead_[rank.value]; }
@@ -337,21 +338,19 @@ class Formation {
         const std::vector<std::byte> mine = transport_addresses();
         transport_set_->directory().take(Seat(self_.value), 0,
                                          settings_.join != Join::none ? mine : std::vector<std::byte>());
-        auto all = bootstrap_.allgather(mine, deadline_ns_);
-        if (!all) return tl::unexpected(std::move(all.error()));
-        for (std::uint32_t r = 0; r < size_; ++r) {
-            const Rank rank(r);
-            if (rank == self_ || dead(rank)) continue;
-            if ((*all)[r].empty()) {
-                bury(rank);
-                continue;
-            }
-            auto wired = wire_peer(*transport_set_, settings_, hosts_[self_.value], Seat(r),
-                                   {.incarnation = 0, .host = hosts_[r], .addresses = (*all)[r]});
-            if (wired) continue;
-            if (wired.error().status != COPPICE_ERR_PEER_FAILED) return wired;
+        auto dead = engine::exchange_addresses(bootstrap_,
+                                               {.settings = settings_,
+                                                .transport_set = *transport_set_,
+                                                .self = self_,
+                                                .hosts = hosts_,
+                                                .is_dead = is_dead_,
+                                                .nodes = *nodes_,
+                                                .token = token32(),
+                                                .clock = context_.clock()},
+                                               mine, deadline_ns_);
+        if (!dead) return tl::unexpected(std::move(dead.error()));
+        for (const Rank rank : *dead)
             bury(rank);
-        }
         return {};
     }
 
@@ -495,9 +494,10 @@ class Formation {
     transport::Board* board_ = nullptr;
     std::unique_ptr<transport::Board> board_wrapper_;
     std::shared_ptr<transport::MessageCount> fault_count_;
-    std::vector<std::string> hosts_;     // by rank
-    std::vector<std::string> switches_;  // by rank: above its host
-    std::vector<std::string> places_;    // within their host: of all ranks, where these are on one
+    std::vector<std::string> hosts_;        // by rank
+    std::vector<std::string> switches_;     // by rank: above its host
+    std::optional<topology::Nodes> nodes_;  // once all have met
+    std::vector<std::string> places_;       // within their host: of all ranks, where these are on one
     transport::HostAddresses own_addresses_;
     std::vector<transport::HostAddresses> their_addresses_;  // of the other ranks' hosts
     std::vector<Rank> dead_;

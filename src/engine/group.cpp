@@ -85,7 +85,7 @@ std::string Group::transports() const {
     };
     for (std::uint32_t peer = 0; peer < core_.members().ranks(); ++peer) {
         const Link link = core_.router().to(Rank(peer));
-        if (!link || Rank(peer) == core_.members().self()) continue;
+        if (!link || !core_.router().is_wired(Rank(peer)) || Rank(peer) == core_.members().self()) continue;
         const bool same_host = link.within_host() || core_.members().node_of(Rank(peer)) == core_.members().own_node();
         add(same_host ? within : between, link.description());
     }

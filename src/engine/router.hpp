@@ -67,6 +67,8 @@ class Router {
         const Seat there = seat_of(peer);
         return {transport_set_->to(there), there};
     }
+    // False also while its address is asked for.
+    bool is_wired(Rank peer) const { return transport_set_->is_wired(seat_of(peer)); }
     Seat seat_of(Rank here) const { return there_.empty() ? Seat(here.value) : there_[here.value]; }
     // The group's numbers are the set's.
     bool ranks_are_seats() const { return there_.empty(); }

@@ -75,6 +75,10 @@ constexpr std::array kSettings{
                 "under PMIx: end: with the exchange, so that the launcher does not take a death for the job's failure; "
                 "keep: as long as the group, and deaths of which the launcher tells are heeded"},
     SettingInfo{
+        "COPPICE_ADDRESSES", "auto",
+        "whose addresses a rank gets when a group is made: all; few: those that its tree, its ring and its host "
+        "need, and the rest from other ranks; auto: few of more than 32 ranks where a launcher has a store"},
+    SettingInfo{
         "COPPICE_QUORUM", "any",
         "which ranks may go on without the others: any: all that are left, on each side of a cut; majority: more "
         "than half; certain: more than half of those that are not dead for certain"},
@@ -223,6 +227,9 @@ std::string Settings::agreement() const {
     if (join != Join::none) text += join == Join::host ? ", join host" : ", join any";
     if (quorum != protocol::Quorum::any)
         text += fmt::format(", quorum {}", quorum == protocol::Quorum::majority ? "majority" : "certain");
+    // Ranks that have few addresses ask others.
+    if (addresses != Addresses::automatic)
+        text += fmt::format(", addresses {}", addresses == Addresses::few ? "few" : "all");
     // What one root is refused for want of room, another one is not to send.
     if (eager != transport::kMaxPayload) text += fmt::format(", eager {}", eager);
     // A rank that beats less often than others listen would be suspected.
@@ -398,6 +405,11 @@ Result<Settings> parse(const SettingTexts& texts) {
     const std::string& session = texts.text("COPPICE_PMIX_SESSION");
     if (session != "end" && session != "keep") return bad_value(texts, "COPPICE_PMIX_SESSION", "end or keep");
     settings.keeps_pmix_session = session == "keep";
+
+    const std::string& addresses = texts.text("COPPICE_ADDRESSES");
+    if (addresses != "auto" && addresses != "all" && addresses != "few")
+        return bad_value(texts, "COPPICE_ADDRESSES", "auto, all or few");
+    if (addresses != "auto") settings.addresses = addresses == "few" ? Addresses::few : Addresses::all;
 
     const std::string& quorum = texts.text("COPPICE_QUORUM");
     if (quorum != "any" && quorum != "majority" && quorum != "certain")

@@ -50,6 +50,9 @@ struct TransportChoice {
 // Whose work progress is while callers are elsewhere: a thread's that calls no function of theirs, one's that does, or nobody's.
 enum class ProgressMode : std::uint8_t { automatic, with_callbacks, none };
 
+// Whose addresses a rank gets when a group is made: those of all others, or those that it needs from the start.
+enum class Addresses : std::uint8_t { automatic, all, few };
+
 // From where processes may join later.
 enum class Join : std::uint8_t { none, host, any };
 
@@ -79,6 +82,7 @@ struct Settings {
     protocol::Quorum quorum = protocol::Quorum::any;  // of a renewal
     std::string bootstrap;                            // which launcher, or auto
     bool keeps_pmix_session = false;                  // and heeds what it says of deaths
+    Addresses addresses = Addresses::automatic;
     std::uint64_t start_timeout_ns = 0;
     std::uint64_t correction_gap_ns = 0;
     Nanoseconds detection_bound{0};   // 0: silence is no evidence

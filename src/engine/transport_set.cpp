@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/addresses/copying.hpp"
+#include "engine/addresses/unwired.hpp"
 #include "engine/joining/introductions.hpp"
 
 namespace coppice::engine {
@@ -48,15 +50,22 @@ void TransportSet::heed(std::unique_ptr<bootstrap::Reports> reports) {
     looks_outside_ = introductions_ != nullptr || reports_ != nullptr;
 }
 
+void TransportSet::copy_by(std::unique_ptr<Copying> copying) {
+    copying_ = std::move(copying);
+    unwired_ = std::make_unique<Unwired>(*this);
+}
+
+bool TransportSet::is_over(Seat peer) const {
+    return std::ranges::find(dead_, peer) != dead_.end() || std::ranges::find(gone_, peer) != gone_.end();
+}
+
 bool TransportSet::vacate(Seat seat, Ended ended) {
     const auto is_done = [seat](const Attached& attached) { return attached.group->is_done_with(seat); };
     if (expected_ > 0 && ended == Ended::perhaps) return false;
     if (!std::ranges::all_of(groups_, is_done)) return false;
     if (transport::Transport* const wire = to(seat)) {
         // A witness may know of its end before its transport does.
-        const bool has_ended =
-            std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();
-        if (!has_ended) wire->fence(seat);
+        if (!is_over(seat)) wire->fence(seat);
         wire->forget(seat);
     }
     route_[seat.value] = kNobody;
@@ -71,9 +80,7 @@ bool TransportSet::vacate(Seat seat, Ended ended) {
 }
 
 void TransportSet::note_end(Seat seat) {
-    const bool is_known =
-        std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();
-    if (!is_known) peer_failed(seat, transport::FailureCause::process_gone);
+    if (!is_over(seat)) peer_failed(seat, transport::FailureCause::process_gone);
 }
 
 void TransportSet::attach(std::uint32_t token, SetUser& group) {
@@ -133,6 +140,8 @@ std::size_t TransportSet::poll() {
     for (const auto& wire : wires_)
         events += wire->poll(*this);
     if (!replies_.empty()) send_replies();
+    if (copying_ && copying_->is_busy()) [[unlikely]]
+        events += copying_->poll();
     if (looks_outside_ && ++polls_ >= kPollsPerIntroduction) [[unlikely]]
         look_outside();
     return events;
@@ -196,10 +205,7 @@ void TransportSet::fence(Seat peer) {
 }
 
 void TransportSet::take_for_dead(Seat peer) {
-    const auto is_known = [peer](const std::vector<Seat>& ranks) {
-        return std::ranges::find(ranks, peer) != ranks.end();
-    };
-    if (peer == nowhere() || is_known(dead_) || is_known(gone_)) return;
+    if (peer == nowhere() || is_over(peer)) return;
     std::erase(to_fence_, peer);
     peer_failed(peer, transport::FailureCause::notice);
     if (transport::Transport* const wire = to(peer)) wire->fence(peer);
@@ -228,6 +234,9 @@ void TransportSet::fence_where_all_are_done() {
 bool TransportSet::message(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload,
                            transport::Buffer buffer) {
     const bool is_whole = header.size() >= kShortHeader;
+    // What is kept is given back to the transport that leads there; and letters come seldom.
+    if (copying_ && !is_wired(from)) [[unlikely]]
+        buffer = 0;
     if (is_whole && groups_.size() == 1 && *token_of(header) == groups_.front().token) [[likely]]
         return groups_.front().group->message(from, header, payload, buffer);
     return message_to_one(from, header, payload);
@@ -239,6 +248,7 @@ bool TransportSet::message(Seat from, std::span<const std::byte> header, std::sp
     for (const Attached& attached : groups_) {
         if (attached.token == token) return attached.group->message(from, header, payload, 0);
     }
+    if (copying_ && copying_->take(header, payload)) return false;
     return stranger(from, header, payload);
 }
 

@@ -27,6 +27,7 @@ class MessageCount;
 
 namespace coppice::engine {
 
+class Copying;
 class Introductions;
 
 // A group, as its transports see it.
@@ -51,6 +52,14 @@ class TransportSet final : private transport::Receiver {
     // Takes a transport; returns its index for route().
     std::uint8_t add(std::unique_ptr<transport::Transport> wire);
     void route(Seat peer, std::uint8_t index) { route_[peer.value] = index; }
+    // Of ranks whose addresses are copied from others: to() leads to where they are wanted, until then. Before leave_unwired().
+    void copy_by(std::unique_ptr<Copying> copying);
+    // Null: all were wired at the start.
+    Copying* copying() const { return copying_.get(); }
+    void leave_unwired(Seat peer) { route_[peer.value] = kUnwired; }
+    bool is_wired(Seat peer) const { return route_[peer.value] < wires_.size(); }
+    // Its process has failed, has left in peace or is fenced by all groups here.
+    bool is_over(Seat peer) const;
     // Whose boards the groups of a host have; null where they have none. It is one of the transports, or inside of one.
     void share_host_memory(transport::HostMemory* host_memory, std::shared_ptr<transport::MessageCount> faults) {
         host_memory_ = host_memory;
@@ -59,7 +68,9 @@ class TransportSet final : private transport::Receiver {
 
     transport::Transport* to(Seat peer) const {
         const std::uint8_t index = route_[peer.value];
-        return index == kNobody ? nullptr : wires_[index].get();
+        if (index < wires_.size()) [[likely]]
+            return wires_[index].get();
+        return index == kUnwired ? unwired_.get() : nullptr;
     }
     std::span<const std::unique_ptr<transport::Transport>> wires() const { return wires_; }
     transport::HostMemory* host_memory() const { return host_memory_; }
@@ -133,6 +144,7 @@ class TransportSet final : private transport::Receiver {
 
   private:
     static constexpr std::uint8_t kNobody = 0xff;
+    static constexpr std::uint8_t kUnwired = 0xfe;
     // More than ranks that keep to their windows can send.
     static constexpr std::size_t kMostEarly = 65536;
     // Of a rank that does not sleep, between two looks at what the launcher says.
@@ -181,6 +193,8 @@ class TransportSet final : private transport::Receiver {
     void fence_where_all_are_done();
     void look_outside();
 
+    std::unique_ptr<Copying> copying_;               // outlives the transports, which may refer to its letters
+    std::unique_ptr<transport::Transport> unwired_;  // null where nothing is copied
     std::vector<std::unique_ptr<transport::Transport>> wires_;
     Directory directory_;
     std::vector<std::uint8_t> route_;  // by seat, and nowhere

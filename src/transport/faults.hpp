@@ -97,6 +97,7 @@ class FaultyTransport final : public Transport {
         return inner_->add_peer(peer, address);
     }
     void watch(Seat peer) override { inner_->watch(peer); }
+    bool is_connected(Seat peer) const override { return inner_->is_connected(peer); }
     SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight) override;
     SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,

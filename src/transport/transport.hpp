@@ -31,6 +31,7 @@ struct Capabilities {
     std::size_t eager_size = 0;    // payloads up to here can be sent at all, see largest(); ≥ kMaxPayload
     bool keeps_batches = false;    // keep_batch() lets messages stay
     bool arm_is_complete = false;  // whatever happens shows at arm()'s descriptor: deaths and one-sided writes, too
+    bool hears_unknown = false;    // delivers what peers send that were never added here, and can fence them
 };
 
 enum class SendStatus : std::uint8_t {
@@ -145,6 +146,9 @@ class Transport {
 
     // Opens the connection to a peer now, so that its death is noticed although nothing is sent to it.
     virtual void watch(Seat peer) = 0;
+
+    // Whether a message would leave for that peer at once, without a connection to be made first.
+    virtual bool is_connected(Seat /*peer*/) const { return true; }
 
     // The largest payload that send() takes for that peer now: at least kMaxPayload, and no less later, while it is connected.
     virtual std::size_t largest(Seat /*to*/) const { return kMaxPayload; }

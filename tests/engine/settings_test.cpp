@@ -172,6 +172,7 @@ TEST(Settings, EveryVariableThatDoesNotParseIsNamedWithItsValue) {
         {"COPPICE_VERBS_PROBE", "often"},
         {"COPPICE_VERBS_CONNECT_TIMEOUT", "-1s"},
         {"COPPICE_CAPACITY", "0"},
+        {"COPPICE_ADDRESSES", "some"},
         {"COPPICE_JOIN", "all"},
         {"COPPICE_QUORUM", "most"},
         {"COPPICE_PAYLOAD_WINDOW", "63K"},

@@ -65,7 +65,7 @@ TEST(Wire, OnlyTheKindsThatExistAreTaken) {
     const std::vector<Tag> known = known_tags();
     EXPECT_EQ(known.size(), 5U + 3U + 2U + protocol::kMessageKinds + protocol::kFailureProofKinds +
                                 protocol::kBuntinasKinds + protocol::kBinomialGraphKinds + protocol::kAgreementKinds +
-                                protocol::kMembershipKinds + protocol::kPullKinds + protocol::kPlacedKinds + 2U);
+                                protocol::kMembershipKinds + protocol::kPullKinds + protocol::kPlacedKinds + 2U + 4U);
     std::size_t taken = 0;
     for (unsigned channel = 0; channel < 256; ++channel) {
         for (unsigned kind = 0; kind < 256; ++kind) {

@@ -151,6 +151,25 @@ class Launched(unittest.TestCase):
                 self.assertEqual(facts["bootstrap"], name)
                 self.assertEqual(facts["group"]["ranks"], 2)
 
+    def test_few_addresses_are_fetched_from_the_store(self):
+        # Each rank is a position: 2 log2 P + 2 d + 4, of more than 32 ranks without being asked for it.
+        for name, launcher, _ in LAUNCHERS:
+            for ranks, bound, chosen in ((16, 16, {"COPPICE_ADDRESSES": "few"}), (40, 18, {})):
+                with self.subTest(launcher=name, ranks=ranks):
+                    done = run([*launcher, "-n", str(ranks), INFO, "--json"], COPPICE_HIERARCHY="flat", COPPICE_TRANSPORT="tcp", **chosen)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    addresses = json.loads(done.stdout)["group"]["addresses"]
+                    self.assertGreater(addresses["fetched"], 0)
+                    self.assertLessEqual(addresses["fetched"], bound)
+
+    def test_ranks_with_few_addresses_find_each_other(self):
+        for name, launcher, rank in LAUNCHERS:
+            with self.subTest(launcher=name):
+                done = run([*launcher, "-n", "12", *on_two_hosts(rank, [PERF, "broadcast", "-s", "64", "-n", "200", "--verify"])],
+                           COPPICE_ADDRESSES="few", COPPICE_HIERARCHY="flat", COPPICE_TREE="star")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
+
 
 class WentWrong(unittest.TestCase):
     def expect(self, done, status, *words):

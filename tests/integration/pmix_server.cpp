@@ -109,6 +109,8 @@ void register_job(const std::string& name, std::uint32_t ranks) {
 
 PmixJob::PmixJob(std::uint32_t ranks, const std::map<std::string, std::string>& environment, std::uint32_t hosts)
     : name_("job-" + std::to_string(++jobs)), heard_(ranks), errors_(::memfd_create("errors", MFD_CLOEXEC)) {
+    // Of two processes that write at once each has its place.
+    if (::fcntl(errors_, F_SETFL, O_APPEND) != 0) throw std::runtime_error("what ranks complain of can't be kept");
     be_a_server();
     ended = 0;
     register_job(name_, ranks);

@@ -56,9 +56,7 @@ FAULTS = [
      "        note_end(seat);\n", SHARED),
     ("nobody sleeps on reports", SET, "    if (reports_) all = sleep_on(reports_->descriptor(), sleep_on_reports_) && all;\n", "", SHARED),
     ("one that has left in peace is reported dead", SET,
-     "std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();\n    if (!is_known)",
-     "std::ranges::find(dead_, seat) != dead_.end();\n    if (!is_known)", SHARED),
+     "    if (!is_over(seat)) peer_failed(seat,", "    if (std::ranges::find(dead_, seat) == dead_.end()) peer_failed(seat,", SHARED),
     ("a death that is known is reported again", SET,
-     "std::ranges::find(dead_, seat) != dead_.end() || std::ranges::find(gone_, seat) != gone_.end();\n    if (!is_known)",
-     "std::ranges::find(gone_, seat) != gone_.end();\n    if (!is_known)", SHARED),
+     "    if (!is_over(seat)) peer_failed(seat,", "    if (std::ranges::find(gone_, seat) == gone_.end()) peer_failed(seat,", SHARED),
 ]

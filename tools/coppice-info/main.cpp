@@ -16,6 +16,7 @@
 
 #include "base/host.hpp"
 #include "bootstrap/choose.hpp"
+#include "engine/addresses/copying.hpp"
 #include "engine/context.hpp"
 #include "engine/formation.hpp"
 #include "engine/whereabouts.hpp"
@@ -168,6 +169,11 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
         {"leaves", (*group)->leaves()}, {"agreement", settings.agreement()}, {"peers", peers}};
     if (settings.keeps_pmix_session)
         described["launcher_tells_of_deaths"] = (*group)->core().router().transport_set()->heeds_reports();
+    // How many addresses it has got from the launcher, and copied from others.
+    if (const engine::Copying* const copying = (*group)->core().router().transport_set()->copying()) {
+        const engine::Copying::Counts& counts = copying->counts();
+        described["addresses"] = {{"fetched", counts.fetched}, {"of_host", counts.of_host}, {"copied", counts.copied}};
+    }
     coppice::Deadline patience(coppice::real_clock(), settings.start_timeout_ns);
     constexpr engine::Awaited kLeaving{.kind = coppice::status::Kind::leaving};
     (*context)->wait(

@@ -35,8 +35,9 @@ enum class Channel : std::uint8_t {
     payload,  // protocol::PullKind; `more` is what it is about, `detail` the CRC-32C of a chunk, or of a part of one, between hosts; of an ask: kReads
     placed,   // a broadcast's machine, where the network's switches are known
     reading,  // ReadingKind: payloads that are read out of their holders' memory; `sequence` says which
+    addresses,  // AddressesKind: no group's, but the transport set's (addresses/)
 };
-inline constexpr std::size_t kChannels = 12;
+inline constexpr std::size_t kChannels = 13;
 
 enum class MembersKind : std::uint8_t {
     failure_notice,  // rank `detail` has failed
@@ -55,6 +56,13 @@ enum class ReadingKind : std::uint8_t {
     done,  // nothing more is read there
 };
 inline constexpr std::uint32_t kReads = 1;
+// Of ranks that copy addresses from each other (addresses/letter.hpp).
+enum class AddressesKind : std::uint8_t {
+    wanted,        // whose addresses the sender lacks
+    page,          // some of them
+    introduction,  // the sender's own: it has just learnt the receiver's
+    complete,      // the sender lacks none
+};
 enum class RevocationKind : std::uint8_t {
     revoked,  // rank `detail` has revoked the group
     known,    // the answer: the sender knows
@@ -126,6 +134,7 @@ constexpr std::array<ChannelRow, kChannels> channel_rows() {
                             .is_frequent = true};
     row(Channel::agreement) = {.kinds = kAgreementKinds, .with_payload = kAll<kAgreementKinds>};
     row(Channel::succession) = {.kinds = kMembershipKinds, .with_payload = kAll<kMembershipKinds>};
+    row(Channel::addresses) = {.kinds = 4, .with_payload = kAll<4>};
     row(Channel::payload) = {.kinds = kPullKinds,
                              .with_payload = bits<PullKind>(kPullKinds, carries_payload),
                              .with_failures = bits_of(PullKind::query, PullKind::denial),

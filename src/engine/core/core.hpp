@@ -245,6 +245,8 @@ class Core final : private SetUser {
     Stage stage() const { return departure_.stage(); }
     void end_stage(Stage before, bool transports_stay);
     void departure_message(Rank from, const WireHeader& header);
+    bool takes_transports_along() const;
+    std::optional<Seat> holder_of_addresses() const;
     void note_dependence(Nanoseconds now);
     void send_departures();
     void say_farewell();
@@ -253,6 +255,7 @@ class Core final : private SetUser {
     std::size_t poll_wires();
     bool detector_is_due() const;
     void progress_detector();
+    void excuse_the_unknown();
     void send_beat(Rank to, Beat beat);
     void heed_detector();
     void fenced(Seat there) override;

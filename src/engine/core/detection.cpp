@@ -1,6 +1,7 @@
 // The detector between this rank's transports and the other ranks: evidence in, beats and notices out; and being fenced.
 #include <fmt/format.h>
 
+#include "engine/addresses/copying.hpp"
 #include "engine/core/core.hpp"
 
 namespace coppice::engine {
@@ -52,6 +53,7 @@ bool Core::timer_is_due() const {
 
 void Core::progress_detector() {
     if (fenced()) return;
+    excuse_the_unknown();
     heed_detector();
     while (const auto next = detector_.next_send(Nanoseconds(looked_ns_))) {
         switch (next->kind) {
@@ -72,6 +74,14 @@ void Core::progress_detector() {
         }
         heed_detector();
     }
+}
+
+// One whose address is asked for can't beat to this rank yet: it is observed from when it can.
+void Core::excuse_the_unknown() {
+    const Copying* const copying = router_.transport_set()->copying();
+    if (copying == nullptr) return;
+    const auto observed = detector_.observed();
+    if (observed && copying->awaits(router_.seat_of(*observed))) detector_.heard(*observed);
 }
 
 void Core::send_beat(Rank to, Beat beat) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "engine/addresses/copying.hpp"
 #include "engine/core/core.hpp"
 
 namespace coppice::engine {
@@ -29,7 +30,19 @@ bool Core::drained() {
         if (fenced() || (revoked() && !collective->outlives_revocation())) continue;
         all = collective->drained() && all;
     }
+    if (!fenced() && holder_of_addresses()) all = router_.transport_set()->copying()->may_leave() && all;
     return departure_.may_leave(all, controls_.empty());
+}
+
+// The transports end with this group.
+bool Core::takes_transports_along() const {
+    return router_.transport_set()->users() <= 1;
+}
+
+// One that lacks addresses, while others may need those that this rank has.
+std::optional<Seat> Core::holder_of_addresses() const {
+    const Copying* const copying = router_.transport_set()->copying();
+    return copying != nullptr && takes_transports_along() ? copying->holder() : std::nullopt;
 }
 
 // One of those whose message this rank waits for.
@@ -51,7 +64,10 @@ std::string Core::leaving_waits_for() const {
     }
     if (const auto holder = departure_.holder(); holder && !revoked())
         return fmt::format("rank {} {}", holder->rank.value, holder->said_so ? "does not leave" : "is waited for");
-    return others.empty() ? "this rank's last messages have not left yet" : others;
+    if (!others.empty()) return others;
+    if (const auto holder = holder_of_addresses())
+        return fmt::format("rank {} does not have all addresses yet", holder->value);
+    return "this rank's last messages have not left yet";
 }
 
 void Core::show_leaving(status::Waits& waits) const {
@@ -66,7 +82,7 @@ void Core::show_leaving(status::Waits& waits) const {
 // ------------------------------------------------------------------------------------------------------- the end ---
 
 bool Core::depart(bool may_be_asked) {
-    const bool transports_stay = router_.transport_set()->users() > 1;
+    const bool transports_stay = !takes_transports_along();
     const Stage before = stage();
     departure_.leave(transports_stay && may_be_asked);
     end_stage(before, transports_stay);

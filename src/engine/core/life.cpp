@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/addresses/copying.hpp"
 #include "engine/core/core.hpp"
 #include "transport/host_memory.hpp"
 
@@ -143,6 +144,8 @@ std::uint64_t Core::next_timer_ns() const {
     std::uint64_t next = held_back_.empty() ? UINT64_MAX : now_ns() + kWitnessLookNs;
     for (const Collective* const collective : collectives_)
         next = std::min(next, collective->next_timer_ns());
+    if (const Copying* const copying = router_.transport_set()->copying())
+        next = std::min(next, copying->next_timer_ns());
     if (settings_.detection_bound.value == 0 || fenced()) return next;
     return std::min(next, detector_.next_timer().value);
 }

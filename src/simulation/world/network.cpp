@@ -58,6 +58,9 @@ void Port::meet(std::uint32_t to) {
     }
     Peer& back = other.peers_[rank_];
     peer.open = back.open = true;
+    // Neither has looked at what came while it did not know the other one.
+    look_again_at(clockwork_.now_ns());
+    other.look_again_at(clockwork_.now_ns());
     if (back.fenced && wire_ == Wire::far) other.say(rank_, Message::Kind::fenced);
     if (other.goodbye_said_ && !back.fenced) other.say(rank_, Message::Kind::goodbye);
     if (goodbye_said_ && !peer.fenced) say(to, Message::Kind::goodbye);
@@ -235,7 +238,8 @@ std::size_t Port::poll_all(transport::Receiver& receiver) {
     if (clockwork_.now_ns() < next_look_ns_) return events;
     next_look_ns_ = kNever;
     for (std::uint32_t peer = 0; peer < peers_.size(); ++peer) {
-        if (peer != rank_ && peers_[peer].added) events += take(peer, receiver);
+        // As over TCP: a rank that was never added here may have connected.
+        if (peer != rank_ && (peers_[peer].added || peers_[peer].open)) events += take(peer, receiver);
     }
     return events;
 }
@@ -321,7 +325,7 @@ void Port::fence(std::uint32_t to) {
     clockwork_.act(rank_);
     const Within outside(nullptr);
     Peer& peer = peers_[to];
-    if (!peer.added || peer.fenced) return;
+    if ((wire_ == Wire::near && !peer.added) || peer.fenced) return;
     peer.fenced = true;
     drop_reads(to);
     Port& other = port_of(to);

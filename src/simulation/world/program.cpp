@@ -7,6 +7,7 @@
 
 #include "base/mix.hpp"
 #include "simulation/random.hpp"
+#include "topology/acquaintance.hpp"
 
 namespace coppice::world {
 namespace {
@@ -172,6 +173,29 @@ void draw_bound(Random& random, Drawn& drawn) {
     std::erase_if(drawn.program.steps, [](const Step& step) { return step.kind == Step::Kind::renew; });
 }
 
+// Where all that know a rank from the start may die before its address is copied, the others can't know that it lives: that breaks no
+// promise (engine/addresses/copying.hpp).
+std::uint32_t endangered(const Fate& fate) {
+    std::vector<bool> ranks(fate.ranks);
+    for (const Death& death : fate.deaths)
+        ranks[death.rank] = true;
+    // One that is stopped for too long may be taken for dead.
+    for (const Stop& stop : fate.stops)
+        if (fate.detection_bound_ns > 0) ranks[stop.rank] = true;
+    return static_cast<std::uint32_t>(std::ranges::count(ranks, true));
+}
+
+std::uint32_t fewest_acquaintances(const Fate& fate) {
+    std::size_t fewest = fate.ranks;
+    const std::vector<std::uint64_t> hosts(fate.host_of.begin(), fate.host_of.end());
+    for (const topology::Nodes& nodes : {topology::Nodes::by_host(hosts), topology::Nodes::flat(fate.ranks)}) {
+        const topology::Acquaintance acquaintance(nodes, 1);
+        for (std::uint32_t rank = 0; rank < fate.ranks; ++rank)
+            fewest = std::min(fewest, acquaintance.mutual(Rank(rank)).size());
+    }
+    return static_cast<std::uint32_t>(fewest);
+}
+
 }  // namespace
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds) {
@@ -230,6 +254,9 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     if (bounds.silence && random.one_in(2)) draw_bound(random, drawn);
     for (Step& step : drawn.program.steps)
         step.leaves = step.kind == Step::Kind::shrink && random.one_in(4);
+    // Drawn apart, as what goes in chunks.
+    if (mix(seed * kWeyl + 3) % 4 == 0 && endangered(drawn.fate) < fewest_acquaintances(drawn.fate))
+        drawn.program.addresses = "few";
     return drawn;
 }
 
@@ -305,9 +332,9 @@ std::string describe(const Drawn& drawn) {
         hosts += fmt::format("{}{}", hosts.empty() ? "" : " ", host);
     std::string text = fmt::format(
         "{} ranks on hosts {}; window {}, chunks of {}, {} ahead, tree {}, correction {}, hierarchy {}, transport {}, "
-        "{}",
+        "addresses {}, {}",
         fate.ranks, hosts, drawn.program.window, drawn.program.chunk, drawn.program.ahead, drawn.program.tree,
-        drawn.program.correction, drawn.program.hierarchy, drawn.program.transport,
+        drawn.program.correction, drawn.program.hierarchy, drawn.program.transport, drawn.program.addresses,
         !drawn.program.has_thread            ? "without a progress thread"
         : drawn.program.calls_back_on_thread ? "with a progress thread that calls back"
                                              : "with a progress thread");

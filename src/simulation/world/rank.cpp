@@ -31,13 +31,17 @@ class WireTransport final : public transport::Transport {
                                                        .inline_size = 128,
                                                        .eager_size = transport::kMaxPayload,
                                                        .arm_is_complete = true};
-        static constexpr transport::Capabilities kFar{
-            .name = "tcp", .inline_size = 128, .eager_size = transport::kMaxPayload, .arm_is_complete = true};
+        static constexpr transport::Capabilities kFar{.name = "tcp",
+                                                      .inline_size = 128,
+                                                      .eager_size = transport::kMaxPayload,
+                                                      .arm_is_complete = true,
+                                                      .hears_unknown = true};
         static constexpr transport::Capabilities kFarWithReads{.name = "tcp",
                                                                .native_read = true,
                                                                .inline_size = 128,
                                                                .eager_size = transport::kMaxPayload,
-                                                               .arm_is_complete = true};
+                                                               .arm_is_complete = true,
+                                                               .hears_unknown = true};
         if (wire_ == Wire::near) return kNear;
         return network_.clockwork().fate().has_reads ? kFarWithReads : kFar;
     }
@@ -52,6 +56,7 @@ class WireTransport final : public transport::Transport {
         return {};
     }
     void watch(Seat peer) override { port_.watch(peer.value); }
+    bool is_connected(Seat peer) const override { return port_.is_joined_to(peer.value); }
     transport::SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* in_flight) override {
         return port_.send(to.value, header, payload, in_flight);

@@ -84,6 +84,7 @@ class TcpTransport final : public Transport {
 
     // Whether a connection with that peer stands, whichever side began.
     bool connected(Seat peer) const;
+    bool is_connected(Seat peer) const override { return connected(peer); }
     std::span<const tcp::Endpoint> endpoints() const { return endpoints_; }
 
   private:
@@ -155,7 +156,8 @@ class TcpTransport final : public Transport {
                                .inline_size = 0,
                                .eager_size = tcp::kMaxLarge,
                                .keeps_batches = true,
-                               .arm_is_complete = true};
+                               .arm_is_complete = true,
+                               .hears_unknown = true};
     Counters counters_;
     std::uint64_t forks_;
     Descriptor epoll_;

@@ -61,7 +61,8 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
                     .native_write = options.put,
                     .inline_size = 0,
                     .eager_size = kMaxPayload,
-                    .arm_is_complete = !options.put && !worker.over_rdma()},
+                    .arm_is_complete = !options.put && !worker.over_rdma(),
+                    .hears_unknown = true},
       worker_(std::move(worker)) {
     if (options.admitted && !options.admitted->everybody && !open_to_strangers().empty())
         last_error_ = fmt::format("ucx: hosts that are not of the job can reach its listener: {}", open_to_strangers());

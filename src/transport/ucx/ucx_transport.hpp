@@ -97,6 +97,7 @@ class UcxTransport final : public Transport {
 
     // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
     bool connected(Seat peer) const;
+    bool is_connected(Seat peer) const override { return connected(peer); }
 
     // Why a stranger to the job may reach a TCP listener of UCX's; empty: none may.
     const std::string& open_to_strangers() const { return worker_.open_to_strangers(); }

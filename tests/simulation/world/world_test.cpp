@@ -49,6 +49,16 @@ TEST(World, SeedsThatHaveBrokenAPromiseBreakNoneAnyMore) {
     }
 }
 
+// Ranks whose leader is dead on the only large host; ranks that nobody knows any more, or yet; the only one that is left of its host.
+TEST(World, RanksThatWereToldFewAddressesReachEachOther) {
+    for (const std::uint64_t seed : {37, 73, 222, 3365, 7076, 7357}) {
+        Drawn drawn = draw(seed, {.fewest_ranks = 2, .most_ranks = 16});
+        drawn.program.addresses = "few";
+        for (const promises::Violation& violation : run(drawn).violations)
+            ADD_FAILURE() << "seed " << seed << ": " << violation.promise << ": " << violation.what;
+    }
+}
+
 // A link was busy whenever a rank that had left the group, and waited in the next one, looked whether it could pass on there what is stable.
 TEST(World, ARankThatWaitsElsewhereSendsWhatFoundNoRoom) {
     for (const promises::Violation& violation : run(draw(6632, {.fewest_ranks = 2, .most_ranks = 16})).violations)

@@ -1,0 +1,28 @@
+"""Faults in how ranks that were told few addresses when a group was made copy the others."""
+
+from catchers import gtest, linked
+
+BOOK = "src/engine/addresses/address_book.cpp"
+COPYING = "src/engine/addresses/copying.cpp"
+PAGES = gtest("tests/engine/engine_unit", "address_book.*")
+WORLDS = gtest("tests/simulation/world/world_test", "World.RanksThatWereTold*")
+
+FAULTS = [
+    ("a page has what was not asked for", BOOK, "        if ((wanted[bit / 8] & std::byte{1} << (bit % 8)) == std::byte{0}) continue;\n", "", PAGES),
+    ("a page names a rank of whom nothing is known", BOOK, "if (line.is_lacking() || bytes > most_bytes) continue;",
+     "if (bytes > most_bytes) continue;", PAGES),
+    ("an address is copied that fits no page", BOOK, "if (line.is_lacking() || bytes > most_bytes) continue;",
+     "if (line.is_lacking()) continue;", PAGES),
+    ("an answer has more pages than it may have", BOOK, "            if (pages.size() == most_pages) break;\n", "", PAGES),
+    ("a page may name a seat that there is not", BOOK, "head.seat >= seats || ", "", PAGES),
+    ("an entry of a page may be longer than the page", BOOK, " || head.length > page.size()", "", PAGES),
+    ("what comes later replaces an address that is known", BOOK, "if (!line.addresses.empty() || addresses.empty()) return;",
+     "if (addresses.empty()) return;", PAGES),
+    ("the addresses of those that have ended are asked for", BOOK, "    line.has_ended = true;\n", "", PAGES),
+    ("ranks that are in no row of another host are not told to anybody there", COPYING,
+     "        if (is_of_use(seat)) introduce(seat);\n    if (has_told_)", "        (void)seat;\n    if (has_told_)", WORLDS),
+    ("whoever wants an address that no living rank has waits for ever", COPYING,
+     "            give_up_the_unreachable(now);\n", "            (void)now;\n", WORLDS),
+    ("a rank leaves though others need what it knows", COPYING, "    if (!holder()) return true;\n", "    return true;\n",
+     linked("tests/integration/integration_few_addresses", "*TwoThatDidNotKnow*")),
+]
