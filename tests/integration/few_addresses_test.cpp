@@ -1,5 +1,6 @@
 // Ranks that have got the addresses of few others find out the rest while they work, and while those die that they would ask.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -125,18 +126,29 @@ TEST_P(FewAddresses, WhomTheyWouldAskDiesFirst) {
     }
 }
 
-// What those knew that leave is not lost with them, though they do nothing else, and the two compute meanwhile.
+// What those knew that leave is not lost with them: they wait for the two, which compute meanwhile and have no thread that would ask for it.
 TEST_P(FewAddresses, TwoThatDidNotKnowEachOtherGoOnWhenAllOthersHaveLeft) {
     const std::uint32_t other = GetParam().hosts == 1 ? 3 : 7;
-    Job job(this->job(), [other](Member& member) {
+    JobOptions options = this->job();
+    for (const std::uint32_t rank : {0U, other})
+        options.of_rank[rank] = {{"COPPICE_PROGRESS_THREAD", "0"}};
+    Job job(options, [other](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         if (member.rank != 0 && member.rank != other) {
+            member.notes[1].fetch_add(1);
             COPPICE_CHECK(coppice_group_destroy(member.group, kDeadlineNs) == COPPICE_OK);
             member.group = nullptr;
             member.notes[0].fetch_add(1);
             return;
         }
-        member.await("the others to leave", [&] { return member.notes[0].load() == member.ranks - 2; });
+        // So that they would have gone by then if they did not wait.
+        while (member.notes[1].load() < member.ranks - 2)
+            usleep(1000);
+        usleep(100'000);
+        member.await("the others to leave", [&] {
+            (void)coppice_progress(member.context);
+            return member.notes[0].load() == member.ranks - 2;
+        });
         std::uint64_t word = 1;
         (void)coppice_agree(member.group, &word, sizeof word, nullptr, kDeadlineNs);
         shrink(member);
