@@ -53,7 +53,7 @@ Copying::Copying(TransportSet& transport_set, const Settings& settings, topology
 void Copying::know(Seat seat, std::span<const std::byte> addresses, bool is_of_host) {
     book_.note(seat, addresses);
     wired_.push_back(seat);
-    if (!std::ranges::binary_search(neighbours_, seat)) strangers_.push_back(seat);
+    if (!is_of_host && !std::ranges::binary_search(neighbours_, seat)) strangers_.push_back(seat);
     ++(is_of_host ? counts_.of_host : counts_.fetched);
 }
 
@@ -84,7 +84,8 @@ bool Copying::is_of_use(Seat seat) const {
 std::uint64_t Copying::next_timer_ns() const {
     if (!is_busy()) return UINT64_MAX;
     const bool waits_for_room = std::ranges::any_of(to_send_, [](const auto& one) { return !one->is_taken; });
-    const bool has_work = waits_for_room || !arrived_.empty() || (book_.is_complete() && !has_told_);
+    const bool is_known = std::ranges::any_of(wishes_, [this](const Wish& one) { return !book_.lacks(one.seat); });
+    const bool has_work = waits_for_room || is_known || !arrived_.empty() || (book_.is_complete() && !has_told_);
     const std::uint64_t look = has_work ? clock_.now_ns() + kLookAgainNs : UINT64_MAX;
     return book_.is_complete() ? look : std::min(look, ask_again_ns_);
 }
@@ -131,7 +132,7 @@ std::vector<Seat> Copying::those_to_ask() {
     std::vector<Seat> some;
     for (const Seat seat : wired_)
         if (is_of_use(seat)) some.push_back(seat);
-    for (std::uint32_t s = 0; some.empty() && s < transport_set_.capacity(); ++s)
+    for (std::uint32_t s = 0; some.empty() && s < acquaintance_.nodes().ranks(); ++s)
         if (Seat(s) != self_ && !transport_set_.is_over(Seat(s)) && wire(Seat(s))) some.emplace_back(s);
     return some;
 }
@@ -182,7 +183,11 @@ std::size_t Copying::wire_the_wanted() {
     for (const Wish& wish : wishes) {
         if (transport_set_.is_over(wish.seat)) continue;
         if (!transport_set_.is_wired(wish.seat) && book_.find(wish.seat) == nullptr) {
-            unfulfilled.push_back(wish);
+            // Others have seen its end, and tell no address: nothing would ever answer.
+            if (book_.lacks(wish.seat))
+                unfulfilled.push_back(wish);
+            else
+                transport_set_.take_for_dead(wish.seat);
             continue;
         }
         if (!transport_set_.is_wired(wish.seat) && !wire(wish.seat)) continue;
@@ -239,7 +244,7 @@ bool Copying::may_leave() {
 // ------------------------------------------------------------------------------------------------------ letters ---
 
 bool Copying::take(std::span<const std::byte> header, std::span<const std::byte> payload) try {
-    auto letter = Letter::read(header, payload, token_, transport_set_.capacity());
+    auto letter = Letter::read(header, payload, token_, acquaintance_.nodes().ranks());
     if (!letter) return false;
     if (arrived_.size() < kMostLetters) arrived_.push_back(std::move(*letter));
     return true;
@@ -265,7 +270,7 @@ void Copying::read(const Letter& letter) {
 }
 
 void Copying::answer(const Letter& question) {
-    if (question.number >= transport_set_.capacity()) {
+    if (question.number >= acquaintance_.nodes().ranks()) {
         ++counts_.garbage;
         return;
     }
@@ -281,7 +286,7 @@ void Copying::answer(const Letter& question) {
 }
 
 void Copying::copy(const Letter& letter) {
-    const auto entries = AddressBook::read(letter.content, transport_set_.capacity());
+    const auto entries = AddressBook::read(letter.content, acquaintance_.nodes().ranks());
     if (!entries) {
         ++counts_.garbage;
         return;

@@ -1,7 +1,7 @@
 // Ranks that were told few addresses when the group was made copy the rest from each other.
 //
-// The intuition. Each rank knows some others from the start (topology/acquaintance.hpp), and what one knows of another, that one knows of it. Whoever
-// lacks addresses asks one of those that it knows after the other for all that it lacks, and gets what that one has by then. So what a rank
+// The intuition. Each rank knows some others from the start, and most of these know it (topology/acquaintance.hpp). A rank that lacks
+// addresses asks the ranks that it knows, one after another, for all that it lacks, and gets what each has by then. So what a rank
 // knows doubles with each answer, more or less, and some log2 P questions and the answers' bytes are all that is sent. Nobody waits for that: what is
 // to be sent to a rank whose address has not come yet waits as for a slow connection (unwired.hpp). A rank that comes to use an address
 // introduces itself there, so that the other one can answer.
