@@ -22,7 +22,7 @@
 
 #include "arguments.hpp"
 #include "bootstrap/piece.hpp"
-#include "engine/greeting.hpp"
+#include "engine/formation/greeting.hpp"
 #include "transport/ip_addresses.hpp"
 #include "transport/tcp/address.hpp"
 

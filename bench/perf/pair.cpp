@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/group_secret.hpp"
+#include "engine/formation/group_secret.hpp"
 #include "measure.h"
 
 namespace perf {

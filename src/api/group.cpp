@@ -7,7 +7,7 @@
 #include "api/traced.hpp"
 #include "bootstrap/choose.hpp"
 #include "bootstrap/launcher_environment.hpp"
-#include "engine/formation.hpp"
+#include "engine/formation/formation.hpp"
 #include "engine/joining/joining.hpp"
 
 using namespace coppice;

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "base/host.hpp"
-#include "engine/greeting.hpp"
+#include "engine/formation/greeting.hpp"
 #include "engine/read_network.hpp"
 #include "topology/switch_path.hpp"
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/greeting.hpp"
+#include "engine/formation/greeting.hpp"
 
 namespace coppice::engine {
 namespace {

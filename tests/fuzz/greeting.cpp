@@ -1,5 +1,5 @@
 // The first exchange: what a rank says of itself, and the addresses of its host within.
-#include "engine/greeting.hpp"
+#include "engine/formation/greeting.hpp"
 
 #include "fuzz.hpp"
 #include "transport/ip_addresses.hpp"

@@ -33,7 +33,7 @@ FAULTS = [
     ("reports are taken by the launcher's numbers", "src/bootstrap/store.cpp",
      "    if (!all || *all == nullptr || subset_.is_all()) return all;\n", "    return all;\n", real("EndTheWaitForARank")),
     # --- the session
-    ("the session is kept though nobody has asked for it", "src/engine/formation.cpp", "if (settings_.keeps_pmix_session) listen_to_launcher();",
+    ("the session is kept though nobody has asked for it", "src/engine/formation/formation.cpp", "if (settings_.keeps_pmix_session) listen_to_launcher();",
      "listen_to_launcher();", real("AreNotHeardByThoseThatEndTheirSessions")),
     ("the first group that goes takes the reports with it", REPORTS, "begun_ && --one.users == 0", "begun_ && --one.users > 0",
      real("AreForAllGroupsOfAProcess")),
@@ -49,7 +49,7 @@ FAULTS = [
      "    return answer->reference;\n", SAID),
     ("a server that says nothing is waited for", REPORTS, "answer->changed.wait_for(lock, kAnswerTime, [&] { return answer->done; })",
      "answer->changed.wait_for(lock, std::chrono::hours(1), [&] { return answer->done; })", real("AreDoneWithoutWhereThereAreNone")),
-    ("each group says that there are no reports", "src/engine/formation.cpp", "        static std::once_flag told;\n",
+    ("each group says that there are no reports", "src/engine/formation/formation.cpp", "        static std::once_flag told;\n",
      "        std::once_flag told;\n", real("AreDoneWithoutWhereThereAreNone")),
     # --- heeding
     ("a report of a seat's earlier holder ends the later one", SET, "        if (directory_.has(seat, 0)) note_end(seat);\n",

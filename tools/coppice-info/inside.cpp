@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/inside.hpp"
+#include "engine/formation/inside.hpp"
 #include "topology/domains.hpp"
 
 namespace coppice::info {

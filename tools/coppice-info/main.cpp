@@ -18,7 +18,7 @@
 #include "bootstrap/choose.hpp"
 #include "engine/addresses/copying.hpp"
 #include "engine/context.hpp"
-#include "engine/formation.hpp"
+#include "engine/formation/formation.hpp"
 #include "engine/whereabouts.hpp"
 #include "inside.hpp"
 #include "topology.hpp"

@@ -11,7 +11,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "engine/inside.hpp"
+#include "engine/formation/inside.hpp"
 #include "host_memory.hpp"
 #include "protocol/agreement/agreement_tree.hpp"
 #include "protocol/published/published_agreement.hpp"

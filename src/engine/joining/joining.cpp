@@ -9,7 +9,7 @@
 #include "bootstrap/admission.hpp"
 #include "bootstrap/door/caller.hpp"
 #include "engine/context.hpp"
-#include "engine/greeting.hpp"
+#include "engine/formation/greeting.hpp"
 #include "engine/joining/cards.hpp"
 #include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"

@@ -5,7 +5,7 @@
 #include "engine/collectives/shrink/heirs.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
 #include "engine/context.hpp"
-#include "engine/greeting.hpp"
+#include "engine/formation/greeting.hpp"
 #include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
 

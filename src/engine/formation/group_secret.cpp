@@ -1,4 +1,4 @@
-#include "engine/group_secret.hpp"
+#include "engine/formation/group_secret.hpp"
 
 #include <sodium.h>
 

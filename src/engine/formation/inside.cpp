@@ -1,4 +1,4 @@
-#include "engine/inside.hpp"
+#include "engine/formation/inside.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "engine/greeting.hpp"
+#include "engine/formation/greeting.hpp"
 
 #include <fmt/format.h>
 
