@@ -1,6 +1,8 @@
 // A stranger to the job that reaches the listener of a rank's UCX.
+#include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -73,32 +75,72 @@ TEST(UcxStrangers, ThirteenBytesFromAHostThatIsNotOfTheJobDoNotArrive) {
     });
 }
 
-// The application's own server hears everybody, whenever it was opened.
+void expect_stranger_is_heard(int listener) {
+    const int fd = socket_from(66);
+    sockaddr_in to{};
+    socklen_t length = sizeof to;
+    COPPICE_CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&to), &length) == 0);
+    COPPICE_CHECK(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 || errno == EINPROGRESS);
+    pollfd heard{.fd = listener, .events = POLLIN, .revents = 0};
+    COPPICE_CHECK(poll(&heard, 1, 10'000) == 1);
+    const int accepted = accept(listener, nullptr, nullptr);
+    COPPICE_CHECK(accepted >= 0);
+    close(accepted);
+    close(fd);
+}
+
+// The application's own server hears everybody, whenever it was opened: before, or meanwhile, be it as UCX's are (does not
+// block) or not. Of 200 ports one in five times one stands in the worker's address by chance.
 TEST(UcxStrangers, OtherListenersOfTheProcessStayOpen) {
     in_child([] {
         const int before = listener_on_loopback();
         std::atomic<bool> stop = false;
         std::vector<int> meanwhile;
         std::thread application([&] {
-            while (!stop && meanwhile.size() < 200)
+            while (!stop && meanwhile.size() < 200) {
                 meanwhile.push_back(listener_on_loopback());
+                if (meanwhile.size() % 2 == 0) COPPICE_CHECK(fcntl(meanwhile.back(), F_SETFL, O_NONBLOCK) == 0);
+            }
         });
         Group group(2, Admission{.hosts = {}});
         stop = true;
         application.join();
         meanwhile.push_back(before);
         for (const int listener : meanwhile) {
-            const int fd = socket_from(66);
-            sockaddr_in to{};
-            socklen_t length = sizeof to;
-            COPPICE_CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&to), &length) == 0);
-            COPPICE_CHECK(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 || errno == EINPROGRESS);
-            const int accepted = accept(listener, nullptr, nullptr);
-            COPPICE_CHECK(accepted >= 0);
-            close(accepted);
-            close(fd);
+            expect_stranger_is_heard(listener);
             close(listener);
         }
+    });
+}
+
+// A listener of the application's whose port stands in the worker's address by chance.
+TEST(UcxStrangers, WhatOnlyLooksLikeTheWorkersIsDoubtful) {
+    in_child([] {
+        const transport::ucx::Listeners listeners;
+        Bytes address;
+        const auto listen_at = [&](const char* host, int flags) {
+            const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+            sockaddr_in name{};
+            name.sin_family = AF_INET;
+            name.sin_addr.s_addr = inet_addr(host);
+            socklen_t length = sizeof name;
+            COPPICE_CHECK(bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 && listen(fd, 8) == 0);
+            COPPICE_CHECK(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) == 0);
+            const auto port = std::as_bytes(std::span(&name.sin_port, 1));
+            address.insert(address.end(), port.begin(), port.end());
+            return fd;
+        };
+        listen_at("127.0.0.1", SOCK_NONBLOCK);
+        listen_at("127.0.0.2", SOCK_NONBLOCK);  // another address of the host: UCX's, too
+        listen_at("127.0.0.1", 0);              // blocks, so it is not UCX's
+        COPPICE_CHECK(!listeners.doubtful(address));
+        COPPICE_CHECK(listeners.close_to_strangers(address, {.hosts = {}}).listeners == 2);
+        for (const char* another : {"127.0.0.1", "0.0.0.0"}) {
+            const int fd = listen_at(another, SOCK_NONBLOCK);
+            COPPICE_CHECK(listeners.doubtful(address));
+            close(fd);
+        }
+        COPPICE_CHECK(!listeners.doubtful(address));
     });
 }
 

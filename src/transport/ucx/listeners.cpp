@@ -49,15 +49,34 @@ int option(int socket, int name) {
     return getsockopt(socket, SOL_SOCKET, name, &value, &length) == 0 ? value : 0;
 }
 
-// As on the wire; none when this is no TCP socket.
-std::optional<in_port_t> local_port(int socket) {
+// None when this is no TCP socket.
+std::optional<sockaddr_storage> local_name(int socket) {
     const int domain = option(socket, SO_DOMAIN);
     if (option(socket, SO_TYPE) != SOCK_STREAM || (domain != AF_INET && domain != AF_INET6)) return std::nullopt;
     sockaddr_storage name{};
     socklen_t length = sizeof name;
     if (getsockname(socket, reinterpret_cast<sockaddr*>(&name), &length) != 0) return std::nullopt;
-    // In the same place for both.
-    return reinterpret_cast<const sockaddr_in*>(&name)->sin_port;
+    return name;
+}
+
+// As on the wire.
+in_port_t port_of(const sockaddr_storage& name) {
+    return reinterpret_cast<const sockaddr_in&>(name).sin_port;  // in the same place for both families
+}
+
+std::optional<in_port_t> local_port(int socket) {
+    const auto name = local_name(socket);
+    return name ? std::optional(port_of(*name)) : std::nullopt;
+}
+
+// Of a listener: its address, empty for that of any.
+std::vector<std::byte> host_of(const sockaddr_storage& name) {
+    std::span<const std::byte> address =
+        std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in&>(name).sin_addr, 1));
+    if (name.ss_family == AF_INET6)
+        address = std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in6&>(name).sin6_addr, 1));
+    if (std::ranges::all_of(address, [](std::byte one) { return one == std::byte{}; })) return {};
+    return {address.begin(), address.end()};
 }
 
 bool contains(std::span<const std::byte> address, in_port_t port) {
@@ -74,7 +93,6 @@ bool attach(int socket, std::span<const sock_filter> program) {
 
 // Connections that wait to be accepted: they were made before the filter.
 void turn_away(int listener) {
-    if ((fcntl(listener, F_GETFL) & O_NONBLOCK) == 0) return;
     for (int stranger = 0; (stranger = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;)
         close(stranger);
 }
@@ -105,6 +123,23 @@ std::vector<int> Listeners::new_sockets() const {
     return result;
 }
 
+std::vector<int> Listeners::listening(std::span<const std::byte> worker_address) const {
+    std::vector<int> result;
+    for (const int socket : new_sockets()) {
+        if (option(socket, SO_ACCEPTCONN) == 0 || (fcntl(socket, F_GETFL) & O_NONBLOCK) == 0) continue;
+        if (const auto port = local_port(socket); port && contains(worker_address, *port)) result.push_back(socket);
+    }
+    return result;
+}
+
+bool Listeners::doubtful(std::span<const std::byte> worker_address) const {
+    std::vector<std::vector<std::byte>> hosts;
+    for (const int socket : listening(worker_address))
+        if (const auto name = local_name(socket)) hosts.push_back(host_of(*name));
+    std::ranges::sort(hosts);
+    return hosts.size() > 1 && (hosts.front().empty() || std::ranges::adjacent_find(hosts) != hosts.end());
+}
+
 Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worker_address,
                                                 const Admission& admitted) const {
     Closed result;
@@ -114,10 +149,7 @@ Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worke
     std::erase_if(admitted_by_ipv4.hosts, [](const IpAddress& one) { return one.version != 4; });
     const auto ipv4 = source_filter(admitted_by_ipv4);
     const auto both = source_filter(admitted);
-    for (const int socket : new_sockets()) {
-        if (option(socket, SO_ACCEPTCONN) == 0) continue;
-        const auto port = local_port(socket);
-        if (!port || !contains(worker_address, *port)) continue;
+    for (const int socket : listening(worker_address)) {
         ++result.listeners;
         const auto& program = option(socket, SO_DOMAIN) == AF_INET ? ipv4 : both;
         if (!program) {
@@ -127,7 +159,7 @@ Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worke
             result.open = fmt::format("a filter could not be attached to its socket: {}", std::strerror(errno));
         } else {
             turn_away(socket);
-            ports.push_back(*port);
+            if (const auto port = local_port(socket)) ports.push_back(*port);
         }
     }
     for (const int socket : new_sockets()) {

@@ -2,8 +2,12 @@
 //
 // UCX 1.13 reads a public magic from anything that connects and then trusts the lengths that follow: one that is too
 // large ends the process by an assertion. It does not show its sockets, so they are found: those that came into being
-// while the worker was made, listen, and whose port stands in the worker's address. A filter (source_filter.hpp) then
-// drops what comes from elsewhere, and connections that were made before it was in place are ended.
+// while the worker was made, listen without blocking, and whose port stands in the worker's address. A filter
+// (source_filter.hpp) then drops what comes from elsewhere, and connections that were made before it was in place are ended.
+//
+// A port is two bytes of some hundred, so that of a listener which the application opened in the same moment may stand
+// there by chance. UCX opens one listener for each address of the host: where two have the same, one is not UCX's, neither
+// is touched, and the worker is to be made anew.
 #pragma once
 
 #include <sys/types.h>
@@ -23,6 +27,9 @@ class Listeners {
     // Before the worker is made: notes the sockets that there are.
     Listeners();
 
+    // Whether listeners of somebody else look like the worker's.
+    bool doubtful(std::span<const std::byte> worker_address) const;
+
     // After it, and before anybody is told its address. How many listeners there are; `open` says why not all of them are
     // closed to strangers, and is empty otherwise.
     struct Closed {
@@ -33,6 +40,7 @@ class Listeners {
 
   private:
     std::vector<int> new_sockets() const;
+    std::vector<int> listening(std::span<const std::byte> worker_address) const;
 
     bool known_ = false;
     std::set<ino_t> before_;

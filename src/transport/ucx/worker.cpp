@@ -220,25 +220,34 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
 }
 
 Result<void> Worker::make_worker(const std::optional<Admission>& admitted) {
-    std::optional<Listeners> listeners;
-    if (admitted) listeners.emplace();
-    ucp_worker_params_t params{};
-    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // the caller's thread, and the progress thread
-    if (const ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK)
-        return fail(status == UCS_ERR_NO_MEMORY ? COPPICE_ERR_NO_MEMORY : COPPICE_ERR_NO_RESOURCES,
-                    "ucx: no worker could be made: {}; check UCX_NET_DEVICES, UCX_TLS and the limits (ulimit -n, -l)",
-                    ucs_status_string(status));
-    if (ucp_worker_get_efd(worker_, &wake_up_) != UCS_OK) wake_up_ = -1;
-    if (!listeners) {
-        open_ = "everybody is admitted";
-        return {};
+    // A listener of the application's looks like the worker's once in some hundred times that it is opened in this moment.
+    constexpr int kTries = 8;
+    for (int left = kTries; left > 0; --left) {
+        const Listeners listeners;
+        ucp_worker_params_t params{};
+        params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+        params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // the caller's thread, and the progress thread
+        if (const ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK)
+            return fail(
+                status == UCS_ERR_NO_MEMORY ? COPPICE_ERR_NO_MEMORY : COPPICE_ERR_NO_RESOURCES,
+                "ucx: no worker could be made: {}; check UCX_NET_DEVICES, UCX_TLS and the limits (ulimit -n, -l)",
+                ucs_status_string(status));
+        if (!admitted) {
+            open_ = "everybody is admitted";
+            break;
+        }
+        auto own = address();
+        if (!own) return tl::unexpected(own.error());
+        if (left > 1 && listeners.doubtful(*own)) {
+            ucp_worker_destroy(std::exchange(worker_, nullptr));
+            continue;
+        }
+        auto closed = listeners.close_to_strangers(*own, *admitted);
+        listeners_ = closed.listeners;
+        open_ = std::move(closed.open);
+        break;
     }
-    auto own = address();
-    if (!own) return tl::unexpected(own.error());
-    auto closed = listeners->close_to_strangers(*own, *admitted);
-    listeners_ = closed.listeners;
-    open_ = std::move(closed.open);
+    if (ucp_worker_get_efd(worker_, &wake_up_) != UCS_OK) wake_up_ = -1;
     return {};
 }
 
