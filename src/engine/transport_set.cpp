@@ -272,12 +272,16 @@ bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::s
         return false;
     }
     if (seen) {
-        const bool farewell = seen->tag == Tag(Channel::members, MembersKind::left);
+        // Two that have given the same group up would answer each other's answers for ever.
+        const bool farewell =
+            seen->tag == Tag(Channel::members, MembersKind::left) ||
+            (seen->tag == Tag(Channel::members, MembersKind::failure_notice) && seen->sequence == kAnswered);
         if (!farewell && replies_.size() < capacity()) {
             const bool failed = past != past_.end() && past->failed_as;
             replies_.push_back({.to = from,
                                 .group = {seen->token, Epoch(seen->epoch)},
                                 .kind = failed ? MembersKind::failure_notice : MembersKind::left,
+                                .sequence = failed ? kAnswered : 0,
                                 .about = failed ? *past->failed_as : Rank(0)});
         }
         if (past != past_.end()) return false;

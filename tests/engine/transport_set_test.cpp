@@ -409,6 +409,36 @@ TEST(TransportSet, FarewellsAreNotAnswered) {
     EXPECT_TRUE(set.wire->sent.empty()) << "two that have left would answer each other for ever";
 }
 
+TEST(TransportSet, TwoThatHaveGivenTheSameGroupUpEndTheirTalkOfIt) {
+    Set here;
+    Set there;
+    for (Set* set : {&here, &there}) {
+        SomeGroup given_up;
+        set->groups.attach(3, given_up);
+        set->groups.detach(given_up, Rank(1));
+    }
+    here.hear([](transport::Receiver& set) { say(set, 3, 1); });
+    here.groups.poll();
+    ASSERT_EQ(here.wire->sent.size(), 1U);
+    there.hear([&](transport::Receiver& set) { set.message(kPeer, encode(here.wire->sent[0]), {}, 0); });
+    there.groups.poll();
+    EXPECT_TRUE(there.wire->sent.empty()) << "they would answer each other for ever";
+}
+
+// A member's notice about a third rank is not an answer.
+TEST(TransportSet, AMemberThatTellsOfADeathHearsThatTheGroupWasGivenUp) {
+    Set set;
+    SomeGroup given_up;
+    set.groups.attach(3, given_up);
+    set.groups.detach(given_up, Rank(1));
+    set.hear([](transport::Receiver& set_) {
+        const WireHeader news{.token = 3, .tag = {Channel::members, MembersKind::failure_notice}, .detail = 2};
+        set_.message(kPeer, encode(news), {}, 0);
+    });
+    set.groups.poll();
+    EXPECT_EQ(set.wire->sent.size(), 1U);
+}
+
 TEST(TransportSet, WhatCannotBeSentToStrangersIsBounded) {
     Set set;
     set.wire->answer = transport::SendStatus::again;

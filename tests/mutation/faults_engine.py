@@ -24,6 +24,10 @@ FAULTS = [
      "    std::erase_if(replies_, [seat](const Reply& one) { return one.to == seat; });\n", "", SHARED),
     ("what a seat's earlier holder has said too early is heard of the later one", SET,
      "    std::erase_if(early_, [seat](const Early& one) { return one.from == seat; });\n", "", SHARED),
+    # --- groups that are gone
+    ("two that have given the same group up answer each other for ever", SET, "                                .sequence = failed ? kAnswered : 0,\n",
+     "", SHARED),
+    ("who tells of a death in a group that was given up does not hear of it", SET, " && seen->sequence == kAnswered);", ");", SHARED),
     # --- cutting off
     ("a rank is cut off while a group is made in which it may be well", SET,
      "    if (expected_ > 0 || groups_.empty() || to_fence_.empty()) return;\n",

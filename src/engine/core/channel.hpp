@@ -40,12 +40,13 @@ enum class Channel : std::uint8_t {
 inline constexpr std::size_t kChannels = 13;
 
 enum class MembersKind : std::uint8_t {
-    failure_notice,  // rank `detail` has failed
+    failure_notice,  // rank `detail` has failed; `sequence` kAnswered: the sender, which has given this group up and so answered a message of it
     heartbeat,       // its sender lives; `sequence` is a Beat
     left,            // the sender has left this group in peace
     leaving_ask,     // the sender leaves and waits for you: for which rank do you wait?
     leaving_answer,  // for rank `detail`; `sequence` 1: which has said that it does not leave yet
 };
+inline constexpr std::uint64_t kAnswered = 1;
 enum class Beat : std::uint64_t {
     unasked,
     asks,  // whether you live: answered whatever the two ranks think of each other
