@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ranks on the hosts of a box, by launchers that are not ours: together, and when a host loses power or its cable.
 
-Usage: cluster_launchers_test.py CLUSTER COPPICE_PERF LAUNCHED SOME_RANKS"""
+Usage: cluster_launchers_test.py CLUSTER COPPICE_PERF LAUNCHED SOME_RANKS COPPICE_STATUS"""
 
 import os
 import sys
@@ -11,7 +11,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
 import jobs  # noqa: E402
 
-CLUSTER, PERF, LAUNCHED, SOME_RANKS = (os.path.abspath(path) for path in sys.argv[1:5])
+CLUSTER, PERF, LAUNCHED, SOME_RANKS, STATUS = (os.path.abspath(path) for path in sys.argv[1:6])
 DEADLINE = 280
 SRUN = ["srun", "-N4", "-n8", "--no-kill", "--kill-on-bad-exit=0"]
 MPIRUN = ["mpirun", "--enable-recovery", "-np", "8"]
@@ -19,8 +19,9 @@ HYDRA = ["mpiexec.hydra", "-disable-auto-cleanup", "-n", "8"]
 # As docs/launchers.md has it; and the box's own, by which it gets to know the ranks' exit codes.
 THROUGH_A_SHELL = ["sh", "-c", 'trap "" USR1; "$@"; exit $?', "sh"]
 THROUGH_THE_BOX = [os.path.join(os.path.dirname(CLUSTER), "cluster.d", "rank")]
-# A rank's shell; of rank 3 it kills the program while it runs.
-ONE_IS_KILLED = '[ "${PMIX_RANK:-$PMI_RANK}" = 3 ] || exec "$@"; "$@" & sleep 3; kill -9 $!; wait $!'
+# A rank's shell; of rank 3 it kills the program while it runs, once that has its group.
+ONE_IS_KILLED = ('[ "${PMIX_RANK:-$PMI_RANK}" = 3 ] || exec "$@"; "$@" & '
+                 f'while kill -0 $! && ! {STATUS} $! 2>&1 | grep -q " 3/8 "; do sleep 0.05; done; kill -9 $!; wait $!')
 # On a machine that is busy with other things, the kernel may let a silent host's peers wait. A rank of a living host that is kept from
 # its core for longer than the bound is taken for dead: then the next one is tried, with as much more time for all of it.
 BOUNDS = ((2, 0), (20, 30))
@@ -148,4 +149,4 @@ if __name__ == "__main__":
     if os.geteuid() != 0:
         print("SKIP: making hosts needs the rights of root")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[6:]])
