@@ -23,6 +23,29 @@ typedef struct coppice_group coppice_group_t;
  * It is called from within coppice_group_create only, by its thread, several times. */
 typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t bytes, void* all);
 
+/* The program's own witness of deaths: something that outlives every host of the job, such as its launcher or a store of keys, and to which the ends of
+ * processes are certain. Under COPPICE_QUORUM=certain a host that is lost as a whole then costs no quorum, as under coppice-run, which is a
+ * witness by itself. Without one of either kind, ranks that lose half of the others with their hosts can't go on
+ * (docs/membership.md). All ranks of a group have the same one, or none; groups that are made from the group keep it.
+ *
+ * The functions are called from within any call of the library and by its progress thread, at any time until the last of these groups is destroyed; they
+ * call nothing of the library, and come back soon: meanwhile this rank answers nobody. (group, rank) is a name that no other process has. */
+typedef struct coppice_witness {
+    /* Keeps `bytes` bytes, at most COPPICE_WITNESS_BYTES, as the last words of this process by the name of (group, rank), in place of earlier ones. The
+     * first time, with none, says that this process has that name.
+     * 0: they are kept, and will be read whatever dies now. Anything else: they may not be. The rank then tells nobody what it wanted to
+     * promise, and calls again with its next progress: its renewal, and with it the others', waits for that. */
+    int (*tell)(void* argument, uint64_t group, uint32_t rank, const void* words, size_t bytes);
+    /* 1: the process that has this name has certainly ended; its last words are written to `words`, which has room for COPPICE_WITNESS_BYTES, and how
+     * many they are to *bytes. 0: it lives, or nothing is known. Once 1, always 1, and with the same words. Called often while ranks wait
+     * for it, two seconds at most: it answers with what it knows. */
+    int (*ended)(void* argument, uint64_t group, uint32_t rank, void* words, size_t* bytes);
+    /* This process gives the name up, and lives. May be NULL. */
+    void (*forget)(void* argument, uint64_t group, uint32_t rank);
+    void* argument;
+} coppice_witness_t;
+#define COPPICE_WITNESS_BYTES 2040
+
 /* A rank has failed. The function may call coppice_group_failed and nothing else of the library: other calls from within it, of
  * any group, do nothing and return COPPICE_ERR_BUSY.
  * It is called once per failed rank, at every survivor, in no particular order, from within a library call of the application
@@ -86,10 +109,16 @@ typedef struct coppice_group_options {
      * `exchange` gathers among them alone, in the order of the list. Default: all ranks. */
     const uint32_t* ranks;
     size_t rank_count;
+
+    /* Default: none but the launcher, where that is coppice-run. The structure is copied. */
+    const coppice_witness_t* witness;
 } coppice_group_options_t;
 /* Every field is spelled out, so that -Wmissing-field-initializers is content in C and C++ alike. */
-#define COPPICE_GROUP_OPTIONS_INIT \
-    { sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+#define COPPICE_GROUP_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(coppice_group_options_t), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, \
+            0, NULL                                                                                                    \
+    }
 
 /* Makes a group. The caller
  *  - calls it at all ranks of the new group, at most 1048576 (COPPICE_ERR_OUT_OF_RANGE);

@@ -472,6 +472,7 @@ class Group {
             plain.ranks = options.ranks.data();
             plain.rank_count = options.ranks.size();
         }
+        plain.witness = options.witness;
         if (options.on_failure) {
             plain.on_failure = failure_trampoline;
             plain.on_failure_argument = made.state_.get();

@@ -46,6 +46,9 @@ struct GroupOptions {
     // A group of some ranks: those that the launcher, or `size`, counts. ranks[i] becomes rank i; they alone create it, all with
     // the same list. Empty: all ranks.
     std::vector<std::uint32_t> ranks = {};
+
+    // As in C: the structure is copied, and its argument has to live as long as the group and those that are made of it.
+    const coppice_witness_t* witness = nullptr;
 };
 
 // Of a renewal. `most` 0: as many as wait.

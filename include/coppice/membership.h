@@ -58,7 +58,8 @@ COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
  * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for. The shrink stays under
  * way, and another call says whether more has become known. Broadcasts, agreements and barriers of `group` end with it at once, too: the group
  * can be shrunk or destroyed, and nothing else. With `any`, the default, it never comes, and both sides of a cut go on. Under `certain`
- * deaths that cost the quorum are held back until coppice-run has seen them, for 2 s at most; no other launcher is a witness of hosts that are lost.
+ * deaths that cost the quorum are held back until a witness has seen them, for 2 s at most: coppice-run, or the program's own
+ * (coppice_group_options_t.witness). No other launcher is a witness of hosts that are lost.
  * COPPICE_ERR_FENCED when the others take this rank for dead.
  *
  * Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */

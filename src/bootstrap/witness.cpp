@@ -70,7 +70,7 @@ Vote& Memory::vote(std::uint32_t number, std::uint32_t entry) const {
 
 }  // namespace witness
 
-const Witness* Witness::of_this_process() {
+const Witness* LauncherWitness::of_this_process() {
     static const std::unique_ptr<Witness> one = []() -> std::unique_ptr<Witness> {
         const char* const path = std::getenv("COPPICE_WITNESS");
         if (path == nullptr || *path == '\0') return nullptr;
@@ -81,47 +81,51 @@ const Witness* Witness::of_this_process() {
     return one.get();
 }
 
-std::unique_ptr<Witness> Witness::open(const std::string& path, std::uint32_t number) {
+std::unique_ptr<Witness> LauncherWitness::open(const std::string& path, std::uint32_t number) {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (descriptor < 0) return nullptr;
     auto memory = witness::Memory::map(descriptor);
     ::close(descriptor);
     if (!memory || number >= memory->numbers()) return nullptr;
-    return std::unique_ptr<Witness>(new Witness(std::move(*memory), number));
+    return std::unique_ptr<Witness>(new LauncherWitness(std::move(*memory), number));
 }
 
-std::optional<Witness::Place> Witness::take(const About& about) const {
+std::optional<Witness::Place> LauncherWitness::take(const About& about) const {
     witness::Number& own = memory_.number(number_);
     const std::uint64_t word = own.claim.get();
     const auto claim = static_cast<std::uint32_t>(word);
     if (claim == 0 || word != witness::claim_word(claim, ::getpid())) return std::nullopt;
-    for (std::uint32_t i = 0; i < witness::kEntries; ++i) {
+    // Free ones first: what an earlier process of this number has said last, others may have yet to read.
+    for (std::uint32_t look = 0; look < 2 * witness::kEntries; ++look) {
+        const std::uint32_t i = look % witness::kEntries;
         witness::Entry& entry = own.entries[i];
         const std::uint32_t before = entry.owner.get();
-        if (before != 0 && entry.ended.get() != before) continue;
+        const bool may_take = look < witness::kEntries ? before == 0 : before != 0 && entry.ended.get() == before;
+        if (!may_take) continue;
         if (!entry.owner.replace(before, claim)) continue;
         memory_.vote(number_, i).stamp.publish(0);
         entry.rank.set(about.rank);
         entry.group.set(about.group);
-        return Place{.entry = i, .owner = claim};
+        return Place{.about = about, .entry = i, .owner = claim};
     }
     return std::nullopt;
 }
 
-void Witness::give_back(const Place& place) const {
+void LauncherWitness::give_back(const Place& place) const {
     memory_.number(number_).entries[place.entry].owner.replace(place.owner, 0);
 }
 
-void Witness::write(const Place& place, std::span<const std::byte> bytes) const {
+bool LauncherWitness::write(const Place& place, std::span<const std::byte> bytes) const {
     witness::Vote& vote = memory_.vote(number_, place.entry);
     const std::uint64_t stamp = vote.stamp.own() + 1;
     witness::Vote::Place& at = vote.places[stamp & 1];
     at.length = bytes.size() > witness::kMostBytes ? witness::kTooLong : static_cast<std::uint32_t>(bytes.size());
     if (at.length != witness::kTooLong) std::memcpy(at.bytes, bytes.data(), bytes.size());
     vote.stamp.publish(stamp);
+    return true;
 }
 
-std::optional<std::vector<std::byte>> Witness::last_words_of(const About& about) const {
+std::optional<std::vector<std::byte>> LauncherWitness::last_words_of(const About& about) const {
     // In a group of all ranks that has not been shrunk a rank's number is the launcher's.
     for (std::uint32_t i = 0; i < memory_.numbers(); ++i) {
         const std::uint32_t number = (about.rank + i) % memory_.numbers();
@@ -131,8 +135,8 @@ std::optional<std::vector<std::byte>> Witness::last_words_of(const About& about)
     return std::nullopt;
 }
 
-std::optional<std::vector<std::byte>> Witness::read(const About& about, std::uint32_t number,
-                                                    std::uint32_t entry_number) const {
+std::optional<std::vector<std::byte>> LauncherWitness::read(const About& about, std::uint32_t number,
+                                                            std::uint32_t entry_number) const {
     const witness::Entry& entry = memory_.number(number).entries[entry_number];
     const std::uint32_t owner = entry.owner.get();
     if (owner == 0 || entry.ended.get() != owner) return std::nullopt;

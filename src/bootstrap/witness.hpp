@@ -96,13 +96,10 @@ constexpr std::uint64_t claim_word(std::uint32_t claim, pid_t process) {
 
 }  // namespace witness
 
-// A rank's side.
+// A rank's side, whoever the witness is.
 class Witness {
   public:
-    // COPPICE_WITNESS and COPPICE_RANK, once in the life of the process; null: no launcher of this process is a witness.
-    static const Witness* of_this_process();
-    // The same, from this file and as that number.
-    static std::unique_ptr<Witness> open(const std::string& path, std::uint32_t number);
+    virtual ~Witness() = default;
 
     // One rank of one group.
     struct About {
@@ -110,19 +107,35 @@ class Witness {
         std::uint32_t rank = 0;
     };
     struct Place {
+        About about{};
         std::uint32_t entry = 0;
         std::uint32_t owner = 0;
     };
-    // Where this process writes; none: it has used all its entries, or is not the one of which the launcher knows under that number.
-    std::optional<Place> take(const About& about) const;
-    void give_back(const Place& place) const;
-    // At most witness::kMostBytes are kept; of a longer one nothing can be read.
-    void write(const Place& place, std::span<const std::byte> bytes) const;
+    // Where this process writes; none: the witness does not watch it.
+    virtual std::optional<Place> take(const About& about) const = 0;
+    virtual void give_back(const Place& place) const = 0;
+    // At most witness::kMostBytes are kept; of a longer one nothing can be read. False: they are not kept yet, so that nobody may be told of
+    // them, and have to be written again.
+    virtual bool write(const Place& place, std::span<const std::byte> bytes) const = 0;
     // What a process wrote last that has ended; empty: nothing. None: it lives, or nothing is known.
-    std::optional<std::vector<std::byte>> last_words_of(const About& about) const;
+    virtual std::optional<std::vector<std::byte>> last_words_of(const About& about) const = 0;
+};
+
+class LauncherWitness final : public Witness {
+  public:
+    // COPPICE_WITNESS and COPPICE_RANK, once in the life of the process; null: no launcher of this process is a witness.
+    static const Witness* of_this_process();
+    // The same, from this file and as that number.
+    static std::unique_ptr<Witness> open(const std::string& path, std::uint32_t number);
+
+    // None: this process has used all its entries, or is not the one of which the launcher knows under that number.
+    std::optional<Place> take(const About& about) const override;
+    void give_back(const Place& place) const override;
+    bool write(const Place& place, std::span<const std::byte> bytes) const override;
+    std::optional<std::vector<std::byte>> last_words_of(const About& about) const override;
 
   private:
-    Witness(witness::Memory memory, std::uint32_t number) : memory_(std::move(memory)), number_(number) {}
+    LauncherWitness(witness::Memory memory, std::uint32_t number) : memory_(std::move(memory)), number_(number) {}
     std::optional<std::vector<std::byte>> read(const About& about, std::uint32_t number, std::uint32_t entry) const;
 
     witness::Memory memory_;

@@ -33,14 +33,14 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 }
 
 struct WitnessTest : ::testing::Test {
-    WitnessTest() : keeper(WitnessKeeper::create(kNumbers)), reader(Witness::open(keeper->path(), 0)) {}
+    WitnessTest() : keeper(WitnessKeeper::create(kNumbers)), reader(LauncherWitness::open(keeper->path(), 0)) {}
 
     // A process that begins when the launcher knows of it, as that number; it says when it has done `body`, and stays.
     std::size_t start(std::uint32_t number, const std::function<void(const Witness&)>& body) {
         const std::uint64_t before = words()[1];
         const std::size_t child = processes.start([&, number] {
             COPPICE_CHECK(becomes([&] { return words()[0].load() == 1; }));
-            const auto own = Witness::open(keeper->path(), number);
+            const auto own = LauncherWitness::open(keeper->path(), number);
             COPPICE_CHECK(own != nullptr);
             body(*own);
             words()[1].fetch_add(1);
@@ -124,7 +124,7 @@ TEST_F(WitnessTest, OfMoreThanThereIsRoomForNothingIsKnown) {
 TEST_F(WitnessTest, AProcessOfWhichTheLauncherDoesNotKnowWritesNothing) {
     start(1, [&](const Witness& own) {
         COPPICE_CHECK(own.take(kFirst).has_value());
-        const auto other = Witness::open(keeper->path(), 2);
+        const auto other = LauncherWitness::open(keeper->path(), 2);
         COPPICE_CHECK(other != nullptr && !other->take(kFirst).has_value());
         Processes children;
         const std::size_t child = children.start([&own] { return own.take(kFirst).has_value() ? 1 : 0; });
@@ -154,6 +154,14 @@ TEST_F(WitnessTest, TwoProcessesOfANumberAreTwo) {
     EXPECT_EQ(words_of(kFirst), "the first one's");
 }
 
+// A rank that is started again, while others have yet to read how the one before it has voted.
+TEST_F(WitnessTest, ALaterProcessLeavesWhatAnEarlierOneHasSaidWhileThereIsRoom) {
+    kill(start(1, [](const Witness& own) { own.write(*own.take(kFirst), bytes_of("a vote")); }));
+    keeper->look();
+    start(1, [](const Witness& own) { own.write(*own.take({.group = 0xbeef, .rank = 1}), bytes_of("another one's")); });
+    EXPECT_EQ(words_of(kFirst), "a vote");
+}
+
 TEST_F(WitnessTest, WhoHasUsedAllEntriesIsToldSoAndLaterProcessesTakeThoseOfTheDead) {
     const auto take_all = [](const Witness& own, std::uint64_t group) {
         for (std::uint64_t i = 0; i < witness::kEntries; ++i)
@@ -173,16 +181,16 @@ TEST_F(WitnessTest, WhoHasUsedAllEntriesIsToldSoAndLaterProcessesTakeThoseOfTheD
 }
 
 TEST_F(WitnessTest, WhatIsNoWitnessIsNotTakenForOne) {
-    EXPECT_EQ(Witness::open(keeper->path(), kNumbers), nullptr);
-    EXPECT_EQ(Witness::open("/nowhere", 0), nullptr);
-    EXPECT_EQ(Witness::open("/proc/self/exe", 0), nullptr);
+    EXPECT_EQ(LauncherWitness::open(keeper->path(), kNumbers), nullptr);
+    EXPECT_EQ(LauncherWitness::open("/nowhere", 0), nullptr);
+    EXPECT_EQ(LauncherWitness::open("/proc/self/exe", 0), nullptr);
     const auto open_one = [](unsigned seals, std::uint32_t version, std::uint32_t numbers) {
         const int file = ::memfd_create("no-witness", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         const witness::Header header{.magic = witness::kMagic, .version = version, .numbers = numbers};
         EXPECT_EQ(::ftruncate(file, static_cast<off_t>(witness::Memory::bytes_for(1))), 0);
         EXPECT_EQ(::pwrite(file, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
         EXPECT_EQ(::fcntl(file, F_ADD_SEALS, seals), 0);
-        const bool is_one = Witness::open("/proc/self/fd/" + std::to_string(file), 0) != nullptr;
+        const bool is_one = LauncherWitness::open("/proc/self/fd/" + std::to_string(file), 0) != nullptr;
         ::close(file);
         return is_one;
     };

@@ -27,7 +27,7 @@ struct WitnessVotes : ::testing::Test {
     WitnessVotes() {
         for (std::uint32_t rank = 0; rank < 2; ++rank) {
             keeper->arrived(rank, ::getpid());
-            witnesses[rank] = bootstrap::Witness::open(keeper->path(), rank);
+            witnesses[rank] = bootstrap::LauncherWitness::open(keeper->path(), rank);
             members[rank] = std::make_unique<Members>(Rank(rank), topology::Nodes::flat(2));
             votes[rank] =
                 std::make_unique<LastVotes>(nullptr, *members[rank], 2, Testimony{witnesses[rank].get(), kGroup});

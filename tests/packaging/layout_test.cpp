@@ -32,6 +32,7 @@ FIELD(coppice_group_options_t, agreement_tree, 96);
 FIELD(coppice_group_options_t, switches, 104);
 FIELD(coppice_group_options_t, ranks, 112);
 FIELD(coppice_group_options_t, rank_count, 120);
+FIELD(coppice_group_options_t, witness, 128);
 
 FIELD(coppice_group_info_t, struct_size, 0);
 FIELD(coppice_group_info_t, rank, 8);

@@ -81,6 +81,7 @@ void Caller::run() {
         {"COPPICE_CORRECTION", program_.correction},
         {"COPPICE_HIERARCHY", program_.hierarchy},
         {"COPPICE_ADDRESSES", program_.addresses},
+        {"COPPICE_QUORUM", program_.quorum},
         {"COPPICE_DETECTION_BOUND", fmt::format("{}ms", program_.detection_bound_ns / 1'000'000)},
         {"COPPICE_PROGRESS_THREAD", !program_.has_thread            ? "0"
                                     : program_.calls_back_on_thread ? "1"

@@ -196,6 +196,21 @@ std::uint32_t fewest_acquaintances(const Fate& fate) {
     return static_cast<std::uint32_t>(fewest);
 }
 
+// Whether some rank of its host sees each death, in whichever group: a world has no other witness. Then nobody is ever without a quorum.
+bool all_deaths_are_seen(const Drawn& drawn) {
+    const Fate& fate = drawn.fate;
+    if (fate.detection_bound_ns > 0 || drawn.program.hierarchy != "host" || !drawn.program.transport.starts_with("shm"))
+        return false;
+    if (std::ranges::any_of(drawn.program.steps, [](const Step& step) { return step.leaves; })) return false;
+    std::vector<bool> lives(fate.ranks, true);
+    for (const Death& death : fate.deaths)
+        lives[death.rank] = false;
+    std::vector<bool> sees(fate.ranks);  // by host
+    for (std::uint32_t rank = 0; rank < fate.ranks; ++rank)
+        if (lives[rank]) sees[fate.host_of[rank]] = true;
+    return std::ranges::all_of(fate.deaths, [&](const Death& death) { return sees[fate.host_of[death.rank]]; });
+}
+
 }  // namespace
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds) {
@@ -257,6 +272,7 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     // Drawn apart, as what goes in chunks.
     if (mix(seed * kWeyl + 3) % 4 == 0 && endangered(drawn.fate) < fewest_acquaintances(drawn.fate))
         drawn.program.addresses = "few";
+    if (mix(seed * kWeyl + 4) % 2 == 0 && all_deaths_are_seen(drawn)) drawn.program.quorum = "certain";
     return drawn;
 }
 
@@ -332,9 +348,10 @@ std::string describe(const Drawn& drawn) {
         hosts += fmt::format("{}{}", hosts.empty() ? "" : " ", host);
     std::string text = fmt::format(
         "{} ranks on hosts {}; window {}, chunks of {}, {} ahead, tree {}, correction {}, hierarchy {}, transport {}, "
-        "addresses {}, {}",
+        "addresses {}, quorum {}, {}",
         fate.ranks, hosts, drawn.program.window, drawn.program.chunk, drawn.program.ahead, drawn.program.tree,
         drawn.program.correction, drawn.program.hierarchy, drawn.program.transport, drawn.program.addresses,
+        drawn.program.quorum,
         !drawn.program.has_thread            ? "without a progress thread"
         : drawn.program.calls_back_on_thread ? "with a progress thread that calls back"
                                              : "with a progress thread");

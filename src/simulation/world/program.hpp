@@ -53,6 +53,7 @@ struct Program {
     std::string hierarchy = "host";
     std::string transport = "shm,tcp";
     std::string addresses = "all";
+    std::string quorum = "any";
     bool has_thread = true;
     bool calls_back_on_thread = false;
     std::uint64_t detection_bound_ns = 0;

@@ -39,13 +39,14 @@ LastVotes::~LastVotes() {
     if (place_ && !process::in_forked_child()) testimony_.witness->give_back(*place_);
 }
 
-void LastVotes::write(const protocol::LastVote& vote) {
-    if (vote == written_) return;
-    written_ = vote;
+bool LastVotes::write(const protocol::LastVote& vote) {
+    if (vote == written_) return true;
     bytes_.clear();
     protocol::write_last_vote(vote, bytes_);
-    if (place_) testimony_.witness->write(*place_, bytes_);
+    if (place_ && !testimony_.witness->write(*place_, bytes_)) return false;
     if (region_.bytes >= sizeof(Page)) write_to_board();
+    written_ = vote;
+    return true;
 }
 
 void LastVotes::write_to_board() {

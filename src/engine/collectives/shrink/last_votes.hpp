@@ -2,7 +2,7 @@
 // and when it is dead, which the kernel says, the others read it. Then its death is certain (COPPICE_QUORUM).
 //
 // Ranks of a host read it in the memory that they show to each other (transport::Board), those of other hosts where the launcher is a
-// witness (bootstrap/witness.hpp). In the host's memory:
+// witness (bootstrap/witness.hpp), or the program has one. In the host's memory:
 //
 //   stamp | two places, each length and bytes
 //
@@ -20,9 +20,9 @@
 
 namespace coppice::engine {
 
-// Where the launcher sees deaths, and which group it is about.
+// Who sees deaths on other hosts, and which group it is about.
 struct Testimony {
-    const bootstrap::Witness* witness = nullptr;  // null: it does not
+    const bootstrap::Witness* witness = nullptr;  // null: nobody does
     std::uint64_t group = 0;
 };
 
@@ -36,10 +36,11 @@ class LastVotes {
     LastVotes(const LastVotes&) = delete;
     LastVotes& operator=(const LastVotes&) = delete;
 
-    void write(const protocol::LastVote& vote);
+    // False: not everywhere yet. Then nobody may be told of it, and it has to be written again.
+    bool write(const protocol::LastVote& vote);
     // None of one that lives, whose death nobody has seen, or that had more to say than there is room for.
     std::optional<protocol::LastVote> of_gone(Rank rank, bool has_left) const;
-    // The launcher may yet say that one is dead.
+    // The witness may yet say that one is dead.
     bool has_witness() const { return testimony_.witness != nullptr; }
 
   private:

@@ -31,7 +31,9 @@ std::unique_ptr<LastVotes> make_votes(const Core& core) {
     if (core.settings().quorum != protocol::Quorum::certain) return nullptr;
     // The ranks of a simulated world are threads of one process, and not the launcher's.
     const bool is_real = core.context().platform() == nullptr;
-    const Testimony testimony{.witness = is_real ? bootstrap::Witness::of_this_process() : nullptr,
+    const bootstrap::Witness* witness = core.settings().witness.get();
+    if (witness == nullptr && is_real) witness = bootstrap::LauncherWitness::of_this_process();
+    const Testimony testimony{.witness = witness,
                               .group = std::uint64_t{core.id().token} << 32 | core.id().epoch.value};
     if (!core.publishing() && testimony.witness == nullptr) return nullptr;
     return std::make_unique<LastVotes>(core.publishing() ? core.board() : nullptr, core.members(),

@@ -143,11 +143,14 @@ void Succession::look() {
     if (machine_.epoch() != left_epoch_) left_.unite(machine_.made_by().left);
     left_epoch_ = machine_.epoch();
     failed_.subtract(left_);
-    if (votes_ != nullptr) votes_->write(machine_.last_vote());
+    is_written_ = votes_ == nullptr || votes_->write(machine_.last_vote());
     send();
 }
 
+// Nobody is told of a vote that would be forgotten with this rank.
 void Succession::send() {
+    if (!is_written_) is_written_ = votes_->write(machine_.last_vote());
+    if (!is_written_) return;
     outbox_.send_waiting();
     while (machine_.wants_to_send()) {
         Outbox::Outgoing* const place = outbox_.free_place();
@@ -165,7 +168,7 @@ void Succession::send() {
 
 std::optional<Heritage> Succession::progress() {
     send();
-    while (under_way_ && machine_.epoch() != epoch_ && !fenced_) {
+    while (is_written_ && under_way_ && machine_.epoch() != epoch_ && !fenced_) {
         ++epoch_;
         const bool may_find_one = machine_.made_by().joined.empty() && !has_left() &&
                                   (machine_.view().offer() & kAllPanels) == 0 && !all_panels_;

@@ -114,6 +114,7 @@ class Succession {
     std::uint32_t seats_;  // most of the machine's
     protocol::MembershipPlan plan_;
     LastVotes* votes_;
+    bool is_written_ = true;       // the machine's last vote
     protocol::FailedSet certain_;  // ranks whose last votes the machine knows
     protocol::Membership machine_;
     Assembly assembly_;

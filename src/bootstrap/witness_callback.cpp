@@ -1,0 +1,33 @@
+#include "bootstrap/witness_callback.hpp"
+
+#include <array>
+
+namespace coppice::bootstrap {
+
+static_assert(COPPICE_WITNESS_BYTES == witness::kMostBytes);
+
+std::optional<Witness::Place> WitnessCallback::take(const About& about) const {
+    if (functions_.tell(functions_.argument, about.group, about.rank, nullptr, 0) != 0) return std::nullopt;
+    return Place{.about = about};
+}
+
+void WitnessCallback::give_back(const Place& place) const {
+    if (functions_.forget != nullptr) functions_.forget(functions_.argument, place.about.group, place.about.rank);
+}
+
+bool WitnessCallback::write(const Place& place, std::span<const std::byte> bytes) const {
+    // There is no vote of one byte: that of a rank which had more to say than is kept.
+    constexpr std::byte kTooLong{0};
+    if (bytes.size() > witness::kMostBytes) bytes = {&kTooLong, 1};
+    return functions_.tell(functions_.argument, place.about.group, place.about.rank, bytes.data(), bytes.size()) == 0;
+}
+
+std::optional<std::vector<std::byte>> WitnessCallback::last_words_of(const About& about) const {
+    std::array<std::byte, witness::kMostBytes> words{};
+    std::size_t bytes = words.size();
+    if (functions_.ended(functions_.argument, about.group, about.rank, words.data(), &bytes) != 1) return std::nullopt;
+    if (bytes > words.size() || bytes == 1) return std::nullopt;
+    return std::vector<std::byte>(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(bytes));
+}
+
+}  // namespace coppice::bootstrap
