@@ -12,6 +12,7 @@ import time
 import unittest
 
 CLUSTER = os.path.abspath(sys.argv[1])
+THROUGH_THE_BOX = os.path.join(os.path.dirname(CLUSTER), "cluster.d", "rank")
 DEADLINE = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 NAME = f"test-{os.getpid()}"
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 7), timeout=float(sys.argv[2])).close()"
@@ -199,6 +200,36 @@ class Run(unittest.TestCase):
         done = cluster("run", "--hosts", "2", "--cut", "0@start+1ms", "--power-off", "1@start+100ms", "--", "sh", "-c", wait)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(re.findall(r"cluster: (\S+) of host (\d)", done.stderr), [("cut", "0"), ("power-off", "1")])
+
+    def test_a_cable_is_plugged_in_again_after_its_time(self):
+        """Which counts from when there are ranks on all hosts; how often the link went down is what tells, however late anybody looks."""
+        script = (f'on_host() {{ {CLUSTER} exec 0 cat /sys/class/net/eth0/$1; }}; before=$(on_host carrier_down_count); '
+                  f'for host in 0 1; do PMIX_RANK=$host {CLUSTER} exec $host sleep 600 & done; '
+                  'until [ $(on_host carrier_down_count) -gt $before ]; do sleep 0.05; done; echo cut; '
+                  f'until [ $(on_host carrier) = 1 ] && {CLUSTER} status | grep -q "n0 .* up "; do sleep 0.05; done; echo mended')
+        done = cluster("run", "--hosts", "2", "--cut", "0@100ms+200ms", "--", "sh", "-c", script)
+        self.assertEqual((done.stdout, done.returncode), ("cut\nmended\n", 0), done.stderr)
+        self.assertEqual(re.findall(r"cluster: (\S+) of host (\d)", done.stderr), [("cut", "0"), ("mend", "0")])
+
+    # A launcher on host 0 whose rank ends like that, and which goes on.
+    WAITS = CLUSTER + """ exec 0 sh -c 'PMI_RANK=0 "$1" sh -c "$2"; sleep 600; true' sh """ + THROUGH_THE_BOX
+
+    def test_a_launcher_that_waits_for_a_dead_rank_is_ended(self):
+        for end, code in (("exit 4", 4), ("kill -9 $$", 0), ("kill -9 $PPID", 1)):
+            with self.subTest(end=end):
+                done = cluster("run", "--hosts", "2", "--", "sh", "-c", f"{self.WAITS} '{end}'")
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn("the surviving ranks are done; ending their launcher", done.stderr)
+
+    def test_a_launcher_that_waits_for_a_host_that_its_own_command_has_lost_is_ended(self):
+        done = cluster("run", "--hosts", "2", "--", "sh", "-c", f"{CLUSTER} power-off 1; {self.WAITS} 'exit 4'")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("the surviving ranks are done; ending their launcher", done.stderr)
+
+    def test_what_a_command_does_after_its_ranks_is_its_own_affair(self):
+        """Also when one of them ended badly: their launcher has ended."""
+        done = cluster("run", "--hosts", "2", "--", "sh", "-c", self.WAITS.replace("sleep 600; true", "true") + " 'exit 4'; sleep 8; echo on; exit 5")
+        self.assertEqual((done.stdout, done.returncode), ("on\n", 5), done.stderr)
 
     def test_slurm_starts_tasks_on_all_hosts_and_tells_their_leaves(self):
         done = cluster("run", "--hosts", "4", "--leaves", "2", "--slurm", "--", "srun", "-N4", "-n8", "sh", "-c",

@@ -214,31 +214,40 @@ class Box:
                 one.channel.close()
 
     def status(self, _request):
-        """Each host's state, and how many ranks of a parallel program it has."""
+        """Each host's state, how many ranks of a parallel program it has, and what became of those that cluster.d/rank has started."""
         ranks = {one.namespace: 0 for one in self.all()}
+        numbers = {one.namespace: set() for one in self.all()}  # of processes, as the host has them
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 namespace = os.readlink(f"/proc/{pid}/ns/pid")
                 if namespace in ranks:
+                    numbers[namespace].add(self._own_number(pid))
                     with open(f"/proc/{pid}/environ", "rb") as file:
                         words = file.read().split(b"\0")
                     ranks[namespace] += any(word.startswith(RANK_VARIABLES) for word in words)
             except OSError:
                 continue  # it has ended
-        return {"codes": self._codes(), "hosts": [{"host": one.name, "number": one.number, "address": one.address, "state": one.state, "leaf": one.leaf,
+        return {"started": self._started({one.name: numbers[one.namespace] for one in self.all()}),
+                "hosts": [{"host": one.name, "number": one.number, "address": one.address, "state": one.state, "leaf": one.leaf,
                            "ranks": ranks[one.namespace] if one.state != "off" else 0} for one in self.all()]}
 
+    @staticmethod
+    def _own_number(pid):
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            return next(int(line.split()[-1]) for line in file if line.startswith("NSpid:"))
 
     @staticmethod
-    def _codes():
-        """What ranks have exited with, where cluster.d/rank has started them: by host."""
-        codes = {}
+    def _started(numbers):
+        """The ranks that cluster.d/rank has started: their host, what they exited with if they have said so, and whether the process of their
+        launcher that has started them still runs."""
+        ranks = []
         for name in os.listdir(f"{host.SHARED}/ranks"):
             with open(f"{host.SHARED}/ranks/{name}", encoding="utf-8") as file:
-                text = file.read().strip()
-            if text:
-                codes.setdefault(name.split(".")[0], []).append(int(text))
-        return codes
+                words = [int(word) for word in file.read().split()]
+            on = name.split(".")[0]
+            if words:
+                ranks.append({"host": on, "code": words[1] if len(words) > 1 else None, "launcher_lives": words[0] in numbers[on]})
+        return ranks
 
 
 def keep(options, listener, ready, parent=None):
