@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""What a user does on a cluster with Slurm, in one box: coppice-info and an MPI beside Coppice by srun, and the job scripts of docs/launchers.md.
+
+Usage: cluster_slurm_test.py CLUSTER LAUNCHED COPPICE_INFO [MPI_BESIDE]"""
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, os.pardir, "support"))
+import jobs  # noqa: E402
+
+CLUSTER, LAUNCHED, INFO = (os.path.abspath(path) for path in sys.argv[1:4])
+MPI_BESIDE = os.path.abspath(sys.argv[4]) if len(sys.argv) > 4 else None
+DOCUMENT = os.path.join(HERE, os.pardir, os.pardir, "docs", "launchers.md")
+DEADLINE = 280
+NAME = f"slurm-{os.getpid()}"
+SRUN = ["srun", "-N4", "-n8", "--no-kill", "--kill-on-bad-exit=0"]
+# Without what the box tells mpirun and mpiexec.hydra: they find out themselves that this is a job of Slurm's.
+AS_ELSEWHERE = ["sh", "-c", r'unset $(env | sed -n "s/^\(\(OMPI_MCA\|HYDRA\)_[A-Za-z_]*\)=.*/\1/p"); exec "$@"', "sh"]
+# Who is killed, and the job's exit code. Over several hosts mpirun does not return when a rank is killed, before its `timeout` is over.
+JOBS = {"srun": ("3", 137), "mpirun": (None, 0), "mpiexec.hydra": ("3", 137)}
+
+
+def scripts():
+    """By launcher, as the document has them."""
+    with open(DOCUMENT, encoding="utf-8") as file:
+        blocks = re.findall(r"^    #!/bin/sh\n(?:    .*\n)+", file.read(), re.M)
+    texts = ["".join(line[4:] + "\n" for line in block.splitlines()) for block in blocks]
+    return {next(name for name in JOBS if re.search(rf"\b{name} ", text)): text for text in texts}
+
+
+class UnderSlurm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()  # which the hosts have, too, as the box is made from there
+        done = jobs.run([CLUSTER, "--name", NAME, "up", "--hosts", "4", "--slurm"], DEADLINE, directory=cls.folder.name)
+        assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        jobs.run([CLUSTER, "--name", NAME, "down"], DEADLINE)
+        cls.folder.cleanup()
+
+    def on_control_host(self, *command, code=0):
+        done = jobs.run([CLUSTER, "--name", NAME, "exec", "ctl", *command], DEADLINE, directory=self.folder.name)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def test_coppice_info_shows_by_what_ranks_are_brought_together(self):
+        for way, name in (("pmix", "pmix"), ("pmi2", "pmi")):
+            with self.subTest(way=way):
+                facts = json.loads(self.on_control_host(*SRUN, f"--mpi={way}", INFO, "--json").stdout)
+                self.assertEqual(facts["bootstrap"], name)
+                self.assertEqual((facts["group"]["ranks"], facts["group"]["positions"]), (8, 4))
+
+    @unittest.skipUnless(MPI_BESIDE, "without Open MPI")
+    def test_the_launchers_exchange_does_not_disturb_an_mpi(self):
+        done = self.on_control_host("env", "OMPI_MCA_mpi_yield_when_idle=1", *SRUN, "--mpi=pmix", MPI_BESIDE, "10", "launcher")
+        self.assertIn("10 broadcasts among 8 ranks: 0 wrong", done.stdout)
+
+    def test_job_scripts(self):
+        """At the same time, because sbatch looks for the end of a job less and less often."""
+        self.assertEqual(sorted(scripts()), sorted(JOBS))
+        for name, text in scripts().items():
+            victim, _ = JOBS[name]
+            os.mkdir(os.path.join(self.folder.name, name))
+            for file, content in (("job.sh", text), ("program", f"#!/bin/sh\nexec {LAUNCHED} 1 {victim or ''}\n")):
+                with open(os.open(os.path.join(self.folder.name, name, file), os.O_WRONLY | os.O_CREAT, 0o755), "w", encoding="utf-8") as opened:
+                    opened.write(content)
+        submit = 'for name; do (cd $name; sbatch -W -o output job.sh; echo "$name: $?") & done; wait'
+        done = self.on_control_host(*AS_ELSEWHERE, "sh", "-c", submit, "sh", *JOBS)
+        for name, (victim, code) in JOBS.items():
+            with self.subTest(launcher=name), open(os.path.join(self.folder.name, name, "output"), encoding="utf-8") as file:
+                output = file.read()
+                self.assertIn(f"{name}: {code}\n", done.stdout, output + done.stderr)
+                left = [rank for rank in range(8) if str(rank) != victim]
+                self.assertEqual(sorted(line for line in output.splitlines() if line.startswith("rank ")),
+                                 [f"rank {rank} of 8 on 4 hosts, 1 groups, together {sum(1 << r for r in left):#x}" for rank in left], output)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("SKIP: making hosts needs the rights of root")
+        sys.exit(77)
+    if shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        print("Slurm is missing (tools/setup.sh --test installs it)")
+        sys.exit(1)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4 + (MPI_BESIDE is not None):]])
