@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Ranks on the hosts of a box, by launchers that are not ours: together, and when a host loses power or its cable.
 
-Usage: cluster_launchers_test.py CLUSTER COPPICE_PERF LAUNCHED SOME_RANKS COPPICE_STATUS"""
+Usage: cluster_launchers_test.py CLUSTER COPPICE_PERF LAUNCHED SOME_RANKS COPPICE_STATUS COPPICE_RUN"""
 
 import os
+import re
 import sys
 import time
 import unittest
@@ -11,7 +12,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
 import jobs  # noqa: E402
 
-CLUSTER, PERF, LAUNCHED, SOME_RANKS, STATUS = (os.path.abspath(path) for path in sys.argv[1:6])
+CLUSTER, PERF, LAUNCHED, SOME_RANKS, STATUS, RUN = (os.path.abspath(path) for path in sys.argv[1:7])
 DEADLINE = 280
 SRUN = ["srun", "-N4", "-n8", "--no-kill", "--kill-on-bad-exit=0"]
 MPIRUN = ["mpirun", "--enable-recovery", "-np", "8"]
@@ -34,14 +35,14 @@ class InBox(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done
 
-    def lose_a_host(self, command, seconds):
+    def lose_a_host(self, command, seconds, said="2 of 8 ranks died"):
         """`command` makes the words from "COPPICE_DETECTION_BOUND=…" and the time that the program runs for."""
         for bound, more in BOUNDS:
             done = self.run_in_box(*command(f"COPPICE_DETECTION_BOUND={bound}s", f"{seconds + more}s"), expected=False)
             if "this rank was taken for dead by the others" not in done.stderr:
                 break
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("2 of 8 ranks died", done.stdout)
+        self.assertIn(said, done.stdout)
         self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
         return done
 
@@ -145,9 +146,38 @@ class InBox(unittest.TestCase):
         self.lose_a_host(lambda bound, time: ["--slurm", "--cut", "2@2s", "--", "env", bound, *SRUN, "--mpi=pmix", PERF, "broadcast", "--for",
                                               time, "--verify"], 6)
 
+    # The other half of what srun can meet, in one box and at the same time: each of two steps loses a host of its own.
+    def test_a_host_loses_power_under_pmix_and_a_cable_is_cut_under_pmi2(self):
+        for bound, more in BOUNDS:
+            def step(way, hosts, *program):
+                words = ["srun", "-w", hosts, "-N3", "-n6", "--no-kill", "--kill-on-bad-exit=0", f"--mpi={way}", PERF, *program]
+                return f"({' '.join(words)}; echo exit code $?) 2>&1 | sed 's/^/{way}: /' & "
+            script = (f"export COPPICE_DETECTION_BOUND={bound}s; "  # pylint: disable=cell-var-from-loop
+                      + step("pmix", "n0,n1,n3", "agree", "-n", "2000000", "--for", f"{6 + more}s")
+                      + step("pmi2", "n0,n1,n2", "broadcast", "-s", "64", "--for", f"{6 + more}s", "--verify") + "wait")
+            done = self.run_in_box("--slurm", "--power-off", "3@1s", "--cut", "2@1s", "--", "sh", "-c", script)
+            if "this rank was taken for dead by the others" not in done.stdout:
+                break
+        for way, result in (("pmix", "disagreed 0 wrong 0 lost 0"), ("pmi2", "lost 0 corrupt 0 duplicate 0")):
+            said = "\n".join(re.findall(f"^{way}: (.*)", done.stdout, re.M))
+            for words in ("2 of 6 ranks died", result, "exit code 0"):
+                self.assertIn(words, said, done.stdout + done.stderr)
+
+    # coppice-run starts ranks on one machine, so the hosts that it loses are its own, within one of the box.
+    def test_coppice_run_kills_a_rank_and_loses_hosts_of_its_own(self):
+        run = [RUN, "-n", "8", "--hosts", "4"]
+        done = self.run_in_box("--", *run, LAUNCHED, "2", "3", expected=False)
+        self.expect_all(done, dead=3)
+        self.assertEqual(done.returncode, 137, done.stderr)
+        done = self.run_in_box("--", *run, "--kill", "1@200ms", "--kill-host", "3@400ms", PERF, "agree", "-n", "2000000", "--for", "2s")
+        self.assertIn("3 of 8 ranks died", done.stdout)
+        self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
+        self.lose_a_host(lambda bound, time: ["--", "env", bound, *run, "--cut", "2@200ms", PERF, "broadcast", "-s", "64", "--for", time, "--verify"],
+                         4, said="0 of 8 ranks died, 2 lost: cut off, and still alive")
+
 
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("SKIP: making hosts needs the rights of root")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[6:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[7:]])
