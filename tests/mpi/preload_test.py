@@ -140,6 +140,7 @@ class Preloaded(unittest.TestCase):
             with self.subTest(victims=victims):
                 done = preloaded(OPENMPI, [SURVIVOR, *victims], "--enable-recovery", "--mca", "async_mpi_finalize", "1")
                 self.assertIn(f"{left} of 4 processes are left; pi is 3.141592654", done.stdout, done.stderr)
+                self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class WentWrong(unittest.TestCase):

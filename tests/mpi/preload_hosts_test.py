@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Programs of Open MPI and of MPICH whose collectives are Coppice's by preloading, over the hosts of a box.
+
+Usage: preload_hosts_test.py CLUSTER COPPICE_MPIRUN SURVIVOR LAUNCHER=OPERATIONS…   with the test program as it was built for each MPI"""
+
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
+
+CLUSTER, MPIRUN, SURVIVOR = (os.path.abspath(path) for path in sys.argv[1:4])
+PROGRAMS = dict(word.split("=") for word in sys.argv[4:])
+DEADLINE = 280
+OPENMPI = "mpirun.openmpi"
+# Eight processes on however many cores: in MPI they give them away.
+OPTIONS = {OPENMPI: ["--mca", "mpi_yield_when_idle", "1"], "mpiexec.hydra": []}
+
+
+class OverSeveralHosts(unittest.TestCase):
+    def preloaded(self, launcher, *words):
+        for _ in range(3):
+            done = jobs.run([CLUSTER, "run", "--hosts", "4", "--", MPIRUN, "--launcher", launcher, "-n", "8", *OPTIONS[launcher], *words], DEADLINE,
+                            environment={"COPPICE_MPI_REPORT": "1", "COPPICE_MPI_AFTER": "0"})
+            # Now and then Open MPI's mpirun sees the end of a rank that was held up before it sees its MPI_Finalize, without Coppice, too.
+            if "exiting improperly" not in done.stderr:
+                break
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def test_eight_processes_on_four_hosts_get_what_mpi_would_have_given_them(self):
+        for launcher, program in PROGRAMS.items():
+            for way, count in (("types", 16 * 8 + 1), ("kept", 8 * (1 + 12 + 6))):
+                with self.subTest(launcher=launcher, way=way):
+                    done = self.preloaded(launcher, program, way)
+                    self.assertIn(f"{way}: 0 wrong", done.stdout)
+                    self.assertIn("process 0 of 8", done.stderr)
+                    self.assertEqual(re.findall(r"MPI_Bcast: (\d+) by Coppice, (\d+) passed on", done.stderr), [(str(count), "0")])
+
+    @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
+    def test_survivors_of_all_processes_of_a_host_end_well(self):
+        done = self.preloaded(OPENMPI, "--enable-recovery", "--mca", "async_mpi_finalize", "1", SURVIVOR, "2@50", "6@50", "3@120")
+        self.assertIn("5 of 8 processes are left; pi is 3.141592654", done.stdout, done.stderr)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("SKIP: making hosts needs the rights of root")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1], verbosity=2)
