@@ -1,6 +1,7 @@
 #include "collectives.h"
 
 #include "communicators.h"
+#include "library.h"
 #include "payload.h"
 #include "requests.h"
 
@@ -15,9 +16,9 @@ static void let_mpi_work(void) {
 
 static coppice_status_t wait_for(coppice_request_t* request) {
     coppice_status_t status = COPPICE_ERR_TIMEOUT;
-    while ((status = coppice_request_wait(request, NULL, PATIENCE_NS)) == COPPICE_ERR_TIMEOUT)
+    while ((status = coppice.request_wait(request, NULL, PATIENCE_NS)) == COPPICE_ERR_TIMEOUT)
         let_mpi_work();
-    coppice_request_free(request);
+    coppice.request_free(request);
     return status;
 }
 
@@ -49,7 +50,7 @@ static coppice_status_t broadcast(const struct communicator* communicator, const
     coppice_status_t status = COPPICE_ERR_BUSY;
     while (__atomic_load_n(&communicator->unstarted, __ATOMIC_RELAXED) > 0)
         let_mpi_work();
-    while ((status = coppice_broadcast_nb(communicator->group, payload->bytes, payload->size, (uint32_t)root,
+    while ((status = coppice.broadcast_nb(communicator->group, payload->bytes, payload->size, (uint32_t)root,
                                           &request)) == COPPICE_ERR_BUSY)
         let_mpi_work();
     return status == COPPICE_OK ? wait_for(request) : status;
@@ -78,11 +79,11 @@ int ours_Barrier(MPI_Comm comm) {
     count_ours(kOperationBarrier);
     coppice_request_t* request = NULL;
     coppice_status_t status = COPPICE_ERR_BUSY;
-    while ((status = coppice_barrier_nb(communicator->group, &request)) == COPPICE_ERR_BUSY)
+    while ((status = coppice.barrier_nb(communicator->group, &request)) == COPPICE_ERR_BUSY)
         let_mpi_work();
     if (status == COPPICE_OK) status = wait_for(request);
     /* Every process that lives has entered. */
-    if (status == COPPICE_ERR_PEER_FAILED) status = coppice_group_ack_failed(communicator->group, NULL, 0);
+    if (status == COPPICE_ERR_PEER_FAILED) status = coppice.group_ack_failed(communicator->group, NULL, 0);
     return raise_status(comm, status);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "library.h"
 #include "requests.h"
 
 #ifdef OPEN_MPI
@@ -67,7 +68,7 @@ int code_of(coppice_status_t status) {
     if (status == COPPICE_OK) return MPI_SUCCESS;
     if (status == COPPICE_ERR_TRUNCATED) return MPI_ERR_TRUNCATE;
     char sentence[MPI_MAX_ERROR_STRING];
-    snprintf(sentence, sizeof sentence, "Coppice: %s", coppice_last_error());
+    snprintf(sentence, sizeof sentence, "Coppice: %s", coppice.last_error());
     if (error_class != MPI_ERR_OTHER) PMPI_Add_error_string(error_class, sentence);
     return error_class;
 }
@@ -93,7 +94,7 @@ static int communicator_freed(MPI_Comm comm, int key, void* value, void* extra) 
     pthread_mutex_lock(&mutex);
     forget(state);
     pthread_mutex_unlock(&mutex);
-    coppice_group_destroy(state->group, COPPICE_NO_TIMEOUT);
+    if (state->group != NULL) coppice.group_destroy(state->group, COPPICE_NO_TIMEOUT);
     free(state);
     return MPI_SUCCESS;
 }
@@ -106,11 +107,11 @@ static int finalizing(MPI_Comm comm, int key, void* value, void* extra) {
     (void)extra;
     end_requests();
     for (struct communicator* state = communicators; state != NULL; state = state->next) {
-        coppice_group_destroy(state->group, LAST_WAIT_NS);
+        if (state->group != NULL) coppice.group_destroy(state->group, LAST_WAIT_NS);
         state->group = NULL;
         state->reason = kNoGroup;
     }
-    coppice_context_destroy(context);
+    if (context != NULL) coppice.context_destroy(context);
     context = NULL;
     int rank = 0;
     int size = 0;
@@ -120,20 +121,26 @@ static int finalizing(MPI_Comm comm, int key, void* value, void* extra) {
     return MPI_SUCCESS;
 }
 
-/* What all communicators share; the sentence of what goes wrong is in coppice_last_error. With the mutex. */
+/* What all communicators share. With the mutex. */
 static void prepare(void) {
     int running = 0;
     PMPI_Initialized(&running);
     if (!running || keyval != MPI_KEYVAL_INVALID) return;
-    int threads = MPI_THREAD_SINGLE;
-    PMPI_Query_thread(&threads);
-    coppice_context_options_t options = COPPICE_CONTEXT_OPTIONS_INIT;
-    if (threads == MPI_THREAD_MULTIPLE) options.thread_mode = COPPICE_THREAD_MULTIPLE;
-    coppice_context_create(&options, &context);
     PMPI_Add_error_class(&error_class);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, communicator_freed, &keyval, NULL);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalizing, &self_keyval, NULL);
     PMPI_Comm_set_attr(MPI_COMM_SELF, self_keyval, NULL);
+}
+
+static void prepare_once(void) {
+    if (__atomic_load_n(&keyval, __ATOMIC_ACQUIRE) != MPI_KEYVAL_INVALID) return;
+    pthread_mutex_lock(&mutex);
+    prepare();
+    pthread_mutex_unlock(&mutex);
+}
+
+void expect_report(void) {
+    if (report_is_wanted()) prepare_once();
 }
 
 /* A process whose group fails leaves the exchange early. So each step brings with it whether any process has, and all leave together. What
@@ -182,6 +189,21 @@ static int allgather(void* argument, const void* mine, size_t bytes, void* all) 
 /* What the library sends in one message. Larger payloads stay MPI's until the two have been measured against each other. */
 enum { kMostInOneMessage = 8192 };
 
+/* The context of all groups; NULL, or the sentence about why there is none. */
+static const char* open_context(void) {
+    pthread_mutex_lock(&mutex);
+    const char* trouble = load_library();
+    if (trouble == NULL && context == NULL) {
+        int threads = MPI_THREAD_SINGLE;
+        PMPI_Query_thread(&threads);
+        coppice_context_options_t options = COPPICE_CONTEXT_OPTIONS_INIT;
+        if (threads == MPI_THREAD_MULTIPLE) options.thread_mode = COPPICE_THREAD_MULTIPLE;
+        if (coppice.context_create(&options, &context) != COPPICE_OK) trouble = coppice.last_error();
+    }
+    pthread_mutex_unlock(&mutex);
+    return trouble;
+}
+
 /* All processes get a group, or none. */
 static void make_group(MPI_Comm comm, struct communicator* state) {
     struct exchange exchange = {comm, state->size, room(comm, (size_t)state->size * sizeof(struct step)), 0};
@@ -190,19 +212,22 @@ static void make_group(MPI_Comm comm, struct communicator* state) {
     options.exchange_argument = &exchange;
     options.rank = (uint32_t)state->rank;
     options.size = (uint32_t)state->size;
-    const int made = context != NULL && coppice_group_create(context, &options, &state->group) == COPPICE_OK;
-    const int all_made = !exchange.over && !any_failed(&exchange, !made, NULL, 0);
+    const char* trouble = open_context();
+    if (trouble == NULL && coppice.group_create(context, &options, &state->group) != COPPICE_OK)
+        trouble = coppice.last_error();
+    const int failed_here = trouble != NULL && !exchange.over;
+    const int all_made = !exchange.over && !any_failed(&exchange, trouble != NULL, NULL, 0);
     free(exchange.steps);
     state->reason = kNoGroup;
     if (all_made) {
         coppice_group_info_t info = {.struct_size = sizeof info};
-        coppice_group_query(state->group, &info);
+        coppice.group_query(state->group, &info);
         state->max_payload = info.max_payload < kMostInOneMessage ? info.max_payload : kMostInOneMessage;
         count_group();
         return;
     }
-    count_failed_group(made ? "at another process" : coppice_last_error());
-    coppice_group_destroy(state->group, 0);
+    count_failed_group(failed_here ? trouble : "at another process");
+    if (state->group != NULL) coppice.group_destroy(state->group, 0);
     state->group = NULL;
 }
 
@@ -252,12 +277,8 @@ static struct communicator* make_communicator(MPI_Comm comm) {
 
 struct communicator* communicator_of(MPI_Comm comm, int may_make) {
     if (comm == MPI_COMM_NULL) return NULL;
-    if (__atomic_load_n(&keyval, __ATOMIC_ACQUIRE) == MPI_KEYVAL_INVALID) {
-        pthread_mutex_lock(&mutex);
-        prepare();
-        pthread_mutex_unlock(&mutex);
-        if (keyval == MPI_KEYVAL_INVALID) return NULL; /* MPI_Init has not been called */
-    }
+    prepare_once();
+    if (keyval == MPI_KEYVAL_INVALID) return NULL; /* MPI_Init has not been called */
     struct communicator* state = NULL;
     int found = 0;
     PMPI_Comm_get_attr(comm, keyval, (void*)&state, &found);

@@ -24,6 +24,9 @@ struct communicator {
  * others; NULL otherwise. */
 struct communicator* communicator_of(MPI_Comm comm, int may_make);
 
+/* MPI has been initialized: a report that is asked for comes, whatever the program calls. */
+void expect_report(void);
+
 /* Ends the process, with a sentence, where it is one of the other MPI: its handles are of other types, and nothing could even be
  * passed on. */
 void refuse_other_mpi(void);

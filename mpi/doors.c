@@ -19,12 +19,16 @@ COPPICE_MPI_OPERATIONS(C_DOOR)
 /* Where another MPI has been loaded since the program was started: by Python, for example. */
 DOOR int MPI_Init(int* argc, char*** argv) {
     refuse_other_mpi();
-    return PMPI_Init(argc, argv);
+    const int code = PMPI_Init(argc, argv);
+    if (code == MPI_SUCCESS) expect_report();
+    return code;
 }
 
 DOOR int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
     refuse_other_mpi();
-    return PMPI_Init_thread(argc, argv, required, provided);
+    const int code = PMPI_Init_thread(argc, argv, required, provided);
+    if (code == MPI_SUCCESS) expect_report();
+    return code;
 }
 
 #ifdef OPEN_MPI

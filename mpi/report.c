@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "library.h"
+
 #define AS_TEXT(name, ...) "MPI_" #name,
 static const char* const kNames[kOperations] = {COPPICE_MPI_OPERATIONS(AS_TEXT)};
 
@@ -51,12 +53,17 @@ void count_failed_group(const char* sentence) {
     snprintf(failure, sizeof failure, "%s", sentence);
 }
 
-void print_report(int rank, int size) {
+int report_is_wanted(void) {
     const char* wanted = getenv("COPPICE_MPI_REPORT");
-    if (rank != 0 || wanted == NULL || strcmp(wanted, "1") != 0) return;
+    return wanted != NULL && strcmp(wanted, "1") == 0;
+}
+
+void print_report(int rank, int size) {
+    if (rank != 0 || !report_is_wanted()) return;
     fprintf(stderr, "coppice-mpi: process 0 of %d, %lu groups\n", size, groups);
     for (int i = 0; i < kOperations; ++i)
         fprintf(stderr, "coppice-mpi: %s: %lu by Coppice, %lu passed on to MPI\n", kNames[i], ours[i], passed_on[i]);
+    if (!library_was_wanted()) fprintf(stderr, "coppice-mpi: no group was needed, and the library was not loaded\n");
     for (int i = 0; i < kReasons; ++i)
         if (reasons[i] != 0) fprintf(stderr, "coppice-mpi: passed on: %lu %s\n", reasons[i], kSentences[i]);
     if (failed_groups != 0) fprintf(stderr, "coppice-mpi: %lu groups could not be made: %s\n", failed_groups, failure);

@@ -23,6 +23,8 @@ void count_failed_group(const char* sentence);
  * this waits until the sentence was read. */
 __attribute__((format(printf, 2, 3), noreturn)) void end_program(MPI_Comm comm, const char* format, ...);
 
+int report_is_wanted(void);
+
 /* Prints it to stderr at process 0 of MPI_COMM_WORLD, where it is asked for. */
 void print_report(int rank, int size);
 

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "library.h"
+
 struct pending {
     struct communicator* communicator;
     struct payload payload;
@@ -23,14 +25,14 @@ static int registered;
 /* In the order in which they were called, on each communicator. */
 static coppice_status_t start(struct pending* pending) {
     const coppice_status_t status =
-        coppice_broadcast_nb(pending->communicator->group, pending->payload.bytes, pending->payload.size,
+        coppice.broadcast_nb(pending->communicator->group, pending->payload.bytes, pending->payload.size,
                              (uint32_t)pending->root, &pending->started);
     if (status != COPPICE_ERR_BUSY) --pending->communicator->unstarted;
     return status == COPPICE_OK ? COPPICE_IN_PROGRESS : status;
 }
 
 static void finish(struct pending* pending, coppice_status_t status) {
-    if (pending->started != NULL) coppice_request_free(pending->started);
+    if (pending->started != NULL) coppice.request_free(pending->started);
     pending->code = code_of(status);
     if (status == COPPICE_OK && pending->root != pending->communicator->rank)
         pending->code = payload_unpack(&pending->payload);
@@ -48,7 +50,7 @@ int poll_requests(void) {
         struct pending* pending = *place;
         coppice_status_t status = COPPICE_ERR_BUSY;
         if (pending->started != NULL) {
-            status = coppice_request_test(pending->started, NULL);
+            status = coppice.request_test(pending->started, NULL);
         } else if (pending->communicator != full) {
             status = start(pending);
         }

@@ -1,6 +1,6 @@
 /* A program of MPI as others write them, in one of these ways, each of which checks every byte:
  *
- *   operations splits | kept | types | requests | threads | other
+ *   operations splits | kept | types | requests | threads | other | unused | late
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -182,6 +182,32 @@ static void other(void) {
     broadcasts(MPI_COMM_WORLD, 1);
 }
 
+static int has_loaded(const char* name) {
+    FILE* maps = fopen("/proc/self/maps", "r");
+    char line[4400];
+    int found = 0;
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        found |= strstr(line, name) != NULL;
+    if (maps == NULL || fclose(maps) != 0) ++wrong;
+    return found;
+}
+
+/* None of the operations that are Coppice's: its library is not there, and the preload is. */
+static void unused(void) {
+    int sum = 0;
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    wrong += sum != size * (size - 1) / 2;
+    wrong += !has_loaded("/libcoppice-") || has_loaded("/libcoppice.so");
+}
+
+/* Nor is it for those that need no group, until one does. */
+static void late(void) {
+    broadcasts(MPI_COMM_SELF, 3);
+    unused();
+    broadcasts(MPI_COMM_WORLD, 3);
+    wrong += !has_loaded("/libcoppice.so");
+}
+
 int main(int argc, char** argv) {
     const char* way = argc > 1 ? argv[1] : "";
     int provided = MPI_THREAD_SINGLE;
@@ -191,11 +217,11 @@ int main(int argc, char** argv) {
     const struct {
         const char* name;
         void (*run)(void);
-    } ways[] = {{"splits", splits},     {"kept", kept},       {"types", types},
-                {"requests", requests}, {"threads", threads}, {"other", other}};
+    } ways[] = {{"splits", splits},   {"kept", kept},   {"types", types},   {"requests", requests},
+                {"threads", threads}, {"other", other}, {"unused", unused}, {"late", late}};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; ++i)
         if (strcmp(way, ways[i].name) == 0) ways[i].run();
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3 && strcmp(way, "unused") != 0; ++i)
         MPI_Barrier(MPI_COMM_WORLD);
     long all_wrong = 0;
     MPI_Reduce(&wrong, &all_wrong, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -5,6 +5,7 @@ after deaths.
 Usage: preload_test.py COPPICE_MPIRUN PRELOADS SURVIVOR LAUNCHER=OPERATIONS…   with the test program as it was built for each MPI"""
 
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -34,8 +35,13 @@ def run(command, **more):
     return done
 
 
-def preloaded(launcher, program, *options, **more):
-    return run([MPIRUN, "--launcher", launcher, "-n", str(RANKS[launcher]), *OPTIONS[launcher], *options, *program], **more)
+# A /dev/shm of its own on which not a byte is free; what else is in it at the end is told.
+FULL_DEV_SHM = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k full /dev/shm && cd /dev/shm && ! head -c 5000 /dev/zero 2>&- >full || exit 77; '
+                '"$@"; code=$?; echo "there is: $(ls -A)"; exit $code', "sh"]
+
+
+def preloaded(launcher, program, *options, within=(), **more):
+    return run([*within, MPIRUN, "--launcher", launcher, "-n", str(RANKS[launcher]), *OPTIONS[launcher], *options, *program], **more)
 
 
 class Preloaded(unittest.TestCase):
@@ -115,6 +121,42 @@ class Preloaded(unittest.TestCase):
                 counts = self.check(done, "types: 0 wrong")
                 self.assertEqual(counts["MPI_Bcast"][0], 0)
                 self.assertIn("1 groups could not be made", done.stderr)
+
+    def test_a_program_that_uses_nothing_of_coppice_does_not_load_it(self):
+        for _, counts, said in self.everywhere("unused"):
+            self.assertEqual(set(counts.values()), {(0, 0)})
+            self.assertIn("no group was needed, and the library was not loaded", said)
+        for ranks, counts, said in self.everywhere("late"):
+            self.assertEqual(counts["MPI_Bcast"], (ranks, 1))
+            self.assertNotIn("was not loaded", said)
+
+    def test_a_library_that_cannot_be_loaded(self):
+        """At all processes, or at one: nothing goes through Coppice at any of them."""
+        for launcher, program in PROGRAMS.items():
+            mpi = "openmpi" if launcher == OPENMPI else "mpich"
+            preload = os.path.join(PRELOADS, f"libcoppice-{mpi}.so")
+            for content, sentence in ((b"", "the library can't be loaded: .*file too short"),
+                                      (pathlib.Path(preload).read_bytes(), "libcoppice.so.0 has no coppice_context_create: it is of another version")):
+                with self.subTest(launcher=launcher, sentence=sentence), tempfile.TemporaryDirectory() as folder:
+                    os.mkdir(f"{folder}/coppice")
+                    shutil.copy(preload, f"{folder}/coppice")
+                    with open(f"{folder}/libcoppice.so.0", "wb") as library:
+                        library.write(content)
+                    rank = "OMPI_COMM_WORLD_RANK" if launcher == OPENMPI else "PMI_RANK"
+                    for whose, said in ((f"${rank}", sentence), ("1", "at another process")):
+                        script = f'if [ "${rank}" = "{whose}" ]; then LD_PRELOAD={folder}/coppice/libcoppice-{mpi}.so; fi; exec "$@"'
+                        done = preloaded(launcher, ["sh", "-c", script, "sh", program, "types"])
+                        self.assertEqual(self.check(done, "types: 0 wrong")["MPI_Bcast"], (0, 16 * RANKS[launcher] + 1))
+                        self.assertEqual(len(re.findall(f"coppice-mpi: 1 groups could not be made: {said}", done.stderr)), 1, done.stderr)
+
+    # MPICH itself ends by a bus error then, in MPI_Init.
+    @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
+    def test_a_full_dev_shm(self):
+        if subprocess.run([*FULL_DEV_SHM, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("a mount namespace cannot be made here: run as root to try it")
+        done = preloaded(OPENMPI, [PROGRAMS[OPENMPI], "types"], within=FULL_DEV_SHM)
+        self.assertEqual(self.check(done, "types: 0 wrong")["MPI_Bcast"], (16 * RANKS[OPENMPI] + 1, 0))
+        self.assertIn("there is: full\n", done.stdout)
 
     @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
     def test_pickled_objects(self):

@@ -46,6 +46,15 @@ for program in c-static cpp-static; do
   if grep -q libcoppice <<<"$(ldd "$stage/$program")"; then fail "$program needs libcoppice.so"; fi
 done
 
+# What is preloaded into MPI programs finds the library that was installed with it.
+for mpi in openmpi:mpirun.openmpi mpich:mpiexec.hydra; do
+  program=$build_dir/tests/mpi/operations-${mpi%%:*}
+  if [ ! -e "$libdir/coppice/libcoppice-${mpi%%:*}.so" ] || [ ! -e "$program" ]; then continue; fi
+  report=$(env -u LD_LIBRARY_PATH OMPI_MCA_rmaps_base_oversubscribe=1 COPPICE_MPI_REPORT=1 COPPICE_MPI_AFTER=0 "$bindir/coppice-mpirun" --launcher "${mpi##*:}" -n 2 "$program" late 2>&1) ||
+    fail "an MPI program: $report"
+  if ! grep -q 'MPI_Bcast: 2 by Coppice' <<<"$report"; then fail "an MPI program goes without Coppice: $report"; fi
+done
+
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 for program in c-shared c-static cpp-shared cpp-static; do
   run_four "$stage/$program"
