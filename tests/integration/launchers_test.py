@@ -5,6 +5,7 @@ Usage: launchers_test.py LAUNCHED COPPICE_PERF COPPICE_INFO COPPICE_RUN UNSURE_P
 
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -12,6 +13,9 @@ import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
 
 LAUNCHED, PERF, INFO, RUN, UNSURE_PMIX = (os.path.abspath(path) for path in sys.argv[1:6])
 DEADLINE = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
@@ -59,9 +63,13 @@ GROUPS = {"pmix": 3, "pmi": 1}  # mpiexec.hydra closes the connection after the 
 THROUGH_A_SHELL = {"pmix": [], "pmi": ["sh", "-c", 'trap "" USR1; "$@"; exit $?', "sh"]}
 
 
-def real_pmix():
+def library_of_the_system(name):
     known = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
-    return re.search(r"^\s*libpmix\.so\.2 .* => (\S+)$", known, re.MULTILINE)[1]
+    return re.search(rf"^\s*{re.escape(name)} .* => (\S+)$", known, re.MULTILINE)[1]
+
+
+def real_pmix():
+    return library_of_the_system("libpmix.so.2")
 
 
 class Launched(unittest.TestCase):
@@ -132,6 +140,16 @@ class Launched(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
 
+    def test_a_full_dev_shm(self):
+        if not jobs.can_fill_dev_shm():
+            self.skipTest("a mount namespace cannot be made here: run as root to try it")
+        for name, launcher, _ in LAUNCHERS:
+            with self.subTest(launcher=name):
+                done = run([*jobs.FULL_DEV_SHM, *launcher, "-n", "4", PERF, "broadcast", "-s", "64", "-n", "200", "--verify"])
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("lost 0 corrupt 0 duplicate 0", done.stdout)
+                self.assertIn("there is: full\n", done.stdout)
+
     def test_coppice_info_shows_whether_deaths_are_told_of(self):
         library = real_pmix()
         for more, expected in (({}, None), ({"COPPICE_PMIX_SESSION": "keep"}, True),
@@ -194,6 +212,22 @@ class WentWrong(unittest.TestCase):
 
     def test_a_server_that_the_library_cannot_talk_to(self):
         self.expect(run([LAUNCHED], PMIX_NAMESPACE="job", PMIX_RANK="0"), 3, "can't talk to the launcher's server", "OpenPMIx")
+
+    def test_a_server_of_another_version(self):
+        # What libpmix answers a client whose server refuses it: nobody there speaks its words.
+        done = run([*MPIRUN, "-n", "2", "env", f"LD_LIBRARY_PATH={os.path.dirname(UNSURE_PMIX)}", f"UNSURE_PMIX={real_pmix()}",
+                    "UNSURE_PMIX_INIT=-25", "sh", "-c", f'{LAUNCHED}; echo "ended with $?"'])
+        self.assertEqual(done.stdout, "ended with 3\n" * 2, done.stderr)
+        self.assertEqual(len(re.findall("OpenPMIx.* can't talk to the launcher's server of PMIx: .*UNREACH.*of a version that the library does not know",
+                                        done.stderr)), 2, done.stderr)
+
+    def test_a_library_of_pmix_that_cannot_be_used(self):
+        for content, words in ((b"", ["can't be loaded", "file too short", "libpmix2", "LD_LIBRARY_PATH"]),
+                               (pathlib.Path(library_of_the_system("libm.so.6")).read_bytes(), ["libpmix.so.2 lacks a function", "PMIx_Init"])):
+            with self.subTest(words=words), tempfile.TemporaryDirectory() as folder:
+                with open(f"{folder}/libpmix.so.2", "wb") as library:
+                    library.write(content)
+                self.expect(run([LAUNCHED], PMIX_NAMESPACE="job", PMIX_RANK="0", LD_LIBRARY_PATH=folder), 3, *words)
 
     def test_a_second_group_under_hydra(self):
         done = run([*HYDRA, "-n", "2", LAUNCHED, "2"])

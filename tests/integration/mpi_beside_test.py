@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """An MPI program that broadcasts and then waits in MPI: nothing stalls, with every correction, on 2, 4 and 8 ranks.
 
-Usage: mpi_beside_test.py PROGRAM"""
+Usage: mpi_beside_test.py PROGRAM [PROGRAM_OF_MPICH]"""
 
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
-PROGRAM = os.path.abspath(sys.argv[1])
+PROGRAM, MPICH = (os.path.abspath(path) if path else None for path in (*sys.argv[1:3], None)[:2])
 DEADLINE = 300 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 CORRECTIONS = ("opportunistic:1", "optimized:2", "checked", "failure-proof:1", "none")
 
@@ -45,6 +47,29 @@ class BesideMpi(unittest.TestCase):
 
     def test_in_shared_memory_by_messages(self):
         self.run_beside(4, COPPICE_HIERARCHY="flat", COPPICE_TREE="binomial")
+
+
+@unittest.skipUnless(MPICH, "without MPICH")
+class BesideMpich(unittest.TestCase):
+    def under_hydra(self, *more):
+        """How it has ended, and what each rank said: a launcher that is told to abort may not read that any more."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("COPPICE_", "PMI_"))}
+        with tempfile.TemporaryDirectory() as folder:
+            kept = ["sh", "-c", f'exec "$@" 2>{folder}/$PMI_RANK', "sh", MPICH, "40", *more]
+            done = subprocess.run(["mpiexec.hydra", "-n", "2", *kept], capture_output=True, text=True, check=False,
+                                  stdin=subprocess.DEVNULL, timeout=DEADLINE, env=environment)
+            return done, "".join(path.read_text() for path in pathlib.Path(folder).iterdir())
+
+    def test_the_mpi_brings_the_ranks_together(self):
+        done, said = self.under_hydra()
+        self.assertEqual(done.returncode, 0, said)
+        self.assertIn("40 broadcasts among 2 ranks: 0 wrong", done.stdout)
+
+    def test_the_mpi_has_the_launchers_connection_for_itself(self):
+        done, said = self.under_hydra("launcher")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(said, r"mpi_beside: .*an MPI of this process holds the launcher's connection \(PMI_FD\).*"
+                               "coppice_group_options_t.exchange to a function that calls MPI_Allgather")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
+
 MPIRUN, PRELOADS, SURVIVOR = (os.path.abspath(path) for path in sys.argv[1:4])
 PROGRAMS = dict(word.split("=") for word in sys.argv[4:])
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -33,11 +36,6 @@ def run(command, **more):
         if "exiting improperly" not in done.stderr:
             break
     return done
-
-
-# A /dev/shm of its own on which not a byte is free; what else is in it at the end is told.
-FULL_DEV_SHM = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k full /dev/shm && cd /dev/shm && ! head -c 5000 /dev/zero 2>&- >full || exit 77; '
-                '"$@"; code=$?; echo "there is: $(ls -A)"; exit $code', "sh"]
 
 
 def preloaded(launcher, program, *options, within=(), **more):
@@ -152,9 +150,9 @@ class Preloaded(unittest.TestCase):
     # MPICH itself ends by a bus error then, in MPI_Init.
     @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
     def test_a_full_dev_shm(self):
-        if subprocess.run([*FULL_DEV_SHM, "true"], capture_output=True, check=False).returncode != 0:
+        if not jobs.can_fill_dev_shm():
             self.skipTest("a mount namespace cannot be made here: run as root to try it")
-        done = preloaded(OPENMPI, [PROGRAMS[OPENMPI], "types"], within=FULL_DEV_SHM)
+        done = preloaded(OPENMPI, [PROGRAMS[OPENMPI], "types"], within=jobs.FULL_DEV_SHM)
         self.assertEqual(self.check(done, "types: 0 wrong")["MPI_Bcast"], (16 * RANKS[OPENMPI] + 1, 0))
         self.assertIn("there is: full\n", done.stdout)
 

@@ -11,6 +11,13 @@ import tempfile
 # Of Coppice and of launchers: what is tested is not what the caller of the tests has.
 SETTINGS = ("COPPICE_", "OMPI_", "PMIX_", "PMI_", "SLURM_")
 numbers = itertools.count()
+# Before a command: it has a /dev/shm of its own, on which not a byte is free. What else is in that at the end is told.
+FULL_DEV_SHM = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k full /dev/shm && ! head -c 5000 /dev/zero 2>&- >/dev/shm/full || exit 77; '
+                '"$@"; code=$?; echo "there is: $(ls -A /dev/shm)"; exit $code', "sh")
+
+
+def can_fill_dev_shm():
+    return subprocess.run([*FULL_DEV_SHM, "true"], capture_output=True, check=False).returncode == 0
 
 
 def state_of(pid):
