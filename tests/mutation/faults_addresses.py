@@ -5,6 +5,7 @@ from catchers import gtest, linked
 BOOK = "src/engine/addresses/address_book.cpp"
 COPYING = "src/engine/addresses/copying.cpp"
 PAGES = gtest("tests/engine/engine_unit", "address_book.*")
+QUESTIONS = gtest("tests/engine/engine_unit", "few_addresses.bring_the_others*")
 WORLDS = gtest("tests/simulation/world/world_test", "World.RanksThatWereTold*")
 
 FAULTS = [
@@ -23,6 +24,9 @@ FAULTS = [
      "        if (is_of_use(seat)) introduce(seat);\n    if (has_told_)", "        (void)seat;\n    if (has_told_)", WORLDS),
     ("whoever wants an address that no living rank has waits for ever", COPYING,
      "            give_up_the_unreachable(now);\n", "            (void)now;\n", WORLDS),
+    ("the same rank is asked again and again", COPYING, "write(some[turn_++ % some.size()]", "write(some[turn_ % some.size()]", QUESTIONS),
+    ("ranks ask again at once though an answer has brought nothing new", COPYING, "    if (letter.number > 0 || !has_news_) return;\n",
+     "    if (letter.number > 0) return;\n", QUESTIONS),
     ("a rank leaves though others need what it knows", COPYING, "    if (!holder()) return true;\n", "    return true;\n",
      linked("tests/integration/integration_few_addresses", "*TwoThatDidNotKnow*")),
 ]
