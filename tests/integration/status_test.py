@@ -265,6 +265,29 @@ class Hanging(unittest.TestCase):
             until("rank 0 leaves", lambda: (job.operations().get(0) or {}).get("operation") == "leaving")
             self.assertIn("waits for rank 2", job.operations()[0]["why"])
 
+    def test_transports_connections_and_counters(self):
+        def groups(job):
+            return [one["groups"][0] for one in job.by_rank().values()]
+        with Job(4, "*:b0 a b3", "3:b0 a pause", COPPICE_TRANSPORT="tcp", COPPICE_HIERARCHY="flat") as job:
+            job.await_blocked(0, 1, 2)
+            self.assertEqual({one["transports"] for one in groups(job)}, {"tcp"})
+
+            def settled():
+                counters = [one["counters"] for one in groups(job)]
+                sent, received = (sum(one[name] for one in counters) for name in ("sends", "received"))
+                return counters if len(counters) == 4 and sent == received else None
+            counters = until("what was sent has been received", settled)
+            for one in counters:
+                self.assertGreater(one["received"], 0, counters)
+                self.assertEqual((one["writes"], one["garbage"], one["refused"]), (0, 0, 0), counters)
+            # The other three have received at least one broadcast and one result each; four ranks are not joined by fewer than three connections.
+            self.assertGreaterEqual(sum(one["sends"] for one in counters), 6)
+            self.assertGreaterEqual(sum(one["connections"] for one in counters), 3)
+        with Job(4, "*:b0 a b3", "3:b0 a pause") as job:
+            job.await_blocked(0, 1, 2)
+            self.assertEqual({one["transports"] for one in groups(job)}, {"shm within hosts"})
+            self.assertEqual({(one["counters"]["sends"], one["counters"]["received"]) for one in groups(job)}, {(0, 0)})
+
     def test_nothing_is_left_and_nothing_needs_dev_shm(self):
         # Other programs may come and go in /dev/shm meanwhile: what these processes hold of it is looked at, and our names.
         def named():
@@ -288,6 +311,25 @@ class Hanging(unittest.TestCase):
         done = subprocess.run([RUN, "-n", "1", HANGING, "*:b0"], capture_output=True, text=True, check=False, timeout=PATIENCE,
                               env=clean_environment(COPPICE_STATUS="maybe"))
         self.assertIn("COPPICE_STATUS", done.stderr)
+
+
+class Work(unittest.TestCase):
+    @unittest.skipUnless(os.path.exists("/proc/self/io"), "this kernel does not count what processes read")
+    def test_each_rank_costs_the_same(self):
+        """Several processes hold a rank's page. What is read of them grows with the ranks, and not with their square."""
+        def bytes_read(launcher):
+            with subprocess.Popen([STATUS, "--json", str(launcher)], stdout=subprocess.PIPE, env=clean_environment()) as reader:
+                reader.stdout.read()
+                os.waitid(os.P_PID, reader.pid, os.WEXITED | os.WNOWAIT)
+                with open(f"/proc/{reader.pid}/io", encoding="utf-8") as counts:
+                    return int(re.search(r"^rchar: (\d+)$", counts.read(), re.MULTILINE)[1])
+
+        def of(ranks):
+            with Job(ranks, "*:b0 pause") as job:
+                until("all are there", lambda: len(job.by_rank()) == ranks)
+                return min(bytes_read(job.launcher.pid) for _ in range(3))  # other processes come and go
+        page, few, many = 48 * 1024, 4, 16
+        self.assertLess(of(many) - of(few), (many - few) * 8 * page)
 
 
 class BesidePerf(unittest.TestCase):
