@@ -6,7 +6,9 @@ build=$1
 shift
 if [ ! -f "$build/build.ninja" ]; then
   mkdir -p "$build"
-  if ! meson setup "$build" "$@" >"$build/configure.log" 2>&1; then
+  again=()
+  [ -f "$build/meson-private/coredata.dat" ] && again=(--reconfigure)  # it was interrupted before
+  if ! meson setup "${again[@]}" "$build" "$@" >"$build/configure.log" 2>&1; then
     cat "$build/configure.log" >&2
     exit 1
   fi
