@@ -20,7 +20,8 @@ typedef struct coppice_context_options {
 
     /* The thread that makes progress while no call of the application does. Also COPPICE_PROGRESS_THREAD=auto, 1, 0.
      *  0: one thread a process, however many contexts and groups. It takes over a context that no thread has
-     *     entered for 1 to 4 ms. It blocks all signals and calls no function of the application: failure callbacks wait for
+     *     entered for 1 to 4 ms. It blocks all signals and calls no function of the application but a witness's
+     *     (coppice_group_options_t.witness): failure callbacks wait for
      *     the next call, and so does the part of an agreement that needs a combine function.
      *  1: the same thread, and it calls these functions, too; implies COPPICE_THREAD_MULTIPLE.
      * -1: none, for runtimes that poll by themselves. Until its groups are destroyed, each process must then call

@@ -23,27 +23,35 @@ typedef struct coppice_group coppice_group_t;
  * It is called from within coppice_group_create only, by its thread, several times. */
 typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t bytes, void* all);
 
-/* The program's own witness of deaths: something that outlives every host of the job, such as its launcher or a store of keys, and to which the ends of
- * processes are certain. Under COPPICE_QUORUM=certain a host that is lost as a whole then costs no quorum, as under coppice-run, which is a
- * witness by itself. Without one of either kind, ranks that lose half of the others with their hosts can't go on
+/* The program's own witness of deaths: something that outlives every host of the job, such as its launcher or a key-value store, and that
+ * knows for certain when a process has ended. Under COPPICE_QUORUM=certain a host that is lost as a whole then costs no quorum, as under
+ * coppice-run, which is a witness by itself. Without one of either kind, ranks that lose half of the others with their hosts can't go on
  * (docs/membership.md). All ranks of a group have the same one, or none; groups that are made from the group keep it.
  *
- * The functions are called from within any call of the library and by its progress thread, at any time until the last of these groups is destroyed; they
- * call nothing of the library, and come back soon: meanwhile this rank answers nobody. (group, rank) is a name that no other process has. */
+ * The functions
+ *  - are called from within any call of the library, and by its progress thread (whatever coppice_context_options_t.progress_thread says), at any time
+ *    until the last of these groups is destroyed; for one coppice_group_create, and what is made from its group, one at a time;
+ *  - call nothing of the library (COPPICE_ERR_BUSY), take no lock that is held around a call of the library, and come back soon: meanwhile this
+ *    rank answers nobody;
+ *  - get (group, rank), a name that no other process has. */
 typedef struct coppice_witness {
+    size_t struct_size; /* sizeof(coppice_witness_t) */
+
     /* Keeps `bytes` bytes, at most COPPICE_WITNESS_BYTES, as the last words of this process by the name of (group, rank), in place of earlier ones. The
      * first time, with none, says that this process has that name.
-     * 0: they are kept, and will be read whatever dies now. Anything else: they may not be. The rank then tells nobody what it wanted to
-     * promise, and calls again with its next progress: its renewal, and with it the others', waits for that. */
+     * 0: they are kept, and will be read whatever dies now. Anything else: they may not be. Words are then given again with this rank's next
+     * progress, until they are kept: its renewal, and with it the others', and destroying the group wait for that. */
     int (*tell)(void* argument, uint64_t group, uint32_t rank, const void* words, size_t bytes);
     /* 1: the process that has this name has certainly ended; its last words are written to `words`, which has room for COPPICE_WITNESS_BYTES, and how
-     * many they are to *bytes. 0: it lives, or nothing is known. Once 1, always 1, and with the same words. Called often while ranks wait
-     * for it, two seconds at most: it answers with what it knows. */
+     * many they are to *bytes. 0: it lives, or nothing is known. Once 1, always 1, and with the same words. Called often where a rank has
+     * failed: it answers with what it knows. */
     int (*ended)(void* argument, uint64_t group, uint32_t rank, void* words, size_t* bytes);
-    /* This process gives the name up, and lives. May be NULL. */
+    /* This process has left the group and goes on. May be NULL. */
     void (*forget)(void* argument, uint64_t group, uint32_t rank);
     void* argument;
 } coppice_witness_t;
+#define COPPICE_WITNESS_INIT \
+    { sizeof(coppice_witness_t), NULL, NULL, NULL, NULL }
 #define COPPICE_WITNESS_BYTES 2040
 
 /* A rank has failed. The function may call coppice_group_failed and nothing else of the library: other calls from within it, of

@@ -27,8 +27,15 @@ Result<engine::Settings> group_settings(const engine::Context& context, const co
     if (options.window != 0) texts.override_with("COPPICE_WINDOW", fmt::format("{}", options.window));
     auto settings = engine::parse(texts);
     if (settings && options.timeout_ns != 0) settings->start_timeout_ns = options.timeout_ns;
-    if (settings && options.witness != nullptr)
-        settings->witness = std::make_shared<bootstrap::WitnessCallback>(*options.witness);
+    if (settings && options.witness != nullptr) {
+        const auto witness =
+            api::options_given<coppice_witness_t>(options.witness, COPPICE_WITNESS_INIT, sizeof(coppice_witness_t),
+                                                  "coppice_group_options_t.witness", "COPPICE_WITNESS_INIT");
+        if (!witness) return tl::unexpected(witness.error());
+        if (witness->tell == nullptr || witness->ended == nullptr)
+            return fail(COPPICE_ERR_INVALID_ARGUMENT, "a witness needs the functions tell and ended");
+        settings->witness = std::make_shared<bootstrap::WitnessCallback>(*witness);
+    }
     return settings;
 }
 
@@ -192,10 +199,6 @@ coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_
         if ((given->ranks == nullptr) != (given->rank_count == 0)) {
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
                                  "coppice_group_create: a list of ranks needs options.ranks and options.rank_count");
-        }
-        if (given->witness != nullptr && (given->witness->tell == nullptr || given->witness->ended == nullptr)) {
-            return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
-                                 "coppice_group_create: a witness needs the functions tell and ended");
         }
         api::TracedCall traced(*context->engine, {.kind = status::Kind::creation});
         const coppice_status_t status = create(context, *given, group);

@@ -1,4 +1,4 @@
-// The launcher's side of witness.hpp: which process writes under which number, and which of them have ended, as the kernel says.
+// The launcher's side of launcher_witness.hpp: which process writes under which number, and which of them have ended, as the kernel says.
 //
 // One thread, never blocks. Its memory ends with the last process that has it, however the launcher ends.
 #pragma once
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "bootstrap/witness.hpp"
+#include "bootstrap/launcher_witness.hpp"
 
 namespace coppice::bootstrap {
 

@@ -1,5 +1,5 @@
 // The launcher as a witness: what processes have written is known once the kernel says that they have ended, and not before.
-#include "bootstrap/witness.hpp"
+#include "bootstrap/launcher_witness.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

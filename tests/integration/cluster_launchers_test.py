@@ -153,9 +153,9 @@ class InBox(unittest.TestCase):
                 words = ["srun", "-w", hosts, "-N3", "-n6", "--no-kill", "--kill-on-bad-exit=0", f"--mpi={way}", PERF, *program]
                 return f"({' '.join(words)}; echo exit code $?) 2>&1 | sed 's/^/{way}: /' & "
             script = (f"export COPPICE_DETECTION_BOUND={bound}s; "  # pylint: disable=cell-var-from-loop
-                      + step("pmix", "n0,n1,n3", "agree", "-n", "2000000", "--for", f"{6 + more}s")
-                      + step("pmi2", "n0,n1,n2", "broadcast", "-s", "64", "--for", f"{6 + more}s", "--verify") + "wait")
-            done = self.run_in_box("--slurm", "--power-off", "3@1s", "--cut", "2@1s", "--", "sh", "-c", script)
+                      + step("pmix", "n0,n1,n3", "agree", "-n", "2000000", "--for", f"{8 + more}s")
+                      + step("pmi2", "n0,n1,n2", "broadcast", "-s", "64", "--for", f"{8 + more}s", "--verify") + "wait")
+            done = self.run_in_box("--slurm", "--power-off", "3@2s", "--cut", "2@2s", "--", "sh", "-c", script)
             if "this rank was taken for dead by the others" not in done.stdout:
                 break
         for way, result in (("pmix", "disagreed 0 wrong 0 lost 0"), ("pmi2", "lost 0 corrupt 0 duplicate 0")):
@@ -169,11 +169,11 @@ class InBox(unittest.TestCase):
         done = self.run_in_box("--", *run, LAUNCHED, "2", "3", expected=False)
         self.expect_all(done, dead=3)
         self.assertEqual(done.returncode, 137, done.stderr)
-        done = self.run_in_box("--", *run, "--kill", "1@200ms", "--kill-host", "3@400ms", PERF, "agree", "-n", "2000000", "--for", "2s")
+        done = self.run_in_box("--", *run, "--kill", "1@1s", "--kill-host", "3@1500ms", PERF, "agree", "-n", "2000000", "--for", "4s")
         self.assertIn("3 of 8 ranks died", done.stdout)
         self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
-        self.lose_a_host(lambda bound, time: ["--", "env", bound, *run, "--cut", "2@200ms", PERF, "broadcast", "-s", "64", "--for", time, "--verify"],
-                         4, said="0 of 8 ranks died, 2 lost: cut off, and still alive")
+        self.lose_a_host(lambda bound, time: ["--", "env", bound, *run, "--cut", "2@1s", PERF, "broadcast", "-s", "64", "--for", time, "--verify"],
+                         5, said="0 of 8 ranks died, 2 lost: cut off, and still alive")
 
 
 if __name__ == "__main__":

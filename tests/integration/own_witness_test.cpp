@@ -111,7 +111,7 @@ class OwnWitness {
     std::jthread thread_;
 };
 
-// The rank's functions. The library calls them one at a time.
+// The rank's functions. The library calls them one at a time for what is made by one coppice_group_create.
 struct Line {
     int socket = -1;
     const std::atomic<std::uint64_t>* refuses = nullptr;
@@ -145,7 +145,11 @@ coppice_group_options_t options_with(const OwnWitness& witness, const Member& me
                                      const std::atomic<std::uint64_t>* refuses = nullptr) {
     static Line line;
     line = {witness.line_of(member.rank), refuses};
-    static const coppice_witness_t functions{Line::tell, Line::ended, Line::forget, &line};
+    static coppice_witness_t functions = COPPICE_WITNESS_INIT;
+    functions.tell = Line::tell;
+    functions.ended = Line::ended;
+    functions.forget = Line::forget;
+    functions.argument = &line;
     coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
     options.witness = &functions;
     return options;
@@ -248,6 +252,59 @@ TEST(OwnWitness, WhatItDoesNotKeepIsToldToNobody) {
     EXPECT_TRUE(job.await_note(0, 3));
     job.kill(0, true);
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0; }), "");
+}
+
+// The name was kept, and the answer lost: what the rank votes has to be kept as well.
+TEST(OwnWitness, ANameThatMayBeKeptIsFollowedByWhatItsProcessVotes) {
+    static std::atomic<int> votes = 0;
+    Processes processes;
+    processes.start([] {
+        setenv("COPPICE_QUORUM", "certain", 1);
+        coppice_context_t* context = nullptr;
+        COPPICE_CHECK(coppice_context_create(nullptr, &context) == COPPICE_OK);
+        coppice_witness_t witness = COPPICE_WITNESS_INIT;
+        witness.tell = [](void*, std::uint64_t, std::uint32_t, const void*, std::size_t bytes) {
+            votes += bytes > 0 ? 1 : 0;
+            return bytes > 0 ? 0 : EIO;
+        };
+        witness.ended = [](void*, std::uint64_t, std::uint32_t, void*, std::size_t*) { return 0; };
+        coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
+        options.size = 1;
+        options.witness = &witness;
+        options.exchange = [](void*, const void* mine, std::size_t bytes, void* all) {
+            std::memcpy(all, mine, bytes);
+            return 0;
+        };
+        coppice_group_t* group = nullptr;
+        COPPICE_CHECK(coppice_group_create(context, &options, &group) == COPPICE_OK);
+        coppice_group_t* next = nullptr;
+        COPPICE_CHECK(coppice_group_shrink(group, &next, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(votes > 0);
+        COPPICE_CHECK(coppice_group_destroy(next, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_group_destroy(group, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_context_destroy(context) == COPPICE_OK);
+        return 0;
+    });
+    EXPECT_TRUE(processes.wait(0).well());
+}
+
+TEST(OwnWitness, OneWithoutItsFunctionsIsRefused) {
+    Processes processes;
+    processes.start([] {
+        coppice_context_t* context = nullptr;
+        COPPICE_CHECK(coppice_context_create(nullptr, &context) == COPPICE_OK);
+        const coppice_witness_t witness = COPPICE_WITNESS_INIT;
+        coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
+        options.size = 1;
+        options.witness = &witness;
+        coppice_group_t* group = nullptr;
+        COPPICE_CHECK(coppice_group_create(context, &options, &group) == COPPICE_ERR_INVALID_ARGUMENT);
+        COPPICE_CHECK(coppice_group_join(context, "ticket", 6, &options, &group, kTimeout) ==
+                      COPPICE_ERR_INVALID_ARGUMENT);
+        COPPICE_CHECK(coppice_context_destroy(context) == COPPICE_OK);
+        return 0;
+    });
+    EXPECT_TRUE(processes.wait(0).well());
 }
 
 }  // namespace

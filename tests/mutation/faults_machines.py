@@ -9,7 +9,7 @@ DEPARTURE = "src/protocol/departure/departure.cpp"
 ASSEMBLY = "src/engine/collectives/agreement/assembly.cpp"
 MEMBERSHIP = "src/protocol/membership/"
 SHRINK = "src/engine/collectives/shrink/"
-WITNESS = "src/bootstrap/witness.cpp"
+WITNESS = "src/bootstrap/launcher_witness.cpp"
 PULL = "src/protocol/pull/"
 WIRE = "src/engine/core/wire.hpp"
 SHM = "src/transport/shm/"
@@ -101,8 +101,9 @@ FAULTS = [
      "return core_.publishing() && !core_.board()->alive(rank);", "return !core_.publishing() || !core_.board()->alive(rank);",
      linked("tests/integration/integration_quorum", "*deaths_that_nobody_has_seen*")),
     ("a rank votes before it writes that down", SHRINK + "succession.cpp",
-     "    is_written_ = votes_ == nullptr || votes_->write(machine_.last_vote());\n    send();\n",
-     "    send();\n    is_written_ = votes_ == nullptr || votes_->write(machine_.last_vote());\n",
+     "    if (!is_written_) is_written_ = votes_->write(machine_.last_vote());\n    if (!is_written_) return;\n",
+     "    const struct Later {\n        Succession& one;\n        ~Later() { one.is_written_ = one.votes_ == nullptr || one.votes_->write(one.machine_.last_vote()); }\n"
+     "    } later{*this};\n",
      gtest("tests/engine/engine_unit", "WitnessVotes.*")),
     ("a renewal does not look for what a witness says", SHRINK + "succession.cpp",
      "votes_->has_witness() && rank <= run.last", "false && rank <= run.last", gtest("tests/engine/engine_unit", "WitnessVotes.*")),
@@ -115,9 +116,9 @@ FAULTS = [
      linked("tests/integration/integration_own_witness", "*WhatItDoesNotKeep*")),
     ("a group is handed out that rests on a vote which the witness has not kept", SHRINK + "succession.cpp", "while (is_written_ && under_way_",
      "while (under_way_", linked("tests/integration/integration_own_witness", "*WhatItDoesNotKeep*")),
-    ("what the witness has not kept is not given to it again", SHRINK + "succession.cpp",
-     "    if (!is_written_) is_written_ = votes_->write(machine_.last_vote());\n", "", linked("tests/integration/integration_own_witness", "*WhatItDoesNotKeep*")),
-    ("a later process of a number takes the place of the one before it, though there are others", "src/bootstrap/witness.cpp",
+    ("of a rank whose name may not have been kept no vote is", "src/bootstrap/witness_callback.cpp", "    tell(about, {});\n",
+     "    if (!tell(about, {})) return std::nullopt;\n", linked("tests/integration/integration_own_witness", "*ANameThatMayBeKept*")),
+    ("a later process of a number takes the place of the one before it, though there are others", "src/bootstrap/launcher_witness.cpp",
      "look < witness::kEntries ? before == 0", "look < witness::kEntries ? before == 0 || entry.ended.get() == before",
      gtest("tests/bootstrap/bootstrap_witness_test", "*ALaterProcess*")),
     ("a death that costs the quorum is taken in before a witness has spoken", "src/engine/core/failures.cpp",

@@ -33,6 +33,11 @@ FIELD(coppice_group_options_t, switches, 104);
 FIELD(coppice_group_options_t, ranks, 112);
 FIELD(coppice_group_options_t, rank_count, 120);
 FIELD(coppice_group_options_t, witness, 128);
+FIELD(coppice_witness_t, struct_size, 0);
+FIELD(coppice_witness_t, tell, 8);
+FIELD(coppice_witness_t, ended, 16);
+FIELD(coppice_witness_t, forget, 24);
+FIELD(coppice_witness_t, argument, 32);
 
 FIELD(coppice_group_info_t, struct_size, 0);
 FIELD(coppice_group_info_t, rank, 8);

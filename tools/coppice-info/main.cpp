@@ -233,7 +233,9 @@ ordered_json describe_quorum(const engine::Settings& settings) {
     }
     return {{"setting", "certain"},
             {"witness",
-             "the kernel of each host, for ranks that others share it with; none for a host that is lost as a whole"},
+             "the kernel of each host, for ranks that others share it with; none for a host that is lost as a whole, "
+             "unless "
+             "the program brings one"},
             {"gives_up",
              "ranks that lose more than half of the rest with whole hosts end with COPPICE_ERR_NO_QUORUM, or half of "
              "it with the lowest "

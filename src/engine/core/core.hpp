@@ -165,6 +165,9 @@ class Core final : private SetUser {
     void do_without_the_departed();
     // Ranks that died before the group was formed, ascending: those of which everybody knows that, and others.
     void start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others);
+    // Of these those that have missed an exchange without which no rank has the group: they have voted for nothing in it, nor ever will.
+    void note_absent(std::span<const Rank> ranks);
+    const protocol::FailedSet& absent() const { return absent_; }
 
     // --- the host's board
     void wake_leader();
@@ -314,7 +317,8 @@ class Core final : private SetUser {
     bool count_moved_ = false;
     bool hears_of_the_end_ = false;  // of ranks that may have left, and live: learn_from(), do_without_the_departed()
     std::uint32_t starts_ = 0;
-    std::uint32_t starts_mask_;             // with so many calls between them, + 1, there is progress in any case
+    std::uint32_t starts_mask_;  // with so many calls between them, + 1, there is progress in any case
+    protocol::FailedSet absent_;
     protocol::FailedSet ended_early_;       // before this rank had formed the group, and after all had met
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
     bool retired_ = false;

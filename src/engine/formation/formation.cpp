@@ -76,6 +76,7 @@ class Formation {
                                              std::move(*plan));
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
+        group->core().note_absent(absent_);
         group->start_with_failed(dead.first(dead_at_meeting_), dead.subspan(dead_at_meeting_));
         if (settings_.keeps_pmix_session) listen_to_launcher();
         if (auto opened = open_door(group->core().id()); !opened) return tl::unexpected(std::move(opened.error()));
@@ -88,6 +89,7 @@ class Formation {
         for (const Rank rank : meeting_.dead)
             bury(rank);
         dead_at_meeting_ = dead_.size();
+        absent_ = dead_;
         nodes_ = by_host() ? topology::Nodes::by_host(std::span<const std::string>(meeting_.hosts))
                            : topology::Nodes::flat(size_);
         reach_ = {.capacity = capacity_, .local_ranks = 0, .is_alone = size_ == dead_.size() + 1};
@@ -270,8 +272,11 @@ class Formation {
         auto places = read_places(wanted, *told);
         if (!places) return tl::unexpected(std::move(places.error()));
         places_ = std::move(*places);
-        for (std::size_t i = 0; i < wanted.size(); ++i)
-            if ((*told)[i].empty() && !dead(wanted[i])) bury(wanted[i]);
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            if (!(*told)[i].empty()) continue;
+            absent_.push_back(wanted[i]);
+            if (!dead(wanted[i])) bury(wanted[i]);
+        }
         return {};
     }
 
@@ -294,6 +299,7 @@ class Formation {
     std::vector<std::string> places_;       // within their host: of all ranks, where these are on one
     std::vector<Rank> dead_;
     std::size_t dead_at_meeting_ = 0;
+    std::vector<Rank> absent_;   // of the dead: from an exchange without which nobody has the group
     std::vector<bool> is_dead_;  // by rank
     std::uint32_t cores_ = 1;    // of this rank
     std::uint32_t sharing_ = 1;  // ranks that have no others

@@ -157,7 +157,7 @@ class Joining {
         return {};
     }
 
-    // As members choose that let processes of any host in (formation.cpp).
+    // As members choose that let processes of any host in (formation/transports.cpp).
     bool is_meant_for_this_host(const TransportChoice& choice) const {
         return !settings_.chosen_by_hardware || choice.transport->probe();
     }

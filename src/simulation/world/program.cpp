@@ -201,7 +201,12 @@ bool all_deaths_are_seen(const Drawn& drawn) {
     const Fate& fate = drawn.fate;
     if (fate.detection_bound_ns > 0 || drawn.program.hierarchy != "host" || !drawn.program.transport.starts_with("shm"))
         return false;
-    if (std::ranges::any_of(drawn.program.steps, [](const Step& step) { return step.leaves; })) return false;
+    // One that has not the time to leave in peace counts as failed, and lives.
+    const auto loses_a_living_one = [](const Step& step) {
+        const bool destroys = step.kind == Step::Kind::renew || step.kind == Step::Kind::drop;
+        return step.leaves || (destroys && step.timeout_ns != COPPICE_NO_TIMEOUT);
+    };
+    if (std::ranges::any_of(drawn.program.steps, loses_a_living_one)) return false;
     std::vector<bool> lives(fate.ranks, true);
     for (const Death& death : fate.deaths)
         lives[death.rank] = false;

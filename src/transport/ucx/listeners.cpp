@@ -84,6 +84,14 @@ bool contains(std::span<const std::byte> address, in_port_t port) {
     return std::search(address.begin(), address.end(), bytes.begin(), bytes.end()) != address.end();
 }
 
+bool have_an_address_twice(std::span<const int> listeners) {
+    std::vector<std::vector<std::byte>> hosts;
+    for (const int socket : listeners)
+        if (const auto name = local_name(socket)) hosts.push_back(host_of(*name));
+    std::ranges::sort(hosts);
+    return std::ranges::adjacent_find(hosts) != hosts.end();
+}
+
 bool attach(int socket, std::span<const sock_filter> program) {
     sock_fprog filter{};
     filter.len = static_cast<unsigned short>(program.size());
@@ -123,33 +131,29 @@ std::vector<int> Listeners::new_sockets() const {
     return result;
 }
 
+// None of those that listen at all addresses.
 std::vector<int> Listeners::listening(std::span<const std::byte> worker_address) const {
     std::vector<int> result;
     for (const int socket : new_sockets()) {
         if (option(socket, SO_ACCEPTCONN) == 0 || (fcntl(socket, F_GETFL) & O_NONBLOCK) == 0) continue;
-        if (const auto port = local_port(socket); port && contains(worker_address, *port)) result.push_back(socket);
+        const auto name = local_name(socket);
+        if (name && !host_of(*name).empty() && contains(worker_address, port_of(*name))) result.push_back(socket);
     }
     return result;
 }
 
-bool Listeners::doubtful(std::span<const std::byte> worker_address) const {
-    std::vector<std::vector<std::byte>> hosts;
-    for (const int socket : listening(worker_address))
-        if (const auto name = local_name(socket)) hosts.push_back(host_of(*name));
-    std::ranges::sort(hosts);
-    return hosts.size() > 1 && (hosts.front().empty() || std::ranges::adjacent_find(hosts) != hosts.end());
-}
-
-Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worker_address,
-                                                const Admission& admitted) const {
+Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worker_address, const Admission& admitted,
+                                                bool even_in_doubt) const {
     Closed result;
-    if (!known_) return {0, "its sockets cannot be found without /proc"};
+    if (!known_) return {.open = "its sockets cannot be found without /proc"};
+    const std::vector<int> found = listening(worker_address);
+    if (!even_in_doubt && have_an_address_twice(found)) return {.doubtful = true};
     std::vector<in_port_t> ports;
     Admission admitted_by_ipv4 = admitted;  // a peer that is called by IPv4 calls by IPv4
     std::erase_if(admitted_by_ipv4.hosts, [](const IpAddress& one) { return one.version != 4; });
     const auto ipv4 = source_filter(admitted_by_ipv4);
     const auto both = source_filter(admitted);
-    for (const int socket : listening(worker_address)) {
+    for (const int socket : found) {
         ++result.listeners;
         const auto& program = option(socket, SO_DOMAIN) == AF_INET ? ipv4 : both;
         if (!program) {

@@ -6,8 +6,9 @@
 // (source_filter.hpp) then drops what comes from elsewhere, and connections that were made before it was in place are ended.
 //
 // A port is two bytes of some hundred, so that of a listener which the application opened in the same moment may stand
-// there by chance. UCX opens one listener for each address of the host: where two have the same, one is not UCX's, neither
-// is touched, and the worker is to be made anew.
+// there by chance, once in about a thousand times. UCX opens one listener for an address of the host, and none for all of
+// them: where two have the same, one is not UCX's, and the worker is to be made anew. What is left: a listener of the
+// application's at an address at which UCX has none.
 #pragma once
 
 #include <sys/types.h>
@@ -27,16 +28,16 @@ class Listeners {
     // Before the worker is made: notes the sockets that there are.
     Listeners();
 
-    // Whether listeners of somebody else look like the worker's.
-    bool doubtful(std::span<const std::byte> worker_address) const;
-
     // After it, and before anybody is told its address. How many listeners there are; `open` says why not all of them are
-    // closed to strangers, and is empty otherwise.
+    // closed to strangers, and is empty otherwise. `doubtful`: listeners of somebody else look like the worker's, and nothing
+    // was done; `even_in_doubt`, all of them are closed.
     struct Closed {
         unsigned listeners = 0;
-        std::string open;
+        std::string open{};
+        bool doubtful = false;
     };
-    Closed close_to_strangers(std::span<const std::byte> worker_address, const Admission& admitted) const;
+    Closed close_to_strangers(std::span<const std::byte> worker_address, const Admission& admitted,
+                              bool even_in_doubt = false) const;
 
   private:
     std::vector<int> new_sockets() const;

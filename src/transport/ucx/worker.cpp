@@ -220,7 +220,7 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
 }
 
 Result<void> Worker::make_worker(const std::optional<Admission>& admitted) {
-    // A listener of the application's looks like the worker's once in some hundred times that it is opened in this moment.
+    // A listener of the application's that is opened in this moment may look like the worker's.
     constexpr int kTries = 8;
     for (int left = kTries; left > 0; --left) {
         const Listeners listeners;
@@ -238,11 +238,11 @@ Result<void> Worker::make_worker(const std::optional<Admission>& admitted) {
         }
         auto own = address();
         if (!own) return tl::unexpected(own.error());
-        if (left > 1 && listeners.doubtful(*own)) {
+        auto closed = listeners.close_to_strangers(*own, *admitted, left == 1);
+        if (closed.doubtful) {
             ucp_worker_destroy(std::exchange(worker_, nullptr));
             continue;
         }
-        auto closed = listeners.close_to_strangers(*own, *admitted);
         listeners_ = closed.listeners;
         open_ = std::move(closed.open);
         break;

@@ -2,7 +2,7 @@
 // and when it is dead, which the kernel says, the others read it. Then its death is certain (COPPICE_QUORUM).
 //
 // Ranks of a host read it in the memory that they show to each other (transport::Board), those of other hosts where the launcher is a
-// witness (bootstrap/witness.hpp), or the program has one. In the host's memory:
+// witness (bootstrap/launcher_witness.hpp), or the program has one. In the host's memory:
 //
 //   stamp | two places, each length and bytes
 //

@@ -19,6 +19,7 @@ std::string describe_no_quorum(protocol::Quorum quorum, std::uint32_t members, s
 bool QuorumWatch::is_certain(Rank rank, const protocol::FailedSet& suspected) const {
     const Members& members = core_.members();
     const Node node = members.node_of(rank);
+    if (core_.absent().contains(rank.value)) return true;
     if (votes_ != nullptr && votes_->of_gone(rank, false)) return true;
     if (node == members.own_node()) return core_.publishing() && !core_.board()->alive(rank);
     const Settings& settings = core_.settings();

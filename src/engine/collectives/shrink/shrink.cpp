@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bootstrap/launcher_witness.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
 #include "engine/context.hpp"
 #include "engine/group.hpp"
@@ -100,6 +101,9 @@ Succession& Shrink::succession() {
     if (!succession_) {
         succession_ =
             std::make_unique<Succession>(members_, router_, core_.id(), core_.settings().quorum, votes_.get());
+        for (const protocol::FailedSet::Interval& run : core_.absent().intervals())
+            for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+                succession_->peer_was_never_here(Rank(rank));
         for (const Rank rank : core_.departed())
             succession_->peer_failed(rank);
         tell_of_newcomers();

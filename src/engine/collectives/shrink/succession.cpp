@@ -143,7 +143,7 @@ void Succession::look() {
     if (machine_.epoch() != left_epoch_) left_.unite(machine_.made_by().left);
     left_epoch_ = machine_.epoch();
     failed_.subtract(left_);
-    is_written_ = votes_ == nullptr || votes_->write(machine_.last_vote());
+    is_written_ = votes_ == nullptr;
     send();
 }
 
@@ -276,6 +276,13 @@ std::string Succession::why_no_quorum() const {
     return "renewing: " + describe_no_quorum(plan_.quorum, view.count(), view.count() - suspected.count(), gone);
 }
 
+void Succession::peer_was_never_here(Rank rank) {
+    certain_.insert(rank.value);
+    const protocol::LastVote none;
+    machine_.peer_failed(protocol::Process(rank.value), &none);
+    look();
+}
+
 void Succession::peer_left(Rank rank) {
     assembly_.forget(rank);
     machine_.peer_left(protocol::Process(rank.value));
@@ -295,6 +302,7 @@ protocol::FailedSet Succession::waited_for() const {
 
 std::string Succession::waiting_for() const {
     const protocol::FailedSet ranks = waited_for();
+    if (!is_written_) return "renewing: waiting until the witness has kept what this rank promises";
     if (machine_.lacks_members()) return fmt::format("renewing: waiting until there are {} members", bounds_.least);
     if (ranks.empty()) return "shrinking: waiting until it is through";
     return "shrinking: waiting for " + rank_names(ranks);

@@ -83,6 +83,8 @@ class Succession {
     void look_for_dead();
     // In peace: it has told what it knew.
     void peer_left(Rank rank);
+    // It has failed, and never had the group: for certain, then, and without a vote.
+    void peer_was_never_here(Rank rank);
     // All whom the machine holds to be gone.
     const protocol::FailedSet& failed() const { return failed_; }
     bool fenced() const { return fenced_; }

@@ -1,4 +1,4 @@
-#include "bootstrap/witness.hpp"
+#include "bootstrap/launcher_witness.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
