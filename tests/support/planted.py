@@ -60,16 +60,25 @@ class Planter:
         return math.inf if self.deadline is None else self.deadline - time.monotonic()
 
     def make(self, *words):
+        """Runs it, and ends it at the deadline."""
+        self._run(words)
+
+    def _asked(self, *words):
+        """What it prints."""
+        return self._run(words, subprocess.PIPE)
+
+    def _run(self, words, stdout=None):
         if self._left() <= 0:
             raise TimeIsOver
-        with subprocess.Popen(words, cwd=self.build) as process:
+        with subprocess.Popen(words, cwd=self.build, stdout=stdout, text=True) as process:
             try:
-                failed = process.wait(None if self.deadline is None else self._left())
+                printed, _ = process.communicate(timeout=None if self.deadline is None else self._left())
             except subprocess.TimeoutExpired as why:
                 process.terminate()
                 raise TimeIsOver from why
-        if failed:
-            raise subprocess.CalledProcessError(failed, words)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, words)
+        return printed
 
     def check(self, fault):
         """The source with the fault in it."""
@@ -192,18 +201,18 @@ class Planter:
 
     def _members(self, archive):
         folder = f"{archive}.p/"
-        listed = subprocess.run(["ar", "t", archive], cwd=self.build, check=True, capture_output=True, text=True).stdout.split()
+        listed = self._asked("ar", "t", archive).split()
         return [member if member.startswith(folder) else folder + pathlib.Path(member).name for member in listed]
 
     def _ninja(self, *arguments):
-        return subprocess.run(["ninja", "-C", str(self.build), *arguments], check=True, capture_output=True, text=True).stdout
+        return self._asked("ninja", *arguments)
 
     @functools.lru_cache(maxsize=None)
     def _objects_of(self, target):
         """What is linked: of an archive the linker takes only what is needed."""
         words = shlex.split(self._ninja("-t", "commands", "-s", target).splitlines()[-1])
         words[words.index("-o") + 1] = os.devnull
-        linked = subprocess.run([*words, "-Wl,--trace"], cwd=self.build, check=True, capture_output=True, text=True).stdout.splitlines()
+        linked = self._asked(*words, "-Wl,--trace").splitlines()
         # Of an archive that holds copies it does not say which.
         if any(line.endswith(".a") and not line.startswith("/") and not self._is_thin(line) for line in linked):
             linked = self._ninja("-t", "inputs", target).splitlines()
