@@ -220,8 +220,19 @@ void GroupOf<Machine>::check(std::uint32_t rank) {
             }
         }
         if (!dead_.includes(known.failed)) fail("a live rank is in the agreed failed set" + where);
-        if (known.acknowledged && !acknowledged_[rank][agreement].includes(known.failed)) {
+        const auto has_acknowledged = [&](std::uint32_t one) {
+            return acknowledged_[one][agreement].includes(known.failed);
+        };
+        if (known.acknowledged && !has_acknowledged(rank)) {
             fail("is told that it acknowledged what it did not" + where);
+        }
+        // Of a flush it is not known who contributed.
+        if (agreement != flushes_[rank]) {
+            bool by_all = true;
+            for (std::uint32_t one = 0; one < ranks(); ++one)
+                by_all &= (known.contributed >> one & 1) == 0 || has_acknowledged(one);
+            if (known.acknowledged && !by_all) fail("acknowledged, but not by all" + where);
+            if (!known.acknowledged && by_all) fail("not acknowledged, though all had done so" + where);
         }
         for (std::uint32_t other = 0; other < ranks(); ++other) {
             if (is_dead(other) || known_[other].size() <= agreement || !known_[other][agreement].decided) continue;
