@@ -146,7 +146,8 @@ int run_reproduce(int argc, char** argv) {
     app.add_option("what", options.what, "what to reproduce: " + known)->required();
     app.add_option("--out", options.out, "the directory to write to; made where it is missing")->required();
     auto* quick = app.add_flag("--quick", options.quick, "few broadcasts: minutes for all, good for CI");
-    app.add_flag("--full", options.full, "as many as the papers: hours for each")->excludes(quick);
+    app.add_flag("--full", options.full, "as many as the papers, of gossip at many ranks fewer: hours for each")
+        ->excludes(quick);
     app.add_option("--minutes", options.minutes,
                    "begin nothing new after so long, but a few broadcasts for each point, and report on what there is")
         ->check(CLI::NonNegativeNumber);
