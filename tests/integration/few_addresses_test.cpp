@@ -1,6 +1,5 @@
 // Ranks that have got the addresses of few others find out the rest while they work, and while those die that they would ask.
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <string>
 
@@ -141,10 +140,7 @@ TEST_P(FewAddresses, TwoThatDidNotKnowEachOtherGoOnWhenAllOthersHaveLeft) {
             member.notes[0].fetch_add(1);
             return;
         }
-        // So that they would have gone by then if they did not wait.
-        while (member.notes[1].load() < member.ranks - 2)
-            usleep(1000);
-        usleep(100'000);
+        member.await_note(1, member.ranks - 2);
         member.await("the others to leave", [&] {
             (void)coppice_progress(member.context);
             return member.notes[0].load() == member.ranks - 2;

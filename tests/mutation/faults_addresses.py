@@ -1,12 +1,13 @@
 """Faults in how ranks that were told few addresses when a group was made copy the others."""
 
-from catchers import gtest, linked
+from catchers import gtest
 
 BOOK = "src/engine/addresses/address_book.cpp"
 COPYING = "src/engine/addresses/copying.cpp"
 PAGES = gtest("tests/engine/engine_unit", "address_book.*")
 QUESTIONS = gtest("tests/engine/engine_unit", "few_addresses.bring_the_others*")
-WORLDS = gtest("tests/simulation/world/world_test", "World.RanksThatWereTold*")
+WORLDS = gtest("tests/simulation/world/world_test", "World.RanksThatWereTold*Reach*")
+STAYING = gtest("tests/simulation/world/world_test", "World.RanksThatWereTold*DoNotLeave*")
 
 FAULTS = [
     ("a page has what was not asked for", BOOK, "        if ((wanted[bit / 8] & std::byte{1} << (bit % 8)) == std::byte{0}) continue;\n", "", PAGES),
@@ -27,6 +28,9 @@ FAULTS = [
     ("the same rank is asked again and again", COPYING, "write(some[turn_++ % some.size()]", "write(some[turn_ % some.size()]", QUESTIONS),
     ("ranks ask again at once though an answer has brought nothing new", COPYING, "    if (letter.number > 0 || !has_news_) return;\n",
      "    if (letter.number > 0) return;\n", QUESTIONS),
-    ("a rank leaves though others need what it knows", COPYING, "    if (!holder()) return true;\n", "    return true;\n",
-     linked("tests/integration/integration_few_addresses", "*TwoThatDidNotKnow*")),
+    ("a rank leaves though others need what it knows", COPYING, "    if (!holder()) return true;\n", "    return true;\n", STAYING),
+    ("a rank does not ask whether others need its addresses when it leaves", "src/engine/core/leaving.cpp",
+     "    if (!fenced() && holder_of_addresses()) all = router_.transport_set()->copying()->may_leave() && all;\n", "", STAYING),
+    ("a rank leaves that has all addresses, whoever lacks some", COPYING,
+     "        if (is_of_use(seat) && std::ranges::find(complete_, seat) == complete_.end()) return seat;\n", "        (void)seat;\n", STAYING),
 ]

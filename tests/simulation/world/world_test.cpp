@@ -59,6 +59,34 @@ TEST(World, RanksThatWereToldFewAddressesReachEachOther) {
     }
 }
 
+// Ranks 0 and 3 are stopped when the group has just been made, and lack most addresses; the others do nothing but leave. Those next to the two
+// on the ring, which know them from the start, wait until they go on: had they gone, the two would not have whom to ask.
+TEST(World, RanksThatWereToldFewAddressesDoNotLeaveThoseThatLackSome) {
+    constexpr std::uint64_t kStopNs = 200'000;
+    constexpr std::uint64_t kForNs = 500'000'000;
+    Drawn drawn;
+    drawn.fate.ranks = 16;
+    for (std::uint32_t rank = 0; rank < drawn.fate.ranks; ++rank)
+        drawn.fate.host_of.push_back(rank);
+    for (const std::uint32_t rank : {0, 3})
+        drawn.fate.stops.push_back({.rank = rank, .at_ns = kStopNs, .for_ns = kForNs});
+    drawn.program.seed = 1;
+    drawn.program.addresses = "few";
+    drawn.program.correction = "optimized:1";  // so that the ring leads to fewer
+    std::set<std::uint32_t> gone;              // before the two go on
+    const Outcome outcome = run(drawn, [&gone](const std::string& line) {
+        static const std::regex kLeaves(" *(\\d+) ns  rank (\\d+), group 0: destroy: success");
+        std::smatch words;
+        if (std::regex_match(line, words, kLeaves) && std::stoull(words[1]) < kStartNs + kStopNs + kForNs)
+            gone.insert(static_cast<std::uint32_t>(std::stoul(words[2])));
+    });
+    for (const promises::Violation& violation : outcome.violations)
+        ADD_FAILURE() << violation.promise << ": " << violation.what;
+    for (const std::uint32_t neighbour : {1U, 2U, 4U, 15U})
+        EXPECT_FALSE(gone.contains(neighbour)) << neighbour;
+    EXPECT_FALSE(gone.empty()) << "others leave";
+}
+
 // A link was busy whenever a rank that had left the group, and waited in the next one, looked whether it could pass on there what is stable.
 TEST(World, ARankThatWaitsElsewhereSendsWhatFoundNoRoom) {
     for (const promises::Violation& violation : run(draw(6632, {.fewest_ranks = 2, .most_ranks = 16})).violations)
