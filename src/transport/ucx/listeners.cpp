@@ -69,14 +69,14 @@ std::optional<in_port_t> local_port(int socket) {
     return name ? std::optional(port_of(*name)) : std::nullopt;
 }
 
-// Of a listener: its address, empty for that of any.
-std::vector<std::byte> host_of(const sockaddr_storage& name) {
+// Of a listener: the bytes of its address, empty for that of any.
+std::string host_of(const sockaddr_storage& name) {
     std::span<const std::byte> address =
         std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in&>(name).sin_addr, 1));
     if (name.ss_family == AF_INET6)
         address = std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in6&>(name).sin6_addr, 1));
     if (std::ranges::all_of(address, [](std::byte one) { return one == std::byte{}; })) return {};
-    return {address.begin(), address.end()};
+    return {reinterpret_cast<const char*>(address.data()), address.size()};
 }
 
 bool contains(std::span<const std::byte> address, in_port_t port) {
@@ -85,7 +85,7 @@ bool contains(std::span<const std::byte> address, in_port_t port) {
 }
 
 bool have_an_address_twice(std::span<const int> listeners) {
-    std::vector<std::vector<std::byte>> hosts;
+    std::vector<std::string> hosts;
     for (const int socket : listeners)
         if (const auto name = local_name(socket)) hosts.push_back(host_of(*name));
     std::ranges::sort(hosts);
