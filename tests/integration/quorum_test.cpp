@@ -172,6 +172,39 @@ TEST_P(WithoutQuorum, EveryOperationEnds) {
     EXPECT_EQ(job.finish(is_victim), "");
 }
 
+// It had met the others, but missed a later exchange: it had no part in the group, and so no vote. No rank of its host is left, and there is no
+// witness. With the next death two of three are left.
+TEST(Quorum, WhoDiedWhileTheGroupWasMadeCostsNone) {
+    JobOptions options;
+    options.ranks = 4;
+    options.hosts = 4;
+    options.environment["COPPICE_QUORUM"] = "certain";
+    options.tamper = [](std::uint32_t rank, std::vector<char>&) {
+        constexpr int kBehindTheGreetings = 3;
+        static int calls = 0;
+        if (rank == 0 && ++calls == kBehindTheGreetings) raise(SIGKILL);
+    };
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::uint64_t value = 0;
+        COPPICE_CHECK(coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout) == COPPICE_ERR_PEER_FAILED);
+        member.notes[0].fetch_add(1);
+        while (member.rank == 3)
+            pause();
+        coppice_status_t status = COPPICE_OK;
+        while (member.failed().size() < 2)
+            status = coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout);
+        COPPICE_CHECK(status != COPPICE_ERR_NO_QUORUM);
+        const Lineage lineage = shrink_until_gone(Lineage::begin(member), member, {0, 3});
+        leave(member, lineage);
+    });
+    job.processes().await_zombie(0);
+    job.kill(0, true);
+    EXPECT_TRUE(job.await_note(0, 3));
+    job.kill(3, true);
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0 || rank == 3; }), "");
+}
+
 // Deaths that are certain, however many, cost no quorum: operations of the old group go on among those that are left.
 TEST(Quorum, OperationsGoOnAfterDeathsThatOthersOfTheHostHaveSeen) {
     JobOptions options;

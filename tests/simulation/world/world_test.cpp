@@ -49,6 +49,16 @@ TEST(World, SeedsThatHaveBrokenAPromiseBreakNoneAnyMore) {
     }
 }
 
+// Two of three ranks die before the third has its group: they have voted for nothing in it, and are dead for certain.
+TEST(World, WhoDiesWhileAGroupIsMadeCostsNoQuorum) {
+    Drawn drawn = draw(51397, {.fewest_ranks = 2, .most_ranks = 16});
+    drawn.program.quorum = "certain";
+    const Outcome outcome = run(drawn);
+    EXPECT_EQ(outcome.deaths, 2U);
+    for (const promises::Violation& violation : outcome.violations)
+        ADD_FAILURE() << violation.promise << ": " << violation.what;
+}
+
 // Ranks whose leader is dead on the only large host; ranks that nobody knows any more, or yet; the only one that is left of its host.
 TEST(World, RanksThatWereToldFewAddressesReachEachOther) {
     for (const std::uint64_t seed : {37, 73, 222, 3365, 7076, 7357}) {
