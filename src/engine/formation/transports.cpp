@@ -47,7 +47,7 @@ class Making {
             if (!of_use || !wants(choice)) continue;
             auto made = choice.maker->make(facts);
             if (!made) {
-                if (made.error().status == COPPICE_ERR_NO_TRANSPORT && can_do_without(choice)) continue;
+                if (made.error().status == COPPICE_ERR_NO_TRANSPORT && can_do_without(settings_, choice)) continue;
                 return tl::unexpected(std::move(made.error()));
             }
             if (made->host_memory != nullptr) made_.host_memory = made->host_memory;
@@ -92,14 +92,6 @@ class Making {
         });
     }
 
-    // Where it can't be had but another one is allowed too, this rank does without: others then find no address of its kind.
-    bool can_do_without(const TransportChoice& choice) const {
-        if (settings_.chosen_by_hardware) return false;
-        return std::ranges::any_of(settings_.transports, [&](const TransportChoice& other) {
-            return other.allowed && !other.transport->within_host && other.transport != choice.transport;
-        });
-    }
-
     Result<void> add(std::unique_ptr<transport::Transport> wire) {
         if (!settings_.faults.empty()) {
             auto plan = transport::parse_faults(settings_.faults, Seat(meeting_.self.value));
@@ -120,6 +112,13 @@ class Making {
 };
 
 }  // namespace
+
+bool can_do_without(const Settings& settings, const TransportChoice& choice) {
+    if (settings.chosen_by_hardware) return false;
+    return std::ranges::any_of(settings.transports, [&](const TransportChoice& other) {
+        return other.allowed && !other.transport->within_host && other.transport != choice.transport;
+    });
+}
 
 Result<MadeTransports> make_transports(TransportSet& set, const Settings& settings, const Meeting& meeting,
                                        const Reach& reach, std::span<const transport::Region> regions,

@@ -30,6 +30,9 @@ struct MadeTransports {
     std::shared_ptr<transport::MessageCount> fault_count{};  // null: no faults are planted
 };
 
+// Where a transport can't be had but another one is allowed too, a rank does without: others then find no address of its kind.
+bool can_do_without(const Settings& settings, const TransportChoice& choice);
+
 // They are in `set` afterwards. `platform`: null outside of the simulator.
 Result<MadeTransports> make_transports(TransportSet& set, const Settings& settings, const Meeting& meeting,
                                        const Reach& reach, std::span<const transport::Region> regions,

@@ -10,6 +10,7 @@
 #include "bootstrap/door/caller.hpp"
 #include "engine/context.hpp"
 #include "engine/formation/greeting.hpp"
+#include "engine/formation/transports.hpp"
 #include "engine/joining/cards.hpp"
 #include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
@@ -140,7 +141,7 @@ class Joining {
                 continue;
             auto made = choice.maker->make(facts);
             if (!made) {
-                if (made.error().status == COPPICE_ERR_NO_TRANSPORT && can_do_without(choice)) continue;
+                if (made.error().status == COPPICE_ERR_NO_TRANSPORT && can_do_without(settings_, choice)) continue;
                 return tl::unexpected(std::move(made.error()));
             }
             if (made->host_memory != nullptr) host_memory_ = made->host_memory;
@@ -160,12 +161,6 @@ class Joining {
     // As members choose that let processes of any host in (formation/transports.cpp).
     bool is_meant_for_this_host(const TransportChoice& choice) const {
         return !settings_.chosen_by_hardware || choice.transport->probe();
-    }
-    bool can_do_without(const TransportChoice& choice) const {
-        if (settings_.chosen_by_hardware) return false;
-        return std::ranges::any_of(settings_.transports, [&](const TransportChoice& other) {
-            return other.allowed && !other.transport->within_host && other.transport != choice.transport;
-        });
     }
 
     Result<void> add(std::unique_ptr<transport::Transport> wire) {
