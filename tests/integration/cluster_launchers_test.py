@@ -25,7 +25,7 @@ ONE_IS_KILLED = ('[ "${PMIX_RANK:-$PMI_RANK}" = 3 ] || exec "$@"; "$@" & '
                  f'while kill -0 $! && ! {STATUS} $! 2>&1 | grep -q " 3/8 "; do sleep 0.05; done; kill -9 $!; wait $!')
 # On a machine that is busy with other things, the kernel may let a silent host's peers wait. A rank of a living host that is kept from
 # its core for longer than the bound is taken for dead: then the next one is tried, with as much more time for all of it.
-BOUNDS = ((2, 0), (20, 30))
+BOUNDS = ((2, 0), (20, 30), (20, 30))
 
 
 class InBox(unittest.TestCase):
@@ -39,7 +39,8 @@ class InBox(unittest.TestCase):
         """`command` makes the words from "COPPICE_DETECTION_BOUND=…" and the time that the program runs for."""
         for bound, more in BOUNDS:
             done = self.run_in_box(*command(f"COPPICE_DETECTION_BOUND={bound}s", f"{seconds + more}s"), expected=False)
-            if "this rank was taken for dead by the others" not in done.stderr:
+            # Nor does the fault come when it should where the ranks begin late.
+            if "this rank was taken for dead by the others" not in done.stderr and "before its first broadcast" not in done.stdout:
                 break
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(said, done.stdout)
@@ -172,7 +173,7 @@ class InBox(unittest.TestCase):
         done = self.run_in_box("--", *run, "--kill", "1@1s", "--kill-host", "3@1500ms", PERF, "agree", "-n", "2000000", "--for", "4s")
         self.assertIn("3 of 8 ranks died", done.stdout)
         self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
-        self.lose_a_host(lambda bound, time: ["--", "env", bound, *run, "--cut", "2@1s", PERF, "broadcast", "-s", "64", "--for", time, "--verify"],
+        self.lose_a_host(lambda bound, time: ["--", "env", bound, *run, "--cut", "2@joined+1s", PERF, "broadcast", "-s", "64", "--for", time, "--verify"],
                          5, said="0 of 8 ranks died, 2 lost: cut off, and still alive")
 
 

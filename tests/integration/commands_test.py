@@ -172,11 +172,11 @@ class Commands(unittest.TestCase):
         return done.stderr
 
     def test_network_that_parts(self):
-        said = self.agree_through_a_cut("3", "2@1s", "15s", lost=1)
+        said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1)
         self.assertIn("rank 2: cut off from rank 0, 1, whose side goes on without this one", said)
 
     def test_network_in_two_sides_that_are_joined_again(self):
-        said = self.agree_through_a_cut("5", "0,1/2,3,4@1s+10s", "20s", lost=2)
+        said = self.agree_through_a_cut("5", "0,1/2,3,4@joined+1s+10s", "20s", lost=2)
         for rank in (0, 1):
             self.assertIn(f"rank {rank}: cut off from rank 2, 3, 4, whose side goes on without this one", said)
 
