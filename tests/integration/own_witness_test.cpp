@@ -59,7 +59,8 @@ class OwnWitness {
         }
         return lines_[rank][1];
     }
-    std::atomic<bool> is_silent = false;
+    // So many of a rank's questions it leaves open.
+    void be_silent(std::uint32_t to, std::uint64_t questions) { silence_[to] = questions; }
 
   private:
     struct Name {
@@ -95,7 +96,11 @@ class OwnWitness {
             case Letter::ended: {
                 const auto found = names_.find(name);
                 letter.bytes = UINT64_MAX;
-                if (is_silent || found == names_.end() || !has_ended_[found->second.teller]) break;
+                if (found == names_.end() || !has_ended_[found->second.teller]) break;
+                if (silence_[teller] > 0) {
+                    --silence_[teller];
+                    break;
+                }
                 letter.bytes = found->second.words.size();
                 std::ranges::copy(found->second.words, letter.words);
             }
@@ -108,6 +113,7 @@ class OwnWitness {
     std::vector<std::array<int, 2>> lines_;
     std::map<std::pair<std::uint64_t, std::uint32_t>, Name> names_;
     std::array<bool, kMostRanks> has_ended_{};
+    std::array<std::uint64_t, kMostRanks> silence_{};
     std::jthread thread_;
 };
 
@@ -207,7 +213,7 @@ TEST_P(OwnWitnessed, HostsThatAreLostCostNoQuorum) {
 
 TEST(OwnWitness, OneThatKnowsNothingIsNotWaitedForForLong) {
     OwnWitness witness(2);
-    witness.is_silent = true;
+    witness.be_silent(1, UINT64_MAX);
     Job job(rank_a_host(2, 2), [&](Member& member) {
         COPPICE_CHECK(member.join(options_with(witness, member)) == COPPICE_OK);
         work(Lineage::begin(member), member);
@@ -221,6 +227,49 @@ TEST(OwnWitness, OneThatKnowsNothingIsNotWaitedForForLong) {
     EXPECT_TRUE(job.await_note(0, 2));
     job.kill(0, true);
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0; }), "");
+}
+
+// The root of a renewal is told of deaths by a rank to which the witness has said nothing.
+TEST(OwnWitness, OneThatTellsTheRootLateIsWaitedFor) {
+    constexpr std::uint32_t kRoot = 2;
+    constexpr std::uint32_t kOther = 3;
+    OwnWitness witness(4);
+    witness.be_silent(kOther, UINT64_MAX);
+    witness.be_silent(kRoot, 40);
+    const auto is_victim = [](std::uint32_t rank) { return rank < kRoot; };
+    Job job(rank_a_host(4, 4), [&](Member& member) {
+        COPPICE_CHECK(member.join(options_with(witness, member)) == COPPICE_OK);
+        work(Lineage::begin(member), member);
+        member.notes[0].fetch_add(1);
+        if (is_victim(member.rank)) wait_to_be_killed();
+        coppice_group_t* next = nullptr;
+        if (member.rank == kOther) {
+            coppice_request_t* request = nullptr;
+            COPPICE_CHECK(coppice_group_shrink_nb(member.group, &next, &request) == COPPICE_OK);
+            member.await_failed(kRoot);
+            member.notes[1].store(1);
+            while (coppice_request_wait(request, nullptr, kTimeout) == COPPICE_ERR_NO_QUORUM) {
+                COPPICE_CHECK(member.notes[2].load() == 0);
+                COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+                COPPICE_CHECK(coppice_group_shrink_nb(member.group, &next, &request) == COPPICE_OK);
+            }
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        } else if (coppice_group_shrink(member.group, &next, kTimeout) != COPPICE_OK) {
+            member.notes[2].store(1);  // the other need not try again
+            throw CheckFailed(coppice_last_error());
+        }
+        COPPICE_CHECK(info_of(next).size == 2);
+        COPPICE_CHECK(coppice_group_destroy(next, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
+    });
+    witness.begin();
+    EXPECT_TRUE(job.await_note(0, 4));
+    job.processes().signal(kRoot, SIGSTOP);
+    for (std::uint32_t victim = 0; victim < kRoot; ++victim)
+        job.kill(victim, true);
+    EXPECT_TRUE(job.await_note(1, 1));
+    job.processes().signal(kRoot, SIGCONT);
+    EXPECT_EQ(job.finish(is_victim), "");
 }
 
 // Else a vote would be counted that is forgotten when its voter dies.
