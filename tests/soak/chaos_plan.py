@@ -62,9 +62,10 @@ class Plan:
 
     def protocol(self):
         draw = self.draw
-        correction = draw.choice(["", "", "", "opportunistic:2", "opportunistic:4", "checked", "optimized:2", "none"])
+        correction = draw.choice(["", "", "", "opportunistic:2", "opportunistic:4", "checked", "optimized:2", "none",
+                                  "delayed:100000", "failure-proof:2", "ack"])
         self.set("COPPICE_CORRECTION", correction)
-        if correction == "none":
+        if correction in ("none", "ack"):
             self.options.append("--may-miss")
         self.set("COPPICE_TREE", draw.choice(["", "", "binomial", "kary:2", "lame:2", "optimal", "chain", "star"]))
         self.set("COPPICE_WINDOW", draw.choice(["", "", "4", "8", "64"]))
