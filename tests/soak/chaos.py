@@ -7,6 +7,7 @@ import pathlib
 import shlex
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import jobs  # noqa: E402
 from jobs import read  # noqa: E402
 
 FOUND = chaos_check.KINDS
+TELL_EVERY = 60  # seconds after which it is said how far it has come
 
 DESCRIPTION = """\
 Programs drawn from a seed, one job after the other: broadcasts, agreements, shrinks and revocations in groups that come and go,
@@ -182,6 +184,7 @@ class Outcome:
         self.output = ""
         self.backtraces = ""
         self.kept = None
+        self.load = os.getloadavg()[0]
 
     def note(self, kind, text):
         self.found[kind] += 1
@@ -271,16 +274,17 @@ def main():
     total = collections.Counter()
     for outcome in outcomes:
         total += outcome.found
-    jobs = len(outcomes)
-    print(f"{jobs} jobs: {sum(o.operations for o in outcomes)} operations, {sum(o.deaths for o in outcomes)} ranks killed, "
-          f"{sum(len(o.plan.stops) for o in outcomes)} stopped, {sum(len(o.plan.cuts) for o in outcomes)} cables cut")
+    loads = sorted(o.load for o in outcomes)
+    print(f"{len(outcomes)} jobs: {sum(o.operations for o in outcomes)} operations, {sum(o.deaths for o in outcomes)} ranks killed, "
+          f"{sum(len(o.plan.stops) for o in outcomes)} stopped, {sum(len(o.plan.cuts) for o in outcomes)} cables cut; "
+          f"load {statistics.median(loads):.0f} ({loads[0]:.0f} to {loads[-1]:.0f})")
     print(" ".join(f"{kind} {total[kind]}" for kind in FOUND))
     return 1 if any(total.values()) else 0
 
 
 def soak(options, abilities, ended):
     outcomes = []
-    began = time.monotonic()
+    began = told = time.monotonic()
     number = 0
     while len(outcomes) < options.jobs if options.jobs else time.monotonic() - began < options.seconds or not outcomes:
         if ended:
@@ -295,6 +299,10 @@ def soak(options, abilities, ended):
         if outcome.found or outcome.pauses or options.verbose:
             tell(outcome, options)
             sys.stdout.flush()
+        if time.monotonic() - told >= TELL_EVERY:
+            told = time.monotonic()
+            wrong = sum(bool(one.found) for one in outcomes)
+            print(f"{len(outcomes)} jobs so far, {wrong} went wrong; the load is {outcome.load:.0f}", flush=True)
     return outcomes
 
 
