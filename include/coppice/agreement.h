@@ -56,8 +56,8 @@ typedef struct coppice_agree_options {
 #define COPPICE_AGREE_OPTIONS_INIT \
     { sizeof(coppice_agree_options_t), COPPICE_AND, COPPICE_UINT32, NULL, NULL }
 
-/* Agreement: one value and one set of failed ranks, the same at every rank that lives to see them, whichever ranks die, and
- * whenever. The caller
+/* Agreement: one value and one set of failed ranks, the same at every survivor, whichever ranks die, and whenever. (Where all
+ * ranks die that were told them, the survivors may agree on others: SC'15, §2.) The caller
  *  - calls it at all ranks, with the same operation, type and bytes; the n-th agreement of one rank is the n-th of all;
  *  - gives its contribution in `value`, 0 … COPPICE_MAX_AGREED bytes, which takes the result;
  *  - may pass NULL for `options`: COPPICE_AND.

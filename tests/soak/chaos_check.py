@@ -116,16 +116,19 @@ def broadcasts(outcome, survivors, plan, dead):
 
 
 def agreements(outcome, ranks):
-    """Of all ranks that were told a result, the killed included: all were told the same."""
-    first = {}
-    for rank in ranks:
-        for key, result in rank.agreements.items():
-            if result[0] not in (OK, PEER_FAILED):
-                continue
-            witness, expected = first.setdefault(key, (rank.number, result))
-            if result != expected:
-                outcome.note("diverged", f"agreement {key[1]} of team {key[0]}: rank {witness}: {expected}, "
-                             f"rank {rank.number}: {result}")
+    """All that live were told the same. So were the killed, but where one dies with all that were told what it was told: the others may agree
+    on something else then (SC'15, §2, note 1), and it is in no later agreement with them."""
+    expected = {}  # what those that live were told; where none of them was, the killed
+    for rank in sorted(ranks, key=lambda rank: not rank.ended):
+        told = {key: result for key, result in rank.agreements.items() if result[0] in (OK, PEER_FAILED)}
+        for key, result in told.items():
+            expected.setdefault(key, (rank.number, result))
+        shared = {key for key, result in told.items() if expected[key][0] != rank.number and expected[key][1] == result}
+        for (team, number), result in told.items():
+            witness, other = expected[team, number]
+            went_on = rank.ended or any(of == team and later > number for of, later in shared)
+            if result != other and went_on:
+                outcome.note("diverged", f"agreement {number} of team {team}: rank {witness}: {other}, rank {rank.number}: {result}")
     made = {}
     for rank in ranks:
         for team, members in rank.teams.items():

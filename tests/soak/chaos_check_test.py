@@ -74,9 +74,16 @@ class Judge(unittest.TestCase):
                 found = self.judge(self.good((1, "a 1f 0 0 7 -", other)))
                 self.assertGreaterEqual(found["diverged"], 1)
 
-    def test_the_killed_were_told_the_same(self):
+    def test_the_killed_that_went_on_were_told_the_same(self):
+        killed = "coppice-run: killed rank 2 (pid 5) at 1 s\n"
+        two = [(rank, "b 1f 1 2 0\n", "b 1f 1 2 0\na 1f 1 0 5 -\n") for rank in range(3)]
+        logs = self.good(*two, (2, "a 1f 0 0 7 -", "a 1f 0 0 3 -"), (2, "e\n", ""))
+        self.assertEqual(self.judge(logs, killed), {"diverged": 1})
+        # It died with all that were told what it was told.
         logs = self.good((2, "a 1f 0 0 7 -", "a 1f 0 0 3 -"), (2, "e\n", ""))
-        self.assertEqual(self.judge(logs, "coppice-run: killed rank 2 (pid 5) at 1 s\n"), {"diverged": 1})
+        self.assertEqual(self.judge(logs, killed), {})
+        logs = self.good(*two, (2, "a 1f 0 0 7 -", "a 1f 0 0 3 -"), (2, "a 1f 1 0 5 -", "a 1f 1 0 1 -"), (2, "e\n", ""))
+        self.assertEqual(self.judge(logs, killed), {})
 
     def test_groups_that_differ(self):
         self.assertEqual(self.judge(self.good((1, "g 2f 1 0,1,2", "g 2f 1 0,1"))), {"diverged": 1})

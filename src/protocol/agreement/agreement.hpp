@@ -103,7 +103,7 @@ enum class Reception : std::uint8_t {
     garbage,  // what nobody of this group can have sent: ignored; to be counted
 };
 
-// What was agreed upon: the same at every rank that lives to see it.
+// What was agreed upon: the same at every survivor.
 struct AgreementOutcome {
     std::span<const std::byte> value;
     // Everybody whose contribution may be missing from the value is in it.

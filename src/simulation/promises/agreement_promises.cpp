@@ -1,5 +1,4 @@
-// Agreements: "one value and one set of failed ranks, the same at every rank that lives to see them, whichever ranks
-// die, and whenever".
+// Agreements: "one value and one set of failed ranks, the same at every survivor, whichever ranks die, and whenever".
 #include "simulation/promises/predicates.hpp"
 
 namespace coppice::promises {
