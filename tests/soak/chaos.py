@@ -33,7 +33,8 @@ were given is compared. Found are
   corrupt   a payload or a value was not what its ranks gave
   diverged  two ranks were told different results of one agreement or shrink
   hung      a call did not end within its deadline, or nothing ended at any rank for three times as long; with backtraces of all
-            ranks, where there is gdb. A pause of more than 10 s is no finding: it is printed, with how long threads ran and
+            ranks, where there is gdb. Where this process stood still meanwhile, too, the job is run once more: a machine whose
+            processors are taken away does that. A pause of more than 10 s is no finding: it is printed, with how long threads ran and
             how long they waited for a core meanwhile, all of them together and the one that waited longest, and that of the
             kernel's own threads which did: without a core for these no packet arrives
   leaked    descriptors, or processes that were left behind
@@ -101,7 +102,8 @@ def has_hung(directory):
 
 
 class Watch:
-    """How long a job has paused: no rank of it has logged anything."""
+    """How long a job has paused: no rank of it has logged anything. And how long this process stood still, though it wanted to look: a
+    machine whose processors are taken away does that to all of them, and its clock goes on."""
 
     LOOKS_LIKE_ONE = 2  # seconds
     WORTH_TELLING = 10
@@ -109,12 +111,16 @@ class Watch:
     def __init__(self, directory):
         self.directory = directory
         self.logged, self.since = -1, time.monotonic()
+        self.looked = self.since
+        self.stood_still = 0
         self.before = None  # what threads had done by the time it looked like a pause
         self.pauses = []  # texts
 
     def seconds(self):
         logged = sum(log.stat().st_size for log in self.directory.glob("log-*"))
         now = time.monotonic()
+        self.stood_still = max(self.stood_still, now - self.looked)
+        self.looked = now
         quiet = now - self.since
         if logged != self.logged:
             self.end(quiet)
@@ -181,6 +187,7 @@ class Outcome:
         self.operations = 0
         self.deaths = 0
         self.pauses = []
+        self.stood_still = 0  # seconds, at most at a time
         self.output = ""
         self.backtraces = ""
         self.kept = None
@@ -212,13 +219,15 @@ def run(plan, options, show=False):
                     outcome.backtraces = look_at(directory)
                     (directory / "looked").touch()
                     looked = True
+                    watch.looked = time.monotonic()
                 if late:
                     outcome.note("hung", "the job did not end by itself")
                     job.terminate()
-                    watch = Watch(directory)
+                    watch.since = time.monotonic()
                 time.sleep(pause)
                 pause = min(0.25, pause * 1.2)
             outcome.pauses = watch.pauses
+            outcome.stood_still = watch.stood_still
         outcome.output = (directory / "output").read_text(errors="replace")
         if not wait_for(lambda: not processes_of(directory), 15):
             outcome.note("leaked", f"processes {processes_of(directory)} are left")
@@ -295,6 +304,9 @@ def soak(options, abilities, ended):
         if not all(word in plan.describe() for word in options.only.split()):
             continue
         outcome = run(plan, options)
+        if set(outcome.found) == {"hung"} and outcome.stood_still > Watch.WORTH_TELLING:
+            print(f"job {number}: calls hung, but the machine stood still for {outcome.stood_still:.0f} s: once more", flush=True)
+            outcome = run(plan, options)
         outcomes.append(outcome)
         if outcome.found or outcome.pauses or options.verbose:
             tell(outcome, options)
