@@ -53,6 +53,25 @@ TEST_F(WitnessVotes, AreReadWhenTheLauncherHasSpoken) {
     EXPECT_TRUE(votes[1]->has_witness());
 }
 
+TEST_F(WitnessVotes, AreAskedForNoMoreOnceTheWitnessHasSpoken) {
+    struct Counting final : bootstrap::Witness {
+        std::optional<Place> take(const About&) const override { return std::nullopt; }
+        bool write(const Place&, std::span<const std::byte>) const override { return true; }
+        void give_back(const Place&) const override {}
+        std::optional<std::vector<std::byte>> last_words_of(const About&) const override {
+            ++asked;
+            return asked > 1 ? std::optional(std::vector<std::byte>()) : std::nullopt;
+        }
+        mutable int asked = 0;
+    };
+    const Counting witness;
+    const LastVotes asks(nullptr, *members[1], 2, Testimony{&witness, kGroup});
+    EXPECT_FALSE(asks.of_gone(Rank(0), false).has_value());
+    for (int time = 0; time < 3; ++time)
+        EXPECT_EQ(asks.of_gone(Rank(0), false), protocol::LastVote());
+    EXPECT_EQ(witness.asked, 2);
+}
+
 TEST_F(WitnessVotes, AreNoneWhereTheRankHasLeftTheGroup) {
     votes[0]->write(vote);
     votes[0].reset();

@@ -61,9 +61,12 @@ void LastVotes::write_to_board() {
 std::optional<protocol::LastVote> LastVotes::of_gone(Rank rank, bool has_left) const {
     if (auto vote = of_local(rank, has_left)) return vote;
     if (!has_witness()) return std::nullopt;
+    if (const auto said = said_.find(rank.value); said != said_.end()) return said->second;
     const auto words = testimony_.witness->last_words_of({testimony_.group, rank.value});
     if (!words) return std::nullopt;
-    return words->empty() ? protocol::LastVote() : protocol::read_last_vote(*words, seats_);
+    auto vote = words->empty() ? protocol::LastVote() : protocol::read_last_vote(*words, seats_);
+    if (vote) said_.emplace(rank.value, *vote);
+    return vote;
 }
 
 std::optional<protocol::LastVote> LastVotes::of_local(Rank rank, bool has_left) const {

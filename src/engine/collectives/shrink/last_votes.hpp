@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -54,6 +55,8 @@ class LastVotes {
     std::uint32_t seats_;
     Testimony testimony_;
     std::optional<bootstrap::Witness::Place> place_;  // of this rank's
+    mutable std::map<std::uint32_t, protocol::LastVote>
+        said_;  // by the witness, of ranks that have ended: it is not asked again
     transport::Regions::Place region_;
     protocol::LastVote written_;
     std::vector<std::byte> bytes_;
