@@ -63,8 +63,8 @@ class Participant final : private transport::Receiver {
         if (!made) give_up("shared memory", made.error().message.c_str());
         wire_ = std::move(*made);
         machines_[0] = std::make_unique<Era>(plan, self);
-        machines_[1] = std::make_unique<Phased>(plan.tree, self, 2);
-        machines_[2] = std::make_unique<Phased>(plan.tree, self, 3);
+        machines_[1] = std::make_unique<Phased>(plan, self, 2);
+        machines_[2] = std::make_unique<Phased>(plan, self, 3);
     }
 
     void meet() {

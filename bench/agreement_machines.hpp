@@ -26,7 +26,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 40);
 
-// One algorithm's machine at one rank.
+// One algorithm's machine at one rank. Nobody dies.
 class Machine {
   public:
     virtual ~Machine() = default;
@@ -75,24 +75,24 @@ class Era final : public Machine {
 
 class Phased final : public Machine {
   public:
-    Phased(const coppice::protocol::AgreementTree& tree, coppice::Rank self, std::uint32_t phases)
-        : machine_(tree, self.value, phases) {}
+    Phased(const coppice::protocol::AgreementPlan& plan, coppice::Rank self, std::uint32_t phases)
+        : machine_(plan, coppice::simulation::PhasedAgreement::first_attempt(plan, {}), self.value, phases) {}
     void start(std::uint64_t value) override { machine_.start(value); }
-    void receive(coppice::Rank from, const Header& header, std::span<const std::byte> body) override {
+    void receive(coppice::Rank /*from*/, const Header& header, std::span<const std::byte> body) override {
         coppice::simulation::PhasedAgreement::Message message;
         message.agreement = static_cast<std::uint32_t>(header.sequence);
-        message.round = header.round;
+        message.attempt.number = header.round;
         message.step = header.step;
         message.down = header.down;
         message.decided = header.decided;
         if (body.size() >= sizeof message.value) std::memcpy(&message.value, body.data(), sizeof message.value);
-        machine_.receive(from.value, message);
+        machine_.receive(message);
     }
     std::optional<coppice::Rank> next_send(Header& header, std::vector<std::byte>& body) override {
         const auto message = machine_.next_send();
         if (!message) return std::nullopt;
         header.sequence = message->agreement;
-        header.round = message->round;
+        header.round = message->attempt.number;
         header.step = message->step;
         header.down = message->down;
         header.decided = message->decided;

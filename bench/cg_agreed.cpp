@@ -57,7 +57,7 @@ class Bare {
         if (algorithm == "era") {
             machine_ = std::make_unique<bench::Era>(plan_, self);
         } else {
-            machine_ = std::make_unique<bench::Phased>(plan_.tree, self, 2);
+            machine_ = std::make_unique<bench::Phased>(plan_, self, 2);
         }
         if (const std::uint32_t parent = plan_.tree.parent(self.value); parent != protocol::AgreementTree::kNobody)
             neighbours_.push_back(parent);

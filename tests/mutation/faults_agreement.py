@@ -10,6 +10,7 @@ OPERATION = "src/protocol/agreement/operation.cpp"
 TREE = "src/protocol/agreement/agreement_tree.cpp"
 LEVELS = "src/protocol/agreement/agreement_levels.cpp"
 PUBLISHED = "src/protocol/published/published_agreement.cpp"
+PHASED = "src/simulation/explore/phased_agreement.cpp"
 
 EXPLORED = "tests/simulation/explore/simulation_explore_agreement"
 BOARD = "tests/simulation/explore/simulation_explore_published"
@@ -33,6 +34,10 @@ def in_domains(names):
 
 def by_caches(names):
     return gtest("tests/protocol/published/published_agreement", f"ByCaches.{names}")
+
+
+def in_phases(names):
+    return gtest("tests/simulation/explore/simulation_explore_phased", f"ExplorePhased.{names}")
 
 
 FAULTS = [
@@ -177,4 +182,14 @@ FAULTS = [
      "    known = {count, acknowledged.includes(*agreed_)};\n", "    known = {count, true};\n", on_board("Published.*")),
     ("acknowledgements of before a recovery are remembered", PUBLISHED,
      "    acknowledgements_.assign(acknowledgements_.size(), {});\n", "", on_board("Published.*")),
+    # --- the older algorithms that agreements are compared with
+    ("who has decided does not say so in a new attempt", PHASED,
+     "    if (voted_ < agreement_) return {.value = last_value_, .decided = true};\n", "", in_phases("TwoPhases*")),
+    ("a call does not bring the decision of the agreement before", PHASED,
+     "        if (message.agreement > agreement_) decide(message.value);\n", "", in_phases("TwoPhases*")),
+    ("nobody follows a coordinator that is dead", PHASED,
+     "self_ == failed_.lowest_absent()", "self_ == attempt_->id.coordinator", in_phases("TwoPhases*")),
+    ("what belongs to an earlier attempt is let in", PHASED,
+     "    if (message.attempt != attempt_->id || message.agreement != voted_) return;",
+     "    if (message.agreement != voted_) return;", in_phases("TwoPhases*")),
 ]

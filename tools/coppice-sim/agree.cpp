@@ -51,6 +51,7 @@ struct Options {
     std::string victims = "random";
     std::uint32_t at = 0;
     std::uint32_t notice_after = 0;
+    std::uint32_t notice_spread = 0;
     bool known = false;
     std::string rebalance = "when-degenerated";
     std::uint64_t seed = 1;
@@ -83,11 +84,13 @@ void add_options(CLI::App& app, Options& options) {
     app.add_option("--at", options.at, "when they die, steps")->capture_default_str();
     app.add_option("--notice-after", options.notice_after, "all others are told so many steps later")
         ->capture_default_str();
+    app.add_option("--notice-spread", options.notice_spread, "each of them up to so many steps later still")
+        ->capture_default_str();
     app.add_flag("--known", options.known, "they are dead from before the start, known and acknowledged");
     app.add_option("--rebalance", options.rebalance)
         ->capture_default_str()
         ->check(CLI::IsMember({"never", "when-degenerated", "always"}));
-    app.add_option("--seed", options.seed, "of random victims")->capture_default_str();
+    app.add_option("--seed", options.seed, "of random victims, and of when each rank is told")->capture_default_str();
 }
 
 std::optional<std::vector<std::uint32_t>> draw_victims(const Options& options, const AgreementTree& tree) {
@@ -141,7 +144,7 @@ void print(const Options& options, const AgreementSetup& setup, const simulation
     const double logarithm = std::log(static_cast<double>(options.ranks)) / std::log(degree);
     // O(log n + f d), with the constants to which the tests hold it.
     const double walks = 2 * logarithm + (failures > 0 ? failures * degree + 2 : 0);
-    const double told = failures > 0 ? options.at + options.notice_after : 0;
+    const double told = failures > 0 ? options.at + options.notice_after + options.notice_spread : 0;
     const double hop = options.model.latency + 2.0 * options.model.overhead +
                        (degree - 1) * std::max(options.model.interval(), options.model.overhead);
     const double bound = walks * hop + told;
@@ -201,6 +204,8 @@ int run_agree(int argc, char** argv) {
     setup.model = options.model;
     setup.agreements = options.agreements;
     setup.notice_after = options.notice_after;
+    setup.notice_spread = options.notice_spread;
+    setup.seed = options.seed;
     for (const std::uint32_t victim : *victims) {
         if (options.known) {
             setup.known.insert(victim);

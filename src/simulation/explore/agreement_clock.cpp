@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <queue>
+#include <utility>
 
+#include "base/mix.hpp"
 #include "simulation/explore/phased_agreement.hpp"
 
 namespace coppice::simulation {
@@ -32,7 +34,6 @@ class EraRank {
     };
     struct Shared {
         explicit Shared(const AgreementSetup& setup) : plan(setup.plan) {}
-        void notice(const FailedSet& /*failed*/) {}
         protocol::AgreementPlan plan;
     };
 
@@ -45,7 +46,7 @@ class EraRank {
         const std::uint64_t value = contribution_of(rank_);
         machine_.contribute({protocol::Operator::bit_or}, std::as_bytes(std::span(&value, 1)));
     }
-    void notice(const Shared& /*shared*/, const FailedSet& failed) { machine_.peers_failed(failed); }
+    void notice(const FailedSet& failed) { machine_.peers_failed(failed); }
     void receive(std::uint32_t from, const Message& message) {
         machine_.receive({message.kind, Rank{from}, Rank{rank_}, Sequence{message.agreement}, message.body});
     }
@@ -79,29 +80,24 @@ template <std::uint32_t kPhases>
 class PhasedRank {
   public:
     using Message = PhasedAgreement::Message;
-    // The tree of each round: made once for all, as all are told at once.
     struct Shared {
-        explicit Shared(const AgreementSetup& setup) : plan(setup.plan) { notice(setup.known); }
-        void notice(const FailedSet& failed) {
-            trees.push_back(std::make_unique<AgreementTree>(
-                *AgreementTree::make(plan.tree.spec(), plan.tree.ranks(), plan.hosts, failed, plan.sites)));
-        }
+        explicit Shared(const AgreementSetup& setup)
+            : plan(setup.plan), first(PhasedAgreement::first_attempt(plan, setup.known)) {}
         protocol::AgreementPlan plan;
-        std::vector<std::unique_ptr<AgreementTree>> trees;
+        std::shared_ptr<const PhasedAgreement::Attempt> first;
     };
 
-    PhasedRank(const Shared& shared, std::uint32_t rank, const FailedSet& known)
-        : machine_(known.contains(rank) ? shared.plan.tree : *shared.trees.back(), rank, kPhases), rank_(rank) {}
+    PhasedRank(const Shared& shared, std::uint32_t rank, const FailedSet& /*known*/)
+        : machine_(shared.plan, shared.first, rank, kPhases), rank_(rank) {}
     void start() { machine_.start(contribution_of(rank_)); }
-    void notice(const Shared& shared, const FailedSet& /*failed*/) {
-        machine_.new_round(*shared.trees.back(), static_cast<std::uint32_t>(shared.trees.size() - 1));
-    }
-    void receive(std::uint32_t from, const Message& message) { machine_.receive(from, message); }
+    void notice(const FailedSet& failed) { machine_.peers_failed(failed); }
+    void receive(std::uint32_t /*from*/, const Message& message) { machine_.receive(message); }
     bool wants_to_send() const { return machine_.wants_to_send(); }
     bool pull(Message& message) {
-        const auto sent = machine_.next_send();
-        if (sent) message = *sent;
-        return sent.has_value();
+        auto sent = machine_.next_send();
+        if (!sent) return false;
+        message = std::move(*sent);
+        return true;
     }
     std::uint32_t decided() const { return machine_.decided_count(); }
     std::uint64_t last_value() const { return machine_.last_value(); }
@@ -126,15 +122,12 @@ class Clock {
         result_.agreements.resize(setup.agreements);
         for (AgreementTiming& timing : result_.agreements)
             timing.start = kLastStep;
-        values_.resize(setup.agreements);
     }
 
     AgreementTimings run() {
         for (const AgreementDeath& death : setup_.deaths) {
             add({death.at, kDie, 0, death.rank, 0});
-            const Step at = death.at + setup_.notice_after;
-            if (!to_tell_.contains(at)) add({at, kTell, 0, 0, 0});
-            to_tell_[at].insert(death.rank);
+            plan_notices(death);
         }
         for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
             if (!dead_.contains(rank)) start(rank, 0);
@@ -149,13 +142,13 @@ class Clock {
     }
 
   private:
-    enum What : std::uint8_t { kDie, kArrive, kTakeEffect, kTell, kSend };
+    enum What : std::uint8_t { kDie, kArrive, kTakeEffect, kTell, kTellOne, kSend };
     struct Event {
         Step at = 0;
         What what = kSend;
         std::uint64_t order = 0;
         std::uint32_t rank = 0;
-        std::uint32_t message = 0;
+        std::uint32_t message = 0;  // or, of kTellOne, who has died
         bool operator>(const Event& other) const {
             if (at != other.at) return at > other.at;
             if (what != other.what) return what > other.what;
@@ -179,6 +172,20 @@ class Clock {
     void add(Event event) {
         event.order = order_++;
         events_.push(event);
+    }
+
+    void plan_notices(const AgreementDeath& death) {
+        const Step at = death.at + setup_.notice_after;
+        if (setup_.notice_spread == 0) {
+            if (!to_tell_.contains(at)) add({at, kTell, 0, 0, 0});
+            to_tell_[at].insert(death.rank);
+            return;
+        }
+        for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
+            const std::uint64_t lot = mix(setup_.seed, std::uint64_t{death.rank} << 32 | rank);
+            const auto later = static_cast<Step>(lot % (std::uint64_t{setup_.notice_spread} + 1));
+            if (rank != death.rank) add({at + later, kTellOne, 0, rank, death.rank});
+        }
     }
 
     void ask(std::uint32_t rank, Step at) {
@@ -223,7 +230,12 @@ class Clock {
                 dead_.insert(rank);
                 return;
             case kTell:
-                return tell(to_tell_.at(event.at), event.at);
+                return tell_all(to_tell_.at(event.at), event.at);
+            case kTellOne: {
+                FailedSet dead;
+                dead.insert(event.message);
+                return tell(rank, dead, event.at);
+            }
             case kSend:
                 ports_[rank].asked = false;
                 if (!dead_.contains(rank)) send(rank, event.at);
@@ -249,16 +261,15 @@ class Clock {
         }
     }
 
-    void tell(const FailedSet& dead, Step now) {
-        told_.unite(dead);
-        FailedSet all = told_;
-        all.unite(setup_.known);
-        shared_.notice(all);
-        for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
-            if (dead_.contains(rank)) continue;
-            members_[rank].notice(shared_, dead);
-            after(rank, now);
-        }
+    void tell_all(const FailedSet& dead, Step now) {
+        for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
+            tell(rank, dead, now);
+    }
+
+    void tell(std::uint32_t rank, const FailedSet& dead, Step now) {
+        if (dead_.contains(rank)) return;
+        members_[rank].notice(dead);
+        after(rank, now);
     }
 
     void send(std::uint32_t rank, Step now) {
@@ -302,6 +313,17 @@ class Clock {
             timing.latency -= std::min(timing.latency, timing.start);
             if (timing.decided != members_.size() - dead_.count()) timing.agreed = false;
         }
+        const std::uint64_t contributed = contributed_by_the_living();
+        for (std::size_t i = 0; i < agreed.size(); ++i) {
+            if (agreed[i] && (*agreed[i] & contributed) != contributed) result_.agreements[i].agreed = false;
+        }
+    }
+
+    std::uint64_t contributed_by_the_living() const {
+        std::uint64_t contributed = 0;
+        for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
+            contributed |= dead_.contains(rank) ? 0 : contribution_of(rank);
+        return contributed;
     }
 
     struct Decision {
@@ -318,9 +340,7 @@ class Clock {
     std::vector<UnderWay> messages_;
     std::vector<std::uint32_t> free_;
     std::vector<Decision> decisions_;
-    std::vector<std::uint64_t> values_;
     FailedSet dead_;
-    FailedSet told_;
     std::map<Step, FailedSet> to_tell_;
     std::uint64_t order_ = 0;
     AgreementTimings result_;

@@ -1,6 +1,6 @@
 // Agreements on a LogP clock (model.hpp says what the clock does; both ports at once), with deaths at given times of
-// which everybody is told some time later. One machine for each rank: ERA, or one of the older algorithms to compare
-// with.
+// which everybody is told some time later, all at once or each rank at a time of its own. One machine for each rank:
+// ERA, or one of the older algorithms to compare with.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace coppice::simulation {
 
 enum class AgreementAlgorithm : std::uint8_t {
     era,
-    two_phase,    // Hursey et al.: gathered at a root, told to all; started again when a rank dies
-    three_phase,  // Buntinas: ballot, proposal, commitment, each down and up the tree; started again when a rank dies
+    two_phase,    // Hursey et al.: gathered at a root, told to all; a new attempt when the root hears of a death
+    three_phase,  // Buntinas: ballot, proposal, commitment, each down and up the tree; new attempts as well
 };
 
 struct AgreementDeath {
@@ -29,17 +29,20 @@ struct AgreementSetup {
     protocol::AgreementPlan plan;  // window 1 suffices
     AgreementAlgorithm algorithm = AgreementAlgorithm::era;
     LogP model{};
-    std::uint32_t agreements = 1;  // each rank begins the next one when it has returned from the one before
-    protocol::FailedSet known{};   // dead from before the start, as everybody knows and has acknowledged
+    std::uint32_t agreements = 1;       // each rank begins the next one when it has returned from the one before
+    protocol::FailedSet known{};        // dead from before the start, as everybody knows and has acknowledged
     std::vector<AgreementDeath> deaths{};
-    Step notice_after = 0;  // how long after a death all others are told
+    Step notice_after = 0;  // how long after a death the first of the others may be told
+    // So much later the last may be: each rank is told of each death at a time between, drawn for the two of them.
+    Step notice_spread = 0;
+    std::uint64_t seed = 0;  // of these times
 };
 
 struct AgreementTiming {
     Step start = 0;    // the first rank begins
     Step latency = 0;  // from there until the last live rank has returned
     std::uint32_t decided = 0;
-    bool agreed = true;  // all live ranks have decided alike
+    bool agreed = true;  // all live ranks have decided alike, on what all of them have contributed
 };
 
 struct AgreementTimings {

@@ -94,41 +94,59 @@ TEST(OlderAgreements, TwoPhasesCostAsMuchAsEraAndThreeMoreThanTwice) {
     EXPECT_GT(run_agreements(setup).agreements[0].latency, 2 * era);
 }
 
-TEST(OlderAgreements, SurviveDeathsOfWhichAllAreToldAtOnce) {
-    for (const AgreementAlgorithm algorithm : {AgreementAlgorithm::two_phase, AgreementAlgorithm::three_phase}) {
-        for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-            Random random(seed);
-            AgreementSetup setup = setup_of("binary", 2 + random.below(60));
-            setup.algorithm = algorithm;
-            setup.agreements = 3;
-            setup.notice_after = random.below(40);
-            const std::uint32_t ranks = setup.plan.tree.ranks();
-            protocol::FailedSet dead;
-            for (std::uint32_t i = 0; i < random.below(4) && dead.count() + 1 < ranks; ++i) {
-                const std::uint32_t rank = random.below(1 + random.below(ranks));
-                if (dead.insert(rank)) setup.deaths.push_back({rank, random.below(150)});
-            }
-            for (const AgreementTiming& timing : run_agreements(setup).agreements)
-                ASSERT_TRUE(timing.agreed) << "seed " << seed;
-        }
+// Up to 64 ranks, up to eight of which die, the low ones rather than others; each rank is told of each death at one
+// time or, where `apart`, up to 60 steps later than others.
+AgreementSetup drawn_by(std::uint64_t seed, bool apart) {
+    Random random(seed);
+    AgreementSetup setup = setup_of(random.one_in(2) ? "binary" : "binomial", 2 + random.below(63));
+    setup.agreements = 4;
+    setup.notice_after = random.below(40);
+    setup.notice_spread = apart ? 1 + random.below(60) : 0;
+    setup.seed = seed;
+    const std::uint32_t ranks = setup.plan.tree.ranks();
+    protocol::FailedSet dead;
+    for (std::uint32_t i = 0; i < random.below(9) && dead.count() + 1 < ranks; ++i) {
+        const std::uint32_t rank = random.below(1 + random.below(ranks));
+        if (dead.insert(rank)) setup.deaths.push_back({rank, random.below(150)});
     }
+    return setup;
 }
 
-TEST(Clock, EraUnderRandomDeathsAgreesAsWell) {
-    for (std::uint64_t seed = 1; seed <= 500; ++seed) {
-        Random random(seed);
-        AgreementSetup setup = setup_of(random.one_in(2) ? "binary" : "binomial", 2 + random.below(100));
-        setup.agreements = 4;
-        setup.notice_after = random.below(40);
-        const std::uint32_t ranks = setup.plan.tree.ranks();
-        protocol::FailedSet dead;
-        for (std::uint32_t i = 0; i < random.below(8) && dead.count() + 1 < ranks; ++i) {
-            const std::uint32_t rank = random.below(1 + random.below(ranks));
-            if (dead.insert(rank)) setup.deaths.push_back({rank, random.below(150)});
-        }
+void expect_all_agree(AgreementAlgorithm algorithm, bool apart, std::uint64_t seeds) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+        AgreementSetup setup = drawn_by(seed, apart);
+        setup.algorithm = algorithm;
         for (const AgreementTiming& timing : run_agreements(setup).agreements)
             ASSERT_TRUE(timing.agreed) << "seed " << seed;
     }
+}
+
+TEST(OlderAgreements, SurviveDeathsOfWhichAllAreToldAtOnce) {
+    expect_all_agree(AgreementAlgorithm::two_phase, false, 500);
+    expect_all_agree(AgreementAlgorithm::three_phase, false, 500);
+}
+
+TEST(OlderAgreements, SurviveDeathsOfWhichEachRankIsToldAtATimeOfItsOwn) {
+    expect_all_agree(AgreementAlgorithm::two_phase, true, 3000);
+    expect_all_agree(AgreementAlgorithm::three_phase, true, 1500);
+}
+
+TEST(OlderAgreements, EverybodyWaitsUntilTheCoordinatorIsTold) {
+    AgreementSetup setup = setup_of("binary", 64);
+    setup.algorithm = AgreementAlgorithm::two_phase;
+    setup.deaths = {{63, 0}};
+    setup.notice_after = 500;
+    const AgreementTimings timings = run_agreements(setup);
+    EXPECT_TRUE(timings.agreements[0].agreed);
+    EXPECT_GT(timings.agreements[0].latency, 500U);
+    // A call down, and then an agreement as any other.
+    setup.deaths.clear();
+    EXPECT_LE(timings.agreements[0].latency, 500 + 3 * run_agreements(setup).agreements[0].latency / 2 + 4);
+}
+
+TEST(Clock, EraUnderRandomDeathsAgreesAsWell) {
+    expect_all_agree(AgreementAlgorithm::era, false, 500);
+    expect_all_agree(AgreementAlgorithm::era, true, 500);
 }
 
 }  // namespace

@@ -137,6 +137,8 @@ Figures figures_of_agreements(const Cell& cell, const AgreementProtocol& protoco
     setup.model = cell.model;
     setup.agreements = protocol.agreements;
     setup.notice_after = protocol.notice_after;
+    setup.notice_spread = protocol.notice_spread;
+    setup.seed = cell.first_seed;
     simulation::Step next_death = protocol.dying_at;
     for (const auto& run : protocol.dying) {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank, next_death += protocol.apart)
@@ -191,9 +193,10 @@ std::string key_of(const AgreementProtocol& agreement) {
                        agreement.measured == AgreementProtocol::kAll ? "sum" : std::to_string(agreement.measured),
                        agreement.agreements, agreement.tree, agreement.ranks_per_host,
                        static_cast<int>(agreement.algorithm), static_cast<int>(agreement.rebalance),
-                       dying.empty() ? ""
-                                     : fmt::format(", dying at {}, {} apart, told after {}:{}", agreement.dying_at,
-                                                   agreement.apart, agreement.notice_after, dying));
+                       dying.empty()
+                           ? ""
+                           : fmt::format(", dying at {}, {} apart, told after {} to {} more:{}", agreement.dying_at,
+                                         agreement.apart, agreement.notice_after, agreement.notice_spread, dying));
 }
 
 double cpu_seconds() {

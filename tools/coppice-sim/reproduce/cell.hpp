@@ -49,8 +49,7 @@ struct ContentionProtocol {
     std::uint32_t children = 1;
     simulation::MembershipNetwork network{};
 };
-// Agreements one after the other, without lots: quiescence is the latency of one of them, or the sum of all. All others
-// are told of a death at one time.
+// Agreements one after the other, without lots: quiescence is the latency of one of them, or the sum of all.
 struct AgreementProtocol {
     static constexpr std::uint32_t kAll = UINT32_MAX;
 
@@ -62,8 +61,9 @@ struct AgreementProtocol {
     std::uint32_t measured = 0;
     std::vector<protocol::FailedSet::Interval> dying{};
     simulation::Step dying_at = 0;
-    simulation::Step apart = 0;  // from one death to the next; 0: all at one time
-    simulation::Step notice_after = 0;
+    simulation::Step apart = 0;          // from one death to the next; 0: all at one time
+    simulation::Step notice_after = 0;   // the first of the others may be told of a death so much later,
+    simulation::Step notice_spread = 0;  // the last so much after that; 0: all at one time
 };
 using Protocol = std::variant<TreeProtocol, TreeGaps, TreeLeftOut, GossipProtocol, BinomialGraphProtocol,
                               BuntinasProtocol, MembershipProtocol, ContentionProtocol, AgreementProtocol>;

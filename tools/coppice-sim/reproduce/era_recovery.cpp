@@ -12,6 +12,10 @@ namespace {
 constexpr const char* kEraName = "ERA";
 constexpr const char* kTwoName = "two phases";
 constexpr const char* kApart = ", one after the other";
+constexpr const char* kScattered = ", told apart";
+
+// How much later than the first the last rank may be told of a death: as long as an agreement of some 2,000 ranks takes.
+constexpr Step kSpread = 128;
 
 constexpr std::array<std::pair<const char*, AgreementAlgorithm>, 2> kAlgorithms{
     {{kEraName, AgreementAlgorithm::era}, {kTwoName, AgreementAlgorithm::two_phase}}};
@@ -34,7 +38,15 @@ AgreementProtocol shrink_meanwhile(AgreementAlgorithm algorithm, std::uint32_t f
     return protocol;
 }
 
+// Ranks die at one time, and each of the others is told of each at a time of its own.
+AgreementProtocol shrink_scattered(AgreementAlgorithm algorithm, std::uint32_t first, std::uint32_t count) {
+    AgreementProtocol protocol = shrink(algorithm, first, count);
+    protocol.notice_spread = kSpread;
+    return protocol;
+}
+
 constexpr std::uint32_t kFailedOf3a[] = {16, 32, 64, 128, 256, 512, 1024};
+constexpr std::uint32_t kMostScattered = 256;  // each rank is told of each death: an event for each pair
 constexpr std::uint32_t kRanksOf3a = 2197;
 constexpr std::uint32_t kRanksOf3[] = {1000, 1331, 2197, 4913, 8000, 10648};
 // Where the 256 ranks die among 4,913.
@@ -43,6 +55,17 @@ constexpr std::pair<const char*, std::uint32_t> kPlaces[] = {
 
 std::string in(const char* figure, const std::string& algorithm) {
     return std::string(figure) + ": " + algorithm;
+}
+
+// The highest latency of ERA over that of two phases, in these figures, where ranks die or are told in this way.
+double highest_ratio(const Results& results, const std::vector<const char*>& figures, const std::string& way) {
+    double highest = 0;
+    for (const char* figure : figures) {
+        const std::string era = in(figure, kEraName) + way;
+        for (const double x : results.xs(era))
+            highest = std::max(highest, era_at(results, era, x) / era_at(results, in(figure, kTwoName) + way, x));
+    }
+    return highest;
 }
 
 }  // namespace
@@ -57,11 +80,16 @@ Study era_3(Scale /*scale*/, std::uint64_t /*seed*/) {
             e.points.push_back(era_point(in("3a", name), failed, kRanksOf3a, shrink(algorithm, 512, failed)));
             e.points.push_back(
                 era_point(in("3a", name) + kApart, failed, kRanksOf3a, shrink_meanwhile(algorithm, 512, failed)));
+            if (failed > kMostScattered) continue;
+            e.points.push_back(
+                era_point(in("3a", name) + kScattered, failed, kRanksOf3a, shrink_scattered(algorithm, 512, failed)));
         }
         for (const std::uint32_t ranks : kRanksOf3) {
             e.points.push_back(era_point(in("3b", name), ranks, ranks, shrink(algorithm, 512, 256)));
             e.points.push_back(era_point(in("3c", name), ranks, ranks, shrink(algorithm, 512, 16)));
             e.points.push_back(era_point(in("3c", name) + kApart, ranks, ranks, shrink_meanwhile(algorithm, 512, 16)));
+            e.points.push_back(
+                era_point(in("3c", name) + kScattered, ranks, ranks, shrink_scattered(algorithm, 512, 16)));
         }
         for (const auto& [suffix, first] : kPlaces)
             e.points.push_back(era_point(in("3b", name) + suffix, 4913, 4913, shrink(algorithm, first, 256)));
@@ -78,34 +106,28 @@ Study era_3(Scale /*scale*/, std::uint64_t /*seed*/) {
                             }});
     }
     e.claims = {
-        ours("any less, in all cases",
-             {"The absolute time is clearly smaller with the new agreement algorithm, in all cases.", "SC'15 §5.2.1",
-              "the highest latency of ERA over that of two phases, 3a to 3c",
-              [](const Results& r) {
-                  double highest = 0;
-                  for (const std::string figure : {"3a", "3b", "3c"}) {
-                      for (const double x : r.xs(figure + ": " + kEraName)) {
-                          highest = std::max(
-                              highest, era_at(r, figure + ": " + kEraName, x) / era_at(r, figure + ": " + kTwoName, x));
-                      }
-                  }
-                  return std::optional(highest);
-              },
-              0, 0.99,
-              "two phases that begin again when all are told at once, on a tree without the dead that costs nothing "
-              "to build, are as good as it gets; ERA mends its tree instead"}),
+        ours(
+            "any less, in all cases",
+            {"The absolute time is clearly smaller with the new agreement algorithm, in all cases.", "SC'15 §5.2.1",
+             "the highest latency of ERA over that of two phases, 3a to 3c",
+             [](const Results& r) {
+                 return std::optional(highest_ratio(r, {"3a", "3b", "3c"}, ""));
+             },
+             0, 0.99,
+             "after a death two phases have a walk more, the call to a new attempt, whose tree costs nothing here; ERA "
+             "mends its tree"}),
         ours("any less, in all cases",
              {"The absolute time is clearly smaller with the new agreement algorithm, in all cases.", "SC'15 §5.2.1",
               "the same, ranks that die one after the other, 3a and 3c",
               [](const Results& r) {
-                  double highest = 0;
-                  for (const std::string figure : {"3a", "3c"}) {
-                      const std::string era = in(figure.c_str(), kEraName) + kApart;
-                      for (const double x : r.xs(era))
-                          highest = std::max(highest,
-                                             era_at(r, era, x) / era_at(r, in(figure.c_str(), kTwoName) + kApart, x));
-                  }
-                  return std::optional(highest);
+                  return std::optional(highest_ratio(r, {"3a", "3c"}, kApart));
+              },
+              0, 0.99}),
+        ours("any less, in all cases",
+             {"The absolute time is clearly smaller with the new agreement algorithm, in all cases.", "SC'15 §5.2.1",
+              "the same, ranks that die at one time, each rank told of each at a time of its own, 3a and 3c",
+              [](const Results& r) {
+                  return std::optional(highest_ratio(r, {"3a", "3c"}, kScattered));
               },
               0, 0.99}),
         {"We see a 16-fold cost reduction of the shrink operation (2,197 ranks, 16 fail).", "SC'15 §5.2.1",
@@ -115,9 +137,8 @@ Study era_3(Scale /*scale*/, std::uint64_t /*seed*/) {
                                   era_at(r, "3a: ERA, one after the other", 16));
          },
          14, 18,
-         "of the two algorithms, two phases begin again with every death that is told, and ERA does not; the rest of "
-         "the "
-         "factor was the program of that time, whose rounds grew with the ranks"},
+         "of the two algorithms, two phases open a new attempt for each death of which the root is told, and ERA goes "
+         "on; the rest of the factor was the program of that time, whose rounds grew with the ranks"},
         ours("five times or more",
              {"The new agreement is not only almost an order of magnitude faster …", "SC'15 §5.2.1",
               "latency of two phases over that of ERA, 256 of 2,197 die one after the other",
@@ -181,8 +202,7 @@ Study era_3(Scale /*scale*/, std::uint64_t /*seed*/) {
         not_judged("… remains below 1.4 seconds when using more than 10,000 total cores.", "SC'15 §5.2.1",
                    "these are steps, not seconds"),
         {"The total overhead due to failures has been reduced from 31 % to 17.9 %, from 15 % to 8.4 %, and from 10 % "
-         "to "
-         "6.2 %.",
+         "to 6.2 %.",
          "SC'15 §5.2.1", "the first, if the 14 % of it that was shrink costs a sixteenth",
          [](const Results&) { return std::optional(31 - 14 * 15.0 / 16); }, 17.85, 17.95,
          "in percent of the time with the older agreement; of the time that is left it is 20.6 %"},
@@ -190,10 +210,9 @@ Study era_3(Scale /*scale*/, std::uint64_t /*seed*/) {
     e.reading = "Left: failures of growing size. Middle and right: groups of growing size.";
     e.remarks =
         "Ranks die at the start, and all others are told at once, so that what is seen is the agreement and not the "
-        "detection; or one after the other, as long apart as a message takes (four steps). Two phases begin again on a "
-        "tree "
-        "without the dead each time that a death is told. 16 ranks on each host; they die from rank 512 on where "
-        "nothing "
+        "detection; or one after the other, as long apart as a message takes (four steps); or at the start, each rank "
+        "told of each death at a time of its own within 128 steps. Of two phases the root opens an attempt on a tree "
+        "without the dead each time that it is told. 16 ranks on each host; they die from rank 512 on where nothing "
         "else is said. Nothing but the agreement is measured: no processes, and not the rest of a shrink.";
     return e;
 }
@@ -247,16 +266,16 @@ Study era_4(Scale scale, std::uint64_t /*seed*/) {
              {"The ERA agreement achieves significantly better scaling than the Log2phases algorithm.",
               "SC'15 §5.2.2, Figure 4a", "growth of ERA's latency over that of two phases'",
               [growth](const Results& r) { return std::optional(growth(r, "4a: ERA") / growth(r, "4a: two phases")); },
-              0, 0.99,
-              "two phases are as good as an algorithm can be here: begun again at once on a tree that costs nothing"}),
-        ours("any less",
+              0, 0.99, "after a death two phases have three walks and ERA two, whatever the size"}),
+        ours("visible: a twentieth or more",
              {"Even when a single failure is considered, the benefit of the new agreement algorithm remains visible.",
               "SC'15 §5.2.2, Figure 4b", "time in agreements, ERA over two phases, 2,048 ranks, one dies",
               [](const Results& r) {
                   return std::optional(era_at(r, "4b: ERA, one dies", 2048) /
                                        era_at(r, "4b: two phases, one dies", 2048));
               },
-              0, 0.99, "without failures both are two waves through one tree"}),
+              0, 0.95,
+              "without failures both are two waves through one tree; a death costs two phases one walk more, once"}),
         ours("within a tenth: the agreements of 20 time steps dwarf one recovery",
              {"Imposing a low cost on the recovery process.", "SC'15 §5.2.2",
               "time in ERA's agreements with a death over that without, 2,048 ranks",
