@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "memory.hpp"
 #include "protocol/agreement/rebalance.hpp"
@@ -57,6 +60,26 @@ struct Options {
     std::uint64_t seed = 1;
 };
 
+constexpr std::pair<const char*, AgreementAlgorithm> kAlgorithms[] = {
+    {"era", AgreementAlgorithm::era},
+    {"two-phase", AgreementAlgorithm::two_phase},
+    {"three-phase", AgreementAlgorithm::three_phase},
+    {"allreduce-doubling", AgreementAlgorithm::allreduce_doubling},
+    {"allreduce-binomial", AgreementAlgorithm::allreduce_binomial},
+    {"allreduce-hosts", AgreementAlgorithm::allreduce_hosts},
+};
+
+std::vector<std::string> names_of_algorithms() {
+    std::vector<std::string> names;
+    for (const auto& [name, algorithm] : kAlgorithms)
+        names.emplace_back(name);
+    return names;
+}
+
+AgreementAlgorithm algorithm_of(const std::string& name) {
+    return std::ranges::find(kAlgorithms, name, [](const auto& each) { return std::string(each.first); })->second;
+}
+
 void add_options(CLI::App& app, Options& options) {
     app.add_option("--ranks", options.ranks)->capture_default_str()->check(CLI::Range(1U, 1U << 24));
     app.add_option("--tree", options.tree, "binary, heap, binomial, kary:K, star, chain, bin/bin, bin/star, ...")
@@ -72,7 +95,7 @@ void add_options(CLI::App& app, Options& options) {
         ->check(CLI::PositiveNumber);
     app.add_option("--algorithm", options.algorithm)
         ->capture_default_str()
-        ->check(CLI::IsMember({"era", "two-phase", "three-phase"}));
+        ->check(CLI::IsMember(names_of_algorithms()));
     app.add_option("--latency", options.model.latency, "L, steps")->capture_default_str();
     app.add_option("--overhead", options.model.overhead, "o, steps")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--gap", options.model.gap, "g, steps; below o means o")->capture_default_str();
@@ -172,9 +195,9 @@ int run_agree(int argc, char** argv) {
     add_options(app, options);
     if (const auto code = parse(app, argc, argv)) return *code;
     if (options.failures >= options.ranks) return refuse("--failures: at least one rank has to survive");
-    const auto algorithm = options.algorithm == "era"         ? AgreementAlgorithm::era
-                           : options.algorithm == "two-phase" ? AgreementAlgorithm::two_phase
-                                                              : AgreementAlgorithm::three_phase;
+    const AgreementAlgorithm algorithm = algorithm_of(options.algorithm);
+    if (options.failures > 0 && options.algorithm.starts_with("allreduce"))
+        return refuse("--failures: an Allreduce survives none");
     if (const auto reason = reason_against_size(options.ranks * simulation::bytes_for_each_rank(algorithm), 1)) {
         return refuse(*reason);
     }
@@ -202,6 +225,7 @@ int run_agree(int argc, char** argv) {
     setup.plan.rebalance = *protocol::parse_rebalance(options.rebalance);
     setup.algorithm = algorithm;
     setup.model = options.model;
+    setup.ranks_per_host = options.ranks_per_host;
     setup.agreements = options.agreements;
     setup.notice_after = options.notice_after;
     setup.notice_spread = options.notice_spread;

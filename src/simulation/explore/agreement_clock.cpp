@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/mix.hpp"
+#include "simulation/explore/allreduce.hpp"
 #include "simulation/explore/phased_agreement.hpp"
 
 namespace coppice::simulation {
@@ -106,6 +107,47 @@ class PhasedRank {
 
   private:
     PhasedAgreement machine_;
+    std::uint32_t rank_;
+};
+
+std::uint32_t block_of(const AgreementSetup& setup) {
+    switch (setup.algorithm) {
+        case AgreementAlgorithm::allreduce_doubling:
+            return 1;
+        case AgreementAlgorithm::allreduce_hosts:
+            return setup.ranks_per_host;
+        default:
+            return setup.plan.tree.ranks();
+    }
+}
+
+class AllreduceRank {
+  public:
+    using Message = Allreduce::Message;
+    struct Shared {
+        explicit Shared(const AgreementSetup& setup) : ranks(setup.plan.tree.ranks()), block(block_of(setup)) {}
+        std::uint32_t ranks;
+        std::uint32_t block;
+    };
+
+    AllreduceRank(const Shared& shared, std::uint32_t rank, const FailedSet& /*known*/)
+        : machine_(rank, shared.ranks, shared.block), rank_(rank) {}
+    void start() { machine_.start(contribution_of(rank_)); }
+    void notice(const FailedSet& /*failed*/) {}
+    void receive(std::uint32_t /*from*/, const Message& message) { machine_.receive(message); }
+    bool wants_to_send() const { return machine_.wants_to_send(); }
+    bool pull(Message& message) {
+        const auto sent = machine_.next_send();
+        if (sent) message = *sent;
+        return sent.has_value();
+    }
+    std::uint32_t decided() const { return machine_.decided_count(); }
+    std::uint64_t last_value() const { return machine_.last_value(); }
+    static bool is_request(const Message& /*message*/) { return false; }
+    static std::size_t bytes_of(const Message& message) { return sizeof message.value; }
+
+  private:
+    Allreduce machine_;
     std::uint32_t rank_;
 };
 
@@ -354,6 +396,10 @@ AgreementTimings run_agreements(const AgreementSetup& setup) {
             return Clock<PhasedRank<2>>(setup).run();
         case AgreementAlgorithm::three_phase:
             return Clock<PhasedRank<3>>(setup).run();
+        case AgreementAlgorithm::allreduce_doubling:
+        case AgreementAlgorithm::allreduce_binomial:
+        case AgreementAlgorithm::allreduce_hosts:
+            return Clock<AllreduceRank>(setup).run();
         case AgreementAlgorithm::era:
             break;
     }
@@ -361,7 +407,7 @@ AgreementTimings run_agreements(const AgreementSetup& setup) {
 }
 
 std::uint64_t bytes_for_each_rank(AgreementAlgorithm algorithm) {
-    return algorithm == AgreementAlgorithm::era ? 1400 : 500;
+    return algorithm == AgreementAlgorithm::era ? 1400 : 900;
 }
 
 }  // namespace coppice::simulation

@@ -1,6 +1,6 @@
 // Agreements on a LogP clock (model.hpp says what the clock does; both ports at once), with deaths at given times of
 // which everybody is told some time later, all at once or each rank at a time of its own. One machine for each rank:
-// ERA, or one of the older algorithms to compare with.
+// ERA, or one of the older algorithms to compare with, or an Allreduce, which survives nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,10 @@ enum class AgreementAlgorithm : std::uint8_t {
     era,
     two_phase,    // Hursey et al.: gathered at a root, told to all; a new attempt when the root hears of a death
     three_phase,  // Buntinas: ballot, proposal, commitment, each down and up the tree; new attempts as well
+    // Nobody may die in these (allreduce.hpp), and the plan's tree is not looked at.
+    allreduce_doubling,  // recursive doubling
+    allreduce_binomial,  // a reduce and a broadcast over a binomial tree
+    allreduce_hosts,     // these two on each host, and recursive doubling among hosts
 };
 
 struct AgreementDeath {
@@ -29,6 +33,7 @@ struct AgreementSetup {
     protocol::AgreementPlan plan;  // window 1 suffices
     AgreementAlgorithm algorithm = AgreementAlgorithm::era;
     LogP model{};
+    std::uint32_t ranks_per_host = 16;  // of allreduce_hosts
     std::uint32_t agreements = 1;       // each rank begins the next one when it has returned from the one before
     protocol::FailedSet known{};        // dead from before the start, as everybody knows and has acknowledged
     std::vector<AgreementDeath> deaths{};

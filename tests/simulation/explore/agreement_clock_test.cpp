@@ -144,6 +144,42 @@ TEST(OlderAgreements, EverybodyWaitsUntilTheCoordinatorIsTold) {
     EXPECT_LE(timings.agreements[0].latency, 500 + 3 * run_agreements(setup).agreements[0].latency / 2 + 4);
 }
 
+TEST(Allreduce, GivesAllRanksWhatAllHaveSaidInEveryGroup) {
+    for (const AgreementAlgorithm algorithm :
+         {AgreementAlgorithm::allreduce_doubling, AgreementAlgorithm::allreduce_binomial,
+          AgreementAlgorithm::allreduce_hosts}) {
+        for (std::uint32_t ranks = 1; ranks <= 64; ++ranks) {
+            AgreementSetup setup = setup_of("binary", ranks);
+            setup.algorithm = algorithm;
+            setup.agreements = 3;
+            setup.ranks_per_host = 6;
+            for (const AgreementTiming& timing : run_agreements(setup).agreements)
+                ASSERT_TRUE(timing.agreed) << ranks << " ranks";
+        }
+    }
+}
+
+TEST(Allreduce, DoublingTakesOneMessageForEachPowerOfTwo) {
+    AgreementSetup setup = setup_of("binary", 4096);
+    setup.algorithm = AgreementAlgorithm::allreduce_doubling;
+    const AgreementTimings timings = run_agreements(setup);
+    EXPECT_EQ(timings.agreements[0].latency, 12 * (setup.model.latency + 2 * setup.model.overhead));
+    EXPECT_EQ(timings.longest_chain, 12U);
+    EXPECT_EQ(timings.messages, 12U * 4096);
+    // Of two ranks more each has a partner that speaks for it. What these hear last comes from those that did not wait.
+    setup = setup_of("binary", 4098);
+    setup.algorithm = AgreementAlgorithm::allreduce_doubling;
+    EXPECT_EQ(run_agreements(setup).longest_chain, 13U);
+}
+
+TEST(Allreduce, ByATreeGoesUpAndDownIt) {
+    AgreementSetup setup = setup_of("binary", 4096);
+    setup.algorithm = AgreementAlgorithm::allreduce_binomial;
+    const AgreementTimings timings = run_agreements(setup);
+    EXPECT_EQ(timings.longest_chain, 24U);
+    EXPECT_EQ(timings.messages, 2U * 4095);
+}
+
 TEST(Clock, EraUnderRandomDeathsAgreesAsWell) {
     expect_all_agree(AgreementAlgorithm::era, false, 500);
     expect_all_agree(AgreementAlgorithm::era, true, 500);

@@ -135,6 +135,7 @@ Figures figures_of_agreements(const Cell& cell, const AgreementProtocol& protoco
     setup.plan.rebalance = protocol.rebalance;
     setup.algorithm = protocol.algorithm;
     setup.model = cell.model;
+    setup.ranks_per_host = protocol.ranks_per_host;
     setup.agreements = protocol.agreements;
     setup.notice_after = protocol.notice_after;
     setup.notice_spread = protocol.notice_spread;

@@ -68,6 +68,19 @@ double highest_ratio(const Results& results, const std::vector<const char*>& fig
     return highest;
 }
 
+// Of the time with the older agreement a share went to faults, part of it to shrinking: the share that is left, where
+// shrinking costs a sixteenth.
+Claim overhead(const std::string& text, double of_faults, double of_shrinking, double least, double most,
+               const char* remark) {
+    return {.text = text,
+            .where = "SC'15 §5.2.1",
+            .measured = "percent, if what was shrinking costs a sixteenth",
+            .measure = [=](const Results&) { return std::optional(of_faults - of_shrinking * 15.0 / 16); },
+            .least = least,
+            .most = most,
+            .remark = remark};
+}
+
 }  // namespace
 
 Study era_3(Scale /*scale*/, std::uint64_t /*seed*/) {
@@ -201,11 +214,10 @@ Study era_3(Scale /*scale*/, std::uint64_t /*seed*/) {
               "new communicator"}),
         not_judged("… remains below 1.4 seconds when using more than 10,000 total cores.", "SC'15 §5.2.1",
                    "these are steps, not seconds"),
-        {"The total overhead due to failures has been reduced from 31 % to 17.9 %, from 15 % to 8.4 %, and from 10 % "
-         "to 6.2 %.",
-         "SC'15 §5.2.1", "the first, if the 14 % of it that was shrink costs a sixteenth",
-         [](const Results&) { return std::optional(31 - 14 * 15.0 / 16); }, 17.85, 17.95,
-         "in percent of the time with the older agreement; of the time that is left it is 20.6 %"},
+        overhead("The total overhead due to failures has been reduced from 31 % to 17.9 % (47-s MTBF) …", 31, 14, 17.85,
+                 17.95, "in percent of the time with the older agreement; of the time that is left it is 20.6 %"),
+        overhead("… from 15 % to 8.4 % (94-s MTBF) …", 15, 7, 8.35, 8.45, "of the time that is left it is 9.0 %"),
+        overhead("… and from 10 % to 6.2 % (189-s MTBF).", 10, 4, 6.15, 6.25, "of the time that is left it is 6.5 %"),
     };
     e.reading = "Left: failures of growing size. Middle and right: groups of growing size.";
     e.remarks =
