@@ -3,6 +3,7 @@
 #   tools/setup.sh            what building and running need
 #   tools/setup.sh --test     also what the tests need: a guest with RoCE devices in software, and an MPI beside us, Slurm
 #   tools/setup.sh --develop  also what contributors need: formatter, linters, valgrind
+#   tools/setup.sh --package  also what tests/packaging/debian.sh needs, which builds Debian packages and tries them
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if anything is
 set -euo pipefail
 
@@ -13,6 +14,7 @@ run=(iproute2 python3)
 test=(qemu-system-x86 ibverbs-providers procps libopenmpi-dev openmpi-bin libmpich-dev mpich python3-mpi4py systemtap-sdt-dev bpftrace cmake environment-modules
   ibsim-utils libumad2sim0 opensm infiniband-diags munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
 develop=(clang libclang-rt-dev clang-format clang-tidy shellcheck valgrind perftest ccache python3-matplotlib)
+package=(debhelper dpkg-dev lintian mmdebstrap libmpich-dev libopenmpi-dev systemtap-sdt-dev)
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 
@@ -23,6 +25,7 @@ for argument in "$@"; do
     --check) check_only=true ;;
     --test) wanted+=("${test[@]}") ;;
     --develop) wanted+=("${test[@]}" "${develop[@]}") ;;
+    --package) wanted+=("${package[@]}") ;;
     -h | --help) usage; exit 0 ;;
     *) echo "setup.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
   esac
