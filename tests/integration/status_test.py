@@ -15,6 +15,9 @@ import sys
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import jobs  # noqa: E402
+
 STATUS, RUN, HANGING, PERF = (os.path.abspath(path) for path in sys.argv[1:5])
 PATIENCE = 60 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 PAGE_VERSION = 2
@@ -96,23 +99,13 @@ class Job:
         return until(f"a finding like {pattern}", found)
 
 
-def descends(pid, ancestor):
-    while pid > 0 and pid != ancestor:
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-                pid = int(stat.read().rpartition(")")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-    return pid == ancestor
-
-
 def descendants(ancestor, program):
     """The processes of that program below another process."""
     found = []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         try:
             with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
-                if comm.read().strip() == program and descends(pid, ancestor):
+                if comm.read().strip() == program and jobs.descends(pid, ancestor):
                     found.append(pid)
         except (FileNotFoundError, ProcessLookupError):
             pass
@@ -342,7 +335,7 @@ class BesidePerf(unittest.TestCase):
                     done = subprocess.run([STATUS, "--all", "--json"], capture_output=True, text=True, check=False,
                                           timeout=PATIENCE, env=clean_environment())
                     all_jobs = json.loads(done.stdout)["jobs"]
-                    ours = [one for job in all_jobs for one in job["processes"] if descends(one["pid"], launcher.pid)]
+                    ours = [one for job in all_jobs for one in job["processes"] if jobs.descends(one["pid"], launcher.pid)]
                     counts = [one["groups"][0]["broadcasts"]["entered"] for one in ours if one["groups"]]
                     return sorted(counts) if len(counts) == 4 and min(counts) > 0 else None
                 first = until("four ranks broadcast", moving)

@@ -2,23 +2,26 @@
 """Programs of Open MPI and of MPICH whose collectives are Coppice's by preloading: they get what MPI would have given them, and go on
 after deaths.
 
-Usage: preload_test.py COPPICE_MPIRUN PRELOADS SURVIVOR LAUNCHER=OPERATIONS… [TEST…]
+Usage: preload_test.py COPPICE_MPIRUN PRELOADS SURVIVOR COPPICE_STATUS LAUNCHER=OPERATIONS… [TEST…]
 with the test program as it was built for each MPI"""
 
+import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
 import jobs  # noqa: E402
 
-MPIRUN, PRELOADS, SURVIVOR = (os.path.abspath(path) for path in sys.argv[1:4])
-PROGRAMS = dict(word.split("=") for word in sys.argv[4:] if "=" in word)
+MPIRUN, PRELOADS, SURVIVOR, STATUS = (os.path.abspath(path) for path in sys.argv[1:5])
+PROGRAMS = dict(word.split("=") for word in sys.argv[5:] if "=" in word)
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEADLINE = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 OPENMPI, MPICH = "mpirun.openmpi", "mpiexec.hydra"
@@ -168,6 +171,30 @@ class Preloaded(unittest.TestCase):
         ours, _ = self.check(run(command), "80 broadcasts among 4 processes: 0 wrong")["MPI_Bcast"]
         self.assertGreater(ours, 100)
 
+    @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
+    def test_coppice_status_beside_it(self):
+        """The exact command, from elsewhere: it shows each process, and how far it is in the group of MPI_COMM_WORLD."""
+        python = "/usr/bin/python3"
+        if subprocess.run([python, "-c", "import mpi4py"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("there is no mpi4py here")
+        command = [MPIRUN, "-np", "4", "--oversubscribe", python, os.path.join(HERE, "pickled.py"), "1000000"]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as job:
+            try:
+                end = time.monotonic() + DEADLINE
+                begun = {}
+                while len(begun) < 4 or min(begun.values()) < 2:
+                    self.assertLess(time.monotonic(), end, begun)
+                    self.assertIsNone(job.poll())
+                    done = subprocess.run([STATUS, "--all", "--json"], capture_output=True, text=True, check=False, timeout=DEADLINE)
+                    begun = {}
+                    for one in (one for shown in json.loads(done.stdout or '{"jobs": []}')["jobs"] for one in shown["processes"]):
+                        if one["groups"] and jobs.descends(one["pid"], job.pid):
+                            begun[one["groups"][0]["rank"]] = one["groups"][0]["broadcasts"]["entered"]
+                self.assertEqual(sorted(begun), [0, 1, 2, 3])
+            finally:
+                os.killpg(job.pid, signal.SIGTERM)
+                job.wait(DEADLINE)
+
     @unittest.skipUnless(OPENMPI in PROGRAMS and shutil.which("mpifort.openmpi"), "without Open MPI's Fortran")
     def test_fortran(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -211,4 +238,4 @@ class WentWrong(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *(word for word in sys.argv[4:] if "=" not in word)], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *(word for word in sys.argv[5:] if "=" not in word)], verbosity=2)

@@ -34,6 +34,16 @@ def alive(pid):
     return state_of(pid) not in "ZX"
 
 
+def descends(pid, ancestor):
+    while pid > 0 and pid != ancestor:
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+                pid = int(stat.read().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+    return pid == ancestor
+
+
 def processes_with(setting):
     """Living processes that have this "NAME=VALUE" in their environment: what was started from here, wherever it went."""
     found = []
