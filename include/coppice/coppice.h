@@ -6,7 +6,10 @@
  *
  * Conventions
  *  - Every call returns a coppice_status_t; coppice_last_error() has the sentence to it: which rank, which
- *    transport, what to do. No call ends the process, and no C++ exception leaves the library.
+ *    transport, what to do. No C++ exception leaves the library.
+ *  - No call ends the process, nor does anything that a peer or a stranger sends, but for UCX: it trusts those whom its
+ *    filter lets through, and ends the process when its own RDMA device is taken down. UCX is what runs between hosts that
+ *    have RDMA devices, unless COPPICE_TRANSPORT names others. docs/security.md says more.
  *  - Sizes are in bytes, times in nanoseconds, ranks are 0 … size−1 in their group.
  *  - Options structs begin with their own size. Zero-initialise them with their _INIT macro; a field left 0
  *    (or NULL) takes the value of its environment variable, else the default. Fields are only ever added at

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Documents agree with what they speak of and with each other: links lead somewhere, tests that are named exist, claims of the papers
-have tests and such tests claims, the promise of the opportunistic corrections is one sentence everywhere, coppice(7) knows every
-setting and its default and no other, and man pages format without a complaint (where groff is)."""
+have tests and such tests claims, the promise of the opportunistic corrections is one sentence everywhere, and so is what ends a process,
+coppice(7) knows every setting and its default and no other, and man pages format without a complaint (where groff is)."""
 import pathlib
 import re
 import shutil
@@ -110,6 +110,27 @@ def promises(source):
         yield f"docs/corrections.md: the predicate {rule} is {'not named' if rule in known else 'none'}"
 
 
+def what_ends_a_process(source):
+    """docs/security.md quotes what ends a process and what does not. README, coppice(7), coppice.h and the architecture have the
+    same words, and no document promises more: a paragraph that says what does not end a process has them, too."""
+    security = (source / "docs/security.md").read_text(encoding="utf-8")
+    quoted = [in_plain_words(quote) for quote in re.findall(r"(?:^>.*\n)+", security, re.M)]
+    if len(quoted) != 1 or "UCX" not in quoted[0]:
+        yield f"docs/security.md: {len(quoted)} quotations, where what ends a process should be the only one"
+        return
+    headers = sorted((source / "include/coppice").glob("*.h*"))
+    pages = [*source.glob("*.md"), *sorted((source / "docs").rglob("*.md")), *sorted((source / "docs/man").glob("*.[0-9]")), *headers]
+    for page in pages:
+        name = str(page.relative_to(source))
+        text = in_plain_words(page.read_text(encoding="utf-8"))
+        if name in ("README.md", "docs/man/coppice.7", "include/coppice/coppice.h", "docs/architecture.md") and quoted[0] not in text:
+            yield f"{name} does not say what docs/security.md says of what ends a process: {quoted[0]}"
+        promised = r"\b(?:[Nn]o call|[Nn]othing|ends no)\b[^.]*?\b(?:ends? (?:a|the) process|rank)\b[^.]*"
+        for more in re.findall(promised, text.replace(quoted[0], "")):
+            if re.search(r"ends? (a|the) process|ends no rank", more) and "UCX" not in more:
+                yield f"{name} promises more than docs/security.md: {more}"
+
+
 def settings_and_page(source):
     tables = [source / "src/engine/settings.cpp", *sorted(source.glob("src/transport/*/registration.cpp"))]
     known = dict(found for table in tables
@@ -139,7 +160,8 @@ def bad_pages(source):
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    found = [*broken_links(source), *missing_tests(source), *claims_and_tests(source), *numbered_claims(source), *promises(source), *settings_and_page(source), *bad_pages(source)]
+    found = [*broken_links(source), *missing_tests(source), *claims_and_tests(source), *numbered_claims(source), *promises(source), *what_ends_a_process(source),
+             *settings_and_page(source), *bad_pages(source)]
     print("\n".join(found) or "documents are in order")
     return 1 if found else 0
 
