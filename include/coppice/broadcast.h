@@ -38,8 +38,9 @@ extern "C" {
  * and so may others, with the payload of one of them. The group is then revoked as soon as that is seen, and every rank of
  * the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast: the last of these roots by one of its
  * next 32 calls of a broadcast or agreement, or by a coppice_group_destroy that waits; the others by the same, or sooner
- * where they wait for a rank that has been told. Ranks of other hosts are told COPPICE_ERR_MISMATCH of the broadcast or
- * COPPICE_ERR_REVOKED.
+ * where they wait for a rank that has been told. Ranks of other hosts may have COPPICE_OK of the broadcast, too. They are told
+ * COPPICE_ERR_MISMATCH of it, or COPPICE_ERR_REVOKED by a later call once they hear of it, or nothing: coppice_group_destroy
+ * returns COPPICE_OK there.
  *
  * Source: PPoPP'19 §3; what holds when ranks die in mid-operation: docs/corrections.md. */
 COPPICE_API coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,
