@@ -86,7 +86,8 @@ def in_plain_words(text):
 
 
 def promises(source):
-    """docs/corrections.md quotes the promise. README, coppice(7) and group.h have the same words, and the default."""
+    """docs/corrections.md quotes the promise. README, coppice(7) and group.h have the same words, and the default. What gossip
+    promises docs/gossip.md quotes, for coppice(7)."""
     def read(path):
         return (source / path).read_text(encoding="utf-8")
     corrections = read("docs/corrections.md")
@@ -100,6 +101,9 @@ def promises(source):
             yield f"{page} does not say of opportunistic:D what docs/corrections.md says: {quoted[0]}"
         if re.search(r"\bdead( neighbours)? in a row\b", text):
             yield f"{page}: neighbours dead in a row are not what counts"
+    gossip = [in_plain_words(quote) for quote in re.findall(r"(?:^>.*\n)+", read("docs/gossip.md"), re.M)]
+    if len(gossip) != 1 or gossip[0] not in in_plain_words(read("docs/man/coppice.7")):
+        yield f"docs/man/coppice.7 does not say of ocg what docs/gossip.md quotes: {gossip}"
     default = re.search(r'"COPPICE_CORRECTION",\s*"([^"]+)"', read("src/engine/settings.cpp")).group(1)
     for page, words in (("README.md", f"default: `{default}`"), ("include/coppice/group.h", f'"{default}" (default)'),
                         ("docs/corrections.md", f"**The default is `{default}`.**")):
