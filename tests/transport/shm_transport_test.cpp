@@ -1,16 +1,21 @@
 // What is particular to the shm transport: limits, leftovers, strangers, and what counts as a death.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 #include <string>
 
 #include "base/host.hpp"
+#include "transport/shm/bell.hpp"
 #include "transport/shm/segment.hpp"
 #include "transport/shm/shm_transport.hpp"
 #include "transport/shm_factory.hpp"
@@ -344,6 +349,49 @@ TEST_F(ShmTransportTest, AClaimThatAStrangerMadeIsGarbage) {
         mine->poll(recorder);
         COPPICE_CHECK(recorder.messages.size() == 2 && recorder.messages[1].from == Seat{2});
     });
+}
+
+// A bell has a name that every process of the host may guess or list (/proc/net/unix).
+TEST_F(ShmTransportTest, AStrangersDatagramRingsNoBell) {
+    constexpr std::uint64_t kKey = 0x0123456789abcdef;
+    const shm::Bell bell = shm::Bell::make(kKey);
+    ASSERT_TRUE(bell);
+    const auto is_rung = [&] {
+        pollfd readable{bell.descriptor(), POLLIN, 0};
+        return poll(&readable, 1, 0) == 1;
+    };
+    const auto send = [](const shm::Bell& to, const std::string& bytes) {
+        sockaddr_un own{};
+        socklen_t length = sizeof own;
+        const int stranger = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        COPPICE_CHECK(stranger >= 0 && getsockname(to.descriptor(), reinterpret_cast<sockaddr*>(&own), &length) == 0);
+        (void)sendto(stranger, bytes.data(), bytes.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&own), length);
+        close(stranger);
+    };
+    std::string key(sizeof kKey, '\0');
+    std::memcpy(key.data(), &kKey, sizeof kKey);
+    for (const std::size_t bytes :
+         std::initializer_list<std::size_t>{0, 1, 4, 7, 9, 64, 4096}) {  // the wrong length, or the key and more
+        std::string text = key + std::string(4096, '\0');
+        text.resize(bytes);
+        send(bell, text);
+        ASSERT_FALSE(is_rung()) << bytes << " bytes";
+    }
+    for (std::size_t bit = 0; bit < 8 * sizeof kKey; ++bit) {
+        std::string text = key;
+        text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << bit % 8));
+        send(bell, text);
+        ASSERT_FALSE(is_rung()) << "bit " << bit;
+    }
+    // Nor do many of them keep out whoever has the key.
+    const shm::Bell other = shm::Bell::make(kKey + 1);
+    for (int time = 0; time < 5000; ++time)
+        other.ring(bell.name(), kKey + 1);
+    ASSERT_FALSE(is_rung());
+    other.ring(bell.name(), kKey);
+    EXPECT_TRUE(is_rung());
+    bell.silence();
+    EXPECT_FALSE(is_rung());
 }
 
 TEST_F(ShmTransportTest, AProcessIsNamedByItsPidAndItsStart) {
