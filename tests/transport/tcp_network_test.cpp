@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 
 #include "base/mix.hpp"
 #include "transport/tcp_network.hpp"
@@ -23,6 +24,7 @@ constexpr std::size_t kReady = 0;
 constexpr std::size_t kOver = 1;
 constexpr std::size_t kCutAt = 2;
 constexpr std::size_t kSeenAfter = 3;  // and the following: by rank, ns
+constexpr std::size_t kWaited = 5;     // and the following: by rank, ns that it waited for a core
 constexpr std::size_t kRounds = 20;    // and the following: by rank, what arrived there
 
 // Each rank is a host, or they take turns.
@@ -65,17 +67,34 @@ class TcpNetwork : public ::testing::Test, protected Ranks {
         factory_.network = network_.get();
         factory_.hosts = hosts;
     }
-    // Cuts with `how`, and expects that all ranks end well. Prints after what time each noticed.
-    void cut_and_expect(void (TestNetwork::*how)(std::uint32_t) const, const char* what) {
-        const Urgent urgent;
-        await_word(kReady, 2);
-        (network_.get()->*how)(1);
-        stage().words[kCutAt] = now_ns();
-        expect_all_well();
-        for (std::size_t rank = 0; rank < 2; ++rank)
-            std::printf("%s: rank %zu noticed after %.2f s\n", what, rank,
-                        static_cast<double>(stage().words[kSeenAfter + rank].load()) / 1e9);
+    // Cuts with `how` while two ranks do `body`, and expects that both end well, and notice within the time that
+    // docs/detection.md promises, and what they waited for a core meanwhile (each of them, as one may learn from the
+    // other's reset). As the kernel may have had to wait, too, that is tried again. Prints after what time each noticed.
+    template <class Body>
+    void cut_and_expect(void (TestNetwork::*how)(std::uint32_t) const, const std::string& what, Body body) {
+        constexpr double kPromised = 4;
+        bool in_time = false;
+        for (int tries = 0; tries < 3 && !in_time && !HasFailure(); ++tries) {
+            begin_again();
+            wire(2);
+            start(2, body);
+            const Urgent urgent;
+            await_word(kReady, 2);
+            (network_.get()->*how)(1);
+            stage().words[kCutAt] = now_ns();
+            expect_all_well();
+            const double waited = seconds(kWaited) + seconds(kWaited + 1);
+            in_time = true;
+            for (std::size_t rank = 0; rank < 2; ++rank) {
+                std::printf("%s: rank %zu noticed after %.2f s, %.2f of which it had no core\n", what.c_str(), rank,
+                            seconds(kSeenAfter + rank), seconds(kWaited + rank));
+                in_time = in_time && seconds(kSeenAfter + rank) <= kPromised + waited;
+            }
+        }
+        EXPECT_TRUE(in_time) << what;
     }
+
+    double seconds(std::size_t word) { return static_cast<double>(stage().words[word].load()) / 1e9; }
 
     std::unique_ptr<TestNetwork> network_;
     HostFactory factory_;
@@ -89,7 +108,15 @@ void greet(Member& member) {
     ++member.stage().words[kReady];
 }
 
-void note_death(Member& member) {
+// As the kernel counts it.
+std::uint64_t waited_for_a_core_ns() {
+    std::uint64_t ran = 0, waited = 0;
+    std::ifstream("/proc/self/schedstat") >> ran >> waited;
+    return waited;
+}
+
+void note_death(Member& member, std::uint64_t waited_before) {
+    member.stage().words[kWaited + member.self().value] = waited_for_a_core_ns() - waited_before;
     member.stage().words[kSeenAfter + member.self().value] = now_ns() - member.stage().words[kCutAt];
     COPPICE_CHECK(member.recorder.failures.size() == 1);
     COPPICE_CHECK(member.wire().last_error().find("10.98.0.") != std::string_view::npos);
@@ -98,6 +125,7 @@ void note_death(Member& member) {
 
 // Asleep on the descriptor: it has to show the death.
 void notice_asleep(Member& member) {
+    const std::uint64_t waited_before = waited_for_a_core_ns();
     greet(member);
     const std::uint64_t deadline = now_ns() + kDeadlineNs;
     while (member.recorder.failures.empty()) {
@@ -106,10 +134,11 @@ void notice_asleep(Member& member) {
         member.poll();
         COPPICE_CHECK(now_ns() < deadline);
     }
-    note_death(member);
+    note_death(member, waited_before);
 }
 
 void notice_busy(Member& member, bool talks) {
+    const std::uint64_t waited_before = waited_for_a_core_ns();
     greet(member);
     const Seat other(1 - member.self().value);
     const Bytes payload = pattern(1, 500);
@@ -121,33 +150,26 @@ void notice_busy(Member& member, bool talks) {
             return !member.recorder.failures.empty();
         },
         "the loss");
-    note_death(member);
+    note_death(member, waited_before);
     // By the library's looks: the kernel would have gone on for a quarter of a minute.
     COPPICE_CHECK(!talks || member.wire().last_error().find("timed out") == std::string_view::npos);
 }
 
 TEST_F(TcpNetwork, ACutCableIsNoticedAtBothEndsOfAnIdleConnection) {
-    wire(2);
-    start(2, [](Member& member) { notice_asleep(member); });
-    cut_and_expect(&TestNetwork::cut, "idle");
+    cut_and_expect(&TestNetwork::cut, "idle", [](Member& member) { notice_asleep(member); });
 }
 
 TEST_F(TcpNetwork, ACutCableIsNoticedAtBothEndsOfABusyConnection) {
-    wire(2);
-    start(2, [](Member& member) { notice_busy(member, true); });
-    cut_and_expect(&TestNetwork::cut, "busy");
+    cut_and_expect(&TestNetwork::cut, "busy", [](Member& member) { notice_busy(member, true); });
 }
 
 TEST_F(TcpNetwork, OneDirectionAloneIsNoticedAtBothEnds) {
     for (const int talkers : {0, 1, 2, 3}) {  // as bits, by rank
-        begin_again();
-        wire(2);
-        start(2, [talkers](Member& member) {
-            if (talkers == 0) return notice_asleep(member);
-            notice_busy(member, (talkers >> member.self().value & 1) != 0);
-        });
-        const std::string what = "one direction, talkers " + std::to_string(talkers);
-        cut_and_expect(&TestNetwork::cut_outgoing, what.c_str());
+        cut_and_expect(&TestNetwork::cut_outgoing, "one direction, talkers " + std::to_string(talkers),
+                       [talkers](Member& member) {
+                           if (talkers == 0) return notice_asleep(member);
+                           notice_busy(member, (talkers >> member.self().value & 1) != 0);
+                       });
     }
 }
 
