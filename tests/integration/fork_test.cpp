@@ -64,6 +64,7 @@ constexpr Way kUcx{"ucx", 4, 1, "COPPICE_TRANSPORT=ucx"};
 constexpr Way kThread{"thread", 3, 1, "COPPICE_PROGRESS_THREAD=1"};
 constexpr Way kHosts{"hosts", 3, 3, ""};
 constexpr Way kTwoHosts{"two_hosts", 4, 2, ""};
+constexpr Way kUcxHosts{"ucx_hosts", 3, 3, "COPPICE_TRANSPORT=ucx"};
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Way, const char*>>& info) {
     std::string name = std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param);
@@ -75,6 +76,8 @@ INSTANTIATE_TEST_SUITE_P(Ends, Fork,
                          Combine(Values(kOneHost, kUcx, kThread, kHosts, kTwoHosts),
                                  Values("exit", "_exit", "return", "runs-on")),
                          name_of);
+INSTANTIATE_TEST_SUITE_P(OverUcx, Fork,
+                         Combine(Values(kUcxHosts), Values("runs-on", "spawn", "orphan", "daemon", "left")), name_of);
 INSTANTIATE_TEST_SUITE_P(Executes, Fork, Combine(Values(kOneHost, kHosts), Values("spawn", "vfork", "system")),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Outlives, Fork,
