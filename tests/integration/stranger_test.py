@@ -29,7 +29,9 @@ class Strangers(unittest.TestCase):
         self.assertIn("connected to 0 of 2 listeners", done.stdout)
 
     def test_what_ranks_use_by_default_outlives_it(self):
-        self.check(attack())
+        done = attack()
+        self.check(done)
+        self.assertIn("connected to 2 of 2 listeners", done.stdout)  # tcp hears everybody, and listens to ranks alone
 
 
 if __name__ == "__main__":
