@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <span>
 #include <string>
 
@@ -126,6 +127,42 @@ TEST_P(EveryLayout, AVictimInMidOperationIsStoodInForByRanksThatAreOutside) {
                     << options.environment["COPPICE_FAULTS"] << ", root " << root;
                 killed = job.ending(victim).killed_by(SIGKILL);
             }
+        }
+    }
+}
+
+// The root dies at each of its messages. One survivor waits inside, all others are outside until it is through.
+TEST_P(EveryLayout, ADeadRootIsSettledForTheOneThatWaitsByRanksThatAreOutside) {
+    const Layout& layout = GetParam();
+    constexpr std::uint32_t kVictim = 0;
+    for (const char* moment : {"kill-before", "kill-after"}) {
+        bool killed = true;
+        for (int message = 1; killed; ++message) {
+            ASSERT_LT(message, 100);
+            JobOptions options = layout.job();
+            options.environment["COPPICE_FAULTS"] = faults_at(moment, message, {kVictim});
+            Job job(options, [&](Member& member) {
+                COPPICE_CHECK(member.join() == COPPICE_OK);
+                const auto expected = payload_of(1, kVictim, kBytes);
+                std::vector<unsigned char> buffer(kBytes, static_cast<unsigned char>(~expected.back()));
+                if (member.rank == kVictim) buffer = expected;
+                coppice_request_t* request = nullptr;
+                start(member, buffer, kVictim, &request);
+                const bool waits_inside = member.rank == member.ranks - 1;
+                if (!waits_inside) outside("the one that waits", [&] { return member.notes[0].load() == 1; });
+                const coppice_status_t status = coppice_request_wait(request, nullptr, kTimeout);
+                if (status != COPPICE_OK && status != COPPICE_ERR_ROOT_FAILED) throw CheckFailed(coppice_last_error());
+                COPPICE_CHECK(status != COPPICE_OK || buffer == expected);
+                if (waits_inside) member.notes[0] = 1;
+                member.notes[1 + member.rank] = status == COPPICE_OK ? 1 : 2;
+                COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+                member.leave();
+            });
+            ASSERT_EQ(job.finish([](std::uint32_t rank) { return rank == kVictim; }), "")
+                << options.environment["COPPICE_FAULTS"];
+            killed = job.ending(kVictim).killed_by(SIGKILL);
+            for (std::uint32_t rank = 1; rank < layout.ranks; ++rank)
+                EXPECT_EQ(job.note(1 + rank), job.note(layout.ranks)) << options.environment["COPPICE_FAULTS"];
         }
     }
 }
@@ -280,6 +317,50 @@ TEST(Create, OtherGroupsGoOnMeanwhile) {
         if (wrong.empty()) break;
     }
     EXPECT_EQ(wrong, "");
+}
+
+// Makes a group of this rank alone, whose exchange ends when all that live have the payload of the first group.
+int exchange_when_all_have_it(void* argument, const void* mine, std::size_t bytes, void* all) {
+    constexpr std::uint64_t kLiving = 3;
+    const auto& member = *static_cast<const Member*>(argument);
+    std::memcpy(all, mine, bytes);
+    return becomes([&] { return member.notes[0].load() == kLiving; }) ? 0 : 1;
+}
+
+// Of six hosts in a binomial tree, 1, 2 and 4 die before they send anything on: 3 has its parent and both neighbours among them.
+// The two that have the payload wait in create, and serve it from there.
+TEST(Create, APayloadIsServedAfterADeathMeanwhile) {
+    const std::set<std::uint32_t> victims{1, 2, 4};
+    for (const char* thread : {"0", "auto"}) {
+        JobOptions options{.ranks = 6, .hosts = 6};
+        options.environment = {{"COPPICE_TREE", "binomial"},
+                               {"COPPICE_CORRECTION", "opportunistic:1"},
+                               {"COPPICE_PROGRESS_THREAD", thread},
+                               {"COPPICE_FAULTS", faults_at("kill-before", 1, {1, 2, 4})}};
+        Job job(options, [&](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            const auto expected = payload_of(1, 0, kBytes);
+            std::vector<unsigned char> buffer(kBytes);
+            if (member.rank == 0) buffer = expected;
+            if (coppice_broadcast(member.group, buffer.data(), kBytes, 0, nullptr, kTimeout) != COPPICE_OK)
+                throw CheckFailed(coppice_last_error());
+            COPPICE_CHECK(buffer == expected);
+            member.notes[0].fetch_add(1);
+            if (member.rank != 3) {
+                coppice_group_options_t alone = COPPICE_GROUP_OPTIONS_INIT;
+                alone.exchange = exchange_when_all_have_it;
+                alone.exchange_argument = &member;
+                alone.size = 1;
+                coppice_group_t* second = nullptr;
+                COPPICE_CHECK(coppice_group_create(member.context, &alone, &second) == COPPICE_OK);
+                COPPICE_CHECK(coppice_group_destroy(second, kTimeout) == COPPICE_OK);
+            }
+            member.leave();
+        });
+        EXPECT_EQ(job.finish([&](std::uint32_t rank) { return victims.contains(rank); }), "") << thread;
+        for (const std::uint32_t victim : victims)
+            EXPECT_TRUE(job.ending(victim).killed_by(SIGKILL)) << victim;
+    }
 }
 
 // ----------------------------------------------------------------------------------------------------- the thread ---

@@ -12,7 +12,7 @@ import unittest
 
 PROGRAM, MPICH = (os.path.abspath(path) if path else None for path in (*sys.argv[1:3], None)[:2])
 DEADLINE = 300 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
-CORRECTIONS = ("opportunistic:1", "optimized:2", "checked", "failure-proof:1", "none")
+CORRECTIONS = ("opportunistic:1", "optimized:2", "checked", "delayed:100000", "failure-proof:1", "none", "ack")
 
 
 class BesideMpi(unittest.TestCase):

@@ -29,6 +29,12 @@ FAULTS = [
     ("a fenced rank is told of one rank that fences it", SHM + "shm_deaths.cpp",
      "mail.fences.add() % shm::kMaxLocal", "mail.fences.add() * 0",
      gtest("tests/transport/transport_shm_tests", "*Fence*")),
+    # No timer stands in for a bell there.
+    ("a rank that sleeps is not rung", SHM + "shm_sleep.cpp",
+     "    if (mail.asleep.wake()) sleep_.bell.ring(peer.address.bell, peer.address.nonce);\n", "    (void)mail.asleep.wake();\n",
+     gtest("tests/transport/transport_shm_tests", "ShmBoard.PublishingWakesAMemberThatListens")),
+    ("a stranger's datagram rings a bell", SHM + "bell.cpp", "    if (!admit_only(bell.socket_, key) ||\n", "    if ((admit_only(-1, key), false) ||\n",
+     gtest("tests/transport/transport_shm_tests", "ShmTransportTest.AStrangersDatagramRingsNoBell")),
     ("of several failures the first run is passed on", DETECTOR,
      "            news_.emplace_back(rank);\n    }\n    note_absence();\n",
      "            news_.emplace_back(rank);\n        break;\n    }\n    note_absence();\n",
