@@ -70,6 +70,16 @@ class Measurement {
                row(figures);
     }
 
+    // The first side says whether time is over, and the other one says that it has heard it.
+    bool tell_the_end(bool is_over, bool& is_last) {
+        header_[0] = begins_ && is_over ? Arrivals::kLast : std::byte{0};
+        if (begins_ && !send()) return false;
+        header_[0] = std::byte{0};
+        if (!receive(1)) return false;
+        is_last = begins_ ? is_over : pair_.arrivals().last;
+        return begins_ || send();
+    }
+
   private:
     bool send() { return pair_.send(header_, payload_); }
     bool receive(std::uint64_t more) { return pair_.receive(taken_ += more); }
@@ -206,6 +216,7 @@ std::string transport_for(const coppice::engine::Settings& settings, const std::
 struct Measured {
     Level level;
     std::string transport;
+    std::uint64_t rounds = 0;
     Spread latency, overhead, gap;
 };
 
@@ -219,7 +230,22 @@ Measured evaluate(const Level& level, const std::string& transport, std::span<co
         overheads.push_back(both / 2);
         gaps.push_back(begins[i].gap_us);
     }
-    return {level, transport, spread_of(latencies), spread_of(overheads), spread_of(gaps)};
+    return {level, transport, begins.size(), spread_of(latencies), spread_of(overheads), spread_of(gaps)};
+}
+
+// All rounds, or as many as fit into the time. Empty: the other rank died, or the deadline passed.
+std::vector<Figures> measure_rounds(Pair& pair, const LogpSettings& settings) {
+    std::vector<Figures> rounds;
+    Measurement measurement(pair, settings.iterations);
+    const std::uint64_t start = measure_now();
+    bool is_last = false;
+    while (!is_last && rounds.size() < settings.rounds) {
+        if (!measurement.round(rounds.emplace_back())) return {};
+        const bool is_over = us_since(start) >= settings.for_s * 1e6;
+        if (settings.for_s > 0 && !measurement.tell_the_end(is_over, is_last)) return {};
+    }
+    if (!pair.leave()) return {};
+    return rounds;
 }
 
 std::span<const Figures> figures_in(const std::vector<std::byte>& bytes) {
@@ -229,7 +255,7 @@ std::span<const Figures> figures_in(const std::vector<std::byte>& bytes) {
 Result<Measured> measure(coppice::bootstrap::Bootstrap& exchange, const coppice::engine::Settings& parsed,
                          const LogpSettings& settings, const std::vector<Told>& told, const Level& level,
                          double timeout_s) {
-    const std::uint64_t deadline = measure_now() + static_cast<std::uint64_t>(timeout_s * 1e9);
+    const std::uint64_t deadline = measure_now() + static_cast<std::uint64_t>((timeout_s + settings.for_s) * 1e9);
     const std::string transport = transport_for(parsed, told, level);
     if (transport.empty())
         return coppice::fail(COPPICE_ERR_NO_TRANSPORT,
@@ -238,25 +264,25 @@ Result<Measured> measure(coppice::bootstrap::Bootstrap& exchange, const coppice:
     auto pair = Pair::connect(exchange, parsed, transport, level.first, level.second, deadline);
     if (!pair) return tl::unexpected(pair.error());
     std::vector<Figures> rounds;
-    if (*pair) {
-        rounds.resize(settings.rounds);
-        Measurement measurement(**pair, settings.iterations);
-        const bool done = std::ranges::all_of(rounds, [&](Figures& one) { return measurement.round(one); });
-        if (!done || !(*pair)->leave()) rounds.clear();
-    }
+    if (*pair) rounds = measure_rounds(**pair, settings);
     const auto all = exchange.allgather(std::as_bytes(std::span(rounds)), deadline);
     if (!all) return tl::unexpected(all.error());
     const auto begins = figures_in((*all)[level.first]);
     const auto answers = figures_in((*all)[level.second]);
-    if (begins.size() != settings.rounds || answers.size() != settings.rounds)
+    if (begins.empty() || answers.size() != begins.size())
         return coppice::fail(COPPICE_ERR_PEER_FAILED, "ranks {} and {}: one of them is gone, or took too long over {}",
                              level.first, level.second, transport);
     return evaluate(level, transport, begins, answers);
 }
 
-void print(std::span<const Measured> levels, const LogpSettings& settings) {
+// With --for there are as many as fit, at the level that had the fewest.
+std::uint64_t rounds_of(std::span<const Measured> levels) {
+    return levels.empty() ? 0 : std::ranges::min(levels, {}, &Measured::rounds).rounds;
+}
+
+void print(std::span<const Measured> levels) {
     fmt::print("# coppice {} logp: {} bytes, us, medians of {} rounds (least..greatest)\n", COPPICE_VERSION, kPayload,
-               settings.rounds);
+               rounds_of(levels));
     fmt::print("{:<9}{:<11}{:<11}{:>9}{:20}{:>9}{:20}{:>9}\n", "#level", "transport", "ranks", "L", "", "o", "", "g");
     for (const Measured& one : levels)
         fmt::print(" {:<8}{:<11}{:<11}{:<29}{:<29}{}\n", one.level.name, one.transport,
@@ -269,7 +295,7 @@ bool write(std::span<const Measured> levels, const LogpSettings& settings) {
                                 {"version", 1},
                                 {"unit", "us"},
                                 {"bytes", kPayload},
-                                {"rounds", settings.rounds},
+                                {"rounds", rounds_of(levels)},
                                 {"levels", nlohmann::ordered_json::array()}};
     for (const Measured& one : levels)
         file["levels"].push_back({{"level", one.level.name},
@@ -307,7 +333,7 @@ int run_logp(const LogpSettings& settings, double timeout_s) {
         levels.push_back(std::move(*measured));
     }
     if (!prints) return kExitOk;
-    print(levels, settings);
+    print(levels);
     if (!settings.json_file.empty() && !write(levels, settings))
         return complain(fmt::format("{}: {}", settings.json_file, std::strerror(errno)), kExitFailed);
     return kExitOk;

@@ -37,25 +37,30 @@ void add_group_options(CLI::App& app, perf::GroupSettings& group) {
         ->capture_default_str();
 }
 
-// -n, and --for, which may end it before.
+// --for, which may end it before as many are done as `count` says, or `most_by_time` where that is not given.
+void add_time(CLI::App& command, double& for_s, CLI::Option* count, const char* name, std::uint64_t& number,
+              std::uint64_t most_by_time) {
+    command
+        .add_option("--for", for_s,
+                    fmt::format("measure for so long, as 15s, 500ms or 2m, then stop at all ranks alike (at most {}, "
+                                "unless {} says how many)",
+                                most_by_time, name))
+        ->transform(CLI::AsNumberWithUnit(
+            std::map<std::string, double>{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}}))
+        ->check(CLI::Range(1e-6, 1e6))
+        ->type_name("TIME");
+    command.callback([&for_s, count, &number, most_by_time] {
+        if (for_s > 0 && count->count() == 0) number = most_by_time;
+    });
+}
+
+// -n and --for.
 template <class Settings>
 void add_length(CLI::App& command, Settings& settings, const char* what, std::uint64_t most) {
     auto* iterations = command.add_option("-n,--iters", settings.iterations, what)
                            ->check(CLI::Range(std::uint64_t{1}, most))
                            ->capture_default_str();
-    command
-        .add_option(
-            "--for", settings.for_s,
-            fmt::format("measure for so long, as 15s, 500ms or 2m, then stop at all ranks alike (at most {}, unless "
-                        "-n says how many)",
-                        perf::kMostByTime))
-        ->transform(CLI::AsNumberWithUnit(
-            std::map<std::string, double>{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}}))
-        ->check(CLI::Range(1e-6, 1e6))
-        ->type_name("TIME");
-    command.callback([&settings, iterations] {
-        if (settings.for_s > 0 && iterations->count() == 0) settings.iterations = perf::kMostByTime;
-    });
+    add_time(command, settings.for_s, iterations, "-n", settings.iterations, perf::kMostByTime);
 }
 
 CLI::App* add_broadcast(CLI::App& app, perf::BroadcastSettings& settings) {
@@ -109,9 +114,10 @@ CLI::App* add_logp(CLI::App& app, perf::LogpSettings& settings) {
     command->add_option("-n,--iters", settings.iterations, "messages in a row of each round, for the gap")
         ->check(CLI::Range(100, 10'000'000))
         ->capture_default_str();
-    command->add_option("--rounds", settings.rounds, "rounds, of which medians and spread are told")
-        ->check(CLI::Range(1, 10'000))
-        ->capture_default_str();
+    auto* rounds = command->add_option("--rounds", settings.rounds, "rounds, of which medians and spread are told")
+                       ->check(CLI::Range(1, 10'000))
+                       ->capture_default_str();
+    add_time(*command, settings.for_s, rounds, "--rounds", settings.rounds, perf::kMostRoundsByTime);
     command->add_option("--out_json", settings.json_file,
                         "write the figures to this file, too: for coppice-sim advise");
     return command;
@@ -159,9 +165,7 @@ CLI::App* add_shrink(CLI::App& app, perf::ShrinkSettings& settings) {
 
 CLI::App* add_views(CLI::App& app, const char* name, const char* what, perf::ViewSettings& settings) {
     CLI::App* command = app.add_subcommand(name, what);
-    command->add_option("-n,--iters", settings.iterations, "rounds of agreement at least")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
-        ->capture_default_str();
+    add_length(*command, settings, "rounds of agreement at least", std::uint64_t{1} << 32);
     return command;
 }
 
@@ -187,10 +191,10 @@ int main(int argc, char** argv) {
     const CLI::App* logp_command = add_logp(app, logp);
     const CLI::App* agree_command = add_agree(app, group, agree);
     const CLI::App* shrink_command = add_shrink(app, shrink);
-    perf::ViewSettings views;
-    const CLI::App* stabilize_command =
-        add_views(app, "stabilize", "groups without ranks that die, and with those that come in their places", views);
-    const CLI::App* join_command = add_views(app, "join", "newcomers, from their call to their first agreement", views);
+    perf::ViewSettings stabilize, join;
+    const CLI::App* stabilize_command = add_views(
+        app, "stabilize", "groups without ranks that die, and with those that come in their places", stabilize);
+    const CLI::App* join_command = add_views(app, "join", "newcomers, from their call to their first agreement", join);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -202,8 +206,8 @@ int main(int argc, char** argv) {
     if (logp_command->parsed()) return perf::run_logp(logp, group.timeout_s);
     if (agree_command->parsed()) return perf::run_agree(group, agree);
     if (shrink_command->parsed()) return perf::run_shrink(group, shrink);
-    if (stabilize_command->parsed()) return perf::run_views(group, views, "stabilize");
-    if (join_command->parsed()) return perf::run_views(group, views, "join");
+    if (stabilize_command->parsed()) return perf::run_views(group, stabilize, "stabilize");
+    if (join_command->parsed()) return perf::run_views(group, join, "join");
 
     if (auto failure = perf::check_settings(group)) {
         fmt::print(stderr, "coppice-perf: {}\n", failure->message);

@@ -7,6 +7,9 @@
 
 namespace perf {
 
+// Rounds of logp with --for and without --rounds, at most: the ranks tell them each other.
+inline constexpr std::uint64_t kMostRoundsByTime = 1000;
+
 // How a program of ours ends.
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // the run failed, or something was lost, corrupt or duplicate
@@ -60,6 +63,7 @@ struct LatencySettings {
 struct LogpSettings {
     std::uint64_t iterations = 2000;  // messages of the row of each round
     std::uint64_t rounds = 9;
+    double for_s = 0;  // rounds for no longer than that, per level
     std::string json_file;
 };
 
@@ -88,6 +92,7 @@ struct ShrinkSettings {
 // Of stabilize and join.
 struct ViewSettings {
     std::uint64_t iterations = 100;  // rounds of agreement at least
+    double for_s = 0;                // or as many of them as fit into this time
 };
 
 }  // namespace perf

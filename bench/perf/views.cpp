@@ -97,6 +97,7 @@ class Views {
             return library_failure("group", status);
         look();
         is_newcomer_ = view_.epoch > 0;
+        if (settings_.for_s > 0) end_ns_ = coppice::now_ns() + static_cast<std::uint64_t>(settings_.for_s * 1e9);
         expected_ = static_cast<std::uint32_t>(number_in("COPPICE_RUN_MEMBERS", 0));
         return is_newcomer_ ? settle(0) : std::nullopt;
     }
@@ -105,7 +106,7 @@ class Views {
         for (;;) {
             // Folded from below and from above: all have the same exactly if both are.
             // A round more, which begins when the last one that was to die has.
-            const bool wants_more = state_.rounds < settings_.iterations || !all_happened_;
+            const bool wants_more = (state_.rounds < settings_.iterations && !is_over()) || !all_happened_;
             all_happened_ = has_all_happened();
             std::array<std::uint64_t, 3> value{state_.sum, ~state_.sum, wants_more ? 1U : 0U};
             bool all = false;
@@ -145,6 +146,9 @@ class Views {
     std::uint32_t rank() const { return rank_; }
 
   private:
+    // Those that were there at the start have the time; newcomers leave it to them.
+    bool is_over() const { return settings_.for_s > 0 && (is_newcomer_ || coppice::now_ns() >= end_ns_); }
+
     void look() {
         view_ = {};
         view_.struct_size = sizeof view_;
@@ -266,6 +270,7 @@ class Views {
     bool has_agreed_ = false;
     std::uint32_t expected_ = 0;  // members at the end
     std::uint64_t called_ns_ = 0;
+    std::uint64_t end_ns_ = 0;
     bool all_happened_ = false;  // what was asked of the launcher
     std::uint64_t divergent_ = 0;
     std::uint64_t rounds_here_ = 0;  // in this view

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 namespace {
@@ -286,13 +287,36 @@ TEST(CoppicePerf, StopsAfterATimeAtAllRanksAlike) {
         EXPECT_EQ(outcome.code, 0) << arguments << ": " << outcome.text;
         EXPECT_TRUE(contains(outcome, "0 of 4 ranks died")) << arguments << ": " << outcome.text;
     }
-    for (const char* arguments : {"send_lat --transport shm --for 100ms", "put_lat --transport ucx --for 100ms"}) {
+    for (const auto& [arguments, words] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"send_lat --transport shm --for 100ms", "half of a round trip"},
+             {"put_lat --transport ucx --for 100ms", "half of a round trip"},
+             {"logp -n 100 --for 50ms", "rounds (least..greatest)"},
+             {"stabilize --for 50ms", "divergent 0 lost 0 hung 0"},
+             {"join --for 50ms", "divergent 0 lost 0 hung 0"}}) {
         const Outcome outcome = ranks(2, arguments);
         EXPECT_EQ(outcome.code, 0) << arguments << ": " << outcome.text;
-        EXPECT_TRUE(contains(outcome, "half of a round trip")) << arguments << ": " << outcome.text;
+        EXPECT_TRUE(contains(outcome, words)) << arguments << ": " << outcome.text;
     }
     const Outcome bounded = ranks(3, "agree -n 20 --for 100s");
     EXPECT_TRUE(contains(bounded, "120 agreements at 3 survivors")) << bounded.text;
+}
+
+TEST(CoppicePerf, EverySubcommandMeasuresForATime) {
+    std::istringstream help(perf("--help").text);
+    std::string line;
+    while (std::getline(help, line) && line.rfind("Subcommands:", 0) != 0) {
+    }
+    int found = 0;
+    while (std::getline(help, line) && line.rfind("  ", 0) == 0) {
+        if (line.size() < 3 || line[2] == ' ') continue;  // the rest of a description
+        const std::string name = line.substr(2, line.find(' ', 2) - 2);
+        ++found;
+        const Outcome refused = perf(name + " --for never");
+        EXPECT_EQ(refused.code, 2) << name;
+        EXPECT_TRUE(contains(refused, "--for: ")) << name << ": " << refused.text;
+        EXPECT_TRUE(contains(perf(name + " --help"), "--for TIME")) << name;
+    }
+    EXPECT_GE(found, 8);
 }
 
 nlohmann::json logp_file(const std::string& run, const std::string& arguments) {
