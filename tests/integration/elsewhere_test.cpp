@@ -376,6 +376,13 @@ std::size_t progress_threads() {
     return count;
 }
 
+coppice_group_counts_t counts_of(const Member& member) {
+    coppice_group_counts_t counts{};
+    counts.struct_size = sizeof counts;
+    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
+    return counts;
+}
+
 TEST(Thread, OneServesManyGroupsAndContexts) {
     constexpr int kGroups = 4;
     JobOptions options;
@@ -439,6 +446,37 @@ TEST(Thread, NoneWhereTheCallerPolls) {
     Job job(options, [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         COPPICE_CHECK(progress_threads() == 0);
+        for (int call = 0; call < 100; ++call)
+            COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
+        const coppice_group_counts_t counts = counts_of(member);
+        COPPICE_CHECK(counts.takeovers == 0 && counts.thread_rounds == 0 && counts.thread_events == 0);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// What coppice_group_count says of it: that it has taken over, and has brought in what came while the caller was outside.
+TEST(Thread, WhatItDoesIsCounted) {
+    JobOptions options{.ranks = 2, .hosts = 2};
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const auto expected = payload_of(1, 0, kBytes);
+        std::vector<unsigned char> buffer(kBytes, static_cast<unsigned char>(~expected.back()));
+        if (member.rank == 0) {
+            outside("the other one", [&] { return member.notes[0].load() == 1; });
+            buffer = expected;
+            COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), kBytes, 0, nullptr, kTimeout) == COPPICE_OK);
+        } else {
+            coppice_request_t* request = nullptr;
+            start(member, buffer, 0, &request);
+            const std::uint64_t before = counts_of(member).thread_events;
+            member.notes[0] = 1;
+            outside("the payload", [&] { return is_there(buffer, expected); });
+            const coppice_group_counts_t counts = counts_of(member);
+            COPPICE_CHECK(counts.takeovers > 0 && counts.thread_rounds > 0 && counts.thread_events > before);
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        }
         member.leave();
     });
     EXPECT_EQ(job.finish(), "");
