@@ -81,7 +81,7 @@ class Session {
     // Whether this rank goes on alone, without the others that live.
     std::optional<Failure> parted();
 
-    // Waits for all live ranks and makes progress meanwhile. The lowest live rank runs `action` when all are there.
+    // Waits for all live ranks, and asks the library for deaths now and then, but makes no progress otherwise. The lowest live rank runs `action` when all are there.
     std::optional<Failure> barrier(const std::function<void()>& action = nullptr);
     // Waits until `condition` holds.
     std::optional<Failure> wait_until(const char* what, const std::function<bool()>& condition);
