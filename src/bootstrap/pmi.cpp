@@ -18,9 +18,6 @@ constexpr const char* kDescriptor = "PMI_FD";
 constexpr const char* kRank = "PMI_RANK";
 constexpr const char* kSize = "PMI_SIZE";
 
-// In each value, in hexadecimal, before the bytes: how many bytes all values of the key have together.
-constexpr std::size_t kTotalDigits = 8;
-
 std::string to_hex(std::span<const std::byte> bytes) {
     constexpr std::string_view kDigits = "0123456789abcdef";
     std::string text;
@@ -29,16 +26,6 @@ std::string to_hex(std::span<const std::byte> bytes) {
         text += kDigits[std::to_integer<unsigned>(byte) & 15U];
     }
     return text;
-}
-
-bool append_hex(std::vector<std::byte>& bytes, std::string_view text) {
-    for (; text.size() >= 2; text.remove_prefix(2)) {
-        unsigned value = 0;
-        const auto [end, code] = std::from_chars(text.data(), text.data() + 2, value, 16);
-        if (code != std::errc() || end != text.data() + 2) return false;
-        bytes.push_back(static_cast<std::byte>(value));
-    }
-    return text.empty();
 }
 
 Result<std::uint32_t> number(const char* variable) {
@@ -149,14 +136,7 @@ class PmiStore final : public Store {
             if (!line) return tl::unexpected(line.error());
             if (pmi_word(*line, "rc") != "0") return std::optional<std::vector<std::byte>>();
             const std::string_view text = pmi_word(*line, "value");
-            std::vector<std::byte> head;
-            std::span<const std::byte> rest;
-            const std::size_t before = bytes.size();
-            const bool whole = text.size() >= kTotalDigits && append_hex(head, text.substr(0, kTotalDigits)) &&
-                               append_hex(bytes, text.substr(kTotalDigits));
-            rest = head;
-            if (!whole || !take(rest, total) || total > kMaxBlob + 1024 ||
-                (bytes.size() == before && bytes.size() < total)) {
+            if (!take_pmi_value(text, bytes, total)) {
                 return fail(COPPICE_ERR_BOOTSTRAP, "PMI gave garbage in the place of rank {}: \"{}\"", rank.value,
                             text.substr(0, 80));
             }
@@ -165,7 +145,7 @@ class PmiStore final : public Store {
     }
 
   private:
-    std::size_t largest() const { return (connection_.largest_value() - kTotalDigits) / 2; }
+    std::size_t largest() const { return (connection_.largest_value() - kPmiTotalDigits) / 2; }
     static std::string name(Rank rank, const std::string& key, std::uint32_t part) {
         return fmt::format("{}.{}.{}", key, rank.value, part);
     }

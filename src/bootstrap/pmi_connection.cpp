@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "bootstrap/launcher_protocol.hpp"
 
 namespace coppice::bootstrap {
 namespace {
@@ -33,6 +34,16 @@ bool write_all(int descriptor, std::string_view text) {
     return true;
 }
 
+bool append_hex(std::vector<std::byte>& bytes, std::string_view text) {
+    for (; text.size() >= 2; text.remove_prefix(2)) {
+        unsigned value = 0;
+        const auto [end, code] = std::from_chars(text.data(), text.data() + 2, value, 16);
+        if (code != std::errc() || end != text.data() + 2) return false;
+        bytes.push_back(static_cast<std::byte>(value));
+    }
+    return text.empty();
+}
+
 }  // namespace
 
 std::string_view pmi_word(std::string_view line, std::string_view name) {
@@ -45,6 +56,17 @@ std::string_view pmi_word(std::string_view line, std::string_view name) {
         line.remove_prefix(space + 1);
     }
     return {};
+}
+
+bool take_pmi_value(std::string_view text, std::vector<std::byte>& bytes, std::uint32_t& total) {
+    std::vector<std::byte> head;
+    const std::size_t before = bytes.size();
+    if (text.size() < kPmiTotalDigits || !append_hex(head, text.substr(0, kPmiTotalDigits)) ||
+        !append_hex(bytes, text.substr(kPmiTotalDigits)))
+        return false;
+    std::span<const std::byte> rest = head;
+    if (!take(rest, total) || total > kMaxBlob + 1024 || bytes.size() > total) return false;
+    return bytes.size() > before || bytes.size() == total;
 }
 
 tl::unexpected<Error> PmiConnection::broken(std::string_view how) {

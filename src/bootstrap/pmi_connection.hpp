@@ -1,9 +1,11 @@
 // The connection to a launcher that serves PMI-1: requests and answers are lines of "name=value" words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -11,6 +13,13 @@ namespace coppice::bootstrap {
 
 // The value of a word of such a line; empty where there is none.
 std::string_view pmi_word(std::string_view line, std::string_view name);
+
+// In each value, in hexadecimal, before the bytes: how many bytes all values of the key have together.
+inline constexpr std::size_t kPmiTotalDigits = 8;
+
+// Appends the bytes of the next value of a key to those of the ones before it, and says how many there are in all. False: the value
+// is garbage, or brings the bytes no nearer to their end.
+bool take_pmi_value(std::string_view text, std::vector<std::byte>& bytes, std::uint32_t& total);
 
 class PmiConnection {
   public:

@@ -55,12 +55,17 @@ std::vector<MeasuredLevel> levels_of(const std::string& text) {
 }  // namespace
 
 tl::expected<std::vector<MeasuredLevel>, std::string> read_measured_levels(const std::string& path) {
-    const auto refused = [&path](const std::string& why) { return tl::unexpected(fmt::format("{}: {}", path, why)); };
     std::ifstream in(path, std::ios::binary);
-    if (!in) return refused(std::strerror(errno));
+    if (!in) return tl::unexpected(fmt::format("{}: {}", path, std::strerror(errno)));
     std::string text(kMostBytes + 1, '\0');
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
+    return parse_measured_levels(text, path);
+}
+
+tl::expected<std::vector<MeasuredLevel>, std::string> parse_measured_levels(const std::string& text,
+                                                                            const std::string& name) {
+    const auto refused = [&name](const std::string& why) { return tl::unexpected(fmt::format("{}: {}", name, why)); };
     if (text.size() > kMostBytes) return refused("no file of coppice-perf logp: it is too large");
     try {
         return levels_of(text);

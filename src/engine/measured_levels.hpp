@@ -18,6 +18,10 @@ struct MeasuredLevel {
 // At least one, the innermost first. The error is a sentence that names the file.
 tl::expected<std::vector<MeasuredLevel>, std::string> read_measured_levels(const std::string& path);
 
+// The same of what the file holds, of which `name` is said in errors.
+tl::expected<std::vector<MeasuredLevel>, std::string> parse_measured_levels(const std::string& text,
+                                                                            const std::string& name);
+
 // The one of this name; the outermost where there is none. Of at least one.
 const MeasuredLevel& level_called(const std::vector<MeasuredLevel>& levels, std::string_view name);
 
