@@ -231,10 +231,10 @@ static void make_group(MPI_Comm comm, struct communicator* state) {
     state->group = NULL;
 }
 
-/* A group costs as much as some hundred of its broadcasts save. So communicators that a program makes get one when they have been used
+/* A group costs as much as many of its broadcasts can save. So communicators that a program makes get one when they have been used
  * that often; those of all processes get it at once, because what survives deaths is what has a group. Process 0's setting is that of
  * the communicator, because all have to count alike. */
-enum { kAfter = 128 };
+enum { kAfter = 1024 };
 
 static int operations_before_group(MPI_Comm comm, const struct communicator* state) {
     const char* text = getenv("COPPICE_MPI_AFTER");
