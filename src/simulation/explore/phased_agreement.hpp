@@ -20,11 +20,12 @@
 //    from lower ones. The first attempt, and each agreement after the first in an attempt, need no call.
 //
 // Promised, if nobody is taken for dead who lives, whenever each rank is told, and in whatever order messages arrive
-// (with three phases, those from one rank to another in the order in which they were sent): all live ranks decide alike; what they decide is the OR of contributions, those of all live ranks among them; and all
-// decide once each live rank has been told of each death. Not promised: that a rank that dies after it has decided had
-// the same decision (the agreement is not uniform, nor is ERA); and progress before the coordinator has been told: until
-// then everybody waits. Ranks have to answer calls after they have returned. Told of many deaths one after the other,
-// the coordinator opens an attempt for each.
+// (with three phases, those from one rank to another in the order in which they were sent): all live ranks decide
+// alike; what they decide is the OR of contributions, those of all live ranks among them; and all decide once each live
+// rank has been told of each death. Not promised: that a rank that dies after it has decided had the same decision (the
+// agreement is not uniform, nor is ERA); and progress before the coordinator has been told: until then everybody waits.
+// Ranks have to answer calls after they have returned. Told of many deaths one after the other, the coordinator opens
+// an attempt for each.
 #pragma once
 
 #include <compare>
