@@ -383,7 +383,7 @@ TEST_F(ShmTransportTest, AStrangersDatagramRingsNoBell) {
         send(bell, text);
         ASSERT_FALSE(is_rung()) << "bit " << bit;
     }
-    // Nor do many of them keep out whoever has the key.
+    // However many a stranger sends, a datagram with the key still rings.
     const shm::Bell other = shm::Bell::make(kKey + 1);
     for (int time = 0; time < 5000; ++time)
         other.ring(bell.name(), kKey + 1);

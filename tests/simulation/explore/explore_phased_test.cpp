@@ -1,5 +1,5 @@
-// Every schedule of the older agreements in small groups: whoever dies, between any two sends, whenever each of the
-// others is told, and in whatever order messages arrive.
+// Every schedule of the older agreements in small groups: any ranks die, between any two sends; each of the others is told
+// at any time; messages arrive in any order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
