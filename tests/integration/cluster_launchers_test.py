@@ -3,6 +3,7 @@
 
 Usage: cluster_launchers_test.py CLUSTER COPPICE_PERF LAUNCHED SOME_RANKS COPPICE_STATUS COPPICE_RUN"""
 
+import itertools
 import os
 import re
 import sys
@@ -26,11 +27,17 @@ ONE_IS_KILLED = ('[ "${PMIX_RANK:-$PMI_RANK}" = 3 ] || exec "$@"; "$@" & '
 # On a machine that is busy with other things, the kernel may let a silent host's peers wait. A rank of a living host that is kept from
 # its core for longer than the bound is taken for dead: then the next one is tried, with as much more time for all of it.
 BOUNDS = ((2, 0), (20, 30), (20, 30))
+# So does Slurm take a host for lost that lives, and shows nothing more of what that one's ranks say.
+NODE_TIMEOUTS = (5, 60, 60)
 
 
 class InBox(unittest.TestCase):
     def run_in_box(self, *words, expected=True):
-        done = jobs.run([CLUSTER, "run", "--hosts", "4", *words], DEADLINE)
+        lost = {fault.partition("@")[0] for option, fault in itertools.pairwise(words) if option in ("--power-off", "--cut")}
+        for node_timeout in NODE_TIMEOUTS if lost else NODE_TIMEOUTS[1:]:
+            done = jobs.run([CLUSTER, "run", "--hosts", "4", "--node-timeout", str(node_timeout), *words], DEADLINE)
+            if lost.issuperset(re.findall(r"Node failure on n(\d+)", done.stdout + done.stderr)):
+                break
         if expected:
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done
