@@ -66,7 +66,6 @@ void FailureProofRounds<kKnown>::start() {
     messages_ = {};
     last_colored_ = 0;
     last_effect_ = 0;
-    is_beyond_ = false;
 }
 
 // Not if somebody would wait for others longer than there are rounds here, or until the timeout.
@@ -103,12 +102,10 @@ inline void FailureProofRounds<kKnown>::hear(Member& member, const Correction& c
     if (member.learned[side]) return;
     Known& known = member.known[side];
     learn(known, correction.offset);
-    // At an offset of a whole ring the process may be the receiver itself, or nearer to it than the others.
-    for (const Offset behind : correction.behind) {
-        const std::uint32_t offset = std::uint32_t{correction.offset} + behind;
-        is_beyond_ = is_beyond_ || (behind != kNobody && offset >= processes_ - 1);
-        learn(known, static_cast<Offset>(behind == kNobody ? kNobody : offset));
-    }
+    // At an offset of a whole ring the process may be the receiver itself, or nearer to it than the others. If such a one is among the nearest
+    // at last, it is the limit, and put_on_the_way() goes no farther than processes_ - 2.
+    for (const Offset behind : correction.behind)
+        learn(known, static_cast<Offset>(behind == kNobody ? kNobody : correction.offset + behind));
     if (known.back() == kNobody) return;
     member.learned[side] = true;
     member.limit[side] = known.back();
@@ -132,7 +129,7 @@ bool FailureProofRounds<kKnown>::send(Round now, Side towards) {
         sending_[kept++] = position;
     }
     sending_.resize(kept);
-    return !is_beyond_;
+    return true;
 }
 
 template <std::uint32_t kKnown>

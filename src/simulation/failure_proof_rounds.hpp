@@ -75,7 +75,6 @@ class FailureProofRounds final : public Shortcut {
     std::array<std::uint64_t, 2> messages_{};
     Round last_colored_ = 0;
     Round last_effect_ = 0;
-    bool is_beyond_ = false;  // what the shortcut knows
     Outcome outcome_;
 };
 

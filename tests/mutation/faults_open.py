@@ -11,7 +11,4 @@ FAULTS = [
     # 20,000 worlds did not need it either: a read that lands after its rank's death was told, and before a verdict.
     ("what is read out of a dead rank's memory counts", "src/engine/collectives/payload/payload_reads.cpp",
      "core_.revoked() || members_.failed(reading.from) || ", "core_.revoked() || ", gtest("tests/simulation/world/world_test", "*HaveBroken*")),
-    ("a shortcut of failure-proof gossip: who is far enough away is somebody else", "src/simulation/failure_proof_rounds.cpp",
-     "    return !is_beyond_;\n", "    return true;\n",
-     gtest("tests/simulation/simulation_gossip_shortcut", "GossipShortcut.OfFailureProof*")),
 ]
