@@ -33,12 +33,14 @@ struct Layout {
     std::uint32_t ranks;
     std::uint32_t hosts;
     std::map<std::string, std::string> environment;
+    std::map<std::uint32_t, std::map<std::string, std::string>> of_rank = {};
 
     JobOptions job() const {
         JobOptions options;
         options.ranks = ranks;
         options.hosts = hosts;
         options.environment = environment;
+        options.of_rank = of_rank;
         return options;
     }
     bool uses(const std::string& variable, const std::string& value) const {

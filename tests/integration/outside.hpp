@@ -13,6 +13,9 @@ namespace coppice::testing {
 inline const std::uint64_t kTimeout = kDeadlineNs;
 inline constexpr std::size_t kBytes = 64;
 
+// How the ranks reach each other; which program it is, says: elsewhere_layouts.cpp, or the guest's.
+const std::vector<Layout>& layouts();
+
 // Waits outside.
 inline void outside(const char* what, const std::function<bool()>& condition) {
     if (!becomes(condition)) throw CheckFailed(std::string("waited outside in vain: ") + what);
