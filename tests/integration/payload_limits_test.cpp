@@ -1,6 +1,8 @@
-// Large payloads where a process may not have the memory that it would show to its host.
+// Large payloads where a process may not have the memory that it would show to its host, or hands over memory that is not there.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <string>
@@ -46,6 +48,63 @@ const std::vector<Layout>& layouts() {
 class PayloadLimits : public ::testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Layouts, PayloadLimits, ::testing::ValuesIn(layouts()),
                          [](const auto& layout) { return std::string(layout.param.name); });
+
+// A mapping of its own, which some of it is taken from.
+class Mapping {
+  public:
+    Mapping()
+        : at_(static_cast<unsigned char*>(
+              mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+        COPPICE_CHECK(at_ != MAP_FAILED);
+    }
+    ~Mapping() { munmap(at_, kBytes); }
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    // Its last page.
+    void protect_end(int how) const {
+        const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+        COPPICE_CHECK(mprotect(at_ + kBytes / page * page, page, how) == 0);
+    }
+    unsigned char* data() const { return at_; }
+
+  private:
+    unsigned char* at_;
+};
+
+bool is_refused(coppice_status_t status, const char* why) {
+    return status == COPPICE_ERR_INVALID_ARGUMENT && std::strstr(coppice_last_error(), why) != nullptr;
+}
+
+// The root's is refused before anything has happened; a receiver's when there is something to write, and all others get theirs, some of them
+// from that one.
+TEST_P(PayloadLimits, ABufferThatIsNotThereIsAnErrorOfItsOwnRank) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        Mapping memory;
+        for (std::uint32_t victim = 0; victim < member.ranks; ++victim) {
+            const auto expected = payload_of(victim, 0, kBytes);
+            memory.protect_end(PROT_READ | PROT_WRITE);
+            std::memcpy(memory.data(), expected.data(), member.rank == 0 ? kBytes : 0);
+            const bool is_victim = member.rank == victim;
+            if (is_victim) memory.protect_end(member.rank == 0 ? PROT_NONE : PROT_READ);
+            coppice_status_t status = coppice_broadcast(member.group, memory.data(), kBytes, 0, nullptr, kTimeout);
+            if (is_victim && member.rank == 0) {
+                COPPICE_CHECK(is_refused(status, "can't be read: is all of the buffer mapped?"));
+                memory.protect_end(PROT_READ | PROT_WRITE);
+                status = coppice_broadcast(member.group, memory.data(), kBytes, 0, nullptr, kTimeout);
+            } else if (is_victim) {
+                COPPICE_CHECK(is_refused(status, "can't be written: is all of the buffer mapped, and not read-only?"));
+                COPPICE_CHECK(std::memcmp(memory.data(), payload_of(victim - 1, 0, kBytes).data(), kBytes) == 0);
+                continue;
+            }
+            COPPICE_CHECK(status == COPPICE_OK);
+            COPPICE_CHECK(std::memcmp(memory.data(), expected.data(), kBytes) == 0);
+        }
+        member.leave();
+    });
+    ASSERT_EQ(job.finish(), "");
+}
 
 // The ranks of its host get their chunks by messages.
 TEST_P(PayloadLimits, ARankThatMayMakeNoFileServesItsHostByMessages) {

@@ -6,6 +6,7 @@
 
 #include "base/copy.hpp"
 #include "base/copy_large.hpp"
+#include "base/memory_access.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
 #include "engine/tracing.hpp"
 #include "trace/probes.hpp"
@@ -49,8 +50,17 @@ void Broadcasts::deliver_described(Slot& slot) {
     payloads_.learn(slot.sequence, slot.root, {slot.payload, slot.length});
     const Payloads::Look look = payloads_.look(slot.sequence);
     const Request& request = *slot.request;
-    if (look.bytes > request.capacity && !request.view && slot.root != members_.self())
-        return truncate(slot, look.bytes);  // the others still have it from this rank
+    if (!request.view &&
+        slot.root != members_.self()) {  // whatever is wrong here, the others still have it from this rank
+        if (look.bytes > request.capacity) return truncate(slot, look.bytes);
+        if (request.received == 0 && !look.payload.empty() &&
+            !may_write({request.buffer, static_cast<std::size_t>(look.bytes)}))
+            return complete(
+                slot, COPPICE_ERR_INVALID_ARGUMENT,
+                fmt::format("broadcast {}: the {} bytes at {} can't be written: is all of the buffer mapped, "
+                            "and not read-only?",
+                            slot.sequence.value, look.bytes, fmt::ptr(request.buffer)));
+    }
     switch (look.state) {
         case Payloads::State::pending:
             take_what_is_here(slot, look.payload, look.bytes);

@@ -1,0 +1,15 @@
+// Whether memory that a caller hands over is there: what can be told without a signal handler, and before anything is done with it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace coppice {
+
+// Looks at the first and the last 8 bytes, by the kernel, which answers instead of ending the process; not at less than 8. What lies
+// between may still be missing.
+bool may_read(std::span<const std::byte> memory);
+// The same; leaves in it what was there. Nobody else may write there meanwhile.
+bool may_write(std::span<std::byte> memory);
+
+}  // namespace coppice
