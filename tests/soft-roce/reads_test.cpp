@@ -2,6 +2,9 @@
 // guest.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <csignal>
 
 #include "hosts.hpp"
@@ -100,6 +103,31 @@ TEST(Reads, ARelayThatIsStoppedServesAllThatItHas) {
     EXPECT_EQ(job.note(kTaken), kChunks + 1);
     EXPECT_EQ(job.note(kRead), kChunks + 1);
     EXPECT_EQ(job.note(kSentByRoot), 0U);
+}
+
+// From the second payload on rank 1 may lock no more memory than it has: what it takes, and what is taken from it, goes in messages, as it says.
+TEST(Reads, ARankThatMayLockNoMoreMemoryGetsAndServesByMessages) {
+    constexpr std::uint32_t kLimited = 1;
+    constexpr std::uint32_t kNobody = 65534;
+    Job job(chain(3, 2), [](Member& member) {
+        const rlimit all{RLIM_INFINITY, RLIM_INFINITY};
+        if (member.rank == kLimited) {
+            COPPICE_CHECK(setrlimit(RLIMIT_MEMLOCK, &all) == 0);
+            COPPICE_CHECK(setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0);
+        }
+        if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
+        receive(member, 1);
+        member.notes[kTaken + member.rank] = counts_of(member).chunks_read;
+        const rlimit none{0, 0};
+        if (member.rank == kLimited) COPPICE_CHECK(setrlimit(RLIMIT_MEMLOCK, &none) == 0);
+        for (std::uint64_t number = 2; number < 5; ++number)
+            receive(member, number);
+        const std::uint64_t read = counts_of(member).chunks_read;
+        COPPICE_CHECK(member.rank == 0 || member.notes[kTaken + member.rank] == kChunks + 1);
+        COPPICE_CHECK(member.rank != kLimited || read == kChunks + 1);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
 }
 
 // Rank 2 dies with reads of rank 1's memory under way. Rank 3 goes to another rank; the memory is given back, which each later payload waits for.
