@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <string>
 
 #include "integration/broadcasts.hpp"
+#include "support/stopped.hpp"
 
 namespace coppice::testing {
 namespace {
@@ -207,6 +209,51 @@ TEST_P(EveryLayout, RegisteredMemoryIsSentFromAndMayBeReusedAtOnce) {
         COPPICE_CHECK(coppice_memory_deregister(member.group, memory.data()) == COPPICE_ERR_INVALID_ARGUMENT);
         member.leave();
     });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// Rank 1 is stopped, so that what its kernel does not take stays at the root, in the caller's memory.
+TEST(Broadcast, MemoryThatABroadcastIsStillLeavingFromStaysRegistered) {
+    enum Note : std::uint8_t { kJoined, kStopped, kRefused };
+    constexpr std::uint64_t kMost = 64;
+    Job job({.ranks = 2, .environment = {{"COPPICE_TRANSPORT", "tcp"}, {"COPPICE_WINDOW", "64"}}}, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::vector<unsigned char> memory = payload_of(1, 0, kMaxPayload);
+        const auto expected = memory;
+        COPPICE_CHECK(coppice_memory_register(member.group, memory.data(), memory.size()) == COPPICE_OK);
+        COPPICE_CHECK(coppice_broadcast(member.group, memory.data(), memory.size(), 0, nullptr, kTimeout) ==
+                      COPPICE_OK);
+        member.notes[kJoined].fetch_add(1);
+        member.await_note(kStopped, 1);
+        // It goes on when it has been refused, so it knows how many there are.
+        const std::uint64_t most = member.rank == 0 ? kMost : member.notes[kRefused].load();
+        std::vector<coppice_request_t*> requests;
+        coppice_status_t given_back = COPPICE_OK;
+        while (requests.size() < most && given_back == COPPICE_OK) {
+            coppice_request_t*& request = requests.emplace_back(nullptr);
+            COPPICE_CHECK(coppice_broadcast_nb(member.group, memory.data(), memory.size(), 0, &request) == COPPICE_OK);
+            if (member.rank == 0 && coppice_request_test(request, nullptr) == COPPICE_IN_PROGRESS)
+                given_back = coppice_memory_deregister(member.group, memory.data());
+        }
+        if (member.rank == 0) {
+            COPPICE_CHECK(given_back == COPPICE_ERR_BUSY);
+            COPPICE_CHECK(std::strstr(coppice_last_error(), "is still leaving from this memory") != nullptr);
+            member.notes[kRefused] = requests.size();
+        }
+        for (coppice_request_t* request : requests) {
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        }
+        COPPICE_CHECK(memory == expected);
+        COPPICE_CHECK(coppice_memory_deregister(member.group, memory.data()) == COPPICE_OK);
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(kJoined, 2));
+    job.processes().signal(1, SIGSTOP);
+    ASSERT_TRUE(await_stopped(job.processes(), 1));
+    job.note(kStopped) = 1;
+    EXPECT_TRUE(job.await_note(kRefused, 1));
+    job.processes().signal(1, SIGCONT);
     EXPECT_EQ(job.finish(), "");
 }
 
