@@ -90,6 +90,18 @@ std::unique_ptr<Witness> LauncherWitness::open(const std::string& path, std::uin
     return std::unique_ptr<Witness>(new LauncherWitness(std::move(*memory), number));
 }
 
+namespace {
+
+// First that its process has ended, then what it was called: a reader looks for the latter in between.
+void forget_all_of(witness::Number& number, std::uint32_t claim) {
+    for (witness::Entry& entry : number.entries)
+        if (entry.owner.get() == claim) entry.ended.set(0);
+    for (witness::Entry& entry : number.entries)
+        entry.owner.replace(claim, 0);
+}
+
+}  // namespace
+
 std::optional<Witness::Place> LauncherWitness::take(const About& about) const {
     witness::Number& own = memory_.number(number_);
     const std::uint64_t word = own.claim.get();
@@ -102,7 +114,9 @@ std::optional<Witness::Place> LauncherWitness::take(const About& about) const {
         const std::uint32_t before = entry.owner.get();
         const bool may_take = look < witness::kEntries ? before == 0 : before != 0 && entry.ended.get() == before;
         if (!may_take) continue;
-        if (!entry.owner.replace(before, claim)) continue;
+        // One name that is gone would look as if its process had never had it.
+        if (before != 0) forget_all_of(own, before);
+        if (!entry.owner.replace(0, claim)) continue;
         memory_.vote(number_, i).stamp.publish(0);
         entry.rank.set(about.rank);
         entry.group.set(about.group);
@@ -112,7 +126,10 @@ std::optional<Witness::Place> LauncherWitness::take(const About& about) const {
 }
 
 void LauncherWitness::give_back(const Place& place) const {
-    memory_.number(number_).entries[place.entry].owner.replace(place.owner, 0);
+    witness::Entry& entry = memory_.number(number_).entries[place.entry];
+    if (entry.owner.get() != place.owner) return;
+    entry.group.set(0);  // who takes it next may end before it has said what it is about
+    entry.owner.replace(place.owner, 0);
 }
 
 bool LauncherWitness::write(const Place& place, std::span<const std::byte> bytes) const {
@@ -133,6 +150,16 @@ std::optional<std::vector<std::byte>> LauncherWitness::last_words_of(const About
             if (auto words = read(about, number, entry)) return words;
     }
     return std::nullopt;
+}
+
+bool LauncherWitness::knows(const About& about) const {
+    for (std::uint32_t number = 0; number < memory_.numbers(); ++number) {
+        for (const witness::Entry& entry : memory_.number(number).entries) {
+            const bool is_meant = entry.group.get() == about.group && entry.rank.get() == about.rank;
+            if (is_meant && entry.owner.get() != 0) return true;
+        }
+    }
+    return false;
 }
 
 std::optional<std::vector<std::byte>> LauncherWitness::read(const About& about, std::uint32_t number,

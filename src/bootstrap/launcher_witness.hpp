@@ -35,9 +35,9 @@ namespace coppice::bootstrap {
 namespace witness {
 
 inline constexpr std::uint32_t kMagic = 0x74695743;  // "CWit"
-inline constexpr std::uint32_t kVersion = 1;
-// Groups of a process at once whose last votes are kept.
-inline constexpr std::uint32_t kEntries = 8;
+inline constexpr std::uint32_t kVersion = 2;
+// Groups of a process at once whose last votes are kept, and the process itself, once for all that is made of one group (presence.hpp).
+inline constexpr std::uint32_t kEntries = 12;
 inline constexpr std::size_t kMostBytes = Witness::kMostBytes;
 
 struct Header {
@@ -110,6 +110,7 @@ class LauncherWitness final : public Witness {
     void give_back(const Place& place) const override;
     bool write(const Place& place, std::span<const std::byte> bytes) const override;
     std::optional<std::vector<std::byte>> last_words_of(const About& about) const override;
+    bool knows(const About& about) const override;
 
   private:
     LauncherWitness(witness::Memory memory, std::uint32_t number) : memory_(std::move(memory)), number_(number) {}

@@ -36,6 +36,8 @@ class Witness {
     virtual bool write(const Place& place, std::span<const std::byte> bytes) const = 0;
     // What a process wrote last that has ended; empty: nothing. None: it lives, or nothing is known.
     virtual std::optional<std::vector<std::byte>> last_words_of(const About& about) const = 0;
+    // Whether a process has that name, though it may live, and its words may not be readable.
+    virtual bool knows(const About& about) const = 0;
 };
 
 }  // namespace coppice::bootstrap

@@ -1,7 +1,5 @@
 #include "bootstrap/witness_callback.hpp"
 
-#include <array>
-
 #include "base/process.hpp"
 
 namespace coppice::bootstrap {
@@ -33,13 +31,23 @@ bool WitnessCallback::tell(const About& about, std::span<const std::byte> words)
     return functions_.tell(functions_.argument, about.group, about.rank, words.data(), words.size()) == 0;
 }
 
-std::optional<std::vector<std::byte>> WitnessCallback::last_words_of(const About& about) const {
-    std::array<std::byte, kMostBytes> words{};
-    std::size_t bytes = words.size();
+bool WitnessCallback::ended(const About& about, Words& words, std::size_t& bytes) const {
+    bytes = words.size();
     const std::lock_guard lock(mutex_);
     const process::InCallback callback;
-    if (functions_.ended(functions_.argument, about.group, about.rank, words.data(), &bytes) != 1) return std::nullopt;
-    if (bytes > words.size() || bytes == 1) return std::nullopt;
+    return functions_.ended(functions_.argument, about.group, about.rank, words.data(), &bytes) == 1;
+}
+
+bool WitnessCallback::knows(const About& about) const {
+    Words words{};
+    std::size_t bytes = 0;
+    return ended(about, words, bytes);
+}
+
+std::optional<std::vector<std::byte>> WitnessCallback::last_words_of(const About& about) const {
+    Words words{};
+    std::size_t bytes = 0;
+    if (!ended(about, words, bytes) || bytes > words.size() || bytes == 1) return std::nullopt;
     return std::vector<std::byte>(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(bytes));
 }
 

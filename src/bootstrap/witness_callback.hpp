@@ -1,6 +1,7 @@
 // The program's own witness of deaths (coppice_witness_t): something that outlives each host, and watches the processes.
 #pragma once
 
+#include <array>
 #include <mutex>
 
 #include "bootstrap/witness.hpp"
@@ -19,8 +20,12 @@ class WitnessCallback final : public Witness {
     void give_back(const Place& place) const override;
     bool write(const Place& place, std::span<const std::byte> bytes) const override;
     std::optional<std::vector<std::byte>> last_words_of(const About& about) const override;
+    // Of those alone that have ended.
+    bool knows(const About& about) const override;
 
   private:
+    using Words = std::array<std::byte, kMostBytes>;
+    bool ended(const About& about, Words& words, std::size_t& bytes) const;
     bool tell(const About& about, std::span<const std::byte> words) const;
 
     coppice_witness_t functions_;

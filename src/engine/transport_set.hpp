@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/words.hpp"
+#include "bootstrap/presence.hpp"
 #include "bootstrap/reports.hpp"
 #include "engine/core/lineage.hpp"
 #include "engine/core/wire.hpp"
@@ -102,6 +103,9 @@ class TransportSet final : private transport::Receiver {
     // From now on processes may come. Null: none do.
     void introduce_by(std::unique_ptr<Introductions> introductions);
     Introductions* introductions() const { return introductions_.get(); }
+    // By which a witness knows this process as long as the set is there. Null: none does.
+    void attend_by(std::unique_ptr<bootstrap::Presence> presence) { presence_ = std::move(presence); }
+    bootstrap::Presence* presence() const { return presence_.get(); }
 
     // --- groups
     // From now on the group gets what carries its token, what came too early included, and all deaths. It tells of those that
@@ -217,6 +221,7 @@ class TransportSet final : private transport::Receiver {
     std::vector<Seat> to_fence_;  // dead to some groups only, so far
     std::vector<Seat> gone_;      // left in peace
     std::unique_ptr<Introductions> introductions_;
+    std::unique_ptr<bootstrap::Presence> presence_;
     std::unique_ptr<bootstrap::Reports> reports_;
     bool looks_outside_ = false;  // there are such
     std::uint32_t polls_ = 0;     // since they were looked at

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "bootstrap/presence.hpp"
 #include "bootstrap/witness_keeper.hpp"
 #include "support/processes.hpp"
 
@@ -199,6 +200,71 @@ TEST_F(WitnessTest, WhatIsNoWitnessIsNotTakenForOne) {
     EXPECT_FALSE(open_one(F_SEAL_SHRINK, witness::kVersion + 1, 1));
     EXPECT_FALSE(open_one(F_SEAL_SHRINK, witness::kVersion, 2));
     EXPECT_FALSE(open_one(F_SEAL_SHRINK, witness::kVersion, UINT32_MAX));
+}
+
+// A process that may be in groups by the token 7, as number 1 that nobody had before.
+struct PresenceTest : WitnessTest {
+    static constexpr std::uint64_t kToken = 7;
+    static constexpr Presence::Who kWho{.number = 1};
+    static std::shared_ptr<const Witness> shared(const Witness& witness) { return {std::shared_ptr<void>(), &witness}; }
+    bool was_never_there(const Witness::About& name, std::uint32_t epoch, Presence::Who who = kWho) const {
+        const Presence own(shared(*reader), kToken, {.number = 0});
+        return own.was_never_there(who, name, epoch);
+    }
+};
+
+TEST_F(PresenceTest, WhoEndsBeforeItHasANameHasNeverHadIt) {
+    const std::size_t child = start(1, [](const Witness& own) {
+        new Presence(shared(own), kToken, kWho);
+        own.take(kFirst);
+    });
+    constexpr Witness::About kNext{.group = 0xbeef, .rank = 0};
+    keeper->look();
+    EXPECT_FALSE(was_never_there(kNext, 1));  // it lives
+    kill(child);
+    EXPECT_FALSE(was_never_there(kNext, 1));  // the launcher has not spoken
+    keeper->look();
+    EXPECT_TRUE(was_never_there(kNext, 1));
+    EXPECT_FALSE(was_never_there(kFirst, 0));
+    EXPECT_FALSE(was_never_there(kNext, 1, {.number = 1, .incarnation = 1}));
+    EXPECT_FALSE(was_never_there(kNext, 1, {.number = 2}));
+}
+
+// A name of which more was said than is kept is one that it had.
+TEST_F(PresenceTest, ANameWhoseWordsCanNotBeReadIsOneThatItHad) {
+    kill(start(1, [](const Witness& own) {
+        new Presence(shared(own), kToken, kWho);
+        own.write(*own.take(kFirst), bytes_of(std::string(witness::kMostBytes + 1, 'x')));
+    }));
+    keeper->look();
+    EXPECT_EQ(words_of(kFirst), std::nullopt);
+    EXPECT_FALSE(was_never_there(kFirst, 0));
+}
+
+TEST_F(PresenceTest, OfGroupsWhoseVotesItHasForgottenNothingIsKnown) {
+    kill(start(1, [](const Witness& own) {
+        auto* const presence = new Presence(shared(own), kToken, kWho);
+        COPPICE_CHECK(presence->note_unknown(3));
+        COPPICE_CHECK(presence->note_unknown(1));
+    }));
+    keeper->look();
+    EXPECT_FALSE(was_never_there(kFirst, 1));
+    EXPECT_FALSE(was_never_there(kFirst, 3));
+    EXPECT_TRUE(was_never_there(kFirst, 4));
+}
+
+// Its number's next process may take the places, in any order: then nothing is known of the one before it.
+TEST_F(PresenceTest, OfOneWhosePlacesAreTakenNothingIsKnown) {
+    kill(start(1, [](const Witness& own) {
+        own.write(*own.take(kFirst), bytes_of("a vote"));
+        new Presence(shared(own), kToken, kWho);
+        for (std::uint64_t i = 2; i < witness::kEntries; ++i)
+            COPPICE_CHECK(own.take({.group = i, .rank = 1}).has_value());
+    }));
+    keeper->look();
+    EXPECT_FALSE(was_never_there(kFirst, 0));
+    start(1, [](const Witness& own) { COPPICE_CHECK(own.take({.group = 0xbeef, .rank = 1}).has_value()); });
+    EXPECT_FALSE(was_never_there(kFirst, 0));
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ TEST_F(WitnessVotes, AreAskedForNoMoreOnceTheWitnessHasSpoken) {
             ++asked;
             return asked > 1 ? std::optional(std::vector<std::byte>()) : std::nullopt;
         }
+        bool knows(const About&) const override { return false; }
         mutable int asked = 0;
     };
     const Counting witness;
@@ -77,6 +78,61 @@ TEST_F(WitnessVotes, AreNoneWhereTheRankHasLeftTheGroup) {
     votes[0].reset();
     end(0);
     EXPECT_FALSE(votes[1]->of_gone(Rank(0), false).has_value());
+}
+
+// Of groups that are made of each other.
+struct VotesOfProcesses : WitnessVotes {
+    std::array<std::unique_ptr<bootstrap::Presence>, 2> presences;
+    const Lineage lineage;
+
+    VotesOfProcesses() {
+        for (std::uint32_t rank = 0; rank < 2; ++rank) {
+            const std::shared_ptr<const bootstrap::Witness> witness(std::shared_ptr<void>(), witnesses[rank].get());
+            presences[rank] =
+                std::make_unique<bootstrap::Presence>(witness, 7, bootstrap::Presence::Who{.number = rank});
+        }
+    }
+    std::unique_ptr<LastVotes> votes_in(std::uint32_t epoch, std::uint32_t rank) {
+        return std::make_unique<LastVotes>(nullptr, *members[rank], 2,
+                                           Testimony{.witness = witnesses[rank].get(),
+                                                     .group = kGroup + epoch,
+                                                     .presence = presences[rank].get(),
+                                                     .lineage = &lineage,
+                                                     .epoch = epoch});
+    }
+    // What rank 1 reads.
+    std::optional<protocol::LastVote> read(std::uint32_t epoch) { return votes_in(epoch, 1)->of_gone(Rank(0), false); }
+};
+
+// The others have made the next group with it, and it ends before it has: it has voted for nothing there.
+TEST_F(VotesOfProcesses, AreNoneInAGroupThatTheRankHasNeverHad) {
+    const auto kept = votes_in(2, 0);
+    EXPECT_TRUE(kept->write(vote));
+    EXPECT_FALSE(read(3).has_value());  // it lives
+    end(0);
+    EXPECT_EQ(read(3), protocol::LastVote());
+    EXPECT_EQ(read(2), vote);
+}
+
+TEST_F(VotesOfProcesses, AreUnknownOnceTheyAreForgotten) {
+    votes_in(1, 0).reset();
+    auto forgotten = votes_in(2, 0);
+    EXPECT_TRUE(forgotten->write(vote));
+    forgotten.reset();
+    end(0);
+    EXPECT_FALSE(read(1).has_value());
+    EXPECT_FALSE(read(2).has_value());
+    EXPECT_EQ(read(3), protocol::LastVote());
+}
+
+TEST_F(VotesOfProcesses, AreUnknownWhereThereWasNoPlaceForThem) {
+    while (witnesses[0]->take({.group = 1, .rank = 0}))
+        continue;
+    const auto without_place = votes_in(2, 0);
+    EXPECT_TRUE(without_place->write(vote));
+    end(0);
+    EXPECT_FALSE(read(2).has_value());
+    EXPECT_EQ(read(3), protocol::LastVote());
 }
 
 // Else one that dies in between has said something that its last vote does not know of.

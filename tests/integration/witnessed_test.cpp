@@ -63,6 +63,26 @@ void end_without_quorum(const Member& member) {
     COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
 }
 
+void agree_and_stop(Member& member) {
+    begin(member);
+    coppice_group_t* next = nullptr;
+    if (member.rank > 0) {
+        coppice_request_t* request = nullptr;
+        COPPICE_CHECK(coppice_group_shrink_nb(member.group, &next, &request) == COPPICE_OK);
+        member.notes[2].fetch_add(1);
+        while (true)
+            pause();
+    }
+    member.await_note(2, member.ranks - 1);
+    const Lineage lineage = Lineage::begin(member).shrink();
+    COPPICE_CHECK(info_of(lineage.group).size == member.ranks);
+    member.notes[3].store(1);
+    const Lineage last = shrink_until_gone(lineage, member, {1, 2, 3});
+    work(last, member);
+    COPPICE_CHECK(coppice_group_destroy(member.group, kTimeout) == COPPICE_OK);
+    leave(member, last);
+}
+
 struct Case {
     const char* name;
     std::uint32_t ranks;
@@ -96,6 +116,24 @@ TEST_P(Witnessed, HostsThatAreLostCostNoQuorum) {
     for (const std::uint32_t victim : given.victims)
         job.kill(victim, true);
     EXPECT_EQ(job.finish(is_victim), "");
+}
+
+// All but rank 0 have agreed to the next group, and end before they have it.
+TEST(Witnesses, WhoEndsBeforeItHasTheNextGroupCostsNoQuorum) {
+    constexpr std::uint32_t kRanks = 4;
+    const auto keeper = bootstrap::WitnessKeeper::create(kRanks);
+    JobOptions options = witnessed(*keeper, kRanks, kRanks);
+    options.context.progress_thread = -1;
+    Job job(options, agree_and_stop);
+    introduce(job, *keeper);
+    std::jthread witness([&](const std::stop_token& stop) {
+        for (; !stop.stop_requested(); std::this_thread::sleep_for(kLook))
+            keeper->look();
+    });
+    EXPECT_TRUE(job.await_note(3, 1));
+    for (std::uint32_t rank = 1; rank < kRanks; ++rank)
+        job.kill(rank, true);
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank > 0; }), "");
 }
 
 TEST(Witnesses, OneThatIsSilentIsNotWaitedForForLong) {

@@ -61,8 +61,8 @@ bool asks_for_few(const Settings& settings, const topology::Nodes& nodes, bool h
     return has_store && nodes.ranks() > std::max(kMostOfAll, 2 * acquaintance.steps() + 2 * ring_of(settings) + 4);
 }
 
-Result<std::vector<Rank>> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met,
-                                             std::span<const std::byte> mine, std::uint64_t deadline_ns) {
+Result<Lost> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met, std::span<const std::byte> mine,
+                                std::uint64_t deadline_ns) {
     TransportSet& transport_set = met.transport_set;
     std::vector<Rank> others;
     for (std::uint32_t r = 0; r < met.nodes.ranks(); ++r)
@@ -79,13 +79,14 @@ Result<std::vector<Rank>> exchange_addresses(bootstrap::Bootstrap& bootstrap, co
     }
     auto told = bootstrap.exchange_with(wanted, mine, deadline_ns);
     if (!told) return tl::unexpected(std::move(told.error()));
-    std::vector<Rank> dead;
+    Lost lost;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
         const Rank rank = wanted[i];
         const Seat seat(rank.value);
         const std::string& host = met.hosts[rank.value];
         if ((*told)[i].empty()) {
-            dead.push_back(rank);
+            lost.dead.push_back(rank);
+            lost.silent.push_back(rank);
             continue;
         }
         auto wired = wire_peer(transport_set, met.settings, met.hosts[met.self.value], seat,
@@ -95,16 +96,16 @@ Result<std::vector<Rank>> exchange_addresses(bootstrap::Bootstrap& bootstrap, co
             continue;
         }
         if (wired.error().status != COPPICE_ERR_PEER_FAILED) return tl::unexpected(std::move(wired.error()));
-        dead.push_back(rank);
+        lost.dead.push_back(rank);
     }
-    if (!copying) return dead;
+    if (!copying) return lost;
     transport_set.copy_by(std::move(copying));
     for (const Rank rank : others) {
         if (std::ranges::binary_search(wanted, rank)) continue;
         transport_set.directory().take(Seat(rank.value), 0);
         transport_set.leave_unwired(Seat(rank.value));
     }
-    return dead;
+    return lost;
 }
 
 }  // namespace coppice::engine

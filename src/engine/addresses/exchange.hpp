@@ -31,8 +31,14 @@ struct Met {
 // Whether ranks get the addresses of some others only, and copy the rest (copying.hpp): the same at all of them.
 bool asks_for_few(const Settings& settings, const topology::Nodes& nodes, bool has_store);
 
-// Collective. Returns those that have died meanwhile, as far as it is known.
-Result<std::vector<Rank>> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met,
-                                             std::span<const std::byte> mine, std::uint64_t deadline_ns);
+// Those that have died meanwhile, as far as it is known.
+struct Lost {
+    std::vector<Rank> dead;
+    std::vector<Rank> silent;  // of these: they have given no address, so none of them has the group
+};
+
+// Collective.
+Result<Lost> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met, std::span<const std::byte> mine,
+                                std::uint64_t deadline_ns);
 
 }  // namespace coppice::engine

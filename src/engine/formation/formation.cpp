@@ -17,6 +17,7 @@
 #include "engine/joining/cards.hpp"
 #include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
+#include "engine/presence.hpp"
 #include "engine/whereabouts.hpp"
 #include "topology/domains.hpp"
 #include "transport/faults.hpp"
@@ -50,6 +51,8 @@ class Formation {
         take(std::move(*met));
         if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
         if (auto made = make_door(); !made) return tl::unexpected(std::move(made.error()));
+        // Before the last exchange: nobody has the group without a rank that may have ended later, and was not known to the witness.
+        transport_set_->attend_by(make_presence(settings_, context_, meeting_.token, {.number = self_.value}));
         if (auto known = exchange_addresses(); !known) return tl::unexpected(std::move(known.error()));
         if (auto shared = share_host_memory(); !shared) return tl::unexpected(std::move(shared.error()));
         look_at_cores();
@@ -133,7 +136,7 @@ class Formation {
         const std::vector<std::byte> mine = transport_addresses();
         transport_set_->directory().take(Seat(self_.value), 0,
                                          settings_.join != Join::none ? mine : std::vector<std::byte>());
-        auto dead = engine::exchange_addresses(bootstrap_,
+        auto lost = engine::exchange_addresses(bootstrap_,
                                                {.settings = settings_,
                                                 .transport_set = *transport_set_,
                                                 .self = self_,
@@ -143,9 +146,10 @@ class Formation {
                                                 .token = token32(),
                                                 .clock = context_.clock()},
                                                mine, deadline_ns_);
-        if (!dead) return tl::unexpected(std::move(dead.error()));
-        for (const Rank rank : *dead)
+        if (!lost) return tl::unexpected(std::move(lost.error()));
+        for (const Rank rank : lost->dead)
             bury(rank);
+        absent_.insert(absent_.end(), lost->silent.begin(), lost->silent.end());
         return {};
     }
 

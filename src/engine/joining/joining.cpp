@@ -14,6 +14,7 @@
 #include "engine/joining/cards.hpp"
 #include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
+#include "engine/presence.hpp"
 #include "transport/faults.hpp"
 #include "transport/registry.hpp"
 
@@ -70,6 +71,8 @@ class Joining {
     Result<void> become_member(std::unique_ptr<bootstrap::Admission> admission) {
         transport_set_ = std::make_shared<TransportSet>(capacity_);
         transport_set_->expect_group();
+        transport_set_->attend_by(make_presence(settings_, context_, invitation_.token,
+                                                {.number = self_.value, .incarnation = incarnation_}));
         if (auto made = make_transports(); !made) return made;
         admission->tell_card({}, card().bytes());
         transport_set_->introduce_by(

@@ -32,11 +32,17 @@ transport::Region LastVotes::host_region(bool kept) {
 LastVotes::LastVotes(transport::Board* board, const Members& members, std::uint32_t capacity, Testimony testimony)
     : board_(board), members_(members), seats_(std::max(members.ranks(), capacity)), testimony_(testimony) {
     if (board_ != nullptr) region_ = board_->find_region(kRegion);
-    if (has_witness()) place_ = testimony_.witness->take({testimony_.group, members_.self().value});
+    if (!has_witness()) return;
+    place_ = testimony_.witness->take({testimony_.group, members_.self().value});
+    if (!place_ && testimony_.presence != nullptr) testimony_.presence->note_unknown(testimony_.epoch);
 }
 
 LastVotes::~LastVotes() {
-    if (place_ && !process::in_forked_child()) testimony_.witness->give_back(*place_);
+    if (!place_ || process::in_forked_child()) return;
+    // Else one who asks later would find that this rank had voted for nothing.
+    const bool has_voted = written_ != protocol::LastVote();
+    if (has_voted && testimony_.presence != nullptr && !testimony_.presence->note_unknown(testimony_.epoch)) return;
+    testimony_.witness->give_back(*place_);
 }
 
 bool LastVotes::write(const protocol::LastVote& vote) {
@@ -62,11 +68,24 @@ std::optional<protocol::LastVote> LastVotes::of_gone(Rank rank, bool has_left) c
     if (auto vote = of_local(rank, has_left)) return vote;
     if (!has_witness()) return std::nullopt;
     if (const auto said = said_.find(rank.value); said != said_.end()) return said->second;
-    const auto words = testimony_.witness->last_words_of({testimony_.group, rank.value});
-    if (!words) return std::nullopt;
-    auto vote = words->empty() ? protocol::LastVote() : protocol::read_last_vote(*words, seats_);
+    auto vote = of_witness(rank);
     if (vote) said_.emplace(rank.value, *vote);
     return vote;
+}
+
+std::optional<protocol::LastVote> LastVotes::of_witness(Rank rank) const {
+    const auto words = testimony_.witness->last_words_of({testimony_.group, rank.value});
+    if (words) return words->empty() ? protocol::LastVote() : protocol::read_last_vote(*words, seats_);
+    if (has_never_had_the_group(rank)) return protocol::LastVote();
+    return std::nullopt;
+}
+
+// The others have made the group with it, and it has ended before it did.
+bool LastVotes::has_never_had_the_group(Rank rank) const {
+    if (testimony_.presence == nullptr) return false;
+    const Origin origin = testimony_.lineage->of(rank);
+    return testimony_.presence->was_never_there({.number = origin.seat.value, .incarnation = origin.incarnation},
+                                                {testimony_.group, rank.value}, testimony_.epoch);
 }
 
 std::optional<protocol::LastVote> LastVotes::of_local(Rank rank, bool has_left) const {

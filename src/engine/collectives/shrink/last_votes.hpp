@@ -14,7 +14,9 @@
 #include <optional>
 #include <vector>
 
+#include "bootstrap/presence.hpp"
 #include "bootstrap/witness.hpp"
+#include "engine/core/lineage.hpp"
 #include "engine/core/members.hpp"
 #include "protocol/membership/membership.hpp"
 #include "transport/board.hpp"
@@ -25,6 +27,10 @@ namespace coppice::engine {
 struct Testimony {
     const bootstrap::Witness* witness = nullptr;  // null: nobody does
     std::uint64_t group = 0;
+    // This process, as the witness knows it, and who the members are; null: such a one has no place with it but the group's.
+    bootstrap::Presence* presence = nullptr;
+    const Lineage* lineage = nullptr;
+    std::uint32_t epoch = 0;
 };
 
 class LastVotes {
@@ -48,6 +54,8 @@ class LastVotes {
     struct Page;
 
     std::optional<protocol::LastVote> of_local(Rank rank, bool has_left) const;
+    std::optional<protocol::LastVote> of_witness(Rank rank) const;
+    bool has_never_had_the_group(Rank rank) const;
     void write_to_board();
 
     transport::Board* board_;

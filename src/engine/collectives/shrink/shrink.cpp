@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "bootstrap/launcher_witness.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
 #include "engine/context.hpp"
 #include "engine/group.hpp"
@@ -30,12 +29,12 @@ constexpr std::uint32_t kRoundsBeforeDoubt = 256;
 // Where nobody asks for them there are none.
 std::unique_ptr<LastVotes> make_votes(const Core& core) {
     if (core.settings().quorum != protocol::Quorum::certain) return nullptr;
-    // The ranks of a simulated world are threads of one process, and not the launcher's.
-    const bool is_real = core.context().platform() == nullptr;
-    const bootstrap::Witness* witness = core.settings().witness.get();
-    if (witness == nullptr && is_real) witness = bootstrap::LauncherWitness::of_this_process();
-    const Testimony testimony{.witness = witness,
-                              .group = std::uint64_t{core.id().token} << 32 | core.id().epoch.value};
+    bootstrap::Presence* const presence = core.router().transport_set()->presence();
+    const Testimony testimony{.witness = presence == nullptr ? nullptr : &presence->witness(),
+                              .group = std::uint64_t{core.id().token} << 32 | core.id().epoch.value,
+                              .presence = presence,
+                              .lineage = &core.lineage(),
+                              .epoch = core.id().epoch.value};
     if (!core.publishing() && testimony.witness == nullptr) return nullptr;
     return std::make_unique<LastVotes>(core.publishing() ? core.board() : nullptr, core.members(),
                                        core.router().transport_set()->capacity(), testimony);
