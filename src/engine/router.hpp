@@ -34,6 +34,7 @@ class Link {
     }
     std::size_t largest() const { return wire_->largest(there_); }
     void watch() const { wire_->watch(there_); }
+    bool is_connected() const { return wire_->is_connected(there_); }
     void say_farewell() const { wire_->say_farewell(there_); }
     void probe() const { wire_->probe(there_); }
     void release(transport::Buffer buffer) const { wire_->release(buffer); }

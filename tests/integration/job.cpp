@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <time.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+
+#include "bootstrap/witness_keeper.hpp"
 
 namespace coppice::testing {
 namespace {
@@ -26,6 +29,7 @@ struct alignas(64) Job::Exchange {
     std::atomic<std::uint32_t> round_of[kMaxRanks];
     Round rounds[kMaxRounds];
     std::uint32_t ranks;
+    std::atomic<std::uint32_t> is_known;  // the witness knows all processes
 };
 
 namespace {
@@ -41,6 +45,7 @@ struct Caller {
 Job::Job(const JobOptions& options, const Body& body, std::size_t notes)
     : options_(options),
       memory_(sizeof(Exchange) + notes * sizeof(std::uint64_t)),
+      witness_(options.is_witnessed ? bootstrap::WitnessKeeper::create(options.ranks) : nullptr),
       endings_(options.ranks),
       reaped_(options.ranks, false) {
     exchange_ = static_cast<Exchange*>(memory_.get());
@@ -48,6 +53,14 @@ Job::Job(const JobOptions& options, const Body& body, std::size_t notes)
     notes_ = reinterpret_cast<std::atomic<std::uint64_t>*>(exchange_ + 1);
     for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
         processes_.start([&, rank] {
+            if (witness_) {
+                setenv("COPPICE_WITNESS", witness_->path().c_str(), 1);
+                setenv("COPPICE_LAUNCHER", "/nowhere", 1);
+                setenv("COPPICE_SIZE", std::to_string(options_.ranks).c_str(), 1);
+                setenv("COPPICE_RANK", std::to_string(rank).c_str(), 1);
+                while (exchange_->is_known.load() == 0)
+                    sched_yield();
+            }
             for (const auto& [name, value] : options_.environment)
                 setenv(name.c_str(), value.c_str(), 1);
             if (options_.hosts > 1) {
@@ -67,9 +80,22 @@ Job::Job(const JobOptions& options, const Body& body, std::size_t notes)
             return 0;
         });
     }
+    if (witness_) be_witness();
+}
+
+void Job::be_witness() {
+    for (std::uint32_t rank = 0; rank < options_.ranks; ++rank)
+        witness_->arrived(rank, processes_.pid(rank));
+    exchange_->is_known.store(1);
+    looks_ = std::jthread([this](const std::stop_token& stop) {
+        constexpr auto kLook = std::chrono::milliseconds(20);  // as often as coppice-run
+        for (; !stop.stop_requested(); std::this_thread::sleep_for(kLook))
+            witness_->look();
+    });
 }
 
 Job::~Job() {
+    looks_ = {};
     processes_.clear();
 }
 

@@ -6,20 +6,27 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <ostream>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "coppice/coppice.h"
 #include "support/processes.hpp"
+
+namespace coppice::bootstrap {
+class WitnessKeeper;
+}
 
 namespace coppice::testing {
 
 // How a job's ranks are set up. Environment per rank: `environment` for all, `of_rank` on top.
 struct JobOptions {
     std::uint32_t ranks = 4;
-    std::uint32_t hosts = 1;  // simulated: ranks in blocks, shared memory inside, tcp between
+    std::uint32_t hosts = 1;   // simulated: ranks in blocks, shared memory inside, tcp between
+    bool is_witnessed = true;  // the test is a witness of its ranks' deaths, as coppice-run is
     std::map<std::string, std::string> environment{};
     std::map<std::uint32_t, std::map<std::string, std::string>> of_rank{};
     // Changes what a rank contributes to the exchange (another version's greeting, garbage).
@@ -110,13 +117,17 @@ class Job {
   private:
     struct Exchange;
 
+    void be_witness();
+
     JobOptions options_;
     SharedMemory memory_;
+    std::unique_ptr<bootstrap::WitnessKeeper> witness_;
     Exchange* exchange_;
     std::atomic<std::uint64_t>* notes_;
     Processes processes_;
     std::vector<Ending> endings_;
     std::vector<bool> reaped_;
+    std::jthread looks_;  // begins when all processes have been started
 };
 
 // Byte `offset` of the payload of broadcast `number` from `root`: no two broadcasts, roots or offsets look alike for

@@ -165,6 +165,7 @@ JobOptions rank_a_host(std::uint32_t ranks, std::uint32_t hosts) {
     JobOptions options;
     options.ranks = ranks;
     options.hosts = hosts;
+    options.is_witnessed = false;
     options.environment["COPPICE_QUORUM"] = "certain";
     return options;
 }

@@ -44,6 +44,7 @@ TEST_P(WhoGoesOn, AfterDeaths) {
     JobOptions options;
     options.ranks = given.ranks;
     options.hosts = given.hosts;
+    options.is_witnessed = false;
     options.environment["COPPICE_QUORUM"] = given.quorum;
     options.environment["COPPICE_TRANSPORT"] = given.transport;
     const auto is_victim = [&given](std::uint32_t rank) { return std::ranges::count(given.victims, rank) > 0; };
@@ -127,6 +128,7 @@ TEST_P(WithoutQuorum, EveryOperationEnds) {
     JobOptions options;
     options.ranks = given.ranks;
     options.hosts = given.hosts;
+    options.is_witnessed = false;
     options.environment["COPPICE_QUORUM"] = given.quorum;
     options.environment["COPPICE_TRANSPORT"] = given.transport;
     const auto dies_first = [&given](std::uint32_t rank) { return std::ranges::count(given.first, rank) > 0; };
@@ -178,6 +180,7 @@ TEST(Quorum, WhoDiedWhileTheGroupWasMadeCostsNone) {
     JobOptions options;
     options.ranks = 4;
     options.hosts = 4;
+    options.is_witnessed = false;
     options.environment["COPPICE_QUORUM"] = "certain";
     options.tamper = [](std::uint32_t rank, std::vector<char>&) {
         constexpr int kBehindTheGreetings = 3;
@@ -210,6 +213,7 @@ TEST(Quorum, OperationsGoOnAfterDeathsThatOthersOfTheHostHaveSeen) {
     JobOptions options;
     options.ranks = 6;
     options.hosts = 2;
+    options.is_witnessed = false;
     options.environment["COPPICE_QUORUM"] = "certain";
     const auto lives = [](std::uint32_t rank) { return rank == 2 || rank == 5; };
     Job job(options, [&](Member& member) {
@@ -234,6 +238,74 @@ TEST(Quorum, OperationsGoOnAfterDeathsThatOthersOfTheHostHaveSeen) {
     for (const std::uint32_t victim : {0U, 1U, 3U, 4U})
         job.kill(victim, true);
     EXPECT_EQ(job.finish([&](std::uint32_t rank) { return !lives(rank); }), "");
+}
+
+// A rank that leaves says whether it has voted for a next group: where it has not, it is no vote against those that go on, though no rank of its
+// host is left and there is no witness.
+struct Leaver {
+    const char* name;
+    bool transports_stay;  // it has another group
+    bool has_voted;
+    bool is_late;  // the other one shrinks already
+    friend void PrintTo(const Leaver& one, std::ostream* out) { *out << one.name; }
+};
+class WithoutALeaver : public ::testing::TestWithParam<Leaver> {};
+INSTANTIATE_TEST_SUITE_P(Quorum, WithoutALeaver,
+                         ::testing::Values(Leaver{"whose_connections_end", false, false, false},
+                                           Leaver{"that_stays_in_touch", true, false, false},
+                                           Leaver{"that_leaves_late", true, false, true},
+                                           Leaver{"that_has_voted", true, true, false}),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST_P(WithoutALeaver, TheOthersGoOn) {
+    const Leaver& given = GetParam();
+    JobOptions options;
+    options.ranks = 2;
+    options.hosts = 2;
+    options.is_witnessed = false;
+    options.environment["COPPICE_QUORUM"] = "certain";
+    if (!given.transports_stay) options.context.progress_thread = -1;
+    Job job(options, [&given](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        Lineage first = Lineage::begin(member);
+        Lineage second = given.transports_stay ? first.shrink() : first;
+        work(second, member);
+        member.notes[2].fetch_add(1);
+        member.await_call("both to have done that", [&member] { return member.notes[2].load() == 2; });
+        if (given.has_voted) std::swap(first, second);
+        // Else who has done something in a group leaves it with the others.
+        COPPICE_CHECK(coppice_group_revoke(second.group) == COPPICE_OK);
+        // The second one is left by rank 0, and made anew by rank 1.
+        if (member.rank == 0) {
+            if (given.is_late) member.await_note(1, 1);
+            if (coppice_group_destroy(second.group, kTimeout) != COPPICE_OK) throw CheckFailed(coppice_last_error());
+            member.notes[0].store(1);
+        } else {
+            coppice_group_t* next = nullptr;
+            coppice_request_t* request = nullptr;
+            const auto shrink = [&] {
+                COPPICE_CHECK(coppice_group_shrink_nb(second.group, &next, &request) == COPPICE_OK);
+            };
+            if (given.is_late) shrink();
+            member.notes[1].store(1);
+            // Where it hears nothing before, all that it is told comes with the connection's end.
+            if (given.transports_stay)
+                member.await_call("rank 0 to leave", [&member] { return member.notes[0].load() == 1; });
+            else
+                member.await_note(0, 1);
+            if (!given.is_late) shrink();
+            const coppice_status_t status = coppice_request_wait(request, nullptr, kTimeout);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+            if (status != (given.has_voted ? COPPICE_ERR_NO_QUORUM : COPPICE_OK))
+                throw CheckFailed(coppice_last_error());
+            COPPICE_CHECK(next == nullptr || info_of(next).size == 1);
+            COPPICE_CHECK(coppice_group_destroy(next, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_group_destroy(second.group, kTimeout) == COPPICE_OK);
+        }
+        if (given.transports_stay) COPPICE_CHECK(coppice_group_destroy(first.group, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+    });
+    EXPECT_EQ(job.finish(), "");
 }
 
 }  // namespace

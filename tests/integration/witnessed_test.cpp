@@ -20,6 +20,7 @@ JobOptions witnessed(const bootstrap::WitnessKeeper& keeper, std::uint32_t ranks
     JobOptions options;
     options.ranks = ranks;
     options.hosts = hosts;
+    options.is_witnessed = false;  // the test's own keeper does that
     options.environment = {{"COPPICE_QUORUM", "certain"},
                            {"COPPICE_WITNESS", keeper.path()},
                            {"COPPICE_LAUNCHER", "/nowhere"},

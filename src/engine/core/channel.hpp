@@ -47,6 +47,9 @@ enum class MembersKind : std::uint8_t {
     leaving_answer,  // for rank `detail`; `sequence` 1: which has said that it does not leave yet
 };
 inline constexpr std::uint64_t kAnswered = 1;
+// The `sequence` of the word that a rank has left, where it has voted for no next view (Core::voteless).
+inline constexpr std::uint64_t kNeverVoted = 1;
+
 enum class Beat : std::uint64_t {
     unasked,
     asks,  // whether you live: answered whatever the two ranks think of each other

@@ -96,6 +96,8 @@ class Collective {
     virtual bool drained() { return true; }
     // What drained() waits for, for people; empty when it does not.
     virtual std::string leaving_waits_for() const { return {}; }
+    // This rank may have voted in it for a next view (COPPICE_QUORUM).
+    virtual bool has_voted() const { return false; }
     // One of the ranks whose message drained() waits for.
     virtual std::optional<Rank> leaving_depends_on() const { return std::nullopt; }
     // Transports refer to none of its memory, and nobody could ask it anything any more.

@@ -193,7 +193,7 @@ void Core::members_message(Rank from, const WireHeader& header) {
     const auto kind = static_cast<MembersKind>(header.tag.kind);
     switch (kind) {
         case MembersKind::left:
-            return member_left(from);
+            return header.sequence == kNeverVoted ? member_left_without_vote(from) : member_left(from);
         case MembersKind::leaving_ask:
         case MembersKind::leaving_answer:
             return departure_message(from, header);

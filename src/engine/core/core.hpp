@@ -155,6 +155,7 @@ class Core final : private SetUser {
     // Ranks that left in peace: everything that they took part in is over for all.
     std::span<const Rank> departed() const { return departure_.departed(); }
     void member_left(Rank rank);
+    void member_left_without_vote(Rank rank);
     void read_failure_logs();
     // What members of this host, dead or alive, have written down that concerns components.
     void hear_last_words();
@@ -165,9 +166,10 @@ class Core final : private SetUser {
     void do_without_the_departed();
     // Ranks that died before the group was formed, ascending: those of which everybody knows that, and others.
     void start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others);
-    // Of these those that have missed an exchange without which no rank has the group: they have voted for nothing in it, nor ever will.
-    void note_absent(std::span<const Rank> ranks);
-    const protocol::FailedSet& absent() const { return absent_; }
+    // Ranks that are gone, have voted for nothing in this group, and never will: those that have missed an exchange without which no rank has
+    // it, and those that have said so when they left in peace.
+    void note_voteless(std::span<const Rank> ranks);
+    const protocol::FailedSet& voteless() const { return voteless_; }
 
     // --- the host's board
     void wake_leader();
@@ -253,6 +255,8 @@ class Core final : private SetUser {
     void note_dependence(Nanoseconds now);
     void send_departures();
     void say_farewell();
+    void say_that_it_never_voted();
+    bool has_voted() const;
 
     // detection.cpp
     std::size_t poll_wires();
@@ -318,7 +322,7 @@ class Core final : private SetUser {
     bool hears_of_the_end_ = false;  // of ranks that may have left, and live: learn_from(), do_without_the_departed()
     std::uint32_t starts_ = 0;
     std::uint32_t starts_mask_;  // with so many calls between them, + 1, there is progress in any case
-    protocol::FailedSet absent_;
+    protocol::FailedSet voteless_;
     protocol::FailedSet ended_early_;       // before this rank had formed the group, and after all had met
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
     bool retired_ = false;

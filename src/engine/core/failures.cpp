@@ -191,6 +191,13 @@ void Core::read_departures() {
     }
 }
 
+// Where that is news, others may have said already that it has left.
+void Core::member_left_without_vote(Rank rank) {
+    note_voteless({&rank, 1});
+    look_soon_ = true;
+    member_left(rank);
+}
+
 void Core::member_left(Rank rank) {
     if (departure_.has_departed(rank)) return;
     look_soon_ = true;

@@ -143,6 +143,7 @@ void Core::end_stage(Stage before, bool transports_stay) {
 // The transports end with the group, and tell the peers to which there are connections. A death makes ranks take up with others:
 // those that may come to look for this one are told, too.
 void Core::say_farewell() {
+    say_that_it_never_voted();
     std::vector<Rank> others;
     while (const auto send = departure_.next_send())
         if (send->kind == protocol::DepartureKind::farewell) others.push_back(send->to);
@@ -150,6 +151,24 @@ void Core::say_farewell() {
     if (members_.failed_ranks().empty()) return;
     for (const Rank rank : others)
         if (const Link link = router_.to(rank); link && !departure_.has_departed(rank)) link.say_farewell();
+}
+
+bool Core::has_voted() const {
+    return std::ranges::any_of(collectives_, &Collective::has_voted);
+}
+
+// Where a transport says farewell for this rank, that says nothing of votes, and without one that is known to be none it counts as one against
+// those that go on. On the own host the others read it.
+void Core::say_that_it_never_voted() {
+    if (settings_.quorum != protocol::Quorum::certain || has_voted()) return;
+    for (std::uint32_t r = 0; r < members_.ranks(); ++r) {
+        const Rank rank(r);
+        if (rank == members_.self() || (publishing_ && members_.node_of(rank) == members_.own_node())) continue;
+        const bool is_there = !departure_.has_departed(rank) && !members_.failed(rank);
+        const Link link = is_there ? router_.to(rank) : Link();
+        if (link && link.is_connected()) send_control(rank, {Channel::members, MembersKind::left}, kNeverVoted);
+    }
+    flush_controls();
 }
 
 void Core::retire() {
@@ -187,7 +206,7 @@ void Core::send_departures() {
     while (const auto send = departure_.next_send()) {
         switch (send->kind) {
             case protocol::DepartureKind::farewell:
-                send_control(send->to, {Channel::members, MembersKind::left});
+                send_control(send->to, {Channel::members, MembersKind::left}, has_voted() ? 0 : kNeverVoted);
                 break;
             case protocol::DepartureKind::ask:
                 send_control(send->to, {Channel::members, MembersKind::leaving_ask});

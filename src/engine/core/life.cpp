@@ -74,9 +74,9 @@ Core::~Core() {
     transport_set.host_memory()->make_panel_ready();  // for the next one that is shrunk, which is in more of a hurry
 }
 
-void Core::note_absent(std::span<const Rank> ranks) {
+void Core::note_voteless(std::span<const Rank> ranks) {
     for (const Rank rank : ranks)
-        absent_.insert(rank.value);
+        voteless_.insert(rank.value);
 }
 
 void Core::start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others) {

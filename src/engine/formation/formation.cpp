@@ -79,7 +79,7 @@ class Formation {
                                              std::move(*plan));
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
-        group->core().note_absent(absent_);
+        group->core().note_voteless(absent_);
         group->start_with_failed(dead.first(dead_at_meeting_), dead.subspan(dead_at_meeting_));
         if (settings_.keeps_pmix_session) listen_to_launcher();
         if (auto opened = open_door(group->core().id()); !opened) return tl::unexpected(std::move(opened.error()));

@@ -19,8 +19,9 @@ std::string describe_no_quorum(protocol::Quorum quorum, std::uint32_t members, s
 bool QuorumWatch::is_certain(Rank rank, const protocol::FailedSet& suspected) const {
     const Members& members = core_.members();
     const Node node = members.node_of(rank);
-    if (core_.absent().contains(rank.value)) return true;
-    if (votes_ != nullptr && votes_->of_gone(rank, false)) return true;
+    if (core_.voteless().contains(rank.value)) return true;
+    const bool has_left = std::ranges::find(core_.departed(), rank) != core_.departed().end();
+    if (votes_ != nullptr && votes_->of_gone(rank, has_left)) return true;
     if (node == members.own_node()) return core_.publishing() && !core_.board()->alive(rank);
     const Settings& settings = core_.settings();
     const bool is_seen = settings.hierarchy == Hierarchy::host && settings.allows_within_host();

@@ -100,14 +100,22 @@ Succession& Shrink::succession() {
     if (!succession_) {
         succession_ =
             std::make_unique<Succession>(members_, router_, core_.id(), core_.settings().quorum, votes_.get());
-        for (const protocol::FailedSet::Interval& run : core_.absent().intervals())
-            for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
-                succession_->peer_was_never_here(Rank(rank));
+        tell_of_the_voteless();
         for (const Rank rank : core_.departed())
-            succession_->peer_failed(rank);
+            succession_->peer_left(rank);
         tell_of_newcomers();
     }
     return *succession_;
+}
+
+// They are certainly gone, and nothing that they may have voted is missing.
+void Shrink::tell_of_the_voteless() {
+    const protocol::FailedSet& voteless = core_.voteless();
+    if (!succession_ || voteless.count() == voteless_told_) return;
+    voteless_told_ = voteless.count();
+    for (const protocol::FailedSet::Interval& run : voteless.intervals())
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
+            succession_->peer_was_never_here(Rank(rank));
 }
 
 bool Shrink::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
@@ -164,6 +172,7 @@ void Shrink::progress(bool thorough) {
         *established_ = agreement_.has_ended_any() || (succession_ && succession_->ended() > 0);
     if (router_.transport_set()->introductions() != nullptr) heed_newcomers();
     if (!succession_) return;
+    tell_of_the_voteless();
     const auto heritage = succession_->progress();
     if (succession_->fenced()) core_.be_fenced();
     if (thorough && succession_->under_way() && ++undecided_rounds_ % kRoundsBeforeDoubt == 0) {

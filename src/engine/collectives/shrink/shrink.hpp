@@ -49,6 +49,7 @@ class Shrink final : public Collective, private DeathJudge {
     void members_failed(const protocol::FailedSet& news) override { look_at_quorum(news); }
     void member_failed(const Death& death) override;
     void member_left(Rank rank) override;
+    bool has_voted() const override { return succession_ && succession_->has_voted(); }
     void progress(bool thorough) override;
     bool outlives_revocation() const override { return true; }
     void end_all(coppice_status_t status, const std::string& why) override;
@@ -68,6 +69,7 @@ class Shrink final : public Collective, private DeathJudge {
 
   private:
     Succession& succession();
+    void tell_of_the_voteless();
     bool awaits_witness(const protocol::FailedSet& news) const override;
     bool may_still_be_witnessed();
     void look_at_quorum(const protocol::FailedSet& news = {});
@@ -92,6 +94,7 @@ class Shrink final : public Collective, private DeathJudge {
     std::optional<std::uint64_t> witness_until_ns_;  // a renewal that lacks a quorum waits for a witness until then
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
+    std::uint32_t voteless_told_ = 0;               // so many the succession knows of
     Bounds bounds_;                                 // of the last call
     std::vector<bootstrap::PersonBody> newcomers_;  // of which the succession knows
     std::uint32_t newcomers_version_ = 0;

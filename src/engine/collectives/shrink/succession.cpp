@@ -72,6 +72,7 @@ Succession::Succession(const Members& members, const Router& router, const Group
 
 void Succession::begin(const Bounds& bounds) {
     under_way_ = true;
+    has_begun_ = true;
     bounds_ = bounds;
     if (machine_.epoch() == epoch_) contribute();
 }

@@ -83,8 +83,10 @@ class Succession {
     void look_for_dead();
     // In peace: it has told what it knew.
     void peer_left(Rank rank);
-    // It has failed, and never had the group: for certain, then, and without a vote.
+    // It is gone for certain, and without a vote: it never had the group, or has said so when it left.
     void peer_was_never_here(Rank rank);
+    // Members consent to nothing, and answer nobody, before their callers have begun.
+    bool has_voted() const { return has_begun_; }
     // All whom the machine holds to be gone.
     const protocol::FailedSet& failed() const { return failed_; }
     bool fenced() const { return fenced_; }
@@ -130,6 +132,7 @@ class Succession {
     std::uint32_t epoch_ = 0;           // of the machine's view that was looked at last
     std::uint64_t number_ = 0;
     bool under_way_ = false;
+    bool has_begun_ = false;
     bool fenced_ = false;
     bool all_panels_ = false;  // every panel that there is memory for has been made ready
 };
