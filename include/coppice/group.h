@@ -24,7 +24,7 @@ typedef struct coppice_group coppice_group_t;
 typedef int (*coppice_exchange_fn)(void* argument, const void* mine, size_t bytes, void* all);
 
 /* The program's own witness of deaths: something that outlives every host of the job, such as its launcher or a key-value store, and that
- * knows for certain when a process has ended. Under COPPICE_QUORUM=certain a host that is lost as a whole then costs no quorum, as under
+ * knows for certain when a process has ended. Under COPPICE_QUORUM=certain, the default, a host that is lost as a whole then costs no quorum, as under
  * coppice-run, which is a witness by itself. Without one of either kind, ranks that lose half of the others with their hosts can't go on
  * (docs/membership.md). All ranks of a group have the same one, or none; groups that are made from the group keep it.
  *
@@ -44,7 +44,8 @@ typedef struct coppice_witness {
     int (*tell)(void* argument, uint64_t group, uint32_t rank, const void* words, size_t bytes);
     /* 1: the process that has this name has certainly ended; its last words are written to `words`, which has room for COPPICE_WITNESS_BYTES, and how
      * many they are to *bytes. 0: it lives, or nothing is known. Once 1, always 1, and with the same words. Called often where a rank has
-     * failed: it answers with what it knows. */
+     * failed: it answers with what it knows. A process has several names at once. When it is 1 for one of them, it is so for all the others that it
+     * was told, and that were not forgotten: where it is not, the process never had that name. */
     int (*ended)(void* argument, uint64_t group, uint32_t rank, void* words, size_t* bytes);
     /* This process has left the group and goes on. May be NULL. */
     void (*forget)(void* argument, uint64_t group, uint32_t rank);

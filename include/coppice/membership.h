@@ -57,9 +57,10 @@ COPPICE_API coppice_status_t coppice_group_revoke(coppice_group_t* group);
  * COPPICE_ERR_CONFIG, alike, where the group's algorithm can't be with so few ranks.
  * COPPICE_ERR_NO_QUORUM, naming the ranks that can't be reached, where too few are left for what COPPICE_QUORUM asks for. The shrink stays under
  * way, and another call says whether more has become known. Broadcasts, agreements and barriers of `group` end with it at once, too: the group
- * can be shrunk or destroyed, and nothing else. With `any`, the default, it never comes, and both sides of a cut go on. Under `certain`
+ * can be shrunk or destroyed, and nothing else. With `any` it never comes, and both sides of a cut go on. Under `certain`, the default,
  * deaths that cost the quorum are held back until a witness has seen them, for 2 s at most: coppice-run, or the program's own
- * (coppice_group_options_t.witness). No other launcher is a witness of hosts that are lost.
+ * (coppice_group_options_t.witness). No other launcher is a witness of hosts that are lost: of two ranks on two hosts, one killed, the
+ * one with the higher number has no quorum there.
  * COPPICE_ERR_FENCED when the others take this rank for dead.
  *
  * Source: ULFM's MPI_Comm_shrink; SC'15 (ERA). */

@@ -79,9 +79,9 @@ constexpr std::array kSettings{
         "whose addresses a rank gets when a group is made: all; few: those that its tree, its ring and its host "
         "need, and the rest from other ranks; auto: few of more than 32 ranks where a launcher has a store"},
     SettingInfo{
-        "COPPICE_QUORUM", "any",
-        "which ranks may go on without the others: any: all that are left, on each side of a cut; majority: more "
-        "than half; certain: more than half of those that are not dead for certain"},
+        "COPPICE_QUORUM", "certain",
+        "which ranks may go on without the others: certain: more than half of those that are not dead for certain; "
+        "majority: more than half; any: all that are left, on each side of a cut"},
     SettingInfo{"COPPICE_START_TIMEOUT", "60s", "how long the creation of a group may take"},
     SettingInfo{"COPPICE_CORRECTION_GAP", "2us",
                 "pause between messages of checked and failure-proof correction beyond the first two"},
@@ -225,8 +225,8 @@ std::string Settings::agreement() const {
     // Memory and addresses are laid out by it.
     if (capacity) text += fmt::format(", capacity {}", *capacity);
     if (join != Join::none) text += join == Join::host ? ", join host" : ", join any";
-    if (quorum != protocol::Quorum::any)
-        text += fmt::format(", quorum {}", quorum == protocol::Quorum::majority ? "majority" : "certain");
+    if (quorum != protocol::Quorum::certain)
+        text += fmt::format(", quorum {}", quorum == protocol::Quorum::majority ? "majority" : "any");
     // Ranks that have few addresses ask others.
     if (addresses != Addresses::automatic)
         text += fmt::format(", addresses {}", addresses == Addresses::few ? "few" : "all");
@@ -413,9 +413,10 @@ Result<Settings> parse(const SettingTexts& texts) {
 
     const std::string& quorum = texts.text("COPPICE_QUORUM");
     if (quorum != "any" && quorum != "majority" && quorum != "certain")
-        return bad_value(texts, "COPPICE_QUORUM", "any, majority or certain");
-    if (quorum != "any")
-        settings.quorum = quorum == "majority" ? protocol::Quorum::majority : protocol::Quorum::certain;
+        return bad_value(texts, "COPPICE_QUORUM", "certain, majority or any");
+    settings.quorum = quorum == "any"        ? protocol::Quorum::any
+                      : quorum == "majority" ? protocol::Quorum::majority
+                                             : protocol::Quorum::certain;
 
     const auto start_timeout = duration_ns(texts, "COPPICE_START_TIMEOUT");
     if (!start_timeout) return bad_value(texts, "COPPICE_START_TIMEOUT", "a time such as 500ms, 20s or 2m");

@@ -74,11 +74,11 @@ class Commands(unittest.TestCase):
         self.renew("stabilize", r"6 ranks: \d+ rounds, \d+ renewals, 2 left out, 2 newcomers",
                    "-n", "6", "--spares", "2", "--kill", "2@500ms", "--kill", "4@800ms")
 
-    def go_on_after_a_cut(self, quorum):
+    def go_on_after_a_cut(self, quorum, **settings):
         # Each makes and ends namespaces, for which the cuts of the others have to wait.
         command = [RUN, "-n", "5", "--hosts", "5", "--cut", "0,1/2,3,4@500ms", PERF, "stabilize", "-n", "200"]
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            jobs_at_once = [pool.submit(run, command, COPPICE_QUORUM=quorum) for _ in range(4)]
+            jobs_at_once = [pool.submit(run, command, **settings) for _ in range(4)]
         for job in jobs_at_once:
             done = job.result()
             if "--hosts:" in done.stderr:
@@ -92,7 +92,7 @@ class Commands(unittest.TestCase):
                                               "ranks (?:[01], )?2, 3, 4 can't be reached, .*COPPICE_QUORUM=any")
 
     def test_a_cut_after_which_the_majority_goes_on(self):
-        self.go_on_after_a_cut("majority")
+        self.go_on_after_a_cut("majority", COPPICE_QUORUM="majority")
 
     def test_a_cut_after_which_the_majority_of_those_not_certainly_dead_goes_on(self):
         self.go_on_after_a_cut("certain")
@@ -168,9 +168,10 @@ class Commands(unittest.TestCase):
             self.assertEqual(sorted(map(int, killed)), [8, 9, 10, 11])
             self.assertIn("4 of 16 ranks died", done.stdout)
 
-    def agree_through_a_cut(self, hosts, cut, seconds, lost):
+    def agree_through_a_cut(self, hosts, cut, seconds, lost, **settings):
         """What the ranks said on standard error while the network was cut: one rank a host, agreements all the time."""
-        done = run([RUN, "-n", hosts, "--hosts", hosts, "--cut", cut, PERF, "agree", "-n", "2000000", "--for", seconds])
+        done = run([RUN, "-n", hosts, "--hosts", hosts, "--cut", cut, PERF, "agree", "-n", "2000000", "--for", seconds],
+                   **settings)
         if "--hosts:" in done.stderr:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -180,10 +181,14 @@ class Commands(unittest.TestCase):
 
     def test_network_that_parts(self):
         said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1)
+        self.assertRegex(said, "rank 2: .*: too few ranks can be reached .*COPPICE_QUORUM=certain: ranks 0, 1 can't be reached")
+
+    def test_network_that_parts_where_each_side_may_go_on(self):
+        said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1, COPPICE_QUORUM="any")
         self.assertIn("rank 2: cut off from rank 0, 1, whose side goes on without this one", said)
 
     def test_network_in_two_sides_that_are_joined_again(self):
-        said = self.agree_through_a_cut("5", "0,1/2,3,4@joined+1s+10s", "20s", lost=2)
+        said = self.agree_through_a_cut("5", "0,1/2,3,4@joined+1s+10s", "20s", lost=2, COPPICE_QUORUM="any")
         for rank in (0, 1):
             self.assertIn(f"rank {rank}: cut off from rank 2, 3, 4, whose side goes on without this one", said)
 

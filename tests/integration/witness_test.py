@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""COPPICE_QUORUM=certain under coppice-run, which is a witness of deaths: hosts that are lost as a whole cost no quorum, cuts do.
+"""COPPICE_QUORUM=certain, the default, under coppice-run, which is a witness of deaths: hosts that are lost as a whole cost no quorum, cuts do.
 
 Usage: witness_test.py COPPICE_RUN COPPICE_PERF"""
 
@@ -14,8 +14,6 @@ CLEAN = "\ndivergent 0 lost 0 hung 0 leaked 0\n"
 STABILIZE = (PERF, "stabilize", "-n", "200")
 FOR_EVER = (PERF, "stabilize", "-n", "100000000")
 NO_QUORUM = r"too few for COPPICE_QUORUM=certain: rank.* can't be reached.*COPPICE_QUORUM=any"
-
-os.environ["COPPICE_QUORUM"] = "certain"
 
 
 class Witness(LauncherTest):
@@ -88,7 +86,7 @@ class Witness(LauncherTest):
         return found
 
     def start_pair(self):
-        job = self.start("-n", "2", "--hosts", "2", "env", "COPPICE_QUORUM=certain", *FOR_EVER)
+        job = self.start("-n", "2", "--hosts", "2", *FOR_EVER)
         wait_for(lambda: len(self.ranks_of(job)) == 2 or job.process.poll() is not None, "the ranks")
         if job.process.poll() is not None:
             self.skipTest(job.stderr)
