@@ -22,6 +22,11 @@ inline void copy_both_ends(std::byte* to, const std::byte* from, std::size_t byt
 
 }  // namespace detail
 
+// Whether copy_few() calls nothing for that many.
+constexpr bool is_few(std::size_t bytes) {
+    return (bytes >= 8 && bytes <= 16) || (bytes >= 32 && bytes <= 64);
+}
+
 // As memcpy; nothing may be null only when there is something to copy.
 inline void copy_few(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes >= 8 && bytes <= 16) return detail::copy_both_ends<8>(to, from, bytes);

@@ -47,6 +47,12 @@ class Board {
     // Copies `payload` into the line and publishes it.
     virtual void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
                               std::uint32_t detail) = 0;
+    // The same of a broadcast of this rank's own, with `detail` 0. False, and nothing is published, when this rank is fenced().
+    virtual bool publish_unless_fenced(Sequence sequence, std::span<const std::byte> payload, Rank self) {
+        if (fenced()) return false;
+        publish_copy(sequence, payload, self.value, 0);
+        return true;
+    }
 
     // The line of `member` for `sequence`, if it is there; works for dead members too. False costs one cache line read.
     virtual bool look(Rank member, Sequence sequence, PublishedLine& line) const = 0;

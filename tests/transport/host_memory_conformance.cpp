@@ -1,6 +1,7 @@
 #include "transport/host_memory_conformance.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <span>
@@ -231,6 +232,22 @@ TEST_P(HostMemory, ARankThatAnotherOneHasFencedSeesIt) {
     EXPECT_TRUE(board(1).fenced());
     EXPECT_FALSE(board(0).fenced());
     EXPECT_FALSE(board(2).fenced());
+}
+
+TEST_P(HostMemory, WhatARankPublishesUnlessFencedIsThereUntilItIs) {
+    make(2);
+    std::array<std::byte, transport::kMaxPayload> into{};
+    std::size_t length = 0;
+    for (std::uint64_t sequence = 0; sequence < kHostWindow; ++sequence) {
+        const auto payload = payload_of(1, sequence);
+        ASSERT_TRUE(board(1).publish_unless_fenced(Sequence(sequence), payload, Rank(1)));
+        ASSERT_TRUE(board(0).copy_published(Rank(1), Sequence(sequence), into, &length)) << "as one of its own";
+        EXPECT_TRUE(std::ranges::equal(payload, std::span(into).first(length)));
+    }
+    host_->fence(0, 1);
+    EXPECT_FALSE(board(1).publish_unless_fenced(Sequence(kHostWindow), payload_of(1, kHostWindow), Rank(1)));
+    PublishedLine line;
+    EXPECT_FALSE(board(0).look(Rank(1), Sequence(kHostWindow), line));
 }
 
 // The same memory for a group of some of these ranks, by numbers of its own.

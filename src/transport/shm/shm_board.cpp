@@ -17,6 +17,15 @@ std::size_t log_entry(const Layout& layout, std::uint64_t index) {
     return layout.log_at + index * sizeof(Entry);
 }
 
+// A hint.
+inline void fetch_to_write([[maybe_unused]] const std::byte* at) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(*at));  // the compiler's own builtin reads only, unless told of the processor
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
 }  // namespace
 
 ShmBoard::ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel, Owner& owner,
@@ -44,6 +53,11 @@ void ShmBoard::seal(std::vector<Rank> members, const std::vector<const std::byte
     }
 }
 
+inline bool ShmBoard::is_fenced() const {
+    shared::ProcessMemory::order_loads();
+    return mailroom_.is_fenced.read() != 0;
+}
+
 bool ShmBoard::refers_to(const std::byte* base) const {
     return base != nullptr && std::ranges::find(panels_, base + panel_at_) != panels_.end();
 }
@@ -52,36 +66,49 @@ std::byte* ShmBoard::line_memory(Sequence sequence) {
     return own_panel() + line_at(sequence) + sizeof(Line);
 }
 
-void ShmBoard::will_publish(Sequence sequence) {
-    [[maybe_unused]] const std::byte* const at = own_panel() + line_at(sequence);
-#if defined(__x86_64__)
-    asm volatile("prefetchw %0" : : "m"(*at));  // the compiler's own builtin reads only, unless told of the processor
-#else
-    __builtin_prefetch(at, 1);
-#endif
-}
-
-void ShmBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) {
-    Line& line = shared::at<Line>(own_panel() + line_at(sequence));
-    line.length = length;
-    line.root = root;
-    line.detail = detail;
-    line.stamp.publish(sequence.value + 1);
+inline void ShmBoard::show(std::byte* at, Label label, std::size_t length) {
+    Line& line = shared::at<Line>(at);
+    line.length = static_cast<std::uint32_t>(length);
+    line.root = label.root;
+    line.detail = label.detail;
+    line.stamp.publish(label.sequence.value + 1);
     tell_listeners();
 }
 
 // A payload that shares the stamp's cache line is stored together with it, from registers: the readers poll this line, and each
-// pause between two stores to it would be a chance for them to take it away in the middle.
+// pause between two stores to it would be a chance for them to take it away in the middle. The others are written apart, so that
+// these need no frame for a call of memcpy.
+inline void ShmBoard::write(std::byte* at, Label label, std::span<const std::byte> payload) {
+    if (!is_few(payload.size())) [[unlikely]]
+        return write_longer(at, label, payload);
+    copy_few(at + sizeof(Line), payload.data(), payload.size());
+    show(at, label, payload.size());
+}
+
+[[gnu::noinline]] void ShmBoard::write_longer(std::byte* at, Label label, std::span<const std::byte> payload) {
+    copy_few(at + sizeof(Line), payload.data(), payload.size());
+    show(at, label, payload.size());
+}
+
+void ShmBoard::will_publish(Sequence sequence) {
+    fetch_to_write(own_panel() + line_at(sequence));
+}
+
+void ShmBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) {
+    show(own_panel() + line_at(sequence), {sequence, root, detail}, length);
+}
+
 void ShmBoard::publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
                             std::uint32_t detail) {
+    write(own_panel() + line_at(sequence), {sequence, root, detail}, payload);
+}
+
+bool ShmBoard::publish_unless_fenced(Sequence sequence, std::span<const std::byte> payload, Rank self) {
     std::byte* const at = own_panel() + line_at(sequence);
-    copy_few(at + sizeof(Line), payload.data(), payload.size());
-    Line& line = shared::at<Line>(at);
-    line.length = static_cast<std::uint32_t>(payload.size());
-    line.root = root;
-    line.detail = detail;
-    line.stamp.publish(sequence.value + 1);
-    tell_listeners();
+    fetch_to_write(at);
+    if (is_fenced()) return false;
+    write(at, {sequence, self.value, 0}, payload);
+    return true;
 }
 
 void ShmBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) {
@@ -163,11 +190,6 @@ bool ShmBoard::alive(Rank member) const {
 
 bool ShmBoard::fenced() const {
     return is_fenced();
-}
-
-inline bool ShmBoard::is_fenced() const {
-    shared::ProcessMemory::order_loads();
-    return mailroom_.is_fenced.read() != 0;
 }
 
 void ShmBoard::depart() {

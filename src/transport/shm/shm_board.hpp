@@ -43,6 +43,7 @@ class ShmBoard final : public Board {
     void publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) override;
     void publish_copy(Sequence sequence, std::span<const std::byte> payload, std::uint32_t root,
                       std::uint32_t detail) override;
+    bool publish_unless_fenced(Sequence sequence, std::span<const std::byte> payload, Rank self) override;
     bool look(Rank member, Sequence sequence, PublishedLine& line) const override;
     bool copy_published(Rank member, Sequence sequence, std::span<std::byte> to, std::size_t* length) const override;
     void set_consumed(Sequence sequence) override;
@@ -88,6 +89,16 @@ class ShmBoard final : public Board {
     // As look(), fenced().
     bool see(Rank member, Sequence sequence, PublishedLine& line) const;
     bool is_fenced() const;
+
+    // A line of this rank's own is written there, or its payload is there: all see it.
+    struct Label {
+        Sequence sequence;
+        std::uint32_t root;
+        std::uint32_t detail;
+    };
+    void write(std::byte* at, Label label, std::span<const std::byte> payload);
+    void write_longer(std::byte* at, Label label, std::span<const std::byte> payload);
+    void show(std::byte* at, Label label, std::size_t length);
 
     void tell_listeners() {
         if (mailroom_.listeners.get() != 0) [[unlikely]]

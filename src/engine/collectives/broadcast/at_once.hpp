@@ -26,10 +26,9 @@ inline bool Broadcasts::at_once(std::byte* buffer, std::size_t bytes, Rank root,
     if (root == members_.self()) {
         const bool has_room = window_.has_known_room() || window_.may_start(root);
         if (!has_room || payloads_.goes_in_chunks(bytes)) return false;
-        board_->will_publish(sequence);
-        if (board_->fenced()) return false;
+        static_assert(LineKind::payload == LineKind{0});
+        if (!board_->publish_unless_fenced(sequence, {buffer, bytes}, root)) return false;
         roots_.note(sequence);
-        board_->publish_copy(sequence, {buffer, bytes}, root.value, static_cast<std::uint32_t>(LineKind::payload));
         if (received != nullptr) *received = bytes;
     } else if (!board_->copy_published(root, sequence, {buffer, bytes}, received)) {
         return false;
