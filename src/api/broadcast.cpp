@@ -100,19 +100,12 @@ coppice_status_t wait_for_broadcast(const coppice_group_t& handle, const engine:
     return status;
 }
 
-// Within a Visit.
-bool broadcast_at_once(const coppice_group_t& group, void* buffer, size_t bytes, uint32_t root, size_t* received) {
-    const engine::Context::Turn turn(*group.context);
-    return group.engine->broadcasts().at_once(static_cast<std::byte*>(buffer), bytes, Rank(root), received);
-}
-
-// Where there is a trace: without the shortcut, whose steps the engine would have to tell apart. What it is given is in registers.
+// Within a Visit. Where there is a trace, the shortcut has no way. What this is given is in registers.
 [[gnu::noinline]] coppice_status_t broadcast_traced(const coppice_group_t& handle, void* buffer, size_t bytes,
                                                     uint32_t root, size_t* received, uint64_t timeout_ns) {
     engine::BroadcastCall call = call_of(buffer, bytes, root, false);
     call.blocking = true;
     engine::Context& context = *handle.context;
-    const engine::Context::Visit visit(context);
     trace::Operation operation = api::named(handle, status::Kind::broadcast);
     operation.number = handle.engine->broadcasts().next().value;
     operation.root = root;
@@ -128,10 +121,12 @@ coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t 
                                    uint64_t timeout_ns) {
     if (!api::is_group(group)) return api::no_group("coppice_broadcast", group);
     return api::guarded([&] {
+        engine::Context::FirstTurn turn(*group->context);
+        if (group->engine->broadcasts().at_once(static_cast<std::byte*>(buffer), bytes, Rank(root), received))
+            return COPPICE_OK;
+        turn.end();
         if (group->context->trace() != nullptr) [[unlikely]]
             return broadcast_traced(*group, buffer, bytes, root, received, timeout_ns);
-        const engine::Context::Visit visit(*group->context);
-        if (broadcast_at_once(*group, buffer, bytes, root, received)) return COPPICE_OK;
         engine::BroadcastCall call = call_of(buffer, bytes, root, false);
         call.blocking = true;
         return broadcast_and_wait(*group, call, received, timeout_ns);

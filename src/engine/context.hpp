@@ -146,6 +146,26 @@ class Context final : private Attended {
         Context& context_;
     };
 
+    // A Visit that begins with a Turn, so that a call for which this one is enough enters and leaves but once.
+    class FirstTurn {
+      public:
+        explicit FirstTurn(Context& context) : context_(context) { context_.enter(); }
+        ~FirstTurn() {
+            if (!ended_ || !context_.multiple_) context_.leave();
+        }
+        // It is over, and the Visit goes on.
+        void end() {
+            ended_ = true;
+            if (context_.multiple_) context_.leave();
+        }
+        FirstTurn(const FirstTurn&) = delete;
+        FirstTurn& operator=(const FirstTurn&) = delete;
+
+      private:
+        Context& context_;
+        bool ended_ = false;
+    };
+
     // Within a Visit: makes progress until `done()` (called in a Turn) or the deadline; says whether it was done. `awaited` is
     // for the status page.
     template <class Done>

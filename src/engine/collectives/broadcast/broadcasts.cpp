@@ -41,7 +41,7 @@ Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Paylo
       channel_(channel_of(plan_)),
       trace_(core.context().trace()),
       send_plans_(plan_, members_, router_),
-      goes_at_once_(publishing_ ? single_node_ : send_plans_.exist()),
+      goes_at_once_(trace_ == nullptr && (publishing_ ? single_node_ : send_plans_.exist())),
       streams_(router_.keeps_batches() && core_.context().is_attended()),
       slots_(window.size()),
       roots_(core, window) {
