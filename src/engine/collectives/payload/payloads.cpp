@@ -269,6 +269,7 @@ void Payloads::hear_last_words() {
     if (!shown_.exists() || core_.revoked()) return;
     for (const auto& entry : entries_)
         watch(*entry);
+    if (!shown_.any()) return;
     for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
         if (local_peer == members_.self() || members_.failed(local_peer)) continue;
         for (const Shown::Row& row : shown_.look(local_peer)) {

@@ -29,6 +29,10 @@ Shown::Shown(const Core& core)
     if (board_ == nullptr) return;
     region_ = board_->find_region(kRegion);
     has_readers_ = board_->members().size() > 1;
+    for (const Rank rank : board_->members()) {
+        const Words* const words = rank == core.members().self() ? nullptr : words_of(rank);
+        if (words != nullptr) firsts_.push_back(&words[board_->lines()].stamp);
+    }
 }
 
 Shown::Words& Shown::own_words(Sequence sequence) const {

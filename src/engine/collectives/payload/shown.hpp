@@ -8,6 +8,7 @@
 // telling lies on purpose, who could as well show wrong chunks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -40,6 +41,10 @@ class Shown {
     void tell(Sequence sequence, std::uint32_t have);
     // Good while that rank lives, as far as this one knows.
     std::optional<Row> look(Rank by, Sequence sequence) const;
+    // Whether another rank has shown anything yet.
+    bool any() const {
+        return std::ranges::any_of(firsts_, [](const auto* first) { return first->read() != 0; });
+    }
     // All of its rows that there are.
     std::vector<Row> look(Rank by) const;
 
@@ -62,6 +67,8 @@ class Shown {
     transport::Board* board_;
     transport::Regions::Place region_;
     bool has_readers_ = false;
+    std::vector<const shared::Published<std::uint64_t>*>
+        firsts_;  // of the others: 0 until they show something for the first time
     std::uint64_t most_bytes_;
 };
 

@@ -24,7 +24,12 @@ Revocation::Revocation(Core& core)
       region_(board_ == nullptr ? transport::Regions::Place{} : board_->find_region(kRegion)),
       publishing_(core.publishing()),
       machine_({.nodes = &members_.nodes_table(), .shares_memory = publishing_, .patience = kLeavePatience},
-               members_.self()) {}
+               members_.self()) {
+    if (!publishing_) return;
+    for (const Rank local_peer : members_.ranks_of(members_.own_node()))
+        if (const std::byte* const its = board_->region(local_peer, region_))
+            said_on_host_.push_back(&shared::at<Word>(its));
+}
 
 void Revocation::begin() {
     if (core_.fenced()) return;
@@ -65,20 +70,20 @@ bool Revocation::message(Rank from, const WireHeader& header, std::span<const st
 // What the ranks of this host, dead or alive, have said.
 void Revocation::hear_last_words() {
     if (!publishing_ || known_ || core_.fenced()) return;
-    for (const Rank local_peer : members_.ranks_of(members_.own_node()))
-        machine_.read(said_to_host(local_peer));
+    for (const Word* const word : said_on_host_)
+        if (const std::uint64_t said = word->read(); said != 0) machine_.read(said);
     heed();
 }
 
 void Revocation::say_to_host(std::uint64_t word) {
     said_ = word;
-    board_->publish_word(shared::at<shared::Published<std::uint64_t>>(board_->own_region(region_)), word);
+    board_->publish_word(shared::at<Word>(board_->own_region(region_)), word);
     core_.wake_local_peers();
 }
 
 std::uint64_t Revocation::said_to_host(Rank rank) const {
     const std::byte* const its = board_->region(rank, region_);
-    return its == nullptr ? 0 : shared::at<shared::Published<std::uint64_t>>(its).read();
+    return its == nullptr ? 0 : shared::at<Word>(its).read();
 }
 
 void Revocation::member_failed(const Death& death) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/core/core.hpp"
 #include "protocol/revocation/revocation.hpp"
@@ -36,6 +37,8 @@ class Revocation final : public Collective {
     std::optional<Error> reason_to_revoke() override;
 
   private:
+    using Word = shared::Published<std::uint64_t>;
+
     void heed();
     void say_to_host(std::uint64_t word);
     std::uint64_t said_to_host(Rank rank) const;
@@ -46,8 +49,9 @@ class Revocation final : public Collective {
     transport::Regions::Place region_;
     bool publishing_;
     protocol::Revocation machine_;
-    bool known_ = false;      // here
-    std::uint64_t said_ = 0;  // to the ranks of this host
+    std::vector<const Word*> said_on_host_;  // where the ranks of this host say it, where they can be read
+    bool known_ = false;                     // here
+    std::uint64_t said_ = 0;                 // to the ranks of this host
 };
 
 }  // namespace coppice::engine
