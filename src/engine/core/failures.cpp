@@ -160,7 +160,10 @@ void Core::read_failure_logs() {
     const auto local_peers = members_.ranks_of(members_.own_node());
     for (std::size_t i = 0; i < local_peers.size(); ++i) {
         if (local_peers[i] == members_.self()) continue;
-        const std::uint32_t length = std::min(board_->log_length(local_peers[i]), members_.ranks());
+        const std::uint32_t logged = board_->log_length(local_peers[i]);
+        if (logs_read_[i] >= logged) [[likely]]
+            continue;
+        const std::uint32_t length = std::min(logged, members_.ranks());
         while (logs_read_[i] < length) {
             const Rank dead = board_->logged(local_peers[i], logs_read_[i]++);
             if (dead.value < members_.ranks()) learn_failure(dead);

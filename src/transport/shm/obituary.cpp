@@ -158,9 +158,4 @@ void keep_memory() {
     mine.keeper.wait_while(kKeeperWanted);
 }
 
-bool is_held(const Obituary& obituary) {
-    const std::uint32_t word = obituary.word.read();
-    return (word & FUTEX_OWNER_DIED) == 0 && (word & FUTEX_TID_MASK) != 0;
-}
-
 }  // namespace coppice::transport::shm

@@ -10,6 +10,8 @@
 // that nobody else writes the links next to them, and any thread may add to it.
 #pragma once
 
+#include <linux/futex.h>
+
 #include <cstdint>
 
 #include "base/error.hpp"
@@ -24,7 +26,10 @@ Result<void> hold(Obituary& obituary);
 void let_go(Obituary& obituary);
 
 // False once the process that held it is dead (or let go). One load.
-bool is_held(const Obituary& obituary);
+inline bool is_held(const Obituary& obituary) {
+    const std::uint32_t word = obituary.word.read();
+    return (word & FUTEX_OWNER_DIED) == 0 && (word & FUTEX_TID_MASK) != 0;
+}
 
 // From now on until the last obituary is let go, another process keeps this one's memory for a moment when it dies: see
 // keeper.hpp. After hold(); where there can't be such a process, nothing happens. Any thread.
