@@ -141,7 +141,7 @@ class Broadcasts final : public Collective {
     void complete_for_other_root(Slot& slot, std::uint32_t root);
 
     // machines.cpp: between the wire and the protocol machines
-    bool changes_nothing(Slot& slot, Rank from, const WireHeader& header);
+    bool late_message(Slot& slot, Rank from, const WireHeader& header);
     bool first_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                        transport::Buffer buffer);
     bool any_message(Rank from, const WireHeader& header, std::span<const std::byte> payload, transport::Buffer buffer);

@@ -24,32 +24,30 @@ constexpr std::uint64_t seed_of(std::uint64_t token, std::uint64_t sequence) {
 
 // ---------------------------------------------------------------------------------------------------- receiving ---
 
-// A correction of a broadcast whose payload is here, where the machine has yet to be asked or is not to be asked any more: it
-// only has to hear of it. True: it has.
-inline bool Broadcasts::changes_nothing(Slot& slot, Rank from, const WireHeader& header) {
-    const bool is_plain = plan_.broadcast.correction.kind == protocol::CorrectionKind::opportunistic &&
-                          header.tag.channel == Channel::broadcast && is_correction(header.tag);
-    if (!is_plain || !slot.has_payload || !slot.machine || slot.root.value != header.root) return false;
-    protocol::Broadcast* const tree = slot.machine.tree();
-    if (tree == nullptr || !tree->colored()) return false;
-    if (!slot.listed && (slot.request != nullptr || !tree->finished())) return false;
-    if (header.sequence - window_.stable() >= window_.size()) [[unlikely]]
-        return false;
-    const Position to = members_.position_of(members_.own_node(), slot.root);
-    const Position position = members_.position_of(members_.node_of(from), slot.root);
-    if (!tree->receive({static_cast<protocol::MessageKind>(header.tag.kind), position, to, header.detail}))
-        return false;  // it can't be: that is counted elsewhere
-    slot.confirmed = true;
-    return true;
-}
-
-// Both others are called last, with what came in: so this one needs no frame of its own.
+// All of these are called last, with what came in: so this one needs no frame of its own.
 bool Broadcasts::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                          transport::Buffer buffer) {
     Slot& slot = slot_of(Sequence(header.sequence));
     if (!slot.engaged || slot.sequence.value != header.sequence) return first_message(from, header, payload, buffer);
-    if (changes_nothing(slot, from, header)) return false;
+    const bool is_for_machine_alone = slot.has_payload && slot.machine && slot.machine.tree() != nullptr;
+    if (is_for_machine_alone) return late_message(slot, from, header);
     return any_message(from, header, payload, buffer);
+}
+
+// Of a broadcast whose payload is here.
+bool Broadcasts::late_message(Slot& slot, Rank from, const WireHeader& header) {
+    protocol::Broadcast& tree = *slot.machine.tree();
+    const bool is_heard = header.tag.channel == Channel::broadcast && slot.root.value == header.root &&
+                          header.sequence - window_.stable() < window_.size() &&
+                          tree.receive({static_cast<protocol::MessageKind>(header.tag.kind),
+                                        members_.position_of(members_.node_of(from), slot.root),
+                                        members_.position_of(members_.own_node(), slot.root), header.detail});
+    if (!is_heard) [[unlikely]]
+        return any_message(from, header, {}, 0);  // which says why
+    slot.confirmed = true;
+    // A late correction changes nothing where this rank's part is over.
+    if (slot.request != nullptr || !tree.finished()) wake(slot);
+    return false;
 }
 
 // Of a broadcast that has no slot here. It begins mostly with the same message as the last one of its root: so its machine stands where
