@@ -128,6 +128,10 @@ TEST(Wire, AFamiliarHeaderIsRecognizedByAllThatMakesItRight) {
     EXPECT_EQ(seen->sequence, next.sequence);
     EXPECT_EQ(seen->tag, next.tag);
 
+    familiar.forget();
+    EXPECT_EQ(familiar.recognize(bytes_of(known), 8), nullptr) << "none is familiar any more";
+    familiar.is(known, 8);
+
     const std::vector<std::byte> right = bytes_of(known.tag, kShortHeader, 8);
     for (std::size_t at = 0; at < right.size(); ++at) {
         for (unsigned value = 0; value < 256; ++value) {

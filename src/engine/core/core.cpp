@@ -112,7 +112,7 @@ std::optional<Error> Core::reason_to_revoke() {
 // Called from within foreign code: nothing may be thrown through it. What is familiar is the component's in one jump.
 bool Core::message(Seat there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                    transport::Buffer buffer) {
-    if (takes_part_as_ever() && there.value < members_.ranks() && there != own_seat()) [[likely]] {
+    if (there.value < members_.ranks() && there != own_seat()) [[likely]] {
         if (const WireHeader* const header = familiar_.recognize(bytes, payload.size())) [[likely]] {
             const Rank from(there.value);
             detector_.heard(from);
@@ -122,8 +122,9 @@ bool Core::message(Seat there, std::span<const std::byte> bytes, std::span<const
     return strange_message(there, bytes, payload, buffer);
 }
 
-bool Core::strange_message(Seat there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
-                           transport::Buffer buffer) try {
+// Not inline: what it keeps on the stack would cost each message that is familiar.
+[[gnu::noinline]] bool Core::strange_message(Seat there, std::span<const std::byte> bytes,
+                                             std::span<const std::byte> payload, transport::Buffer buffer) try {
     if (router_.ranks_are_seats()) return take(Rank(there.value), bytes, payload, buffer);
     if (const auto from = router_.rank_at(there)) return take(*from, bytes, payload, buffer);
     ++garbage_;
@@ -175,7 +176,7 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
     }
     if (revoked() && !collective->outlives_revocation()) return false;
     const ChannelRow& row = row_of(header->tag.channel);
-    if (row.is_frequent && !row.is_long) {
+    if (row.is_frequent && !row.is_long && takes_part_as_ever()) {
         familiar_.is(*header, payload.size());
         familiar_to_ = collective;
     }

@@ -117,7 +117,10 @@ class Core final : private SetUser {
     Standing standing() const { return standing_; }
     bool fenced() const { return standing_ == Standing::fenced; }
     bool revoked() const { return standing_ == Standing::revoked; }
-    void note_revoked() { standing_ = Standing::revoked; }
+    void note_revoked() {
+        standing_ = Standing::revoked;
+        familiar_.forget();
+    }
     // The others take this rank for dead: they refuse what it says and do not wait for it, so nothing here can go on.
     void be_fenced();
     void look_whether_fenced();
@@ -272,7 +275,10 @@ class Core final : private SetUser {
     void peer_failed(Seat there, transport::FailureCause cause) override;
     void peer_left(Seat there) override;
     bool is_done_with(Seat there) const override;
-    void seat_vacated(Seat there) override { router_.give_up(there); }
+    void seat_vacated(Seat there) override {
+        router_.give_up(there);
+        familiar_.forget();
+    }
     bool may_precede(Epoch epoch) const override;
     bool hold_back(const protocol::FailedSet& news);
     void look_at_held_back();
@@ -304,8 +310,10 @@ class Core final : private SetUser {
     std::vector<Collective*> collectives_;
     std::array<Collective*, kChannels> by_channel_{};
     Passenger* passenger_ = nullptr;
-    std::uint64_t heard_count_ = 0;      // that the passenger has accepted last; it accepts it again
-    Familiar familiar_;                  // of one of its channels that are frequent, with that count
+    std::uint64_t heard_count_ = 0;  // that the passenger has accepted last; it accepts it again
+    // Of one of its channels that are frequent, with that count. Nothing is familiar but while this rank takes_part_as_ever(): what
+    // changes that forgets it.
+    Familiar familiar_;
     Collective* familiar_to_ = nullptr;  // whose that channel is
     Standing standing_ = Standing::member;
     bool unclaimed_;  // made by a shrink, and not taken by the caller yet

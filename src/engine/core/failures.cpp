@@ -116,6 +116,7 @@ bool Core::take_failure(Rank rank) {
         .rank = rank, .node = members_.node_of(rank), .was_leader = false, .is_local = false, .node_is_gone = false};
     death.was_leader = members_.leader(death.node) == rank;
     if (!members_.fail(rank)) return false;
+    familiar_.forget();
     death.is_local = death.node == members_.own_node();
     death.node_is_gone = members_.failed_nodes().contains(death.node.value);
     detector_.peer_failed(rank);

@@ -115,6 +115,7 @@ void Core::go_on_leaving(bool may_be_asked) {
 // Tells the others what this rank's going means, once.
 void Core::end_stage(Stage before, bool transports_stay) {
     if (stage() == before) return;
+    familiar_.forget();
     if (stage() == Stage::left) {
         if (board_ != nullptr) {
             board_->depart();

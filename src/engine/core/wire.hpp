@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -87,6 +88,20 @@ inline std::optional<WireHeader> decode(std::span<const std::byte> bytes, std::s
     return read;
 }
 
+namespace detail {
+
+// Where in its word a field is.
+constexpr std::uint64_t bits_in_word(std::size_t word, const WireHeader& field) {
+    return std::bit_cast<std::array<std::uint64_t, sizeof field / sizeof(std::uint64_t)>>(field)[word];
+}
+inline constexpr std::uint64_t kKind = bits_in_word(0, {.version = 0, .tag = Tag(Channel{}, UINT8_MAX)});
+inline constexpr std::uint64_t kDetail = bits_in_word(3, {.version = 0, .tag = {}, .detail = UINT32_MAX});
+static_assert(offsetof(WireHeader, tag) < 8 && offsetof(WireHeader, sequence) == 8 &&
+              offsetof(WireHeader, stable) == 16 && offsetof(WireHeader, detail) / 8 == 3 &&
+              offsetof(WireHeader, length) == 32);
+
+}  // namespace detail
+
 // A header that was found right, so that the next one need not be looked at field by field where it says the same.
 class Familiar {
   public:
@@ -101,17 +116,26 @@ class Familiar {
     // length. Good until the next call.
     const WireHeader* recognize(std::span<const std::byte> bytes, std::size_t payload_length) {
         if (bytes.size() != kShortHeader || payload_length != payload_length_) return nullptr;
-        WireHeader read;
-        std::memcpy(static_cast<void*>(&read), bytes.data(), kShortHeader);
-        const bool is_same = read.token == header_.token && read.version == header_.version &&
-                             read.tag.channel == header_.tag.channel && read.stable == header_.stable &&
-                             read.root == header_.root && read.length == header_.length && read.epoch == header_.epoch;
-        if (!is_same || read.tag.kind >= 32 || (kinds_ >> read.tag.kind & 1) == 0) return nullptr;
-        header_.tag.kind = read.tag.kind;
-        header_.sequence = read.sequence;
-        header_.detail = read.detail;
+        // Word by word, each read once. Most fields are two to a word or more.
+        const auto word = [](const void* at, std::size_t number) {
+            std::uint64_t read;
+            std::memcpy(&read, static_cast<const std::byte*>(at) + number * sizeof read, sizeof read);
+            return read;
+        };
+        const std::uint64_t names = word(bytes.data(), 0);
+        const std::uint64_t about = word(bytes.data(), 3);
+        const std::uint64_t different =
+            ((names ^ word(&header_, 0)) & ~detail::kKind) | ((about ^ word(&header_, 3)) & ~detail::kDetail) |
+            (word(bytes.data(), 2) ^ word(&header_, 2)) | (word(bytes.data(), 4) ^ word(&header_, 4));
+        const auto kind = static_cast<std::uint8_t>(names >> std::countr_zero(detail::kKind));
+        if (different != 0 || kind >= 32 || (kinds_ >> kind & 1) == 0) return nullptr;
+        header_.tag.kind = kind;
+        header_.sequence = word(bytes.data(), 1);
+        header_.detail = static_cast<std::uint32_t>(about >> std::countr_zero(detail::kDetail));
         return &header_;
     }
+    // From now on none is.
+    void forget() { payload_length_ = SIZE_MAX; }
 
   private:
     WireHeader header_;
