@@ -34,6 +34,13 @@ class Outbox {
     void attach(std::byte* base, std::uint64_t key);
     bool attached() const { return base_ != nullptr; }
 
+    // There is room as far as is known, and put() then calls nothing.
+    bool takes_at_once(std::size_t header, std::size_t payload) const {
+        static_assert(kMaxHeader <= 64 && 64 + 64 <= Descriptor::kData);
+        return attached() && sent_ - consumed_ < shape_.descriptors && header >= 32 && header <= kMaxHeader &&
+               is_few(payload);
+    }
+
     // Copies the message into the inbox. False: no room (or no memory) now, nothing was written.
     bool put(std::span<const std::byte> header, std::span<const std::byte> payload) {
         if (sent_ - consumed_ >= shape_.descriptors && !has_descriptor()) return false;

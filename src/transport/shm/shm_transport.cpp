@@ -244,18 +244,38 @@ void ShmTransport::watch(Seat rank) {
     if (Peer* const peer = find(rank); peer != nullptr && !peer->gone && !peer->fenced) connect(*peer);
 }
 
-SendStatus ShmTransport::put(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
-                             std::uint64_t& counter) {
+// There is a message in its inbox.
+inline SendStatus ShmTransport::announce(const Peer& peer) {
+    auto& mail = shared::at<shm::Mailroom>(peer.segment.mailroom.base());
+    mail.doorbell[peer.claimed / 64].ring(std::uint64_t{1} << (peer.claimed % 64));
+    return mail.asleep.sleeps() ? announce_to_sleeper(peer) : SendStatus::sent;
+}
+
+// What nearly every message takes. It calls nothing but last, so it needs no frame.
+inline SendStatus ShmTransport::put(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                                    std::uint64_t& counter) {
+    Peer* const peer = find(to);
+    const bool is_short =
+        peer != nullptr && !peer->is_closed() && peer->outbox.takes_at_once(header.size(), payload.size());
+    if (!is_short) return put_any(to, header, payload, counter);
+    peer->outbox.put(header, payload);
+    ++counter;
+    return announce(*peer);
+}
+
+[[gnu::noinline]] SendStatus ShmTransport::put_any(Seat to, std::span<const std::byte> header,
+                                                   std::span<const std::byte> payload, std::uint64_t& counter) {
     Peer* const peer = find(to);
     if (peer == nullptr || peer->is_closed() || header.size() > kMaxHeader || payload.size() > kMaxPayload)
         return SendStatus::failed;
     if (!peer->outbox.attached() && !connect(*peer)) return peer->lost ? SendStatus::failed : SendStatus::again;
     if (!peer->outbox.put(header, payload)) return SendStatus::again;
-    auto& mail = shared::at<shm::Mailroom>(peer->segment.mailroom.base());
-    mail.doorbell[peer->claimed / 64].ring(std::uint64_t{1} << (peer->claimed % 64));
-    if (mail.asleep.sleeps()) [[unlikely]]
-        (void)ring_bell(*peer);
     ++counter;
+    return announce(*peer);
+}
+
+[[gnu::noinline]] SendStatus ShmTransport::announce_to_sleeper(const Peer& peer) {
+    (void)ring_bell(peer);
     return SendStatus::sent;
 }
 

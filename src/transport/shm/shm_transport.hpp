@@ -117,6 +117,10 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     void start_watching(Peer& peer);
     SendStatus put(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                    std::uint64_t& counter);
+    SendStatus put_any(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                       std::uint64_t& counter);
+    SendStatus announce(const Peer& peer);
+    SendStatus announce_to_sleeper(const Peer& peer);
 
     void collect_rings(shm::Mailroom& mail);
     void prepare_inboxes();
