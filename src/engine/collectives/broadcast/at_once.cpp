@@ -37,10 +37,19 @@ bool Broadcasts::nothing_has_happened(Sequence next) const {
     return next < next_look_ && window_.next() == next && members_.failed_ranks().empty();
 }
 
+// A root that never waits takes nothing in, so what is stable may be here already.
+bool Broadcasts::room_has_come() {
+    const Sequence sequence = window_.next();
+    core_.take_in(!payloads_.none());
+    if (!active_.empty()) pump_active();
+    return window_.has_known_room() && nothing_has_happened(sequence);
+}
+
 // False: there is no room in the window, or a transport has none for all messages. What has left by then is start()'s, which
 // goes on from there.
 bool Broadcasts::send_at_once(std::span<const std::byte> payload, std::size_t* received) {
-    if (!window_.has_known_room() || payloads_.goes_in_chunks(payload.size()) || !registered_.empty()) return false;
+    if (!window_.has_known_room() && !room_has_come()) return false;
+    if (payloads_.goes_in_chunks(payload.size()) || !registered_.empty()) return false;
     const Rank self = members_.self();
     Slot* const slot = engage(window_.next(), self);
     const SendPlan* const plan = send_plans_.of(self);

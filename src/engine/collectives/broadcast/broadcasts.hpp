@@ -114,6 +114,7 @@ class Broadcasts final : public Collective {
     bool look_for_news();
     bool at_once_by_messages(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received);
     bool nothing_has_happened(Sequence next) const;
+    bool room_has_come();
     bool send_at_once(std::span<const std::byte> payload, std::size_t* received);
     bool take_at_once(std::span<std::byte> buffer, Rank root, std::size_t* received);
     bool pump_what_came(Slot& slot, Sequence sequence);
