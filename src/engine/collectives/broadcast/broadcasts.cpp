@@ -180,12 +180,18 @@ std::byte* Broadcasts::line_of(Sequence sequence) {
     return private_lines_.data() + (sequence.value & (window_.size() - 1)) * transport::kMaxPayload;
 }
 
-// Copies a payload to this rank's own line and, where ranks share the host, publishes it.
+// Copies a payload to this rank's own line and, where ranks share the host, publishes it. Most are short and for messages: that calls
+// nothing, so it needs no frame.
 void Broadcasts::stage(Slot& slot, const std::byte* from, std::size_t bytes) {
-    std::byte* line = line_of(slot.sequence);
-    slot.payload = line;
-    slot.length = static_cast<std::uint32_t>(bytes);
-    slot.has_payload = true;
+    if (publishing_ || slot.described != 0 || !is_few(bytes)) return stage_any(slot, from, bytes);
+    std::byte* const line = line_of(slot.sequence);
+    copy_few(line, from, bytes);
+    note_staged(slot, line, bytes);
+}
+
+[[gnu::noinline]] void Broadcasts::stage_any(Slot& slot, const std::byte* from, std::size_t bytes) {
+    std::byte* const line = line_of(slot.sequence);
+    note_staged(slot, line, bytes);
     if (publishing_) {
         board_->publish_copy(
             slot.sequence, std::span(from, bytes), slot.root.value,

@@ -104,6 +104,12 @@ class Broadcasts final : public Collective {
     void take_root_payload(Slot& slot, const BroadcastCall& call);
     void fill(const Slot& slot, const BroadcastCall& call);
     void stage(Slot& slot, const std::byte* from, std::size_t bytes);
+    void stage_any(Slot& slot, const std::byte* from, std::size_t bytes);
+    static void note_staged(Slot& slot, const std::byte* line, std::size_t bytes) {
+        slot.payload = line;
+        slot.length = static_cast<std::uint32_t>(bytes);
+        slot.has_payload = true;
+    }
     void stage_what_is_in_place(Slot& slot);
     const std::byte* registered(const std::byte* buffer, std::size_t bytes) const;
     std::span<const std::byte> own_lines() const;
