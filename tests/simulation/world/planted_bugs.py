@@ -78,7 +78,8 @@ BUGS = [
         "core_.revoked()) return say_done(from, sequence);", "core_.revoked()) return;", 6000),
     bug("a rank says that it is done while its reads are under way",
         "src/engine/collectives/payload/payload_reads.cpp",
-        "        if (reading.reads.under_way > 0) {\n", "        if (false) {\n", 6000),
+        "        if (reading.reads.under_way > 0) {\n",
+        "        if (reading.reads.under_way > 0) {\n            if (reading.is_open) say_done(reading.from, entry.sequence);\n", 20000),
     # --- the machines
     bug("a notice is forwarded to nobody",
         "src/protocol/detector/detector.cpp",
