@@ -70,15 +70,16 @@ Vote& Memory::vote(std::uint32_t number, std::uint32_t entry) const {
 
 }  // namespace witness
 
+// Never destroyed: a program's groups may be static objects, and then end behind those of this file.
 const Witness* LauncherWitness::of_this_process() {
-    static const std::unique_ptr<Witness> one = []() -> std::unique_ptr<Witness> {
+    static const Witness* const one = []() -> const Witness* {
         const char* const path = std::getenv("COPPICE_WITNESS");
         if (path == nullptr || *path == '\0') return nullptr;
         const auto environment = read_launcher_environment();
         if (!environment || !*environment) return nullptr;
-        return open(path, (*environment)->rank.value);
+        return open(path, (*environment)->rank.value).release();
     }();
-    return one.get();
+    return one;
 }
 
 std::unique_ptr<Witness> LauncherWitness::open(const std::string& path, std::uint32_t number) {
