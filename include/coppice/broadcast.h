@@ -33,6 +33,8 @@ extern "C" {
  * up at this rank: it counts as done here, its buffer is not touched any more, the others are still served.
  * COPPICE_ERR_BUSY: the window was full until then; names the rank that holds it up. Nothing was started: make the same call again.
  * COPPICE_ERR_ROOT_FAILED: the root has died, and no rank can have (all of) the payload any more. COPPICE_ERR_NO_MEMORY: for its chunks.
+ * COPPICE_ERR_INVALID_ARGUMENT: of a payload of 256 KiB or more the ends of the buffer show that it can't be read (at the root: nothing
+ * was started) or written (elsewhere: the broadcast counts as done). Smaller ones, and holes in between, are not looked for.
  * COPPICE_ERR_NO_QUORUM: too few ranks are left, see coppice_group_shrink.
  * COPPICE_ERR_MISMATCH: others name another root. On a host several ranks that name themselves root may all return COPPICE_OK,
  * and so may others, with the payload of one of them. The group is then revoked as soon as that is seen, and every rank of

@@ -6,6 +6,9 @@
 
 namespace coppice {
 
+// A look takes half a microsecond or more: below this many bytes that is worth more than what it tells.
+inline constexpr std::size_t kLeastLookedAt = std::size_t{256} * 1024;
+
 // Looks at the first and the last 8 bytes, by the kernel, which answers instead of ending the process; not at less than 8. What lies
 // between may still be missing.
 bool may_read(std::span<const std::byte> memory);

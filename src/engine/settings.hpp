@@ -83,10 +83,10 @@ struct Settings {
     std::uint64_t payload_window = 0;       // bytes
     std::optional<std::uint32_t> capacity;  // members at once; none: as many as at first
     Join join = Join::none;
-    protocol::Quorum quorum = protocol::Quorum::any;    // of a renewal
-    std::shared_ptr<const bootstrap::Witness> witness;  // the program's own; null: it gives none
-    std::string bootstrap;                              // which launcher, or auto
-    bool keeps_pmix_session = false;                    // and heeds what it says of deaths
+    protocol::Quorum quorum = protocol::Quorum::certain;  // of a renewal
+    std::shared_ptr<const bootstrap::Witness> witness;    // the program's own; null: it gives none
+    std::string bootstrap;                                // which launcher, or auto
+    bool keeps_pmix_session = false;                      // and heeds what it says of deaths
     Addresses addresses = Addresses::automatic;
     std::uint64_t start_timeout_ns = 0;
     std::uint64_t correction_gap_ns = 0;

@@ -165,16 +165,13 @@ TEST_P(EveryTree, CanBeChosen) {
         options.environment["COPPICE_AGREEMENT_TREE"] = GetParam();
         Job job(options, [&](Member& member) {
             COPPICE_CHECK(member.join() == COPPICE_OK);
-            coppice_group_counts_t counts{};
-            counts.struct_size = sizeof counts;
             std::uint64_t value = 0;
             for (int i = 0; i < 50; ++i) {
                 value = std::uint64_t{1} << member.rank;
                 COPPICE_CHECK(agree_or(member, value) == COPPICE_OK);
                 COPPICE_CHECK(value == (std::uint64_t{1} << member.ranks) - 1);
             }
-            COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-            COPPICE_CHECK(counts.sends >= 50);
+            COPPICE_CHECK(member.counts().sends >= 50);
             member.notes[kStarted].fetch_add(1);
             while (agreed(member).empty()) {
                 value = std::uint64_t{1} << member.rank;
@@ -212,16 +209,11 @@ TEST(Agreement, TreesAreMadeAnewAsTheSettingSays) {
             };
             agree_often();
             COPPICE_CHECK(agreed(member) == std::vector<std::uint32_t>{1});
-            coppice_group_counts_t before{};
-            before.struct_size = sizeof before;
-            COPPICE_CHECK(coppice_group_count(member.group, &before) == COPPICE_OK);
+            const std::uint64_t before = member.counts().sends;
             agree_often();
-            coppice_group_counts_t after{};
-            after.struct_size = sizeof after;
-            COPPICE_CHECK(coppice_group_count(member.group, &after) == COPPICE_OK);
+            const std::uint64_t after = member.counts().sends;
             // Some of the last decisions before may be sent after, and other things are sent, too.
-            if (member.rank == 0)
-                COPPICE_CHECK((after.sends - before.sends + kAgreements / 2) / kAgreements == children);
+            if (member.rank == 0) COPPICE_CHECK((after - before + kAgreements / 2) / kAgreements == children);
             member.leave();
         });
         EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "") << rebalance;
@@ -243,17 +235,14 @@ TEST(Agreement, GoesByLeafSwitchesWhereTheyAreKnown) {
             options.of_rank[rank]["COPPICE_SWITCHES"] = "pod/leaf" + std::to_string(rank % 2);
         Job job(options, [&](Member& member) {
             COPPICE_CHECK(member.join() == COPPICE_OK);
-            coppice_group_counts_t counts{};
-            counts.struct_size = sizeof counts;
-            COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-            const std::uint64_t before = counts.sends;
+            const std::uint64_t before = member.counts().sends;
             for (int i = 0; i < kAgreements; ++i) {
                 std::uint64_t value = std::uint64_t{1} << member.rank;
                 COPPICE_CHECK(agree_or(member, value) == COPPICE_OK);
                 COPPICE_CHECK(value == 0xff);
             }
-            COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-            if (member.rank == 0) COPPICE_CHECK((counts.sends - before + kAgreements / 2) / kAgreements == children);
+            if (member.rank == 0)
+                COPPICE_CHECK((member.counts().sends - before + kAgreements / 2) / kAgreements == children);
             member.notes[kStarted].fetch_add(1);
             while (agreed(member).empty()) {
                 std::uint64_t value = std::uint64_t{1} << member.rank;

@@ -186,6 +186,13 @@ std::vector<std::uint32_t> Member::failed() const {
     return ranks_failed;
 }
 
+coppice_group_counts_t Member::counts() const {
+    coppice_group_counts_t counts{};
+    counts.struct_size = sizeof counts;
+    COPPICE_CHECK(coppice_group_count(group, &counts) == COPPICE_OK);
+    return counts;
+}
+
 bool Member::exchange(std::span<const std::byte> mine, std::span<std::byte> all) const {
     return Job::exchange(exchange_, mine.data(), mine.size(), all.data()) == 0;
 }

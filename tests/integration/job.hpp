@@ -83,6 +83,7 @@ class Member {
     void await_note(std::size_t index, std::uint64_t value) const;  // reaches at least `value`
     void await_failed(std::size_t count) const;                     // so many ranks, or more
     std::vector<std::uint32_t> failed() const;
+    coppice_group_counts_t counts() const;
     // The exchange of groups that are made otherwise, as coppice::GroupOptions wants it.
     bool exchange(std::span<const std::byte> mine, std::span<std::byte> all) const;
 

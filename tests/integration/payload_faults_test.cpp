@@ -31,15 +31,8 @@ JobOptions with_chunks(const Layout& layout, std::size_t chunk, const char* pati
 // Shared by all ranks of a job.
 enum Note : std::uint8_t { kDamaged, kAgain, kTaken, kSentByOthers, kReady };
 
-coppice_group_counts_t counts_of(const Member& member) {
-    coppice_group_counts_t counts{};
-    counts.struct_size = sizeof counts;
-    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-    return counts;
-}
-
 void note_counts(const Member& member, std::uint32_t root) {
-    const coppice_group_counts_t counts = counts_of(member);
+    const coppice_group_counts_t counts = member.counts();
     member.notes[kDamaged] += counts.chunks_damaged;
     member.notes[kAgain] += counts.chunks_again;
     member.notes[kTaken] += counts.chunks;

@@ -33,13 +33,6 @@ void broadcast(const Member& member, std::uint64_t number, std::uint32_t root) {
     COPPICE_CHECK(buffer == expected);
 }
 
-std::uint64_t chunks_sent(const Member& member) {
-    coppice_group_counts_t counts{};
-    counts.struct_size = sizeof counts;
-    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-    return counts.chunks_sent;
-}
-
 const std::vector<Layout>& layouts() {
     static const std::vector<Layout> all{{"one_host", 4, 1, {}}, {"two_hosts", 6, 2, {}}};
     return all;
@@ -121,7 +114,7 @@ TEST_P(PayloadLimits, ARankThatMayMakeNoFileServesItsHostByMessages) {
         COPPICE_CHECK(std::memcmp(memory, expected.data(), kBytes) == 0);
         COPPICE_CHECK(coppice_memory_free(member.group, memory) == COPPICE_OK);
         COPPICE_CHECK(coppice_barrier(member.group, kTimeout) == COPPICE_OK);  // nothing is sent any more
-        member.notes[kSent] += chunks_sent(member);
+        member.notes[kSent] += member.counts().chunks_sent;
         member.leave();
     });
     ASSERT_EQ(job.finish(), "");
@@ -137,7 +130,7 @@ TEST_P(PayloadLimits, ALimitThatComesLaterTakesNothingAway) {
         limit_files();
         for (std::uint64_t number = 2; number < 6; ++number)
             broadcast(member, number, 0);
-        if (member.rank == 0) member.notes[kSent] = chunks_sent(member);
+        if (member.rank == 0) member.notes[kSent] = member.counts().chunks_sent;
         member.leave();
     });
     ASSERT_EQ(job.finish(), "");

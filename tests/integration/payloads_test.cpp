@@ -109,13 +109,6 @@ TEST_P(EveryLayout, ABufferThatIsTooSmallIsLeftAloneAndTheOthersAreServed) {
     EXPECT_EQ(job.finish(), "");
 }
 
-coppice_group_counts_t counts_of(const Member& member) {
-    coppice_group_counts_t counts{};
-    counts.struct_size = sizeof counts;
-    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-    return counts;
-}
-
 // A root's chunk size goes with its payload; what is asked for ahead and how long a silence lasts concerns the rank that asks.
 TEST_P(EveryLayout, EachRankMayHaveItsOwnChunksAndAskForAsManyAsItLikes) {
     JobOptions options = GetParam().job();
@@ -140,7 +133,7 @@ TEST_P(EveryLayout, EachRankMayHaveItsOwnChunksAndAskForAsManyAsItLikes) {
                 if (bytes > 1000 && member.rank != root) expected_chunks += (bytes + chunk - 1) / chunk;
             }
         }
-        const coppice_group_counts_t counts = counts_of(member);
+        const coppice_group_counts_t counts = member.counts();
         COPPICE_CHECK(counts.chunks == expected_chunks);
         COPPICE_CHECK(counts.chunks_damaged == 0);
         member.leave();

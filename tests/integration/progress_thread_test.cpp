@@ -26,13 +26,6 @@ std::size_t progress_threads() {
     return count;
 }
 
-coppice_group_counts_t counts_of(const Member& member) {
-    coppice_group_counts_t counts{};
-    counts.struct_size = sizeof counts;
-    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-    return counts;
-}
-
 TEST(Thread, OneServesManyGroupsAndContexts) {
     constexpr int kGroups = 4;
     JobOptions options;
@@ -98,7 +91,7 @@ TEST(Thread, NoneWhereTheCallerPolls) {
         COPPICE_CHECK(progress_threads() == 0);
         for (int call = 0; call < 100; ++call)
             COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
-        const coppice_group_counts_t counts = counts_of(member);
+        const coppice_group_counts_t counts = member.counts();
         COPPICE_CHECK(counts.takeovers == 0 && counts.thread_rounds == 0 && counts.thread_events == 0);
         member.leave();
     });
@@ -119,10 +112,10 @@ TEST(Thread, WhatItDoesIsCounted) {
         } else {
             coppice_request_t* request = nullptr;
             start(member, buffer, 0, &request);
-            const std::uint64_t before = counts_of(member).thread_events;
+            const std::uint64_t before = member.counts().thread_events;
             member.notes[0] = 1;
             outside("the payload", [&] { return is_there(buffer, expected); });
-            const coppice_group_counts_t counts = counts_of(member);
+            const coppice_group_counts_t counts = member.counts();
             COPPICE_CHECK(counts.takeovers > 0 && counts.thread_rounds > 0 && counts.thread_events > before);
             COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
             COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);

@@ -37,13 +37,6 @@ JobOptions chain(std::uint32_t ranks, std::uint32_t slow) {
     return options;
 }
 
-coppice_group_counts_t counts_of(const Member& member) {
-    coppice_group_counts_t counts{};
-    counts.struct_size = sizeof counts;
-    COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-    return counts;
-}
-
 void receive(Member& member, std::uint64_t number) {
     const auto expected = payload_of(number, 0, kBytes);
     std::vector<unsigned char> buffer = member.rank == 0 ? expected : std::vector<unsigned char>(kBytes);
@@ -60,9 +53,9 @@ void receive_with_a_break(Member& member, std::uint64_t number) {
     COPPICE_CHECK(coppice_broadcast_nb(member.group, buffer.data(), kBytes, 0, &request) == COPPICE_OK);
     member.await("the first chunk", [&] {
         COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
-        return counts_of(member).chunks > 0;
+        return member.counts().chunks > 0;
     });
-    COPPICE_CHECK(counts_of(member).chunks < kChunks / 2);
+    COPPICE_CHECK(member.counts().chunks < kChunks / 2);
     member.notes[kInTheMiddle] = 1;
     member.await_note(kGo, 1);
     if (coppice_request_wait(request, nullptr, kDeadlineNs) != COPPICE_OK) throw CheckFailed(coppice_last_error());
@@ -83,13 +76,13 @@ TEST(Reads, ARelayThatIsStoppedServesAllThatItHas) {
             if (member.rank == kRelay) member.notes[kComplete] = 1;
         } else {
             receive_with_a_break(member, 1);
-            const coppice_group_counts_t counts = counts_of(member);
+            const coppice_group_counts_t counts = member.counts();
             member.notes[kTaken] = counts.chunks;
             member.notes[kRead] = counts.chunks_read;
             member.notes[kDone] = 1;
         }
         member.await_note(kDone, 1);
-        if (member.rank == 0) member.notes[kSentByRoot] = counts_of(member).chunks_sent;
+        if (member.rank == 0) member.notes[kSentByRoot] = member.counts().chunks_sent;
         receive(member, 2);
         member.leave();
     });
@@ -117,12 +110,12 @@ TEST(Reads, ARankThatMayLockNoMoreMemoryGetsAndServesByMessages) {
         }
         if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
         receive(member, 1);
-        member.notes[kTaken + member.rank] = counts_of(member).chunks_read;
+        member.notes[kTaken + member.rank] = member.counts().chunks_read;
         const rlimit none{0, 0};
         if (member.rank == kLimited) COPPICE_CHECK(setrlimit(RLIMIT_MEMLOCK, &none) == 0);
         for (std::uint64_t number = 2; number < 5; ++number)
             receive(member, number);
-        const std::uint64_t read = counts_of(member).chunks_read;
+        const std::uint64_t read = member.counts().chunks_read;
         COPPICE_CHECK(member.rank == 0 || member.notes[kTaken + member.rank] == kChunks + 1);
         COPPICE_CHECK(member.rank != kLimited || read == kChunks + 1);
         member.leave();

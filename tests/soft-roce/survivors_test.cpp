@@ -120,10 +120,7 @@ TEST(Detection, DoesNotSuspectARankThatIsStoppedAndFindsItWhenItIsKilled) {
         member.notes[kBegun].fetch_add(1);
         member.await("the go-ahead", [&] {
             COPPICE_CHECK(member.failed().empty());
-            coppice_group_counts_t counts{};
-            counts.struct_size = sizeof counts;
-            COPPICE_CHECK(coppice_group_count(member.group, &counts) == COPPICE_OK);
-            member.notes[kProbes + member.rank] = counts.probes;
+            member.notes[kProbes + member.rank] = member.counts().probes;
             return member.notes[kGo] != 0;
         });
         COPPICE_CHECK(member.rank != kVictim);

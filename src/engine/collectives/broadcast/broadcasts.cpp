@@ -205,7 +205,7 @@ void Broadcasts::stage(Slot& slot, const std::byte* from, std::size_t bytes) {
 // Of a payload that goes in chunks: what is broadcast is its descriptor.
 Result<void> Broadcasts::hold_root_payload(Slot& slot, const BroadcastCall& call) {
     if (!payloads_.goes_in_chunks(call.bytes)) return {};
-    if (!may_read({call.buffer, call.bytes}))
+    if (call.bytes >= kLeastLookedAt && !may_read({call.buffer, call.bytes}))
         return fail(COPPICE_ERR_INVALID_ARGUMENT, "the {} bytes at {} can't be read: is all of the buffer mapped?",
                     call.bytes, fmt::ptr(call.buffer));
     const auto held = payloads_.hold(slot.sequence, {call.buffer, call.bytes});

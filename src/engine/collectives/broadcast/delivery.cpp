@@ -12,6 +12,13 @@
 #include "trace/probes.hpp"
 
 namespace coppice::engine {
+namespace {
+
+bool may_take(const Request& request, std::uint64_t bytes) {
+    return bytes < kLeastLookedAt || may_write({request.buffer, static_cast<std::size_t>(bytes)});
+}
+
+}  // namespace
 
 void Broadcasts::deliver(Slot& slot) {
     if (slot.described != 0) [[unlikely]]
@@ -50,17 +57,14 @@ void Broadcasts::deliver_described(Slot& slot) {
     payloads_.learn(slot.sequence, slot.root, {slot.payload, slot.length});
     const Payloads::Look look = payloads_.look(slot.sequence);
     const Request& request = *slot.request;
-    if (!request.view &&
-        slot.root != members_.self()) {  // whatever is wrong here, the others still have it from this rank
-        if (look.bytes > request.capacity) return truncate(slot, look.bytes);
-        if (request.received == 0 && !look.payload.empty() &&
-            !may_write({request.buffer, static_cast<std::size_t>(look.bytes)}))
-            return complete(
-                slot, COPPICE_ERR_INVALID_ARGUMENT,
-                fmt::format("broadcast {}: the {} bytes at {} can't be written: is all of the buffer mapped, "
-                            "and not read-only?",
-                            slot.sequence.value, look.bytes, fmt::ptr(request.buffer)));
-    }
+    // Whatever is wrong with the buffer, the others still have it from this rank.
+    const bool takes_copy = !request.view && slot.root != members_.self();
+    if (takes_copy && look.bytes > request.capacity) return truncate(slot, look.bytes);
+    if (takes_copy && request.received == 0 && !look.payload.empty() && !may_take(request, look.bytes))
+        return complete(slot, COPPICE_ERR_INVALID_ARGUMENT,
+                        fmt::format("broadcast {}: the {} bytes at {} can't be written: is all of the buffer mapped, "
+                                    "and not read-only?",
+                                    slot.sequence.value, look.bytes, fmt::ptr(request.buffer)));
     switch (look.state) {
         case Payloads::State::pending:
             take_what_is_here(slot, look.payload, look.bytes);
