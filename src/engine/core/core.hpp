@@ -236,8 +236,7 @@ class Core final : private SetUser {
     // Ranks are known under the numbers of the set, nobody has failed, and messages are for components: nothing has to be asked
     // about their sender but who it is.
     bool takes_part_as_ever() const {
-        return router_.ranks_are_seats() && standing_ == Standing::member && stage() != Stage::left &&
-               members_.failed_ranks().empty();
+        return router_.ranks_are_seats() && !revoked() && stage() != Stage::left && members_.failed_ranks().empty();
     }
     // Where ranks are seats.
     Seat own_seat() const { return Seat(members_.self().value); }

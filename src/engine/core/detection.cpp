@@ -116,7 +116,6 @@ void Core::alive(Seat there) {
 void Core::be_fenced() {
     if (fenced()) return;
     standing_ = Standing::fenced;
-    familiar_.forget();
     // The ranks of its host may know nothing of the others but through this one. They stop to wait for it, and ask others.
     if (board_ != nullptr) {
         board_->log_failure(members_.self());

@@ -1,0 +1,124 @@
+// What a group core hands to its components, and what not, once headers are familiar to it: the short way is for as long as nothing has changed.
+#include "engine/core/core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "engine/context.hpp"
+#include "some_transport_set.hpp"
+
+namespace coppice::engine {
+namespace {
+
+constexpr GroupId kGroup{.token = 7, .epoch = Epoch(0)};
+
+class SomeComponent final : public Collective {
+  public:
+    std::vector<Rank> heard;
+
+    bool message(Rank from, const WireHeader&, std::span<const std::byte>, transport::Buffer) override {
+        heard.push_back(from);
+        return false;
+    }
+    void progress(bool) override {}
+    bool peek(Request&) override { return false; }
+    void finish(Request&) override {}
+    std::string waiting_for(const Request&) const override { return {}; }
+};
+
+class NoPassenger final : public Passenger {
+    std::uint64_t count() const override { return 0; }
+    bool heard(std::uint64_t) override { return true; }
+    void pass_on() override {}
+};
+
+// The core of rank 0, to which kPeer and another rank have said the same kind of thing before.
+class FamiliarCore : public ::testing::Test {
+  protected:
+    FamiliarCore() {
+        auto made = std::make_unique<Wire>();
+        wire_ = made.get();
+        const std::uint8_t index = set_->add(std::move(made));
+        for (std::uint32_t peer = 0; peer < kRanks; ++peer)
+            set_->route(Seat(peer), index);
+        set_->attach(1, other_group_);
+        constexpr Channel kOwn = Channel::broadcast;
+        core_.carry(passenger_);
+        core_.add(component_, {&kOwn, 1});
+        core_.open();
+        for (const Seat from : {Seat(1), kPeer, kPeer})
+            say_from(from);
+        EXPECT_EQ(component_.heard, (std::vector{Rank(1), kRank, kRank}));
+        component_.heard.clear();
+        wire_->sent.clear();
+    }
+    ~FamiliarCore() override { core_.close(); }
+
+    // A rank's message of a broadcast.
+    void say_from(Seat from) {
+        const WireHeader header{.token = kGroup.token,
+                                .tag = {Channel::broadcast, protocol::MessageKind::tree},
+                                .sequence = next_++,
+                                .length = sizeof payload_};
+        wire_->next_poll = [&](transport::Receiver& set) {
+            set.message(from, encode(header), std::as_bytes(std::span(&payload_, 1)), 0);
+        };
+        set_->poll();
+    }
+
+    static constexpr Rank kRank{kPeer.value};
+    std::uint64_t payload_ = 0;
+    std::uint64_t next_ = 0;
+    std::unique_ptr<Context> context_ =
+        Context::create(SettingTexts([](const char*) -> const char* { return nullptr; }), false).value();
+    std::shared_ptr<TransportSet> set_ = std::make_shared<TransportSet>(kRanks);
+    Wire* wire_ = nullptr;
+    SomeGroup other_group_;
+    NoPassenger passenger_;
+    SomeComponent component_;
+    Core core_{{.context = context_.get(),
+                .settings = context_->settings(),
+                .members = Members(Rank(0), topology::Nodes::flat(kRanks)),
+                .router = Router(set_, kRanks),
+                .id = kGroup,
+                .on_failure = nullptr}};
+};
+
+TEST_F(FamiliarCore, TheDeadSayNothingMore) {
+    core_.learn_failures(std::array{kRank});
+    say_from(kPeer);
+    EXPECT_TRUE(component_.heard.empty());
+    say_from(Seat(1));
+    EXPECT_EQ(component_.heard, std::vector{Rank(1)});
+    say_from(kPeer);  // behind one that was right
+    EXPECT_EQ(component_.heard, std::vector{Rank(1)});
+}
+
+TEST_F(FamiliarCore, InARevokedGroupNothingIsSaidToWhatDoesNotOutliveThat) {
+    core_.note_revoked();
+    say_from(kPeer);
+    EXPECT_TRUE(component_.heard.empty());
+}
+
+TEST_F(FamiliarCore, WhoTakesTheSeatOfARankThatHasLeftIsNotThatRank) {
+    wire_->next_poll = [](transport::Receiver& set) { set.peer_left(kPeer); };
+    set_->poll();
+    ASSERT_TRUE(set_->vacate(kPeer, TransportSet::Ended::certainly));
+    say_from(kPeer);
+    EXPECT_TRUE(component_.heard.empty());
+    say_from(Seat(1));
+    EXPECT_EQ(component_.heard, std::vector{Rank(1)});
+}
+
+// It still speaks, so it has not heard that this one has left.
+TEST_F(FamiliarCore, ARankThatSpeaksToOneThatHasLeftIsToldSo) {
+    ASSERT_TRUE(core_.depart(false));
+    wire_->sent_to.clear();
+    say_from(kPeer);
+    ASSERT_TRUE(core_.depart(false));
+    EXPECT_EQ(wire_->sent_to, std::vector{kPeer});
+}
+
+}  // namespace
+}  // namespace coppice::engine
