@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kRanks = 4;
 inline constexpr Seat kPeer{2};
 
 // Notes which ranks it is to cut off.
-class Wire final : public transport::Transport {
+class Wire : public transport::Transport {
   public:
     std::vector<Seat> fenced;
     std::vector<Seat> forgotten;
@@ -55,7 +55,7 @@ class Wire final : public transport::Transport {
     void forget(Seat peer) override { forgotten.push_back(peer); }
     bool leave() override { return true; }
 
-  private:
+  protected:
     transport::Capabilities capabilities_{.name = "wire", .inline_size = transport::kMaxPayload};
 };
 

@@ -1,0 +1,168 @@
+// A whole group at one rank, over a wire that does what the test says, in orders of events that hardly ever happen.
+#include "engine/group.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "engine/context.hpp"
+#include "some_transport_set.hpp"
+
+namespace coppice::engine {
+namespace {
+
+constexpr Rank kSelf{1};
+constexpr Rank kOther{3};  // stands in for the root
+constexpr Rank kRoot{kPeer.value};
+
+// A wire whose reads land when the test says so.
+class ReadingWire final : public Wire {
+  public:
+    struct Read {
+        transport::RemoteMemory what;
+        std::span<std::byte> into;
+        transport::Reads* reads;
+    };
+    std::vector<Read> under_way;
+
+    ReadingWire() { capabilities_.native_read = true; }
+
+    Result<transport::Exposure> expose(std::span<std::byte> memory) override {
+        return transport::Exposure{.address = reinterpret_cast<std::uint64_t>(memory.data()), .key = 1, .own_key = 1};
+    }
+    transport::SendStatus read(Seat, const transport::RemoteMemory& what, std::span<std::byte> into,
+                               const transport::Exposure&, transport::Reads* reads) override {
+        ++reads->under_way;
+        under_way.push_back({what, into, reads});
+        return transport::SendStatus::sent;
+    }
+    bool may_be_read_by(Seat) const override { return true; }
+
+    // The first one does.
+    void land(std::span<const std::byte> bytes) {
+        const Read read = under_way.at(0);
+        under_way.erase(under_way.begin());
+        ASSERT_EQ(read.into.size(), bytes.size());
+        std::memcpy(read.into.data(), bytes.data(), bytes.size());
+        --read.reads->under_way;
+        ++read.reads->arrived;
+    }
+};
+
+// One of four ranks, each on a host of its own.
+class GroupOfFour : public ::testing::Test {
+  protected:
+    explicit GroupOfFour(const char* detection_bound = nullptr) {
+        const SettingTexts texts([detection_bound](const char* name) -> const char* {
+            return std::string_view(name) == "COPPICE_DETECTION_BOUND" ? detection_bound : nullptr;
+        });
+        context_ = Context::create(texts, false).value();
+        auto made = std::make_unique<ReadingWire>();
+        wire_ = made.get();
+        const std::uint8_t index = set_->add(std::move(made));
+        for (std::uint32_t peer = 0; peer < kRanks; ++peer)
+            set_->route(Seat(peer), index);
+        group_ = make_group(Epoch(0));
+        wire_->sent_to.clear();
+        wire_->sent.clear();
+    }
+    ~GroupOfFour() override { context_->detach(*group_); }
+
+    std::unique_ptr<Group> make_group(Epoch epoch) {
+        auto group = std::make_unique<Group>(Core::Parts{.context = context_.get(),
+                                                         .settings = context_->settings(),
+                                                         .members = Members(kSelf, topology::Nodes::flat(kRanks)),
+                                                         .router = Router(set_, kRanks),
+                                                         .id = {.token = kToken, .epoch = epoch},
+                                                         .on_failure = nullptr},
+                                             context_->settings().plan_for(kRanks, {}).value());
+        context_->attach(*group);
+        return group;
+    }
+
+    // One poll hears all of that, and then the group goes on.
+    void hear(std::function<void(transport::Receiver&)> what) {
+        wire_->next_poll = std::move(what);
+        group_->progress(Group::Care::thorough);
+    }
+    void say(Rank from, WireHeader header, std::span<const std::byte> payload = {}) {
+        header.token = kToken;
+        header.length |= static_cast<std::uint32_t>(payload.size());
+        hear([from, header, payload](transport::Receiver& set) {
+            set.message(Seat(from.value), encode(header), payload, 0);
+        });
+    }
+    bool has_sent(Rank to, Tag tag) const {
+        for (std::size_t i = 0; i < wire_->sent.size(); ++i)
+            if (wire_->sent_to[i] == Seat(to.value) && wire_->sent[i].tag == tag) return true;
+        return false;
+    }
+
+    static constexpr std::uint32_t kToken = 7;
+    std::unique_ptr<Context> context_;
+    std::shared_ptr<TransportSet> set_ = std::make_shared<TransportSet>(kRanks);
+    ReadingWire* wire_ = nullptr;
+    std::unique_ptr<Group> group_;
+};
+
+// The asker takes the root for dead, and the payload for lost where all say that they have none of it.
+TEST_F(GroupOfFour, AQueryAboutARootThatHasLeftInPeaceIsAnswered) {
+    const WireHeader query{.tag = {Channel::broadcast, protocol::MessageKind::query}, .root = kRoot.value, .detail = 1};
+    say(kOther, query);
+    EXPECT_FALSE(has_sent(kOther, {Channel::broadcast, protocol::MessageKind::denial})) << "the root lives";
+    EXPECT_EQ(group_->garbage(), 1U);
+    say(kRoot, {.tag = {Channel::members, MembersKind::left}});
+    say(kOther, query);
+    EXPECT_TRUE(has_sent(kOther, {Channel::broadcast, protocol::MessageKind::denial}));
+    EXPECT_EQ(group_->garbage(), 1U);
+}
+
+// A chunk of it that comes later is refused, as its messages are: this rank may have said by then that it lacks that one.
+TEST_F(GroupOfFour, WhatIsReadOutOfADeadRanksMemoryDoesNotCount) {
+    const std::vector<std::byte> payload(5000, std::byte{42});
+    const auto descriptor = Descriptor::of(payload.size(), 8192);
+    say(kRoot, {.tag = {Channel::broadcast, protocol::MessageKind::tree}, .root = kRoot.value, .length = kDescribed},
+        descriptor.as_bytes());
+    const Rank source = group_->payloads().source(Sequence(0)).value();
+    ASSERT_TRUE(has_sent(source, {Channel::payload, protocol::PullKind::ask}));
+    Offer offer{.chunks = 1 << 20, .desk = 1 << 16, .chunks_key = 1, .desk_key = 1, .of = descriptor.check};
+    offer.seal();
+    say(source, {.tag = {Channel::reading, ReadingKind::here}, .root = kRoot.value}, offer.as_bytes());
+    ASSERT_EQ(wire_->under_way.size(), 1U);
+    HaveWord word{.have = 1};
+    word.seal = HaveWord::sealed(HaveWord::seed_of(descriptor, kToken, Sequence(0), source), word.have);
+    hear([&](transport::Receiver&) { wire_->land(std::as_bytes(std::span(&word, 1))); });
+    ASSERT_EQ(wire_->under_way.size(), 2U);
+    const std::uint32_t check = transport::crc32c(payload);
+    hear([&](transport::Receiver&) { wire_->land(std::as_bytes(std::span(&check, 1))); });
+    hear([&](transport::Receiver& set) {
+        wire_->land(payload);
+        set.peer_failed(Seat(source.value), transport::FailureCause::transport_error);
+    });
+    EXPECT_EQ(group_->payloads().counts().taken, 0U);
+    EXPECT_EQ(group_->payloads().counts().again, 1U);
+}
+
+class GroupWithABound : public GroupOfFour {
+  protected:
+    GroupWithABound() : GroupOfFour("20ms") {}
+};
+
+TEST_F(GroupWithABound, ACallerThatSleepsBeatsInItsOtherGroupsToo) {
+    const std::unique_ptr<Group> other = make_group(Epoch(1));
+    const auto has_beaten = [this] {
+        return std::ranges::any_of(wire_->sent, [](const WireHeader& one) {
+            return one.epoch == 1 && one.tag == Tag(Channel::members, MembersKind::heartbeat);
+        });
+    };
+    while (!other->timer_is_due())
+        std::this_thread::yield();
+    context_->progress_before_sleep(*group_);
+    EXPECT_TRUE(has_beaten());
+    context_->detach(*other);
+}
+
+}  // namespace
+}  // namespace coppice::engine
