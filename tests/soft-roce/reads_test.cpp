@@ -20,18 +20,19 @@ enum Note : std::uint8_t { kInTheMiddle, kComplete, kGo, kDone, kTaken, kRead, k
 
 // A rank on each device, in a chain: each takes its chunks from the one before it. `slow` makes no progress outside of its calls, and asks
 // for few chunks at a time.
-JobOptions chain(std::uint32_t ranks, std::uint32_t slow) {
+JobOptions chain(std::uint32_t ranks, std::uint32_t slow, const std::string& transport = "verbs") {
     const auto names = devices();
     if (names.size() < kHosts) throw CheckFailed("this test wants rxe-guest --devices 4");
     JobOptions options;
     options.ranks = ranks;
     options.hosts = ranks;
-    options.environment = {{"COPPICE_TRANSPORT", "verbs"},
-                           {"COPPICE_PAYLOAD_CHUNK", std::to_string(kChunk)},
+    options.environment = {{"COPPICE_TRANSPORT", transport},   {"COPPICE_UCX_PUT", "on"},
+                           {"COPPICE_UCX_TLS", "rc,ud"},       {"COPPICE_PAYLOAD_CHUNK", std::to_string(kChunk)},
                            {"COPPICE_PAYLOAD_WINDOW", "64K"},     // a payload is held alone
                            {"COPPICE_PAYLOAD_PATIENCE", "10m"}};  // nobody is left because it is silent
     for (std::uint32_t rank = 0; rank < ranks; ++rank)
-        options.of_rank[rank] = {{"COPPICE_VERBS_DEVICE", names[rank]}};
+        options.of_rank[rank] = {{"COPPICE_VERBS_DEVICE", names[rank]},
+                                 {"COPPICE_UCX_NET_DEVICES", names[rank] + ":1"}};
     options.of_rank[slow]["COPPICE_PROGRESS_THREAD"] = "0";
     options.of_rank[slow]["COPPICE_PAYLOAD_AHEAD"] = "2";
     return options;
@@ -63,13 +64,18 @@ void receive_with_a_break(Member& member, std::uint64_t number) {
     COPPICE_CHECK(buffer == expected);
 }
 
+class ReadsOver : public ::testing::TestWithParam<const char*> {};
+
 }  // namespace
 
+INSTANTIATE_TEST_SUITE_P(Transports, ReadsOver, ::testing::Values("verbs", "ucx"),
+                         [](const auto& test) { return std::string(test.param); });
+
 // Rank 2 has a few chunks when rank 1, from which it takes them, is stopped, and gets all others out of its memory.
-TEST(Reads, ARelayThatIsStoppedServesAllThatItHas) {
+TEST_P(ReadsOver, ARelayThatIsStoppedServesAllThatItHas) {
     constexpr std::uint32_t kRelay = 1;
     constexpr std::uint32_t kLast = 2;
-    Job job(chain(3, kLast), [](Member& member) {
+    Job job(chain(3, kLast, GetParam()), [](Member& member) {
         if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
         if (member.rank != kLast) {
             receive(member, 1);
@@ -98,6 +104,34 @@ TEST(Reads, ARelayThatIsStoppedServesAllThatItHas) {
     EXPECT_EQ(job.note(kSentByRoot), 0U);
 }
 
+// The same, but that rank 1 is killed there, with reads of its memory under way: rank 2 reads the rest out of the root's, and nothing twice.
+TEST_P(ReadsOver, ARelayThatIsKilledIsReplacedByTheRoot) {
+    constexpr std::uint32_t kRelay = 1;
+    constexpr std::uint32_t kLast = 2;
+    Job job(chain(3, kLast, GetParam()), [](Member& member) {
+        if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
+        if (member.rank == kLast) {
+            receive_with_a_break(member, 1);
+            const coppice_group_counts_t counts = member.counts();
+            COPPICE_CHECK(counts.chunks == kChunks + 1 && counts.chunks_read == kChunks + 1);
+        } else {
+            receive(member, 1);
+        }
+        if (member.rank == kRelay) {
+            member.notes[kComplete] = 1;
+            member.await("its death", [] { return false; });
+        }
+        receive(member, 2);
+        COPPICE_CHECK(member.failed() == std::vector<std::uint32_t>{kRelay});
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(kInTheMiddle, 1));
+    ASSERT_TRUE(job.await_note(kComplete, 1));
+    job.kill(kRelay, false);
+    job.note(kGo) = 1;
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == kRelay; }), "");
+}
+
 // From the second payload on rank 1 may lock no more memory than it has: what it takes, and what is taken from it, goes in messages, as it says.
 TEST(Reads, ARankThatMayLockNoMoreMemoryGetsAndServesByMessages) {
     constexpr std::uint32_t kLimited = 1;
@@ -124,9 +158,9 @@ TEST(Reads, ARankThatMayLockNoMoreMemoryGetsAndServesByMessages) {
 }
 
 // Rank 2 dies with reads of rank 1's memory under way. Rank 3 goes to another rank; the memory is given back, which each later payload waits for.
-TEST(Reads, AReaderThatIsKilledHoldsUpNobody) {
+TEST_P(ReadsOver, AReaderThatIsKilledHoldsUpNobody) {
     constexpr std::uint32_t kVictim = 2;
-    Job job(chain(4, kVictim), [](Member& member) {
+    Job job(chain(4, kVictim, GetParam()), [](Member& member) {
         if (member.join() != COPPICE_OK) throw CheckFailed(coppice_last_error());
         if (member.rank == kVictim) receive_with_a_break(member, 1);
         for (std::uint64_t number = member.rank == kVictim ? 2 : 1; number < 5; ++number)

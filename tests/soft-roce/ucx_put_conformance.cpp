@@ -1,4 +1,4 @@
-// UCX with one-sided writes, under the conformance suite.
+// UCX with one-sided writes and reads, under the conformance suite.
 #include "ucx_rc.hpp"
 
 namespace coppice::testing {
@@ -25,5 +25,6 @@ UcxPutFactory factory;
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(ucx_put, Conformance, ::testing::Values(&factory), factory_name);
+INSTANTIATE_TEST_SUITE_P(ucx_put, OneSidedReads, ::testing::Values(&factory), factory_name);
 
 }  // namespace coppice::testing

@@ -4,7 +4,8 @@
 
 namespace coppice::transport::ucx {
 
-ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error, void (*opened)(Peer&)) {
+ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error, void (*opened)(Peer&),
+                        void (*ended)(Peer&)) {
     ucp_ep_params_t params{};
     params.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -24,6 +25,7 @@ ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error, void
     }
     link = Link::opening;
     opened_ = opened;
+    ended_ = ended;
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     param.cb.send = &Peer::on_flushed;
@@ -139,6 +141,49 @@ void Peer::on_put(void* request, ucs_status_t, void* argument) {
     ucp_request_free(request);
 }
 
+ucs_status_t Peer::get(PeerKey& key, std::uint64_t from, std::span<std::byte> into, Reads* reads) {
+    if (reads_ == kMostReads) return UCS_ERR_NO_RESOURCE;
+    if (!gets_) gets_ = std::make_unique<std::array<Get, kMostReads>>();
+    Get& get = (*gets_)[(first_read_ + reads_) % kMostReads];
+    get = {.peer = this, .key = &key, .reads = reads};
+    ucp_request_param_t param;
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.cb.send = &Peer::on_got;
+    param.user_data = &get;
+    param.memory_type = UCS_MEMORY_TYPE_HOST;
+    const ucs_status_ptr_t request = ucp_get_nbx(endpoint_, into.data(), into.size(), from, key.handle, &param);
+    if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
+    ++reads_;
+    ++reads->under_way;
+    ++key.users;
+    if (request == nullptr) get.has_ended = get.has_arrived = true;
+    return UCS_OK;
+}
+
+void Peer::on_got(void* request, ucs_status_t status, void* argument) {
+    auto& get = *static_cast<Get*>(argument);
+    get.has_ended = true;
+    get.has_arrived = status == UCS_OK;
+    ucp_request_free(request);
+    get.peer->ended_(*get.peer);
+}
+
+std::size_t Peer::settle_reads() {
+    std::size_t settled = 0;
+    for (; reads_ > 0; --reads_, ++settled) {
+        Get& get = (*gets_)[first_read_];
+        if (!get.has_ended) break;
+        has_lost_read_ = has_lost_read_ || !get.has_arrived;
+        --get.key->users;
+        if (get.reads != nullptr) {
+            --get.reads->under_way;
+            if (!has_lost_read_) ++get.reads->arrived;
+        }
+        first_read_ = (first_read_ + 1) % kMostReads;
+    }
+    return settled;
+}
+
 ucs_status_t Peer::post_waiting() {
     while (waiting_ != nullptr) {
         Slot* const slot = waiting_;
@@ -187,6 +232,8 @@ void Peer::disown() {
     if (!slots_) return;
     for (Slot& slot : *slots_)
         slot.in_flight = nullptr;
+    for (std::uint32_t i = 0; i < reads_; ++i)
+        (*gets_)[(first_read_ + i) % kMostReads].reads = nullptr;
 }
 
 }  // namespace coppice::transport::ucx

@@ -12,9 +12,6 @@
 namespace coppice::transport::ucx {
 namespace {
 
-// UCX reads a key without knowing its length. In zeros it finds no more to read.
-constexpr std::size_t kPadding = 1024;
-
 // UCX 1.13 says to people only which of an endpoint's lanes have puts of their own ("put[0]: 0..<short>..81..<bcopy>.."),
 // and says nothing where they are emulated.
 bool has_native_puts(ucp_ep_h endpoint) {
@@ -83,8 +80,7 @@ void PeerSlots::note(const Offer& offer, std::span<const std::byte> key) {
     if (noted() || key_ != nullptr) return;
     address_ = offer.address;
     slots_ = offer.slots;
-    noted_key_.assign(key.begin(), key.end());
-    noted_key_.resize(key.size() + kPadding);
+    noted_key_ = padded_key(key);
 }
 
 void PeerSlots::attach(ucp_ep_h endpoint, std::uint32_t seed) {

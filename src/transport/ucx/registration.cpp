@@ -10,8 +10,9 @@ namespace {
 constexpr std::array kSettings{
     SettingInfo{"COPPICE_UCX_NET_DEVICES", "", "network devices for UCX, as UCX_NET_DEVICES; empty: UCX decides"},
     SettingInfo{"COPPICE_UCX_TLS", "", "transports for UCX, as UCX_TLS; empty: UCX decides"},
-    SettingInfo{"COPPICE_UCX_PUT", "off",
-                "on: one-sided writes by UCX, over RC alone, for networks that can be trusted; alike for all ranks"},
+    SettingInfo{
+        "COPPICE_UCX_PUT", "off",
+        "on: one-sided writes and reads by UCX, over RC alone, for networks that can be trusted; alike for all ranks"},
     SettingInfo{"COPPICE_UCX_ADMIT", "job",
                 "job: UCX's TCP listener hears the job's hosts alone; all: anybody, where addresses are translated"},
 };

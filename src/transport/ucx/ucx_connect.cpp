@@ -59,11 +59,13 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
       connect_patience_(options.connect_patience),
       capabilities_{.name = "ucx",
                     .native_write = options.put,
+                    .native_read = options.put,
                     .inline_size = 0,
                     .eager_size = kMaxPayload,
                     .arm_is_complete = !options.put && !worker.over_rdma(),
                     .hears_unknown = true},
-      worker_(std::move(worker)) {
+      worker_(std::move(worker)),
+      open_memory_(worker_.context()) {
     if (options.admitted && !options.admitted->everybody && !open_to_strangers().empty())
         last_error_ = fmt::format("ucx: hosts that are not of the job can reach its listener: {}", open_to_strangers());
     for (std::uint16_t i = 0; i < kMaxKept; ++i)
@@ -106,6 +108,10 @@ UcxTransport::~UcxTransport() {
         worker_.progress();
         reap_closed();
     }
+    for (auto& peer : peers_)
+        if (peer) peer->keys.forget();
+    for (auto& peer : forgotten_)
+        peer->keys.forget();
 }
 
 // ------------------------------------------------------------------------------------------------------- peers ---
@@ -172,7 +178,8 @@ bool UcxTransport::connect(Peer& peer) {
     if (peer.link != Link::none) return peer.link == Link::opening || peer.link == Link::open;
     if (peer.fenced || peer.failed || peer.address.empty()) return false;
     const ucx::Hush hush;
-    const ucs_status_t status = peer.open(worker_.handle(), &UcxTransport::on_error, &UcxTransport::on_opened);
+    const ucs_status_t status =
+        peer.open(worker_.handle(), &UcxTransport::on_error, &UcxTransport::on_opened, &UcxTransport::on_read);
     if (status != UCS_OK) {
         if (peer.link == Link::none) peer.link = Link::closed;
         break_link(peer, status);
@@ -190,6 +197,10 @@ void UcxTransport::on_opened(Peer& peer) {
     peer.owner.queue(peer);
 }
 
+void UcxTransport::on_read(Peer& peer) {
+    peer.owner.queue(peer);
+}
+
 // What has to be said as soon as something can be said.
 void UcxTransport::greet(Peer& peer) {
     if (const ucs_status_t status = peer.post_waiting(); status != UCS_OK) {
@@ -198,6 +209,7 @@ void UcxTransport::greet(Peer& peer) {
     }
     if (peer.owes_handshake && notify(peer, Kind::handshake)) peer.owes_handshake = false;
     if (peer.owes_slots && give_slots(peer)) peer.owes_slots = false;
+    if (!peer.wanted_keys.empty()) give_keys(peer);
     if (peer.theirs.noted()) peer.attach_slots(slot_seed(token_, self_.value, peer.rank.value));
     if (peer.owes_ack && notify(peer, Kind::goodbye_ack)) peer.owes_ack = false;
     if (leave_until_ns_ != 0 && !peer.said_goodbye)
@@ -219,14 +231,22 @@ bool UcxTransport::give_slots(Peer& peer) {
     return notify(peer, Kind::slots, bytes_of(offer), peer.ours.key());
 }
 
+void UcxTransport::give_keys(Peer& peer) {
+    std::erase_if(peer.wanted_keys, [this, &peer](std::uint32_t number) {
+        const ucx::OwnMemory::Key key = open_memory_.key_of(number);
+        return peer.link == Link::open && notify(peer, Kind::key, bytes_of(number), key.bytes, key.in_flight);
+    });
+}
+
 bool UcxTransport::connected(Seat peer) const {
     return peer.value < peers_.size() && peers_[peer.value] && peers_[peer.value]->link == Link::open;
 }
 
-bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key) {
+bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key,
+                          std::uint32_t* in_flight) {
     const Prefix prefix{
         .token = own_token_, .from = self_.value, .kind = kind, .header_size = static_cast<std::uint16_t>(what.size())};
-    const ucs_status_t status = peer.post(prefix, what, key, nullptr);
+    const ucs_status_t status = peer.post(prefix, what, key, in_flight);
     if (status == UCS_OK || status == UCS_INPROGRESS) return true;
     if (status != UCS_ERR_NO_RESOURCE && status != UCS_ERR_NO_MEMORY) break_link(peer, status);
     return false;

@@ -71,6 +71,58 @@ SendStatus UcxTransport::write(Seat to, std::span<const std::byte> header, std::
     return status;
 }
 
+// -------------------------------------------------------------------------------------------------------- reads ---
+
+Result<Exposure> UcxTransport::expose(std::span<std::byte> memory) {
+    if (!put_) return Transport::expose(memory);
+    const ucx::Hush hush;
+    auto exposed = open_memory_.expose(memory);
+    if (!exposed) last_error_ = fmt::format("{}; large payloads go in messages", exposed.error().message);
+    return exposed;
+}
+
+void UcxTransport::withdraw(const Exposure& memory) {
+    open_memory_.withdraw(memory.key);
+}
+
+SendStatus UcxTransport::read(Seat from, const RemoteMemory& what, std::span<std::byte> into, const Exposure&,
+                              Reads* reads) {
+    Peer* const peer = find(from);
+    if (!put_ || peer == nullptr || peer->fenced || peer->failed) return SendStatus::failed;
+    if (progressing_) return SendStatus::again;
+    if (peer->link == Link::none && connect(*peer)) ++counters_.connections;
+    if (peer->link == Link::opening) return SendStatus::again;
+    if (peer->link != Link::open) return SendStatus::failed;
+    ucx::PeerKey* const key = peer->keys.obtain(what.key);
+    if (key == nullptr) return SendStatus::again;
+    if (key->state != ucx::PeerKey::State::good && !find_key(*peer, *key))
+        return peer->link == Link::open ? SendStatus::again : SendStatus::failed;
+    const ucs_status_t status = peer->get(*key, what.address, into, reads);
+    if (status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) return SendStatus::again;
+    if (status != UCS_OK) {
+        break_link(*peer, status);
+        return SendStatus::failed;
+    }
+    ++counters_.reads;
+    queue(*peer);  // it may have arrived already
+    return SendStatus::sent;
+}
+
+// False: it is not here yet, or never will be, which ends the connection as the device would.
+bool UcxTransport::find_key(Peer& peer, ucx::PeerKey& key) {
+    using State = ucx::PeerKey::State;
+    if (key.state == State::wanted && notify(peer, Kind::key_wanted, bytes_of(key.number))) key.state = State::asked;
+    if (key.state == State::noted) peer.attach_key(key);
+    if (key.state == State::refused) break_link(peer, UCS_ERR_INVALID_PARAM);
+    return key.state == State::good;
+}
+
+bool UcxTransport::may_be_read_by(Seat rank) const {
+    if (!put_ || rank.value >= peers_.size() || !peers_[rank.value]) return false;
+    const Peer& peer = *peers_[rank.value];
+    return !peer.fenced && !peer.failed && (peer.link == Link::open || peer.link == Link::opening);
+}
+
 // ---------------------------------------------------------------------------------------------------- receiving ---
 
 ucs_status_t UcxTransport::on_stranger(void* argument, const void*, size_t, void*, size_t, const ucp_am_recv_param_t*) {
@@ -128,6 +180,15 @@ void UcxTransport::note(Peer& peer, Kind kind, std::span<const std::byte> what, 
         queue(peer);
     }
     if (kind == Kind::credit && count) peer.theirs.credit.learn(static_cast<std::uint16_t>(*count));
+    if (kind == Kind::key_wanted) {
+        if (put_ && count && peer.wanted_keys.size() < ucx::PeerKeys::kMost) {
+            peer.wanted_keys.push_back(*count);
+            queue(peer);
+        } else {
+            ++counters_.garbage;
+        }
+    }
+    if (kind == Kind::key && !(count && peer.keys.note(*count, key))) ++counters_.garbage;
     if (kind == Kind::slots && put_) {
         if (const auto offer = ucx::parse_offer(what, key.size())) {
             peer.theirs.note(*offer, key);
@@ -231,6 +292,7 @@ void UcxTransport::attend(Receiver& receiver) {
 }
 
 void UcxTransport::attend_to(Peer& peer, Receiver& receiver) {
+    delivered_ += peer.settle_reads();
     if (peer.owes_fence) {
         // On the connection that is to end, so that it comes before that end.
         peer.owes_fence = false;

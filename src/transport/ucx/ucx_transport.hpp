@@ -8,6 +8,7 @@
 //    send() may pass each other, and a payload that was written can't be kept. fence() unmaps the peer's slots at once.
 //    What it costs: UCX switches emulated puts on as well, which any process that has connected to this worker may
 //    send, and which write anywhere in this process. So it is for networks that can be trusted, and off by default.
+//    Then there are reads, too, under the same condition; the key to a piece of memory is asked for by its first reader.
 //  - Which peers are watched: UCX tells of a peer's death only where this side has an endpoint of its own. So a rank
 //    that hears from a peer opens the way back (over the same connection), and either end notices the other's death. A
 //    peer with which nothing was ever exchanged is watched from watch() on. Over RDMA the device notices only when
@@ -86,6 +87,11 @@ class UcxTransport final : public Transport {
     void release(Buffer buffer) override;
     void fence(Seat peer) override;
     void forget(Seat peer) override;
+    Result<Exposure> expose(std::span<std::byte> memory) override;
+    void withdraw(const Exposure& memory) override;
+    SendStatus read(Seat from, const RemoteMemory& what, std::span<std::byte> into, const Exposure& own,
+                    Reads* reads) override;
+    bool may_be_read_by(Seat peer) const override;
 
     // Every peer with an open connection is told, and answers when it polls: then nothing is under way to it. One that
     // does not answer within kLeavePatience (it computes, or is stopped) is not waited for any longer.
@@ -119,8 +125,11 @@ class UcxTransport final : public Transport {
     Peer* meet(Seat rank, std::uint32_t incarnation);
     bool connect(Peer& peer);
     void greet(Peer& peer);
-    bool notify(Peer& peer, ucx::Kind kind, std::span<const std::byte> what = {}, std::span<const std::byte> key = {});
+    bool notify(Peer& peer, ucx::Kind kind, std::span<const std::byte> what = {}, std::span<const std::byte> key = {},
+                std::uint32_t* in_flight = nullptr);
     bool give_slots(Peer& peer);
+    void give_keys(Peer& peer);
+    bool find_key(Peer& peer, ucx::PeerKey& key);
     SendStatus post(Seat to, bool one_sided, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight);
     void break_link(Peer& peer, ucs_status_t status);
@@ -130,6 +139,7 @@ class UcxTransport final : public Transport {
     static ucs_status_t on_stranger(void* argument, const void* header, size_t header_size, void* data, size_t size,
                                     const ucp_am_recv_param_t* param);
     static void on_opened(Peer& peer);
+    static void on_read(Peer& peer);
     static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
     void note(Peer& peer, ucx::Kind kind, std::span<const std::byte> what, std::span<const std::byte> key);
     ucs_status_t deliver(const Peer& peer, std::span<const std::byte> header, void* data, std::size_t size,
@@ -173,6 +183,7 @@ class UcxTransport final : public Transport {
     std::array<std::uint16_t, kMaxKept> kept_free_{};
     std::uint32_t kept_free_count_ = kMaxKept;
     ucx::Worker worker_;
+    ucx::OwnMemory open_memory_;
 };
 
 }  // namespace coppice::transport

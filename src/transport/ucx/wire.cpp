@@ -39,7 +39,7 @@ std::optional<Prefix> parse_prefix(std::span<const std::byte> header, std::size_
         incarnation_in(prefix, token) <= UINT32_MAX && prefix.version == kWireVersion && prefix.from < group_size;
     const bool fits = prefix.header_size == header.size() - sizeof prefix && prefix.header_size <= kMaxHeader &&
                       payload_size <= kMaxPayload;
-    const bool known = prefix.kind >= Kind::data && prefix.kind <= Kind::written;
+    const bool known = prefix.kind >= Kind::data && prefix.kind <= Kind::key;
     if (!ours || !fits || !known) return std::nullopt;
     return prefix;
 }
@@ -57,6 +57,12 @@ std::optional<std::uint32_t> parse_count(std::span<const std::byte> header) {
     if (header.size() != sizeof count) return std::nullopt;
     std::memcpy(&count, header.data(), sizeof count);
     return count;
+}
+
+std::vector<std::byte> padded_key(std::span<const std::byte> key) {
+    std::vector<std::byte> padded(key.begin(), key.end());
+    padded.resize(key.size() + kMaxKey);
+    return padded;
 }
 
 std::uint32_t ucx_release() {

@@ -17,7 +17,7 @@
 
 namespace coppice::transport::ucx {
 
-inline constexpr std::uint8_t kWireVersion = 3;
+inline constexpr std::uint8_t kWireVersion = 4;
 inline constexpr std::size_t kMaxAddress = 2048;
 
 // The active message that carries everything of ours; all others below kMessageIds are a stranger's.
@@ -34,6 +34,8 @@ enum class Kind : std::uint8_t {
     slots = 7,        // the receiver may write into memory of the sender (Offer), whose key is the payload
     credit = 8,       // so many of the receiver's writes there were consumed (32 bits)
     written = 9,      // the engine's, which was to be written and was sent, for want of slots at that time
+    key_wanted = 10,  // of the receiver's memory with that number (32 bits), to read it
+    key = 11,         // the payload, of the sender's memory with that number; empty: it has none with that
 };
 
 // In front of the engine's header, in the active message's header. Both sides have the same byte order and word size
@@ -70,6 +72,9 @@ inline constexpr std::size_t kMaxKey = 1024;
 // What the rest of a message of our own says, or nothing if it does not have the form. An offer comes with its key.
 std::optional<Offer> parse_offer(std::span<const std::byte> header, std::size_t key_size);
 std::optional<std::uint32_t> parse_count(std::span<const std::byte> header);
+
+// UCX reads a key without knowing its length. In the zeros behind it, it finds no more to read.
+std::vector<std::byte> padded_key(std::span<const std::byte> key);
 
 // "major.minor" of the UCX that is loaded, as one number. Ranks must agree on it: UCX keeps its wire within it only.
 std::uint32_t ucx_release();
