@@ -119,30 +119,97 @@ TEST_F(GroupOfFour, AQueryAboutARootThatHasLeftInPeaceIsAnswered) {
     EXPECT_EQ(group_->garbage(), 1U);
 }
 
-// A chunk of it that comes later is refused, as its messages are: this rank may have said by then that it lacks that one.
-TEST_F(GroupOfFour, WhatIsReadOutOfADeadRanksMemoryDoesNotCount) {
-    const std::vector<std::byte> payload(5000, std::byte{42});
-    const auto descriptor = Descriptor::of(payload.size(), 8192);
-    say(kRoot, {.tag = {Channel::broadcast, protocol::MessageKind::tree}, .root = kRoot.value, .length = kDescribed},
-        descriptor.as_bytes());
-    const Rank source = group_->payloads().source(Sequence(0)).value();
-    ASSERT_TRUE(has_sent(source, {Channel::payload, protocol::PullKind::ask}));
-    Offer offer{.chunks = 1 << 20, .desk = 1 << 16, .chunks_key = 1, .desk_key = 1, .of = descriptor.check};
-    offer.seal();
-    say(source, {.tag = {Channel::reading, ReadingKind::here}, .root = kRoot.value}, offer.as_bytes());
+// A payload of one chunk, whose descriptor has come, and which is to be read out of the memory of `source_`.
+class LargePayload : public GroupOfFour {
+  protected:
+    LargePayload() {
+        say(kRoot,
+            {.tag = {Channel::broadcast, protocol::MessageKind::tree}, .root = kRoot.value, .length = kDescribed},
+            descriptor_.as_bytes());
+        source_ = group_->payloads().source(Sequence(0)).value();
+        EXPECT_TRUE(has_asked(source_));
+    }
+    bool has_asked(Rank rank) const { return has_sent(rank, {Channel::payload, protocol::PullKind::ask}); }
+    const Payloads::Counts& counts() const { return group_->payloads().counts(); }
+
+    void offer(std::uint32_t of) {
+        Offer offer{.chunks = 1 << 20, .desk = 1 << 16, .chunks_key = 1, .desk_key = 1, .of = of};
+        offer.seal();
+        say(source_, {.tag = {Channel::reading, ReadingKind::here}, .root = kRoot.value}, offer.as_bytes());
+    }
+    template <class T>
+    void land(const T& what) {
+        hear([&](transport::Receiver&) { wire_->land(std::as_bytes(std::span(&what, 1))); });
+    }
+    HaveWord word_of(Rank owner, std::uint64_t have) const {
+        return {.have = have,
+                .seal = HaveWord::sealed(HaveWord::seed_of(descriptor_, kToken, Sequence(0), owner), have)};
+    }
+    // The word is read again after a pause.
+    void wait_for_a_read() {
+        while (wire_->under_way.empty())
+            hear([](transport::Receiver&) {});
+    }
+
+    const std::vector<std::byte> payload_{5000, std::byte{42}};
+    const Descriptor descriptor_ = Descriptor::of(payload_.size(), 8192);
+    const std::uint32_t check_ = transport::crc32c(payload_);
+    Rank source_{0};
+};
+
+TEST_F(LargePayload, IsReadWhereItsHolderSays) {
+    offer(descriptor_.check);
     ASSERT_EQ(wire_->under_way.size(), 1U);
-    HaveWord word{.have = 1};
-    word.seal = HaveWord::sealed(HaveWord::seed_of(descriptor, kToken, Sequence(0), source), word.have);
-    hear([&](transport::Receiver&) { wire_->land(std::as_bytes(std::span(&word, 1))); });
+    land(word_of(source_, 1));
     ASSERT_EQ(wire_->under_way.size(), 2U);
-    const std::uint32_t check = transport::crc32c(payload);
-    hear([&](transport::Receiver&) { wire_->land(std::as_bytes(std::span(&check, 1))); });
+    land(check_);
+    hear([&](transport::Receiver&) { wire_->land(payload_); });
+    EXPECT_EQ(counts().taken, 1U);
+    EXPECT_EQ(counts().read, 1U);
+}
+
+// A chunk of it that comes later is refused, as its messages are: this rank may have said by then that it lacks that one.
+TEST_F(LargePayload, WhatIsReadOutOfADeadRanksMemoryDoesNotCount) {
+    offer(descriptor_.check);
+    land(word_of(source_, 1));
+    land(check_);
     hear([&](transport::Receiver& set) {
-        wire_->land(payload);
-        set.peer_failed(Seat(source.value), transport::FailureCause::transport_error);
+        wire_->land(payload_);
+        set.peer_failed(Seat(source_.value), transport::FailureCause::transport_error);
     });
-    EXPECT_EQ(group_->payloads().counts().taken, 0U);
-    EXPECT_EQ(group_->payloads().counts().again, 1U);
+    EXPECT_EQ(counts().taken, 0U);
+    EXPECT_EQ(counts().again, 1U);
+}
+
+TEST_F(LargePayload, AnOfferOfAnotherPayloadIsNoneAndItsRankIsLeft) {
+    offer(descriptor_.check ^ 1);
+    EXPECT_TRUE(wire_->under_way.empty()) << "nothing is read there";
+    EXPECT_EQ(group_->garbage(), 1U);
+    EXPECT_NE(group_->payloads().source(Sequence(0)), source_);
+}
+
+// One that is not sealed for this payload and its owner, whatever it says: of another rank's, of none, or of more chunks than there are.
+TEST_F(LargePayload, AWordThatIsNotItsOwnersIsNotBelievedAndEightInARowLeaveTheRank) {
+    offer(descriptor_.check);
+    const HaveWord forged[] = {word_of(kOther, 1), {.have = 1, .seal = 1}, word_of(source_, 2)};
+    for (std::uint32_t i = 0; i < 8; ++i) {
+        EXPECT_EQ(group_->payloads().source(Sequence(0)), source_);
+        wait_for_a_read();
+        land(forged[i % 3]);
+    }
+    EXPECT_EQ(group_->garbage(), 1U);
+    EXPECT_NE(group_->payloads().source(Sequence(0)), source_);
+    EXPECT_EQ(counts().taken, 0U);
+}
+
+TEST_F(LargePayload, AChunkThatIsNotWhatItsCheckSaysIsCountedAndFetchedElsewhere) {
+    offer(descriptor_.check);
+    land(word_of(source_, 1));
+    land(check_ ^ 1);
+    hear([&](transport::Receiver&) { wire_->land(payload_); });
+    EXPECT_EQ(counts().damaged, 1U);
+    EXPECT_EQ(counts().taken, 0U);
+    EXPECT_NE(group_->payloads().source(Sequence(0)), source_);
 }
 
 class GroupWithABound : public GroupOfFour {
