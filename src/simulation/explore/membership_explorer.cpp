@@ -29,7 +29,8 @@ class World {
           processes_(scenario.ranks + scenario.joins + scenario.rejoins),
           crashes_left_(static_cast<std::uint8_t>(scenario.crashes)),
           cuts_left_(static_cast<std::uint8_t>(scenario.cuts)),
-          leaves_left_(static_cast<std::uint8_t>(scenario.leaves)) {
+          leaves_left_(static_cast<std::uint8_t>(scenario.leaves)),
+          farewells_left_(static_cast<std::uint8_t>(scenario.farewells)) {
         started_ = static_cast<std::uint8_t>((1U << (scenario.ranks + scenario.joins)) - 1);
         for (std::uint32_t process = 0; process < scenario.ranks; ++process)
             put(process, machines_->member(process));
@@ -65,6 +66,9 @@ class World {
             case kLeave:
                 --leaves_left_;
                 step(process, machines_->leave(states_[process]));
+                break;
+            case kFarewell:
+                say_farewell(process);
                 break;
             case kReceive: {
                 const std::uint32_t message = bag_[move.detail];
@@ -105,6 +109,8 @@ class World {
                 return process + " wants the next view";
             case kLeave:
                 return process + " wants to leave";
+            case kFarewell:
+                return process + " goes, and says that it never voted";
             case kReceive:
                 return process + " receives from " + std::to_string(machines_->from(bag_[move.detail])) + ": " +
                        machines_->describe(bag_[move.detail]);
@@ -140,15 +146,16 @@ class World {
 
     std::uint64_t hash() const {
         std::uint64_t hash = hash_bytes(states_.data(), processes_ * sizeof states_[0], 11);
-        const std::array<std::uint8_t, 8> rest{ended_,      crashed_,      started_,   side_,
-                                               first_dead_, crashes_left_, cuts_left_, leaves_left_};
+        const std::array<std::uint8_t, 9> rest{ended_,        crashed_,   started_,     side_,          first_dead_,
+                                               crashes_left_, cuts_left_, leaves_left_, farewells_left_};
         hash = hash_bytes(rest.data(), sizeof rest, hash);
+        hash = hash_bytes(told_.data(), sizeof told_, hash);
         hash = hash_bytes(views_.data(), sizeof views_, hash);
         return hash_bytes(bag_.data(), messages_ * sizeof bag_[0], hash);
     }
 
   private:
-    enum Kind : std::uint8_t { kCall, kLeave, kReceive, kSuspect, kNotice, kCut, kStartAgain, kCrash };
+    enum Kind : std::uint8_t { kCall, kLeave, kFarewell, kReceive, kSuspect, kNotice, kCut, kStartAgain, kCrash };
     static constexpr std::uint8_t kNobody = 255;
 
     bool lives(std::uint32_t process) const { return has(started_, process) && !has(ended_, process); }
@@ -167,6 +174,9 @@ class World {
         if (wants_a_view(facts)) moves.push_back({kCall, number});
         const bool may_leave = leaves_left_ > 0 && facts.standing == Standing::member && !facts.leaving;
         if (may_leave && facts.epoch < scenario_->views) moves.push_back({kLeave, number, 0, false});
+        const bool may_go = farewells_left_ > 0 && facts.standing == Standing::member &&
+                            (scenario_->false_farewells || machines_->has_voted_for_nothing(states_[process]));
+        if (may_go) moves.push_back({kFarewell, number, 0, false});
         for (std::uint16_t other = 0; other < processes_; ++other) {
             const bool is_gone = has(ended_, other);
             // A member that takes another for dead closes the connection.
@@ -175,12 +185,15 @@ class World {
             if (other == process || (!is_gone && !is_cut) || has(facts.certain, other)) continue;
             if (!has(facts.minds, other) && !hears_from(process, other)) continue;
             // The witness of a death may be on either side of a cut.
-            const bool may_be_certain = is_gone && !scenario_->unwitnessed;
             const bool is_suspected = has(facts.unreachable, other);
+            // What a process says last is on its way before its end is seen, and is not heard from one that is suspected.
+            const bool is_told = has(told_[other], process) && !is_suspected;
+            const bool may_be_certain = is_gone && (!scenario_->unwitnessed || is_told);
             const bool must_be_certain = may_be_certain && !is_cut;
-            const bool first_suspected = is_cut || scenario_->unwitnessed || (scenario_->late_witness && is_gone);
+            const bool is_seen_late = scenario_->unwitnessed || (scenario_->late_witness && is_gone);
+            const bool first_suspected = is_cut || (is_seen_late && !is_told);
             if (!is_suspected && first_suspected) moves.push_back({kSuspect, number, other});
-            const bool is_its_turn = is_cut || is_suspected || !scenario_->late_witness;
+            const bool is_its_turn = is_cut || is_suspected || is_told || !scenario_->late_witness;
             if (may_be_certain && is_its_turn) moves.push_back({kNotice, number, other, must_be_certain});
         }
     }
@@ -198,6 +211,16 @@ class World {
             if (lives(process) && wants_a_view(machines_->facts(states_[process])))
                 step(process, machines_->call(states_[process]));
         }
+    }
+
+    // In peace; nothing of what it may have voted is left.
+    void say_farewell(std::uint32_t process) {
+        --farewells_left_;
+        for (std::uint32_t other = 0; other < processes_; ++other)
+            if (lives(other) && other != process && !is_cut_off(process, other))
+                told_[process] = static_cast<std::uint8_t>(told_[process] | 1U << other);
+        end(process);
+        states_[process] = machines_->no_vote();
     }
 
     void start_again() {
@@ -315,6 +338,9 @@ class World {
     std::uint8_t crashes_left_;
     std::uint8_t cuts_left_;
     std::uint8_t leaves_left_;
+    std::uint8_t farewells_left_;
+    std::array<std::uint8_t, kMost>
+        told_{};  // as bits: to which its farewell is on its way, of those that have said one
     std::uint32_t messages_ = 0;
     std::array<std::uint32_t, kBag> bag_{};  // ascending
     std::string broken_;

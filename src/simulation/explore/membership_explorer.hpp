@@ -15,6 +15,7 @@
 //   the side of a cut that has the quorum goes on                             check_end(), where nobody died
 //   a joiner is in, is told why not, or is known to the next root             check_end()
 //   one that wants to leave is out, or is known to the next root              check_end()
+//   one that has gone, and said that it never voted, costs no quorum          check_end()
 #pragma once
 
 #include <cstdint>
@@ -31,21 +32,24 @@ struct MembershipScenario {
     std::uint32_t joins = 0;    // processes that ask for any seat, from the start on
     std::uint32_t rejoins = 0;  // of the first that die: started again, and asking for the seat that they had
     std::uint32_t leaves = 0;   // how many may want to leave
+    std::uint32_t farewells =
+        0;  // how many members that have voted for nothing may go, and say so to those that they reach
     std::uint32_t crashes = 0;  // how many may die, newcomers too
     std::uint32_t cuts = 0;     // 0 or 1: all processes are parted into two sides, any two
     std::uint32_t views = 1;    // how many each caller wants
     std::uint32_t radix_bits = 1;
     std::uint32_t capacity = UINT32_MAX;
     protocol::Quorum quorum = protocol::Quorum::certain;
-    bool called = false;        // everybody has called for its next view at once, but the lowest member of the first
-    bool late_witness = false;  // deaths are suspected first, and certain later
-    bool unwitnessed = false;   // deaths are suspected, and never certain
-    bool reports = false;       // members tell the root of deaths
-    bool consents = false;      // members say at once what they would propose
-    bool differing = false;     // and offer different things
-    bool introduced = false;    // newcomers are known to all members, and ask none
-    bool talk = false;          // each sends a user's message in each view, to the next rank
-    std::uint32_t faults = 0;   // protocol::MembershipFault
+    bool called = false;           // everybody has called for its next view at once, but the lowest member of the first
+    bool late_witness = false;     // deaths are suspected first, and certain later
+    bool unwitnessed = false;      // deaths are suspected, and never certain
+    bool false_farewells = false;  // members that have voted, too, say that they have not
+    bool reports = false;          // members tell the root of deaths
+    bool consents = false;         // members say at once what they would propose
+    bool differing = false;        // and offer different things
+    bool introduced = false;       // newcomers are known to all members, and ask none
+    bool talk = false;             // each sends a user's message in each view, to the next rank
+    std::uint32_t faults = 0;      // protocol::MembershipFault
     std::uint64_t max_states = 200'000'000;
 };
 

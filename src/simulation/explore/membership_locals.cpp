@@ -250,7 +250,10 @@ std::uint32_t MembershipLocals::number_of(const protocol::View& view) {
 }
 
 std::uint32_t MembershipLocals::last_vote(std::uint32_t local) {
-    const protocol::LastVote vote = locals_[local].machine.last_vote();
+    return number_of(locals_[local].machine.last_vote());
+}
+
+std::uint32_t MembershipLocals::number_of(const protocol::LastVote& vote) {
     const auto known = std::ranges::find(votes_, vote);
     if (known != votes_.end()) return static_cast<std::uint32_t>(known - votes_.begin());
     votes_.push_back(vote);

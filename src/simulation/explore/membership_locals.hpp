@@ -54,6 +54,10 @@ class MembershipLocals {
 
     const MembershipFacts& facts(std::uint32_t local) const { return locals_[local].facts; }
     std::uint32_t last_vote(std::uint32_t local);
+    std::uint32_t no_vote() { return number_of(protocol::LastVote()); }
+    bool has_voted_for_nothing(std::uint32_t local) const {
+        return locals_[local].machine.last_vote() == protocol::LastVote();
+    }
     std::uint32_t from(std::uint32_t message) const { return messages_[message].from.value; }
     std::uint32_t to(std::uint32_t message) const { return messages_[message].to.value; }
     std::string describe(std::uint32_t message) const;
@@ -100,6 +104,7 @@ class MembershipLocals {
     void look_at(Local& local);
     std::uint32_t number_of(Letter letter);
     std::uint32_t number_of(const protocol::View& view);
+    std::uint32_t number_of(const protocol::LastVote& vote);
     void fail(const std::string& what);
     Hash128 hash_of_words() const;
 

@@ -77,6 +77,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"consents_one_of_four_leaves_deaths_never_certain",
              {.ranks = 4, .leaves = 1, .crashes = 1, .quorum = Quorum::any, .unwitnessed = true, .consents = true}},
         Case{"consents_one_leaves_and_a_cut", {.leaves = 1, .crashes = 1, .cuts = 1, .consents = true}},
+        Case{"farewells_nobody_sees_deaths_for_certain", {.farewells = 2, .unwitnessed = true, .consents = true}},
+        Case{"a_farewell_and_a_cut", {.farewells = 1, .cuts = 1, .unwitnessed = true, .consents = true}},
+        Case{"a_farewell_of_four_and_a_cut",
+             {.ranks = 4, .farewells = 1, .cuts = 1, .called = true, .unwitnessed = true}},
+        Case{"a_farewell_and_a_death",
+             {.ranks = 4, .farewells = 1, .crashes = 1, .unwitnessed = true, .consents = true}},
+        Case{"a_farewell_a_death_and_a_cut", {.farewells = 1, .crashes = 1, .cuts = 1, .consents = true}},
+        Case{"a_farewell_and_one_that_joins", {.joins = 1, .farewells = 1, .unwitnessed = true, .consents = true}},
         Case{"talk_two_views", {.ranks = 2, .joins = 1, .leaves = 1, .views = 2, .talk = true}}),
     [](const auto& one) { return std::string(one.param.name); });
 
@@ -170,6 +178,16 @@ TEST_P(MembershipWithout, IsMissed) {
         EXPECT_TRUE(result.shortest);
         EXPECT_EQ(result.way.size(), GetParam().steps) << text_of(result);
     }
+}
+
+// What it voted may be what the others have to carry on with.
+TEST(MembershipFarewell, OfOneThatHasVotedIsMissed) {
+    MembershipScenario scenario{.farewells = 1, .cuts = 1, .unwitnessed = true, .consents = true};
+    EXPECT_EQ(explore(scenario).walk.violation, "");
+    scenario.false_farewells = true;
+    const WalkResult result = explore(scenario).walk;
+    EXPECT_EQ(result.way.size(), 7U) << text_of(result);
+    EXPECT_NE(result.violation.find(kTwo), std::string::npos) << result.violation;
 }
 
 }  // namespace

@@ -130,6 +130,9 @@ int run_explore_membership(int argc, char** argv) {
         ->capture_default_str()
         ->check(CLI::Range(0U, 1U));
     app.add_option("--leaves", scenario.leaves, "how many may want to leave, at any time")->capture_default_str();
+    app.add_option("--farewells", scenario.farewells,
+                   "how many members that have voted for nothing may go, and say so to all that they reach")
+        ->capture_default_str();
     app.add_option("--cuts", scenario.cuts, "1: all are parted into two sides, any two, at any time")
         ->capture_default_str()
         ->check(CLI::Range(0U, 1U));
@@ -142,6 +145,7 @@ int run_explore_membership(int argc, char** argv) {
     app.add_flag("--called", scenario.called, "all but rank 0 want their views at once: fewer states");
     app.add_flag("--late-witness", scenario.late_witness, "a death is suspected first, and certain later");
     app.add_flag("--unwitnessed", scenario.unwitnessed, "no death is ever certain");
+    app.add_flag("--false-farewells", scenario.false_farewells, "members that have voted, too, say that they have not");
     app.add_flag("--reports", scenario.reports, "members tell the root of deaths that they notice");
     app.add_flag("--consents", scenario.consents, "members say at once what they would propose, as in the engine");
     app.add_flag("--introduced", scenario.introduced, "all members are told of each newcomer, as in the engine");
