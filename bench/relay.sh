@@ -44,10 +44,10 @@ address_of() {
     printf '%d.%d.%d.%d' "0x${raw:0:2}" "0x${raw:2:2}" "0x${raw:5:2}" "0x${raw:7:2}"
 }
 
-# pair FROM TO SECONDS: MB/s that the device TO reads out of FROM's memory.
+# pair FROM TO PORT: MB/s that the device TO reads out of FROM's memory.
 pair() {
-    local port=$((20000 + RANDOM % 10000)) options line=
-    options=(-x "$gid" -s 1048576 -D "$3" -p "$port" -F --report_gbits)
+    local options line=
+    options=(-x "$gid" -s 1048576 -n 100 -p "$3" -F --report_gbits)
     ib_read_bw -d "$1" "${options[@]}" >/dev/null 2>&1 &
     local server=$!
     for _ in $(seq 50); do
@@ -60,8 +60,8 @@ pair() {
 }
 
 three_pairs() {
-    local i
-    for i in 1 2 3; do pair "${devices[i - 1]}" "${devices[i]}" 5 >"$scratch/pair$i" & done
+    local i port=$((20000 + RANDOM % 10000))
+    for i in 1 2 3; do pair "${devices[i - 1]}" "${devices[i]}" $((port + i)) >"$scratch/pair$i" & done
     wait
     cat "$scratch"/pair[123] | sort -g | head -1
 }
@@ -75,7 +75,7 @@ chain() {
 }
 
 for ((round = 1; round <= rounds; ++round)); do
-    note pair 4 "$bytes" "$(pair "${devices[0]}" "${devices[1]}" 4)"
+    note pair 4 "$bytes" "$(pair "${devices[0]}" "${devices[1]}" $((20000 + RANDOM % 10000)))"
     note pairs 4 "$bytes" "$(three_pairs)"
     : >"$scratch/times"
     raw=$scratch/times

@@ -60,7 +60,7 @@ constexpr std::array kSettings{
     SettingInfo{
         "COPPICE_PAYLOAD_CHUNK", "auto",
         "bytes of each chunk of the payloads of which this rank is root; 1K to 1M; auto: 8K on one host, between "
-        "hosts 32K to 64K, an eighth of the payload"},
+        "hosts 32K to 64K, an eighth of the payload, where chunks are read up to 1M, a sixteenth"},
     SettingInfo{"COPPICE_PAYLOAD_AHEAD", "64", "chunks that a rank asks for ahead of what it has; 1 to 1024"},
     SettingInfo{"COPPICE_PAYLOAD_PATIENCE", "100ms",
                 "how long a rank that is asked for chunks may be silent before another one is asked; at least 1ms"},

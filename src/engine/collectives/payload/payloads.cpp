@@ -23,6 +23,9 @@ constexpr std::uint32_t kChunkWithinHost = 8 * 1024;
 constexpr std::uint32_t kLeastFarChunk = 32 * 1024;
 constexpr std::uint32_t kMostFarChunk = 64 * 1024;
 constexpr std::uint32_t kFarChunks = 8;  // at least, unless they would be smaller than that
+// Of those that are read: each costs its reader a work request.
+constexpr std::uint32_t kMostReadChunk = kMostChunk;
+constexpr std::uint32_t kReadChunks = 16;
 
 }  // namespace
 
@@ -145,9 +148,13 @@ Result<LentMemory::Piece*> Payloads::lent_for(std::span<const std::byte> payload
 std::uint32_t Payloads::chunk_of(std::size_t bytes) const {
     if (const std::uint32_t chosen = core_.settings().payload_chunk; chosen != 0) return chosen;
     if (core_.single_node()) return kChunkWithinHost;
-    const auto wanted = static_cast<std::uint32_t>(
-        std::bit_ceil(std::min<std::size_t>(bytes, kMostFarChunk * kFarChunks) / kFarChunks));
-    return std::clamp(wanted, kLeastFarChunk, kMostFarChunk);
+    const auto reads = [](const auto& wire) { return wire->capabilities().native_read; };
+    const bool are_read = std::ranges::any_of(router_.wires(), reads);
+    const auto part = [bytes](std::size_t most, std::uint32_t chunks) {
+        return static_cast<std::uint32_t>(std::bit_ceil(std::min<std::size_t>(bytes, most * chunks) / chunks));
+    };
+    const std::uint32_t sent = std::clamp(part(kMostFarChunk, kFarChunks), kLeastFarChunk, kMostFarChunk);
+    return are_read ? std::max(sent, part(kMostReadChunk, kReadChunks)) : sent;
 }
 
 Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> payload) {
