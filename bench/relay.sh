@@ -18,7 +18,9 @@ set -euo pipefail
 
 # shellcheck source=bench/comparison.sh
 . "$(dirname "$0")/comparison.sh"
-size=16M gid=${GID_INDEX:-1}
+# shellcheck source=bench/devices.sh
+. "$here/devices.sh"
+size=16M
 read -ra devices <<<"${DEVICES:-rxe0 rxe1 rxe2 rxe3}"
 
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
@@ -36,31 +38,12 @@ command -v ib_read_bw >/dev/null || complain "ib_read_bw is missing (Debian pack
 # shellcheck disable=SC2119
 prepare
 
-# The address of a device, from its GID table.
-address_of() {
-    local raw
-    raw=$(cat "/sys/class/infiniband/$1/ports/1/gids/$gid")
-    raw=${raw##*:ffff:}
-    printf '%d.%d.%d.%d' "0x${raw:0:2}" "0x${raw:2:2}" "0x${raw:5:2}" "0x${raw:7:2}"
-}
-
 # pair FROM TO PORT: MB/s that the device TO reads out of FROM's memory.
-pair() {
-    local options line=
-    options=(-x "$gid" -s 1048576 -n 100 -p "$3" -F --report_gbits)
-    ib_read_bw -d "$1" "${options[@]}" >/dev/null 2>&1 &
-    local server=$!
-    for _ in $(seq 50); do
-        line=$(ib_read_bw -d "$2" "${options[@]}" "$(address_of "$1")" 2>/dev/null | awk '$1 == 1048576 && NF >= 4 { print $4 * 125 }') || line=
-        [ -n "$line" ] && break
-        sleep 0.2 # the server may not listen yet
-    done
-    wait "$server" || true
-    echo "$line"
-}
+pair() { perftest "$1" "$2" "$3" 1048576 ib_read_bw -n 100 --report_gbits | awk '{ print $4 * 125 }'; }
 
 three_pairs() {
-    local i port=$((20000 + RANDOM % 10000))
+    local i port
+    port=$(any_port)
     for i in 1 2 3; do pair "${devices[i - 1]}" "${devices[i]}" $((port + i)) >"$scratch/pair$i" & done
     wait
     cat "$scratch"/pair[123] | sort -g | head -1
@@ -75,7 +58,7 @@ chain() {
 }
 
 for ((round = 1; round <= rounds; ++round)); do
-    note pair 4 "$bytes" "$(pair "${devices[0]}" "${devices[1]}" $((20000 + RANDOM % 10000)))"
+    note pair 4 "$bytes" "$(pair "${devices[0]}" "${devices[1]}" "$(any_port)")"
     note pairs 4 "$bytes" "$(three_pairs)"
     : >"$scratch/times"
     raw=$scratch/times

@@ -11,7 +11,11 @@ set -euo pipefail
 
 build=${1:-$(cd "$(dirname "$0")/.." && pwd)/build}
 read -ra devices <<<"${DEVICES:-rxe0 rxe1}"
-rounds=${ROUNDS:-7} iterations=${ITERATIONS:-300} size=${SIZE:-8} gid=${GID_INDEX:-1}
+rounds=${ROUNDS:-7} iterations=${ITERATIONS:-300} size=${SIZE:-8}
+# shellcheck source=bench/devices.sh
+. "$(dirname "$0")/devices.sh"
+# shellcheck disable=SC2034 # perftest's
+server_core=0 client_core=1
 launcher=$build/tools/coppice-run
 perf=$build/bench/coppice-perf
 
@@ -23,29 +27,8 @@ for file in "$launcher" "$perf"; do
     [ -x "$file" ] || { echo "verbs_latency.sh: $file is missing: build first, or name the build directory" >&2; exit 2; }
 done
 
-# The address of a device, from its GID table.
-address_of() {
-    local raw
-    raw=$(cat "/sys/class/infiniband/$1/ports/1/gids/$gid")
-    raw=${raw##*:ffff:}
-    printf '%d.%d.%d.%d' "0x${raw:0:2}" "0x${raw:2:2}" "0x${raw:5:2}" "0x${raw:7:2}"
-}
-
 # The typical latency of perftest's program: fifth column of its one line of figures.
-theirs() {
-    local port=$((20000 + RANDOM % 10000)) options
-    options=(-x "$gid" -s "$size" -n "$iterations" -p "$port" -F)
-    taskset -c 0 "$1" -d "${devices[0]}" "${options[@]}" >/dev/null 2>&1 &
-    local server=$! line=
-    for _ in $(seq 50); do
-        line=$(taskset -c 1 "$1" -d "${devices[1]}" "${options[@]}" "$(address_of "${devices[0]}")" 2>/dev/null |
-            awk -v s="$size" '$1 == s && NF >= 5 { print $5 }') || line=
-        [ -n "$line" ] && break
-        sleep 0.2 # the server may not listen yet
-    done
-    wait "$server" || true
-    echo "$line"
-}
+theirs() { perftest "${devices[0]}" "${devices[1]}" "$(any_port)" "$size" "$1" -n "$iterations" | awk '{ print $5 }'; }
 
 ours() {
     "$launcher" -n 2 --devices "${devices[0]},${devices[1]}" "$perf" "$1" -s "$size" -n "$iterations" |

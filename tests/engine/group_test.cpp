@@ -27,7 +27,8 @@ class ReadingWire final : public Wire {
     };
     std::vector<Read> under_way;
 
-    ReadingWire() { capabilities_.native_read = true; }
+    ReadingWire() { reads(true); }
+    void reads(bool native) { capabilities_.native_read = native; }
 
     Result<transport::Exposure> expose(std::span<std::byte> memory) override {
         return transport::Exposure{.address = reinterpret_cast<std::uint64_t>(memory.data()), .key = 1, .own_key = 1};
@@ -117,6 +118,16 @@ TEST_F(GroupOfFour, AQueryAboutARootThatHasLeftInPeaceIsAnswered) {
     say(kOther, query);
     EXPECT_TRUE(has_sent(kOther, {Channel::broadcast, protocol::MessageKind::denial}));
     EXPECT_EQ(group_->garbage(), 1U);
+}
+
+// Each chunk costs its reader a work request; one that is sent is passed on the sooner, the smaller it is.
+TEST_F(GroupOfFour, ChunksAreLargerWhereTheyAreRead) {
+    const std::vector<std::byte> payload(std::size_t{16} << 20);
+    EXPECT_EQ(group_->payloads().hold(Sequence(0), payload).value().chunk, 1U << 20);
+    EXPECT_EQ(group_->payloads().hold(Sequence(1), std::span(payload).first(1 << 20)).value().chunk, 64U << 10);
+    wire_->reads(false);
+    EXPECT_EQ(group_->payloads().hold(Sequence(2), payload).value().chunk, 64U << 10);
+    EXPECT_EQ(group_->payloads().hold(Sequence(3), std::span(payload).first(100'000)).value().chunk, 32U << 10);
 }
 
 // A payload of one chunk, whose descriptor has come, and which is to be read out of the memory of `source_`.

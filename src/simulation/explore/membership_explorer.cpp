@@ -339,8 +339,7 @@ class World {
     std::uint8_t cuts_left_;
     std::uint8_t leaves_left_;
     std::uint8_t farewells_left_;
-    std::array<std::uint8_t, kMost>
-        told_{};  // as bits: to which its farewell is on its way, of those that have said one
+    std::array<std::uint8_t, kMost> told_{};  // as bits: to which the farewell of each is on its way
     std::uint32_t messages_ = 0;
     std::array<std::uint32_t, kBag> bag_{};  // ascending
     std::string broken_;

@@ -29,14 +29,13 @@ struct MembershipScenario {
     static constexpr std::uint32_t kMostProcesses = 8;
 
     std::uint32_t ranks = 3;
-    std::uint32_t joins = 0;    // processes that ask for any seat, from the start on
-    std::uint32_t rejoins = 0;  // of the first that die: started again, and asking for the seat that they had
-    std::uint32_t leaves = 0;   // how many may want to leave
-    std::uint32_t farewells =
-        0;  // how many members that have voted for nothing may go, and say so to those that they reach
-    std::uint32_t crashes = 0;  // how many may die, newcomers too
-    std::uint32_t cuts = 0;     // 0 or 1: all processes are parted into two sides, any two
-    std::uint32_t views = 1;    // how many each caller wants
+    std::uint32_t joins = 0;      // processes that ask for any seat, from the start on
+    std::uint32_t rejoins = 0;    // of the first that die: started again, and asking for the seat that they had
+    std::uint32_t leaves = 0;     // how many may want to leave
+    std::uint32_t farewells = 0;  // how many that have voted for nothing may go, and say so
+    std::uint32_t crashes = 0;    // how many may die, newcomers too
+    std::uint32_t cuts = 0;       // 0 or 1: all processes are parted into two sides, any two
+    std::uint32_t views = 1;      // how many each caller wants
     std::uint32_t radix_bits = 1;
     std::uint32_t capacity = UINT32_MAX;
     protocol::Quorum quorum = protocol::Quorum::certain;

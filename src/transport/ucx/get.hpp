@@ -82,7 +82,7 @@ class PeerKeys {
     bool note(std::uint32_t number, std::span<const std::byte> key);
     // Makes use of what was noted.
     static void attach(PeerKey& key, ucp_ep_h endpoint);
-    // Before the endpoint is closed.
+    // While the worker lives, and no read of theirs is under way.
     void forget();
 
   private:

@@ -113,7 +113,13 @@ bool UcxTransport::find_key(Peer& peer, ucx::PeerKey& key) {
     using State = ucx::PeerKey::State;
     if (key.state == State::wanted && notify(peer, Kind::key_wanted, bytes_of(key.number))) key.state = State::asked;
     if (key.state == State::noted) peer.attach_key(key);
-    if (key.state == State::refused) break_link(peer, UCS_ERR_INVALID_PARAM);
+    if (key.state == State::refused) {
+        break_link(peer, UCS_ERR_INVALID_PARAM);
+        last_error_ = fmt::format(
+            "ucx: rank {} has no memory open under the number {} that it named, or no longer: the "
+            "connection to it ends, as it does over verbs",
+            peer.rank.value, key.number);
+    }
     return key.state == State::good;
 }
 
