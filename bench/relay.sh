@@ -46,7 +46,7 @@ three_pairs() {
     port=$(any_port)
     for i in 1 2 3; do pair "${devices[i - 1]}" "${devices[i]}" $((port + i)) >"$scratch/pair$i" & done
     wait
-    cat "$scratch"/pair[123] | sort -g | head -1
+    cat "$scratch"/pair[123] | sort -g | sed -n 1p
 }
 
 # chain CANDIDATE NAME=VALUE…: a broadcast's bytes by its time.
