@@ -204,7 +204,8 @@ class Transport {
                             const Exposure& /*own*/, Reads* /*reads*/) {
         return SendStatus::failed;
     }
-    // Whether that peer may still read what is exposed here: false from when it is fenced, or its connection has ended.
+    // Whether what is exposed here has to stay for that peer: false from when it is fenced, or its connection has ended. (A fenced peer's
+    // connection ends with the next poll at the latest, and until then it reads what is not withdrawn.)
     virtual bool may_be_read_by(Seat /*peer*/) const { return false; }
 
     // Gives back a kept buffer. Any order, any time; also after the peer has failed.
