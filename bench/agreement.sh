@@ -10,18 +10,19 @@
 #   failure-free   one host, beside MPI_Allreduce of one integer, which tolerates no fault, in the better of Open MPI's
 #                  settings
 #   post-failure   a group that has lost a rank, beside a fresh one of the size that is left
-#   deaths         by which rank dies, on one host and on 4 of 4 ranks with TCP between them: failure-free, the
+#   deaths         by which rank dies, on one host and on 4 with TCP between them, of 8 ranks or more: failure-free, the
 #                  agreement that detects it (from the death to the last survivor's return), the stabilizing one, and
 #                  those after it
 #   memory         8 ranks of 1 MB, 512 MB and 1 GB each, one host and 2 of 4 ranks: the agreement that detects a death
 #   lost-host      a host of 4 is killed, and falls silent, with a bound of 500 ms and of 50 ms: the agreement that
 #                  detects it
-#   trees          along which tree contributions travel, on one host and on 4 of 4 ranks
+#   trees          along which tree contributions travel, on one host and on 4, of 4 ranks or more
 #   rebuilt        after the death of half of the ranks, with the tree made anew and only repaired: by messages, binary
-#   shrink         a new group, made without a death, and after one that an agreement has found: of 8 ranks 7 are left
+#   shrink         a new group, made without a death, and after deaths that an agreement has found: of the first rank, of one in the
+#                  middle, of the last, and of half of them
 #   algorithms     ERA beside the older agreements in two and in three phases, all by messages along a binary tree
 #
-# --ranks is for failure-free, post-failure, rebuilt, shrink and algorithms. 4 hosts need the right to make network namespaces
+# --ranks is not for memory and lost-host. 4 hosts need the right to make network namespaces
 # (coppice-run(1)). Exit code 0 when everything ran; what falls short of its aim is marked and does not change it.
 set -euo pipefail
 
@@ -91,15 +92,20 @@ one_post_failure() {
         deadly repaired $((count + 1)) 1 "$count" $((2 * iterations))
     done
 }
+# Ranks of a host stand side by side.
 one_deaths() {
-    local hosts
-    for hosts in 1 4; do
-        deadly "root,$hosts" 16 $hosts 0 200
-        deadly "child-of-root,$hosts" 16 $hosts 1 200
-        [ $hosts != 1 ] || continue
-        deadly "host-leader,$hosts" 16 $hosts 4 200
-        deadly "child-of-leader,$hosts" 16 $hosts 5 200
-        deadly "whole-host,$hosts" 16 $hosts 4,5,6,7 200
+    local count hosts each
+    for count in $ranks; do
+        [ "$count" -ge 8 ] || continue
+        each=$((count / 4))
+        for hosts in 1 4; do
+            deadly "root,$hosts" "$count" $hosts 0 200
+            deadly "child-of-root,$hosts" "$count" $hosts 1 200
+            [ $hosts != 1 ] || continue
+            deadly "host-leader,$hosts" "$count" $hosts $each 200
+            deadly "child-of-leader,$hosts" "$count" $hosts $((each + 1)) 200
+            deadly "whole-host,$hosts" "$count" $hosts "$(seq -s, $each $((2 * each - 1)))" 200
+        done
     done
 }
 one_memory() {
@@ -118,10 +124,13 @@ one_lost_host() {
     done
 }
 one_trees() {
-    local tree
-    coppice "auto,1" 16 1
-    for tree in binary binomial kary:4 star chain; do coppice "$tree,1" 16 1 --tree $tree; done
-    for tree in bin/star bin/bin star/star binary binomial star chain; do coppice "$tree,4" 16 4 --tree $tree; done
+    local count tree
+    for count in $ranks; do
+        [ "$count" -ge 4 ] || continue
+        coppice "auto,1" "$count" 1
+        for tree in binary binomial kary:4 star chain; do coppice "$tree,1" "$count" 1 --tree $tree; done
+        for tree in bin/star bin/bin star/star binary binomial star chain; do coppice "$tree,4" "$count" 4 --tree $tree; done
+    done
 }
 
 # Of four ranks the second and the third die, so that those that are left have the cores that all had.
@@ -138,19 +147,27 @@ one_rebuilt() {
     done
 }
 
-# A run has one shrink that leaves a dead rank out: many short ones.
+# A run has one shrink that leaves dead ranks out: many short ones.
 one_shrink() {
-    local count again
+    local count which victims again
     for count in $ranks; do
         measure shrink "$count" 0 "$launcher" -n "$count" "$perf" shrink -n 200 -w 20
-        for again in 1 2 3 4 5; do
-            timeout 300 "$launcher" -n "$count" "$perf" shrink -n 20 -w 20 --victims $((count / 2)) --at 10 \
-                >"$scratch/output" 2>"$scratch/stderr" || grep -q '^disagreed 0' "$scratch/output" || {
-                echo "agreement.sh: shrink $again after a death at $count ranks gave no figure" >&2
-                tail -5 "$scratch/stderr" >&2
-                continue
-            }
-            note shrink/after-death "$count" 0 "$(typical after-death <"$scratch/output")"
+        for which in middle first last half; do
+            case $which in
+                middle) victims=$((count / 2)) ;;
+                first) victims=0 ;;
+                last) victims=$((count - 1)) ;;
+                half) victims=$(seq -s, $((count / 2)) $((count - 1))) ;;
+            esac
+            for again in 1 2 3 4 5; do
+                timeout 300 "$launcher" -n "$count" "$perf" shrink -n 20 -w 20 --victims "$victims" --at 10 \
+                    >"$scratch/output" 2>"$scratch/stderr" || grep -q '^disagreed 0' "$scratch/output" || {
+                    echo "agreement.sh: shrink $again after the death of the $which at $count ranks gave no figure" >&2
+                    tail -5 "$scratch/stderr" >&2
+                    continue
+                }
+                note "shrink/$which" "$count" 0 "$(typical after-death <"$scratch/output")"
+            done
         done
     done
 }
@@ -209,9 +226,10 @@ for part in $parts; do
                            figure("kept/post-failure", r), ratio("kept/post-failure", r, "rebuilt/post-failure", r) } }' ;;
         shrink)
             # shellcheck disable=SC2016
-            show "shrink, one host: ranks, without a death, after one" '
+            show "shrink, one host: ranks, without a death, after that of the first, one in the middle, the last, half of them" '
                 END { n = split(ranks, R, " "); for (i = 1; i <= n; ++i) { r = R[i]
-                    printf "%-4s %s  %s\n", r, figure("shrink", r), figure("shrink/after-death", r) } }' ;;
+                    printf "%-4s %s  %s  %s  %s  %s\n", r, figure("shrink", r), figure("shrink/first", r), figure("shrink/middle", r),
+                           figure("shrink/last", r), figure("shrink/half", r) } }' ;;
         algorithms)
             # shellcheck disable=SC2016
             show "algorithms, one host, binary tree: ranks, ERA, two phases, three phases, ratios to ERA" '
@@ -220,10 +238,11 @@ for part in $parts; do
                            ratio("two-phase", r, "ERA", r), ratio("three-phase", r, "ERA", r) } }' ;;
         deaths)
             # shellcheck disable=SC2016
-            show "deaths, 16 ranks: victim,hosts: failure-free, detecting, stabilizing, post-failure" '
+            show "deaths: ranks, victim,hosts: failure-free, detecting, stabilizing, post-failure" '
                 END { n = split("root,1 child-of-root,1 root,4 child-of-root,4 host-leader,4 child-of-leader,4 whole-host,4", V, " ")
-                    for (i = 1; i <= n; ++i) printf "%-18s %s  %s  %s  %s\n", V[i], figure(V[i] "/failure-free", 16),
-                        figure(V[i] "/detecting", 16), figure(V[i] "/stabilizing", 16), figure(V[i] "/post-failure", 16) }' ;;
+                    k = split(ranks, R, " "); for (j = 1; j <= k; ++j) { r = R[j]; if (r < 8) continue
+                    for (i = 1; i <= n; ++i) printf "%-4s %-18s %s  %s  %s  %s\n", r, V[i], figure(V[i] "/failure-free", r),
+                        figure(V[i] "/detecting", r), figure(V[i] "/stabilizing", r), figure(V[i] "/post-failure", r) } }' ;;
         memory)
             # shellcheck disable=SC2016
             show "memory of each of 8 ranks,hosts: detecting" '
@@ -238,10 +257,11 @@ for part in $parts; do
                         printf "%-11s %s %s\n", V[i], figure(c, 16), told((c, 16) in m ? m[c, 16] / (1000 * W[2]) : 0) } }' ;;
         trees)
             # shellcheck disable=SC2016
-            show "trees, 16 ranks: tree,hosts: median, ratio to the one that is taken by itself" '
-                END { n = split("auto,1 binary,1 binomial,1 kary:4,1 star,1 chain,1 bin/star,4 bin/bin,4 star/star,4 binary,4 binomial,4 star,4 chain,4", T, " ")
-                    for (i = 1; i <= n; ++i) printf "%-12s %s %9.2f\n", T[i], figure(T[i], 16),
-                        ratio(T[i], 16, T[i] ~ /,1$/ ? "auto,1" : "bin/star,4", 16) }' ;;
+            show "trees: ranks, tree,hosts: median, ratio to the one that is taken by itself" '
+                END { k = split(ranks, R, " "); n = split("auto,1 binary,1 binomial,1 kary:4,1 star,1 chain,1 bin/star,4 bin/bin,4 star/star,4 binary,4 binomial,4 star,4 chain,4", T, " ")
+                    for (j = 1; j <= k; ++j) { r = R[j]; if (r < 4) continue
+                    for (i = 1; i <= n; ++i) printf "%-4s %-12s %s %9.2f\n", r, T[i], figure(T[i], r),
+                        ratio(T[i], r, T[i] ~ /,1$/ ? "auto,1" : "bin/star,4", r) } }' ;;
     esac
 done
 [ -z "$json" ] || write_json agreement "$json" "$scratch/medians"

@@ -111,21 +111,24 @@ def rebuilt(measured):
 
 
 def shrink(measured):
-    return by_ranks(measured, {"without a death": ("shrink", 0), "after one": ("shrink/after-death", 0)}, 0)
+    return by_ranks(measured, {"without a death": ("shrink", 0), "after the first's": ("shrink/first", 0), "one in the middle": ("shrink/middle", 0),
+                               "the last's": ("shrink/last", 0), "half of them": ("shrink/half", 0)}, 0)
 
 
 def trees(measured):
-    return table(["16 ranks, µs", ""], [[called, measured.cell(tree, 16, 8)] for tree, called in TREES.items()])
+    return table(["µs", *(f"{ranks} ranks" for ranks in measured.ranks)],
+                 [[called, *(measured.cell(tree, ranks, 8) for ranks in measured.ranks)] for tree, called in TREES.items()])
 
 
 def deaths(measured):
     phases = ("failure-free", "detecting", "stabilizing", "post-failure")
-    return table(["16 ranks, µs", *phases],
-                 [[called, *(measured.cell(f"{victim}/{phase}", 16, 8) for phase in phases)] for victim, called in VICTIMS.items()])
+    return "\n\n".join(table([f"{ranks} ranks, µs", *phases],
+                             [[called, *(measured.cell(f"{victim}/{phase}", ranks, 8) for phase in phases)] for victim, called in VICTIMS.items()])
+                       for ranks in measured.ranks)
 
 
 SHARED = "PPoPP'19, Figures 11, 12 and 15: broadcasts of a binomial tree, each rank a position, "
-# Part: heading, command, whether it takes --ranks, how its figures are shown.
+# Part: heading, command, its ranks, how its figures are shown.
 PARTS = {
     "corrections-shm": (SHARED + "over shared memory", ["bench/corrections.sh"], "2 4 8 16", corrections),
     "corrections-tcp": (SHARED + "over TCP on loopback", ["bench/corrections.sh", "--transport", "tcp"], "2 4 8 16", corrections),
@@ -134,10 +137,10 @@ PARTS = {
                      failure_free),
     "algorithms": ("SC'15, §5.2.1: ERA beside the older agreements, by messages along a binary tree", ["bench/agreement.sh", "--part", "algorithms"],
                    "4 8 16 32", algorithms),
-    "trees": ("SC'15, Figure 2b: topologies", ["bench/agreement.sh", "--part", "trees"], None, trees),
+    "trees": ("SC'15, Figure 2b: topologies", ["bench/agreement.sh", "--part", "trees"], "4 8 16 32", trees),
     "rebuilt": ("SC'15, Figure 2c: after half of the ranks have died, by messages along a binary tree", ["bench/agreement.sh", "--part", "rebuilt"],
                 "4 8 16 32", rebuilt),
-    "deaths": ("SC'15, Figure 2d: by the role of the dead", ["bench/agreement.sh", "--part", "deaths"], None, deaths),
+    "deaths": ("SC'15, Figure 2d: by the role of the dead", ["bench/agreement.sh", "--part", "deaths"], "8 16 32", deaths),
     "shrink": ("SC'15, Figure 3: a new group", ["bench/agreement.sh", "--part", "shrink"], "4 8 16 32", shrink),
     "cg": ("SC'15, Figure 4: conjugate gradients, each sum agreed upon; 32³ unknowns, one equation", ["bench/cg.sh"], "4 8 16 32", cg),
 }
@@ -165,8 +168,7 @@ def measure(part, options):
         path = pathlib.Path(folder) / "figures.json"
         command = [str(ROOT / command[0]), *command[1:], "--quick", "--rounds", str(options.rounds), "--build", str(options.build.resolve()),
                    "--json", str(path)]
-        if ranks is not None:
-            command += ["--ranks", options.ranks or ranks]
+        command += ["--ranks", options.ranks or ranks]
         if part == "corrections-verbs":
             command = [str(ROOT / "tools/rxe-guest"), "--writable", folder, *command]
         load, start = os.getloadavg()[0], time.monotonic()

@@ -98,7 +98,7 @@ typedef struct coppice_renew_options {
  *  - gives the same options at all ranks (the lowest one that lives decides); NULL: the defaults.
  * Newcomers are taken in that all members can reach when the lowest of them decides: the next group has them as members, also where
  * one dies meanwhile. A process that was started again gets the rank of the one before it, where that was a member of this group.
- * Broadcasts in a group that newcomers have joined do not go by the network's switches.
+ * A newcomer brings the path of switches above its host; where it knows none, broadcasts go by the order of ranks as long as it is a member.
  * A rank that has called coppice_group_leave gets COPPICE_OK and no group: *next is NULL. coppice_group_agreed(group) then has the
  * ranks that are not in the next group, those that have left among them.
  * COPPICE_ERR_TIMEOUT also when fewer than `least` members are there by then: another call may ask for other numbers.

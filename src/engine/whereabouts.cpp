@@ -116,7 +116,7 @@ Result<std::string> own_switches(const Settings& settings, bool is_simulated) {
     return switches_in(*found);
 }
 
-Result<std::vector<topology::Site>> sites_of(const topology::Nodes& nodes, std::span<const std::string> switches) {
+Result<std::vector<std::string>> switches_by_node(const topology::Nodes& nodes, std::span<const std::string> switches) {
     std::vector<std::string> paths;
     for (std::uint32_t node = 0; node < nodes.count(); ++node) {
         const Rank first = nodes.members(node).front();
@@ -131,7 +131,7 @@ Result<std::vector<topology::Site>> sites_of(const topology::Nodes& nodes, std::
         }
         paths.push_back(path);
     }
-    return topology::sites_of(paths);
+    return paths;
 }
 
 }  // namespace coppice::engine

@@ -47,8 +47,8 @@ Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings
 // What a rank tells the others: the same, in short. In a world of the simulator's nothing is known but what is set.
 Result<std::string> own_switches(const Settings& settings, bool is_simulated);
 
-// Where nodes are, by what each rank has told. Nowhere when a rank says nothing. COPPICE_ERR_MISMATCH, with the ranks: it is no path, or ranks
+// The path of each node, by what each rank has told. COPPICE_ERR_MISMATCH, with the ranks: it is no path, or ranks
 // of one node say different things.
-Result<std::vector<topology::Site>> sites_of(const topology::Nodes& nodes, std::span<const std::string> switches);
+Result<std::vector<std::string>> switches_by_node(const topology::Nodes& nodes, std::span<const std::string> switches);
 
 }  // namespace coppice::engine

@@ -18,20 +18,22 @@ Birth a_birth() {
         birth.members.push_back(
             {.origin = {.seat = Seat(rank + 2), .incarnation = rank, .before = 3 - rank, .since = 1},
              .node = rank / 2});
+    birth.switches = {"pod1/leaf1", ""};
     return birth;
 }
 
 TEST(Cards, ACardSaysHowAProcessCanBeReached) {
-    const Card card{.host = "a host", .addresses = {std::byte{1}, std::byte{0}, std::byte{255}}};
+    const Card card{.host = "a host", .switches = "leaf4", .addresses = {std::byte{1}, std::byte{0}, std::byte{255}}};
     const auto read = Card::parse(card.bytes());
     ASSERT_TRUE(read);
     EXPECT_EQ(read->host, card.host);
+    EXPECT_EQ(read->switches, card.switches);
     EXPECT_EQ(read->addresses, card.addresses);
 }
 
 // The addresses are what is left: they have a form of their own.
-TEST(Cards, ACardWhoseHostIsCutShortIsNone) {
-    const Bytes whole = Card{.host = "a host", .addresses = {}}.bytes();
+TEST(Cards, ACardWhoseHostOrSwitchesAreCutShortIsNone) {
+    const Bytes whole = Card{.host = "a host", .switches = "leaf4", .addresses = {}}.bytes();
     expect_no_part_of<Card>(whole);
 }
 
@@ -73,6 +75,7 @@ TEST(Cards, ABirthSaysWhichGroupHasANewcomer) {
     EXPECT_EQ(read->panel, birth.panel);
     EXPECT_EQ(read->most, birth.most);
     EXPECT_EQ(read->members, birth.members);
+    EXPECT_EQ(read->switches, birth.switches);
 }
 
 TEST(Cards, ABirthThatIsTooShortOrTooLongIsNone) {
@@ -84,8 +87,24 @@ TEST(Cards, ABirthThatIsTooShortOrTooLongIsNone) {
 
 TEST(Cards, NothingIsMadeForMembersThatAreNotThere) {
     Bytes bytes = Birth{}.bytes();
-    std::fill(bytes.end() - 4, bytes.end(), std::byte{255});  // the count
+    std::fill(bytes.end() - 8, bytes.end() - 4, std::byte{255});  // the count
     EXPECT_FALSE(Birth::parse(bytes));
+}
+
+TEST(Cards, NothingIsMadeForSwitchesThatAreNotThere) {
+    Bytes bytes = Birth{}.bytes();
+    std::fill(bytes.end() - 4, bytes.end(), std::byte{255});  // their count
+    EXPECT_FALSE(Birth::parse(bytes));
+}
+
+TEST(Cards, ABirthWithAMemberOfNoNodeOrAPathThatIsNoneIsNone) {
+    Birth birth = a_birth();
+    birth.members.back().node = 2;
+    EXPECT_FALSE(Birth::parse(birth.bytes()));
+    birth.switches.emplace_back("leaf 3");
+    EXPECT_FALSE(Birth::parse(birth.bytes())) << "a blank";
+    birth.switches.back() = "leaf3";
+    EXPECT_TRUE(Birth::parse(birth.bytes()));
 }
 
 }  // namespace

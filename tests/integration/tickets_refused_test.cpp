@@ -236,6 +236,42 @@ TEST_F(Refused, AGroupOfAnotherVersionOfTheLibrary) {
     end(job);
 }
 
+// A process whose library does not look at what it says of itself: a host, the switches above it, and nothing of how to reach it.
+void come_with_switches(const std::vector<std::byte>& bytes, const std::string& path, const std::string& answer) {
+    Ticket ticket;
+    COPPICE_CHECK(Ticket::read(bytes, ticket) == Ticket::Reading::whole);
+    auto door = bootstrap::be_let_in(std::span(&ticket, 1), 1, false, {}, now_ns() + kDeadlineNs);
+    if (!door) throw CheckFailed(door.error().message);
+    std::vector<std::byte> card;
+    for (const std::string& text : {std::string("a host"), path}) {
+        const auto length = static_cast<std::uint32_t>(text.size());
+        for (const auto part : {std::as_bytes(std::span(&length, 1)), std::as_bytes(std::span(text))})
+            card.insert(card.end(), part.begin(), part.end());
+    }
+    std::string said;
+    COPPICE_CHECK(becomes([&] {
+        const auto event = (*door)->next();
+        if (!event) said = event.error().message;
+        if (event && *event && (*event)->kind == bootstrap::Admission::Event::Kind::invited)
+            (*door)->tell_card({}, card);
+        return !said.empty();
+    }));
+    if (said.find(answer) == std::string::npos) throw CheckFailed(said);
+}
+
+TEST_F(Refused, OneWithSwitchesThatAreNoPath) {
+    Job job = make();
+    auto* const notes = &job.note(0);
+    const std::size_t one = job.processes().start([notes] {
+        come_with_switches(get_ticket(notes), "leaf 3", "leaf 3");
+        return 0;
+    });
+    const Ending ending = job.processes().wait(one);
+    EXPECT_TRUE(ending.well()) << ending.text();
+    expect_one_joins(job);
+    end_with_joined(job);
+}
+
 TEST_F(Refused, OneTooMany) {
     Environment environment = kOpen;
     environment["COPPICE_CAPACITY"] = std::string("3");

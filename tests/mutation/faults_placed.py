@@ -14,6 +14,10 @@ REVOCATION = "src/protocol/revocation/revocation.cpp"
 VOTES = "src/engine/collectives/shrink/last_votes.cpp"
 PAYLOADS = "src/engine/collectives/payload/payloads.cpp"
 MESSAGES = "src/engine/collectives/payload/payload_messages.cpp"
+HEIRS = "src/engine/collectives/shrink/heirs.cpp"
+CARDS = "src/engine/joining/cards.cpp"
+UNIT = "tests/engine/engine_unit"
+NEWCOMERS = linked("tests/integration/integration_placed_newcomers", "*")
 
 
 def placed(names="*"):
@@ -25,6 +29,24 @@ def of_machine(room, test, names="*"):
 
 
 FAULTS = [
+    # --- newcomers
+    ("a newcomer's path counts on a host that has members", HEIRS,
+     "        if (known != node_of_host.end()) {\n",
+     "        if (known != node_of_host.end()) {\n            if (!made.switches.empty()) made.switches[known->second] = home.switches;\n",
+     gtest(UNIT, "Heirs.*")),
+    ("the path of a host that is new is lost", HEIRS, "made.switches.push_back(home.switches);", "made.switches.emplace_back();", NEWCOMERS),
+    ("newcomers bring paths though nobody has kept the members'", HEIRS,
+     "        if (!made.switches.empty()) made.switches.push_back", "        made.switches.push_back", gtest(UNIT, "Heirs.*")),
+    ("a newcomer goes by the order of ranks where the others go by switches", "src/engine/joining/joining.cpp",
+     "topology::sites_of(switches);", "std::vector<topology::Site>();", NEWCOMERS),
+    ("a newcomer keeps no paths for those that come later", "src/engine/joining/joining.cpp",
+     "std::move(sites), {}, std::move(switches));", "std::move(sites), {});", NEWCOMERS),
+    ("a group that newcomers have joined keeps no paths", "src/engine/collectives/shrink/shrink.cpp",
+     "topology::domains_of(domains), std::move(switches));", "topology::domains_of(domains));", NEWCOMERS),
+    ("a newcomer's path is not looked at", "src/engine/joining/introductions.cpp",
+     "!checked) {\n        if (admission_)", "!checked && false) {\n        if (admission_)",
+     linked("tests/integration/integration_tickets_refused", "Refused.OneWithSwitches*")),
+    ("a birth has a member of no node", CARDS, "if (!bytes.empty() || (paths > 0", "if (!bytes.empty() || (paths > 1 && false", gtest(UNIT, "Cards.*")),
     # --- broadcasts by switches
     ("by switches nothing is said again after a death", PLACED,
      "    core_.peer_failed(position);\n    say_again();\n", "    core_.peer_failed(position);\n", placed()),

@@ -72,16 +72,14 @@ void Processes::signal(std::size_t index, int number) const {
     kill(children_[index].pid, number);
 }
 
+bool Processes::has_ended(std::size_t index) const {
+    siginfo_t info{};
+    const auto pid = static_cast<id_t>(children_[index].pid);
+    return waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
 bool Processes::await_zombie(std::size_t index) const {
-    const std::uint64_t deadline = now_ns() + kDeadlineNs;
-    while (now_ns() < deadline) {
-        siginfo_t info{};
-        if (waitid(P_PID, static_cast<id_t>(children_[index].pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-            info.si_pid != 0)
-            return true;
-        usleep(kLookAgainUs);
-    }
-    return false;
+    return becomes([&] { return has_ended(index); });
 }
 
 Ending Processes::wait(std::size_t index, std::uint64_t deadline_ns) {

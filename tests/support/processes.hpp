@@ -69,6 +69,9 @@ class Processes {
     // Waits until the child is dead without reaping it: it stays a zombie.
     bool await_zombie(std::size_t index) const;
 
+    // Without reaping.
+    bool has_ended(std::size_t index) const;
+
     // Reaps, once. After the deadline the child is killed and `timed_out` set.
     Ending wait(std::size_t index, std::uint64_t deadline_ns = now_ns() + kDeadlineNs);
 

@@ -184,10 +184,11 @@ std::size_t Ranks::start_one(Seat rank, std::uint32_t size, const Body& body, st
     return waited_.size() - 1;
 }
 
-void Ranks::expect_well(std::size_t rank) {
+bool Ranks::expect_well(std::size_t rank, std::uint64_t deadline_ns) {
     waited_[rank] = true;
-    const Ending ending = processes_.wait(rank);
+    const Ending ending = processes_.wait(rank, deadline_ns);
     EXPECT_TRUE(ending.well()) << "rank " << rank << ": " << ending.text();
+    return ending.well();
 }
 
 void Ranks::expect_killed(std::size_t rank) {
@@ -197,8 +198,21 @@ void Ranks::expect_killed(std::size_t rank) {
 }
 
 void Ranks::expect_all_well() {
+    const std::uint64_t deadline = now_ns() + kDeadlineNs;
+    while (std::ranges::find(waited_, false) != waited_.end()) {
+        for (std::size_t rank = 0; rank < waited_.size(); ++rank) {
+            if (waited_[rank] || (!processes_.has_ended(rank) && now_ns() < deadline)) continue;
+            if (expect_well(rank, deadline)) continue;
+            return kill_the_rest();  // a rank that fails a check leaves the others waiting for it
+        }
+        usleep(200);
+    }
+}
+
+void Ranks::kill_the_rest() {
     for (std::size_t rank = 0; rank < waited_.size(); ++rank)
-        if (!waited_[rank]) expect_well(rank);
+        if (!waited_[rank]) processes_.signal(rank, SIGKILL);
+    waited_.assign(waited_.size(), true);
 }
 
 void Ranks::expect_all_well_but(std::size_t killed) {

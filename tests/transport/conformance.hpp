@@ -179,9 +179,9 @@ class Ranks {
     void start(std::uint32_t size, const Body& body, bool raw = false);
     // Starts one process as `rank`, which meets nobody by itself; returns which one of this test's it is.
     std::size_t start_one(Seat rank, std::uint32_t size, const Body& body, std::uint32_t incarnation = 0);
-    // Waits for all ranks that are left and expects that they end well.
+    // Waits for all ranks that are left and expects that they end well; the first that does not ends the others.
     void expect_all_well();
-    void expect_well(std::size_t rank);
+    bool expect_well(std::size_t rank, std::uint64_t deadline_ns = now_ns() + kDeadlineNs);
     void expect_killed(std::size_t rank);
     void expect_all_well_but(std::size_t killed);
     // For the next start() of the same test.
@@ -190,6 +190,8 @@ class Ranks {
     void await_word(std::size_t index, std::uint64_t least);
 
     Stage& stage() { return *static_cast<Stage*>(memory_->get()); }
+
+    void kill_the_rest();
 
     std::unique_ptr<SharedMemory> memory_;
     Processes processes_;

@@ -5,11 +5,12 @@
 namespace coppice::engine {
 
 Members::Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> sites,
-                 std::optional<topology::Nodes> domains)
+                 std::optional<topology::Nodes> domains, std::vector<std::string> switches)
     : self_(self),
       nodes_(std::move(nodes)),
       sites_(std::move(sites)),
       domains_(std::move(domains)),
+      switches_(std::move(switches)),
       own_node_(Node(nodes_.node_of(self))),
       failed_(nodes_.ranks(), false) {
     leaders_.reserve(nodes_.count());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/words.hpp"
@@ -19,9 +20,9 @@ namespace coppice::engine {
 class Members {
   public:
     // `sites`: of the nodes, where the network's switches are known, else none. `domains`: where all are on one host and publish in two
-    // levels (topology/domains.hpp).
+    // levels (topology/domains.hpp). `switches`: by node, the path of those above it, as far as it is known; where processes may join.
     Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> sites = {},
-            std::optional<topology::Nodes> domains = {});
+            std::optional<topology::Nodes> domains = {}, std::vector<std::string> switches = {});
 
     Rank self() const { return self_; }
     std::uint32_t ranks() const { return nodes_.ranks(); }
@@ -30,6 +31,7 @@ class Members {
     Node node_of(Rank rank) const { return Node(nodes_.node_of(rank)); }
     const topology::Nodes& nodes_table() const { return nodes_; }
     std::span<const topology::Site> sites() const { return sites_; }
+    std::span<const std::string> switches() const { return switches_; }
     const topology::Nodes* domains() const { return domains_ ? &*domains_ : nullptr; }
     std::span<const Rank> ranks_of(Node node) const { return nodes_.members(node.value); }
 
@@ -65,6 +67,7 @@ class Members {
     topology::Nodes nodes_;
     std::vector<topology::Site> sites_;
     std::optional<topology::Nodes> domains_;
+    std::vector<std::string> switches_;
     Node own_node_;
     std::vector<bool> failed_;
     std::vector<Rank> failed_ranks_;

@@ -20,6 +20,7 @@
 #include "engine/presence.hpp"
 #include "engine/whereabouts.hpp"
 #include "topology/domains.hpp"
+#include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 
 namespace coppice::engine {
@@ -58,13 +59,15 @@ class Formation {
         look_at_cores();
         keep_pages();
 
-        auto sites = sites_of(*nodes_, meeting_.switches);
-        if (!sites) return tl::unexpected(std::move(sites.error()));
-        auto plan = settings_.plan_for(nodes_->count(), *sites);
+        auto switches = switches_by_node(*nodes_, meeting_.switches);
+        if (!switches) return tl::unexpected(std::move(switches.error()));
+        std::vector<topology::Site> sites = topology::sites_of(*switches);
+        if (settings_.join == Join::none) switches->clear();
+        auto plan = settings_.plan_for(nodes_->count(), sites);
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
         std::optional<topology::Nodes> domains;
         if (may_have_domains()) domains = topology::domains_of(places_);
-        Members members(self_, std::move(*nodes_), std::move(*sites), std::move(domains));
+        Members members(self_, std::move(*nodes_), std::move(sites), std::move(domains), std::move(*switches));
         auto group = std::make_unique<Group>(Core::Parts{.context = &context_,
                                                          .settings = settings_,
                                                          .members = std::move(members),
@@ -193,7 +196,9 @@ class Formation {
                                     .token = meeting_.token,
                                     .secret = meeting_.secret,
                                     .capacity = capacity_};
-        const Card card{.host = meeting_.hosts[self_.value], .addresses = transport_addresses()};
+        const Card card{.host = meeting_.hosts[self_.value],
+                        .switches = meeting_.switches[self_.value],
+                        .addresses = transport_addresses()};
         if (door_) {
             door_->belong(meeting_.secret.bytes, {.number = self_.value}, capacity_, invitation.bytes());
             *admission = std::move(door_);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "topology/switch_path.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -55,13 +57,14 @@ bool get_text(std::span<const std::byte>& bytes, std::string& text) {
 Bytes Card::bytes() const {
     Bytes bytes;
     put_text(bytes, host);
+    put_text(bytes, switches);
     append(bytes, addresses);
     return bytes;
 }
 
 std::optional<Card> Card::parse(std::span<const std::byte> bytes) {
     Card card;
-    if (!get_text(bytes, card.host)) return std::nullopt;
+    if (!get_text(bytes, card.host) || !get_text(bytes, card.switches)) return std::nullopt;
     card.addresses.assign(bytes.begin(), bytes.end());
     return card;
 }
@@ -98,6 +101,9 @@ Bytes Birth::bytes() const {
             put(bytes, number);
         put(bytes, one.origin.host);
     }
+    put(bytes, static_cast<std::uint32_t>(switches.size()));
+    for (const std::string& path : switches)
+        put_text(bytes, path);
     return bytes;
 }
 
@@ -108,7 +114,7 @@ std::optional<Birth> Birth::parse(std::span<const std::byte> bytes) {
         !get(bytes, birth.most) || !get(bytes, count))
         return std::nullopt;
     constexpr std::size_t kMember = 5 * sizeof(std::uint32_t) + sizeof(std::uint64_t);
-    if (bytes.size() % kMember != 0 || bytes.size() / kMember != count) return std::nullopt;
+    if (bytes.size() / kMember < count) return std::nullopt;
     birth.members.resize(count);
     for (Birth::Member& one : birth.members) {
         for (std::uint32_t* const number :
@@ -117,7 +123,23 @@ std::optional<Birth> Birth::parse(std::span<const std::byte> bytes) {
         }
         if (!get(bytes, one.origin.host)) return std::nullopt;
     }
+    std::uint32_t paths = 0;
+    if (!get(bytes, paths) || bytes.size() / sizeof(std::uint32_t) < paths) return std::nullopt;
+    birth.switches.resize(paths);
+    for (std::string& path : birth.switches)
+        if (!get_text(bytes, path) || !topology::check_switch_path(path)) return std::nullopt;
+    const auto has_path = [paths](const Member& one) { return one.node < paths; };
+    if (!bytes.empty() || (paths > 0 && !std::ranges::all_of(birth.members, has_path))) return std::nullopt;
     return birth;
+}
+
+std::vector<std::string> Birth::switches_by_node(const topology::Nodes& nodes) const {
+    std::vector<std::string> paths;
+    if (switches.empty()) return paths;
+    paths.reserve(nodes.count());
+    for (std::uint32_t node = 0; node < nodes.count(); ++node)
+        paths.push_back(switches[members[nodes.members(node).front().value].node]);
+    return paths;
 }
 
 }  // namespace coppice::engine

@@ -10,6 +10,7 @@
 
 #include "engine/core/lineage.hpp"
 #include "engine/core/wire.hpp"
+#include "topology/nodes.hpp"
 #include "transport/secret.hpp"
 
 namespace coppice::engine {
@@ -18,11 +19,18 @@ using Bytes = std::vector<std::byte>;
 
 // How a process can be reached.
 struct Card {
-    std::string host;  // transport::host_identity()
-    Bytes addresses;   // append_address()
+    std::string host;      // transport::host_identity()
+    std::string switches;  // above it: topology/switch_path.hpp; empty where nobody knows
+    Bytes addresses;       // append_address()
 
     Bytes bytes() const;
     static std::optional<Card> parse(std::span<const std::byte> bytes);
+};
+
+// Where a newcomer runs.
+struct NewcomersHost {
+    std::uint64_t number = 0;  // host_number()
+    std::string switches{};    // above it
 };
 
 // What a newcomer has to know of a group before it makes its transports: what all members have in common (Greeting has the words).
@@ -51,9 +59,14 @@ struct Birth {
     std::uint32_t panel = 0;
     std::uint32_t most = UINT32_MAX;  // members that it should have
     std::vector<Member> members;      // by rank
+    // By Member::node, of the switches above it; none where the old group's were not kept.
+    std::vector<std::string> switches{};
 
     Bytes bytes() const;
     static std::optional<Birth> parse(std::span<const std::byte> bytes);
+
+    // The same by the nodes of that group.
+    std::vector<std::string> switches_by_node(const topology::Nodes& nodes) const;
 };
 
 }  // namespace coppice::engine

@@ -1,10 +1,13 @@
 #include "engine/joining/introductions.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "engine/transport_set.hpp"
 #include "engine/wiring.hpp"
+#include "topology/switch_path.hpp"
 #include "transport/host_memory.hpp"
 
 namespace coppice::engine {
@@ -91,6 +94,13 @@ bool Introductions::introduce(Task& task) {
         if (admission_) admission_->tell_unwired(task.who.serial, "what it says of how to reach it is damaged");
         return true;
     }
+    if (const auto checked = topology::check_switch_path(card->switches); !checked) {
+        if (admission_)
+            admission_->tell_unwired(
+                task.who.serial,
+                fmt::format("what it says of the switches above its host is wrong: {}", checked.error()));
+        return true;
+    }
     note_introduced(task.who, *card);
     // A process gets a number when the earlier one has ended, or counts for dead in the group.
     if (!transport_set_.vacate(seat, TransportSet::Ended::certainly)) {
@@ -125,13 +135,13 @@ Result<void> Introductions::wire(const Person& who, const Card& card) {
 void Introductions::note_introduced(const Person& who, const Card& card) {
     if (knows(who.number, who.incarnation)) return;
     introduced_[who.number] = who.incarnation + 1;
-    arrivals_.push_back({who.number, who.incarnation, host_number(card.host)});
+    arrivals_.push_back({who.number, who.incarnation, {host_number(card.host), card.switches}});
 }
 
-std::uint64_t Introductions::host_of(std::uint32_t number, std::uint32_t incarnation) const {
+NewcomersHost Introductions::host_of(std::uint32_t number, std::uint32_t incarnation) const {
     const auto it = std::ranges::find_if(
         arrivals_, [=](const Arrival& one) { return one.number == number && one.incarnation == incarnation; });
-    return it == arrivals_.end() ? 0 : it->host;
+    return it == arrivals_.end() ? NewcomersHost() : it->host;
 }
 
 void Introductions::note_taken_in(std::uint32_t number, std::uint32_t incarnation) {

@@ -50,8 +50,8 @@ class Introductions {
     // The admitting group has changed.
     void attend(const bootstrap::Admission::Company& company);
 
-    // Of one that it knows, and has not taken in yet: host_number().
-    std::uint64_t host_of(std::uint32_t number, std::uint32_t incarnation) const;
+    // Of one that it knows, and has not taken in yet.
+    NewcomersHost host_of(std::uint32_t number, std::uint32_t incarnation) const;
 
     // --- the admitting group
     bool admits(std::uint32_t token) const { return admitting_ == token; }
@@ -96,7 +96,7 @@ class Introductions {
     struct Arrival {
         std::uint32_t number = 0;
         std::uint32_t incarnation = 0;
-        std::uint64_t host = 0;
+        NewcomersHost host;
     };
     // Those introduced, dead or alive, after the last one of the same number that was taken in.
     std::vector<Arrival> arrivals_;

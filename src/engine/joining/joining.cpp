@@ -15,6 +15,8 @@
 #include "engine/joining/doorway.hpp"
 #include "engine/joining/introductions.hpp"
 #include "engine/presence.hpp"
+#include "engine/whereabouts.hpp"
+#include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 #include "transport/registry.hpp"
 
@@ -69,6 +71,9 @@ class Joining {
 
   private:
     Result<void> become_member(std::unique_ptr<bootstrap::Admission> admission) {
+        auto switches = own_switches(settings_, context_.platform() != nullptr);
+        if (!switches) return tl::unexpected(std::move(switches.error()));
+        switches_ = std::move(*switches);
         transport_set_ = std::make_shared<TransportSet>(capacity_);
         transport_set_->expect_group();
         transport_set_->attend_by(make_presence(settings_, context_, invitation_.token,
@@ -178,7 +183,7 @@ class Joining {
     }
 
     Card card() const {
-        Card card{.host = host_, .addresses = {}};
+        Card card{.host = host_, .switches = switches_, .addresses = {}};
         for (const auto& wire : transport_set_->wires())
             append_address(card.addresses, wire->capabilities().name, wire->address());
         if (!door_address_.empty()) append_address(card.addresses, kDoorName, door_address_);
@@ -225,8 +230,11 @@ class Joining {
             there.push_back(transport_set_->seat_of(one.origin));
             if (there.back() == transport_set_->nowhere()) dead.emplace_back(rank);
         }
-        Members members(*own, topology::Nodes::by_host(nodes));
-        auto plan = settings_.plan_for(members.nodes(), {});
+        topology::Nodes table = topology::Nodes::by_host(nodes);
+        std::vector<std::string> switches = birth->switches_by_node(table);
+        std::vector<topology::Site> sites = topology::sites_of(switches);
+        Members members(*own, std::move(table), std::move(sites), {}, std::move(switches));
+        auto plan = settings_.plan_for(members.nodes(), members.sites());
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
         Core::Parts parts{.context = &context_,
                           .settings = settings_,
@@ -272,6 +280,7 @@ class Joining {
     std::uint32_t capacity_ = 0;
     std::uint32_t incarnation_ = 0;
     std::string host_;
+    std::string switches_;  // above it
     Invitation invitation_;
     Bytes door_address_;  // empty: the launcher's newcomers have none
     std::shared_ptr<TransportSet> transport_set_;

@@ -157,22 +157,15 @@ void ProgressThread::look(Charge& charge, Plan& plan) {
         plan.until_ns = std::min(plan.until_ns, now_ns() + ns);
     };
     const bool same = entries == std::exchange(charge.seen, entries);
-    if (BiasedLock::is_inside(entries)) {
-        charge.on_duty = false;
-        charge.looks = same && close_looks_ == 0 ? charge.looks + 1 : 0;
-        if (close_looks_ > 0) return look_again_in(kCloseTickNs);
-        if (charge.looks < kInsideLooks) look_again_in(kTickNs);
-        return;
-    }
-    if (!same) {
-        if (charge.on_duty) charge.looks = 0;
-        charge.on_duty = false;
-        const std::uint64_t tick = ++charge.looks > kTicks ? kLongTickNs : kTickNs;
-        look_again_in(close_looks_ > 0 ? kCloseTickNs : tick);
-        return;
-    }
-    charge.looks = 0;
-    serve(charge, plan);
+    if (same || charge.on_duty) charge.active = 0;
+    if (!same) ++charge.active;
+    const bool inside = BiasedLock::is_inside(entries);
+    charge.looks = inside && same && close_looks_ == 0 ? charge.looks + 1 : 0;
+    if (same && !inside) return serve(charge, plan);
+    charge.on_duty = false;
+    if (charge.looks >= kInsideLooks) return;
+    const std::uint64_t tick = charge.active > kTicks ? kLongTickNs : kTickNs;
+    look_again_in(close_looks_ > 0 ? kCloseTickNs : tick);
 }
 
 void ProgressThread::serve(Charge& charge, Plan& plan) {

@@ -80,8 +80,9 @@ class ProgressThread {
   private:
     struct Charge {
         Attended* what = nullptr;
-        std::uint32_t seen = 0;   // entries
-        std::uint32_t looks = 0;  // in a row that found the same
+        std::uint32_t seen = 0;    // entries
+        std::uint32_t looks = 0;   // in a row that found the same
+        std::uint32_t active = 0;  // in a row that found another
         std::uint32_t fruitless = 0;
         bool on_duty = false;
     };

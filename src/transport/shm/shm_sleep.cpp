@@ -49,6 +49,7 @@ int ShmTransport::arm() {
     watch_next_process();
     sleep_.bell.silence();
     sleep_.armed = true;
+    sleep_.polls = 0;
     if (std::exchange(sleep_.listens, false)) mailroom().listens.set(0);
     mailroom().asleep.fall_asleep();
     return sleep_.set;

@@ -102,8 +102,9 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
         int set = -1;                        // epoll, of all of them
         int process = -1;                    // of the peer that is watched
         std::uint32_t watched = UINT32_MAX;  // index into peers_
-        bool armed = false;
+        bool armed = false;  // and stays so through all the polls that bring nothing, of callers that do not sleep, too
         bool listens = false;
+        std::uint32_t polls = 0;  // since then
     };
 
     ShmTransport(const ShmOptions& options, shm::OwnSegment segment, Regions regions, std::string host);

@@ -14,16 +14,23 @@ namespace {
 constexpr double kGuessedSecondsPerRank = 2e-7;
 // Where no machine runs.
 constexpr double kGuessedSecondsPerRankOfSets = 4e-9;
+// An agreement's machines are made, and then agree once, or many times (docs/figures/era-2a.csv and era-4.csv).
+constexpr double kGuessedSecondsPerAgreeingRank = 7e-6;
+constexpr double kGuessedSecondsPerRankOfAnAgreement = 4e-7;
 // Less says nothing of how many processors there are for us.
 constexpr double kEnoughSeconds = 2;
+
+double guessed_seconds_per_rank(const Protocol& protocol) {
+    if (const auto* const agreement = std::get_if<AgreementProtocol>(&protocol))
+        return kGuessedSecondsPerAgreeingRank + kGuessedSecondsPerRankOfAnAgreement * agreement->agreements;
+    const bool no_machine = std::holds_alternative<TreeGaps>(protocol) || std::holds_alternative<TreeLeftOut>(protocol);
+    return no_machine ? kGuessedSecondsPerRankOfSets : kGuessedSecondsPerRank;
+}
 
 }  // namespace
 
 void Forecast::expect(const Cell& cell, std::uint64_t runs) {
-    const bool no_machine =
-        std::holds_alternative<TreeGaps>(cell.protocol) || std::holds_alternative<TreeLeftOut>(cell.protocol);
-    points_.push_back(
-        {.guess = (no_machine ? kGuessedSecondsPerRankOfSets : kGuessedSecondsPerRank) * cell.ranks, .left = runs});
+    points_.push_back({.guess = guessed_seconds_per_rank(cell.protocol) * cell.ranks, .left = runs});
 }
 
 void Forecast::ran_before(std::size_t point, const Figures& figures) {

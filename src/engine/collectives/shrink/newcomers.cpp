@@ -114,7 +114,9 @@ Birth Shrink::birth_of(const Heritage& heritage) const {
     const auto host_of = [&transport_set](std::uint32_t number, std::uint32_t incarnation) {
         return transport_set.introductions()->host_of(number, incarnation);
     };
-    birth.members = heirs_of(members_, core_.lineage(), heritage.heirs, birth.id.epoch, by_host, host_of);
+    Heirs heirs = heirs_of(members_, core_.lineage(), heritage.heirs, birth.id.epoch, by_host, host_of);
+    birth.members = std::move(heirs.members);
+    birth.switches = std::move(heirs.switches);
     return birth;
 }
 

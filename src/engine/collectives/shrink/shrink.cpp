@@ -17,6 +17,7 @@
 #include "engine/group.hpp"
 #include "engine/joining/introductions.hpp"
 #include "topology/domains.hpp"
+#include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 #include "transport/host_memory.hpp"
 
@@ -234,18 +235,18 @@ void Shrink::make_successor(const Heritage& heritage) {
         origins.push_back(one.origin);
     }
     topology::Nodes new_nodes = topology::Nodes::by_host(nodes);
-    // Of newcomers nobody knows the switches: from here on broadcasts go without them.
-    std::vector<topology::Site> sites;
-    const bool has_sites = !members_.sites().empty() && !heritage.has_newcomers();
+    std::vector<std::string> switches = birth.switches_by_node(new_nodes);
+    std::vector<topology::Site> sites = topology::sites_of(switches);
+    const bool has_sites = !members_.sites().empty() && switches.empty();  // without newcomers: the paths were not kept
     for (std::uint32_t node = 0; has_sites && node < new_nodes.count(); ++node)
         sites.push_back(members_.sites()[nodes[new_nodes.members(node).front().value]]);
-    // Nor where newcomers are within the host.
+    // Of newcomers nobody knows where newcomers are within the host.
     std::vector<std::uint64_t> domains;
     const bool has_domains = members_.domains() != nullptr && !heritage.has_newcomers();
     for (std::size_t i = 0; has_domains && i < heritage.heirs.size(); ++i)
         domains.push_back(members_.domains()->node_of(*heritage.heirs[i].before));
     Members members(Rank(static_cast<std::uint32_t>(self - heritage.heirs.begin())), std::move(new_nodes),
-                    std::move(sites), topology::domains_of(domains));
+                    std::move(sites), topology::domains_of(domains), std::move(switches));
     auto plan = core_.settings().plan_for(members.nodes(), members.sites());
     if (!plan) return refuse(COPPICE_ERR_CONFIG, plan.error());
 
