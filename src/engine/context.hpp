@@ -85,9 +85,11 @@ class Context final : private Attended {
         if (observation_ != nullptr) observation_->add_host(name);
     }
     // A rank of this host: its page outlives it. Under the guard.
-    void keep_page_of(pid_t process) {
-        if (observation_ != nullptr) observation_->keep_page_of(process);
+    void keep_page_of(pid_t process, int descriptor) {
+        if (observation_ != nullptr) observation_->keep_page_of(process, descriptor);
     }
+    // −1: none.
+    int page_descriptor() const { return observation_ != nullptr ? observation_->page_descriptor() : -1; }
     // Null: nothing is traced. Used under the guard.
     trace::Recorder* trace() const { return trace_.get(); }
     // While one lives, a group is being made. Its caller waits in an exchange that knows nothing of other groups, so the progress

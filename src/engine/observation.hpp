@@ -58,10 +58,11 @@ class Observation {
     void add_host(std::string_view name) { page_->add_host(name); }
 
     // So that coppice-status can still read its page after it was killed, as long as this context is there. Of a few.
-    void keep_page_of(pid_t process) {
+    void keep_page_of(pid_t process, int descriptor) {
         kept_.drop_closed();
-        kept_.keep(process);
+        kept_.keep(process, descriptor);
     }
+    int page_descriptor() const { return page_->descriptor(); }
 
     void note_change() { changed_ = true; }
     // Often: writes a report if there is reason to.

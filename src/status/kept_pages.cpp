@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "base/process.hpp"
-#include "status/reader.hpp"
 
 namespace coppice::status {
 
@@ -29,20 +28,29 @@ KeptPages::~KeptPages() {
 void KeptPages::keep(pid_t process) {
     const auto places = pages_of(process);
     if (!places) return;
-    for (const PagePlace& place : *places) {
-        const auto descriptor = kept_.size() < most_ ? open_page(place) : tl::expected<int, ReadError>(-1);
-        if (!descriptor || *descriptor < 0) return;
-        struct stat about {};
-        const auto page = read_page(*descriptor);
-        const auto owner = look_at(process);
-        const bool is_new = page && owner && is_owner(*page, *owner) && ::fstat(*descriptor, &about) == 0 &&
-                            kept_.try_emplace(File{about.st_dev, about.st_ino}, *descriptor).second;
-        if (is_new) {
-            process::close_in_children(*descriptor);
-        } else {
-            ::close(*descriptor);
-        }
+    for (const PagePlace& place : *places)
+        if (!keep_at(place)) return;
+}
+
+void KeptPages::keep(pid_t process, int descriptor) {
+    const PagePlace place{process, descriptor};
+    if (is_page(place)) keep_at(place);
+}
+
+bool KeptPages::keep_at(const PagePlace& place) {
+    const auto descriptor = kept_.size() < most_ ? open_page(place) : tl::expected<int, ReadError>(-1);
+    if (!descriptor || *descriptor < 0) return false;
+    struct stat about {};
+    const auto page = read_page(*descriptor);
+    const auto owner = look_at(place.holder);
+    const bool is_new = page && owner && is_owner(*page, *owner) && ::fstat(*descriptor, &about) == 0 &&
+                        kept_.try_emplace(File{about.st_dev, about.st_ino}, *descriptor).second;
+    if (is_new) {
+        process::close_in_children(*descriptor);
+    } else {
+        ::close(*descriptor);
     }
+    return true;
 }
 
 void KeptPages::drop_closed() {

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "status/reader.hpp"
+
 namespace coppice::status {
 
 class KeptPages {
@@ -20,10 +22,15 @@ class KeptPages {
 
     // What that process shows now. Nothing where it shows none, or where there are no descriptors.
     void keep(pid_t process);
+    // The same of one whose descriptor that process has told: what it has open besides is not gone through.
+    void keep(pid_t process, int descriptor);
     // Closes those whose contexts were destroyed in peace.
     void drop_closed();
 
   private:
+    // False: there is no room for more.
+    bool keep_at(const PagePlace& place);
+
     using File = std::pair<dev_t, ino_t>;
 
     std::size_t most_;

@@ -27,6 +27,9 @@ class OwnPage {
     // Ranks of a group are on that host.
     void add_host(std::string_view name);
 
+    // By which others find it among what this process has open.
+    int descriptor() const { return descriptor_; }
+
     Entered& entered(std::uint32_t slot) { return page_->header.entered[slot]; }
 
     // The place of the next report, with what the report before the last has left there. Then publish() it.

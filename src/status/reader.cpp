@@ -114,6 +114,19 @@ struct Close {
 };
 using Folder = std::unique_ptr<DIR, Close>;
 
+// A link that the kernel shows for a descriptor.
+bool names_a_page(int folder, const char* link) {
+    char target[64];
+    const ssize_t length = readlinkat(folder, link, target, sizeof target);
+    if (length <= 0) return false;
+    std::string_view text(target, static_cast<std::size_t>(length));
+    constexpr std::string_view kPrefix = "/memfd:";
+    constexpr std::string_view kName = kFileName;
+    if (!text.starts_with(kPrefix)) return false;
+    text.remove_prefix(kPrefix.size());
+    return text.starts_with(kName) && (text.size() == kName.size() || text[kName.size()] == ' ');
+}
+
 }  // namespace
 
 tl::expected<Snapshot, ReadError> read_page(int descriptor) {
@@ -170,22 +183,16 @@ tl::expected<std::vector<PagePlace>, ReadError> pages_of(pid_t holder) {
     const std::string path = fmt::format("/proc/{}/fd", holder);
     const Folder folder(opendir(path.c_str()));
     if (!folder) return failed(path);
-    const std::string_view name = kFileName;
     std::vector<PagePlace> places;
     while (const dirent* const entry = readdir(folder.get())) {
         const auto number = number_in(entry->d_name);
-        if (!number) continue;
-        char target[64];
-        const ssize_t length = readlinkat(dirfd(folder.get()), entry->d_name, target, sizeof target);
-        if (length <= 0) continue;
-        std::string_view text(target, static_cast<std::size_t>(length));
-        constexpr std::string_view kPrefix = "/memfd:";
-        if (!text.starts_with(kPrefix)) continue;
-        text.remove_prefix(kPrefix.size());
-        if (text.starts_with(name) && (text.size() == name.size() || text[name.size()] == ' '))
-            places.push_back({holder, *number});
+        if (number && names_a_page(dirfd(folder.get()), entry->d_name)) places.push_back({holder, *number});
     }
     return places;
+}
+
+bool is_page(const PagePlace& place) {
+    return names_a_page(AT_FDCWD, fmt::format("/proc/{}/fd/{}", place.holder, place.number).c_str());
 }
 
 tl::expected<int, ReadError> open_page(const PagePlace& place) {

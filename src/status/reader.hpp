@@ -59,6 +59,8 @@ struct PagePlace {
     bool operator==(const PagePlace&) const = default;
 };
 tl::expected<std::vector<PagePlace>, ReadError> pages_of(pid_t holder);
+// Whether that descriptor is one, by its name.
+bool is_page(const PagePlace& place);
 // Read-only; the caller closes it.
 tl::expected<int, ReadError> open_page(const PagePlace& place);
 

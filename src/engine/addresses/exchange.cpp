@@ -1,10 +1,12 @@
 #include "engine/addresses/exchange.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 
 #include "engine/addresses/copying.hpp"
+#include "engine/formation/greeting.hpp"
 #include "engine/wiring.hpp"
 #include "topology/acquaintance.hpp"
 
@@ -50,6 +52,14 @@ std::vector<Rank> needed(const Met& met, const topology::Acquaintance& acquainta
     return ranks;
 }
 
+void note_page(Learned& learned, Rank rank, std::span<const std::byte> addresses) {
+    const auto page = find_address(addresses, kPageName);
+    int descriptor = -1;
+    if (!page || page->size() != sizeof descriptor) return;
+    std::memcpy(&descriptor, page->data(), sizeof descriptor);
+    learned.pages.emplace(rank, descriptor);
+}
+
 }  // namespace
 
 bool asks_for_few(const Settings& settings, const topology::Nodes& nodes, bool has_store) {
@@ -61,8 +71,8 @@ bool asks_for_few(const Settings& settings, const topology::Nodes& nodes, bool h
     return has_store && nodes.ranks() > std::max(kMostOfAll, 2 * acquaintance.steps() + 2 * ring_of(settings) + 4);
 }
 
-Result<Lost> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met, std::span<const std::byte> mine,
-                                std::uint64_t deadline_ns) {
+Result<Learned> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met, std::span<const std::byte> mine,
+                                   std::uint64_t deadline_ns) {
     TransportSet& transport_set = met.transport_set;
     std::vector<Rank> others;
     for (std::uint32_t r = 0; r < met.nodes.ranks(); ++r)
@@ -79,33 +89,34 @@ Result<Lost> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met,
     }
     auto told = bootstrap.exchange_with(wanted, mine, deadline_ns);
     if (!told) return tl::unexpected(std::move(told.error()));
-    Lost lost;
+    Learned learned;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
         const Rank rank = wanted[i];
         const Seat seat(rank.value);
         const std::string& host = met.hosts[rank.value];
         if ((*told)[i].empty()) {
-            lost.dead.push_back(rank);
-            lost.silent.push_back(rank);
+            learned.dead.push_back(rank);
+            learned.silent.push_back(rank);
             continue;
         }
         auto wired = wire_peer(transport_set, met.settings, met.hosts[met.self.value], seat,
                                {.incarnation = 0, .host = host, .addresses = (*told)[i]});
         if (wired) {
+            if (is_of_host(met, rank)) note_page(learned, rank, (*told)[i]);
             if (copying) copying->know(seat, (*told)[i], is_of_host(met, rank));
             continue;
         }
         if (wired.error().status != COPPICE_ERR_PEER_FAILED) return tl::unexpected(std::move(wired.error()));
-        lost.dead.push_back(rank);
+        learned.dead.push_back(rank);
     }
-    if (!copying) return lost;
+    if (!copying) return learned;
     transport_set.copy_by(std::move(copying));
     for (const Rank rank : others) {
         if (std::ranges::binary_search(wanted, rank)) continue;
         transport_set.directory().take(Seat(rank.value), 0);
         transport_set.leave_unwired(Seat(rank.value));
     }
-    return lost;
+    return learned;
 }
 
 }  // namespace coppice::engine

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -31,14 +33,19 @@ struct Met {
 // Whether ranks get the addresses of some others only, and copy the rest (copying.hpp): the same at all of them.
 bool asks_for_few(const Settings& settings, const topology::Nodes& nodes, bool has_store);
 
-// Those that have died meanwhile, as far as it is known.
-struct Lost {
+// Among the addresses: the descriptor of the status page of the process that tells them, as an int.
+inline constexpr std::string_view kPageName = "status";
+
+struct Learned {
+    // Those that have died meanwhile, as far as it is known.
     std::vector<Rank> dead;
     std::vector<Rank> silent;  // of these: they have given no address, so none of them has the group
+    // Of ranks of this host.
+    std::map<Rank, int> pages;
 };
 
 // Collective.
-Result<Lost> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met, std::span<const std::byte> mine,
-                                std::uint64_t deadline_ns);
+Result<Learned> exchange_addresses(bootstrap::Bootstrap& bootstrap, const Met& met, std::span<const std::byte> mine,
+                                   std::uint64_t deadline_ns);
 
 }  // namespace coppice::engine

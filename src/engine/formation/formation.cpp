@@ -62,7 +62,7 @@ class Formation {
         auto switches = switches_by_node(*nodes_, meeting_.switches);
         if (!switches) return tl::unexpected(std::move(switches.error()));
         std::vector<topology::Site> sites = topology::sites_of(*switches);
-        if (settings_.join == Join::none) switches->clear();
+        if (settings_.join == Join::none) *switches = std::vector<std::string>();
         auto plan = settings_.plan_for(nodes_->count(), sites);
         if (!plan) return fail(COPPICE_ERR_CONFIG, "{}", plan.error());
         std::optional<topology::Nodes> domains;
@@ -131,6 +131,8 @@ class Formation {
         for (const auto& wire : transport_set_->wires())
             append_address(all, wire->capabilities().name, wire->address());
         if (door_) append_address(all, kDoorName, door_->address().bytes());
+        if (const int page = context_.page_descriptor(); page >= 0 && host_memory_ != nullptr)
+            append_address(all, kPageName, std::as_bytes(std::span(&page, 1)));
         if (all.empty()) all.push_back(std::byte{'\n'});  // alone: nothing to reach, but here
         return all;
     }
@@ -139,20 +141,21 @@ class Formation {
         const std::vector<std::byte> mine = transport_addresses();
         transport_set_->directory().take(Seat(self_.value), 0,
                                          settings_.join != Join::none ? mine : std::vector<std::byte>());
-        auto lost = engine::exchange_addresses(bootstrap_,
-                                               {.settings = settings_,
-                                                .transport_set = *transport_set_,
-                                                .self = self_,
-                                                .hosts = meeting_.hosts,
-                                                .is_dead = is_dead_,
-                                                .nodes = *nodes_,
-                                                .token = token32(),
-                                                .clock = context_.clock()},
-                                               mine, deadline_ns_);
-        if (!lost) return tl::unexpected(std::move(lost.error()));
-        for (const Rank rank : lost->dead)
+        auto learned = engine::exchange_addresses(bootstrap_,
+                                                  {.settings = settings_,
+                                                   .transport_set = *transport_set_,
+                                                   .self = self_,
+                                                   .hosts = meeting_.hosts,
+                                                   .is_dead = is_dead_,
+                                                   .nodes = *nodes_,
+                                                   .token = token32(),
+                                                   .clock = context_.clock()},
+                                                  mine, deadline_ns_);
+        if (!learned) return tl::unexpected(std::move(learned.error()));
+        for (const Rank rank : learned->dead)
             bury(rank);
-        absent_.insert(absent_.end(), lost->silent.begin(), lost->silent.end());
+        absent_.insert(absent_.end(), learned->silent.begin(), learned->silent.end());
+        pages_ = std::move(learned->pages);
         return {};
     }
 
@@ -233,8 +236,9 @@ class Formation {
         for (std::uint32_t i = 1; i < size_ && kept < kKept; ++i) {
             const Rank rank((self_.value + i) % size_);
             if (dead(rank) || !same_host(rank)) continue;
-            if (const pid_t process = host_memory_->process_of(Seat(rank.value)); process > 0)
-                context_.keep_page_of(process);
+            const pid_t process = host_memory_->process_of(Seat(rank.value));
+            const auto page = pages_.find(rank);
+            if (process > 0 && page != pages_.end()) context_.keep_page_of(process, page->second);
             ++kept;
         }
     }
@@ -308,6 +312,7 @@ class Formation {
     std::vector<std::string> places_;       // within their host: of all ranks, where these are on one
     std::vector<Rank> dead_;
     std::size_t dead_at_meeting_ = 0;
+    std::map<Rank, int> pages_;  // Learned::pages
     std::vector<Rank> absent_;   // of the dead: from an exchange without which nobody has the group
     std::vector<bool> is_dead_;  // by rank
     std::uint32_t cores_ = 1;    // of this rank
