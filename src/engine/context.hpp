@@ -88,7 +88,7 @@ class Context final : private Attended {
     void keep_page_of(pid_t process, int descriptor) {
         if (observation_ != nullptr) observation_->keep_page_of(process, descriptor);
     }
-    // −1: none.
+    // Of the status page. −1: there is none.
     int page_descriptor() const { return observation_ != nullptr ? observation_->page_descriptor() : -1; }
     // Null: nothing is traced. Used under the guard.
     trace::Recorder* trace() const { return trace_.get(); }

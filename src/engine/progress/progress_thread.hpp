@@ -81,8 +81,8 @@ class ProgressThread {
     struct Charge {
         Attended* what = nullptr;
         std::uint32_t seen = 0;    // entries
-        std::uint32_t looks = 0;   // in a row that found the same
-        std::uint32_t active = 0;  // in a row that found another
+        std::uint32_t looks = 0;   // in a row that found the same caller inside
+        std::uint32_t active = 0;  // looks in a row before which a caller had entered or left
         std::uint32_t fruitless = 0;
         bool on_duty = false;
     };

@@ -312,7 +312,7 @@ std::size_t ShmTransport::poll(Receiver& receiver) {
         if ((++looks_ & (kPollsPerClockRead - 1)) == 0 && second_look_due()) events += second_look(receiver);
     }
     if (sleep_.armed) [[unlikely]] {
-        // A system call. Whoever the end of that process has woken arms anew, and sees it then.
+        // This is a system call. A rank that the end of that process has woken arms again, and its next poll looks.
         if ((sleep_.polls++ & (kArmedPollsPerLook - 1)) == 0) events += look_at_watched_process(receiver);
         if (events > 0) stay_awake();
     }

@@ -240,7 +240,7 @@ void Shrink::make_successor(const Heritage& heritage) {
     const bool has_sites = !members_.sites().empty() && switches.empty();  // without newcomers: the paths were not kept
     for (std::uint32_t node = 0; has_sites && node < new_nodes.count(); ++node)
         sites.push_back(members_.sites()[nodes[new_nodes.members(node).front().value]]);
-    // Of newcomers nobody knows where newcomers are within the host.
+    // Nobody knows where newcomers are within the host.
     std::vector<std::uint64_t> domains;
     const bool has_domains = members_.domains() != nullptr && !heritage.has_newcomers();
     for (std::size_t i = 0; has_domains && i < heritage.heirs.size(); ++i)
