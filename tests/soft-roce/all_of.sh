@@ -1,15 +1,50 @@
 #!/usr/bin/env bash
-# Runs programs one after the other, in one guest: all_of.sh PROGRAM [ARGUMENT…] [-- PROGRAM [ARGUMENT…]]…
-# Each is run, whichever fails. The exit code is that of the last one that failed.
+# Runs programs in one guest: all_of.sh PROGRAM [ARGUMENT…] [SEPARATOR PROGRAM [ARGUMENT…]]…
+#   --  one after the other
+#   ++  beside what is before it, up to the last ==
+#   ==  when all before it have ended
+# What stands beside something is printed when it has ended. Each is run, whichever fails; the exit code is that of one that failed.
 set -uo pipefail
-code=0
-while [ $# -gt 0 ]; do
-  command=()
-  while [ $# -gt 0 ] && [ "$1" != -- ]; do
-    command+=("$1")
-    shift
+printed=$(mktemp -d) || exit
+trap 'rm -rf "$printed"' EXIT
+
+one_after_the_other() {
+  local code=0 ended
+  while [ $# -gt 0 ]; do
+    local command=()
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+      command+=("$1")
+      shift
+    done
+    shift $(($# > 0 ? 1 : 0))
+    "${command[@]}" < /dev/null && ended=0 || ended=$?
+    [ "$ended" -eq 0 ] || { code=$ended; echo "${command[0]##*/} ended with $ended"; }
   done
-  shift $(($# > 0 ? 1 : 0))
-  "${command[@]}" || { code=$?; echo "${command[0]##*/} ended with $code"; }
+  return "$code"
+}
+
+code=0 lanes=() programs=()
+await_all() {
+  local lane
+  for lane in "${!lanes[@]}"; do
+    wait "${lanes[lane]}" || code=$?
+    cat "$printed/$lane"
+  done
+  lanes=()
+}
+start() {
+  one_after_the_other "${programs[@]}" > "$printed/${#lanes[@]}" 2>&1 &
+  lanes+=($!)
+  programs=()
+}
+
+for word in "$@"; do
+  case $word in
+    ++) start ;;
+    ==) start; await_all ;;
+    *) programs+=("$word") ;;
+  esac
 done
+start
+await_all
 exit "$code"
