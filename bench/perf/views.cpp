@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@ constexpr std::size_t kMostSamples = 1024;
 // What a process may have more than at first: of ranks that have just died, and for each other rank with which it has taken up since.
 constexpr std::uint64_t kMostLeft = 8;
 constexpr std::uint64_t kForEach = 4;
+constexpr std::uint64_t kMostHeapKib = 1024;
 constexpr std::uint64_t kRoundsToSettle = 10;
 constexpr std::uint64_t kLeftFor = 5'000'000'000;
 
@@ -68,9 +70,15 @@ bool has_all_happened() {
     return ::poll(&one, 1, 0) != 0;
 }
 
+std::uint64_t heap_kib() {
+    const auto heap = ::mallinfo2();
+    return (heap.uordblks + heap.hblkhd) / 1024;
+}
+
 struct Held {
     std::uint64_t descriptors = count_descriptors();
     std::uint64_t mappings = count_lines("/proc/self/maps");
+    std::uint64_t heap = heap_kib();
 };
 
 class Views {
@@ -130,13 +138,14 @@ class Views {
 
     // Told by the eldest.
     int finish() {
-        std::uint64_t leaked = count_leaks();
+        Held now;
+        const std::uint64_t leaked = count_leaks(now);
         std::array<std::uint64_t, 2> worst{divergent_, leaked};
         bool all = false;
         if (const auto failure = agree(worst, all)) return complain(rank_, *failure);
         const bool is_eldest = rank_ == view_.eldest;
         const bool is_clean = worst[0] == 0 && state_.lost == 0 && worst[1] == 0;
-        if (is_eldest) tell(worst[0], worst[1]);
+        if (is_eldest) tell(worst[0], worst[1], now);
         if (const auto status = coppice_group_destroy(group_, timeout_ns_); status != COPPICE_OK)
             return complain(rank_, library_failure("destroy", status));
         coppice_context_destroy(context_);
@@ -223,17 +232,18 @@ class Views {
         return std::nullopt;
     }
 
-    // Descriptors and mappings beyond those that this process had when the group first was as large as ever.
-    std::uint64_t count_leaks() const {
+    // Descriptors, mappings and KiB of heap beyond those that this process had when the group first was as large as ever.
+    std::uint64_t count_leaks(Held& now) const {
         const std::uint64_t until = coppice::now_ns() + kLeftFor;
         for (;;) {
-            const Held now;
+            now = Held();
             const std::uint64_t allowed = kMostLeft + kForEach * view_.size;
-            const auto beyond = [allowed](std::uint64_t after, std::uint64_t before) {
-                return after > before + allowed ? after - before : 0;
+            const auto beyond = [](std::uint64_t after, std::uint64_t before, std::uint64_t most) {
+                return after > before + most ? after - before : 0;
             };
-            const std::uint64_t leaked =
-                beyond(now.descriptors, held_.descriptors) + beyond(now.mappings, held_.mappings);
+            const std::uint64_t leaked = beyond(now.descriptors, held_.descriptors, allowed) +
+                                         beyond(now.mappings, held_.mappings, allowed) +
+                                         beyond(now.heap, held_.heap, kMostHeapKib);
             if (leaked == 0 || view_.size < largest_ || coppice::now_ns() > until)
                 return view_.size < largest_ ? 0 : leaked;
             coppice_progress(context_);
@@ -241,7 +251,7 @@ class Views {
         }
     }
 
-    void tell(std::uint64_t divergent, std::uint64_t leaked) const {
+    void tell(std::uint64_t divergent, std::uint64_t leaked, const Held& now) const {
         std::vector<std::uint64_t> times(state_.sample_ns.begin(),
                                          state_.sample_ns.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(
                                                                         state_.samples, kMostSamples)));
@@ -255,6 +265,9 @@ class Views {
                        measures_joins_ ? "joins" : "renewals", times.size(), us(times.front()),
                        us(times[times.size() / 2]), us(times.back()));
         }
+        fmt::print(
+            "# the eldest, at first and at last: {} and {} descriptors, {} and {} mappings, {} and {} KiB of heap\n",
+            held_.descriptors, now.descriptors, held_.mappings, now.mappings, held_.heap, now.heap);
         fmt::print("divergent {} lost {} hung 0 leaked {}\n", divergent, state_.lost, leaked);
     }
 

@@ -2,18 +2,21 @@
 # A soak of groups that grow again: jobs drawn from a seed, one after the other, whose ranks are killed at drawn moments and started
 # again, or replaced by spares, while others join.
 #
-#   tests/soak/replace.sh [--minutes M | --seconds S] [-n RANKS] [--hosts H] [--seed N] [--job N] [--build DIR] [--verbose]
+#   tests/soak/replace.sh [--minutes M | --seconds S] [-n RANKS] [--hosts H] [--job-seconds S] [--keep K] [--seed N] [--job N]
+#                         [--build DIR] [--verbose]
 #
 #   --minutes M   how long (default 5); --seconds S the same for short runs
 #   -n RANKS      of each job (default 8)
 #   --hosts H     of each job, simulated: one in four kills is that of a whole host (default: this one)
+#   --job-seconds S   for how long ranks are killed in each job (default 10)
+#   --keep K      ranks that are never killed, the last ones (default 0; not with --hosts): what leaks in long jobs leaks in them
 #   --seed N      of everything that is drawn (default: from the clock; it is printed)
 #   --job N       only the N-th job of that seed, to repeat what went wrong (moments repeat to some milliseconds)
 #   --build DIR   where Coppice was built (default: build beside tests)
 #   --verbose     a line for each job, not only for those that went wrong
 #
 # Each job is a `coppice-perf stabilize`: in each round all members compare what they have come to, which newcomers have from the eldest.
-# Kills come 20 to 200 ms after each other, also of processes that no group has taken in yet. It ends with
+# Kills come 20 to 160 ms after each other, also of processes that no group has taken in yet. It ends with
 # as many members as it should have. Found are, as it says them: divergent, lost, hung (also: a job that does not end), leaked.
 # A job in which all members are killed before any other was taken in has nobody left; it is told, and is no finding.
 #
@@ -23,7 +26,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../build
 seconds=300 ranks=8 hosts=0 seed="" only="" verbose=0
-job_ms=10000 # in which ranks are killed
+job_ms=10000 keep=0
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 complain() { echo "replace.sh: $*" >&2; exit 2; }
@@ -34,6 +37,8 @@ while [ $# -gt 0 ]; do
         --seconds) number "$@"; seconds=$2; shift ;;
         -n) number "$@"; ranks=$2; shift ;;
         --hosts) number "$@"; hosts=$2; shift ;;
+        --job-seconds) number "$@"; job_ms=$((1000 * $2)); shift ;;
+        --keep) number "$@"; keep=$2; shift ;;
         --seed) number "$@"; seed=$2; shift ;;
         --job) number "$@"; only=$2; shift ;;
         --build) [ $# -ge 2 ] || complain "--build needs a directory"; build=$2; shift ;;
@@ -45,6 +50,8 @@ while [ $# -gt 0 ]; do
 done
 [ "$seconds" -gt 0 ] || complain "there is nothing to do in no time"
 [ "$ranks" -ge 2 ] || complain "-n $ranks: nobody would be left"
+[ "$keep" -lt "$ranks" ] || complain "--keep $keep: nobody of $ranks ranks would be killed"
+[ "$keep" = 0 ] || [ "$hosts" = 0 ] || complain "--keep and --hosts: hosts are killed with all ranks that are on them"
 seed=${seed:-$(date +%s)}
 launcher=$build/tools/coppice-run perf=$build/bench/coppice-perf
 for file in "$launcher" "$perf"; do
@@ -60,12 +67,12 @@ draw() {
     drawn=$(((state >> 24) % $1))
 }
 
-jobs=0 nobody=0 killed=0 newcomers=0 divergent=0 lost=0 hung=0 leaked=0
+jobs=0 nobody=0 agreements=0 killed=0 newcomers=0 divergent=0 lost=0 hung=0 leaked=0
 
 run_job() {
     state=$((seed * 1000003 + $1))
     draw 1000
-    local options=(-n "$ranks" --respawn --timeout $((120 * ${COPPICE_TEST_PATIENCE:-1}))) at=300 numbers=$ranks
+    local options=(-n "$ranks" --respawn --timeout $(((job_ms / 1000 + 110) * ${COPPICE_TEST_PATIENCE:-1}))) at=300
     [ "$hosts" = 0 ] || options+=(--hosts "$hosts")
     draw 3
     if [ "$drawn" = 0 ]; then
@@ -73,14 +80,14 @@ run_job() {
         options+=(--join "$((drawn + 1))@2s")
     fi
     while [ "$at" -lt "$job_ms" ]; do
-        local what=--kill among=$numbers
+        local what=--kill among=$((ranks - keep))
         if [ "$hosts" -gt 0 ]; then
             draw 4
             [ "$drawn" != 0 ] || what=--kill-host among=$hosts
         fi
         draw "$among"
         options+=("$what" "$drawn@${at}ms")
-        draw 180
+        draw 140
         at=$((at + 20 + drawn))
     done
     local code=0 line count
@@ -98,12 +105,14 @@ run_job() {
     divergent=$((divergent + d)) lost=$((lost + l)) hung=$((hung + h)) leaked=$((leaked + k))
     count=$(sed -n 's/^# stabilize of .* \([0-9]*\) newcomers$/\1/p' "$scratch/out")
     newcomers=$((newcomers + ${count:-0}))
+    count=$(sed -n 's/^# stabilize of .* ranks: \([0-9]*\) rounds.*$/\1/p' "$scratch/out")
+    agreements=$((agreements + ${count:-0}))
     if [ "$code" != 0 ] || [ "$d$l$h$k" != 0000 ]; then
         [ "$h$d$l$k" != 0000 ] || hung=$((hung + 1))
         echo "job $1 (--seed $seed --job $1): exit code $code, $line"
         grep -v ' killed rank \| started rank ' "$scratch/errors" | tail -n 20 || true
     elif [ "$verbose" = 1 ]; then
-        echo "job $1: $(head -n 1 "$scratch/out")"
+        echo "job $1: $(grep '^# ' "$scratch/out" | paste -s -d ';' -)"
     fi
 }
 
@@ -114,6 +123,6 @@ else
     until=$((SECONDS + seconds))
     for ((job = 0; SECONDS < until; ++job)); do run_job "$job"; done
 fi
-echo "$jobs jobs, $killed killed, $newcomers newcomers, $nobody without anybody left"
+echo "$jobs jobs, $agreements agreements, $killed killed, $newcomers newcomers, $nobody without anybody left"
 echo "divergent $divergent lost $lost hung $hung leaked $leaked"
 [ "$((divergent + lost + hung + leaked))" = 0 ]
