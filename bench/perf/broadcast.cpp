@@ -39,6 +39,8 @@ class Run {
     // Not inlined: bench/instructions.sh counts what runs in here.
     [[gnu::noinline]] coppice_status_t broadcast(std::uint64_t bytes, std::uint32_t root, std::size_t& received);
     coppice_status_t broadcast_view(std::uint64_t bytes, std::uint32_t root);
+    enum class Counting : std::uint8_t { begins, ends };
+    std::optional<Failure> count_sent(Counting when);
     std::optional<Failure> start_counting();
     std::optional<Failure> stop_counting();
     std::optional<Failure> wait_for_turn();
@@ -129,6 +131,7 @@ std::optional<Failure> Run::one_size(std::uint64_t bytes) {
     measure_clear_row(session_.area(), session_.rank());
     measure_stamp_t* row = measure_row(session_.area(), session_.rank());
     if (auto failure = session_.barrier()) return failure;
+    if (auto failure = count_sent(Counting::begins)) return failure;
     std::uint64_t begun_ns = measure_now();
     std::uint64_t i = 0;
     session_.limit(0);
@@ -147,6 +150,9 @@ std::optional<Failure> Run::one_size(std::uint64_t bytes) {
     }
     const std::uint64_t elapsed_ns = measure_now() - begun_ns;
     const std::uint64_t measured = i - settings_.warmup;
+    // By then the last corrections are out.
+    if (auto failure = session_.barrier()) return failure;
+    if (auto failure = count_sent(Counting::ends)) return failure;
     const auto show = [&] {
         report_->size_done(bytes, first, measured, elapsed_ns);
         session_.forget_limit();
@@ -185,6 +191,19 @@ std::optional<Failure> Run::stop_counting() {
           &coppice_group_counts_t::chunks_damaged, &coppice_group_counts_t::chunks_read,
           &coppice_group_counts_t::reads})
         mine.*field -= counts_.*field;
+    return std::nullopt;
+}
+
+// Adds to the tally what is sent between the two calls.
+std::optional<Failure> Run::count_sent(Counting when) {
+    coppice_group_counts_t now{};
+    now.struct_size = sizeof now;
+    const coppice_status_t status = coppice_group_count(session_.group(), &now);
+    if (status != COPPICE_OK) return library_failure("counting", status);
+    const std::array<std::uint64_t, kCrossed.size()> sent{now.sent_in_host, now.sent_in_leaf, now.sent_in_pod,
+                                                          now.sent_beyond};
+    for (std::size_t level = 0; level < sent.size(); ++level)
+        tally().sent[level] += when == Counting::ends ? sent[level] : 0 - sent[level];
     return std::nullopt;
 }
 

@@ -26,7 +26,10 @@ int complain_unless_known(const Failure& failure) {
     const char* rank = nullptr;
     for (const char* name : {"COPPICE_RANK", "PMIX_RANK", "PMI_RANK"})
         rank = rank == nullptr ? std::getenv(name) : rank;
-    if (failure.exit_code != kExitUsage || rank == nullptr || std::string_view(rank) == "0")
+    const bool is_first = rank == nullptr || std::string_view(rank) == "0";
+    const bool is_about_it =
+        rank != nullptr && failure.message.find(fmt::format("rank {}: ", rank)) != std::string::npos;
+    if (failure.exit_code != kExitUsage || is_first || is_about_it)
         fmt::print(stderr, "coppice-perf: {}\n", failure.message);
     return failure.exit_code;
 }

@@ -19,6 +19,7 @@
 
 #include "base/host.hpp"
 #include "bootstrap/choose.hpp"
+#include "engine/formation/inside.hpp"
 #include "engine/settings.hpp"
 #include "engine/whereabouts.hpp"
 #include "measure.h"
@@ -186,8 +187,11 @@ Result<std::vector<Told>> tell(coppice::bootstrap::Bootstrap& exchange, const co
                                std::uint64_t deadline) {
     const auto switches = coppice::engine::own_switches(settings, false);
     if (!switches) return tl::unexpected(switches.error());
+    // After measure_pin(): where this process measures.
+    const std::string within = settings.within.empty() ? coppice::engine::own_inside_path() : settings.within;
     const std::string mine = nlohmann::json{{"host", coppice::host_identity(settings.host)},
                                             {"switches", *switches},
+                                            {"within", within},
                                             {"transports", own_transports(settings)}}
                                  .dump(-1, ' ', true);
     const auto all = exchange.allgather(std::as_bytes(std::span(mine)), deadline);
@@ -196,7 +200,7 @@ Result<std::vector<Told>> tell(coppice::bootstrap::Bootstrap& exchange, const co
     for (const auto& bytes : *all) {
         const auto said = nlohmann::json::parse(bytes, nullptr, false);
         if (said.is_discarded()) return coppice::fail(COPPICE_ERR_PEER_FAILED, "rank {} is gone", told.size());
-        told.push_back({{said.at("host"), said.at("switches")}, said.at("transports")});
+        told.push_back({{said.at("host"), said.at("switches"), said.at("within")}, said.at("transports")});
     }
     return told;
 }
@@ -207,7 +211,7 @@ std::string transport_for(const coppice::engine::Settings& settings, const std::
     for (const std::string& name : told[level.first].transports) {
         const auto choice =
             std::ranges::find_if(settings.transports, [&name](const auto& one) { return one.transport->name == name; });
-        const bool reaches = level.name == "host" || !choice->transport->within_host;
+        const bool reaches = level.name == "host" || level.name == "cache" || !choice->transport->within_host;
         if (reaches && std::ranges::count(told[level.second].transports, name) > 0) return name;
     }
     return {};
@@ -318,6 +322,7 @@ int run_logp(const LogpSettings& settings, double timeout_s) {
     auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, parsed->bootstrap, deadline);
     if (!exchange) return complain(exchange.error().message, kExitFailed);
     if ((*exchange)->size() < 2) return complain("one rank has nobody to send to: coppice-run -n 2", kExitUsage);
+    measure_pin((*exchange)->rank().value);
     const auto told = tell(**exchange, *parsed, deadline);
     if (!told) return complain(told.error().message, kExitFailed);
     std::vector<Place> places;
@@ -325,7 +330,6 @@ int run_logp(const LogpSettings& settings, double timeout_s) {
         places.push_back(one.place);
 
     const bool prints = (*exchange)->rank() == Rank(0);
-    measure_pin((*exchange)->rank().value);
     std::vector<Measured> levels;
     for (const Level& level : levels_of(places)) {
         auto measured = measure(**exchange, *parsed, settings, *told, level, timeout_s);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "perf/levels.hpp"
 #include "perf/phases.hpp"
 
 namespace perf {
@@ -193,8 +194,32 @@ void Report::deaths(std::uint64_t start_ns) {
     }
 }
 
+// Of those that are left, by the highest level that a message crossed, as levels are called in levels.hpp.
+void Report::messages_by_level() {
+    std::array<std::uint64_t, kCrossed.size()> sent{};
+    std::uint64_t broadcasts = 0;
+    for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+        if (session_.is_dead(rank)) continue;
+        const Tally& tally = Record(session_.area(), rank).tally();
+        broadcasts = std::max(broadcasts, tally.finished);
+        for (std::size_t level = 0; level < sent.size(); ++level)
+            sent[level] += tally.sent[level];
+    }
+    if (broadcasts == 0 || sent == decltype(sent){}) return;
+    nlohmann::json levels = nlohmann::json::object();
+    std::string text;
+    for (std::size_t level = 0; level < sent.size(); ++level) {
+        const double each = static_cast<double>(sent[level]) / static_cast<double>(broadcasts);
+        levels[std::string(kCrossed[level])] = each;
+        text += fmt::format("{}{} {:.2f}", level == 0 ? "" : ", ", kCrossed[level], each);
+    }
+    fmt::print("# messages per broadcast, by the level that they crossed: {}\n", text);
+    json_["messages_per_broadcast"] = std::move(levels);
+}
+
 void Report::summary(std::uint64_t start_ns) {
     deaths(start_ns);
+    messages_by_level();
     Tally total;
     for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
         if (session_.is_dead(rank)) continue;

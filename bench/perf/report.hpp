@@ -1,25 +1,33 @@
 // What a broadcast run found, told by the lowest survivor: a line per size, the dead, and what was lost.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <vector>
 
+#include "perf/levels.hpp"
 #include "perf/options.hpp"
 #include "perf/payload.hpp"
 #include "perf/session.hpp"
 
 namespace perf {
 
+// The levels that the library tells messages apart by.
+inline constexpr auto kCrossed = std::span(kLevelNames).last<4>();
+
 // What one rank counts, kept in its own part of the shared area so that any survivor can add it up.
 struct Tally {
-    std::uint64_t deliveries = 0;     // payloads that arrived
-    std::uint64_t lost = 0;           // not delivered although the root lived
-    std::uint64_t corrupt = 0;        // delivered, but not what the root sent
-    std::uint64_t duplicate = 0;      // delivered again in place of another
-    std::uint64_t root_failed = 0;    // not delivered, the root had died
-    std::uint64_t finished = 0;       // broadcasts that this rank is through with (read by others during the run)
-    std::uint64_t last_sign = 0;      // CLOCK_MONOTONIC when it was last heard of
+    std::uint64_t deliveries = 0;   // payloads that arrived
+    std::uint64_t lost = 0;         // not delivered although the root lived
+    std::uint64_t corrupt = 0;      // delivered, but not what the root sent
+    std::uint64_t duplicate = 0;    // delivered again in place of another
+    std::uint64_t root_failed = 0;  // not delivered, the root had died
+    std::uint64_t finished = 0;     // broadcasts that this rank is through with (read by others during the run)
+    std::uint64_t last_sign = 0;    // CLOCK_MONOTONIC when it was last heard of
+    // Of all broadcasts: messages within hosts, leaves and pods, and beyond.
+    std::array<std::uint64_t, kCrossed.size()> sent{};
     coppice_group_counts_t counts{};  // with --count: of the broadcasts measured, of one size
 };
 
@@ -54,6 +62,7 @@ class Report {
 
   private:
     void deaths(std::uint64_t start_ns);
+    void messages_by_level();
     bool dead_before_run(std::uint32_t rank) const;
 
     Session& session_;

@@ -32,7 +32,7 @@ Failure library_failure(const std::string& what, coppice_status_t status);
 
 // Prints it for this rank; its exit code.
 int complain(std::uint32_t rank, const Failure& failure);
-// The same before the rank is known; a refusal of settings, which is the same everywhere, by rank 0 only.
+// The same before the rank is known; a refusal of settings, which is the same everywhere, by rank 0 only, unless it names this rank.
 int complain_unless_known(const Failure& failure);
 
 class Session {

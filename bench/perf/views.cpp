@@ -25,7 +25,8 @@ constexpr std::size_t kMostSamples = 1024;
 // What a process may have more than at first: of ranks that have just died, and for each other rank with which it has taken up since.
 constexpr std::uint64_t kMostLeft = 8;
 constexpr std::uint64_t kForEach = 4;
-constexpr std::uint64_t kMostHeapKib = 1024;
+// Buffers of connections grow to their size in use; less than a KiB for each of ten thousand ranks that have been replaced.
+constexpr std::uint64_t kMostHeapKib = 8192;
 constexpr std::uint64_t kRoundsToSettle = 10;
 constexpr std::uint64_t kLeftFor = 5'000'000'000;
 

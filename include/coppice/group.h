@@ -198,6 +198,12 @@ typedef struct coppice_group_counts {
     uint64_t chunks_damaged; /* whose check failed; they were asked of another rank */
     uint64_t chunks_read;    /* of `chunks`: out of others' memory, whose processes had no part in it */
     uint64_t reads;          /* of others' memory in all, those of how much is there included */
+    /* Messages of broadcasts, of the tree and of the correction, by what is between this rank and the one that it went to. What is published
+     * within a host is no message, and the chunks of large payloads are not among them. */
+    uint64_t sent_in_host;
+    uint64_t sent_in_leaf; /* hosts of one leaf switch */
+    uint64_t sent_in_pod;  /* leaves of one pod, where there are several pods */
+    uint64_t sent_beyond;  /* also where it is not known which switches there are */
 } coppice_group_counts_t;
 
 COPPICE_API coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group_counts_t* counts);

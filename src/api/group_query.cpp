@@ -61,6 +61,12 @@ coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group
         all.chunks_damaged = payloads.damaged;
         all.chunks_read = payloads.read;
         all.reads = now.reads;
+        const auto& sent = group->engine->broadcast_messages();
+        const auto over = [&sent](engine::Crossing crossing) { return sent[static_cast<std::size_t>(crossing)]; };
+        all.sent_in_host = over(engine::Crossing::host);
+        all.sent_in_leaf = over(engine::Crossing::leaf);
+        all.sent_in_pod = over(engine::Crossing::pod);
+        all.sent_beyond = over(engine::Crossing::network);
         return api::given(api::give_answer(all, counts, COPPICE_SIZE_THROUGH(coppice_group_counts_t, registrations),
                                            "coppice_group_count", "coppice_group_counts_t"));
     });

@@ -131,6 +131,8 @@ class Group final {
     std::uint32_t connections() const;
     // Leaf switches by which broadcasts go; 0 where hosts stand in the order of their ranks.
     std::uint32_t leaves() const { return broadcasts_.leaves(); }
+    // Messages of broadcasts, without the chunks of large ones, by Crossing.
+    const std::array<std::uint64_t, kCrossings>& broadcast_messages() const { return broadcasts_.sent(); }
     // What carries messages to the other ranks, for people: "shm within hosts, tcp between them".
     std::string transports() const;
     // What its transports counted, added up.

@@ -347,6 +347,9 @@ TEST(CoppicePerf, MeasuresEachLevelThatTheJobHas) {
     };
     using Names = std::vector<std::string>;
     EXPECT_EQ(levels(logp_file("-n 3", "")), (Names{"host shm"}));
+    setenv("COPPICE_WITHIN", "l3-0/core0", 1);
+    EXPECT_EQ(levels(logp_file("-n 3", "")), (Names{"cache shm"}));
+    unsetenv("COPPICE_WITHIN");
     EXPECT_EQ(levels(logp_file("-n 5 --hosts 4 --leaves 2", "")), (Names{"host shm", "leaf tcp", "network tcp"}));
     setenv("COPPICE_TRANSPORT", "ucx", 1);
     EXPECT_EQ(levels(logp_file("-n 2", "")), (Names{"host ucx"}));

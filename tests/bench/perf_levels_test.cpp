@@ -48,6 +48,17 @@ TEST(Levels, LeavesWithoutAPodShareNone) {
     EXPECT_EQ(level_between({"a", "l0"}, {"b", "l0/l1"}), "network");
 }
 
+TEST(Levels, CoresOfAHostThatShareACache) {
+    EXPECT_EQ(
+        levels(
+            {{"a", "", "numa0/l3-0/core0"}, {"a", "", "numa0/l3-1/core8"}, {"a", "", "numa0/l3-1/core9"}, {"b", ""}}),
+        (std::vector<Found>{{"cache", 1, 2}, {"host", 0, 1}, {"network", 0, 3}}));
+    // Where it is not known, or nothing tells cores apart.
+    EXPECT_EQ(level_between({"a", "", ""}, {"a", "", "l3-1/core8"}), "host");
+    EXPECT_EQ(level_between({"a", "", ""}, {"a", "", ""}), "host");
+    EXPECT_EQ(level_between({"a", "", "l3-1/core8"}, {"b", "", "l3-1/core8"}), "network");
+}
+
 TEST(Levels, AHostThatIsNotKnownIsBeyondAllSwitches) {
     EXPECT_EQ(level_between({"a", "p0/l0"}, {"b", ""}), "network");
     EXPECT_EQ(level_between({"a", ""}, {"a", ""}), "host");

@@ -72,6 +72,33 @@ TEST_F(WhereaboutsTest, AFileKnowsAHostByItsAdaptersOrByItsName) {
               (folder_ / "list").string() + " has no host n7");
 }
 
+TEST_F(WhereaboutsTest, SlurmSaysItToItsTasksWhereNobodyElseDoes) {
+    std::string address = "spine[1-2].leaf1.n1", pattern = "switch.switch.node";
+    const auto look = [&](const Settings& settings) {
+        const auto found = look_for_switches(settings, {"n1"}, [&](const char* name) -> const char* {
+            const std::string_view asked(name);
+            return asked == "SLURM_TOPOLOGY_ADDR"           ? address.c_str()
+                   : asked == "SLURM_TOPOLOGY_ADDR_PATTERN" ? pattern.c_str()
+                                                            : nullptr;
+        });
+        EXPECT_TRUE(found);
+        return *found;
+    };
+    Settings settings;
+    EXPECT_EQ(switches_in(look(settings)), "spine[1-2]/leaf1");
+    EXPECT_EQ(look(settings).at(2).source, "SLURM_TOPOLOGY_ADDR");
+    settings.topology = written("list", "n1 leaf7\n");
+    EXPECT_EQ(switches_in(look(settings)), "leaf7") << "what somebody has set comes first";
+    EXPECT_EQ(look(settings).at(2).why_not, "not asked: another source has answered");
+    settings.topology.clear();
+    pattern = "node";
+    EXPECT_EQ(switches_in(look(settings)), "");
+    EXPECT_EQ(look(settings).at(2).why_not, "it names no switch");
+    pattern = "rack.node";
+    EXPECT_EQ(switches_in(look(settings)), "");
+    EXPECT_NE(look(settings).at(2).why_not, "");
+}
+
 TEST_F(WhereaboutsTest, ASimulatedHostHasItsNameAlone) {
     Settings settings;
     settings.host = "n2";

@@ -160,6 +160,23 @@ class Commands(unittest.TestCase):
         self.assertLessEqual(by_switches, 11)
         self.assertLess(by_switches, self.packets_up("--tree", "binomial", known=False))
 
+    def test_messages_by_the_level_that_they_cross(self):
+        def crossed(*words, **more):
+            done = self.broadcast_on_leaves(*words, **more)
+            line = re.search(r"^# messages per broadcast, by the level that they crossed: host (\S+), leaf (\S+), pod (\S+), network (\S+)$",
+                             done.stdout, re.MULTILINE)
+            self.assertTrue(line, done.stdout)
+            return tuple(map(float, line.groups()))
+        # A star in the order of ranks, as without corrections nothing goes by switches: one other host on the root's leaf, six beyond.
+        self.assertEqual(crossed("--correction", "none"), (0, 1, 0, 6))
+        # By switches three messages enter other leaves and four second hosts; corrections between leaves are two for each at most.
+        host, leaf, pod, network = crossed("--correction", "opportunistic:1")
+        self.assertEqual((host, pod), (0, 0))
+        self.assertGreaterEqual(leaf, 3.9)
+        self.assertTrue(2.9 <= network <= 3 + 2 * 4, network)
+        # Where no switch is known nothing is known of what lies between hosts.
+        self.assertEqual(crossed("--correction", "none", known=False), (0, 0, 0, 7))
+
     def test_broadcasts_that_lose_a_leaf(self):
         done = self.broadcast_on_leaves("--correction", "opportunistic:1", count=4000, launcher=["--kill-leaf", "2@start+100ms"])
         killed = re.findall(r"killed rank (\d+)", done.stderr)

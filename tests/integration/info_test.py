@@ -2,9 +2,11 @@
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 INFO, RUN = (os.path.abspath(path) for path in sys.argv[1:3])
@@ -123,6 +125,22 @@ class Switches(unittest.TestCase):
         self.assertEqual(switches["COPPICE_TOPOLOGY"]["how"], "by its name, node124")
         self.assertIn(", by its name, node124", command([INFO], COPPICE_TOPOLOGY=path, COPPICE_HOST="node124").stdout)
         self.assertIn("This host, node124: below leaf leaf7-3", command([INFO, "--topology", path], COPPICE_HOST="node124").stdout)
+
+    def test_ranks_that_have_read_different_files_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def groups(*texts):
+                for rank, text in enumerate(texts):
+                    pathlib.Path(folder, str(rank)).write_text(text)
+                reading = f'COPPICE_TOPOLOGY={folder}/$COPPICE_RANK COPPICE_HOST=h$COPPICE_RANK exec "$0" "$@"'
+                done = command([RUN, "-n", str(len(texts)), "sh", "-c", reading, INFO])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return done.stdout
+            hosts = "h0 leaf0\nh1 leaf0\nh2 leaf1\nh3 leaf1\n"
+            alike = groups(hosts, hosts, hosts, hosts)
+            self.assertIn("broadcasts go by 2 leaf switches", alike)
+            self.assertNotIn("different files", alike)
+            said = groups(hosts, hosts, hosts, "h0 leaf7\nh3 leaf8\n")
+            self.assertIn("Note: ranks 0 and 3 have read different files of COPPICE_TOPOLOGY", said)
 
 
 class Refusals(unittest.TestCase):

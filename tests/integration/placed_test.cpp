@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,47 @@ TEST(Placed, BroadcastsFromEveryRootReachAll) {
             leave(member, lineage);
         });
         EXPECT_EQ(job.finish(), "") << correction;
+    }
+}
+
+TEST(Placed, HostsMayHaveOneRankOrMany) {
+    // Of six hosts, on three leaves.
+    constexpr std::array<std::uint32_t, 6> kRanksOf{1, 5, 2, 1, 3, 1};
+    JobOptions options{.ranks = 13, .hosts = 6};
+    std::uint32_t rank = 0;
+    for (std::uint32_t host = 0; host < kRanksOf.size(); ++host) {
+        for (std::uint32_t i = 0; i < kRanksOf[host]; ++i, ++rank)
+            options.of_rank[rank] = {{"COPPICE_HOST", "host" + std::to_string(host)},
+                                     {"COPPICE_SWITCHES", "leaf" + std::to_string(host % 3)}};
+    }
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage lineage = Lineage::begin(member);
+        const coppice_group_info_t info = info_of(member.group);
+        COPPICE_CHECK(info.hosts == 6 && info.leaves == 3);
+        work(lineage, member);
+        leave(member, lineage);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// Hosts that are where they say they are not: messages take longer ways, and all arrive.
+TEST(Placed, PathsThatAreNotTrueCostTimeAlone) {
+    for (std::uint32_t lie = 1; lie <= 3; ++lie) {
+        JobOptions options{.ranks = 12, .hosts = 6};
+        for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+            const std::uint32_t lot = (rank / 2 * 7 + lie * 5) % 11;
+            options.of_rank[rank]["COPPICE_SWITCHES"] =
+                lot % 2 == 0 ? "spine/leaf" + std::to_string(lot % 3) : "core/spine/leaf" + std::to_string(lot % lie);
+        }
+        Job job(options, [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            const Lineage lineage = Lineage::begin(member);
+            work(lineage, member);
+            COPPICE_CHECK(info_of(member.group).garbage == 0);
+            leave(member, lineage);
+        });
+        EXPECT_EQ(job.finish(), "") << lie;
     }
 }
 
@@ -136,12 +178,14 @@ TEST(Placed, AFileThatIsWrongIsNamedWithItsLine) {
         std::ofstream file(path);
         file << "host0 leaf0\nhost0 leaf1\n";
     }
-    JobOptions options{.ranks = 1};
-    options.environment["COPPICE_TOPOLOGY"] = path;
+    // One rank alone has it, and does not get as far as the exchange.
+    JobOptions options{.ranks = 2};
+    options.of_rank[1]["COPPICE_TOPOLOGY"] = path;
     Job job(options, [&path](Member& member) {
+        if (member.rank == 0) return;
         COPPICE_CHECK(member.join() == COPPICE_ERR_CONFIG);
         const std::string said = coppice_last_error();
-        COPPICE_CHECK(said.find(path + ":2") != std::string::npos);
+        COPPICE_CHECK(said.starts_with("rank 1: ") && said.find(path + ":2") != std::string::npos);
     });
     EXPECT_EQ(job.finish(), "");
     std::filesystem::remove(path);

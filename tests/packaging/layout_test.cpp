@@ -72,6 +72,10 @@ FIELD(coppice_group_counts_t, chunks_again, 128);
 FIELD(coppice_group_counts_t, chunks_damaged, 136);
 FIELD(coppice_group_counts_t, chunks_read, 144);
 FIELD(coppice_group_counts_t, reads, 152);
+FIELD(coppice_group_counts_t, sent_in_host, 160);
+FIELD(coppice_group_counts_t, sent_in_leaf, 168);
+FIELD(coppice_group_counts_t, sent_in_pod, 176);
+FIELD(coppice_group_counts_t, sent_beyond, 184);
 
 FIELD(coppice_agree_options_t, struct_size, 0);
 FIELD(coppice_agree_options_t, operation, 8);

@@ -394,6 +394,43 @@ class Network(unittest.TestCase):
             self.assertTrue(done.stderr, words)
 
 
+class AgreeOnNetworks(unittest.TestCase):
+    # 128 hosts, four on each of 32 leaves, four of which are a pod.
+    NETWORK = ("agree", "--network", "fattree:8")
+
+    def ups(self, *words):
+        done = sim(*self.NETWORK, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return tuple(map(int, re.search(r"over up-links of leaves (\d+), of these over up-links of pods (\d+)$", done.stdout.strip()).groups()))
+
+    def test_ours_enters_each_switch_once_each_way(self):
+        for tree in ("binary", "binomial", "bin/binary/star/bin"):
+            self.assertEqual(self.ups("--placement", "ours", "--tree", tree), (2 * 31, 2 * 7), tree)
+
+    def test_others_cross_switches_more_often(self):
+        for placement, least in (("ranked", 31), ("random", 100), ("leaf-by-leaf", 31)):
+            leaves, pods = self.ups("--placement", placement)
+            self.assertGreaterEqual(leaves, 2 * least, placement)
+            self.assertLessEqual(leaves, 2 * 127, placement)
+            self.assertGreater(pods, 2 * 7, placement)
+
+    def test_the_living_agree_when_a_leaf_is_dead(self):
+        for placement in ("ranked", "random", "leaf-by-leaf", "ours"):
+            done = sim(*self.NETWORK, "--placement", placement, "--dead-leaf", "0,3", "--at", "5", "--notice-after", "50", "--agreements", "2")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for line in done.stdout.splitlines()[2:4]:
+                self.assertRegex(line, r" 120$", placement)
+
+    def test_refused(self):
+        for words in (["--network", "fattree:8", "--ranks-per-host", "2"], ["--network", "fattree:8", "--latency", "3"], ["--placement", "ours"],
+                      ["--network", "fattree:8", "--tree", "bin/bin"], ["--network", "fattree:8", "--victims", "host"],
+                      ["--network", "fattree:8", "--algorithm", "allreduce-hosts"], ["--network", "fattree:8", "--ranks", "129"],
+                      ["--network", "fattree:8", "--algorithm", "allreduce-doubling", "--dead-leaf", "1"]):
+            done = sim("agree", *words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertTrue(done.stderr, words)
+
+
 class Explore(unittest.TestCase):
     def test_slots_of_agreements_are_used_again(self):
         done = sim("explore", "agreement", "--ranks", "3", "--crashes", "1", "--window", "1", "--agreements", "6")

@@ -22,6 +22,7 @@ PATIENCE_S = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 
 # Name, arguments of fat-tree, hosts, leaves, pods.
 FABRICS = [("fattree-k4-2-levels", ["4", "2"], 8, 4, 1),
+           ("fattree-k4", ["4", "3"], 16, 8, 4),
            ("fattree-k8-2-levels", ["8", "2"], 32, 8, 1),
            ("fattree-k8", ["8", "3"], 128, 32, 8),
            ("fattree-k8-leaf-missing", ["8", "3", "--without", "leaf2-1"], 124, 31, 8),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -185,6 +186,54 @@ TEST(Spread, HasNoMoreNeighboursOfOnePodThanMustBe) {
             if (a + b < 3) continue;
             EXPECT_EQ(place(sites).spread(1).close_pairs, a > b ? a - b : 0) << a << " " << b;
         }
+    }
+}
+
+// All rings of pods of these sizes, as the pod of each place; the first leaf stands at the first place.
+void try_rings(std::vector<std::uint32_t>& left, std::vector<std::uint32_t>& ring, std::uint32_t leaves,
+               const std::function<void(const std::vector<std::uint32_t>&)>& see) {
+    if (ring.size() == leaves) return see(ring);
+    for (std::uint32_t pod = 0; pod < left.size(); ++pod) {
+        if (left[pod] == 0) continue;
+        --left[pod];
+        ring.push_back(pod);
+        try_rings(left, ring, leaves, see);
+        ring.pop_back();
+        ++left[pod];
+    }
+}
+
+TEST(Spread, NoOtherRingHasTheNearestFartherApartOrFewerNeighboursOfOnePod) {
+    const std::vector<std::vector<std::uint32_t>> kPods{
+        {2, 1},       {3},       {2, 2}, {3, 1},    {2, 2, 1}, {3, 2},       {4, 2},    {3, 3},       {2, 2, 2},
+        {3, 2, 1, 1}, {3, 3, 1}, {5, 2}, {4, 2, 2}, {3, 3, 2}, {3, 2, 2, 1}, {5, 2, 1}, {2, 2, 2, 2}, {4, 1, 1, 1, 1}};
+    for (const auto& sizes : kPods) {
+        std::vector<Site> sites;
+        for (std::uint32_t pod = 0; pod < sizes.size(); ++pod) {
+            for (std::uint32_t i = 0; i < sizes[pod]; ++i)
+                sites.push_back({pod, static_cast<std::uint32_t>(sites.size())});
+        }
+        const auto leaves = static_cast<std::uint32_t>(sites.size());
+        std::uint32_t farthest = 0;
+        std::uint64_t fewest = UINT64_MAX;
+        std::vector<std::uint32_t> left = sizes, ring{0};
+        --left[0];
+        try_rings(left, ring, leaves, [&](const std::vector<std::uint32_t>& pods) {
+            std::uint32_t nearest = leaves;
+            std::uint64_t neighbours = 0;
+            for (std::uint32_t one = 0; one < leaves; ++one) {
+                for (std::uint32_t other = one + 1; other < leaves; ++other) {
+                    if (pods[one] != pods[other]) continue;
+                    const std::uint32_t apart = std::min(other - one, leaves - (other - one));
+                    nearest = std::min(nearest, apart);
+                    neighbours += apart == 1;
+                }
+            }
+            farthest = std::max(farthest, nearest);
+            fewest = std::min(fewest, neighbours);
+        });
+        EXPECT_EQ(place(sites).spread(1).nearest, farthest) << ::testing::PrintToString(sizes);
+        EXPECT_EQ(place(sites).spread(1).close_pairs, fewest) << ::testing::PrintToString(sizes);
     }
 }
 

@@ -11,7 +11,10 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/host.hpp"
@@ -19,9 +22,11 @@
 #include "engine/addresses/copying.hpp"
 #include "engine/context.hpp"
 #include "engine/formation/formation.hpp"
+#include "engine/read_network.hpp"
 #include "engine/whereabouts.hpp"
 #include "inside.hpp"
 #include "topology.hpp"
+#include "transport/crc32c.hpp"
 #include "transport/registry.hpp"
 
 extern char** environ;
@@ -141,6 +146,27 @@ std::vector<std::string> unknown_variables() {
     return unknown;
 }
 
+// Two ranks that have read different files of COPPICE_TOPOLOGY, if there are such.
+coppice::Result<std::optional<std::pair<std::uint32_t, std::uint32_t>>> different_files(
+    const engine::Settings& settings, coppice::bootstrap::Bootstrap& exchange, std::uint64_t deadline) {
+    std::string mine;
+    if (settings.switches.empty() && !settings.topology.empty()) {
+        const auto text = engine::network_text(settings.topology);
+        if (text) mine = fmt::format("{:08x}", transport::crc32c(std::as_bytes(std::span(*text))));
+    }
+    // Nobody tells nothing: that would be a rank that is gone.
+    const std::string told = "file " + mine;
+    const auto all = exchange.allgather(std::as_bytes(std::span(told)), deadline);
+    if (!all) return tl::unexpected(all.error());
+    std::optional<std::uint32_t> first;
+    for (std::uint32_t rank = 0; rank < all->size(); ++rank) {
+        if ((*all)[rank].size() <= std::string_view("file ").size()) continue;
+        if (!first) first = rank;
+        if ((*all)[*first] != (*all)[rank]) return std::pair(*first, rank);
+    }
+    return std::nullopt;
+}
+
 // The group that a program would form here, seen from this rank.
 coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, bool& speaks) {
     auto context = engine::Context::create(texts, false);
@@ -149,6 +175,8 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     const std::uint64_t deadline = coppice::deadline_after(coppice::real_clock(), settings.start_timeout_ns);
     auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, settings.bootstrap, deadline);
     if (!exchange) return tl::unexpected(exchange.error());
+    const auto differing = different_files(settings, **exchange, deadline);
+    if (!differing) return tl::unexpected(differing.error());
     auto group = engine::form_group(**context, settings, **exchange, nullptr, deadline);
     if (!group) return tl::unexpected(group.error());
     const engine::Members& members = (*group)->members();
@@ -167,6 +195,7 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     ordered_json described{
         {"rank", self.value},           {"ranks", members.ranks()},          {"positions", members.nodes()},
         {"leaves", (*group)->leaves()}, {"agreement", settings.agreement()}, {"peers", peers}};
+    if (*differing) described["ranks_with_different_files"] = {(*differing)->first, (*differing)->second};
     if (settings.keeps_pmix_session)
         described["launcher_tells_of_deaths"] = (*group)->core().router().transport_set()->heeds_reports();
     // How many addresses it has got from the launcher, and copied from others.
@@ -286,6 +315,13 @@ void print_text(const ordered_json& info) {
                group["positions"].get<unsigned>(), group["agreement"].get<std::string>());
     if (const auto leaves = group["leaves"].get<unsigned>(); leaves > 0)
         fmt::print("  broadcasts go by {} leaf switches\n", leaves);
+    if (group.contains("ranks_with_different_files")) {
+        const auto& ranks = group["ranks_with_different_files"];
+        fmt::print(
+            "  Note: ranks {} and {} have read different files of COPPICE_TOPOLOGY; where they differ, hosts are "
+            "placed wrongly\n",
+            ranks[0].get<unsigned>(), ranks[1].get<unsigned>());
+    }
     if (group.contains("launcher_tells_of_deaths")) {
         fmt::print("  deaths of which the launcher tells are heeded: {}\n",
                    group["launcher_tells_of_deaths"].get<bool>() ? "yes, by PMIx" : "no");

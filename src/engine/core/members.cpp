@@ -9,6 +9,7 @@ Members::Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> s
     : self_(self),
       nodes_(std::move(nodes)),
       sites_(std::move(sites)),
+      has_pods_(std::ranges::any_of(sites_, [this](const topology::Site& site) { return site.pod != sites_[0].pod; })),
       domains_(std::move(domains)),
       switches_(std::move(switches)),
       own_node_(Node(nodes_.node_of(self))),
@@ -16,6 +17,16 @@ Members::Members(Rank self, topology::Nodes nodes, std::vector<topology::Site> s
     leaders_.reserve(nodes_.count());
     for (std::uint32_t node = 0; node < nodes_.count(); ++node)
         leaders_.push_back(nodes_.members(node).front());
+}
+
+Crossing Members::crossing_to(Rank to) const {
+    const Node node = node_of(to);
+    if (node == own_node_) return Crossing::host;
+    if (sites_.empty()) return Crossing::network;
+    const topology::Site& here = sites_[own_node_.value];
+    const topology::Site& there = sites_[node.value];
+    if (here == there) return Crossing::leaf;
+    return has_pods_ && here.pod == there.pod ? Crossing::pod : Crossing::network;
 }
 
 bool Members::fail(Rank rank) {

@@ -17,6 +17,11 @@
 
 namespace coppice::engine {
 
+// The highest thing between two members that a message has to pass: nothing outside of a host, a leaf switch, one of its pod, or what is
+// above pods; also the last where there is one pod only, or where it is not known which switches there are.
+enum class Crossing : std::uint8_t { host, leaf, pod, network };
+inline constexpr std::size_t kCrossings = 4;
+
 class Members {
   public:
     // `sites`: of the nodes, where the network's switches are known, else none. `domains`: where all are on one host and publish in two
@@ -33,6 +38,7 @@ class Members {
     std::span<const topology::Site> sites() const { return sites_; }
     std::span<const std::string> switches() const { return switches_; }
     const topology::Nodes* domains() const { return domains_ ? &*domains_ : nullptr; }
+    Crossing crossing_to(Rank to) const;
     std::span<const Rank> ranks_of(Node node) const { return nodes_.members(node.value); }
 
     bool failed(Rank rank) const { return !failed_ranks_.empty() && failed_[rank.value]; }
@@ -66,6 +72,7 @@ class Members {
     Rank self_;
     topology::Nodes nodes_;
     std::vector<topology::Site> sites_;
+    bool has_pods_ = false;  // more than one
     std::optional<topology::Nodes> domains_;
     std::vector<std::string> switches_;
     Node own_node_;

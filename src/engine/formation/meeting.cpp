@@ -90,7 +90,7 @@ Result<Meeting> meet(Context& context, const Settings& settings, bootstrap::Boot
     if (!nonce) return tl::unexpected(std::move(nonce.error()));
     Meeting meeting{.self = bootstrap.rank(), .own_addresses = addresses_to_tell(settings)};
     auto switches = own_switches(settings, context.platform() != nullptr);
-    if (!switches) return tl::unexpected(std::move(switches.error()));
+    if (!switches) return fail(switches.error().status, "rank {}: {}", meeting.self.value, switches.error().message);
     const Greeting mine{.protocol = Greeting::protocol_name(),
                         .library = COPPICE_VERSION,
                         .agreement = settings.agreement(),

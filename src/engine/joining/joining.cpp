@@ -72,7 +72,8 @@ class Joining {
   private:
     Result<void> become_member(std::unique_ptr<bootstrap::Admission> admission) {
         auto switches = own_switches(settings_, context_.platform() != nullptr);
-        if (!switches) return tl::unexpected(std::move(switches.error()));
+        if (!switches)
+            return fail(switches.error().status, "{} can't tell where it is: {}", who_, switches.error().message);
         switches_ = std::move(*switches);
         transport_set_ = std::make_shared<TransportSet>(capacity_);
         transport_set_->expect_group();

@@ -160,6 +160,10 @@ class Clock {
         for (std::uint32_t rank = 0; rank < ranks; ++rank)
             members_.emplace_back(shared_, rank, setup.known);
         ports_.resize(ranks);
+        if (setup.network) {
+            wire_.emplace(setup.network);
+            wire_->start();
+        }
         dead_ = setup.known;
         result_.agreements.resize(setup.agreements);
         for (AgreementTiming& timing : result_.agreements)
@@ -180,6 +184,7 @@ class Clock {
             happen(event);
         }
         conclude();
+        if (wire_) result_.by_level = wire_->messages();
         return result_;
     }
 
@@ -326,8 +331,15 @@ class Clock {
         if (Member::is_request(message.content)) ++result_.requests;
         result_.most_sent = std::max(result_.most_sent, ++ports_[rank].sent);
         ports_[rank].send_free = now + setup_.model.interval();
-        add({now + setup_.model.overhead + setup_.model.latency, kArrive, 0, message.content.to, slot});
+        add({arrival(now + setup_.model.overhead, rank, message.content.to), kArrive, 0, message.content.to, slot});
         ask(rank, ports_[rank].send_free);
+    }
+
+    Step arrival(Step sent, std::uint32_t from, std::uint32_t to) {
+        return wire_ ? wire_->arrival(sent, position_of(from), position_of(to)) : sent + setup_.model.latency;
+    }
+    Position position_of(std::uint32_t rank) const {
+        return setup_.position_of.empty() ? Position(rank) : setup_.position_of[rank];
     }
 
     std::uint32_t take() {
@@ -376,6 +388,7 @@ class Clock {
 
     const AgreementSetup& setup_;
     typename Member::Shared shared_;
+    std::optional<NetworkWire> wire_;
     std::vector<Member> members_;
     std::vector<Ports> ports_;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

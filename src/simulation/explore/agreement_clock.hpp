@@ -3,7 +3,9 @@
 // ERA, or one of the older algorithms to compare with, or an Allreduce, which survives nothing.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,7 @@
 
 #include "protocol/agreement/agreement.hpp"
 #include "simulation/model.hpp"
+#include "simulation/network.hpp"
 
 namespace coppice::simulation {
 
@@ -32,10 +35,12 @@ struct AgreementDeath {
 struct AgreementSetup {
     protocol::AgreementPlan plan;  // window 1 suffices
     AgreementAlgorithm algorithm = AgreementAlgorithm::era;
-    LogP model{};
-    std::uint32_t ranks_per_host = 16;  // of allreduce_hosts
-    std::uint32_t agreements = 1;       // each rank begins the next one when it has returned from the one before
-    protocol::FailedSet known{};        // dead from before the start, as everybody knows and has acknowledged
+    LogP model{};  // its latency is the network's, where there is one
+    std::shared_ptr<const Network> network{};
+    std::vector<Position> position_of{};  // of ranks in the network; empty: their own numbers
+    std::uint32_t ranks_per_host = 16;    // of allreduce_hosts
+    std::uint32_t agreements = 1;         // each rank begins the next one when it has returned from the one before
+    protocol::FailedSet known{};          // dead from before the start, as everybody knows and has acknowledged
     std::vector<AgreementDeath> deaths{};
     Step notice_after = 0;  // how long after a death the first of the others may be told
     // So much later the last may be: each rank is told of each death at a time between, drawn for the two of them.
@@ -58,6 +63,8 @@ struct AgreementTimings {
     std::uint64_t bytes = 0;          // of bodies
     std::uint32_t most_sent = 0;      // by one rank
     std::uint32_t longest_chain = 0;  // of messages each of which was sent after the one before had come
+    // Of `messages`, by the network's levels.
+    std::array<std::uint64_t, kNetworkLevels> by_level{};
 };
 
 AgreementTimings run_agreements(const AgreementSetup& setup);

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
+#include <numeric>
 
 #include "simulation/explore/agreement_clock.hpp"
 #include "simulation/random.hpp"
+#include "topology/fat_tree.hpp"
 
 namespace coppice::simulation {
 namespace {
@@ -45,6 +48,35 @@ TEST(Theorem5, WithoutFailuresAllDecideWithinTwiceTheLogarithmOfParallelSteps) {
             EXPECT_EQ(timings.messages, 2ULL * (ranks - 1));
             EXPECT_LE(timings.most_sent, degree + 1);
         }
+    }
+}
+
+TEST(AgreementClock, ANetworkOfEvenLevelsIsNone) {
+    const topology::FatTree fat{.ports = 8};
+    const std::uint32_t ranks = fat.hosts();
+    std::vector<std::uint32_t> host_at(ranks);
+    std::iota(host_at.begin(), host_at.end(), 0U);
+    for (const auto algorithm :
+         {AgreementAlgorithm::era, AgreementAlgorithm::two_phase, AgreementAlgorithm::allreduce_doubling}) {
+        AgreementSetup setup = setup_of("binomial", ranks);
+        setup.algorithm = algorithm;
+        setup.model = {.latency = 3, .overhead = 1, .gap = 2};
+        if (algorithm != AgreementAlgorithm::allreduce_doubling) setup.deaths = {{5, 7}, {0, 11}};
+        setup.notice_after = 20;
+        setup.agreements = 2;
+        const AgreementTimings plain = run_agreements(setup);
+        setup.network =
+            std::make_shared<Network>(fat.sites(ranks), host_at, NetworkTimes{.latency = {3, 3, 3}, .gap = {0, 0}});
+        const AgreementTimings even = run_agreements(setup);
+        EXPECT_EQ(std::accumulate(even.by_level.begin(), even.by_level.end(), std::uint64_t{0}), even.messages);
+        ASSERT_EQ(even.messages, plain.messages);
+        ASSERT_EQ(even.quiescence, plain.quiescence);
+        for (std::size_t i = 0; i < plain.agreements.size(); ++i)
+            ASSERT_EQ(even.agreements[i].latency, plain.agreements[i].latency);
+        // What goes farther takes longer.
+        setup.network =
+            std::make_shared<Network>(fat.sites(ranks), host_at, NetworkTimes{.latency = {3, 6, 9}, .gap = {0, 0}});
+        EXPECT_GT(run_agreements(setup).agreements[0].latency, plain.agreements[0].latency);
     }
 }
 

@@ -10,6 +10,7 @@
 //  - A dead rank's messages are refused from the moment its death is known.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -81,6 +82,8 @@ class Broadcasts final : public Collective {
     bool drained() override;
     bool quiet() const override;
 
+    // Messages of tree and correction that the transports have taken, by Crossing.
+    const std::array<std::uint64_t, kCrossings>& sent() const { return sent_; }
     // Leaf switches by which they go; 0: by none.
     std::uint32_t leaves() const { return plan_.placed ? plan_.placed->placement.leaves() : 0; }
 
@@ -187,6 +190,9 @@ class Broadcasts final : public Collective {
     bool send_by_plan(Slot& slot, protocol::Broadcast& machine, const SendPlan& plan, std::uint32_t number);
     WireHeader header_of(const Slot& slot) const;
     bool send(Slot& slot, const Envelope& message, WireHeader& header);
+    void count_sent(transport::SendStatus status, Crossing crossing) {
+        if (status == transport::SendStatus::sent) ++sent_[static_cast<std::size_t>(crossing)];
+    }
     void settle(Slot& slot);
     // Something has happened to the slot's machine.
     void wake(Slot& slot) {
@@ -232,6 +238,7 @@ class Broadcasts final : public Collective {
     trace::Recorder* const trace_;  // null: nothing is traced
 
     SendPlans send_plans_;
+    std::array<std::uint64_t, kCrossings> sent_{};
     bool goes_at_once_;   // at_once() has a way
     const bool streams_;  // messages of a root's broadcasts may stay for those of its next
     Stream stream_;

@@ -266,9 +266,11 @@ bool Broadcasts::send_by_plan(Slot& slot, protocol::Broadcast& machine, const Se
         header.tag = send.tag;
         const transport::SendStatus status = send.is_write ? send.link.write(bytes, payload, &slot.in_flight)
                                                            : send.link.send(bytes, payload, &slot.in_flight);
-        if (status != transport::SendStatus::again) continue;
-        slot.unsent = Envelope{send.tag, {}, plan.schedule.to(number)};
-        return false;
+        if (status == transport::SendStatus::again) {
+            slot.unsent = Envelope{send.tag, {}, plan.schedule.to(number)};
+            return false;
+        }
+        count_sent(status, send.crossing);
     }
     return true;
 }
@@ -308,6 +310,7 @@ bool Broadcasts::send(Slot& slot, const Envelope& message, WireHeader& header) {
     const transport::SendStatus status = is_correction(message.tag)
                                              ? link.write(bytes_of(header), body, &slot.in_flight)
                                              : link.send(bytes_of(header), body, &slot.in_flight);
+    count_sent(status, crossing_by(link, *to, members_));
     return status != transport::SendStatus::again;
 }
 

@@ -26,9 +26,11 @@ const SendPlan* SendPlans::make(Rank root) {
     for (std::uint32_t number = 0; made.schedule.has(number); ++number) {
         const protocol::MessageKind kind = made.schedule.kind(number);
         const auto to = members_.leader_for(members_.node_at(made.schedule.to(number), root), root);
-        made.sends.push_back({.link = to ? router_.to(*to) : Link(),
+        const Link link = to ? router_.to(*to) : Link();
+        made.sends.push_back({.link = link,
                               .tag = {Channel::broadcast, kind},
-                              .is_write = protocol::is_correction(kind)});
+                              .is_write = protocol::is_correction(kind),
+                              .crossing = link ? crossing_by(link, *to, members_) : Crossing::host});
     }
     made.machine.emplace(plan_, self, members_.node_of(root).value, members_.failed_nodes(), root == members_.self(),
                          0);

@@ -13,12 +13,18 @@
 
 namespace coppice::engine {
 
+// Over what a message to that rank goes by this link.
+inline Crossing crossing_by(const Link& link, Rank to, const Members& members) {
+    return link.within_host() ? Crossing::host : members.crossing_to(to);
+}
+
 struct SendPlan {
     // A message of the schedule; `link` is empty where nothing leads there.
     struct Send {
         Link link;
         Tag tag;
         bool is_write = false;
+        Crossing crossing = Crossing::host;
     };
 
     Rank root;
