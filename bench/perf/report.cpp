@@ -198,7 +198,9 @@ void Report::deaths(std::uint64_t start_ns) {
 void Report::messages_by_level() {
     std::array<std::uint64_t, kCrossed.size()> sent{};
     std::uint64_t broadcasts = 0;
+    bool all_live = true;
     for (std::uint32_t rank = 0; rank < session_.ranks(); ++rank) {
+        all_live = all_live && !session_.is_dead(rank);
         if (session_.is_dead(rank)) continue;
         const Tally& tally = Record(session_.area(), rank).tally();
         broadcasts = std::max(broadcasts, tally.finished);
@@ -213,7 +215,8 @@ void Report::messages_by_level() {
         levels[std::string(kCrossed[level])] = each;
         text += fmt::format("{}{} {:.2f}", level == 0 ? "" : ", ", kCrossed[level], each);
     }
-    fmt::print("# messages per broadcast, by the level that they crossed: {}\n", text);
+    fmt::print("# messages per broadcast{}, by the level that they crossed: {}\n",
+               all_live ? "" : ", of the ranks that are left", text);
     json_["messages_per_broadcast"] = std::move(levels);
 }
 

@@ -24,6 +24,23 @@ TEST(Members, ARootSpeaksForItsOwnHostAndTheLowestRankForTheOthers) {
     EXPECT_TRUE(members.is_leader_for(Rank(1)));
 }
 
+TEST(Members, WhatAMessageCrossesIsTheHighestThingBetweenTwo) {
+    const std::array<std::string, 6> hosts{"a", "a", "b", "c", "d", "e"};
+    const auto from_the_first = [&hosts](std::vector<topology::Site> sites) {
+        const Members members(Rank(0), topology::Nodes::by_host(std::span<const std::string>(hosts)), std::move(sites));
+        std::vector<Crossing> found;
+        for (std::uint32_t rank = 1; rank < 6; ++rank)
+            found.push_back(members.crossing_to(Rank(rank)));
+        return found;
+    };
+    using enum Crossing;
+    EXPECT_THAT(from_the_first({{0, 0}, {0, 0}, {0, 1}, {1, 2}, {0, 1}}), ElementsAre(host, leaf, pod, network, pod));
+    EXPECT_THAT(from_the_first({{0, 0}, {0, 0}, {0, 1}, {0, 2}, {0, 1}}),
+                ElementsAre(host, leaf, network, network, network))
+        << "one pod is none";
+    EXPECT_THAT(from_the_first({}), ElementsAre(host, network, network, network, network));
+}
+
 TEST(Members, TheNextLiveRankStandsInForADeadLeader) {
     Members members = six_ranks_on_three_hosts(1);
     EXPECT_FALSE(members.is_leader());

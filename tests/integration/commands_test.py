@@ -177,6 +177,23 @@ class Commands(unittest.TestCase):
         # Where no switch is known nothing is known of what lies between hosts.
         self.assertEqual(crossed("--correction", "none", known=False), (0, 0, 0, 7))
 
+    def test_messages_within_a_host_and_of_those_that_are_left(self):
+        done = run([RUN, "-n", "4", PERF, "broadcast", "-s", "64", "-n", "200", "--correction", "none"], COPPICE_HIERARCHY="flat")
+        self.assertIn("# messages per broadcast, by the level that they crossed: host 3.00, leaf 0.00, pod 0.00, network 0.00\n", done.stdout, done.stderr)
+        done = run([RUN, "-n", "4", PERF, "broadcast", "-s", "64", "-n", "200", "--dead", "2"], COPPICE_HIERARCHY="flat")
+        self.assertIn("# messages per broadcast, of the ranks that are left, by the level that they crossed: host ", done.stdout, done.stderr)
+
+    def test_a_topology_file_that_one_rank_alone_cannot_use(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("host0 leaf0\nhost0 leaf1\n")
+            # It is told by that rank, though refusals of settings are told by rank 0 alone.
+            reading = f'[ "$COPPICE_RANK" = 0 ] || export COPPICE_TOPOLOGY={path}; exec "$0" "$@"'
+            done = run([RUN, "-n", "2", "sh", "-c", reading, PERF, "broadcast", "-n", "10"])
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, f"rank 1: COPPICE_TOPOLOGY: {path}:2: ")
+
     def test_broadcasts_that_lose_a_leaf(self):
         done = self.broadcast_on_leaves("--correction", "opportunistic:1", count=4000, launcher=["--kill-leaf", "2@start+100ms"])
         killed = re.findall(r"killed rank (\d+)", done.stderr)
