@@ -86,11 +86,13 @@ class Board {
     // The regions that were declared when this memory was made, for whatever else the ranks of a host tell each other: each
     // member writes its own, the others read; zeroed at first, and they outlive their writer as lines do. region(member, …):
     // nullptr for one that died before it could be mapped (it has written nothing).
-    // publish_word: publishes a word of an own region, and with it what was written there before.
+    // publish_word: publishes a word of an own region, and with it what was written there before. leave_word: the same for what nobody
+    // reads before this rank is dead: it wakes none that sleep.
     virtual Regions::Place find_region(std::string_view name) const = 0;
     virtual std::byte* own_region(Regions::Place place) = 0;
     virtual const std::byte* region(Rank member, Regions::Place place) const = 0;
     virtual void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) { word.publish(value); }
+    virtual void leave_word(shared::Published<std::uint64_t>& word, std::uint64_t value) { word.publish(value); }
 
     // Bulk: memory for payloads that are too large for a line. The rank that has taken some fills it, tells others its place, and
     // they read it there. Like lines it outlives its writer, for those that had it mapped before: bulk() maps it when it is first

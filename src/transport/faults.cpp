@@ -325,4 +325,10 @@ void FaultyBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint
     count_->sent();
 }
 
+void FaultyBoard::leave_word(shared::Published<std::uint64_t>& word, std::uint64_t value) {
+    count_->about_to_send();
+    inner_.leave_word(word, value);
+    count_->sent();
+}
+
 }  // namespace coppice::transport

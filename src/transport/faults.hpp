@@ -11,7 +11,7 @@
 //     suspect:RANK:POLLS RANK is taken for dead at the POLLS-th poll of its transport (from 1), although it lives
 //
 // Each may end in "@RANK": it then holds at that rank only, else at all ranks. What counts as a message is each
-// send() and write() that was accepted, and each publish() and publish_word() on the board.
+// send() and write() that was accepted, and each publish(), publish_word() and leave_word() on the board.
 #pragma once
 
 #include <cstdint>
@@ -194,6 +194,7 @@ class FaultyBoard final : public Board {
     std::byte* own_region(Regions::Place place) override { return inner_.own_region(place); }
     const std::byte* region(Rank member, Regions::Place place) const override { return inner_.region(member, place); }
     void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
+    void leave_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
     Bulk take_bulk(std::size_t bytes, std::uint64_t most) override { return inner_.take_bulk(bytes, most); }
     void give_bulk_back(std::uint64_t place) override { inner_.give_bulk_back(place); }
     const std::byte* bulk(Rank member, std::uint64_t place, std::size_t bytes) override {

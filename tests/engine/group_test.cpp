@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <string_view>
 #include <thread>
 
 #include "engine/context.hpp"
@@ -55,30 +57,30 @@ class ReadingWire final : public Wire {
 // One of four ranks, each on a host of its own. Nobody moves it but the test.
 class GroupOfFour : public ::testing::Test {
   protected:
-    explicit GroupOfFour(const char* detection_bound = nullptr) {
-        const SettingTexts texts([detection_bound](const char* name) -> const char* {
-            const std::string_view what(name);
-            if (what == "COPPICE_PROGRESS_THREAD") return "0";
-            return what == "COPPICE_DETECTION_BOUND" ? detection_bound : nullptr;
+    explicit GroupOfFour(std::map<std::string_view, const char*> settings = {}, Platform* platform = nullptr) {
+        settings["COPPICE_PROGRESS_THREAD"] = "0";
+        const SettingTexts texts([&settings](const char* name) -> const char* {
+            const auto found = settings.find(name);
+            return found != settings.end() ? found->second : nullptr;
         });
-        context_ = Context::create(texts, false).value();
+        context_ = Context::create(texts, false, platform).value();
         auto made = std::make_unique<ReadingWire>();
         wire_ = made.get();
         const std::uint8_t index = set_->add(std::move(made));
         for (std::uint32_t peer = 0; peer < kRanks; ++peer)
             set_->route(Seat(peer), index);
-        group_ = make_group(Epoch(0));
+        group_ = make_group({.token = kToken, .epoch = Epoch(0)});
         wire_->sent_to.clear();
         wire_->sent.clear();
     }
     ~GroupOfFour() override { context_->detach(*group_); }
 
-    std::unique_ptr<Group> make_group(Epoch epoch) {
+    std::unique_ptr<Group> make_group(GroupId id) {
         auto group = std::make_unique<Group>(Core::Parts{.context = context_.get(),
                                                          .settings = context_->settings(),
                                                          .members = Members(kSelf, topology::Nodes::flat(kRanks)),
                                                          .router = Router(set_, kRanks),
-                                                         .id = {.token = kToken, .epoch = epoch},
+                                                         .id = id,
                                                          .on_failure = nullptr},
                                              context_->settings().plan_for(kRanks, {}).value());
         context_->attach(*group);
@@ -91,7 +93,7 @@ class GroupOfFour : public ::testing::Test {
         group_->progress(Group::Care::thorough);
     }
     void say(Rank from, WireHeader header, std::span<const std::byte> payload = {}) {
-        header.token = kToken;
+        if (header.token == 0) header.token = kToken;
         header.length |= static_cast<std::uint32_t>(payload.size());
         hear([from, header, payload](transport::Receiver& set) {
             set.message(Seat(from.value), encode(header), payload, 0);
@@ -227,11 +229,11 @@ TEST_F(LargePayload, AChunkThatIsNotWhatItsCheckSaysIsCountedAndFetchedElsewhere
 
 class GroupWithABound : public GroupOfFour {
   protected:
-    GroupWithABound() : GroupOfFour("20ms") {}
+    GroupWithABound() : GroupOfFour({{"COPPICE_DETECTION_BOUND", "20ms"}}) {}
 };
 
 TEST_F(GroupWithABound, ACallerThatSleepsBeatsInItsOtherGroupsToo) {
-    const std::unique_ptr<Group> other = make_group(Epoch(1));
+    const std::unique_ptr<Group> other = make_group({.token = kToken, .epoch = Epoch(1)});
     const auto has_beaten = [this] {
         return std::ranges::any_of(wire_->sent, [](const WireHeader& one) {
             return one.epoch == 1 && one.tag == Tag(Channel::members, MembersKind::heartbeat);
@@ -241,6 +243,51 @@ TEST_F(GroupWithABound, ACallerThatSleepsBeatsInItsOtherGroupsToo) {
         std::this_thread::yield();
     context_->progress_before_sleep(*group_);
     EXPECT_TRUE(has_beaten());
+    context_->detach(*other);
+}
+
+// Whoever waits sleeps at once, and no time at all.
+class NoPauses final : public Platform {
+  public:
+    const Clock& clock() const override { return real_clock(); }
+    Result<void> attend(Attended&) override { return {}; }
+    void forsake(Attended&) override {}
+    void reset_pauses() override {}
+    bool sleeps_next() override { return true; }
+    void pause(int, std::uint64_t) override {}
+    Wires make_transports(const Place&) override { return {}; }
+};
+
+class GroupThatSleepsAtOnce : public GroupOfFour {
+  protected:
+    GroupThatSleepsAtOnce() : GroupOfFour({}, &no_pauses()) {}
+
+  private:
+    static NoPauses& no_pauses() {
+        static NoPauses platform;
+        return platform;
+    }
+};
+
+// It would be sent after some sleeps, when a call looks after all groups.
+TEST_F(GroupThatSleepsAtOnce, ACallerSendsFirstWhatItsOtherGroupsCouldNot) {
+    const std::unique_ptr<Group> other = make_group({.token = kToken + 1, .epoch = Epoch(1)});
+    wire_->answer = transport::SendStatus::again;
+    const Descriptor descriptor = Descriptor::of(5000, 8192);
+    say(kRoot,
+        {.token = kToken + 1,
+         .tag = {Channel::broadcast, protocol::MessageKind::tree},
+         .root = kRoot.value,
+         .length = kDescribed,
+         .epoch = 1},
+        descriptor.as_bytes());
+    other->progress(Group::Care::thorough);
+    ASSERT_TRUE(other->waits_for_room());
+    wire_->answer = transport::SendStatus::sent;
+    const Context::Visit visit(*context_);
+    Deadline deadline(context_->clock(), 60'000'000'000);
+    EXPECT_TRUE(context_->wait(*group_, deadline, [this] { return !wire_->sent.empty(); }, {}));
+    EXPECT_EQ(wire_->armed, 1U) << "for the first sleep, which it then does not need";
     context_->detach(*other);
 }
 

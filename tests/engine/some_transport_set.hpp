@@ -29,6 +29,7 @@ class Wire : public transport::Transport {
     std::vector<WireHeader> sent;
     std::function<void(transport::Receiver&)> next_poll;
     int sleeps_on = -1;
+    std::uint32_t armed = 0;  // so often
 
     const transport::Capabilities& capabilities() const override { return capabilities_; }
     transport::Counters counters() const override { return {}; }
@@ -49,7 +50,10 @@ class Wire : public transport::Transport {
         if (next_poll) std::exchange(next_poll, nullptr)(receiver);
         return 0;
     }
-    int arm() override { return sleeps_on; }
+    int arm() override {
+        ++armed;
+        return sleeps_on;
+    }
     void release(transport::Buffer) override {}
     void fence(Seat peer) override { fenced.push_back(peer); }
     void forget(Seat peer) override { forgotten.push_back(peer); }

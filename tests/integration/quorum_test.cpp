@@ -118,7 +118,8 @@ INSTANTIATE_TEST_SUITE_P(
                                          Loss{"majority_over_tcp", 5, 1, "tcp", "majority", {0, 1}, {2}},
                                          Loss{"majority_of_three_hosts", 6, 3, "auto", "majority", {2, 3}, {0}},
                                          Loss{"deaths_that_nobody_has_seen", 5, 1, "tcp", "certain", {0, 1}, {2}},
-                                         Loss{"a_host_whose_last_rank_dies", 4, 2, "auto", "certain", {1}, {0}}),
+                                         Loss{"a_host_whose_last_rank_dies", 4, 2, "auto", "certain", {1}, {0}},
+                                         Loss{"all_others", 2, 1, "tcp", "majority", {}, {0}}),
                        ::testing::ValuesIn(kOperations)),
     [](const auto& one) { return std::string(std::get<0>(one.param).name) + "_" + std::get<1>(one.param).name; });
 

@@ -178,7 +178,7 @@ TEST_P(HostMemory, WhatARankHasWrittenOutlivesIt) {
     board(1).set_consumed(Sequence(4));
     board(1).set_stable(Sequence(3));
     board(1).log_failure(Rank(2));
-    board(1).publish_word(own_word(board(1)), 77);
+    board(1).leave_word(own_word(board(1)), 77);
     host_->end(1);
     for (const std::uint32_t reader : {0U, 2U}) {
         EXPECT_FALSE(board(reader).alive(Rank(1)));

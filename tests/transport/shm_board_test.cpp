@@ -97,7 +97,8 @@ TEST_F(ShmBoard, TheLogHasRoomForEachRankOnce) {
     expect_all_well();
 }
 
-// One that sleeps without listening is woken by nobody; one that listens by each way to publish, from the first on.
+// One that sleeps without listening is woken by nobody; one that listens by each way to publish, from the first on, and not by what is
+// left for those that live longer.
 TEST_F(ShmBoard, PublishingWakesAMemberThatListens) {
     start(2, [](Member& member) {
         Board& board = board_of(member);
@@ -117,17 +118,24 @@ TEST_F(ShmBoard, PublishingWakesAMemberThatListens) {
             member.poll_until([&] { return member.stage().words[1] != 0; }, "the last line");
             pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
             COPPICE_CHECK(::poll(&entry, 1, 0) == 0);
+            board.listen();
+            ++asleep;
+            while (member.stage().words[2] == 0)
+                sched_yield();
+            COPPICE_CHECK(::poll(&entry, 1, 0) == 0);
         } else {
             auto& word = shared::at<shared::Published<std::uint64_t>>(board.own_region(board.find_region("test")));
-            for (std::uint64_t way = 0; way < 4; ++way) {
+            for (std::uint64_t way = 0; way < 5; ++way) {
                 while (asleep <= way)
                     sched_yield();
                 if (way == 0) publish(board, rank_of(member), way);
                 if (way == 1) board.publish_copy(Sequence{way}, pattern(way, 8), 0, 0);
                 if (way == 2) board.publish_word(word, 1);
                 if (way == 3) publish(board, rank_of(member), way);
+                if (way == 3) ++member.stage().words[1];
+                if (way == 4) board.leave_word(word, 2);
             }
-            ++member.stage().words[1];
+            ++member.stage().words[2];
         }
         member.barrier();
         member.leave();

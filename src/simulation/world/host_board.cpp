@@ -118,6 +118,11 @@ void HostBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint64
     show();
 }
 
+void HostBoard::leave_word(shared::Published<std::uint64_t>& word, std::uint64_t value) {
+    network_.clockwork().act(self_);
+    word.publish(value);
+}
+
 transport::Board::Bulk HostBoard::take_bulk(std::size_t bytes, std::uint64_t /*most*/) {
     const std::uint64_t place = own().take_bulk(bytes);
     return place == 0 ? Bulk{} : Bulk{.data = own().bulk(place, bytes), .place = place};

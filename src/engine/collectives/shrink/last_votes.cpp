@@ -61,7 +61,7 @@ void LastVotes::write_to_board() {
     Page::Place& place = page.places[stamp & 1];
     place.length = bytes_.size() > kPlace ? kTooLong : static_cast<std::uint32_t>(bytes_.size());
     if (place.length != kTooLong) std::memcpy(place.bytes, bytes_.data(), bytes_.size());
-    board_->publish_word(page.stamp, stamp);
+    board_->leave_word(page.stamp, stamp);
 }
 
 std::optional<protocol::LastVote> LastVotes::of_gone(Rank rank, bool has_left) const {
