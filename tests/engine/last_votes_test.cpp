@@ -6,6 +6,8 @@
 #include <array>
 #include <vector>
 
+#include "counting_witness.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -123,6 +125,16 @@ TEST_F(LastVotesTest, OfOneThatHasLeftItIsReadWhileItsProcessLives) {
 TEST_F(LastVotesTest, OfOneOnAnotherHostThereIsNone) {
     host.alive[3] = false;
     EXPECT_FALSE(votes.of_gone(Rank(3), false).has_value());
+}
+
+// It would be with each message of a renewal, about each rank of the host.
+TEST_F(LastVotesTest, AWitnessIsNotAskedAboutOneOfThisHostThatLives) {
+    const CountingWitness witness(1);
+    const LastVotes asks(&board, members, members.ranks(), Testimony{&witness, 7});
+    EXPECT_FALSE(asks.of_gone(Rank(1), false).has_value());
+    EXPECT_EQ(witness.asked, 0);
+    EXPECT_EQ(asks.of_gone(Rank(3), false), protocol::LastVote());
+    EXPECT_EQ(witness.asked, 1);
 }
 
 TEST_F(LastVotesTest, OneThatHasWrittenNothingHasPromisedNothing) {

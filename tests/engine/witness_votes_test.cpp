@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bootstrap/witness_keeper.hpp"
+#include "counting_witness.hpp"
 #include "engine/collectives/shrink/last_votes.hpp"
 #include "engine/collectives/shrink/succession.hpp"
 
@@ -54,18 +55,7 @@ TEST_F(WitnessVotes, AreReadWhenTheLauncherHasSpoken) {
 }
 
 TEST_F(WitnessVotes, AreAskedForNoMoreOnceTheWitnessHasSpoken) {
-    struct Counting final : bootstrap::Witness {
-        std::optional<Place> take(const About&) const override { return std::nullopt; }
-        bool write(const Place&, std::span<const std::byte>) const override { return true; }
-        void give_back(const Place&) const override {}
-        std::optional<std::vector<std::byte>> last_words_of(const About&) const override {
-            ++asked;
-            return asked > 1 ? std::optional(std::vector<std::byte>()) : std::nullopt;
-        }
-        bool knows(const About&) const override { return false; }
-        mutable int asked = 0;
-    };
-    const Counting witness;
+    const CountingWitness witness(2);
     const LastVotes asks(nullptr, *members[1], 2, Testimony{&witness, kGroup});
     EXPECT_FALSE(asks.of_gone(Rank(0), false).has_value());
     for (int time = 0; time < 3; ++time)

@@ -153,6 +153,8 @@ FAULTS = [
      "    const struct Later {\n        Succession& one;\n        ~Later() { one.is_written_ = one.votes_ == nullptr || one.votes_->write(one.machine_.last_vote()); }\n"
      "    } later{*this};\n",
      gtest("tests/engine/engine_unit", "WitnessVotes.*")),
+    ("a witness is asked about each rank of this host", SHRINK + "last_votes.cpp",
+     " || (!has_left && is_seen_alive(rank))", "", gtest("tests/engine/engine_unit", "LastVotesTest.AWitness*")),
     ("a renewal does not look for what a witness says", SHRINK + "succession.cpp",
      "votes_->has_witness() && rank <= run.last", "false && rank <= run.last", gtest("tests/engine/engine_unit", "WitnessVotes.*")),
     ("the last votes of a group that a rank has left are kept", SHRINK + "last_votes.cpp",

@@ -66,11 +66,17 @@ void LastVotes::write_to_board() {
 
 std::optional<protocol::LastVote> LastVotes::of_gone(Rank rank, bool has_left) const {
     if (auto vote = of_local(rank, has_left)) return vote;
-    if (!has_witness()) return std::nullopt;
+    if (!has_witness() || (!has_left && is_seen_alive(rank))) return std::nullopt;
     if (const auto said = said_.find(rank.value); said != said_.end()) return said->second;
     auto vote = of_witness(rank);
     if (vote) said_.emplace(rank.value, *vote);
     return vote;
+}
+
+// Then a witness has nothing to say of it: to look through all that it keeps, for each rank and with each message, would take longer than
+// the renewal.
+bool LastVotes::is_seen_alive(Rank rank) const {
+    return board_ != nullptr && members_.node_of(rank) == members_.own_node() && board_->alive(rank);
 }
 
 std::optional<protocol::LastVote> LastVotes::of_witness(Rank rank) const {

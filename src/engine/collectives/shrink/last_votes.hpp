@@ -54,6 +54,7 @@ class LastVotes {
     struct Page;
 
     std::optional<protocol::LastVote> of_local(Rank rank, bool has_left) const;
+    bool is_seen_alive(Rank rank) const;
     std::optional<protocol::LastVote> of_witness(Rank rank) const;
     bool has_never_had_the_group(Rank rank) const;
     void write_to_board();
