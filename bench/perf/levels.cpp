@@ -8,12 +8,10 @@ namespace perf {
 
 namespace {
 
-std::string_view outermost(std::string_view path) {
-    return path.substr(0, path.find('/'));
-}
-
-bool has_pod(std::string_view path) {
-    return path.find('/') != std::string_view::npos;
+// What stands above the leaf, as topology::sites_of has it; empty: nothing does.
+std::string_view pod_of(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
 }
 
 bool share_a_cache(const Place& one, const Place& other) {
@@ -27,9 +25,8 @@ std::string_view level_between(const Place& one, const Place& other) {
     if (one.host == other.host) return share_a_cache(one, other) ? kLevelNames[0] : kLevelNames[1];
     if (one.switches.empty() || other.switches.empty()) return kLevelNames[4];
     if (one.switches == other.switches) return kLevelNames[2];
-    const bool share =
-        has_pod(one.switches) && has_pod(other.switches) && outermost(one.switches) == outermost(other.switches);
-    return share ? kLevelNames[3] : kLevelNames[4];
+    const std::string_view pod = pod_of(one.switches);
+    return !pod.empty() && pod == pod_of(other.switches) ? kLevelNames[3] : kLevelNames[4];
 }
 
 std::vector<Level> levels_of(std::span<const Place> places) {

@@ -65,7 +65,7 @@ LevelSizes level_sizes(std::span<const Site> sites) {
 
 bool is_worth_placing(std::span<const Site> sites) {
     const LevelSizes sizes = level_sizes(sites);
-    return sizes.hosts > 1 && (sizes.leaves > 1 || sizes.pods > 1);
+    return (sizes.hosts > 1 && (sizes.leaves > 1 || sizes.pods > 1)) || (sizes.leaves > 1 && sizes.pods > 1);
 }
 
 }  // namespace coppice::topology

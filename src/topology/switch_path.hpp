@@ -33,7 +33,7 @@ struct LevelSizes {
 };
 LevelSizes level_sizes(std::span<const Site> sites);
 
-// Whether knowing these sites is of use: several leaves, one of which at least has several hosts.
+// Whether knowing these sites is of use: several leaves, and a leaf with several hosts, or several pods and one with several leaves.
 bool is_worth_placing(std::span<const Site> sites);
 
 }  // namespace coppice::topology

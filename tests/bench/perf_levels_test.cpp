@@ -42,6 +42,12 @@ TEST(Levels, LeavesAreToldApartByTheirWholePaths) {
     EXPECT_EQ(level_between({"a", "p0/l0"}, {"b", "p0/l1"}), "pod");
 }
 
+TEST(Levels, APodIsAllThatStandsAboveTheLeaf) {
+    EXPECT_EQ(level_between({"a", "core0/p0/l0"}, {"b", "core0/p0/l1"}), "pod");
+    EXPECT_EQ(level_between({"a", "core0/p0/l0"}, {"b", "core0/p1/l0"}), "network");
+    EXPECT_EQ(level_between({"a", "core0/p0/l0"}, {"b", "core0/p0/l0"}), "leaf");
+}
+
 TEST(Levels, LeavesWithoutAPodShareNone) {
     EXPECT_EQ(level_between({"a", "l0"}, {"b", "l1"}), "network");
     EXPECT_EQ(level_between({"a", "l0"}, {"b", "l0"}), "leaf");

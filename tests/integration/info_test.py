@@ -141,6 +141,16 @@ class Switches(unittest.TestCase):
             self.assertNotIn("different files", alike)
             said = groups(hosts, hosts, hosts, "h0 leaf7\nh3 leaf8\n")
             self.assertIn("Note: ranks 0 and 3 have read different files of COPPICE_TOPOLOGY", said)
+            why = "Note: hosts stand in the order of their ranks, whatever switches are above them: "
+            self.assertNotIn(why, alike + said)
+            short = hosts.replace("h2 leaf1\n", "")
+            self.assertIn(why + "rank 2 knows no switches above its host; rank 0 does", groups(short, short, short, short))
+            each = hosts.replace("h1 leaf0", "h1 leaf2").replace("h3 leaf1", "h3 leaf3")
+            self.assertIn(why + "all are below one leaf switch, or each below one of its own", groups(each, each, each, each))
+
+    def test_a_correction_that_goes_by_no_switches_is_said(self):
+        done = command([RUN, "-n", "8", "--hosts", "4", "--leaves", "2", INFO], COPPICE_CORRECTION="checked")
+        self.assertIn("only trees with optimized or opportunistic correction go by switches", done.stdout)
 
 
 class Refusals(unittest.TestCase):

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -102,6 +103,48 @@ TEST(Placed, ARankThatKnowsNothingLeavesAllInTheOrderOfRanks) {
         member.leave();
     });
     EXPECT_EQ(job.finish(), "");
+}
+
+TEST(Placed, WhatTheCallerSaysComesBeforeTheEnvironment) {
+    JobOptions options = on_leaves(4, 1);
+    Job job(options, [](Member& member) {
+        coppice_group_options_t wanted = COPPICE_GROUP_OPTIONS_INIT;
+        wanted.switches = "pod/leaf 0";
+        COPPICE_CHECK(member.join(wanted) == COPPICE_ERR_CONFIG);
+        COPPICE_CHECK(std::strstr(coppice_last_error(), "pod/leaf 0") != nullptr);
+        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+        const std::string path = "pod/leaf" + std::to_string(member.rank / 2 % 2);
+        wanted.switches = path.c_str();
+        COPPICE_CHECK(member.join(wanted) == COPPICE_OK);
+        const Lineage lineage = Lineage::begin(member);
+        COPPICE_CHECK(info_of(member.group).leaves == 2);
+        work(lineage, member);
+        leave(member, lineage);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// Three pods of two leaves, each with one host; pod 1 holds ranks 2, 3, 8 and 9.
+TEST(Placed, APodDiesWhereEachLeafHasOneHost) {
+    const std::vector<std::uint32_t> victims{2, 3, 8, 9};
+    JobOptions options{.ranks = 12, .hosts = 6};
+    for (std::uint32_t rank = 0; rank < options.ranks; ++rank)
+        options.of_rank[rank]["COPPICE_SWITCHES"] =
+            "pod" + std::to_string(rank / 2 % 3) + "/leaf" + std::to_string(rank / 6);
+    Job job(options, [&victims](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage lineage = Lineage::begin(member);
+        COPPICE_CHECK(info_of(member.group).leaves == 6);
+        work(lineage, member);
+        member.notes[0].fetch_add(1);
+        member.await_note(0, member.ranks);
+        if (std::ranges::count(victims, member.rank) > 0) ::raise(SIGKILL);
+        const Lineage next = shrink_until_gone(lineage, member, victims);
+        COPPICE_CHECK(info_of(next.group).leaves == 4);
+        work(next, member, 5);
+        leave(member, next);
+    });
+    EXPECT_EQ(job.finish([&victims](std::uint32_t rank) { return std::ranges::count(victims, rank) > 0; }), "");
 }
 
 // Leaf 1 holds ranks 2, 3, 8 and 9. Its ranks kill themselves one after the other, in the midst of broadcasts.

@@ -41,10 +41,12 @@ TEST(SwitchPath, OfDifferentDepthsCountsAsFarAsAllAgree) {
     EXPECT_TRUE(sites_of({}).empty());
 }
 
-TEST(SwitchPath, IsOfUseWhereSeveralLeavesAreThereAndHostsShareOne) {
+TEST(SwitchPath, IsOfUseWhereTwoLevelsAtLeastHaveSeveral) {
     EXPECT_FALSE(is_worth_placing({}));
     EXPECT_FALSE(is_worth_placing(std::array<Site, 2>{Site{0, 0}, Site{0, 0}})) << "one leaf";
     EXPECT_FALSE(is_worth_placing(std::array<Site, 2>{Site{0, 0}, Site{1, 1}})) << "a leaf each";
+    EXPECT_FALSE(is_worth_placing(std::array<Site, 2>{Site{0, 0}, Site{0, 1}})) << "the same, in one pod";
+    EXPECT_TRUE(is_worth_placing(std::array<Site, 3>{Site{0, 0}, Site{1, 1}, Site{0, 2}})) << "a leaf each, in pods";
     EXPECT_TRUE(is_worth_placing(std::array<Site, 3>{Site{0, 0}, Site{0, 1}, Site{0, 0}}));
     EXPECT_TRUE(is_worth_placing(std::array<Site, 3>{Site{0, 0}, Site{1, 1}, Site{0, 0}}));
     const LevelSizes sizes =

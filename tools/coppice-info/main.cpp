@@ -146,25 +146,50 @@ std::vector<std::string> unknown_variables() {
     return unknown;
 }
 
-// Two ranks that have read different files of COPPICE_TOPOLOGY, if there are such.
-coppice::Result<std::optional<std::pair<std::uint32_t, std::uint32_t>>> different_files(
-    const engine::Settings& settings, coppice::bootstrap::Bootstrap& exchange, std::uint64_t deadline) {
-    std::string mine;
+// What the ranks know of the switches above their hosts.
+struct Knowledge {
+    std::optional<std::pair<std::uint32_t, std::uint32_t>>
+        different_files{};                  // ranks that have read different ones for COPPICE_TOPOLOGY
+    std::optional<std::uint32_t> silent{};  // a rank that knows none
+    std::optional<std::uint32_t> knowing{};
+};
+
+coppice::Result<Knowledge> switches_known(const engine::Settings& settings, coppice::bootstrap::Bootstrap& exchange,
+                                          std::uint64_t deadline) {
+    std::string file;
     if (settings.switches.empty() && !settings.topology.empty()) {
         const auto text = engine::network_text(settings.topology);
-        if (text) mine = fmt::format("{:08x}", transport::crc32c(std::as_bytes(std::span(*text))));
+        if (text) file = fmt::format("{:08x}", transport::crc32c(std::as_bytes(std::span(*text))));
     }
+    const auto path = engine::own_switches(settings, false);
     // Nobody tells nothing: that would be a rank that is gone.
-    const std::string told = "file " + mine;
+    constexpr std::byte kSilent{'-'};
+    const std::string told = (path && !path->empty() ? '+' : '-') + file;
     const auto all = exchange.allgather(std::as_bytes(std::span(told)), deadline);
     if (!all) return tl::unexpected(all.error());
-    std::optional<std::uint32_t> first;
+    Knowledge known;
+    std::optional<std::uint32_t> first;  // that has a file
     for (std::uint32_t rank = 0; rank < all->size(); ++rank) {
-        if ((*all)[rank].size() <= std::string_view("file ").size()) continue;
+        const auto& its = (*all)[rank];
+        if (its.empty()) continue;
+        auto& whether = its[0] == kSilent ? known.silent : known.knowing;
+        if (!whether) whether = rank;
+        if (its.size() == 1) continue;
         if (!first) first = rank;
-        if ((*all)[*first] != (*all)[rank]) return std::pair(*first, rank);
+        if (!known.different_files &&
+            !std::ranges::equal(std::span((*all)[*first]).subspan(1), std::span(its).subspan(1)))
+            known.different_files = std::pair(*first, rank);
     }
-    return std::nullopt;
+    return known;
+}
+
+// Empty where broadcasts go by switches, or nobody knows any.
+std::string why_not_by_switches(const Knowledge& known, const engine::Settings& settings, std::uint32_t leaves) {
+    if (leaves > 0 || !known.knowing) return {};
+    if (known.silent)
+        return fmt::format("rank {} knows no switches above its host; rank {} does", *known.silent, *known.knowing);
+    if (!settings.places()) return "only trees with optimized or opportunistic correction go by switches";
+    return "all are below one leaf switch, or each below one of its own";
 }
 
 // The group that a program would form here, seen from this rank.
@@ -175,8 +200,8 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     const std::uint64_t deadline = coppice::deadline_after(coppice::real_clock(), settings.start_timeout_ns);
     auto exchange = coppice::bootstrap::choose(nullptr, nullptr, Rank(0), 0, settings.bootstrap, deadline);
     if (!exchange) return tl::unexpected(exchange.error());
-    const auto differing = different_files(settings, **exchange, deadline);
-    if (!differing) return tl::unexpected(differing.error());
+    const auto known = switches_known(settings, **exchange, deadline);
+    if (!known) return tl::unexpected(known.error());
     auto group = engine::form_group(**context, settings, **exchange, nullptr, deadline);
     if (!group) return tl::unexpected(group.error());
     const engine::Members& members = (*group)->members();
@@ -195,7 +220,9 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     ordered_json described{
         {"rank", self.value},           {"ranks", members.ranks()},          {"positions", members.nodes()},
         {"leaves", (*group)->leaves()}, {"agreement", settings.agreement()}, {"peers", peers}};
-    if (*differing) described["ranks_with_different_files"] = {(*differing)->first, (*differing)->second};
+    if (const auto& two = known->different_files) described["ranks_with_different_files"] = {two->first, two->second};
+    if (const std::string why = why_not_by_switches(*known, settings, (*group)->leaves()); !why.empty())
+        described["why_not_by_switches"] = why;
     if (settings.keeps_pmix_session)
         described["launcher_tells_of_deaths"] = (*group)->core().router().transport_set()->heeds_reports();
     // How many addresses it has got from the launcher, and copied from others.
@@ -315,6 +342,9 @@ void print_text(const ordered_json& info) {
                group["positions"].get<unsigned>(), group["agreement"].get<std::string>());
     if (const auto leaves = group["leaves"].get<unsigned>(); leaves > 0)
         fmt::print("  broadcasts go by {} leaf switches\n", leaves);
+    if (group.contains("why_not_by_switches"))
+        fmt::print("  Note: hosts stand in the order of their ranks, whatever switches are above them: {}\n",
+                   group["why_not_by_switches"].get<std::string>());
     if (group.contains("ranks_with_different_files")) {
         const auto& ranks = group["ranks_with_different_files"];
         fmt::print(
