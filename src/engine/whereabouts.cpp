@@ -110,7 +110,7 @@ Result<std::vector<Whereabouts>> look_for_switches_here(const Settings& settings
 }
 
 Result<std::string> own_switches(const Settings& settings, bool is_simulated) {
-    if (is_simulated || !settings.places()) return settings.switches;
+    if (is_simulated) return settings.switches;
     auto found = look_for_switches_here(settings);
     if (!found) return tl::unexpected(std::move(found.error()));
     return switches_in(*found);

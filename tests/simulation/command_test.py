@@ -320,11 +320,12 @@ class Fuzz(unittest.TestCase):
 
 class Placement(unittest.TestCase):
     def test_a_dead_leaf_or_pod_is_a_gap_of_one(self):
-        done = sim("placement", "--network", "fattree:64", "--dead-leaves", "all", "--dead-pods", "all", "--no-pairs", "--at-most", "1")
+        done = sim("placement", "--network", "fattree:64", "--dead-leaves", "all", "--dead-pods", "all")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("65536 hosts, 2048 leaves, 64 pods", done.stdout)
         self.assertRegex(done.stdout, r"one leaf +2048 +1 +100\.0000 %")
         self.assertRegex(done.stdout, r"one pod +64 +1 +100\.0000 %")
+        self.assertRegex(done.stdout, r"two leaves +2096128 +3 +99\.0715 %")
 
     def test_in_the_order_of_ranks_it_is_a_long_one(self):
         done = sim("placement", "--network", "fattree:64", "--dead-leaves", "all", "--no-pairs", "--placement", "ranked", "--at-most", "1")
@@ -363,6 +364,9 @@ class Network(unittest.TestCase):
         ours = self.run_once("--placement", "ours", *words)
         self.assertEqual((ours["failed"], ours["unreached"], ours["g_max"]), (32, 0, 1))
         self.assertEqual(ranked["g_max"], 32)
+        by_leaf = self.run_once("--placement", "leaf-by-leaf", *words)
+        self.assertEqual((by_leaf["failed"], by_leaf["unreached"]), (32, 0))
+        self.assertGreater(by_leaf["g_max"], 1)
         self.assertLess(ours["coloring_latency"], ranked["coloring_latency"] / 2)
 
     def test_ranks_are_ranks_wherever_they_stand(self):
