@@ -172,7 +172,7 @@ class Context final : private Attended {
     // for the status page.
     template <class Done>
     bool wait(Group& group, Deadline& deadline, Done&& done, const Awaited& awaited) {
-        Pauses idle(platform_, group.oversubscribed(), settings_.spin_ns);
+        Pauses idle(platform_, group.ranks_per_core(), settings_.spin_ns);
         Watch watch(*this, group, awaited);
         for (std::uint32_t round = 1;; ++round) {
             {

@@ -97,7 +97,7 @@ class Group final {
         return descriptor < 0 || core_.publishing() ? transport::Idle::kLongestSleepNs
                                                     : transport::Idle::kLongestWatchedSleepNs;
     }
-    bool oversubscribed() const { return core_.oversubscribed(); }
+    std::uint32_t ranks_per_core() const { return core_.ranks_per_core(); }
 
     // --- the end
     // True when nothing of this group is waited for by anybody any more: call with progress() until it is, then depart.

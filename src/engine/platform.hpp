@@ -57,8 +57,8 @@ class Platform {
 // How one call waits: as transport::Idle has it, or the platform.
 class Pauses {
   public:
-    Pauses(Platform* platform, bool oversubscribed, std::optional<std::uint64_t> spin_ns)
-        : platform_(platform), idle_(oversubscribed, spin_ns) {
+    Pauses(Platform* platform, std::uint32_t ranks_per_core, std::optional<std::uint64_t> spin_ns)
+        : platform_(platform), idle_(ranks_per_core, spin_ns) {
         if (platform_ != nullptr) platform_->reset_pauses();
     }
     void reset() { platform_ == nullptr ? idle_.reset() : platform_->reset_pauses(); }

@@ -22,9 +22,10 @@ class CoreSharing {
   public:
     static constexpr std::uint32_t kYieldsAlone = 4;    // between two looks at the count of switches, while alone
     static constexpr std::uint32_t kYieldsShared = 64;  // and while others share the core
-    // Ranks that wait give the core back long before, also where four of them make a group, which is half a millisecond's work. A program
-    // that computes keeps it for 0.7 to 2.8 ms, the more the more cores there are, and until the next tick.
+    // A program that computes keeps the core for 0.7 to 2.8 ms, the more the more cores there are, and until the next tick. Ranks that wait
+    // give it back long before, but each of them may have some work of its own first: a new group is the most.
     static constexpr std::uint64_t kSliceNs = 900'000;
+    static constexpr std::uint64_t kTurnNs = 200'000;  // of each further rank of the group on this core
     static constexpr std::uint32_t kRemembered = 16;   // yields after which one that cost a slice is forgotten
     static constexpr std::uint32_t kLeastSleeps = 32;  // waits that sleep at once before a yield is tried again
     static constexpr std::uint32_t kMostSleeps = 1024;
@@ -59,8 +60,8 @@ class CoreSharing {
     bool limited() const { return limited_; }
 
     // A yield took so long. True: counted() is to follow.
-    bool yielded(std::uint64_t took_ns) {
-        if (took_ns >= kSliceNs) {
+    bool yielded(std::uint64_t took_ns, std::uint32_t ranks_per_core) {
+        if (took_ns >= kSliceNs + (std::max(ranks_per_core, 1U) - 1) * kTurnNs) {
             if (slice_remembered_ > 0) take();
             slice_remembered_ = kRemembered;
         } else if (slice_remembered_ > 0 && --slice_remembered_ == 0) {

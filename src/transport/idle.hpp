@@ -55,10 +55,10 @@ struct IdleTimes {
 template <class Machine>
 class BasicIdle : public IdleTimes {
   public:
-    // `oversubscribed`: more ranks of a group on this host than cores for them; where to begin. `spin_ns`: spin for so
-    // long, then yield, whatever else wants the core.
-    explicit BasicIdle(bool oversubscribed, std::optional<std::uint64_t> spin_ns = std::nullopt)
-        : spin_ns_(spin_ns), oversubscribed_(oversubscribed) {}
+    // `ranks_per_core`: ranks of a group on this host for each core that they share. `spin_ns`: spin for so long, then yield, whatever else
+    // wants the core.
+    explicit BasicIdle(std::uint32_t ranks_per_core, std::optional<std::uint64_t> spin_ns = std::nullopt)
+        : spin_ns_(spin_ns), ranks_per_core_(ranks_per_core) {}
 
     // Something happened: the next wait begins from the start.
     void reset() {
@@ -111,7 +111,7 @@ class BasicIdle : public IdleTimes {
 
     void begin() {
         CoreSharing& sharing = Machine::sharing();
-        sharing.begin(oversubscribed_);
+        sharing.begin(ranks_per_core_ > 1);
         CoreSharing::Step step = CoreSharing::Step::yield;
         if (!spin_ns_) {
             step = sharing.first();
@@ -159,7 +159,7 @@ class BasicIdle : public IdleTimes {
         std::uint64_t longest = kYieldForNs;
         if (!spin_ns_) {
             CoreSharing& sharing = Machine::sharing();
-            if (sharing.yielded(after - before)) sharing.counted(Machine::switches());
+            if (sharing.yielded(after - before, ranks_per_core_)) sharing.counted(Machine::switches());
             sharing.set_limited(Machine::limited(after));
             if (sharing.limited()) longest = kYieldForLimitedNs;
             if (sharing.then() == CoreSharing::Step::sleep) longest = 0;
@@ -168,7 +168,7 @@ class BasicIdle : public IdleTimes {
     }
 
     std::optional<std::uint64_t> spin_ns_;
-    bool oversubscribed_;
+    std::uint32_t ranks_per_core_;
     Phase phase_ = Phase::fresh;
     std::uint32_t polls_ = 0;     // before the next step
     std::uint64_t since_ns_ = 0;  // of spinning, or of yielding

@@ -288,6 +288,8 @@ FAULTS = [
     ("a caller that sleeps forgets what other groups could not send", "src/engine/context.hpp",
      "if (progress_before_sleep(group) > 0) {", "if (descriptor >= 0 && group.progress() > 0) {",
      gtest("tests/engine/engine_unit", "GroupThatSleepsAtOnce.*")),
+    ("what ranks that share a core do for a new group is taken for a program that computes", "src/transport/core_sharing.hpp",
+     " + (std::max(ranks_per_core, 1U) - 1) * kTurnNs", "", gtest("tests/transport/transport_idle_tests", "*MayHaveSomeWorkFirst")),
     ("memory that ranks share is used again though one that has left the group still reads it",
      "src/engine/transport_set.cpp", "if (!is_read) host_memory_->close_board(one.panel);\n        return !is_read;",
      "host_memory_->close_board(one.panel);\n        return true;",

@@ -30,7 +30,8 @@ struct Core {
     CoreSharing sharing;
     Neighbour neighbour = Neighbour::none;
     std::uint64_t poll_ns = 50;
-    std::uint32_t slice_at_every = 0;  // so many yields, a neighbour that waits runs for a slice; 0: never
+    std::uint64_t turn_ns = 2 * kMicrosecond;  // of a neighbour that waits
+    std::uint32_t slice_at_every = 0;          // so many yields, a neighbour that waits runs for a slice; 0: never
 
     bool limited = false;  // the process has a CPU quota, and runs out of it
 
@@ -50,7 +51,7 @@ struct Core {
             ++slices;
             ++switches;
         } else if (neighbour == Neighbour::waits) {
-            now_ns += 2 * kMicrosecond;
+            now_ns += turn_ns;
             ++switches;
         }
     }
@@ -83,7 +84,7 @@ class IdleTest : public ::testing::Test {
     // Waits until `done()`; how many polls that took.
     template <class Done>
     std::uint64_t wait_until(Done&& done) {
-        MadeUpIdle idle(oversubscribed_, spin_ns_);
+        MadeUpIdle idle(ranks_per_core_, spin_ns_);
         for (std::uint64_t polls = 1;; ++polls) {
             core_.run(core_.poll_ns);
             if (done()) return polls;
@@ -116,7 +117,7 @@ class IdleTest : public ::testing::Test {
     static constexpr std::uint64_t kManyPolls = 1'000'000;
 
     Core core_;
-    bool oversubscribed_ = false;
+    std::uint32_t ranks_per_core_ = 1;
     std::optional<std::uint64_t> spin_ns_;
 };
 
@@ -176,7 +177,7 @@ TEST_F(IdleTest, HalfOfTheYieldsMakeASharedCore) {
 }
 
 TEST_F(IdleTest, MoreRanksThanCoresIsWhereItBeginsAndNotWhatItDecides) {
-    oversubscribed_ = true;
+    ranks_per_core_ = 2;
     core_.neighbour = Neighbour::waits;
     EXPECT_LE(wait_for_neighbour(), 2U) << "the first wait knows already";
     core_.neighbour = Neighbour::none;
@@ -287,6 +288,18 @@ TEST_F(IdleTest, RanksThatKeepTheCoreForASliceNowAndThenAreStillYieldedTo) {
     EXPECT_GE(core_.slices, 10U);
 }
 
+// Such as in a new group, which each of them maps memory for.
+TEST_F(IdleTest, RanksOfTheGroupThatShareTheCoreMayHaveSomeWorkFirst) {
+    core_.neighbour = Neighbour::waits;
+    core_.turn_ns = 2 * kMillisecond;
+    ranks_per_core_ = 8;
+    for (int i = 0; i < 100; ++i)
+        wait_for_neighbour();
+    EXPECT_EQ(core_.sleeps, 0U);
+    ranks_per_core_ = 2;
+    wait_until([&] { return core_.sharing.then() == CoreSharing::Step::sleep; });
+}
+
 TEST_F(IdleTest, AFixedTimeIsKeptWhateverElseWantsTheCore) {
     spin_ns_ = 0;
     for (int i = 0; i < 1000; ++i) {
@@ -313,8 +326,8 @@ TEST_F(IdleTest, AFixedTimeIsKeptWhateverElseWantsTheCore) {
 
 // With the real machine under it.
 TEST(Idle, GoesOnWaitingAsOftenAsItIsAsked) {
-    for (const bool oversubscribed : {false, true}) {
-        transport::Idle idle(oversubscribed);
+    for (const std::uint32_t ranks_per_core : {1U, 2U}) {
+        transport::Idle idle(ranks_per_core);
         const std::uint64_t end = now_ns() + 30'000'000;
         std::uint64_t pauses = 0;
         while (now_ns() < end) {

@@ -101,8 +101,8 @@ class Core final : private SetUser {
     std::uint32_t sharing_cores() const { return sharing_cores_; }
     bool publishing() const { return publishing_; }  // this rank shares its node with others
     bool single_node() const { return members_.nodes() == 1; }
-    // More ranks than cores for them: waiting loops must yield at once. Read without the guard, too.
-    bool oversubscribed() const { return oversubscribed_.get(); }
+    // Of this group, on this host: with more than one each waiting loops must yield at once. Read without the guard, too.
+    std::uint32_t ranks_per_core() const { return ranks_per_core_.get(); }
     // Of the context's clock.
     std::uint64_t now_ns() const;
     // Whether functions of the application may be called now.
@@ -284,6 +284,10 @@ class Core final : private SetUser {
     void take_failures(std::span<const Rank> ranks);
     bool take_failure(Rank rank);  // whether it is news; its caller wakes the local peers
     void tell_failures();
+    // Of so many cores, rounded up.
+    static std::uint32_t ranks_for_each(std::uint32_t cores, std::uint32_t ranks) {
+        return (ranks + cores - 1) / cores;
+    }
     void count_out_of_cores(Rank dead);
     void read_departures();
 
@@ -304,7 +308,7 @@ class Core final : private SetUser {
     std::uint32_t cores_;
     std::uint32_t sharing_cores_;
     bool publishing_;
-    shared::Relaxed<bool> oversubscribed_;
+    shared::Relaxed<std::uint32_t> ranks_per_core_;
 
     std::vector<Collective*> collectives_;
     std::array<Collective*, kChannels> by_channel_{};

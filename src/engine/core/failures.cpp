@@ -148,10 +148,10 @@ void Core::tell_failures() {
 // Where the living have a core each now, they need not give theirs away when they wait.
 void Core::count_out_of_cores(Rank dead) {
     const transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
-    if (!oversubscribed() || host_memory == nullptr) return;
+    if (ranks_per_core() <= 1 || host_memory == nullptr) return;
     const Seat there = router_.seat_of(dead);
     sharing_cores_ -= host_memory->sharing_cores({&there, 1});
-    oversubscribed_.set(sharing_cores_ > cores_);
+    ranks_per_core_.set(ranks_for_each(cores_, sharing_cores_));
 }
 
 // The ranks of a host tell each other in their logs what they know: those without connections of their own learn of far

@@ -36,7 +36,7 @@ Core::Core(Parts parts)
       cores_(parts.cores),
       sharing_cores_(parts.sharing_cores),
       publishing_(board_ != nullptr && members_.ranks_of(members_.own_node()).size() > 1),
-      oversubscribed_(parts.sharing_cores > parts.cores),
+      ranks_per_core_(ranks_for_each(parts.cores, parts.sharing_cores)),
       unclaimed_(parts.is_successor),
       departure_({.nodes = &members_.nodes_table(),
                   .ask_after = kAskAfter,
