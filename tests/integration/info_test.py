@@ -145,6 +145,10 @@ class Switches(unittest.TestCase):
             self.assertNotIn(why, alike + said)
             short = hosts.replace("h2 leaf1\n", "")
             self.assertIn(why + "rank 2 knows no switches above its host; rank 0 does", groups(short, short, short, short))
+            pathlib.Path(folder, "1").write_text("h1 leaf0\nh1 leaf1\n")
+            reading = f'COPPICE_TOPOLOGY={folder}/$COPPICE_RANK COPPICE_HOST=h$COPPICE_RANK exec "$0" "$@"'
+            done = command([RUN, "-n", "2", "sh", "-c", reading, INFO])
+            self.assertRegex(done.stderr, f"coppice-info: rank 1: COPPICE_TOPOLOGY: {folder}/1:2: ")
             each = hosts.replace("h1 leaf0", "h1 leaf2").replace("h3 leaf1", "h3 leaf3")
             self.assertIn(why + "all are below one leaf switch, or each below one of its own", groups(each, each, each, each))
 

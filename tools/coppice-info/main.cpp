@@ -375,8 +375,10 @@ int run(bool as_json) {
         return 2;
     }
     const auto switches = engine::look_for_switches_here(*settings);
-    if (!switches) {
-        std::cerr << "coppice-info: " << switches.error().message << '\n';
+    if (!switches) {  // perhaps at this rank alone
+        const char* const rank = std::getenv("COPPICE_RANK");
+        const std::string whose = rank == nullptr ? std::string() : fmt::format("rank {}: ", rank);
+        std::cerr << "coppice-info: " << whose << switches.error().message << '\n';
         return 2;
     }
     ordered_json within;
