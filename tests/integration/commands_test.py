@@ -89,7 +89,7 @@ class Commands(unittest.TestCase):
             self.assertIn("\ndivergent 0 lost 0 hung 0 leaked 0\n", done.stdout)
             for rank in (0, 1):
                 self.assertRegex(done.stderr, rf"rank {rank}: .*: too few ranks can be reached .*COPPICE_QUORUM={quorum}: "
-                                              "ranks (?:[01], )?2, 3, 4 can't be reached, .*COPPICE_QUORUM=any")
+                                              r"ranks (?:\d, )*\d can't be reached, .*COPPICE_QUORUM=any")  # as many as it has noticed
 
     def test_a_cut_after_which_the_majority_goes_on(self):
         self.go_on_after_a_cut("majority", COPPICE_QUORUM="majority")
