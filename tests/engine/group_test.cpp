@@ -246,7 +246,7 @@ TEST_F(GroupWithABound, ACallerThatSleepsBeatsInItsOtherGroupsToo) {
     context_->detach(*other);
 }
 
-// Whoever waits sleeps at once, and no time at all.
+// A wait sleeps where it would yield, and each sleep ends at once.
 class NoPauses final : public Platform {
   public:
     const Clock& clock() const override { return real_clock(); }

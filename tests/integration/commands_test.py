@@ -88,8 +88,15 @@ class Commands(unittest.TestCase):
             self.assertEqual(done.stdout.count("divergent"), 1, done.stdout)
             self.assertIn("\ndivergent 0 lost 0 hung 0 leaked 0\n", done.stdout)
             for rank in (0, 1):
-                self.assertRegex(done.stderr, rf"rank {rank}: .*: too few ranks can be reached .*COPPICE_QUORUM={quorum}: "
-                                              r"ranks (?:\d, )*\d can't be reached, .*COPPICE_QUORUM=any")  # as many as it has noticed
+                said = re.search(rf"rank {rank}: .*: too few ranks can be reached .* (\d) of 5 members are left, .*COPPICE_QUORUM={quorum}: "
+                                 r"ranks ((?:\d, )*\d) can't be reached, .*COPPICE_QUORUM=any", done.stderr)
+                self.assertTrue(said, done.stderr)
+                named = set(map(int, said[2].split(", ")))
+                self.assertEqual(len(named), 5 - int(said[1]), done.stderr)
+                # Where the other one of its side has ended first, two of those beyond the cut are too many.
+                beyond = named - {1 - rank}
+                self.assertLessEqual(beyond, {2, 3, 4}, done.stderr)
+                self.assertGreaterEqual(len(beyond), 2 if 1 - rank in named else 3, done.stderr)
 
     def test_a_cut_after_which_the_majority_goes_on(self):
         self.go_on_after_a_cut("majority", COPPICE_QUORUM="majority")
