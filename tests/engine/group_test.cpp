@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -244,6 +245,21 @@ TEST_F(GroupWithABound, ACallerThatSleepsBeatsInItsOtherGroupsToo) {
     context_->progress_before_sleep(*group_);
     EXPECT_TRUE(has_beaten());
     context_->detach(*other);
+}
+
+class GroupOfAMajority : public GroupOfFour {
+  protected:
+    GroupOfAMajority() : GroupOfFour({{"COPPICE_QUORUM", "majority"}}) {}
+};
+
+// Though the second of them would have cost it.
+TEST_F(GroupOfAMajority, DeathsThatAreToldOfTogetherCostTheQuorumTogether) {
+    group_->core().learn_failures(std::array{Rank(0), kRoot, kOther});
+    const std::optional<Error> reason = group_->core().reason_to_revoke();
+    ASSERT_TRUE(reason.has_value());
+    EXPECT_EQ(reason->status, COPPICE_ERR_NO_QUORUM);
+    EXPECT_NE(reason->message.find("1 of 4 members are left"), std::string::npos) << reason->message;
+    EXPECT_NE(reason->message.find("ranks 0, 2, 3 can't be reached"), std::string::npos) << reason->message;
 }
 
 // A wait sleeps where it would yield, and each sleep ends at once.

@@ -139,6 +139,8 @@ FAULTS = [
      linked("tests/integration/integration_quorum", "*deaths_that_a_host_has_seen")),
     ("operations go on without a quorum", SHRINK + "shrink.cpp",
      "    core_.note_revoked();\n", "    return;\n    core_.note_revoked();\n", linked("tests/integration/integration_quorum", "*EveryOperationEnds*")),
+    ("of deaths that cost the quorum together the error names some", SHRINK + "shrink.hpp",
+     "override { look_at_quorum(news); }", "override { (void)news; }", gtest("tests/engine/engine_unit", "GroupOfAMajority.*")),
     ("a host's ranks are dead for certain though none of them is left", SHRINK + "quorum_watch.cpp",
      "    return is_seen && std::ranges::any_of(", "    return is_seen || std::ranges::any_of(",
      linked("tests/integration/integration_quorum", "*a_host_whose_last_rank_dies*")),

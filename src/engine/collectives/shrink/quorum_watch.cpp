@@ -44,8 +44,8 @@ bool QuorumWatch::has_quorum(const protocol::FailedSet& more) const {
     return protocol::is_quorum(core_.settings().quorum, core_.members().ranks(), failures(more));
 }
 
-std::string QuorumWatch::why_not() const {
-    const protocol::FailedSet unreachable = failures({}).suspected;
+std::string QuorumWatch::why_not(const protocol::FailedSet& more) const {
+    const protocol::FailedSet unreachable = failures(more).suspected;
     const std::uint32_t members = core_.members().ranks();
     return describe_no_quorum(core_.settings().quorum, members, members - unreachable.count(), unreachable);
 }

@@ -25,7 +25,7 @@ class QuorumWatch {
 
     // With all of whom the core knows that they have failed, and these.
     bool has_quorum(const protocol::FailedSet& more = {}) const;
-    std::string why_not() const;
+    std::string why_not(const protocol::FailedSet& more = {}) const;
 
   private:
     bool is_certain(Rank rank, const protocol::FailedSet& suspected) const;

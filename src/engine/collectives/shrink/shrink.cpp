@@ -139,9 +139,9 @@ void Shrink::member_failed(const Death& death) {
 
 // As if somebody had revoked the group, but this rank alone knows of it; the others come to the same by themselves. For good: what others
 // have ended meanwhile this rank has not. A renewal may still find that there is a quorum.
-void Shrink::look_at_quorum() {
-    if (core_.settings().quorum == protocol::Quorum::any || no_quorum_ || quorum_.has_quorum()) return;
-    no_quorum_ = Error{COPPICE_ERR_NO_QUORUM, quorum_.why_not()};
+void Shrink::look_at_quorum(const protocol::FailedSet& news) {
+    if (core_.settings().quorum == protocol::Quorum::any || no_quorum_ || quorum_.has_quorum(news)) return;
+    no_quorum_ = Error{COPPICE_ERR_NO_QUORUM, quorum_.why_not(news)};
     if (core_.standing() != Core::Standing::member) return;
     core_.note_revoked();
     core_.end_all(no_quorum_->status, no_quorum_->message);

@@ -46,6 +46,7 @@ class Shrink final : public Collective, private DeathJudge {
     // Collective
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                  transport::Buffer buffer) override;
+    void members_failed(const protocol::FailedSet& news) override { look_at_quorum(news); }
     void member_failed(const Death& death) override;
     void member_left(Rank rank) override;
     bool has_voted() const override { return succession_ && succession_->has_voted(); }
@@ -71,7 +72,7 @@ class Shrink final : public Collective, private DeathJudge {
     void tell_of_the_voteless();
     bool awaits_witness(const protocol::FailedSet& news) const override;
     bool may_still_be_witnessed();
-    void look_at_quorum();
+    void look_at_quorum(const protocol::FailedSet& news = {});
     // newcomers.cpp
     void heed_newcomers();
     void attend_door();
