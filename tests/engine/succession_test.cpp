@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "engine/collectives/shrink/quorum_watch.hpp"
+#include "engine/collectives/shrink/witness_grace.hpp"
 #include "protocol/membership/codec.hpp"
 
 namespace coppice::engine {
@@ -48,6 +50,34 @@ TEST(Succession, TokensDependOnWhichProcessesAreTakenIn) {
         }
     }
     EXPECT_GT(tokens.size(), 10'000U - 2);  // of 2^32, so a coincidence is possible
+}
+
+TEST(Succession, AQuorumThatIsMissingIsNotCalledTooFewWhereTheyAreEnough) {
+    const protocol::FailedSet gone = set_of({0, 1});
+    const std::string few = describe_no_quorum(protocol::Quorum::certain, 4, 2, gone);
+    EXPECT_NE(few.find("2 of 4 members are left, too few for COPPICE_QUORUM=certain: ranks 0, 1"), std::string::npos)
+        << few;
+    const std::string enough = describe_no_quorum(protocol::Quorum::majority, 4, 3, set_of({0}), true);
+    EXPECT_EQ(enough.find("too few"), std::string::npos) << enough;
+    EXPECT_NE(enough.find("under COPPICE_QUORUM=majority: rank 0"), std::string::npos) << enough;
+}
+
+// A quorum may be lost twice in one group, and each time there is as much time for the witness.
+TEST(WitnessGrace, BeginsAnewEachTimeThatAQuorumIsMissing) {
+    constexpr std::uint64_t kTime = Core::kWitnessTimeNs;
+    WitnessGrace grace;
+    EXPECT_FALSE(grace.lasts(0));
+    grace.look(true, 5);
+    grace.look(true, 5 + kTime / 2);
+    EXPECT_TRUE(grace.lasts(4 + kTime));
+    EXPECT_FALSE(grace.lasts(5 + kTime));
+    grace.look(true, 6 + kTime);
+    EXPECT_FALSE(grace.lasts(6 + kTime));
+    grace.look(false, 7 + kTime);
+    EXPECT_FALSE(grace.lasts(7 + kTime));
+    grace.look(true, 8 + kTime);
+    EXPECT_TRUE(grace.lasts(7 + 2 * kTime));
+    EXPECT_FALSE(grace.lasts(8 + 2 * kTime));
 }
 
 // What it knows of the others then is by their ranks in a view that is not the last one.

@@ -27,11 +27,20 @@ void Membership::note(const Consent& consent) {
         known->members.unite(consent.members);
         return;
     }
+    const bool is_own = consent.members.contains(self_rank_);
+    if (!is_own && is_void(consent)) return;
     if (consents_.size() == kMostConsents) {
-        if (!consent.members.contains(self_rank_)) return;
+        if (!is_own) return;
         consents_.pop_back();
     }
     consents_.push_back(consent);
+}
+
+// Each member consents once: where one that a change keeps has consented to another, that change has not been decided and will not be.
+bool Membership::is_void(const Consent& consent) const {
+    if (lacks(kVoidConsentsAreKept)) return false;
+    const FailedSet gone = ranks_at(consent.change.gone);
+    return std::ranges::any_of(consents_, [&](const Consent& other) { return !gone.includes(other.members); });
 }
 
 const Consent* Membership::own_consent() const {

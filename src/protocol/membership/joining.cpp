@@ -48,6 +48,8 @@ bool Membership::receive_as_joiner(const MembershipMessage& message) {
         case MembershipKind::join_det_ack:
         case MembershipKind::alive_node_join_det_ack:
             return sit_down(message);
+        case MembershipKind::stable:  // who joined beside it has gone on from a view that it has not heard of yet
+            return true;
         default:
             // A rank that is in the view already may speak first.
             return sit_down(message) && receive_as_member(message);

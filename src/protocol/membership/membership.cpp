@@ -92,9 +92,14 @@ void Membership::peer_failed(Process process, const LastVote* last_vote) {
     }
     const std::uint32_t old_root = root();
     const std::uint32_t known = failures_.suspected.count();
+    const std::uint32_t certain = failures_.certain.count();
     suspect(process, last_vote != nullptr);
-    // A new root has been told already.
-    if (failures_.suspected.count() != known && root() == old_root) report();
+    const bool is_certain_now = failures_.certain.count() != certain;
+    if (lacks_quorum_ && is_certain_now && !lacks(kCertaintyIsKept)) {
+        tell_root_of_deaths();
+    } else if (failures_.suspected.count() != known && root() == old_root) {  // a new root has been told already
+        report();
+    }
     settle();
 }
 
@@ -118,7 +123,7 @@ void Membership::suspect(Process process, bool certainly) {
     const bool was_parent = tree().parent(self_rank_, failures_.suspected) == *rank;
     const std::vector<std::uint32_t> old_children = children();
     failures_.suspected.insert(*rank);
-    for (FailedSet* of : {&acked_, &owed_, &leaves_, &called_below_})
+    for (FailedSet* of : {&acked_, &owed_, &leaves_, &told_here_, &called_below_})
         erase(*of, *rank);
     // The children of the dead are this member's now. A dead root's orders are not passed on: the next one will ask.
     const bool is_ordered = phase_ != Phase::idle && !failures_.suspected.contains(followed_ - 1);
@@ -164,12 +169,14 @@ void Membership::install(const Change& change, std::uint32_t told_by) {
     view_ = old.after(made_);
     for (const std::uint32_t child : children_before())
         tell_stable(old.process_of(child));
-    if (plan_->consents) tell_parent_before(told_by);
+    // Who has been told that there is no quorum has no reason to ask again.
+    if (plan_->consents || (lacks_quorum_ && !lacks(kCertaintyIsKept))) tell_parent_before(told_by);
     // Those that still wait for a word from here: this member may know it from the dead.
     for (const FailedSet::Interval& run : owed_.intervals()) {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
             tell_stable(old.process_of(rank));
     }
+    tell_leavers();
     phase_ = Phase::idle;
     followed_ = 0;
     proposal_.reset();
@@ -193,6 +200,19 @@ void Membership::install(const Change& change, std::uint32_t told_by) {
     carry_over(old);
     welcome_those_who_waited();
     if (view_.process_of(root()) != old_root) tell_new_root();
+}
+
+// The root that they had may have left itself, and be gone before it was heard.
+void Membership::tell_leavers() {
+    const std::vector<std::uint32_t> below = children_before();
+    for (const FailedSet::Interval& run : told_here_.intervals()) {
+        for (std::uint32_t rank = run.first; rank <= run.last; ++rank) {
+            const Process leaver = before_->view.process_of(rank);
+            const bool is_told = std::ranges::binary_search(below, rank) || owed_.contains(rank);
+            if (!view_.rank_of(leaver) && !is_told) tell_stable(leaver);
+        }
+    }
+    told_here_.clear();
 }
 
 // A member that votes is at most one behind: where there are two views more, this member is not missed.
@@ -290,7 +310,8 @@ void Membership::append_state(std::vector<std::uint32_t>& words) const {
     protocol::append_state(made_, words);
     words.insert(words.end(), {offer_, consent_told_});
     protocol::append_state(consents_, words);
-    for (const FailedSet* set : {&failures_.suspected, &failures_.certain, &acked_, &owed_, &leaves_, &called_below_})
+    for (const FailedSet* set :
+         {&failures_.suspected, &failures_.certain, &acked_, &owed_, &leaves_, &told_here_, &called_below_})
         protocol::append_state(*set, words);
     if (proposal_) protocol::append_state(*proposal_, words);
     if (latest_) {

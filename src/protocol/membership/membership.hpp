@@ -68,6 +68,8 @@ enum MembershipFault : std::uint32_t {
     kCallersAreNotWaitedFor = 1U << 23,   // a root proposes before all have said what they know
     kTheDeadDoNotConsent = 1U << 24,      // certain deaths bring no consent
     kConsentsBringNoLeaves = 1U << 25,    // who leaves is told to the root alone
+    kCertaintyIsKept = 1U << 26,      // a member that lacks a quorum does not tell the root which deaths are certain
+    kVoidConsentsAreKept = 1U << 27,  // as many as are kept, of changes that can't have been decided
 };
 
 struct MembershipPlan {
@@ -209,6 +211,7 @@ class Membership {
     void suspect_before(Process process);
     // `told_by`: its rank in the old view.
     void install(const Change& change, std::uint32_t told_by = RadixTree::kNobody);
+    void tell_leavers();
     void carry_over(const View& old);
     void be_left_behind();
 
@@ -219,6 +222,7 @@ class Membership {
     void tell_parent_before(std::uint32_t told_by);
     void tell_new_root();
     void report();
+    void tell_root_of_deaths();
     bool receive_as_member(const MembershipMessage& message);
     void answer_the_late(const MembershipMessage& message);
     void receive_in_view(const MembershipMessage& message, std::uint32_t from);
@@ -247,6 +251,7 @@ class Membership {
     void consent(std::uint32_t offer);
     void note(const Consent& consent);
     void tell_consent();
+    bool is_void(const Consent& consent) const;
     const Consent* own_consent() const;
     bool may_be_alike() const;
     bool all_have_called() const;
@@ -298,6 +303,7 @@ class Membership {
     std::optional<Before> before_;
     std::vector<Waiting> waiting_;  // in the order in which they were heard of
     FailedSet leaves_;              // ranks that want to
+    FailedSet told_here_;           // those that have said so to this member themselves: to them it is the root
 
     // A joiner.
     JoinRequest request_;

@@ -79,7 +79,7 @@ struct Consent {
 
     bool operator==(const Consent&) const = default;
 };
-// Different ones that a member keeps, and tells: with so many it takes more deaths than these during one call.
+// Different ones that a member keeps, and tells. Of those that may have been decided there is hardly more than one for each side of a cut.
 inline constexpr std::size_t kMostConsents = 64;
 
 struct JoinRequest {

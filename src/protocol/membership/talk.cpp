@@ -33,8 +33,10 @@ MembershipMessage Membership::draft(MembershipKind kind, Process to) const {
         message.offer = offer_;
         if (!lacks(kConsentsBringNoLeaves)) message.leaves = leaves_;
     }
-    // The vote that is asked for is known to both.
-    if (latest_ && !(phase_ == Phase::voting && latest_->root + 1 == followed_)) message.latest = latest_;
+    // The vote that is asked for is known to both, in what asks for it and answers. All else brings it: who hears which deaths are
+    // certain has to know for what the dead have voted.
+    const bool is_about_it = order_of(kind) == Phase::voting || acknowledged_by(kind) == Phase::voting;
+    if (latest_ && !(is_about_it && latest_->root + 1 == followed_)) message.latest = latest_;
     return message;
 }
 
@@ -65,7 +67,13 @@ void Membership::tell_new_root() {
 }
 
 void Membership::report() {
-    if (!plan_->reports || failures_.suspected.empty() || is_root()) return;
+    if (plan_->reports) tell_root_of_deaths();
+}
+
+// With few enough votes the root waits for certainty, which this member may have and the root not: only those on the host of
+// the dead may ever know.
+void Membership::tell_root_of_deaths() {
+    if (failures_.suspected.empty() || is_root()) return;
     const bool is_new_root = failures_.suspected.contains(0);
     say(is_new_root ? MembershipKind::root_failure : MembershipKind::node_failure, root());
 }
@@ -103,6 +111,7 @@ bool Membership::receive_as_member(const MembershipMessage& message) {
         if (message.kind != MembershipKind::leave) return true;
         if (!from) answer_the_late(message);
         if (is_heard) leaves_.insert(*from);
+        if (is_heard && message.epoch == epoch()) told_here_.insert(*from);
         return true;
     }
     const bool is_ack = acknowledged_by(message.kind) != Phase::idle;
@@ -123,11 +132,12 @@ bool Membership::receive_as_member(const MembershipMessage& message) {
     return true;
 }
 
-// The sender does not know of this view, or did not when it spoke. A root that asks or proposes, and one that wants to leave, have to hear
-// of it. Members are one behind at most; those that have left, or were left out, may be any number.
+// The sender does not know of this view, or did not when it spoke. A root that asks, proposes or lacks a quorum, and one that wants to
+// leave, have to hear of it. Members are one behind at most; those that have left, or were left out, may be any number.
 void Membership::answer_the_late(const MembershipMessage& message) {
     const bool consents = message.kind == MembershipKind::consent;
-    const bool asks = order_of(message.kind) != Phase::idle || message.kind == MembershipKind::leave || consents;
+    const bool waits = message.kind == MembershipKind::leave || message.kind == MembershipKind::no_quorum || consents;
+    const bool asks = order_of(message.kind) != Phase::idle || waits;
     if (!asks || message.epoch >= epoch() || lacks(kTheLateAreNotAnswered)) return;
     if (message.epoch + 1 == epoch()) {
         const auto from = before_ ? before_->view.rank_of(message.from) : std::nullopt;
@@ -142,6 +152,7 @@ void Membership::receive_in_view(const MembershipMessage& message, std::uint32_t
         if (message.proposal) install(*message.proposal, from);
         return;
     }
+    const bool knows_more = !message.failures.certain.includes(failures_.certain);
     // A sender that takes this member for dead has gone its own way.
     if (!adopt(message)) return;
     if (order_of(message.kind) != Phase::idle) {
@@ -149,7 +160,10 @@ void Membership::receive_in_view(const MembershipMessage& message, std::uint32_t
     } else if (acknowledged_by(message.kind) != Phase::idle) {
         count(message, from);
     } else if (message.kind == MembershipKind::no_quorum) {
-        if (message.root + 1 == followed_) say_no_quorum();
+        if (message.root + 1 == followed_) {
+            say_no_quorum();
+            if (knows_more && !lacks(kCertaintyIsKept)) tell_root_of_deaths();
+        }
     } else if (message.kind == MembershipKind::consent) {
         called_below_.insert(from);
         if (lacks_quorum_) say(MembershipKind::no_quorum, from);

@@ -160,6 +160,9 @@ class World {
 
     bool lives(std::uint32_t process) const { return has(started_, process) && !has(ended_, process); }
     bool is_cut_off(std::uint32_t a, std::uint32_t b) const { return side_ != 0 && has(side_, a) != has(side_, b); }
+    bool share_a_host(std::uint32_t a, std::uint32_t b) const {
+        return scenario_->hosts == 0 || a % scenario_->hosts == b % scenario_->hosts;
+    }
     bool may_start_again() const {
         return scenario_->rejoins > 0 && first_dead_ != kNobody && !has(started_, processes_ - 1);
     }
@@ -188,9 +191,10 @@ class World {
             const bool is_suspected = has(facts.unreachable, other);
             // What a process says last is on its way before its end is seen, and is not heard from one that is suspected.
             const bool is_told = has(told_[other], process) && !is_suspected;
-            const bool may_be_certain = is_gone && (!scenario_->unwitnessed || is_told);
+            const bool is_seen = !scenario_->unwitnessed && share_a_host(process, other);
+            const bool may_be_certain = is_gone && (is_seen || is_told);
             const bool must_be_certain = may_be_certain && !is_cut;
-            const bool is_seen_late = scenario_->unwitnessed || (scenario_->late_witness && is_gone);
+            const bool is_seen_late = !is_seen || (scenario_->late_witness && is_gone);
             const bool first_suspected = is_cut || (is_seen_late && !is_told);
             if (!is_suspected && first_suspected) moves.push_back({kSuspect, number, other});
             const bool is_its_turn = is_cut || is_suspected || is_told || !scenario_->late_witness;
@@ -301,7 +305,9 @@ class World {
     // Whether it is right that it is told that there is no quorum.
     std::string check_quorum(const MembershipFacts& facts) const {
         const bool costs_votes = scenario_->unwitnessed || scenario_->quorum == protocol::Quorum::majority;
-        if (side_ == 0 && !(costs_votes && crashed_ != 0)) return " lacks a quorum, and nobody was cut off";
+        if (side_ == 0 && !(costs_votes && crashed_ != 0) && scenario_->hosts == 0)
+            return " lacks a quorum, and nobody was cut off";
+        if (side_ == 0 && scenario_->hosts > 0 && !costs_votes) return check_quorum_of_witnesses(facts);
         if (crashed_ != 0 || facts.epoch != 0) return "";
         const std::uint32_t side = has(side_, facts.process) ? side_ : ~std::uint32_t{side_};
         const std::uint32_t members = facts.members;
@@ -310,6 +316,20 @@ class World {
         const bool has_lowest = (members & side & (~members + 1)) != 0;
         const bool is_enough = 2 * here > all || (2 * here == all && has_lowest);
         return is_enough && ended_ == 0 ? " is told of no quorum, on the side that has it" : "";
+    }
+
+    // What any member that lives knows for certain has to be known to the root.
+    std::string check_quorum_of_witnesses(const MembershipFacts& facts) const {
+        std::uint32_t certain = 0;
+        for (std::uint32_t process = 0; process < processes_; ++process)
+            if (lives(process) && machines_->facts(states_[process]).standing == Standing::member)
+                certain |= machines_->facts(states_[process]).certain;
+        const std::uint32_t living = facts.members & ~std::uint32_t{ended_};
+        const std::uint32_t rest = facts.members & ~(certain & ended_);
+        const int missing = std::popcount(rest) - 2 * std::popcount(living);
+        const bool has_lowest = (living & rest & (~rest + 1)) != 0;
+        const bool is_enough = missing < 0 || (missing == 0 && has_lowest);
+        return is_enough ? " lacks a quorum, and enough deaths are certain to those that live" : "";
     }
 
     std::string check_joiner(const MembershipFacts& facts) const {

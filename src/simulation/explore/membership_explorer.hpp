@@ -39,6 +39,8 @@ struct MembershipScenario {
     std::uint32_t radix_bits = 1;
     std::uint32_t capacity = UINT32_MAX;
     protocol::Quorum quorum = protocol::Quorum::certain;
+    // Process p is on host p modulo this, and only those that share its host ever know for certain that it is dead; 0: all do.
+    std::uint32_t hosts = 0;
     bool called = false;           // everybody has called for its next view at once, but the lowest member of the first
     bool late_witness = false;     // deaths are suspected first, and certain later
     bool unwitnessed = false;      // deaths are suspected, and never certain

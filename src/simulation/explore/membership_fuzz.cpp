@@ -7,6 +7,7 @@
 
 #include "protocol/membership/membership.hpp"
 #include "simulation/random.hpp"
+#include "topology/nodes.hpp"
 
 namespace coppice::simulation {
 namespace {
@@ -31,7 +32,10 @@ struct Drawn {
     std::uint32_t crashes = 0;
     bool cuts = false;
     bool late_witness = false;
-    std::uint32_t patience = 1;  // how much rarer a notice is than another event
+    // Processes are on so many hosts, and only those on its own ever know for certain that one is dead; 0: all do.
+    std::uint32_t hosts = 0;
+    bool sees_across_cuts = false;  // whoever sees deaths does so beyond a cut, too
+    std::uint32_t patience = 1;     // how much rarer a notice is than another event
     Quorum quorum = Quorum::certain;
 };
 
@@ -50,12 +54,17 @@ class Run {
         if (random_.one_in(4)) drawn_.quorum = Quorum::majority;
         if (random_.one_in(8)) drawn_.quorum = Quorum::any;
         plan_ = {.first = View(drawn_.ranks),
-                 .radix_bits = 1 + random_.below(3),
+                 .radix_bits = 1 + random_.below(4),
                  .quorum = drawn_.quorum,
                  .reports = random_.one_in(3),
                  .consents = random_.one_in(2),
                  .faults = range.faults};
         differing_ = plan_.consents && random_.one_in(4);
+        plan_.introduces = plan_.consents && random_.one_in(2);
+        // With `any` the views of the two sides are not of one line, and what the dead of the other one have voted says nothing.
+        drawn_.sees_across_cuts = random_.one_in(2) && drawn_.quorum != Quorum::any;
+        if (random_.one_in(3)) drawn_.hosts = 1 + random_.below(std::min(drawn_.ranks, 8U));
+        if (drawn_.hosts > 0 && random_.one_in(2)) place();
         const auto add = [this](std::uint64_t number, const char* what) {
             outcome_.scenario.append(std::to_string(number)).append(what);
         };
@@ -65,6 +74,11 @@ class Run {
         add(drawn_.joins, " joins, ");
         add(drawn_.leaves, " leaves, ");
         add(drawn_.crashes, drawn_.cuts ? " crashes, a cut" : " crashes");
+        if (drawn_.quorum != Quorum::certain)
+            outcome_.scenario += drawn_.quorum == Quorum::any ? ", quorum any" : ", quorum majority";
+        if (drawn_.hosts > 0) outcome_.scenario += ", ";
+        if (drawn_.hosts > 0) add(drawn_.hosts, plan_.hosts ? " hosts, in a tree of two levels" : " hosts");
+        if (plan_.consents) outcome_.scenario += plan_.introduces ? ", consents, newcomers introduced" : ", consents";
     }
 
     MembershipFuzzOutcome run() {
@@ -80,6 +94,18 @@ class Run {
     }
 
   private:
+    bool share_a_host(std::uint32_t a, std::uint32_t b) const {
+        return drawn_.hosts == 0 || a % drawn_.hosts == b % drawn_.hosts;
+    }
+
+    void place() {
+        std::vector<std::uint64_t> keys;
+        for (std::uint32_t process = 0; process < drawn_.ranks; ++process)
+            keys.push_back(process % drawn_.hosts);
+        nodes_ = topology::Nodes::by_host(keys);
+        plan_.hosts = &*nodes_;
+    }
+
     struct Known {
         std::uint32_t process;
         bool certainly;
@@ -89,9 +115,11 @@ class Run {
         Membership machine;
         std::vector<Known> known;
         bool is_gone = false;  // dead, left, excluded or refused
+        bool has_died = false;
         bool was_in = false;
-        std::uint32_t known_at_call = kNotCalled;  // so many of `known`
-        std::uint32_t called_at = 0;               // the epoch
+        std::uint32_t told = 0;                // the epoch of the view that was told last
+        std::vector<std::uint32_t> knew;       // to be gone when it called last
+        std::uint32_t called_at = kNotCalled;  // the epoch
     };
 
     // Something that may happen now, by chance; false when nothing is left that has to.
@@ -127,7 +155,7 @@ class Run {
         --drawn_.crashes;
         ++outcome_.deaths;
         say(process, "dies");
-        members_[process].is_gone = true;
+        members_[process].is_gone = members_[process].has_died = true;
         if (process < drawn_.ranks && !first_dead_) first_dead_ = process;
         return true;
     }
@@ -173,7 +201,12 @@ class Run {
             return false;
         if (member.machine.epoch() >= drawn_.views) return false;
         say(process, "wants the next view");
-        member.known_at_call = static_cast<std::uint32_t>(member.known.size());
+        member.knew.clear();
+        for (const Known& known : member.known) {
+            // A newcomer that dies while it is taken in may be a dead member of the view.
+            if (!plan_.introduces || member.machine.view().rank_of(Process(known.process)))
+                member.knew.push_back(known.process);
+        }
         member.called_at = member.machine.epoch();
         member.machine.renew(0, offer_of(process));
         after(process);
@@ -203,8 +236,9 @@ class Run {
         if (!member.machine.minds(Process(other)) && !hears) return false;
         const auto known = std::ranges::find(member.known, other, &Known::process);
         const bool is_known = known != member.known.end();
-        if (is_known && (known->certainly || !is_gone || is_cut)) return false;
-        const bool certainly = is_gone && !is_cut && (is_known || !drawn_.late_witness);
+        const bool may_be_certain = is_gone && share_a_host(process, other) && (!is_cut || drawn_.sees_across_cuts);
+        if (is_known && (known->certainly || !may_be_certain)) return false;
+        const bool certainly = may_be_certain && (is_known || !drawn_.late_witness);
         if (is_known) {
             known->certainly = true;
         } else {
@@ -214,6 +248,17 @@ class Run {
         tell_machine(member, other, certainly);
         after(process);
         return true;
+    }
+
+    // As in the engine: the view makes a group of its own, and newcomers never are members of this one.
+    void leave_newcomers_out(Member& member) {
+        const protocol::Change made = member.machine.made_by();
+        const LastVote none{.epoch = member.machine.epoch(), .made = made, .followed = 0, .latest = {}, .consent = {}};
+        for (const protocol::Occupant& one : made.joined) {
+            Member& newcomer = members_[one.process.value];
+            newcomer.is_gone = newcomer.was_in = true;
+            member.machine.peer_failed(one.process, &none);
+        }
     }
 
     void tell_machine(Member& member, std::uint32_t other, bool certainly) {
@@ -243,6 +288,7 @@ class Run {
         while (member.machine.standing() == Standing::member && told != member.machine.epoch()) {
             told = member.machine.epoch();
             check_view(process);
+            if (plan_.introduces) leave_newcomers_out(member);
             for (const Known& known : std::vector(member.known)) {
                 if (member.machine.view().rank_of(Process(known.process)))
                     tell_machine(member, known.process, known.certainly);
@@ -269,21 +315,30 @@ class Run {
             fail(std::to_string(process) + " has another view " + std::to_string(view.epoch()) + " than others");
         if (!member.was_in || is_new) ++outcome_.installed;
         member.was_in = true;
+        if (tell_ && view.epoch() > 0 && member.told != view.epoch()) tell_view(process, view);
+        member.told = view.epoch();
+    }
+
+    void tell_view(std::uint32_t process, const View& view) {
+        std::string members = "has view " + std::to_string(view.epoch()) + ":";
+        for (std::uint32_t rank = 0; rank < view.count(); ++rank)
+            members.append(" ").append(std::to_string(view.process_of(rank).value));
+        say(process, members);
     }
 
     // A member that has called is in no view with one that it knew to be gone, nor with more than it has offered.
     void check_promises_of_consent(std::uint32_t process) {
         Member& member = members_[process];
         const View& view = member.machine.view();
-        if (!plan_.consents || member.known_at_call == kNotCalled || view.epoch() == member.called_at) return;
+        if (!plan_.consents || member.called_at == kNotCalled || view.epoch() == member.called_at) return;
         if (!side_.empty()) return;  // a side of a cut may have to carry on with what it can't rule out
-        for (std::uint32_t i = 0; i < member.known_at_call; ++i) {
-            if (view.rank_of(Process(member.known[i].process)))
+        for (const std::uint32_t gone : member.knew) {
+            if (view.rank_of(Process(gone)))
                 fail(std::to_string(process) + " is in a view with one that it knew to be gone");
         }
         if ((view.offer() & ~offer_of(process)) != 0)
             fail(std::to_string(process) + " has not offered what its view has");
-        member.known_at_call = kNotCalled;
+        member.called_at = kNotCalled;
     }
 
     void check_end() {
@@ -295,10 +350,31 @@ class Run {
                 check_joiner(who, machine);
             } else if (machine.epoch() < drawn_.views) {
                 if (!machine.lacks_quorum()) fail(who + " waits for a view for ever");
-                const bool may_lack = !side_.empty() || (drawn_.quorum == Quorum::majority && outcome_.deaths > 0);
-                if (!may_lack) fail(who + " lacks a quorum, and nobody was cut off");
+                const bool may_lack = !side_.empty() || (drawn_.quorum == Quorum::majority && costs_votes());
+                if (!may_lack && are_enough(machine.view()))
+                    fail(who + " lacks a quorum, and enough deaths are certain to those that live");
             }
         }
+    }
+
+    // Newcomers that go at once are votes that are missing, too.
+    bool costs_votes() const { return outcome_.deaths > 0 || (plan_.introduces && count() > drawn_.ranks); }
+
+    // With what any member that lives knows for certain.
+    bool are_enough(const View& view) const {
+        protocol::Failures failures;
+        for (std::uint32_t rank = 0; rank < view.count(); ++rank) {
+            const std::uint32_t process = view.process_of(rank).value;
+            if (!members_[process].is_gone) continue;
+            if (!members_[process].has_died) return drawn_.hosts == 0;  // it has gone on to another view, and left
+            failures.suspected.insert(rank);
+            if (std::ranges::any_of(members_, [process](const Member& one) {
+                    const bool is_member = !one.is_gone && one.machine.standing() == Standing::member;
+                    return is_member && std::ranges::find(one.known, Known{process, true}) != one.known.end();
+                }))
+                failures.certain.insert(rank);
+        }
+        return drawn_.hosts == 0 || protocol::is_quorum(drawn_.quorum, view.count(), failures);
     }
 
     void check_joiner(const std::string& who, const Membership& joiner) {
@@ -327,6 +403,7 @@ class Run {
     const std::function<void(const std::string&)>& tell_;
     Drawn drawn_;
     bool differing_ = false;  // members offer different things
+    std::optional<topology::Nodes> nodes_;
     protocol::MembershipPlan plan_;
     std::vector<Member> members_;
     std::vector<MembershipMessage> wire_;

@@ -88,7 +88,7 @@ TEST(Membership, ACallerMayAskForFewerThanItHasWaitedFor) {
     EXPECT_EQ(group[1].epoch(), 1U);
 }
 
-// More than a group can have while deaths are few; the own one is told in any case.
+// More than any group has; the own one is told in any case.
 TEST(Membership, AMemberKeepsSoManyConsentsAtMost) {
     const MembershipPlan plan{.first = View(4), .consents = true};
     Membership machine(plan, Process(2));
@@ -96,6 +96,7 @@ TEST(Membership, AMemberKeepsSoManyConsentsAtMost) {
     for (std::uint32_t i = 0; i < kMostConsents + 9; ++i) {
         Consent one{.change = {.gone = {}, .joined = {}, .offer = i}, .members = {}};
         one.members.insert(3);
+        one.change.gone.insert(3);
         many.consents = {one};
         EXPECT_TRUE(machine.receive(many));
     }
@@ -118,6 +119,7 @@ TEST(Membership, OneThatKeepsAsManyConsentsAsItCanDecidesNothingByThem) {
         for (std::uint32_t i = 0; i < kMostConsents; ++i) {
             Consent one{.change = {.gone = {}, .joined = {}, .offer = i}, .members = {}};
             one.members.insert(2);
+            one.change.gone.insert(2);  // else of these one at most may have been decided
             many.consents.push_back(one);
         }
         EXPECT_TRUE(group[1].receive(many));
@@ -126,6 +128,29 @@ TEST(Membership, OneThatKeepsAsManyConsentsAsItCanDecidesNothingByThem) {
         EXPECT_EQ(group[1].lacks_quorum(), quorum == Quorum::certain);
         EXPECT_EQ(group[1].epoch(), quorum == Quorum::certain ? 0U : 1U);
     }
+}
+
+// Each member offers something else, and rank 0 is dead: what nobody can have decided stands in nobody's way.
+TEST(Membership, AnyNumberOfDifferentConsentsCostsNoQuorum) {
+    constexpr std::uint32_t kMembers = 3 * kMostConsents;
+    Conversation group(kMembers, {.radix_bits = 4, .consents = true});
+    group.crash(0);
+    group.all_notice(0);
+    for (std::uint32_t process = 1; process < kMembers; ++process)
+        group[process].renew(0, process);
+    group.deliver_all();
+    for (std::uint32_t process = 1; process < kMembers; ++process) {
+        EXPECT_EQ(group[process].epoch(), 1U) << process;
+        EXPECT_EQ(group[process].view().count(), kMembers - 1);
+    }
+}
+
+TEST(Membership, AJoinerIgnoresWhatFollowsAViewThatItHasNotHeardOf) {
+    Conversation group(2);
+    group.join({.process = Process(7)});
+    EXPECT_TRUE(group[7].receive(
+        {.kind = MembershipKind::stable, .from = Process(1), .to = Process(7), .epoch = 1, .proposal = Change{}}));
+    EXPECT_EQ(group[7].standing(), Membership::Standing::joining);
 }
 
 TEST(Membership, WhereTheGroupIsFullAJoinerIsToldOrWaits) {

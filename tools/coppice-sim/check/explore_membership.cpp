@@ -70,6 +70,8 @@ constexpr Rule kRules[] = {
     {"wait-for-callers", protocol::kCallersAreNotWaitedFor},
     {"dead-consents", protocol::kTheDeadDoNotConsent},
     {"tell-leaves", protocol::kConsentsBringNoLeaves},
+    {"drop-void-consents", protocol::kVoidConsentsAreKept},
+    {"tell-certainty", protocol::kCertaintyIsKept},
 };
 
 constexpr Rule kPrinted[] = {
@@ -142,6 +144,10 @@ int run_explore_membership(int argc, char** argv) {
     app.add_option("--radix", radix, "children of a member")->capture_default_str()->check(CLI::IsMember({2, 4, 8}));
     app.add_option("--capacity", scenario.capacity, "most seats; no bound by default");
     app.add_option("--quorum", quorum)->capture_default_str()->check(CLI::IsMember({"certain", "majority", "any"}));
+    app.add_option("--hosts", scenario.hosts,
+                   "member p is on host p modulo this, and only those on its host ever know for certain that it is "
+                   "dead; 0: all do")
+        ->capture_default_str();
     app.add_flag("--called", scenario.called, "all but rank 0 want their views at once: fewer states");
     app.add_flag("--late-witness", scenario.late_witness, "a death is suspected first, and certain later");
     app.add_flag("--unwitnessed", scenario.unwitnessed, "no death is ever certain");

@@ -9,11 +9,14 @@
 namespace coppice::engine {
 
 std::string describe_no_quorum(protocol::Quorum quorum, std::uint32_t members, std::uint32_t left,
-                               const protocol::FailedSet& unreachable) {
+                               const protocol::FailedSet& unreachable, bool are_enough) {
+    const char* const why = are_enough
+                                ? "enough, but some of the dead have voted for what others may have made already, under"
+                                : "too few for";
     return fmt::format(
-        "{} of {} members are left, too few for COPPICE_QUORUM={}: {} can't be reached, and may go on without them; "
+        "{} of {} members are left, {} COPPICE_QUORUM={}: {} can't be reached, and may go on without them; "
         "where it is sure that these have ended, COPPICE_QUORUM=any lets all that are left go on",
-        left, members, quorum == protocol::Quorum::majority ? "majority" : "certain", rank_names(unreachable));
+        left, members, why, quorum == protocol::Quorum::majority ? "majority" : "certain", rank_names(unreachable));
 }
 
 bool QuorumWatch::is_certain(Rank rank, const protocol::FailedSet& suspected) const {

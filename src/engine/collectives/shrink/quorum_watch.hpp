@@ -13,9 +13,10 @@
 
 namespace coppice::engine {
 
-// "ranks 2, 3 and 4": with what to do about it.
+// Who can't be reached, and what to do about it. `are_enough`: that is not for want of members, but because some that are dead may have made
+// another group already.
 std::string describe_no_quorum(protocol::Quorum quorum, std::uint32_t members, std::uint32_t left,
-                               const protocol::FailedSet& unreachable);
+                               const protocol::FailedSet& unreachable, bool are_enough = false);
 
 class QuorumWatch {
   public:

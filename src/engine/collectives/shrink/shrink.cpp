@@ -151,16 +151,9 @@ bool Shrink::awaits_witness(const protocol::FailedSet& news) const {
     return !no_quorum_ && !quorum_.has_quorum(news);
 }
 
-// As with deaths that are held back (Core::kWitnessTimeNs): others may have told the succession of them.
-bool Shrink::may_still_be_witnessed() {
-    if (!votes_ || !votes_->has_witness() || no_quorum_) return false;
-    if (!witness_until_ns_) witness_until_ns_ = core_.now_ns() + Core::kWitnessTimeNs;
-    return core_.now_ns() < *witness_until_ns_;
-}
-
 std::uint64_t Shrink::next_timer_ns() const {
-    const bool waits = witness_until_ns_ && !no_quorum_ && succession_ && succession_->lacks_quorum();
-    return waits ? core_.now_ns() + Core::kWitnessLookNs : UINT64_MAX;
+    const std::uint64_t now_ns = core_.now_ns();
+    return !no_quorum_ && grace_.lasts(now_ns) ? now_ns + Core::kWitnessLookNs : UINT64_MAX;
 }
 
 void Shrink::member_left(Rank rank) {
@@ -184,7 +177,9 @@ void Shrink::progress(bool thorough) {
         }
     }
     if (thorough) succession_->look_for_dead();
-    if (!heritage && succession_->lacks_quorum() && !may_still_be_witnessed())
+    const bool may_be_witnessed = votes_ && votes_->has_witness() && !no_quorum_;
+    grace_.look(succession_->lacks_quorum() && may_be_witnessed, core_.now_ns());
+    if (!heritage && succession_->lacks_quorum() && !grace_.lasts(core_.now_ns()))
         end(COPPICE_ERR_NO_QUORUM, succession_->why_no_quorum());
     if (!heritage) return;
     undecided_rounds_ = 0;

@@ -11,6 +11,7 @@
 #include "engine/collectives/agreement/agreement.hpp"
 #include "engine/collectives/shrink/quorum_watch.hpp"
 #include "engine/collectives/shrink/succession.hpp"
+#include "engine/collectives/shrink/witness_grace.hpp"
 #include "engine/core/core.hpp"
 #include "engine/requests/request.hpp"
 
@@ -71,7 +72,6 @@ class Shrink final : public Collective, private DeathJudge {
     Succession& succession();
     void tell_of_the_voteless();
     bool awaits_witness(const protocol::FailedSet& news) const override;
-    bool may_still_be_witnessed();
     void look_at_quorum(const protocol::FailedSet& news = {});
     // newcomers.cpp
     void heed_newcomers();
@@ -91,7 +91,7 @@ class Shrink final : public Collective, private DeathJudge {
     std::unique_ptr<LastVotes> votes_;  // null: no death is certain
     QuorumWatch quorum_;
     std::optional<Error> no_quorum_;
-    std::optional<std::uint64_t> witness_until_ns_;  // a renewal that lacks a quorum waits for a witness until then
+    WitnessGrace grace_;
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
     std::uint32_t voteless_told_ = 0;               // so many the succession knows of

@@ -274,7 +274,9 @@ std::string Succession::why_no_quorum() const {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
             if (is_rank(view.process_of(rank))) gone.insert(view.process_of(rank).value);
     }
-    return "renewing: " + describe_no_quorum(plan_.quorum, view.count(), view.count() - suspected.count(), gone);
+    const bool are_enough = protocol::is_quorum(plan_.quorum, view.count(), machine_.failures());
+    return "renewing: " +
+           describe_no_quorum(plan_.quorum, view.count(), view.count() - suspected.count(), gone, are_enough);
 }
 
 void Succession::peer_was_never_here(Rank rank) {
