@@ -120,7 +120,6 @@ void Membership::suspect(Process process, bool certainly) {
     if (certainly) failures_.certain.insert(*rank);
     if (failures_.suspected.contains(*rank)) return;
     const std::uint32_t old_root = root();
-    const bool was_parent = tree().parent(self_rank_, failures_.suspected) == *rank;
     const std::vector<std::uint32_t> old_children = children();
     failures_.suspected.insert(*rank);
     for (FailedSet* of : {&acked_, &owed_, &leaves_, &told_here_, &called_below_})
@@ -131,11 +130,7 @@ void Membership::suspect(Process process, bool certainly) {
         for (const std::uint32_t child : children())
             if (!std::ranges::binary_search(old_children, child)) give_order(child);
     }
-    if (root() != old_root) {
-        tell_new_root();
-    } else if (was_parent && leaving_ && !lacks(kLeaversDoNotAsk)) {
-        say(MembershipKind::leave, root());
-    }
+    if (root() != old_root) tell_new_root();
 }
 
 void Membership::suspect_before(Process process) {
@@ -209,7 +204,7 @@ void Membership::tell_leavers() {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank) {
             const Process leaver = before_->view.process_of(rank);
             const bool is_told = std::ranges::binary_search(below, rank) || owed_.contains(rank);
-            if (!view_.rank_of(leaver) && !is_told) tell_stable(leaver);
+            if (!view_.rank_of(leaver) && !is_told && !lacks(kLeaversAreNotTold)) tell_stable(leaver);
         }
     }
     told_here_.clear();

@@ -62,7 +62,7 @@ enum MembershipFault : std::uint32_t {
     kRequestsAreNotPassedOn = 1U << 17,   // a member keeps a joiner's request to itself
     kViewsAreNotSentAlong = 1U << 18,     // a message does not bring what made its view
     kNewRootsAreNotTold = 1U << 19,       // what the old root was told of who waits or leaves dies with it
-    kLeaversDoNotAsk = 1U << 20,          // a leaver whose parent dies does not ask the root what became of it
+    kLeaversAreNotTold = 1U << 20,        // whom a leaver has told that it leaves does not tell it what became of that
     kConsentsAreForgotten = 1U << 21,     // a new root does not mind to what was consented
     kConsentsNeedNotBeAlike = 1U << 22,   // a root that all have told that they want a view takes its own
     kCallersAreNotWaitedFor = 1U << 23,   // a root proposes before all have said what they know

@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
                13,
                "certain to those that live"},
         Missed{"tell_leaves", protocol::kConsentsBringNoLeaves, {.leaves = 1, .consents = true}, 11, "knew to be gone"},
-        Missed{"leavers_ask", protocol::kLeaversDoNotAsk, kOneOfFourLeaves, 0, kWaits}),
+        Missed{"tell_leavers", protocol::kLeaversAreNotTold, kOneOfFourLeaves, 0, kWaits}),
     [](const auto& one) { return std::string(one.param.name); });
 
 TEST_P(MembershipWithout, IsMissed) {

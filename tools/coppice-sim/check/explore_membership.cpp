@@ -25,8 +25,9 @@ or are told why not. A violation is printed as a shortest way to it.
 constexpr const char* kFooter =
     R"(Rules of --without: bound-votes, ask-first, carry-on, dead-votes, dead-promises, follow-one-root, quorum,
 half-with-the-lowest, install-when-stable, tell-orphans, tell-late-orphans, answer-the-late, number-views,
-acks-with-names, welcome-when-stable, incarnations, scan-on, pass-requests-on, send-views-along, tell-new-roots, leavers-ask;
-with --consents also mind-consents, consent-alike, wait-for-callers, dead-consents, tell-leaves.
+acks-with-names, welcome-when-stable, incarnations, scan-on, pass-requests-on, send-views-along, tell-new-roots, tell-leavers;
+with --consents also mind-consents, consent-alike, wait-for-callers, dead-consents, tell-leaves, drop-void-consents;
+with --hosts tell-certainty.
 Rules of --printed, as the paper has them: views-without-numbers, acks-without-list, root-forgets, two-roots,
 welcome-first, same-identity.
 Exit code: 0; 1 when a promise was broken or the states were too many; 2 bad options.
@@ -64,7 +65,7 @@ constexpr Rule kRules[] = {
     {"pass-requests-on", protocol::kRequestsAreNotPassedOn},
     {"send-views-along", protocol::kViewsAreNotSentAlong},
     {"tell-new-roots", protocol::kNewRootsAreNotTold},
-    {"leavers-ask", protocol::kLeaversDoNotAsk},
+    {"tell-leavers", protocol::kLeaversAreNotTold},
     {"mind-consents", protocol::kConsentsAreForgotten},
     {"consent-alike", protocol::kConsentsNeedNotBeAlike},
     {"wait-for-callers", protocol::kCallersAreNotWaitedFor},
