@@ -325,6 +325,22 @@ TEST_F(Refused, NobodyIsInvitedToAGroupThatIsClosed) {
     EXPECT_EQ(job.finish(), "");
 }
 
+// Nobody could ever join: the doors of other hosts are not to be reached.
+TEST_F(Refused, AGroupOverSeveralHostsThatIsOpenToOne) {
+    JobOptions options;
+    options.ranks = 3;
+    options.hosts = 2;
+    options.environment = {{"COPPICE_JOIN", "host"}, {"COPPICE_CAPACITY", "5"}};
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_ERR_CONFIG);
+        const std::string said = coppice_last_error();
+        if (said.find("ranks 0 and 2 are on different hosts: start all ranks with COPPICE_JOIN=any") ==
+            std::string::npos)
+            throw CheckFailed(said);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 TEST_F(Refused, ATicketThatHasNoRoom) {
     JobOptions options;
     options.ranks = 1;
