@@ -39,6 +39,7 @@ class Door final : public Admission {
     static constexpr std::uint64_t kGuestPatienceNs = 10 * kSecond;  // until the door is ready for it
     static constexpr std::uint64_t kCardPatienceNs = 30 * kSecond;   // until it has said how it can be reached
     static constexpr std::uint64_t kWirePatienceNs = 60 * kSecond;   // and until all members reach it
+    static constexpr std::uint64_t kBackoffNs = kSecond / 33;        // between two calls of a member at the keeper's
 
     // Listens on this host alone, or where others reach it: at all of its addresses, of which `ips` are told.
     static Result<std::unique_ptr<Door>> open(bool host_only, std::vector<DoorAddress::Ip> ips);
@@ -138,6 +139,7 @@ class Door final : public Admission {
     bool has_arrived_ = false;        // at that door
     std::optional<PersonBody> host_;  // whose door it is
     std::uint64_t call_at_ns_ = 0;
+    std::uint64_t backoff_ns_ = kBackoffNs;
     std::size_t next_ip_ = 0;
     std::deque<Event> events_;
     std::optional<Error> error_;
