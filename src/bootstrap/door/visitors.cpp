@@ -109,7 +109,14 @@ void Door::let_guests_in() {
 
 void Door::let_in(std::uint64_t id, Visitor& visitor) {
     const Knock& knock = visitor.line.passage().knocked();
-    const Hall::Entry entry = hall_->let_in(knock.terms(), knock.joiner(), wall_clock_ns());
+    Hall::Entry entry = hall_->let_in(knock.terms(), knock.joiner(), wall_clock_ns());
+    // A process has one connection at a time: an earlier one is broken, though nothing has been heard of that here. One that was taken in has
+    // to wait until the group counts its earlier self as dead.
+    if (entry.earlier && hall_->step(*entry.earlier) != Hall::Step::member) {
+        lose(inside_[*entry.earlier]);
+        entry = hall_->let_in(knock.terms(), knock.joiner(), wall_clock_ns());
+    }
+    if (entry.earlier) return send_away(visitor, FrameKind::again);
     if (!entry.number) {
         std::vector<std::byte> body;
         append(body, static_cast<std::int32_t>(entry.status));

@@ -1,0 +1,170 @@
+// A door that stands open: sockets, and processes that come more than once. What is said there is in door_test.cpp.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "bootstrap/door/caller.hpp"
+#include "bootstrap/door/door.hpp"
+
+namespace coppice::bootstrap {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr std::uint64_t kDeadlineNs = 60 * Door::kSecond;
+constexpr std::uint64_t kHourNs = 3600 * Door::kSecond;
+constexpr std::uint32_t kCapacity = 3;
+
+Bytes bytes_of(std::string_view text) {
+    const auto raw = std::as_bytes(std::span(text));
+    return {raw.begin(), raw.end()};
+}
+
+void look_again() {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
+bool becomes(const std::function<bool()>& condition) {
+    for (const std::uint64_t deadline = now_ns() + kDeadlineNs; now_ns() < deadline; look_again())
+        if (condition()) return true;
+    return false;
+}
+
+// The one member of a group, which keeps its door, and makes each newcomer known to itself at once.
+class Keeper {
+  public:
+    Keeper() {
+        auto door = Door::open(true, {});
+        EXPECT_TRUE(door) << door.error().message;
+        door_ = std::move(*door);
+        const std::vector<unsigned char> secret(32, 7);
+        door_->belong(secret, {.number = 0}, kCapacity, bytes_of("the group"));
+        door_->tell_card(bytes_of("the group"), bytes_of("the member"));
+        attend({});
+        thread_ = std::jthread([this](const std::stop_token& stop) {
+            while (!stop.stop_requested()) {
+                look();
+                look_again();
+            }
+        });
+    }
+
+    // So many processes may join.
+    Ticket ticket(std::uint32_t uses) {
+        const std::scoped_lock lock(mutex_);
+        const auto bytes = door_->invite(uses, kHourNs, {});
+        EXPECT_TRUE(bytes) << bytes.error().message;
+        Ticket ticket;
+        EXPECT_EQ(Ticket::read(*bytes, ticket), Ticket::Reading::whole);
+        return ticket;
+    }
+    // The group has these now, besides the one that keeps the door.
+    void attend(const std::vector<PersonBody>& others) {
+        const std::scoped_lock lock(mutex_);
+        const auto address = door_->address().bytes();
+        Admission::Company company{.members = {{}}, .keeper = {}, .door = {address.begin(), address.end()}};
+        company.members.insert(company.members.end(), others.begin(), others.end());
+        door_->attend(company);
+    }
+    bool is_ready(const PersonBody& who) {
+        const std::scoped_lock lock(mutex_);
+        return ready_.contains({who.number, who.incarnation});
+    }
+
+  private:
+    void look() {
+        const std::scoped_lock lock(mutex_);
+        while (const auto event = door_->next()) {
+            if (!*event) return;
+            const PersonBody who = (*event)->who;
+            if ((*event)->kind == Admission::Event::Kind::introduced) door_->tell_wired(who.serial);
+            if ((*event)->kind == Admission::Event::Kind::ready) ready_.insert({who.number, who.incarnation});
+        }
+    }
+
+    std::mutex mutex_;
+    std::unique_ptr<Door> door_;
+    std::set<std::pair<std::uint32_t, std::uint32_t>> ready_;
+    std::jthread thread_;
+};
+
+Result<std::unique_ptr<Door>> come(const Ticket& ticket, std::uint64_t joiner,
+                                   std::uint64_t patience_ns = kDeadlineNs) {
+    return be_let_in(std::span(&ticket, 1), joiner, true, {}, now_ns() + patience_ns);
+}
+
+// What the door tells a newcomer next.
+Result<Admission::Event> hear(Door& door) {
+    for (const std::uint64_t deadline = now_ns() + kDeadlineNs; now_ns() < deadline; look_again()) {
+        auto event = door.next();
+        if (!event) return tl::unexpected(std::move(event.error()));
+        if (*event) return **event;
+    }
+    return fail(COPPICE_ERR_TIMEOUT, "the door says nothing");
+}
+
+PersonBody invited(Door& door) {
+    const auto event = hear(door);
+    EXPECT_TRUE(event && event->kind == Admission::Event::Kind::invited);
+    return event ? event->who : PersonBody{};
+}
+
+// It goes on until all can reach it.
+void become_ready(Keeper& keeper, Door& door, const PersonBody& self) {
+    door.tell_card({}, bytes_of("a newcomer"));
+    EXPECT_TRUE(becomes([&] {
+        const auto event = door.next();
+        if (event && *event && (*event)->kind == Admission::Event::Kind::introduced)
+            door.tell_wired((*event)->who.serial);
+        return keeper.is_ready(self);
+    }));
+}
+
+// --------------------------------------------------------------------------------------------- those that come again ---
+
+// The network has lost its connection, of which the keeper has not heard: the socket stands there.
+TEST(StandingDoors, TakeInAProcessAgainWhoseConnectionBroke) {
+    Keeper keeper;
+    const Ticket ticket = keeper.ticket(1);
+    auto broken = come(ticket, 77);
+    ASSERT_TRUE(broken) << broken.error().message;
+    invited(**broken);
+    auto before_its_card = come(ticket, 77);
+    ASSERT_TRUE(before_its_card) << before_its_card.error().message;
+    become_ready(keeper, **before_its_card, invited(**before_its_card));
+    auto when_ready = come(ticket, 77);
+    ASSERT_TRUE(when_ready) << when_ready.error().message;
+    become_ready(keeper, **when_ready, invited(**when_ready));
+    // The ticket is that process's alone.
+    const auto other = come(ticket, 78);
+    ASSERT_FALSE(other);
+    EXPECT_NE(other.error().message.find("spent"), std::string::npos) << other.error().message;
+}
+
+TEST(StandingDoors, TakeInAProcessAgainThatWasTakenInAndNotTold) {
+    Keeper keeper;
+    const Ticket ticket = keeper.ticket(1);
+    auto broken = come(ticket, 77);
+    ASSERT_TRUE(broken) << broken.error().message;
+    const PersonBody before = invited(**broken);
+    become_ready(keeper, **broken, before);
+    keeper.attend({before});
+    // As long as the group has its earlier self as a member it waits.
+    const auto waits = come(ticket, 77, Door::kSecond / 5);
+    ASSERT_FALSE(waits);
+    EXPECT_EQ(waits.error().status, COPPICE_ERR_TIMEOUT) << waits.error().message;
+    keeper.attend({});
+    auto again = come(ticket, 77);
+    ASSERT_TRUE(again) << again.error().message;
+    const PersonBody now = invited(**again);
+    EXPECT_TRUE(now.number != before.number || now.incarnation != before.incarnation);
+}
+
+}  // namespace
+}  // namespace coppice::bootstrap
