@@ -166,5 +166,25 @@ TEST(StandingDoors, TakeInAProcessAgainThatWasTakenInAndNotTold) {
     EXPECT_TRUE(now.number != before.number || now.incarnation != before.incarnation);
 }
 
+// A member that was stopped, say, was left out; its connection ends when others have its number.
+TEST(StandingDoors, ConnectionsOfThoseThatWereLeftOutEndWithoutHarmToWhoHasTheirNumber) {
+    Keeper keeper;
+    const Ticket ticket = keeper.ticket(3);
+    auto left_out = come(ticket, 77);
+    ASSERT_TRUE(left_out) << left_out.error().message;
+    const PersonBody before = invited(**left_out);
+    become_ready(keeper, **left_out, before);
+    keeper.attend({before});
+    keeper.attend({});
+    auto other = come(ticket, 78);  // has a number that nobody has had
+    ASSERT_TRUE(other) << other.error().message;
+    auto next = come(ticket, 79);
+    ASSERT_TRUE(next) << next.error().message;
+    const PersonBody self = invited(**next);
+    ASSERT_EQ(self.number, before.number);
+    left_out->reset();
+    become_ready(keeper, **next, self);
+}
+
 }  // namespace
 }  // namespace coppice::bootstrap

@@ -100,7 +100,7 @@ class Door final : public Admission {
     void send_away(Visitor& visitor, FrameKind kind, std::span<const std::byte> body = {});
     void lose(std::uint64_t id);
     void lose_patience();
-    bool is_overdue(const Visitor& visitor) const;
+    bool is_overdue(std::uint64_t id, const Visitor& visitor) const;
     std::optional<Key> key_for(const Knock& knock) const;
     // The hall
     void keep();
