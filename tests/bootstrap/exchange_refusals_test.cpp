@@ -42,6 +42,38 @@ TEST_F(exchange, refuses_another_word_size_job_size_or_rank) {
     EXPECT_EQ(server_->counters().strangers, 3U);
 }
 
+std::string answer_to_one_that_enters(const LauncherEnvironment& environment, const EnterBody& said) {
+    const int socket = raw_connection(environment.socket_path);
+    std::vector<std::byte> body;
+    append(body, said);
+    write_all(socket, make_frame(FrameKind::enter, body));
+    return read_to_end(socket);
+}
+
+// As a member, and as a newcomer.
+TEST_F(exchange, refuses_who_enters_by_a_living_ones_number) {
+    begin(2, 1);
+    auto* const stage = finished_;
+    start(0, [stage](const LauncherEnvironment& environment) {
+        const auto admission = LauncherAdmission::enter(environment, generous());
+        CHECK(admission.has_value());
+        ++*stage;
+        CHECK(reaches(*stage, 2));
+        CHECK((*admission)->next().has_value());  // it is not the one that is refused
+        return contains(answer_to_one_that_enters(environment, {.number = 0}), "it has been in the group before");
+    });
+    start(1, [stage](const LauncherEnvironment& environment) {
+        CHECK(reaches(*stage, 1));
+        for (const std::uint32_t is_newcomer : {0U, 1U})
+            CHECK(contains(answer_to_one_that_enters(environment, {.number = 0, .is_newcomer = is_newcomer}),
+                           "is not that of rank 0: was COPPICE_RANK changed?"));
+        ++*stage;
+        return contains(answer_to_one_that_enters(environment, {.number = 3}), "rank 3 is outside of 0…2");
+    });
+    serve_until_all_ended();
+    EXPECT_EQ(server_->counters().strangers, 4U);
+}
+
 TEST_F(exchange, refuses_a_process_that_does_not_descend_from_the_launcher) {
     begin(1);
     start(0, [](const LauncherEnvironment& environment) {
