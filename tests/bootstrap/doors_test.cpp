@@ -1,7 +1,12 @@
-// A door that stands open: sockets, and processes that come more than once. What is said there is in door_test.cpp.
+// A door that stands open: sockets, and processes that come more than once, or stop on their way. What is said there is in door_test.cpp.
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -39,8 +44,8 @@ bool becomes(const std::function<bool()>& condition) {
 // The one member of a group, which keeps its door, and makes each newcomer known to itself at once.
 class Keeper {
   public:
-    Keeper() {
-        auto door = Door::open(true, {});
+    explicit Keeper(const Door::Patience& patience = {}) {
+        auto door = Door::open(true, {}, patience);
         EXPECT_TRUE(door) << door.error().message;
         door_ = std::move(*door);
         const std::vector<unsigned char> secret(32, 7);
@@ -184,6 +189,106 @@ TEST(StandingDoors, ConnectionsOfThoseThatWereLeftOutEndWithoutHarmToWhoHasTheir
     ASSERT_EQ(self.number, before.number);
     left_out->reset();
     become_ready(keeper, **next, self);
+}
+
+// ------------------------------------------------------------------------------------------- those that stop on the way ---
+
+enum class Stops : std::uint8_t { before_its_card, before_it_knows_the_members };
+
+// A process that stops when it has come so far, and tells, when it goes on, how it ended.
+class Stopping {
+  public:
+    explicit Stopping(Stops when) {
+        EXPECT_EQ(::pipe(ticket_.data()), 0);
+        EXPECT_EQ(::pipe(end_.data()), 0);
+        process_ = ::fork();
+        if (process_ == 0) run(when);
+    }
+    ~Stopping() {
+        ::kill(process_, SIGKILL);
+        ::waitpid(process_, nullptr, 0);
+        for (const int one : {ticket_[0], ticket_[1], end_[0], end_[1]})
+            ::close(one);
+    }
+    Stopping(const Stopping&) = delete;
+    Stopping& operator=(const Stopping&) = delete;
+
+    void take(const Ticket& ticket) const {
+        const Bytes bytes = ticket.bytes();
+        EXPECT_EQ(::write(ticket_[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+        int status = 0;
+        EXPECT_EQ(::waitpid(process_, &status, WUNTRACED), process_);
+        EXPECT_TRUE(WIFSTOPPED(status));
+    }
+    std::string go_on() const {
+        ::kill(process_, SIGCONT);
+        std::array<char, 1024> text{};
+        const auto length = ::read(end_[0], text.data(), text.size());
+        return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : "";
+    }
+
+  private:
+    [[noreturn]] void run(Stops when) const {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        Bytes bytes(kLongestTicket);
+        const auto length = ::read(ticket_[0], bytes.data(), bytes.size());
+        Ticket ticket;
+        bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+        if (Ticket::read(bytes, ticket) != Ticket::Reading::whole) ::_exit(1);
+        auto door = come(ticket, 99);
+        if (!door) ::_exit(1);
+        invited(**door);
+        if (when == Stops::before_it_knows_the_members) (*door)->tell_card({}, bytes_of("a newcomer"));
+        ::raise(SIGSTOP);
+        auto event = hear(**door);
+        while (event)
+            event = hear(**door);
+        const std::string& text = event.error().message;
+        ::_exit(::write(end_[1], text.data(), text.size()) < 0 ? 1 : 0);
+    }
+
+    std::array<int, 2> ticket_{};
+    std::array<int, 2> end_{};
+    pid_t process_ = -1;
+};
+
+class ThoseThatStop : public ::testing::TestWithParam<Stops> {};
+INSTANTIATE_TEST_SUITE_P(StandingDoors, ThoseThatStop,
+                         ::testing::Values(Stops::before_its_card, Stops::before_it_knows_the_members),
+                         [](const auto& stops) {
+                             return stops.param == Stops::before_its_card ? "BeforeTheirCard"
+                                                                          : "BeforeTheyKnowTheMembers";
+                         });
+
+TEST_P(ThoseThatStop, DelayNobodyAndGiveTheirNumberBackWhenThePatienceIsOver) {
+    const Stopping stopping(GetParam());
+    // Each step of the others takes less.
+    const bool has_card = GetParam() == Stops::before_it_knows_the_members;
+    const std::uint64_t short_ns = 3 * Door::kSecond;
+    Keeper keeper(has_card ? Door::Patience{.card_ns = kHourNs, .wire_ns = short_ns}
+                           : Door::Patience{.card_ns = short_ns, .wire_ns = kHourNs});
+    const Ticket ticket = keeper.ticket(9);
+    stopping.take(ticket);
+    auto other = come(ticket, 77);
+    ASSERT_TRUE(other) << other.error().message;
+    become_ready(keeper, **other, invited(**other));
+    keeper.attend({{2, 0, 0}});  // it is a member now: the door's patience with newcomers is not for it
+    // There are no more numbers but the stopped one's.
+    Result<std::unique_ptr<Door>> third = come(ticket, 78);
+    EXPECT_TRUE(becomes([&] {
+        if (third) return true;
+        EXPECT_EQ(third.error().status, COPPICE_ERR_NO_RESOURCES) << third.error().message;
+        third = come(ticket, 78);
+        return third.has_value();
+    }));
+    ASSERT_TRUE(third);
+    const PersonBody self = invited(**third);
+    EXPECT_EQ(self.number, 1U);
+    EXPECT_EQ(self.incarnation, 1U);
+    const std::string told = stopping.go_on();
+    const char* const why =
+        has_card ? "could not be made known to each other in time" : "has not said in time how it can be reached";
+    EXPECT_NE(told.find(why), std::string::npos) << told;
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ Result<Handle> listen_at(bool host_only, std::uint16_t& port) {
 
 }  // namespace
 
-Door::Door() : next_id_(kFirstVisitor) {}
+Door::Door(const Patience& patience) : patience_(patience), next_id_(kFirstVisitor) {}
 
 Door::~Door() {
     // Says that it leaves on purpose; newcomers that wait here ask another member.
@@ -72,8 +72,8 @@ Door::~Door() {
         if (visitor.line.is_open() && visitor.kind != Visitor::Kind::leaving) send_away(visitor, FrameKind::again);
 }
 
-Result<std::unique_ptr<Door>> Door::open(bool host_only, std::vector<DoorAddress::Ip> ips) {
-    std::unique_ptr<Door> door(new Door);
+Result<std::unique_ptr<Door>> Door::open(bool host_only, std::vector<DoorAddress::Ip> ips, const Patience& patience) {
+    std::unique_ptr<Door> door(new Door(patience));
     door->poll_ = Handle(::epoll_create1(EPOLL_CLOEXEC));
     door->timer_ = Handle(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (sodium_init() < 0 || door->poll_.get() < 0 || door->timer_.get() < 0)

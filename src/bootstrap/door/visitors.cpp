@@ -203,8 +203,8 @@ bool Door::is_overdue(std::uint64_t id, const Visitor& visitor) const {
     }
     if (!hall_ || inside_[visitor.number] != id) return false;
     const Hall::Step step = hall_->step(visitor.number);
-    return (step == Hall::Step::invited && visitor.age_ns >= kCardPatienceNs) ||
-           (step == Hall::Step::known && visitor.age_ns >= kWirePatienceNs);
+    return (step == Hall::Step::invited && visitor.age_ns >= patience_.card_ns) ||
+           (step == Hall::Step::known && visitor.age_ns >= patience_.wire_ns);
 }
 
 void Door::lose_patience() {
