@@ -128,7 +128,7 @@ class Formation {
         return fail(COPPICE_ERR_CONFIG,
                     "COPPICE_JOIN=host lets processes of one host join, and ranks 0 and {} are on different hosts: "
                     "start all ranks with "
-                    "COPPICE_JOIN=any",
+                    "COPPICE_JOIN=any (coppice-run sets it with --hosts)",
                     other - meeting_.hosts.begin());
     }
 
