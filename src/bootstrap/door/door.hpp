@@ -43,7 +43,7 @@ class Door final : public Admission {
         std::uint64_t wire_ns = 60 * kSecond;  // and until all members reach it
     };
 
-    static constexpr std::uint64_t kBackoffNs = kSecond / 33;  // between two calls of a member at the keeper's
+    static constexpr std::uint64_t kBackoffNs = 30'000'000;  // between two calls of a member at the keeper's
 
     // Listens on this host alone, or where others reach it: at all of its addresses, of which `ips` are told.
     static Result<std::unique_ptr<Door>> open(bool host_only, std::vector<DoorAddress::Ip> ips) {
