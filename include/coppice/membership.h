@@ -126,8 +126,8 @@ COPPICE_API coppice_status_t coppice_group_pending(const coppice_group_t* group,
 #define COPPICE_TICKET_BYTES 2048
 
 /* Makes a ticket: whoever has it may join this group, or what is made of it by renewals. Local, at any member, at any time. The caller
- *  - has started all ranks with COPPICE_JOIN=any (processes of any host may join) or host (of the hosts of the ranks), and with
- *    COPPICE_CAPACITY, how many members there may be at once (default: as many as at first, so that only the dead are replaced);
+ *  - has started all ranks with COPPICE_JOIN=any (processes of any host may join) or host (of the one where all ranks are; else
+ *    no group is made), and COPPICE_CAPACITY, how many members there may be at once (default: as many as at first, for the dead);
  *  - gives `uses`, 1 or more: so many processes may join by it, each that was told how to reach the members counting as one, whatever
  *    becomes of it; and `lifetime_ns`, above 0: for so long, on the hosts' clocks of the day (UINT64_MAX: without an end);
  *  - gives *bytes, how much room there is at `ticket`: COPPICE_TICKET_BYTES suffice. *bytes is then how many it has;

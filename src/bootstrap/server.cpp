@@ -66,6 +66,8 @@ Server::~Server() {
         if (connection.socket >= 0) ::close(connection.socket);
         if (connection.process >= 0) ::close(connection.process);
     }
+    for (const auto& [id, parting] : partings_)
+        ::close(parting.socket);
     for (const int descriptor : {poll_, listener_, handle_}) {
         if (descriptor >= 0) ::close(descriptor);
     }
@@ -176,6 +178,10 @@ void Server::serve() {
                 continue;
             }
             const std::uint64_t id = event.data.u64 / 2;
+            if (const auto parting = partings_.find(id); parting != partings_.end()) {
+                if (!part(parting->second)) end_parting(id);
+                continue;
+            }
             const auto found = connections_.find(id);
             if (found == connections_.end()) continue;
             if (event.data.u64 == process_tag(id)) {
@@ -389,6 +395,7 @@ void Server::close_socket(std::uint64_t id, State state) {
     }
     connection.socket = -1;
     connection.output.clear();
+    connection.written = connection.unsent = 0;
     connection.input.clear();
     connection.input.shrink_to_fit();
     if (connection.state == State::fresh) {
@@ -412,17 +419,44 @@ void Server::close_socket(std::uint64_t id, State state) {
 }
 
 void Server::refuse(std::uint64_t id, Connection& connection, const std::string& reason) {
-    queue(connection,
-          std::make_shared<std::vector<std::byte>>(make_frame(FrameKind::refused, reason.substr(0, kMaxRefusal))));
-    // One attempt only: a refused caller is not waited for. The farewell's unread input would turn the close
-    // into a reset that destroys the text on its way, so the caller's side is read empty first.
-    const Payload frame = connection.output.front();
-    [[maybe_unused]] const auto sent =
-        ::send(connection.socket, frame->data(), frame->size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    std::array<std::byte, 4096> rest{};
-    while (::recv(connection.socket, rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
-    }
+    part_with(id, connection, make_frame(FrameKind::refused, reason.substr(0, kMaxRefusal)));
+}
+
+// Its connection ends with that frame.
+void Server::part_with(std::uint64_t id, Connection& connection, std::span<const std::byte> last_frame) {
+    // Of what waits it still gets the frame that has begun, so that it can tell where the last one begins.
+    Parting parting{.socket = connection.socket, .origin = connection.origin, .rest = {}};
+    if (connection.written > 0)
+        append_bytes(parting.rest, std::span(*connection.output.front()).subspan(connection.written));
+    append_bytes(parting.rest, last_frame);
+    connection.socket = -1;
     close_socket(id, State::left);
+    // It is not heard any more. What has come is dropped: unread, it would turn the close into a reset that destroys the text on its way.
+    ::shutdown(parting.socket, SHUT_RD);
+    std::array<std::byte, 4096> dropped{};
+    while (::recv(parting.socket, dropped.data(), dropped.size(), MSG_DONTWAIT) > 0) {
+    }
+    const auto [kept, is_new] = partings_.emplace(id, std::move(parting));
+    watch(kept->second.socket, socket_tag(id), EPOLLOUT);
+    if (!part(kept->second)) end_parting(id);
+}
+
+// False: it has been told, or has gone. Nobody waits for it.
+bool Server::part(Parting& parting) {
+    while (!parting.rest.empty()) {
+        const auto sent = ::send(parting.socket, parting.rest.data(), parting.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) return errno == EAGAIN;
+        parting.rest.erase(parting.rest.begin(), parting.rest.begin() + sent);
+    }
+    return false;
+}
+
+void Server::end_parting(std::uint64_t id) {
+    const auto found = partings_.find(id);
+    ::close(found->second.socket);
+    --open_sockets_[found->second.origin];
+    partings_.erase(found);
 }
 
 void Server::drop_garbage(std::uint64_t id, const char* reason) {
@@ -431,7 +465,9 @@ void Server::drop_garbage(std::uint64_t id, const char* reason) {
 }
 
 void Server::queue(Connection& connection, Payload payload) {
-    if (connection.socket >= 0) connection.output.push_back(std::move(payload));
+    if (connection.socket < 0) return;
+    connection.unsent += payload->size();
+    connection.output.push_back(std::move(payload));
 }
 
 void Server::flush(std::uint64_t id, Connection& connection) {
@@ -442,8 +478,9 @@ void Server::flush(std::uint64_t id, Connection& connection) {
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0) break;  // full: wait for room; broken: reading will find the end
         connection.written += static_cast<std::size_t>(sent);
+        connection.unsent -= static_cast<std::size_t>(sent);
         if (connection.written == front.size()) {
-            connection.output.erase(connection.output.begin());
+            connection.output.pop_front();
             connection.written = 0;
         }
     }

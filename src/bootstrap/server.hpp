@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,6 +34,9 @@ namespace coppice::bootstrap {
 
 class Server {
   public:
+    // What a rank does not read of newcomers is kept up to here: then it has stopped, and is refused.
+    static constexpr std::size_t kMostUnsent = 8UL * 1024 * 1024;
+
     struct Counters {
         std::uint64_t strangers = 0;  // refused: another user, not of this job, or another rank than they said
         std::uint64_t garbage = 0;    // dropped for breaking the protocol
@@ -86,8 +90,16 @@ class Server {
         bool waiting = false;     // has contributed to `round` and has no answer yet
         bool writable_wanted = false;
         std::vector<std::byte> input;
-        std::vector<Payload> output;
+        std::deque<Payload> output;
         std::size_t written = 0;  // of output.front()
+        std::size_t unsent = 0;   // bytes, of all output
+    };
+
+    // One that has been refused, and has not read all yet: the rest of a frame, and why.
+    struct Parting {
+        int socket = -1;
+        std::uint32_t origin = 0;
+        std::vector<std::byte> rest;
     };
 
     struct Round {
@@ -130,6 +142,9 @@ class Server {
     void process_ended(std::uint64_t id);
     void close_socket(std::uint64_t id, State state);
     void refuse(std::uint64_t id, Connection& connection, const std::string& reason);
+    void part_with(std::uint64_t id, Connection& connection, std::span<const std::byte> last_frame);
+    static bool part(Parting& parting);
+    void end_parting(std::uint64_t id);
     void drop_garbage(std::uint64_t id, const char* reason);
     void queue(Connection& connection, Payload payload);
     void flush(std::uint64_t id, Connection& connection);
@@ -164,6 +179,7 @@ class Server {
     std::uint32_t next_circle_ = 1;
     std::unordered_map<pid_t, std::uint32_t> rank_of_pid_;
     std::unordered_map<std::uint64_t, Connection> connections_;
+    std::unordered_map<std::uint64_t, Parting> partings_;
     std::map<GenerationId, Generation> generations_;
 };
 

@@ -55,9 +55,19 @@ void Server::tell_those_inside() {
         const auto found = connections_.find(id);
         if (id == 0 || found == connections_.end()) continue;
         Connection& connection = found->second;
+        if (send->is_last) {
+            part_with(id, connection, *send->frame);
+            continue;
+        }
         queue(connection, send->frame);
         flush(id, connection);
-        if (send->is_last) close_socket(id, State::left);
+        if (connection.unsent > kMostUnsent) {
+            // To the lobby it has left: nobody waits for it any more.
+            refuse(id, connection,
+                   fmt::format(
+                       "it does not read what is said of newcomers: {} bytes wait for it, and the launcher keeps {}",
+                       connection.unsent, kMostUnsent));
+        }
     }
 }
 

@@ -54,7 +54,7 @@ constexpr std::array kSettings{
                 "most members of a group at once, 1 to 1048576; auto: as many as it begins with"},
     SettingInfo{"COPPICE_JOIN", "none",
                 "from where processes may join later, by the launcher or with a ticket, so which transports there are "
-                "from the start, and whether ranks listen: none; host: this one; any"},
+                "from the start, and whether ranks listen: none; host: the one on which all ranks are; any"},
     SettingInfo{"COPPICE_EAGER", "8K",
                 "up to so many bytes a payload travels whole, as its own message; larger ones go in chunks; 0 to 8K"},
     SettingInfo{

@@ -377,6 +377,26 @@ TEST_F(Halls, AProcessThatBeginsAnewUsesItsTicketOnce) {
     EXPECT_FALSE(hall.let_in(some_terms(1), 77, 1).number);  // it is here
 }
 
+// Its connection broke, and the keeper has not heard of that: what it is told is not that its ticket is spent.
+TEST_F(Halls, AProcessThatIsHereAlreadyHasNotSpentItsTicket) {
+    complete();
+    const Hall::Entry first = hall.let_in(some_terms(1), 77, 1);
+    ASSERT_TRUE(first.number);
+    EXPECT_EQ(hall.let_in(some_terms(1), 77, 1).earlier, first.number);  // before it has said how it can be reached
+    deliver();
+    const Hall::Entry again = hall.let_in(some_terms(1), 77, 1);
+    EXPECT_FALSE(again.number);
+    EXPECT_EQ(again.earlier, first.number);
+    EXPECT_NE(again.status, COPPICE_ERR_BOOTSTRAP) << again.why;
+    EXPECT_NE(hall.let_in(some_terms(1), 78, 1).why.find("spent"), std::string::npos);
+    // Taken in, as another hall knows it.
+    Hall next(a_company({{0, 0, 0}, {*first.number, 0, 0}}), {0, 0, 0}, ledger);
+    EXPECT_EQ(next.let_in(some_terms(1), 77, 1).earlier, first.number);
+    // And left out by the group.
+    Hall last(a_company({{0, 0, 0}}), {0, 0, 0}, ledger);
+    EXPECT_FALSE(last.let_in(some_terms(1), 77, 1).earlier);
+}
+
 TEST(Ledgers, WhatNoneHasWrittenIsNotTakenIn) {
     Ledger full(kCapacity);
     full.note({2, 7, 0});

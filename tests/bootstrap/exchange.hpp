@@ -34,6 +34,13 @@ inline std::uint64_t generous() {
     return now_ns() + 60 * kSecond;
 }
 
+// Another process counts it up.
+inline bool reaches(const std::atomic<int>& stage, int value) {
+    for (const std::uint64_t until = generous(); stage < value; ::poll(nullptr, 0, 1))
+        if (now_ns() > until) return false;
+    return true;
+}
+
 using Body = std::function<bool(const LauncherEnvironment&)>;
 
 // Says why a rank's check failed, since its exit code cannot.

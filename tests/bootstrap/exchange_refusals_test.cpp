@@ -42,6 +42,38 @@ TEST_F(exchange, refuses_another_word_size_job_size_or_rank) {
     EXPECT_EQ(server_->counters().strangers, 3U);
 }
 
+std::string answer_to_one_that_enters(const LauncherEnvironment& environment, const EnterBody& said) {
+    const int socket = raw_connection(environment.socket_path);
+    std::vector<std::byte> body;
+    append(body, said);
+    write_all(socket, make_frame(FrameKind::enter, body));
+    return read_to_end(socket);
+}
+
+// As a member, and as a newcomer.
+TEST_F(exchange, refuses_who_enters_by_a_living_ones_number) {
+    begin(2, 1);
+    auto* const stage = finished_;
+    start(0, [stage](const LauncherEnvironment& environment) {
+        const auto admission = LauncherAdmission::enter(environment, generous());
+        CHECK(admission.has_value());
+        ++*stage;
+        CHECK(reaches(*stage, 2));
+        CHECK((*admission)->next().has_value());  // it is not the one that is refused
+        return contains(answer_to_one_that_enters(environment, {.number = 0}), "it has been in the group before");
+    });
+    start(1, [stage](const LauncherEnvironment& environment) {
+        CHECK(reaches(*stage, 1));
+        for (const std::uint32_t is_newcomer : {0U, 1U})
+            CHECK(contains(answer_to_one_that_enters(environment, {.number = 0, .is_newcomer = is_newcomer}),
+                           "is not that of rank 0: was COPPICE_RANK changed?"));
+        ++*stage;
+        return contains(answer_to_one_that_enters(environment, {.number = 3}), "rank 3 is outside of 0…2");
+    });
+    serve_until_all_ended();
+    EXPECT_EQ(server_->counters().strangers, 4U);
+}
+
 TEST_F(exchange, refuses_a_process_that_does_not_descend_from_the_launcher) {
     begin(1);
     start(0, [](const LauncherEnvironment& environment) {
@@ -226,6 +258,94 @@ TEST_F(exchange, counts_garbage_and_serves_the_others) {
     }
     serve_until_all_ended();
     EXPECT_EQ(server_->counters().garbage, 18U);
+}
+
+// What waits for a rank that reads nothing, up to the end of its connection.
+std::vector<FrameHeader> headers_of(const std::string& text, std::string& last_body) {
+    std::vector<FrameHeader> headers;
+    std::span<const std::byte> rest = std::as_bytes(std::span(text));
+    for (FrameHeader header; take(rest, header);) {
+        if (header.magic != kFrameMagic || header.length > rest.size()) return {};
+        headers.push_back(header);
+        last_body.assign(reinterpret_cast<const char*>(rest.data()), header.length);
+        rest = rest.subspan(header.length);
+    }
+    return headers;
+}
+
+// It is in the middle of a frame that is larger than what the kernel keeps of it.
+TEST_F(exchange, tells_a_rank_why_it_is_refused_after_the_frame_that_it_reads) {
+    constexpr std::uint32_t kRanks = 24;
+    begin(kRanks);
+    auto* const stage = finished_;
+    for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
+        start(rank, [](const LauncherEnvironment& environment) {
+            const auto bootstrap = connect(environment);
+            return bootstrap && bootstrap->allgather(std::vector<std::byte>(kMaxBlob), generous());
+        });
+    }
+    start(0, [stage](const LauncherEnvironment& environment) {
+        const int socket = raw_connection(environment.socket_path);
+        write_all(socket, handshake_frame(0, kRanks));
+        std::vector<std::byte> contribution;
+        append(contribution, std::uint32_t{0});
+        contribution.resize(100);
+        write_all(socket, make_frame(FrameKind::contribute, contribution));
+        CHECK(reaches(*stage, 1));
+        write_all(socket, make_frame(FrameKind::welcome, std::string_view{}));
+        CHECK(reaches(*stage, 2));
+        std::string reason;
+        const std::vector<FrameHeader> headers = headers_of(read_to_end(socket), reason);
+        CHECK(headers.size() == 3 && headers[0].kind == FrameKind::welcome && headers[1].kind == FrameKind::gathered);
+        return contains(reason, "this frame is not allowed here");
+    });
+    serve_until([this] { return server_->gathered(); });
+    *stage = 1;
+    serve_until([this] { return server_->counters().garbage == 1; });
+    *stage = 2;
+    serve_until_all_ended();
+}
+
+// A member that is stopped, while process after process comes and goes.
+TEST_F(exchange, keeps_so_much_of_what_is_said_of_newcomers_for_one_that_does_not_read) {
+    constexpr std::uint32_t kRounds = 2 * Server::kMostUnsent / kMaxBlob;
+    begin(2, 1);
+    auto* const stage = finished_;
+    start(0, [stage](const LauncherEnvironment& environment) {
+        const int socket = raw_connection(environment.socket_path);
+        std::vector<std::byte> body;
+        append(body, EnterBody{.number = 0});
+        write_all(socket, make_frame(FrameKind::enter, body));
+        write_all(socket, Admission::card_frame(std::vector<std::byte>(10), std::vector<std::byte>(10)));
+        ++*stage;
+        CHECK(reaches(*stage, kRounds + 2));
+        std::string reason;
+        CHECK(!headers_of(read_to_end(socket), reason).empty());
+        return contains(reason, "it does not read what is said of newcomers");
+    });
+    // It stands for all those that come late.
+    const pid_t pid = start(1, [stage](const LauncherEnvironment& environment) {
+        for (std::uint32_t round = 0; round < kRounds; ++round) {
+            CHECK(reaches(*stage, static_cast<int>(round) + 2));
+            const int socket = raw_connection(environment.socket_path);
+            std::vector<std::byte> body;
+            append(body, EnterBody{.number = 2, .is_newcomer = 1});
+            write_all(socket, make_frame(FrameKind::enter, body));
+            write_all(socket, Admission::card_frame({}, std::vector<std::byte>(kMaxBlob - 100)));
+            write_all(socket,
+                      make_frame(FrameKind::handshake, std::string_view{}));  // what was before it has been read
+            ::close(socket);
+        }
+        return true;
+    });
+    serve_until([stage] { return *stage == 1; });
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+        server_->late_started(2, pid);
+        ++*stage;
+        serve_until([this, round] { return server_->counters().garbage == round + 1; });
+    }
+    ++*stage;
+    serve_until_all_ended();
 }
 
 TEST_F(exchange, drops_a_rank_that_contributes_twice_or_to_another_round) {

@@ -226,6 +226,11 @@ class OnSeveralHosts(Growing):
                 self.assertEqual(sorted(done.stdout.splitlines()),
                                  ["[0] on host0", "[1] on host1", "[2] on host0", "[3] on host1"], done.stderr)
 
+    def test_a_group_that_only_one_host_could_join_is_not_made(self):
+        done = self.run_it("-n", "3", GROWING, "--newcomers", "1", COPPICE_JOIN="host", COPPICE_CAPACITY="5")
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(done.stderr.count("ranks 0 and 2 are on different hosts: start all ranks with COPPICE_JOIN=any"), 3, done.stderr)
+
     def test_newcomers_over_ucx(self):
         self.grows_to(4, 2, "-n", "4", "--respawn", "--kill-host", "1@100ms", GROWING, "--newcomers", "2",
                       COPPICE_TRANSPORT="shm,ucx")

@@ -85,9 +85,9 @@ class Refused : public ::testing::Test {
         EXPECT_TRUE(ending.well()) << ending.text();
     }
     // One that joins, and stays until all end.
-    static std::size_t start_member(Job& job) {
+    static std::size_t start_member(Job& job, const Environment& environment = kOpen) {
         auto* const notes = &job.note(0);
-        return Stranger::start(job, kOpen, [notes](coppice_context_t* context) {
+        return Stranger::start(job, environment, [notes](coppice_context_t* context) {
             coppice_group_t* group = Stranger::join(context, get_ticket(notes));
             notes[4].fetch_add(1);
             go_on(context, group, notes);
@@ -325,6 +325,22 @@ TEST_F(Refused, NobodyIsInvitedToAGroupThatIsClosed) {
     EXPECT_EQ(job.finish(), "");
 }
 
+// Nobody could ever join: the doors of other hosts are not to be reached.
+TEST_F(Refused, AGroupOverSeveralHostsThatIsOpenToOne) {
+    JobOptions options;
+    options.ranks = 3;
+    options.hosts = 2;
+    options.environment = {{"COPPICE_JOIN", "host"}, {"COPPICE_CAPACITY", "5"}};
+    Job job(options, [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_ERR_CONFIG);
+        const std::string said = coppice_last_error();
+        if (said.find("ranks 0 and 2 are on different hosts: start all ranks with COPPICE_JOIN=any") ==
+            std::string::npos)
+            throw CheckFailed(said);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 TEST_F(Refused, ATicketThatHasNoRoom) {
     JobOptions options;
     options.ranks = 1;
@@ -434,6 +450,59 @@ TEST_P(OnTheWay, ItCostsNobodyAnything) {
     expect_one_joins(job);
     end_with_joined(job);
     if (is_taken_in) return;
+    job.processes().signal(one, SIGKILL);
+    job.processes().wait(one);
+}
+
+// A process whose card all members can read, and wire: it says of itself what the first member says. It makes none of them known to itself.
+void come_reachable(const std::vector<std::byte>& bytes, std::atomic<std::uint64_t>* notes) {
+    using Kind = bootstrap::Admission::Event::Kind;
+    Ticket ticket;
+    COPPICE_CHECK(Ticket::read(bytes, ticket) == Ticket::Reading::whole);
+    auto door = bootstrap::be_let_in(std::span(&ticket, 1), 1, false, {}, now_ns() + kDeadlineNs);
+    if (!door) throw CheckFailed(door.error().message);
+    COPPICE_CHECK(becomes([&] {
+        const auto event = (*door)->next();
+        if (!event || !*event || (*event)->kind != Kind::introduced) return false;
+        (*door)->tell_card({}, (*event)->body);
+        return true;
+    }));
+    notes[5].fetch_add(1);
+    COPPICE_CHECK(becomes([&] { return notes[6].load() != 0; }));
+    // None has said that it can't reach it.
+    auto event = (*door)->next();
+    while (event && *event)
+        event = (*door)->next();
+    if (!event) throw CheckFailed(event.error().message);
+    notes[5].fetch_add(1);
+    while (true)
+        pause();
+}
+
+class Reachable : public Refused, public ::testing::WithParamInterface<Then> {};
+INSTANTIATE_TEST_SUITE_P(OnTheWay, Reachable, ::testing::Values(Then::dies, Then::stops),
+                         [](const auto& then) { return then.param == Then::dies ? "dies" : "stops"; });
+
+// Before all are known to each other. How long its number stays taken: tests/bootstrap/doors_test.cpp.
+TEST_P(Reachable, OneThatKnowsNoMemberYetCostsNobodyAnything) {
+    Environment environment = kOpen;
+    environment["COPPICE_TRANSPORT"] = "tcp";
+    Job job = make(8, kHour, environment);
+    auto* const notes = &job.note(0);
+    const std::size_t one =
+        Stranger::start(job, environment, [notes](coppice_context_t*) { come_reachable(get_ticket(notes), notes); });
+    ASSERT_TRUE(job.await_note(5, 1));
+    job.processes().signal(one, GetParam() == Then::dies ? SIGKILL : SIGSTOP);
+    const std::uint64_t rounds = job.note(0).load();
+    ASSERT_TRUE(job.await_note(0, rounds + 10));
+    joined_ = start_member(job, environment);
+    ASSERT_TRUE(job.await_note(4, 1));
+    if (GetParam() == Then::stops) {
+        job.note(6).store(1);
+        job.processes().signal(one, SIGCONT);
+        EXPECT_TRUE(job.await_note(5, 2));
+    }
+    end_with_joined(job);
     job.processes().signal(one, SIGKILL);
     job.processes().wait(one);
 }

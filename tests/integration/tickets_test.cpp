@@ -157,6 +157,98 @@ TEST(Doors, TheMemberThatKeepsItDiesBetweenAdmissionAndTheView) {
     expect_well(job, {stranger});
 }
 
+// Notes of a job whose rank 0, which keeps the door, dies with the n-th of its messages while a newcomer is taken in.
+enum Note : std::size_t { kAsked, kGoOn, kInTheView, kAtTheEnd, kOutlived };
+
+std::uint64_t number_of(const coppice_member_t& one) {
+    return (std::uint64_t{one.seat} << 32 | one.incarnation) + 1;
+}
+
+std::vector<coppice_member_t> members_of(const coppice_group_t* group) {
+    std::vector<coppice_member_t> members(size_of(group));
+    coppice_view_t view{};
+    view.struct_size = sizeof view;
+    COPPICE_CHECK(coppice_group_view(group, &view, members.data(), members.size()) == COPPICE_OK);
+    return members;
+}
+
+// Agrees when it is asked to, and no more often, so that messages are few; until a newcomer is ready, or one has died.
+void await_newcomer(Member& member) {
+    for (std::uint64_t asked = 0;;) {
+        ++asked;
+        member.await_call("the next agreement", [&] { return member.notes[kAsked].load() >= asked; });
+        std::uint64_t value = 0;
+        const bool is_whole = agree(member.group, value);
+        int pending = 0;
+        COPPICE_CHECK(coppice_group_pending(member.group, &pending) == COPPICE_OK);
+        if (!is_whole || pending != 0) break;
+    }
+    if (member.rank != 0) member.notes[kGoOn].fetch_add(1);
+}
+
+void serve_one_that_joins(Member& member) {
+    COPPICE_CHECK(member.join() == COPPICE_OK);
+    if (member.rank == 1) invite(member, 1);
+    await_newcomer(member);
+    coppice_group_t* group = renew(member.group);
+    if (member.rank == 0) {
+        member.notes[kOutlived].store(1);
+        while (true)
+            pause();
+    }
+    if (member.rank == 1) {
+        for (const coppice_member_t& one : members_of(group))
+            if (one.before == COPPICE_NOBODY) member.notes[kInTheView].store(number_of(one));
+    }
+    group = grow(group, 3);
+    work_together(group);
+    leave(member.context, group);
+}
+
+enum class Case : std::uint8_t {
+    before_the_view,  // it has the newcomer as none
+    told,             // the newcomer is in it, and knows that
+    not_told,         // the view has it as one that has failed, and it is in a later one
+    outlived,         // so many messages were not needed
+};
+
+Case die_with_message(int message) {
+    Job job(job_of(3, with(kOpen, {{"COPPICE_FAULTS", faults_at("kill-after", message, {0})}})), serve_one_that_joins,
+            kNotes);
+    auto* const notes = &job.note(0);
+    const std::size_t stranger = Stranger::start(job, kOpen, [notes](coppice_context_t* context) {
+        coppice_group_t* group = grow(Stranger::join(context, get_ticket(notes)), 3);
+        coppice_group_info_t info{};
+        info.struct_size = sizeof info;
+        COPPICE_CHECK(coppice_group_query(group, &info) == COPPICE_OK);
+        notes[kAtTheEnd].store(number_of(members_of(group)[info.rank]));
+        work_together(group);
+        leave(context, group);
+    });
+    EXPECT_TRUE(becomes([&] {
+        job.note(kAsked).fetch_add(1);
+        usleep(50'000);
+        return job.note(kGoOn).load() == 2;
+    }));
+    EXPECT_TRUE(becomes([&] { return job.note(kOutlived).load() != 0 || job.note(kAtTheEnd).load() != 0; }));
+    const bool has_outlived = job.note(kOutlived).load() != 0;
+    if (has_outlived) job.kill(0, true);
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0; }), "") << "message " << message;
+    expect_well(job, {stranger});
+    if (has_outlived) return Case::outlived;
+    if (job.note(kInTheView).load() == 0) return Case::before_the_view;
+    return job.note(kInTheView).load() == job.note(kAtTheEnd).load() ? Case::told : Case::not_told;
+}
+
+TEST(Doors, TheMemberThatKeepsItDiesAfterTheViewBeforeItHasToldTheNewcomer) {
+    std::map<Case, int> cases;
+    for (int message = 1; message <= 200 && cases[Case::outlived] == 0; ++message)
+        ++cases[die_with_message(message)];
+    EXPECT_GT(cases[Case::not_told], 0);
+    EXPECT_GT(cases[Case::before_the_view], 0);
+    EXPECT_EQ(cases[Case::outlived], 1);
+}
+
 TEST(Doors, ATicketOutlivesTheMemberThatMadeIt) {
     Job job(
         job_of(3),

@@ -20,7 +20,8 @@
 namespace coppice::bootstrap {
 namespace {
 
-constexpr std::uint64_t kBackoffNs = 30'000'000;
+// Where nobody answers at all, the wait is twice as long each time, and no longer than this.
+constexpr std::uint64_t kLongestBackoffNs = Door::kSecond;
 constexpr int kMostRounds = 8;
 
 constexpr DoorAddress::Ip loopback() {
@@ -62,7 +63,7 @@ Result<Handle> listen_at(bool host_only, std::uint16_t& port) {
 
 }  // namespace
 
-Door::Door() : next_id_(kFirstVisitor) {}
+Door::Door(const Patience& patience) : patience_(patience), next_id_(kFirstVisitor) {}
 
 Door::~Door() {
     // Says that it leaves on purpose; newcomers that wait here ask another member.
@@ -71,8 +72,8 @@ Door::~Door() {
         if (visitor.line.is_open() && visitor.kind != Visitor::Kind::leaving) send_away(visitor, FrameKind::again);
 }
 
-Result<std::unique_ptr<Door>> Door::open(bool host_only, std::vector<DoorAddress::Ip> ips) {
-    std::unique_ptr<Door> door(new Door);
+Result<std::unique_ptr<Door>> Door::open(bool host_only, std::vector<DoorAddress::Ip> ips, const Patience& patience) {
+    std::unique_ptr<Door> door(new Door(patience));
     door->poll_ = Handle(::epoll_create1(EPOLL_CLOEXEC));
     door->timer_ = Handle(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (sodium_init() < 0 || door->poll_.get() < 0 || door->timer_.get() < 0)
@@ -156,6 +157,8 @@ void Door::attend(const Company& company) {
     const bool is_there =
         client_ && host_ && host_->number == company.keeper.number && host_->incarnation == company.keeper.incarnation;
     if (client_ && !is_there) lose_client();
+    if (!host_ || host_->number != company.keeper.number || host_->incarnation != company.keeper.incarnation)
+        backoff_ns_ = kBackoffNs;
     host_ = company.keeper;
     call();
     set_timer();
@@ -208,7 +211,8 @@ void Door::tell_those_inside() {
 // Connects as a member to the one that keeps the door, if it has to and may.
 void Door::call() {
     if (client_ || !company_ || is_keeper() || now_ns() < call_at_ns_) return;
-    call_at_ns_ = now_ns() + kBackoffNs;
+    call_at_ns_ = now_ns() + backoff_ns_;
+    backoff_ns_ = std::min(2 * backoff_ns_, kLongestBackoffNs);
     const auto door = DoorAddress::parse(company_->door);
     if (!door) return;
     Handle socket = start_to_connect(door->ips[next_ip_++ % door->ips.size()], door->port);
@@ -227,6 +231,7 @@ void Door::move_client() {
     client_->move();
     if (client_->is_open() && !has_arrived_) {
         has_arrived_ = true;
+        backoff_ns_ = kBackoffNs;
         std::vector<std::byte> body;
         append(body, EnterBody{.number = self_.number});
         append(body, self_.incarnation);
@@ -263,7 +268,7 @@ bool Door::heed(const LauncherFrame& frame) {
 void Door::lose_client() {
     if (client_) client_->post(make_frame(FrameKind::bye, std::string_view{}));
     client_.reset();
-    call_at_ns_ = std::max(call_at_ns_, now_ns() + kBackoffNs);
+    call_at_ns_ = std::max(call_at_ns_, now_ns() + backoff_ns_);
     if (company_ || is_born_) {
         if (std::exchange(has_arrived_, false)) events_.push_back({.kind = Event::Kind::over});
     } else if (!error_) {

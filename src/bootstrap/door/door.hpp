@@ -37,11 +37,20 @@ class Door final : public Admission {
     static constexpr std::uint64_t kPatienceNs =
         5 * kSecond;  // of a step of the handshake, or of reading the last word
     static constexpr std::uint64_t kGuestPatienceNs = 10 * kSecond;  // until the door is ready for it
-    static constexpr std::uint64_t kCardPatienceNs = 30 * kSecond;   // until it has said how it can be reached
-    static constexpr std::uint64_t kWirePatienceNs = 60 * kSecond;   // and until all members reach it
+    // With a newcomer. Tests have less of it.
+    struct Patience {
+        std::uint64_t card_ns = 30 * kSecond;  // until it has said how it can be reached
+        std::uint64_t wire_ns = 60 * kSecond;  // and until all members reach it
+    };
+
+    static constexpr std::uint64_t kBackoffNs = 30'000'000;  // between two calls of a member at the keeper's
 
     // Listens on this host alone, or where others reach it: at all of its addresses, of which `ips` are told.
-    static Result<std::unique_ptr<Door>> open(bool host_only, std::vector<DoorAddress::Ip> ips);
+    static Result<std::unique_ptr<Door>> open(bool host_only, std::vector<DoorAddress::Ip> ips) {
+        return open(host_only, std::move(ips), Patience());
+    }
+    static Result<std::unique_ptr<Door>> open(bool host_only, std::vector<DoorAddress::Ip> ips,
+                                              const Patience& patience);
     // Of a process that was let in at a member's door, over that connection (caller.hpp).
     static Result<std::unique_ptr<Door>> inside(Line line, const PersonBody& host, bool host_only,
                                                 std::vector<DoorAddress::Ip> ips);
@@ -83,7 +92,7 @@ class Door final : public Admission {
     };
     using Visitors = std::map<std::uint64_t, Visitor>;
 
-    Door();
+    explicit Door(const Patience& patience);
     Result<void> listen(bool host_only, std::vector<DoorAddress::Ip> ips);
     bool is_keeper() const;
     bool work();
@@ -99,7 +108,7 @@ class Door final : public Admission {
     void send_away(Visitor& visitor, FrameKind kind, std::span<const std::byte> body = {});
     void lose(std::uint64_t id);
     void lose_patience();
-    bool is_overdue(const Visitor& visitor) const;
+    bool is_overdue(std::uint64_t id, const Visitor& visitor) const;
     std::optional<Key> key_for(const Knock& knock) const;
     // The hall
     void keep();
@@ -115,6 +124,7 @@ class Door final : public Admission {
     void watch(int descriptor, std::uint64_t id, bool for_room = false, bool is_known = false);
     void set_timer();
 
+    const Patience patience_;
     Handle poll_;
     Handle timer_;
     Handle listener_;
@@ -138,6 +148,7 @@ class Door final : public Admission {
     bool has_arrived_ = false;        // at that door
     std::optional<PersonBody> host_;  // whose door it is
     std::uint64_t call_at_ns_ = 0;
+    std::uint64_t backoff_ns_ = kBackoffNs;
     std::size_t next_ip_ = 0;
     std::deque<Event> events_;
     std::optional<Error> error_;

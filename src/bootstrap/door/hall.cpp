@@ -53,16 +53,22 @@ std::optional<std::uint32_t> Hall::free_number() const {
     return used_before;
 }
 
-bool Hall::is_spent(const Terms& terms, const TicketUse& use) const {
-    if (ledger_.has_used(use)) {
-        // It begins anew, unless it is here.
-        bool is_here = false;
-        ledger_.for_each_of(use, [&](std::uint32_t number, std::uint32_t incarnation) {
-            const Seat& seat = seats_[number];
-            is_here = is_here || ((seat.is_member || seat.ticket) && seat.incarnation == incarnation);
-        });
-        return is_here;
+// Of a process that comes again; as a member, too: it was taken in, and has not been told.
+std::optional<std::uint32_t> Hall::earlier_number(const TicketUse& use) const {
+    std::optional<std::uint32_t> found;
+    for (std::uint32_t number = 0; number < seats_.size(); ++number) {
+        const auto& ticket = seats_[number].ticket;
+        if (ticket && ticket->id == use.id && ticket->joiner == use.joiner) found = number;
     }
+    ledger_.for_each_of(use, [&](std::uint32_t number, std::uint32_t incarnation) {
+        const Seat& seat = seats_[number];
+        if (seat.is_member && seat.incarnation == incarnation) found = number;
+    });
+    return found;
+}
+
+bool Hall::is_spent(const Terms& terms, const TicketUse& use) const {
+    if (ledger_.has_used(use)) return false;  // it begins anew
     // Those that were let in and have not said yet how they can be reached may still use it.
     const auto on_their_way = std::ranges::count_if(seats_, [&terms](const Seat& seat) {
         return seat.ticket && seat.ticket->id == terms.id && !seat.has_card && !seat.is_member;
@@ -73,6 +79,8 @@ bool Hall::is_spent(const Terms& terms, const TicketUse& use) const {
 Hall::Entry Hall::let_in(const Terms& terms, std::uint64_t joiner, std::uint64_t wall_ns) {
     if (terms.expires_ns <= wall_ns) return {{}, COPPICE_ERR_BOOTSTRAP, "the ticket has expired: ask for a new one"};
     const TicketUse use{.id = terms.id, .expires_ns = terms.expires_ns, .joiner = joiner};
+    if (const auto earlier = earlier_number(use))
+        return {.status = COPPICE_ERR_BUSY, .why = "it is here already", .earlier = earlier};
     if (is_spent(terms, use))
         return {{}, COPPICE_ERR_BOOTSTRAP, fmt::format("the ticket is spent: it was good for {} uses", terms.uses)};
     if (!ledger_.has_room(wall_ns))

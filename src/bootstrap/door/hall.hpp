@@ -36,6 +36,8 @@ class Hall {
         std::optional<std::uint32_t> number{};  // none: it is refused
         coppice_status_t status = COPPICE_OK;
         std::string why{};
+        // It was let in before, as this number, and that still counts: its connection broke, and the other end of it stands.
+        std::optional<std::uint32_t> earlier{};
     };
     // `joiner`: as the process says, the same whenever it begins anew.
     Entry let_in(const Terms& terms, std::uint64_t joiner, std::uint64_t wall_ns);
@@ -61,6 +63,7 @@ class Hall {
     };
     bool is_newcomer(std::uint32_t number) const { return seats_[number].ticket && !seats_[number].is_member; }
     std::optional<std::uint32_t> free_number() const;
+    std::optional<std::uint32_t> earlier_number(const TicketUse& use) const;
     bool is_spent(const Terms& terms, const TicketUse& use) const;
     void end(std::uint32_t number);
 

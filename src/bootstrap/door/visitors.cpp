@@ -109,7 +109,14 @@ void Door::let_guests_in() {
 
 void Door::let_in(std::uint64_t id, Visitor& visitor) {
     const Knock& knock = visitor.line.passage().knocked();
-    const Hall::Entry entry = hall_->let_in(knock.terms(), knock.joiner(), wall_clock_ns());
+    Hall::Entry entry = hall_->let_in(knock.terms(), knock.joiner(), wall_clock_ns());
+    // A process has one connection at a time: an earlier one is broken, though nothing has been heard of that here. One that was taken in has
+    // to wait until the group counts its earlier self as dead.
+    if (entry.earlier && hall_->step(*entry.earlier) != Hall::Step::member) {
+        lose(inside_[*entry.earlier]);
+        entry = hall_->let_in(knock.terms(), knock.joiner(), wall_clock_ns());
+    }
+    if (entry.earlier) return send_away(visitor, FrameKind::again);
     if (!entry.number) {
         std::vector<std::byte> body;
         append(body, static_cast<std::int32_t>(entry.status));
@@ -139,7 +146,8 @@ bool Door::hear(std::uint64_t id, Visitor& visitor, const LauncherFrame& frame) 
         case Visitor::Kind::inside:
             break;
     }
-    if (frame.kind == FrameKind::bye) return false;
+    // The group has left it out, and another process has its number by now.
+    if (frame.kind == FrameKind::bye || inside_[visitor.number] != id) return false;
     const Hall::Step before = hall_->step(visitor.number);
     // What is said of one that has gone meanwhile makes no sense, and is no fault; a card that does not is one.
     if (!hall_->hear(visitor.number, frame.kind, frame.body) && frame.kind == FrameKind::card) return false;
@@ -175,15 +183,14 @@ void Door::lose(std::uint64_t id) {
     const auto found = visitors_.find(id);
     if (found == visitors_.end()) return;
     const Visitor& visitor = found->second;
-    if (visitor.kind == Visitor::Kind::inside && hall_) {
-        if (inside_[visitor.number] == id && hall_->step(visitor.number) != Hall::Step::member)
-            inside_[visitor.number] = 0;
+    if (visitor.kind == Visitor::Kind::inside && hall_ && inside_[visitor.number] == id) {
+        if (hall_->step(visitor.number) != Hall::Step::member) inside_[visitor.number] = 0;
         hall_->lost(visitor.number);
     }
     visitors_.erase(found);
 }
 
-bool Door::is_overdue(const Visitor& visitor) const {
+bool Door::is_overdue(std::uint64_t id, const Visitor& visitor) const {
     switch (visitor.kind) {
         case Visitor::Kind::stranger:
         case Visitor::Kind::leaving:
@@ -194,10 +201,10 @@ bool Door::is_overdue(const Visitor& visitor) const {
         case Visitor::Kind::inside:
             break;
     }
-    if (!hall_) return false;
+    if (!hall_ || inside_[visitor.number] != id) return false;
     const Hall::Step step = hall_->step(visitor.number);
-    return (step == Hall::Step::invited && visitor.age_ns >= kCardPatienceNs) ||
-           (step == Hall::Step::known && visitor.age_ns >= kWirePatienceNs);
+    return (step == Hall::Step::invited && visitor.age_ns >= patience_.card_ns) ||
+           (step == Hall::Step::known && visitor.age_ns >= patience_.wire_ns);
 }
 
 void Door::lose_patience() {
@@ -207,7 +214,7 @@ void Door::lose_patience() {
     std::vector<std::uint64_t> overdue;
     for (auto& [id, visitor] : visitors_) {
         visitor.age_ns += passed;
-        if (is_overdue(visitor)) overdue.push_back(id);
+        if (is_overdue(id, visitor)) overdue.push_back(id);
     }
     for (const std::uint64_t id : overdue) {
         Visitor& visitor = visitors_.at(id);

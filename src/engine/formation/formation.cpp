@@ -50,6 +50,7 @@ class Formation {
         auto met = meet(context_, settings_, bootstrap_, deadline_ns_);
         if (!met) return tl::unexpected(std::move(met.error()));
         take(std::move(*met));
+        if (auto can_be = check_reach_of_newcomers(); !can_be) return tl::unexpected(std::move(can_be.error()));
         if (auto made = make_transports(); !made) return tl::unexpected(std::move(made.error()));
         if (auto made = make_door(); !made) return tl::unexpected(std::move(made.error()));
         // Before the last exchange: nobody has the group without a rank that may have ended later, and was not known to the witness.
@@ -115,6 +116,20 @@ class Formation {
     void bury(Rank rank) {
         dead_.push_back(rank);
         is_dead_[rank.value] = true;
+    }
+
+    // With COPPICE_JOIN=host doors listen on loopback, and newcomers make no transport between hosts: over several hosts no member could call
+    // the keeper, and no newcomer reach all members. All ranks find the same.
+    Result<void> check_reach_of_newcomers() const {
+        if (settings_.join != Join::host) return {};
+        const auto other =
+            std::ranges::find_if(meeting_.hosts, [this](const auto& one) { return one != meeting_.hosts.front(); });
+        if (other == meeting_.hosts.end()) return {};
+        return fail(COPPICE_ERR_CONFIG,
+                    "COPPICE_JOIN=host lets processes of one host join, and ranks 0 and {} are on different hosts: "
+                    "start all ranks with "
+                    "COPPICE_JOIN=any (coppice-run sets it with --hosts)",
+                    other - meeting_.hosts.begin());
     }
 
     Result<void> make_transports() {

@@ -46,8 +46,20 @@ void Introductions::poll() {
         }
     }
     if (admission_ && admission_->is_busy()) idle_looks_ = 0;
-    while (!tasks_.empty() && introduce(tasks_.front()))
-        tasks_.pop_front();
+    do_tasks();
+}
+
+// One whose seat is not free yet holds up nobody but who comes to the same seat.
+void Introductions::do_tasks() {
+    std::vector<std::uint32_t> waited_for;
+    for (auto task = tasks_.begin(); task != tasks_.end();) {
+        if (std::ranges::find(waited_for, task->who.number) == waited_for.end() && introduce(*task)) {
+            task = tasks_.erase(task);
+        } else {
+            waited_for.push_back(task->who.number);
+            ++task;
+        }
+    }
 }
 
 void Introductions::take(bootstrap::Admission::Event& event) {

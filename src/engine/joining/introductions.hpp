@@ -80,6 +80,7 @@ class Introductions {
     static constexpr std::uint32_t kIdleLooks = 256;
 
     void take(bootstrap::Admission::Event& event);
+    void do_tasks();
     bool introduce(Task& task);
     void note_introduced(const Person& who, const Card& card);
     void note_taken_in(std::uint32_t number, std::uint32_t incarnation);
@@ -90,7 +91,7 @@ class Introductions {
     std::string own_host_;
     std::unique_ptr<bootstrap::Admission> admission_;
     const Clock& clock_;
-    std::deque<Task> tasks_;                 // in this order
+    std::deque<Task> tasks_;                 // in this order, for each seat
     std::vector<std::uint32_t> introduced_;  // by number: one more than the last incarnation
     std::vector<std::uint32_t> taken_in_;    // likewise, of those that were
     struct Arrival {

@@ -1,0 +1,87 @@
+// Newcomers that are made known to a rank's transports, one of whom the seat is not free yet.
+#include "engine/joining/introductions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "engine/formation/greeting.hpp"
+#include "some_transport_set.hpp"
+
+namespace coppice::engine {
+namespace {
+
+// Says what the test has it say.
+class SomeAdmission final : public bootstrap::Admission {
+  public:
+    explicit SomeAdmission(std::vector<std::uint32_t>& wired) : wired_(wired) {}
+
+    void introduce(const bootstrap::PersonBody& who) {
+        Card card{.host = "elsewhere", .switches = "", .addresses = {}};
+        append_address(card.addresses, "wire", {});
+        events_.push_back({.kind = Event::Kind::introduced, .who = who, .body = card.bytes()});
+    }
+    int descriptor() const override { return -1; }
+    Result<std::optional<Event>> next() override {
+        if (events_.empty()) return std::optional<Event>();
+        Event event = std::move(events_.front());
+        events_.pop_front();
+        return std::optional<Event>(std::move(event));
+    }
+    void tell_card(std::span<const std::byte>, std::span<const std::byte>) override {}
+    void tell_wired(std::uint32_t serial) override {
+        wired_.push_back(serial);
+        if (when_wired) when_wired();
+    }
+    void tell_unwired(std::uint32_t, std::string_view why) override { FAIL() << why; }
+    void tell_formed(std::span<const bootstrap::PersonBody>, std::span<const bootstrap::PersonBody>,
+                     std::span<const std::byte>) override {}
+    bool is_witness() const override { return false; }
+
+    std::function<void()> when_wired;
+
+  private:
+    std::vector<std::uint32_t>& wired_;
+    std::deque<Event> events_;
+};
+
+class Newcomers : public ::testing::Test {
+  protected:
+    Newcomers() {
+        auto made = std::make_unique<SomeAdmission>(wired);
+        admission = made.get();
+        introductions = std::make_unique<Introductions>(set.groups, settings, "here", std::move(made), real_clock());
+    }
+
+    Set set;
+    Settings settings;
+    std::vector<std::uint32_t> wired;  // serials
+    SomeAdmission* admission = nullptr;
+    std::unique_ptr<Introductions> introductions;
+};
+
+TEST_F(Newcomers, AreNotHeldUpByOneWhoseSeatIsNotFree) {
+    set.first.dead = {Seat(3)};
+    admission->introduce({.number = 2, .incarnation = 1, .serial = 10});
+    admission->introduce({.number = 3, .incarnation = 1, .serial = 11});
+    introductions->poll();
+    EXPECT_EQ(wired, std::vector<std::uint32_t>({11}));
+    set.first.dead.insert(Seat(2));
+    introductions->poll();
+    EXPECT_EQ(wired, std::vector<std::uint32_t>({11, 10}));
+}
+
+// It becomes free after the first one has been tried in vain.
+TEST_F(Newcomers, ComeToASeatInTheirOrder) {
+    set.first.dead = {Seat(3)};
+    admission->introduce({.number = 2, .incarnation = 1, .serial = 10});
+    admission->introduce({.number = 3, .incarnation = 1, .serial = 11});
+    admission->introduce({.number = 2, .incarnation = 2, .serial = 12});
+    admission->when_wired = [this] { set.first.dead.insert(Seat(2)); };
+    introductions->poll();
+    introductions->poll();
+    EXPECT_EQ(wired, std::vector<std::uint32_t>({11, 10, 12}));
+}
+
+}  // namespace
+}  // namespace coppice::engine
