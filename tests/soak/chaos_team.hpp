@@ -75,7 +75,7 @@ class Team {
     // --- jobs that grow (chaos_view.cpp)
     // The launcher's group, or what has become of it; this process is `self` there. Its number follows from its view.
     void join(std::uint32_t self, bool is_late);
-    // The next group, with up to `most` members where that is not 0, if not `admits` a shrink; null where this rank has left, or has no quorum.
+    // The next group; by a shrink, where it does not admit newcomers. Null where this rank has left, or has no quorum.
     std::unique_ptr<Team> renew(const coppice_renew_options_t& how, bool admits);
     void want_to_leave();
     bool is_leaving() const { return is_leaving_; }
