@@ -238,7 +238,11 @@ class JudgeViews(unittest.TestCase):
         self.assertEqual(self.judge(*alone, asked), {}, self.notes)
 
     def test_a_process_that_wanted_to_leave_and_is_taken_along(self):
-        self.assertEqual(self.judge(("1.0", "b b2", "l b2\nb b2")), {"lost": 1}, self.notes)
+        wants_to = "1.0", "b b2", "l b2\nb b2"
+        self.assertEqual(self.judge(wants_to), {"lost": 1}, self.notes)
+        process, old, new = self.ends_without_quorum("1.0")
+        self.assertEqual(self.judge((process, old, "l b2\n" + new), far=[1]), {}, self.notes)
+        self.assertEqual(self.judge(wants_to, ("1.0", "\ne\n", "\nk 1\n"), code=137), {}, self.notes)  # it may not have come to say so
 
     def test_a_process_that_was_known_to_have_failed_is_taken_along(self):
         known = [(process, "a c3", "a b2 0 -7 :6 1\na c3") for process in ("0.0", "1.0")]

@@ -204,7 +204,8 @@ def renewals(job):
                 if not excused and not left_in_peace(job, other, team):
                     told.add(("lost", f"process {name(other)} lives, and team {following} is without it"))
             for other in before & after:
-                if other in job.processes and team in job.processes[other].asked:
+                # One that dies, or is cut off, may not have come to say so.
+                if not job.went_early(other) and team in job.processes[other].asked and not job.are_parted(other, process):
                     told.add(("lost", f"process {name(other)} wanted to leave, and is in team {following}"))
             for other in after - before:
                 if not is_late(other, job.plan):
