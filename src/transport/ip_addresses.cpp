@@ -111,4 +111,12 @@ Admission Admission::of(const HostAddresses& own, std::span<const HostAddresses>
     return result;
 }
 
+bool Admission::add(const HostAddresses& host) {
+    if (everybody || (!host.everybody && std::ranges::includes(hosts, host.list))) return false;
+    everybody = host.everybody;
+    hosts.insert(hosts.end(), host.list.begin(), host.list.end());
+    sort_out(hosts);
+    return true;
+}
+
 }  // namespace coppice::transport

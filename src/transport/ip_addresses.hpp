@@ -47,6 +47,8 @@ struct Admission {
     // All hosts if one of them says so, else those of the other ranks. A rank with an address of `own` is in this
     // network namespace and may come over loopback; without such a rank this host is not admitted.
     static Admission of(const HostAddresses& own, std::span<const HostAddresses> others);
+    // One more host. False: it is let in already.
+    bool add(const HostAddresses& host);
 };
 
 }  // namespace coppice::transport

@@ -43,6 +43,17 @@ class JoinFaults(unittest.TestCase):
             # It is told why.
             self.assertRegex(done.stderr, r"coppice-perf: rank \d: \S.*\n(.*\n)*coppice-run: rank 4 \(pid \d+\), cut off from the others, exited with")
 
+    def test_a_host_of_which_nobody_has_heard(self):
+        """The only rank of a host dies before it has told anything, and its successor is the first one that the others hear of it."""
+        dies = 'test -n "$COPPICE_INCARNATION" || test "$COPPICE_RANK" != 0 || kill -9 $$; exec "$@"'
+        for transport in ("shm,ucx", "shm,tcp"):
+            done = jobs.run([RUN, "-n", "3", "--hosts", "3", "--respawn", "sh", "-c", dies, "sh", PERF, "stabilize", "-n", "200"], DEADLINE,
+                            {"COPPICE_TRANSPORT": transport})
+            if "--hosts:" in done.stderr or "no transport" in done.stderr:
+                self.skipTest(done.stderr.strip())
+            self.assertRegex(done.stdout, r"^# stabilize of 3 ranks: \d+ rounds, \d+ renewals, 1 left out, 1 newcomers\n", done.stderr)
+            self.assertIn("\ndivergent 0 lost 0 hung 0 ", done.stdout, done.stderr)
+
     def test_the_launcher_is_killed_between_renewals_that_follow_each_other(self):
         kills = [word for i in range(40) for word in ("--kill", f"{i % 3 + 1}@{200 + 25 * i}ms")]
         for milliseconds in (250, 500, 700):

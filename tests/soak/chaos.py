@@ -14,7 +14,9 @@ import tempfile
 import time
 
 import chaos_check
+import chaos_growth
 import chaos_plan
+import chaos_views
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
@@ -26,18 +28,22 @@ TELL_EVERY = 60  # seconds after which it is said how far it has come
 
 DESCRIPTION = """\
 Programs drawn from a seed, one job after the other: broadcasts, agreements, shrinks and revocations in groups that come and go,
-by ranks that are killed, stopped and cut off at drawn moments. Each rank checks what it is given; afterwards what all of them
-were given is compared. Found are
+by ranks that are killed, stopped and cut off at drawn moments. In a third of the jobs ("grows" in their description) there is one
+group, which its members renew: ranks that were killed are started again, spares wait, others join, some leave, and hosts are cut in
+two sides, for a moment or for good, under each COPPICE_QUORUM. Each rank checks what it is given; afterwards what all of them were
+given is compared, in jobs that grow view by view. Found are
   lost      a live rank did not get what another live rank of a live root got; a call failed with a status that coppice.h does
-            not allow there, or crashed; a live rank was taken for dead
+            not allow there, or crashed; a live rank was taken for dead, or left out of a view; a newcomer was neither taken in nor told
+            why; a rank had no quorum that neither a cut nor deaths had cost
   corrupt   a payload or a value was not what its ranks gave
-  diverged  two ranks were told different results of one agreement or shrink
+  diverged  two ranks were told different results of one agreement or shrink; one epoch had two groups
   hung      a call did not end within its deadline, or nothing ended at any rank for three times as long; with backtraces of all
             ranks, where there is gdb. Where this process stood still meanwhile, too, the job is run once more: a machine whose
             processors are taken away does that. A pause of more than 10 s is no finding: it is printed, with how long threads ran and
             how long they waited for a core meanwhile, all of them together and the one that waited longest, and that of the
             kernel's own threads which did: without a core for these no packet arrives
   leaked    descriptors, or processes that were left behind
+A job whose members all die before any newcomer was taken in has nobody left: that is no finding.
 """
 
 
@@ -56,7 +62,7 @@ def parse():
                         help="seconds after which a call counts as hung (default 60, COPPICE_TEST_PATIENCE times)")
     parser.add_argument("--keep", type=pathlib.Path,
                         help="where logs, output and backtraces of jobs that went wrong are kept (default: a new directory)")
-    parser.add_argument("--only", default="", help="jobs with these words in their description alone, as \"cut ucx\"")
+    parser.add_argument("--only", default="", help="jobs with these words in their description alone, as \"cut ucx\" or \"grows\"")
     parser.add_argument("--verbose", action="store_true", help="a line for each job, not only for those that went wrong")
     options = parser.parse_args()
     if options.job and ":" in options.job:
@@ -186,6 +192,7 @@ class Outcome:
         self.notes = []
         self.operations = 0
         self.deaths = 0
+        self.newcomers = 0  # that a group has taken in
         self.pauses = []
         self.stood_still = 0  # seconds, at most at a time
         self.output = ""
@@ -231,7 +238,7 @@ def run(plan, options, show=False):
         outcome.output = (directory / "output").read_text(errors="replace")
         if not wait_for(lambda: not processes_of(directory), 15):
             outcome.note("leaked", f"processes {processes_of(directory)} are left")
-        chaos_check.judge(outcome, directory, plan, job.returncode)
+        (chaos_views if plan.grows else chaos_check).judge(outcome, directory, plan, job.returncode)
         if outcome.found:
             options.keep = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="coppice-chaos-found-"))
             kept = outcome.kept = options.keep / f"{plan.seed}-{plan.number}"
@@ -240,7 +247,7 @@ def run(plan, options, show=False):
             (kept / "backtraces").write_text(outcome.backtraces)
             (kept / "found").write_text("\n".join(outcome.notes) + "\n" + plan.describe() + "\n")
         if show:
-            for log in sorted(directory.glob("log-*"), key=lambda path: int(path.name[4:])):
+            for log in sorted(directory.glob("log-*"), key=lambda path: [int(word) for word in path.name[4:].split(".")]):
                 print(f"==== {log.name}\n{log.read_text(errors='replace')}", end="")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -249,7 +256,8 @@ def run(plan, options, show=False):
 
 def tell(outcome, options):
     plan = outcome.plan
-    print(f"job {plan.number}, {plan.describe()}: {outcome.operations} operations, {outcome.deaths} killed: "
+    print(f"job {plan.number}, {plan.describe()}: {outcome.operations} operations, {outcome.deaths} killed"
+          f"{f', {outcome.newcomers} newcomers' if plan.grows else ''}: "
           f"{', '.join(sorted(outcome.found)) or 'all well'}")
     for pause in outcome.pauses:
         print(f"  paused: {pause}")
@@ -273,7 +281,7 @@ def main():
     for end in (signal.SIGINT, signal.SIGTERM):
         signal.signal(end, lambda number, frame: ended.append(number))
     if options.job:
-        plan = chaos_plan.Plan(options.seed, int(options.job), abilities)
+        plan = chaos_growth.draw(options.seed, int(options.job), abilities)
         outcome = run(plan, options, show=True)
         print(outcome.output, end="")
         tell(outcome, options)
@@ -286,6 +294,7 @@ def main():
     loads = sorted(o.load for o in outcomes)
     print(f"{len(outcomes)} jobs: {sum(o.operations for o in outcomes)} operations, {sum(o.deaths for o in outcomes)} ranks killed, "
           f"{sum(len(o.plan.stops) for o in outcomes)} stopped, {sum(len(o.plan.cuts) for o in outcomes)} cables cut; "
+          f"{sum(o.plan.grows for o in outcomes)} jobs grew, by {sum(o.newcomers for o in outcomes)} newcomers; "
           f"load {statistics.median(loads):.0f} ({loads[0]:.0f} to {loads[-1]:.0f})")
     print(" ".join(f"{kind} {total[kind]}" for kind in FOUND))
     return 1 if any(total.values()) else 0
@@ -300,7 +309,7 @@ def soak(options, abilities, ended):
             print(f"chaos.sh: ended by {signal.Signals(ended[0]).name} after {len(outcomes)} jobs", flush=True)
             break
         number += 1
-        plan = chaos_plan.Plan(options.seed, number, abilities)
+        plan = chaos_growth.draw(options.seed, number, abilities)
         if not all(word in plan.describe() for word in options.only.split()):
             continue
         outcome = run(plan, options)

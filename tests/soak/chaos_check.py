@@ -1,10 +1,10 @@
-"""Compares what the ranks of a job have logged (chaos_rank.cpp, chaos_team.hpp: what the lines are)."""
+"""Compares what the ranks of a job have logged (chaos_rank.cpp, chaos_team.hpp: what the lines are). Of jobs that grow: chaos_views.py."""
 
 import collections
 import re
 
 KINDS = ("lost", "corrupt", "diverged", "hung", "leaked")
-OK, ROOT_FAILED, PEER_FAILED, REVOKED = 0, -6, -7, -9
+OK, ROOT_FAILED, PEER_FAILED, REVOKED, NO_QUORUM = 0, -6, -7, -9, -19
 
 
 class Rank:
@@ -16,6 +16,15 @@ class Rank:
         self.left = set()     # teams
         self.ended = self.fenced = self.armed = self.uncreated = False
         self.wrong = []       # (kind, text)
+        # Of jobs that grow:
+        self.pid = None
+        self.views = {}       # team: (epoch, heritage)
+        self.renewals = []    # (team, status, next team or "-")
+        self.asked = set()    # teams that it wants to leave
+        self.away = False     # it has left
+        self.untaken = None   # (microseconds, why)
+        self.quorumless = None  # (team, why)
+        self.leaves_at = None  # microseconds
         for line in text.split("\n")[:-1]:  # what was cut short by a death does not count
             self.read(line)
 
@@ -31,6 +40,22 @@ class Rank:
             self.left.add(words[0])
         elif kind == "x":
             self.wrong.append((words[0], " ".join(words[1:])))
+        elif kind == "p":
+            self.pid = words[0]
+        elif kind == "v":
+            self.views[words[0]] = int(words[1]), words[4]
+        elif kind == "n":
+            self.renewals.append((words[0], int(words[2]), words[3]))
+        elif kind == "l":
+            self.asked.add(words[0])
+        elif kind == "w":
+            self.untaken = int(words[0]), " ".join(words[1:])
+        elif kind == "q":
+            self.quorumless = words[0], " ".join(words[1:])
+        elif kind == "z":
+            self.leaves_at = int(words[0])
+        elif kind == "o":
+            self.away = self.ended = True  # as well as those that stayed
         elif kind in "efkc":
             self.uncreated |= kind == "c"
             self.ended |= kind == "e"
@@ -97,7 +122,7 @@ def broadcasts(outcome, survivors, plan, dead):
         for key, (root, status) in rank.broadcasts.items():
             results[key][rank.number] = root, status
     revoked = {team for rank in survivors for calls in (rank.broadcasts, rank.agreements)
-               for (team, _), result in calls.items() if REVOKED in result[:2]}
+               for (team, _), result in calls.items() if {REVOKED, NO_QUORUM} & set(result[:2])}
     may_miss = "--may-miss" in plan.options
     for (team, number), by_rank in results.items():
         what = f"broadcast {number} of team {team}"

@@ -1,6 +1,8 @@
 #include "chaos_common.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -44,6 +46,30 @@ void wrong(const char* kind, const std::string& what) {
 void leave(const std::string& line) {
     log_line(line);
     ::_exit(0);
+}
+
+void die_in(std::uint64_t microseconds) {
+    log_line(fmt::format("k {}", microseconds));
+    if (microseconds == 0) ::kill(::getpid(), SIGKILL);
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGKILL;
+    timer_t timer{};
+    itimerspec when{};
+    when.it_value.tv_sec = static_cast<time_t>(microseconds / 1'000'000);
+    when.it_value.tv_nsec = static_cast<long>(microseconds % 1'000'000 * 1000);
+    if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || ::timer_settime(timer, 0, &when, nullptr) != 0)
+        ::kill(::getpid(), SIGKILL);
+}
+
+void stay_away(const Options& options, Draw& own, coppice_context_t* context) {
+    const std::uint64_t kind = own.below(20);
+    const std::uint64_t milliseconds = kind == 0 ? 1000 : own.below(kind < 6 ? 300 : 20);
+    const auto until = Clock::now() + std::chrono::milliseconds(milliseconds);
+    while (Clock::now() < until) {
+        if (options.polls) coppice_progress(context);
+        ::usleep(options.polls ? 200 : 1000);
+    }
 }
 
 }  // namespace chaos

@@ -47,8 +47,15 @@ struct Options {
     bool may_be_fenced = false;   // silence is evidence in this job, or a cable is cut for long
     bool may_not_create = false;  // a cable may be cut while a transport is made that needs it
     bool may_miss = false;        // the correction promises nothing after a death
-    // "LIFE:STEP:MICROSECONDS": this rank dies so long after it has begun that step.
+    // "LIFE:STEP:MICROSECONDS": this rank dies so long after it has begun that step. Where the job grows "POINT:COUNT:MICROSECONDS": so long
+    // after that point, "create", "step" or "renew", for that time.
     std::string die;
+
+    // Jobs that grow (chaos_grower.hpp).
+    bool grows = false;
+    std::uint32_t most = 0;    // members; 0: as many as come
+    std::uint32_t expect = 0;  // members at the end; 0: as many as are there
+    std::uint64_t leave = 0;   // the step in which this rank says that it will leave; 0: in none
 };
 
 // Ends this process: something that coppice.h promises did not hold. `kind` is lost, corrupt, hung or leaked.
@@ -59,6 +66,18 @@ struct Options {
 // One line of this rank's log, by one system call. Any thread.
 void open_log(const std::string& path);
 void log_line(const std::string& line);
+
+// SIGKILL in so many microseconds, wherever this process is by then.
+void die_in(std::uint64_t microseconds);
+
+// As a program that computes; one that has to move the library by itself does so.
+void stay_away(const Options& options, Draw& own, coppice_context_t* context);
+
+// On this machine's clock.
+inline std::uint64_t microseconds_now() {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()).count());
+}
 
 // "what: status: last error".
 std::string describe(const std::string& what, coppice_status_t status);

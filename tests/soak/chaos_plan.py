@@ -23,13 +23,21 @@ class Abilities:
 
 
 class Plan:
+    STREAM = ""  # of random numbers
+    grows = False
+
     def __init__(self, seed, number, abilities):
         self.seed, self.number = seed, number
         self.environment = {}
         self.words = []
         self.kills, self.deaths, self.stops, self.cuts = [], [], [], []
         self.options = []
-        draw = self.draw = random.Random(f"{seed}/{number}")
+        self.draw = random.Random(f"{seed}/{number}{self.STREAM}")
+        self.lives = 1
+        self.draw_all(abilities)
+
+    def draw_all(self, abilities):
+        draw = self.draw
         self.shape()
         self.network(abilities)
         self.protocol()
@@ -156,18 +164,24 @@ class Plan:
     def describe(self):
         return ", ".join(self.words)
 
-    def command(self, launcher, rank, directory, patience):
-        command = [launcher, "-n", self.ranks, "--tag-output", "--timeout", f"{60 * patience}s"]
+    def launcher_options(self):
+        options = []
         if self.hosts > 1:
-            command += ["--hosts", self.hosts]
+            options += ["--hosts", self.hosts]
         for victim, moment in self.kills:
-            command += ["--kill", f"{victim}@{moment}"]
+            options += ["--kill", f"{victim}@{moment}"]
         for victim, moment, milliseconds in self.stops:
-            command += ["--stop", f"{victim}@{moment}+{milliseconds}ms"]
-        for host, moment, milliseconds in self.cuts:
-            command += ["--cut", f"{host}@{moment}" + (f"+{milliseconds}ms" if milliseconds else "")]
-        command += [rank, "--directory", directory, "--seed", self.seed * 1000003 + self.number, "--steps", self.steps,
-                    "--lives", self.lives, "--patience", patience, *self.options]
+            options += ["--stop", f"{victim}@{moment}+{milliseconds}ms"]
+        for what, moment, milliseconds in self.cuts:
+            options += ["--cut", f"{self.target_of(what)}@{moment}" + (f"+{milliseconds}ms" if milliseconds else "")]
+        return options
+
+    def target_of(self, cut):
+        return cut
+
+    def command(self, launcher, rank, directory, patience):
+        command = [launcher, "-n", self.ranks, "--tag-output", "--timeout", f"{60 * patience}s", *self.launcher_options(), rank, "--directory", directory,
+                   "--seed", self.seed * 1000003 + self.number, "--steps", self.steps, "--lives", self.lives, "--patience", patience, *self.options]
         for death in self.deaths:
             command += ["--die", ":".join(map(str, death))]
         return [str(word) for word in command]

@@ -1,10 +1,5 @@
 #include "chaos_player.hpp"
 
-#include <sched.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -14,21 +9,6 @@ namespace chaos {
 namespace {
 
 constexpr std::size_t kMostTeams = 4;
-
-// SIGKILL in so many microseconds, wherever this process is by then.
-void die_in(std::uint64_t microseconds) {
-    log_line(fmt::format("k {}", microseconds));
-    if (microseconds == 0) ::kill(::getpid(), SIGKILL);
-    sigevent event{};
-    event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = SIGKILL;
-    timer_t timer{};
-    itimerspec when{};
-    when.it_value.tv_sec = static_cast<time_t>(microseconds / 1'000'000);
-    when.it_value.tv_nsec = static_cast<long>(microseconds % 1'000'000 * 1000);
-    if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || ::timer_settime(timer, 0, &when, nullptr) != 0)
-        ::kill(::getpid(), SIGKILL);
-}
 
 }  // namespace
 
@@ -53,27 +33,16 @@ void Player::play(coppice_context_t* context) {
         one_step(step);
     }
     begin_step(steps + 1);
-    if (own_.one_in(3)) stay_away();
+    if (own_.one_in(3)) stay_away(options_, own_, context_);
     while (!teams_.empty())
         destroy(Draw(mix(common_seed_, teams_.size())).below(teams_.size()));
 }
 
 void Player::begin_step(std::uint64_t step) {
-    if (own_.one_in(60)) stay_away();
+    if (own_.one_in(60)) stay_away(options_, own_, context_);
     unsigned long long life = 0, at = 0, microseconds = 0;
     if (thread_ != 0 || std::sscanf(options_.die.c_str(), "%llu:%llu:%llu", &life, &at, &microseconds) != 3) return;
     if (life == life_ && at == step) die_in(microseconds);
-}
-
-// As a program that computes; one that has to move the library by itself does so.
-void Player::stay_away() {
-    const std::uint64_t kind = own_.below(20);
-    const std::uint64_t milliseconds = kind == 0 ? 1000 : own_.below(kind < 6 ? 300 : 20);
-    const auto until = Clock::now() + std::chrono::milliseconds(milliseconds);
-    while (Clock::now() < until) {
-        if (options_.polls) coppice_progress(context_);
-        ::usleep(options_.polls ? 200 : 1000);
-    }
 }
 
 void Player::create(std::uint64_t step, bool by_launcher, const Team::Members& members) {
@@ -92,7 +61,7 @@ void Player::destroy(std::size_t which) {
 // A group of the survivors comes in the old one's place, which is left sooner or later.
 void Player::replace(std::size_t which, std::uint64_t step, Draw& common) {
     auto made = teams_[which]->shrink(id_of(step), common.one_in(2));
-    if (own_.one_in(10)) stay_away();
+    if (own_.one_in(10)) stay_away(options_, own_, context_);
     if (teams_[which]->revoked() || teams_.size() >= kMostTeams || common.one_in(2)) {
         const bool use_first = common.one_in(2);
         if (use_first) made->broadcasts(common, 2);

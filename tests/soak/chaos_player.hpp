@@ -25,7 +25,6 @@ class Player {
     void replace(std::size_t which, std::uint64_t step, Draw& common);
     void revoke_and_shrink(std::size_t which, std::uint64_t step, Draw& common);
     void destroy(std::size_t which);
-    void stay_away();
     std::uint64_t id_of(std::uint64_t step) const { return mix(mix(common_seed_, step), 0x6964) >> 20; }
 
     const Options& options_;

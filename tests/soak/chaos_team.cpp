@@ -9,8 +9,6 @@
 
 namespace chaos {
 
-namespace {
-
 std::string listing(const Team::Members& members) {
     std::string text;
     for (const std::uint32_t member : members) {
@@ -19,6 +17,8 @@ std::string listing(const Team::Members& members) {
     }
     return text.empty() ? "-" : text;
 }
+
+namespace {
 
 // Payloads follow from what they are: any byte that is wrong shows.
 std::uint64_t payload_seed(std::uint64_t seed, std::uint64_t team, std::uint64_t number, std::uint32_t root) {
@@ -30,16 +30,6 @@ std::uint64_t word_of(std::uint64_t payload, std::uint64_t i) {
 }
 
 }  // namespace
-
-template <class Ask>
-Team::Members Team::listed(Ask&& ask) const {
-    Members ranks(members_.size());
-    std::size_t count = 0;
-    const coppice_status_t status = ask(ranks.data(), ranks.size(), &count);
-    if (status != COPPICE_OK) wrong("lost", describe(fmt::format("asking team {:x} for failures", id_), status));
-    ranks.resize(std::min(count, ranks.size()));
-    return ranks;
-}
 
 std::string Team::name(const Flight& flight) const {
     return fmt::format("{} {} of team {:x} (root {}, {} bytes{})", flight.broadcast ? "broadcast" : "agreement",
@@ -107,6 +97,10 @@ bool Team::ends_here(coppice_status_t status, const std::string& what) {
         revoked_ = true;
         return true;
     }
+    if (status == COPPICE_ERR_NO_QUORUM && options_.grows) {
+        revoked_ = lost_quorum_ = true;
+        return true;
+    }
     if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
     if (status == COPPICE_ERR_TIMEOUT || status == COPPICE_ERR_BUSY) wrong("hung", describe(what, status));
     return false;
@@ -150,6 +144,7 @@ void Team::broadcast_ended(Flight& flight, coppice_status_t status, std::size_t 
             const void* payload = nullptr;
             std::size_t bytes = 0;
             const coppice_status_t viewed = coppice_request_view(flight.request, &payload, &bytes);
+            if (viewed == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
             if (viewed != COPPICE_OK) wrong("lost", describe("the view of " + name(flight), viewed));
             check(flight, payload, bytes, "as a view");
         } else {
@@ -197,6 +192,7 @@ void Team::let_go(std::size_t most_behind) {
         const void* payload = nullptr;
         std::size_t bytes = 0;
         const coppice_status_t viewed = coppice_request_view(flight.request, &payload, &bytes);
+        if (viewed == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
         if (viewed != COPPICE_OK) wrong("lost", describe("the held view of " + name(flight), viewed));
         check(flight, payload, bytes, "held");
         if (const auto status = coppice_request_free(flight.request); status != COPPICE_OK)

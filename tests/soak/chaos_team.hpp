@@ -7,8 +7,13 @@
 //   a TEAM NUMBER STATUS CONTRIBUTORS FAILED     an agreement has
 //   s TEAM NUMBER STATUS         a shrink has
 //   d TEAM                       the group was left
+// In jobs that grow, where members are incarnations of numbers (process_of), also
+//   v TEAM EPOCH ELDEST NEWCOMERS BEFORE:SINCE,…    where its members come from, in the order of ranks
+//   n TEAM NUMBER STATUS NEXT    a renewal has ended with this team, or "-"
+//   l TEAM                       this rank wants to leave
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -32,6 +37,11 @@ class Told {
     std::mutex mutex_;
     std::set<std::pair<coppice_group_t*, std::uint32_t>> ranks_;
 };
+
+// The process that has a number of the launcher's, of those that had it one after the other.
+inline std::uint32_t process_of(std::uint32_t number, std::uint32_t incarnation) {
+    return 1000 * incarnation + number;
+}
 
 class Team {
   public:
@@ -62,6 +72,21 @@ class Team {
     void acknowledge();
     void destroy();
 
+    // --- jobs that grow (chaos_view.cpp)
+    // The launcher's group, or what has become of it; this process is `self` there. Its number follows from its view.
+    void join(std::uint32_t self, bool is_late);
+    // The next group; by a shrink, where it does not admit newcomers. Null where this rank has left, or has no quorum.
+    std::unique_ptr<Team> renew(const coppice_renew_options_t& how, bool admits);
+    void want_to_leave();
+    bool is_leaving() const { return is_leaving_; }
+    bool has_left() const { return has_left_; }
+    bool lost_quorum() const { return lost_quorum_; }
+    const coppice_view_t& view() const { return view_; }
+    // What the eldest has. False where it did not arrive.
+    bool tell(void* data, std::size_t bytes);
+    // The largest of each word. False where the group is over, or has lost a rank.
+    bool agree_on(std::vector<std::uint64_t>& words, bool& pending);
+
   private:
     struct Flight {
         bool broadcast = true;
@@ -77,6 +102,8 @@ class Team {
 
     static void combine(void* argument, void* into, const void* from, std::size_t bytes);
     void adopt(coppice_group_t* group);
+    void look(coppice_group_t* group, std::uint32_t self);
+    void check_heritage(const Team& parent, const Members& gone) const;
     bool ends_here(coppice_status_t status, const std::string& what);
 
     Flight draw_broadcast(Draw& common);
@@ -112,6 +139,25 @@ class Team {
     std::uint64_t acknowledged_ = 0;  // ranks, as bits
     std::shared_ptr<Told> told_;
     bool revoked_ = false;
+    bool lost_quorum_ = false;
+    bool is_leaving_ = false;
+    bool has_left_ = false;
+    std::uint32_t self_ = 0;  // as a process, in a job that grows
+    coppice_view_t view_{};
+    std::vector<coppice_member_t> seats_;
 };
+
+// "0,1,2", or "-".
+std::string listing(const Team::Members& members);
+
+template <class Ask>
+Team::Members Team::listed(Ask&& ask) const {
+    Members ranks(members_.size());
+    std::size_t count = 0;
+    const coppice_status_t status = ask(ranks.data(), ranks.size(), &count);
+    if (status != COPPICE_OK) wrong("lost", describe(fmt::format("asking team {:x} for failures", id_), status));
+    ranks.resize(std::min(count, ranks.size()));
+    return ranks;
+}
 
 }  // namespace chaos

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -169,6 +170,66 @@ TEST(UcxStrangers, ConnectionsFromBeforeTheFilterAreEnded) {
         COPPICE_CHECK(accept(listener, nullptr, nullptr) < 0 && errno == EAGAIN);
         for (const int stranger : strangers)
             COPPICE_CHECK(recv(stranger, &byte, 1, 0) <= 0);
+    });
+}
+
+// From 127.0.0.`last`.
+bool is_let_in(const sockaddr_in& listener, std::uint8_t last) {
+    const int fd = socket_from(last);
+    pollfd opened{.fd = fd, .events = POLLOUT, .revents = 0};
+    const int called = connect(fd, reinterpret_cast<const sockaddr*>(&listener), sizeof listener);
+    const bool is_open = called == 0 || (errno == EINPROGRESS && poll(&opened, 1, 500) == 1);
+    close(fd);
+    return is_open;
+}
+
+// A process that comes late may come from a host of which nobody has told before.
+TEST(UcxStrangers, OneMoreHostIsLetIn) {
+    in_child([] {
+        const transport::ucx::Listeners listeners;
+        const int listener = listener_on_loopback();
+        COPPICE_CHECK(fcntl(listener, F_SETFL, O_NONBLOCK) == 0);
+        sockaddr_in to{};
+        socklen_t length = sizeof to;
+        COPPICE_CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&to), &length) == 0);
+        const Bytes address(reinterpret_cast<const std::byte*>(&to.sin_port),
+                            reinterpret_cast<const std::byte*>(&to.sin_port) + sizeof to.sin_port);
+        const auto closed = listeners.close_to_strangers(address, {.hosts = {loopback(1)}});
+        COPPICE_CHECK(closed.sockets == std::vector<int>{listener});
+        COPPICE_CHECK(is_let_in(to, 1) && !is_let_in(to, 66));
+        auto open = transport::ucx::Listeners::admit(closed.sockets, {.hosts = {loopback(1), loopback(66)}});
+        COPPICE_CHECK(open && open->empty());
+        COPPICE_CHECK(is_let_in(to, 1) && is_let_in(to, 66) && !is_let_in(to, 67));
+        open = transport::ucx::Listeners::admit(closed.sockets, {.everybody = true, .hosts = {}});
+        COPPICE_CHECK(open && *open == "everybody is admitted" && is_let_in(to, 67));
+    });
+}
+
+TEST(UcxStrangers, APeerThatIsAddedTellsFromWhereItComes) {
+    in_child([] {
+        transport::UcxOptions options = ucx_options(Seat(0), 3);
+        options.admitted = Admission{.hosts = {loopback(1)}};
+        const auto wire = make_ucx(options);
+        const auto ports = listening_ports();
+        COPPICE_CHECK(!ports.empty());
+        const auto lets_in = [&](std::uint8_t last) {
+            return std::ranges::any_of(ports, [&](std::uint16_t port) {
+                return is_let_in({.sin_family = AF_INET,
+                                  .sin_port = htons(port),
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)},
+                                  .sin_zero = {}},
+                                 last);
+            });
+        };
+        const auto add = [&](std::uint32_t rank, const char* host) {
+            transport::UcxOptions late = ucx_options(Seat(rank), 3);
+            late.host = transport::HostAddresses::parse(host);
+            COPPICE_CHECK(wire->add_peer(Seat(rank), make_ucx(late)->address()).has_value());
+        };
+        add(1, "10.1.2.3,fd00::7");
+        COPPICE_CHECK(wire->open_to_strangers().empty() && !lets_in(66));
+        add(2, "*");
+        COPPICE_CHECK(wire->open_to_strangers() == "everybody is admitted" && lets_in(66));
     });
 }
 

@@ -92,6 +92,26 @@ bool have_an_address_twice(std::span<const int> listeners) {
     return std::ranges::adjacent_find(hosts) != hosts.end();
 }
 
+// Of sockets of either family.
+class Filters {
+  public:
+    explicit Filters(const Admission& admitted) : both_(source_filter(admitted)) {
+        Admission by_ipv4 = admitted;  // a peer that is called by IPv4 calls by IPv4
+        std::erase_if(by_ipv4.hosts, [](const IpAddress& one) { return one.version != 4; });
+        ipv4_ = source_filter(by_ipv4);
+        why_none_ = admitted.everybody ? "everybody is admitted" : "the job has too many IPv6 addresses to tell apart";
+    }
+    const std::optional<std::vector<sock_filter>>& of(int socket) const {
+        return option(socket, SO_DOMAIN) == AF_INET ? ipv4_ : both_;
+    }
+    const char* why_none() const { return why_none_; }
+
+  private:
+    std::optional<std::vector<sock_filter>> ipv4_;
+    std::optional<std::vector<sock_filter>> both_;
+    const char* why_none_ = "";
+};
+
 bool attach(int socket, std::span<const sock_filter> program) {
     sock_fprog filter{};
     filter.len = static_cast<unsigned short>(program.size());
@@ -149,20 +169,17 @@ Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worke
     const std::vector<int> found = listening(worker_address);
     if (!even_in_doubt && have_an_address_twice(found)) return {.doubtful = true};
     std::vector<in_port_t> ports;
-    Admission admitted_by_ipv4 = admitted;  // a peer that is called by IPv4 calls by IPv4
-    std::erase_if(admitted_by_ipv4.hosts, [](const IpAddress& one) { return one.version != 4; });
-    const auto ipv4 = source_filter(admitted_by_ipv4);
-    const auto both = source_filter(admitted);
+    const Filters filters(admitted);
     for (const int socket : found) {
         ++result.listeners;
-        const auto& program = option(socket, SO_DOMAIN) == AF_INET ? ipv4 : both;
+        const auto& program = filters.of(socket);
         if (!program) {
-            result.open =
-                admitted.everybody ? "everybody is admitted" : "the job has too many IPv6 addresses to tell apart";
+            result.open = filters.why_none();
         } else if (!attach(socket, *program)) {
             result.open = fmt::format("a filter could not be attached to its socket: {}", std::strerror(errno));
         } else {
             turn_away(socket);
+            result.sockets.push_back(socket);
             if (const auto port = local_port(socket)) ports.push_back(*port);
         }
     }
@@ -171,6 +188,22 @@ Listeners::Closed Listeners::close_to_strangers(std::span<const std::byte> worke
         if (port && option(socket, SO_ACCEPTCONN) == 0 && std::ranges::count(ports, *port) > 0) end(socket);
     }
     return result;
+}
+
+// The kernel puts one filter in the place of the other; connections keep theirs.
+Result<std::string> Listeners::admit(std::span<const int> sockets, const Admission& admitted) {
+    const Filters filters(admitted);
+    std::string open;
+    for (const int socket : sockets) {
+        const int nothing = 0;
+        const auto& program = filters.of(socket);
+        if (!program) open = filters.why_none();
+        if (program ? !attach(socket, *program)
+                    : setsockopt(socket, SOL_SOCKET, SO_DETACH_FILTER, &nothing, sizeof nothing) != 0)
+            return fail(COPPICE_ERR_NO_RESOURCES, "ucx: its listener can't be opened to another host: {}",
+                        std::strerror(errno));
+    }
+    return open;
 }
 
 }  // namespace coppice::transport::ucx

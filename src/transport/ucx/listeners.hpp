@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "transport/ip_addresses.hpp"
 
 namespace coppice::transport::ucx {
@@ -35,9 +36,13 @@ class Listeners {
         unsigned listeners = 0;
         std::string open{};
         bool doubtful = false;
+        std::vector<int> sockets{};  // that have a filter
     };
     Closed close_to_strangers(std::span<const std::byte> worker_address, const Admission& admitted,
                               bool even_in_doubt = false) const;
+
+    // Lets in others by such sockets. Why they are not closed to strangers any more; empty: they are.
+    static Result<std::string> admit(std::span<const int> sockets, const Admission& admitted);
 
   private:
     std::vector<int> new_sockets() const;

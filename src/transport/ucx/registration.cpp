@@ -37,7 +37,8 @@ class UcxMaker final : public Maker {
                                           .tls = tuning_.tls,
                                           .loopback_only = !group.has_far_ranks,
                                           .put = tuning_.put,
-                                          .admitted = group.admitted});
+                                          .admitted = group.admitted,
+                                          .host = group.admitted ? std::nullopt : std::optional(addresses())});
         if (!made) return tl::unexpected(std::move(made.error()));
         return Made{std::move(*made)};
     }

@@ -46,7 +46,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(const UcxOptions& opt
                                        .expected_connections = expected_connections(options.group_size)});
     if (!worker) return tl::unexpected(worker.error());
     std::unique_ptr<UcxTransport> made(new UcxTransport(options, std::move(*worker)));
-    if (auto listening = made->listen(); !listening) return tl::unexpected(listening.error());
+    if (auto listening = made->listen(options.host); !listening) return tl::unexpected(listening.error());
     return made;
 }
 
@@ -72,7 +72,7 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
         kept_free_[i] = i;
 }
 
-Result<void> UcxTransport::listen() {
+Result<void> UcxTransport::listen(const std::optional<HostAddresses>& host) {
     for (unsigned id = 0; id < ucx::kMessageIds; ++id) {
         ucp_am_handler_param_t handler{};
         handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
@@ -87,7 +87,7 @@ Result<void> UcxTransport::listen() {
     }
     auto worker_address = worker_.address();
     if (!worker_address) return tl::unexpected(worker_address.error());
-    auto packed = ucx::pack_address(*worker_address, put_, static_cast<std::uint32_t>(own_token_ ^ token_));
+    auto packed = ucx::pack_address(*worker_address, put_, static_cast<std::uint32_t>(own_token_ ^ token_), host);
     if (!packed) return tl::unexpected(packed.error());
     address_ = std::move(*packed);
     return {};
@@ -139,6 +139,9 @@ Result<void> UcxTransport::add_peer(Seat rank, std::span<const std::byte> addres
             if (Peer* const other = find(rank); other != nullptr && !other->address.empty())
                 return fail(COPPICE_ERR_INVALID_ARGUMENT, "ucx: rank {} was added twice", rank.value);
             forget(rank);  // an earlier one was heard, and never added
+    }
+    if (known->host) {
+        if (auto admitted = worker_.admit(*known->host); !admitted) return tl::unexpected(std::move(admitted.error()));
     }
     incarnations_.set(rank, known->incarnation);
     Peer& peer = obtain(rank);

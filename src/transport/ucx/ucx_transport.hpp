@@ -52,6 +52,8 @@ struct UcxOptions {
     // Which hosts may connect to UCX's TCP listeners, which trust anything that connects; none: any. Where they cannot
     // be closed to others, open_to_strangers() says why.
     std::optional<Admission> admitted{};
+    // For peers that have closed theirs before they heard of this host.
+    std::optional<HostAddresses> host{};
     // Over RDMA: a peer that has not answered the first word for so long is taken for dead. One that computes answers all
     // the same (a thread of UCX does), one that is stopped does not.
     Nanoseconds connect_patience{30'000'000'000};
@@ -118,7 +120,7 @@ class UcxTransport final : public Transport {
     using Peer = ucx::Peer;
 
     UcxTransport(const UcxOptions& options, ucx::Worker worker);
-    Result<void> listen();
+    Result<void> listen(const std::optional<HostAddresses>& host);
 
     Peer* find(Seat rank) { return rank.value < peers_.size() ? peers_[rank.value].get() : nullptr; }
     Peer& obtain(Seat rank);

@@ -22,7 +22,7 @@ struct Envelope {
     std::uint8_t reserved = 0;
     std::uint32_t byte_order = kByteOrderMark;
     std::uint32_t ucx_release = 0;
-    std::uint32_t size = 0;  // of the worker address that follows
+    std::uint32_t size = 0;  // of the worker address that follows; behind that the host's addresses, if any
     std::uint32_t checksum = 0;
     std::uint32_t incarnation = 0;
 };
@@ -72,7 +72,7 @@ std::uint32_t ucx_release() {
 }
 
 Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address, bool put,
-                                            std::uint32_t incarnation) {
+                                            std::uint32_t incarnation, const std::optional<HostAddresses>& host) {
     if (worker_address.size() > kMaxAddress - sizeof(Envelope))
         return fail(COPPICE_ERR_NO_RESOURCES,
                     "ucx: this rank's address has {} bytes, more than {}: it names too many network devices; name "
@@ -83,10 +83,15 @@ Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_ad
     envelope.incarnation = incarnation;
     envelope.ucx_release = ucx_release();
     envelope.size = static_cast<std::uint32_t>(worker_address.size());
-    envelope.checksum = checksum_of(worker_address) ^ incarnation;
-    std::vector<std::byte> address(sizeof envelope + worker_address.size());
+    std::string hosts = host ? host->text() : "";
+    if (hosts.size() > kMaxAddress - sizeof envelope - worker_address.size())
+        hosts = HostAddresses{.everybody = true, .list = {}}.text();
+    std::vector<std::byte> address(sizeof envelope);
+    address.insert(address.end(), worker_address.begin(), worker_address.end());
+    for (const char one : hosts)
+        address.push_back(static_cast<std::byte>(one));
+    envelope.checksum = checksum_of(std::span(address).subspan(sizeof envelope)) ^ incarnation;
     std::memcpy(address.data(), &envelope, sizeof envelope);
-    std::memcpy(address.data() + sizeof envelope, worker_address.data(), worker_address.size());
     return address;
 }
 
@@ -109,11 +114,18 @@ Result<Address> unpack_address(Seat rank, std::span<const std::byte> address, bo
         return fail(COPPICE_ERR_MISMATCH,
                     "ucx: rank {} has COPPICE_UCX_PUT {}, this rank {}: set it alike for all ranks of the group",
                     rank.value, envelope.put != 0 ? "on" : "off", put ? "on" : "off");
-    const auto worker_address = address.subspan(sizeof envelope);
-    if (worker_address.empty() || envelope.size != worker_address.size() ||
-        envelope.checksum != (checksum_of(worker_address) ^ envelope.incarnation))
+    const auto told = address.subspan(sizeof envelope);
+    if (envelope.size == 0 || envelope.size > told.size() ||
+        envelope.checksum != (checksum_of(told) ^ envelope.incarnation))
         return damaged_address("ucx", rank);
-    return Address{envelope.incarnation, {worker_address.begin(), worker_address.end()}};
+    const auto worker = told.first(envelope.size);
+    const auto hosts = told.subspan(envelope.size);
+    std::optional<HostAddresses> host;
+    if (!hosts.empty()) {
+        host = HostAddresses::parse({reinterpret_cast<const char*>(hosts.data()), hosts.size()});
+        if (!host) return damaged_address("ucx", rank);
+    }
+    return Address{envelope.incarnation, {worker.begin(), worker.end()}, std::move(host)};
 }
 
 }  // namespace coppice::transport::ucx

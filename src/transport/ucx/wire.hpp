@@ -13,11 +13,12 @@
 
 #include "base/error.hpp"
 #include "base/words.hpp"
+#include "transport/ip_addresses.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::transport::ucx {
 
-inline constexpr std::uint8_t kWireVersion = 4;
+inline constexpr std::uint8_t kWireVersion = 5;
 inline constexpr std::size_t kMaxAddress = 2048;
 
 // The active message that carries everything of ours; all others below kMessageIds are a stranger's.
@@ -80,13 +81,16 @@ std::vector<std::byte> padded_key(std::span<const std::byte> key);
 std::uint32_t ucx_release();
 
 // Wraps a UCX worker's address so that a peer can tell whether it understands it.
-// `put`: this rank writes, and is written to, one-sided.
+// `put`: this rank writes, and is written to, one-sided. `host`: from where it connects, for peers that do not know that otherwise; none
+// where they do. Where there is no room for all its addresses everybody is meant.
 Result<std::vector<std::byte>> pack_address(std::span<const std::byte> worker_address, bool put = false,
-                                            std::uint32_t incarnation = 0);
+                                            std::uint32_t incarnation = 0,
+                                            const std::optional<HostAddresses>& host = {});
 
 struct Address {
     std::uint32_t incarnation = 0;
     std::vector<std::byte> worker;
+    std::optional<HostAddresses> host;
 };
 // What is in it; `rank` is named in errors. Refuses other versions, word sizes, byte orders, other UCX
 // releases, another setting of `put`, and damaged bytes: UCX itself would take those for what they are not.

@@ -244,10 +244,22 @@ Result<void> Worker::make_worker(const std::optional<Admission>& admitted) {
             continue;
         }
         listeners_ = closed.listeners;
+        closed_ = std::move(closed.sockets);
+        admitted_ = *admitted;
         open_ = std::move(closed.open);
         break;
     }
     if (ucp_worker_get_efd(worker_, &wake_up_) != UCS_OK) wake_up_ = -1;
+    return {};
+}
+
+Result<void> Worker::admit(const HostAddresses& host) {
+    Admission wider = admitted_;
+    if (closed_.empty() || !wider.add(host)) return {};
+    auto open = Listeners::admit(closed_, wider);
+    if (!open) return tl::unexpected(std::move(open.error()));
+    admitted_ = std::move(wider);
+    if (!open->empty()) open_ = std::move(*open);
     return {};
 }
 

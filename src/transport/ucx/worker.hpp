@@ -38,6 +38,8 @@ class Worker {
           descriptors_(std::move(other.descriptors_)),
           over_rdma_(other.over_rdma_),
           listeners_(other.listeners_),
+          closed_(std::move(other.closed_)),
+          admitted_(std::move(other.admitted_)),
           open_(std::move(other.open_)) {}
     Worker& operator=(Worker&&) = delete;
     ~Worker();  // endpoints must be closed before
@@ -53,6 +55,8 @@ class Worker {
     // How many TCP listeners it has, and why strangers can reach one of them; empty: they cannot.
     unsigned listeners() const { return listeners_; }
     const std::string& open_to_strangers() const { return open_; }
+    // A host more may connect to them.
+    Result<void> admit(const HostAddresses& host);
     unsigned progress() { return ucp_worker_progress(worker_); }
     // A descriptor that becomes readable when there is something to progress; −1 while there is, or where UCX has none.
     int arm();
@@ -69,6 +73,8 @@ class Worker {
     Descriptors descriptors_;
     bool over_rdma_ = false;
     unsigned listeners_ = 0;
+    std::vector<int> closed_;  // listeners with a filter, by which these are let in
+    Admission admitted_{};
     std::string open_;
 };
 
