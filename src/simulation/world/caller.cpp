@@ -299,6 +299,8 @@ void Caller::shrink(const Step& step) {
         return;
     }
     end(call, status);
+    // The others may go on, or nobody.
+    if (status == COPPICE_ERR_NO_QUORUM) out_ = true;
 }
 
 // A shrink, or the renewal with which a rank leaves: one operation.

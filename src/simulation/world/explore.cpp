@@ -33,6 +33,10 @@ std::uint64_t accounted_ns(const Drawn& drawn) {
     time += fate.deaths.size() * late * std::max(fate.near_detection_ns, fate.far_detection_ns);
     for (const Stop& stop : fate.stops)
         time += stop.for_ns + 3 * fate.detection_bound_ns;
+    // Those beyond a cut may be noticed one after the other, as each is observed when the one before it is known to be dead.
+    for (const Cut& cut : fate.cuts)
+        time += fate.breaks_connections(cut) ? fate.ranks * (fate.longest_detection_ns() + fate.connect_ns * slow)
+                                             : cut.for_ns + 3 * fate.detection_bound_ns;
     for (const Step& step : drawn.program.steps)
         time += step.away_ns + 2 * round_trips(drawn, step) * (fate.latency_ns * slow + fate.jitter_ns);
     return time;
@@ -56,6 +60,26 @@ void count_the_silent(const Fate& fate, promises::History& history) {
     }
 }
 
+promises::Quorum quorum_of(const std::string& name) {
+    if (name == "certain") return promises::Quorum::certain;
+    return name == "majority" ? promises::Quorum::majority : promises::Quorum::any;
+}
+
+void note_facts(const Drawn& drawn, promises::History& history) {
+    const Fate& fate = drawn.fate;
+    history.ranks = fate.ranks;
+    history.host_of = fate.host_of;
+    history.quorum = quorum_of(drawn.program.quorum);
+    history.mates_see_deaths = drawn.program.hierarchy == "host" && drawn.program.transport.starts_with("shm");
+    for (const Cut& cut : fate.cuts) {
+        if (!fate.may_be_noticed(cut)) continue;
+        promises::Cut noticed{.side = {}, .began_ns = cut.begins_ns(), .ended_ns = cut.ends_ns()};
+        for (const std::uint32_t host : fate.host_of)
+            noticed.side.push_back((cut.hosts >> host & 1) != 0);
+        history.cuts.push_back(std::move(noticed));
+    }
+}
+
 std::uint64_t mark_of(const promises::History& history) {
     std::uint64_t mark = 0;
     for (const promises::Call& call : history.calls) {
@@ -71,7 +95,7 @@ std::uint64_t mark_of(const promises::History& history) {
 Outcome run(const Drawn& drawn, const Tell& tell) {
     promises::History history;
     std::vector<promises::Group> groups;
-    history.ranks = drawn.fate.ranks;
+    note_facts(drawn, history);
     history.slack_ns = kSlackNs;
     history.accounted_ns = accounted_ns(drawn);
     Outcome outcome;
@@ -132,6 +156,7 @@ Drawn shorten(const Drawn& drawn, const std::string& promise) {
         }
     };
     leave_out([](Drawn & of) -> auto& { return of.fate.stops; });
+    leave_out([](Drawn & of) -> auto& { return of.fate.cuts; });
     leave_out([](Drawn & of) -> auto& { return of.program.steps; });
     leave_out([](Drawn & of) -> auto& { return of.fate.deaths; });
     leave_out([](Drawn & of) -> auto& { return of.program.steps; });

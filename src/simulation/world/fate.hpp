@@ -25,11 +25,24 @@ struct Stop {
     std::uint64_t for_ns = 0;
 };
 
+// For a while nothing passes between hosts of its two sides; both live. Connections that stand then, or are asked for, break at each
+// end for itself where it lasts longer than all take to notice; else what was sent arrives when it is over.
+struct Cut {
+    std::uint64_t hosts = 0;  // of one side, a bit each
+    std::uint64_t at_ns = 0;
+    std::uint64_t for_ns = kNever;  // kNever: for good
+
+    bool parts(std::uint32_t host, std::uint32_t other) const { return ((hosts >> host ^ hosts >> other) & 1) != 0; }
+    std::uint64_t begins_ns() const { return kStartNs + at_ns; }
+    std::uint64_t ends_ns() const { return for_ns == kNever ? kNever : begins_ns() + for_ns; }
+};
+
 struct Fate {
     std::uint32_t ranks = 2;
     std::vector<std::uint32_t> host_of;  // by rank
     std::vector<Death> deaths;
     std::vector<Stop> stops;
+    std::vector<Cut> cuts;
 
     // --- the wire between hosts
     std::uint64_t latency_ns = 2'000;
@@ -62,6 +75,14 @@ struct Fate {
 
     // Of silence, after which a rank is taken for dead (COPPICE_DETECTION_BOUND); 0: never.
     std::uint64_t detection_bound_ns = 0;
+
+    // How long any rank takes to notice that another one of another host is dead, or out of reach.
+    std::uint64_t longest_detection_ns() const { return far_detection_ns * (late_one_in > 0 ? late_times : 1); }
+    bool breaks_connections(const Cut& cut) const { return cut.for_ns > longest_detection_ns(); }
+    // Or beats are missed for so long that ranks may be taken for dead.
+    bool may_be_noticed(const Cut& cut) const {
+        return breaks_connections(cut) || (detection_bound_ns > 0 && cut.for_ns >= detection_bound_ns / 2);
+    }
 };
 
 }  // namespace coppice::world

@@ -46,10 +46,28 @@ void Port::connect(std::uint32_t to) {
     clockwork_.at(peer.ready_ns, *this, kConnectEvent | to);
 }
 
+// Nothing passes there now. It is tried until there is an answer, or this rank has noticed that there is none.
+bool Port::tries_in_vain(std::uint32_t to) {
+    const std::uint64_t now = clockwork_.now_ns();
+    if (wire_ == Wire::near || network_.passable_ns(rank_, to, now) <= now) return false;
+    if (network_.is_broken(rank_, to)) {
+        lose_by_cut(to, network_.detection_ns(wire_, rank_));
+        return true;
+    }
+    std::uint64_t ends = kNever;
+    for (const Cut& cut : clockwork_.fate().cuts)
+        if (cut.ends_ns() > now) ends = std::min(ends, cut.ends_ns());
+    Peer& peer = peers_[to];
+    peer.ready_ns = ends + clockwork_.draw(clockwork_.fate().connect_ns);
+    clockwork_.at(peer.ready_ns, *this, kConnectEvent | to);
+    return true;
+}
+
 // The connection stands, or is refused.
 void Port::meet(std::uint32_t to) {
     Peer& peer = peers_[to];
     if (peer.open || !peer.asked) return;
+    if (tries_in_vain(to)) return;
     Port& other = port_of(to);
     if (clockwork_.dead(to) || !other.there_) {
         // A process that has ended is known at once, a host that is lost is not.
@@ -93,6 +111,19 @@ void Port::lose(std::uint32_t peer, std::uint64_t within_ns) {
     peers_[peer].detected_ns = time;
     look_again_at(time);
     clockwork_.at(time, *this, peer);
+}
+
+void Port::lose_by_cut(std::uint32_t peer, std::uint64_t within_ns) {
+    if (!there_ || peers_[peer].gone || clockwork_.now_ns() + within_ns >= peers_[peer].detected_ns) return;
+    peers_[peer].is_cut_off = true;
+    lose(peer, within_ns);
+}
+
+// In either direction.
+void Port::drop_what_has_not_arrived(std::uint32_t peer) {
+    const auto is_under_way = [this](const Message& message) { return message.arrives_ns > clockwork_.now_ns(); };
+    std::erase_if(peers_[peer].in, is_under_way);
+    std::erase_if(port_of(peer).peers_[rank_].in, is_under_way);
 }
 
 // The far wire loses what has not left; the near one nothing.
@@ -172,11 +203,15 @@ void Port::put(std::uint32_t to, Message message) {
     Peer& peer = peers_[to];
     peer.last_leaving_ns = message.leaves_ns = std::max(message.leaves_ns, peer.last_leaving_ns);
     std::uint64_t arrives = message.leaves_ns;
-    if (wire_ == Wire::far) arrives += peer.latency_ns + clockwork_.draw(clockwork_.fate().jitter_ns);
+    if (wire_ == Wire::far) {
+        const std::uint64_t takes = peer.latency_ns + clockwork_.draw(clockwork_.fate().jitter_ns);
+        const std::uint64_t passable = network_.passable_ns(rank_, to, message.leaves_ns);
+        arrives = passable == kNever ? kNever : passable + takes;
+    }
     peer.last_arrival_ns = message.arrives_ns = std::max(arrives, peer.last_arrival_ns);
     Port& other = port_of(to);
     other.look_again_at(message.arrives_ns);
-    clockwork_.at(message.arrives_ns, other, rank_);
+    if (message.arrives_ns != kNever) clockwork_.at(message.arrives_ns, other, rank_);
     other.peers_[rank_].in.push_back(std::move(message));
 }
 
@@ -272,6 +307,10 @@ std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
             clockwork_.at(clockwork_.now_ns(), other, rank_);
     }
     const bool lost = peer.detected_ns <= clockwork_.now_ns();
+    if (lost && peer.is_cut_off && !peer.gone) {
+        const Within outside(nullptr);
+        drop_what_has_not_arrived(from);
+    }
     if (!lost) {
         look_again_at(peer.detected_ns);
     } else if (peer.in.empty() && !peer.gone) {
@@ -395,6 +434,39 @@ void Network::rank_died(std::uint32_t rank) {
             port(wire, peer).lose(rank, detection_ns(wire, peer));
         }
     }
+}
+
+void Network::cut(const Cut& cut) {
+    const Fate& fate = clockwork_.fate();
+    if (!fate.breaks_connections(cut)) return;
+    for (std::uint32_t a = 0; a < ranks(); ++a) {
+        for (std::uint32_t b = 0; b < ranks(); ++b) {
+            if (!cut.parts(fate.host_of[a], fate.host_of[b]) || clockwork_.dead(a)) continue;
+            if (port(Wire::far, a).is_joined_to(b)) port(Wire::far, a).lose_by_cut(b, detection_ns(Wire::far, a));
+        }
+    }
+}
+
+bool Network::is_broken(std::uint32_t a, std::uint32_t b) const {
+    const Fate& fate = clockwork_.fate();
+    const std::uint64_t now = clockwork_.now_ns();
+    return std::ranges::any_of(fate.cuts, [&](const Cut& cut) {
+        return cut.parts(fate.host_of[a], fate.host_of[b]) && fate.breaks_connections(cut) && cut.begins_ns() <= now &&
+               now < cut.ends_ns() && cut.ends_ns() - now > fate.longest_detection_ns();
+    });
+}
+
+std::uint64_t Network::passable_ns(std::uint32_t a, std::uint32_t b, std::uint64_t time_ns) const {
+    const Fate& fate = clockwork_.fate();
+    for (bool again = true; std::exchange(again, false);) {
+        for (const Cut& cut : fate.cuts) {
+            if (!cut.parts(fate.host_of[a], fate.host_of[b])) continue;
+            if (time_ns < cut.begins_ns() || time_ns >= cut.ends_ns()) continue;
+            time_ns = cut.ends_ns();
+            again = time_ns != kNever;
+        }
+    }
+    return time_ns;
 }
 
 }  // namespace coppice::world

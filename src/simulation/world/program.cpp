@@ -216,6 +216,30 @@ bool all_deaths_are_seen(const Drawn& drawn) {
     return std::ranges::all_of(fate.deaths, [&](const Death& death) { return sees[fate.host_of[death.rank]]; });
 }
 
+// Its own stream of chance: all else is what it was for a seed.
+void draw_cuts(std::uint64_t seed, Drawn& drawn) {
+    Fate& fate = drawn.fate;
+    const std::uint32_t hosts = 1 + *std::ranges::max_element(fate.host_of);
+    Random random(mix(seed * kWeyl + 5));
+    if (hosts < 2 || !random.one_in(4)) return;
+    for (std::uint32_t i = random.one_in(4) ? 2 : 1; i > 0; --i) {
+        Cut cut{.at_ns = some_time(random, 10 * kMicrosecond, 20 * kMillisecond)};
+        cut.hosts = 1 + random.next() % ((std::uint64_t{1} << hosts) - 2);
+        const std::uint64_t longest = fate.longest_detection_ns();
+        if (random.one_in(3)) cut.for_ns = longest + some_time(random, kMillisecond, 20 * kMillisecond);
+        if (random.one_in(3)) cut.for_ns = some_time(random, 10 * kMicrosecond, longest);
+        fate.cuts.push_back(cut);
+    }
+    const std::array quorums{"certain", "certain", "majority", "any"};
+    drawn.program.quorum = quorums[random.below(4)];
+    const bool is_noticed =
+        std::ranges::any_of(fate.cuts, [&fate](const Cut& cut) { return fate.may_be_noticed(cut); });
+    if (!is_noticed) return;
+    // All that know a rank may be beyond the cut. And an exchange would go on where messages do not.
+    drawn.program.addresses = "all";
+    std::erase_if(drawn.program.steps, [](const Step& step) { return step.kind == Step::Kind::renew; });
+}
+
 }  // namespace
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds) {
@@ -278,6 +302,7 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     if (mix(seed * kWeyl + 3) % 4 == 0 && endangered(drawn.fate) < fewest_acquaintances(drawn.fate))
         drawn.program.addresses = "few";
     if (mix(seed * kWeyl + 4) % 2 == 0 && all_deaths_are_seen(drawn)) drawn.program.quorum = "certain";
+    if (bounds.cuts) draw_cuts(seed, drawn);
     return drawn;
 }
 
@@ -346,6 +371,14 @@ std::string describe(const Fate& fate) {
 
 }  // namespace
 
+std::string describe(const Cut& cut, const Fate& fate) {
+    std::string ranks;
+    for (std::uint32_t rank = 0; rank < fate.ranks; ++rank)
+        if ((cut.hosts >> fate.host_of[rank] & 1) != 0) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
+    return fmt::format("ranks {} from the others, {}", ranks.empty() ? "of no host" : ranks,
+                       cut.for_ns == kNever ? "for good" : fmt::format("for {} us", cut.for_ns / kMicrosecond));
+}
+
 std::string describe(const Drawn& drawn) {
     const Fate& fate = drawn.fate;
     std::string hosts;
@@ -371,6 +404,8 @@ std::string describe(const Drawn& drawn) {
     for (const Stop& stop : fate.stops)
         text += fmt::format("; rank {} stops at {} us for {} us", stop.rank, stop.at_ns / kMicrosecond,
                             stop.for_ns / kMicrosecond);
+    for (const Cut& cut : fate.cuts)
+        text += fmt::format("; cut at {} us: {}", cut.at_ns / kMicrosecond, describe(cut, fate));
     return text + "\n" + describe(fate);
 }
 

@@ -71,6 +71,7 @@ struct Bounds {
     bool kills = true;
     bool silence = false;  // is evidence in half of the worlds
     bool chunks = true;    // some broadcasts go in chunks in half of the worlds
+    bool cuts = true;      // the network between hosts is cut in a quarter of the worlds
 };
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds);
@@ -78,5 +79,6 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds);
 // For people: a line for each step, and one for what happens to whom.
 std::string describe(const Step& step);
 std::string describe(const Drawn& drawn);
+std::string describe(const Cut& cut, const Fate& fate);
 
 }  // namespace coppice::world

@@ -1,5 +1,6 @@
 #include "simulation/world/world.hpp"
 
+#include <fmt/format.h>
 #include <sodium.h>
 #include <sys/eventfd.h>
 
@@ -8,6 +9,7 @@
 #include <cstring>
 
 #include "api/api.hpp"
+#include "simulation/world/program.hpp"
 
 namespace coppice::world {
 namespace {
@@ -97,6 +99,18 @@ World::World(const Fate& fate, std::uint64_t seed, std::function<void(const std:
     });
     for (std::uint32_t rank = 0; rank < fate_.ranks; ++rank)
         ranks_.push_back(std::make_unique<WorldRank>(*this, rank));
+    for (std::size_t which = 0; which < fate_.cuts.size(); ++which)
+        clockwork_.at(fate_.cuts[which].begins_ns(), cutting_, which);
+}
+
+// A group that is made later finds the cut when it connects.
+void World::Cutting::happen(std::uint64_t which) {
+    const Cut& cut = world.fate_.cuts[which];
+    if (world.clockwork_.tell)
+        world.clockwork_.tell(
+            fmt::format("{:>12} ns  the network is cut: {}", world.clockwork_.now_ns(), describe(cut, world.fate_)));
+    for (const auto& network : world.networks_)
+        if (network) network->cut(cut);
 }
 
 World::~World() {

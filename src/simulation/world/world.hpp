@@ -50,12 +50,19 @@ class World {
     static int bell(Wire wire);
 
   private:
+    struct Cutting final : Happening {
+        explicit Cutting(World& of) : world(of) {}
+        void happen(std::uint64_t which) override;
+        World& world;
+    };
+
     Fate fate_;
     Clockwork clockwork_;
     std::vector<std::unique_ptr<WorldRank>> ranks_;
     std::vector<std::unique_ptr<Network>> networks_;
     std::vector<std::unique_ptr<Exchange>> exchanges_;
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint32_t>>, std::uint32_t> groups_;
+    Cutting cutting_{*this};
 };
 
 }  // namespace coppice::world
