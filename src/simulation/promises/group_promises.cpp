@@ -41,6 +41,8 @@ void calls_end(const History& history, const Groups& /*groups*/, Found& found) {
 void waits_are_short(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (!history.lives(call.rank) || call.ended_ns == kNever) continue;
+        // A newcomer waits for as long as the others do not renew.
+        if (call.action == Action::create && call.rank >= history.first_ranks) continue;
         const std::uint64_t took = call.ended_ns - call.began_ns;
         if (took <= history.accounted_ns) continue;
         found.push_back({"", fmt::format("{} took {} ns, of which all that there was to wait for explains {} ns",
@@ -76,6 +78,8 @@ void statuses_mean_something(const History& history, const Groups& /*groups*/, F
         if (call.action == Action::broadcast) possible = possible || call.status == COPPICE_ERR_ROOT_FAILED;
         if (call.action == Action::agree) possible = possible || call.status == COPPICE_ERR_PEER_FAILED;
         if (call.action == Action::shrink) possible = possible || call.status == COPPICE_ERR_NO_RESOURCES;
+        if (call.action == Action::create)
+            possible = possible || call.rank >= history.first_ranks;  // newcomers_are_told
         if (belongs_to_collective(call.action) || call.action == Action::shrink)
             possible = possible || call.status == COPPICE_ERR_NO_QUORUM;  // quorums_are_not_denied
         possible = possible || call.status == COPPICE_ERR_FENCED;         // fenced_were_silent

@@ -51,6 +51,8 @@ struct Call {
     std::vector<std::uint32_t> acknowledged;  // by this rank, before an agreement
     bool left = false;                        // shrink: this rank wanted to leave
     std::uint32_t made = kNone;               // create, shrink: the group that came of it
+    std::uint32_t epoch = 0;                  // of that
+    int pending = -1;                         // agreements: whether a renewal is worth while; −1: was not asked
     std::vector<std::uint32_t> members;       // of that, as this rank sees them; learn: the dead that it asks for
 };
 
@@ -74,6 +76,9 @@ enum class Quorum : std::uint8_t { certain, majority, any };
 
 struct History {
     std::uint32_t ranks = 0;
+    std::uint32_t first_ranks = 0;              // of these; the others come later
+    std::vector<std::uint32_t> seat_of;         // by rank
+    std::vector<std::uint32_t> incarnation_of;  // how many had that seat before
     Quorum quorum = Quorum::any;
     std::vector<std::uint32_t> host_of;  // by rank
     bool mates_see_deaths = false;       // those of their host

@@ -36,6 +36,13 @@ void outcomes_have_a_quorum(const History& history, const Groups& groups, Found&
 void quorums_are_not_denied(const History& history, const Groups& groups, Found& found);
 void seen_deaths_cost_no_quorum(const History& history, const Groups& groups, Found& found);
 
+// newcomer_promises.cpp
+void deliveries_stay_in_their_view(const History& history, const Groups& groups, Found& found);
+void pending_alike(const History& history, const Groups& groups, Found& found);
+void newcomers_are_told(const History& history, const Groups& groups, Found& found);
+void newcomers_see_the_view(const History& history, const Groups& groups, Found& found);
+void incarnations_rise(const History& history, const Groups& groups, Found& found);
+
 // group_promises.cpp
 void calls_end(const History& history, const Groups& groups, Found& found);
 void waits_are_short(const History& history, const Groups& groups, Found& found);

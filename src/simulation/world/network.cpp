@@ -32,6 +32,12 @@ Port& Port::port_of(std::uint32_t rank) const {
     return network_.port(wire_, rank);
 }
 
+// What it may have sent already waits here.
+void Port::add_peer(std::uint32_t peer) {
+    peers_[peer].added = true;
+    look_again_at(clockwork_.now_ns());
+}
+
 // ------------------------------------------------------------------------------------------------- connections ---
 
 void Port::connect(std::uint32_t to) {
@@ -268,15 +274,21 @@ std::size_t Port::poll_all(transport::Receiver& receiver) {
     events += tell_of_reads();
     while (wire_ == Wire::near && told_fencers_ < network_.segment(rank_).fencers().size()) {
         ++events;
-        receiver.fenced(Seat(network_.segment(rank_).fencers()[told_fencers_++]));
+        receiver.fenced(network_.seat_of(network_.segment(rank_).fencers()[told_fencers_++]));
     }
     if (clockwork_.now_ns() < next_look_ns_) return events;
     next_look_ns_ = kNever;
     for (std::uint32_t peer = 0; peer < peers_.size(); ++peer) {
-        // As over TCP: a rank that was never added here may have connected.
-        if (peer != rank_ && (peers_[peer].added || peers_[peer].open)) events += take(peer, receiver);
+        if (peer != rank_ && may_take_from(peer)) events += take(peer, receiver);
     }
     return events;
+}
+
+// As over TCP: a rank that was never added here may have connected, where both are the first of their seats.
+bool Port::may_take_from(std::uint32_t from) const {
+    const Peer& peer = peers_[from];
+    const std::uint32_t first = clockwork_.fate().ranks;
+    return !peer.is_forgotten && (peer.added || (peer.open && from < first && rank_ < first));
 }
 
 std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
@@ -318,7 +330,7 @@ std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
         drop_reads(from);
         if (!peer.fenced) {
             ++events;
-            receiver.peer_failed(Seat(from),
+            receiver.peer_failed(network_.seat_of(from),
                                  wire_ == Wire::near ? FailureCause::obituary : FailureCause::transport_error);
         }
     }
@@ -333,10 +345,10 @@ bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& re
         case Message::Kind::goodbye:
             peer.gone = true;
             drop_reads(from);
-            receiver.peer_left(Seat(from));
+            receiver.peer_left(network_.seat_of(from));
             return false;
         case Message::Kind::fenced:
-            receiver.fenced(Seat(from));
+            receiver.fenced(network_.seat_of(from));
             return false;
         case Message::Kind::data:
             break;
@@ -348,7 +360,7 @@ bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& re
     ++counters_.received;
     const std::span<const std::byte> all = message.bytes;
     const bool may_keep = all.size() > message.header;
-    return receiver.message(Seat(from), all.first(message.header), all.subspan(message.header),
+    return receiver.message(network_.seat_of(from), all.first(message.header), all.subspan(message.header),
                             may_keep ? next_buffer_ : 0) &&
            may_keep;
 }
@@ -377,13 +389,15 @@ void Port::fence(std::uint32_t to) {
     say(to, Message::Kind::fenced);
 }
 
-// No number is given to another rank in this world.
 void Port::forget(std::uint32_t to) {
     clockwork_.act(rank_);
     const Within outside(nullptr);
     drop_reads(to);
     tell_of_reads();
+    const std::uint64_t latency = peers_[to].latency_ns;
     peers_[to] = Peer();
+    peers_[to].latency_ns = latency;
+    peers_[to].is_forgotten = true;
 }
 
 bool Port::leave() {
@@ -416,6 +430,11 @@ Network::Network(Clockwork& clockwork, std::uint32_t window, std::span<const tra
         near_.push_back(std::make_unique<Port>(*this, Wire::near, rank));
         far_.push_back(std::make_unique<Port>(*this, Wire::far, rank));
         segments_.push_back(std::make_unique<Segment>(window, regions_.bytes()));
+        rank_at_.emplace_back();
+        for (std::uint32_t seat = 0; seat < clockwork_.fate().seats(); ++seat)
+            rank_at_.back().push_back(seat);
+        rank_at_.back().push_back(ranks());  // of no seat
+        rank_at_.back()[clockwork_.fate().seat_of(rank)] = rank;
     }
 }
 

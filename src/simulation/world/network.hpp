@@ -52,7 +52,7 @@ class Port final : private Happening {
     void close();
     bool is_there() const { return there_; }
 
-    void add_peer(std::uint32_t peer) { peers_[peer].added = true; }
+    void add_peer(std::uint32_t peer);
     void watch(std::uint32_t peer);
     transport::SendStatus send(std::uint32_t to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* in_flight);
@@ -85,6 +85,7 @@ class Port final : private Happening {
   private:
     struct Peer {
         bool added = false;
+        bool is_forgotten = false;   // another one may have its seat
         bool asked = false;          // this side has begun to connect
         bool open = false;           // the connection stands
         bool gone = false;           // its end was told
@@ -134,6 +135,7 @@ class Port final : private Happening {
     std::size_t tell_of_reads();
     void drop_reads(std::uint32_t from);
     std::size_t poll_all(transport::Receiver& receiver);
+    bool may_take_from(std::uint32_t from) const;
     std::size_t take(std::uint32_t from, transport::Receiver& receiver);
     bool deliver(std::uint32_t from, Message& message, transport::Receiver& receiver);
     void look_again_at(std::uint64_t time_ns);
@@ -173,7 +175,11 @@ class Network {
             std::function<void(std::uint32_t rank, bool armed)> stir);
 
     Clockwork& clockwork() { return clockwork_; }
-    std::uint32_t ranks() const { return clockwork_.fate().ranks; }
+    std::uint32_t ranks() const { return clockwork_.fate().processes(); }
+    // Seats are what engines count by. Which rank of the world has one, as `observer` was told last.
+    Seat seat_of(std::uint32_t rank) const { return Seat(clockwork_.fate().seat_of(rank)); }
+    std::uint32_t rank_at(std::uint32_t observer, Seat seat) const { return rank_at_[observer][seat.value]; }
+    void note_seat(std::uint32_t observer, Seat seat, std::uint32_t rank) { rank_at_[observer][seat.value] = rank; }
     Port& port(Wire wire, std::uint32_t rank) { return *(wire == Wire::near ? near_ : far_)[rank]; }
     Segment& segment(std::uint32_t rank) { return *segments_[rank]; }
     const transport::Regions& regions() const { return regions_; }
@@ -197,6 +203,7 @@ class Network {
     std::vector<std::unique_ptr<Port>> far_;
     transport::Regions regions_;
     std::vector<std::unique_ptr<Segment>> segments_;
+    std::vector<std::vector<std::uint32_t>> rank_at_;  // by observer, then by seat
 };
 
 }  // namespace coppice::world
