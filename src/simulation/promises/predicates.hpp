@@ -77,6 +77,11 @@ inline std::string names(const std::vector<std::uint32_t>& ranks) {
     return text.empty() ? "nobody" : text;
 }
 
+inline bool is_revoked(const History& history, std::uint32_t group) {
+    return std::ranges::any_of(
+        history.calls, [group](const Call& call) { return call.action == Action::revoke && call.group == group; });
+}
+
 // It was told so. Nothing can be done in the group then, and it leaves without the others.
 inline bool has_no_quorum(const History& history, std::uint32_t group, std::uint32_t rank) {
     return std::ranges::any_of(history.calls, [&](const Call& call) {
@@ -89,8 +94,9 @@ inline bool has_no_quorum(const History& history, std::uint32_t group, std::uint
 inline std::uint64_t left_ns(const History& history, std::uint32_t group, std::uint32_t rank) {
     for (const Call& call : history.calls) {
         if (call.action != Action::destroy || call.group != group || call.rank != rank) continue;
-        if (call.status != COPPICE_OK || call.timeout_ns == 0 || has_no_quorum(history, group, rank))
-            return call.began_ns;
+        // A revoked group's end waits for nobody's calls either.
+        const bool waits_for_nobody = has_no_quorum(history, group, rank) || is_revoked(history, group);
+        if (call.status != COPPICE_OK || call.timeout_ns == 0 || waits_for_nobody) return call.began_ns;
         const std::uint64_t soon = history.slack_ns + call.kept_ns;
         return std::max(call.began_ns, call.ended_ns - std::min(call.ended_ns, soon));
     }
@@ -122,11 +128,6 @@ inline std::vector<std::uint32_t> members_of(const History& history, std::uint32
     for (const Call& call : history.calls)
         if (call.made == group && !call.members.empty()) return call.members;
     return {};
-}
-
-inline bool is_revoked(const History& history, std::uint32_t group) {
-    return std::ranges::any_of(
-        history.calls, [group](const Call& call) { return call.action == Action::revoke && call.group == group; });
 }
 
 // Its action, rank, step and group, as far as it has them.
