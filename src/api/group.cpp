@@ -40,9 +40,11 @@ Result<engine::Settings> group_settings(const engine::Context& context, const co
 }
 
 // Where coppice-run has started this process after the others.
-Result<std::optional<bootstrap::LauncherEnvironment>> started_late(const coppice_group_options_t& options,
+Result<std::optional<bootstrap::LauncherEnvironment>> started_late(const engine::Context& context,
+                                                                   const coppice_group_options_t& options,
                                                                    const engine::Settings& settings) {
     std::optional<bootstrap::LauncherEnvironment> none;
+    if (const engine::Platform* const platform = context.platform()) return platform->started_late();
     if (options.exchange != nullptr || options.ranks != nullptr) return none;
     const auto launcher = bootstrap::launcher_here(settings.bootstrap);
     if (!launcher || *launcher != "coppice-run") return none;  // choose() says what is wrong
@@ -70,7 +72,7 @@ coppice_status_t create(coppice_context_t* context, const coppice_group_options_
     handle->on_failure = options.on_failure;
     handle->on_failure_argument = options.on_failure_argument;
     const engine::Context::Creation creation(*context->engine);  // for the status page
-    if (auto late = started_late(options, *settings); !late) {
+    if (auto late = started_late(*context->engine, options, *settings); !late) {
         return api::remember(std::move(late.error()));
     } else if (*late) {
         auto joined = engine::join_group(*context->engine, *settings, **late, api::callback_of(handle.get()),

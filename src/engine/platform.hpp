@@ -13,6 +13,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/words.hpp"
+#include "bootstrap/admission.hpp"
+#include "bootstrap/launcher_environment.hpp"
 #include "transport/host_memory.hpp"
 #include "transport/idle.hpp"
 #include "transport/transport.hpp"
@@ -49,6 +51,13 @@ class Platform {
     };
     // For a group that is being formed.
     virtual Wires make_transports(const Place& place) = 0;
+
+    // In place of a launcher's, by which newcomers get to a group; null: none come. Once for a group.
+    virtual Result<std::unique_ptr<bootstrap::Admission>> admission() {
+        return std::unique_ptr<bootstrap::Admission>();
+    }
+    // In place of what a launcher's environment says to a process that it has started late.
+    virtual std::optional<bootstrap::LauncherEnvironment> started_late() const { return std::nullopt; }
 
   protected:
     ~Platform() = default;

@@ -29,7 +29,7 @@ ARROWS = {
     "simulation": {"protocol", "protocol/baselines", "topology"},
     # A room within a room: what judges whole ranks knows calls and results alone.
     "simulation/promises": {PUBLIC},
-    "simulation/world": {"simulation", "simulation/promises", "api", "engine", "status", "protocol", "transport", "topology", "base", PUBLIC},
+    "simulation/world": {"simulation", "simulation/promises", "api", "engine", "bootstrap", "status", "protocol", "transport", "topology", "base", PUBLIC},
     "api": {"engine", "base", "status", "trace", "bootstrap", "transport", "topology", "protocol", PUBLIC},
     PUBLIC: set(),
 }

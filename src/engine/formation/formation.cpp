@@ -203,7 +203,8 @@ class Formation {
     // For processes that come later: by the launcher, where it starts some, else with tickets.
     Result<void> open_door(const GroupId& id) {
         if (settings_.join == Join::none) return {};
-        auto admission = bootstrap_.admission(deadline_ns_);
+        auto admission =
+            context_.platform() != nullptr ? context_.platform()->admission() : bootstrap_.admission(deadline_ns_);
         if (!admission) return tl::unexpected(std::move(admission.error()));
         if (*admission) door_.reset();
         if (!*admission && !door_) return {};

@@ -58,13 +58,13 @@ class Making {
 
     Result<MadeTransports> take_those_of(Platform& platform) {
         const bool near = settings_.allows_within_host();
-        Platform::Wires wires =
-            platform.make_transports({.self = Seat(meeting_.self.value),
-                                      .ranks = reach_.capacity,
-                                      .window = settings_.window,
-                                      .has_local_peers = near && reach_.has_local_peers,
-                                      .has_far_peers = reach_.has_far_peers || (!near && !reach_.is_alone),
-                                      .regions = regions_});
+        Platform::Wires wires = platform.make_transports(
+            {.self = Seat(meeting_.self.value),
+             .ranks = reach_.capacity,
+             .window = settings_.window,
+             .has_local_peers = near && (reach_.has_local_peers || may_join()),
+             .has_far_peers = may_have_far_ranks() || (!near && (!reach_.is_alone || may_join())),
+             .regions = regions_});
         made_.host_memory = wires.host_memory;
         for (auto* wire : {&wires.near, &wires.far}) {
             if (*wire == nullptr) continue;

@@ -41,8 +41,10 @@ class Joining {
                         "sets them, do not set them by hand",
                         self_.value);
         }
-        auto admission =
-            bootstrap::LauncherAdmission::enter(environment, context_.clock().now_ns() + settings_.start_timeout_ns);
+        auto admission = context_.platform() != nullptr
+                             ? context_.platform()->admission()
+                             : bootstrap::LauncherAdmission::enter(
+                                   environment, context_.clock().now_ns() + settings_.start_timeout_ns);
         if (!admission) return tl::unexpected(std::move(admission.error()));
         if (auto invited = be_invited(**admission); !invited) return tl::unexpected(std::move(invited.error()));
         capacity_ = *settings_.capacity;
@@ -93,6 +95,10 @@ class Joining {
     bool sleep(int descriptor, std::uint64_t longest_ns) const {
         const std::uint64_t now = context_.clock().now_ns();
         if (now >= deadline_ns_) return false;
+        if (Platform* const platform = context_.platform()) {
+            platform->pause(descriptor, std::min(longest_ns, deadline_ns_ - now));
+            return true;
+        }
         pollfd entry{descriptor, POLLIN, 0};
         const std::uint64_t most = std::min(longest_ns, deadline_ns_ - now);
         ::poll(&entry, 1, static_cast<int>(most / kShortestSleepNs + 1));
@@ -144,9 +150,24 @@ class Joining {
                                           .local_ranks = capacity_,
                                           .has_far_ranks = settings_.join == Join::any,
                                           .regions = regions};
-        const bool needs_wire = settings_.join == Join::any || !settings_.allows_within_host();
+        auto made = context_.platform() != nullptr ? take_those_of(*context_.platform(), regions) : make_all(facts);
+        if (!made) return made;
+        transport_set_->directory().take(self_, incarnation_);
+        const bool by_host = settings_.hierarchy == Hierarchy::host && settings_.allows_within_host();
+        if (!by_host || host_memory_ == nullptr) return {};
+        // The first board is one of a group that this process was never in.
+        if (auto sealed = host_memory_->seal_board({self_}); !sealed) return sealed;
+        host_memory_->close_board(0);
+        host_memory_->clear_panels(1);
+        transport_set_->share_host_memory(host_memory_, faults_);
+        return {};
+    }
+
+    bool needs_wire() const { return settings_.join == Join::any || !settings_.allows_within_host(); }
+
+    Result<void> make_all(const transport::GroupFacts& facts) {
         for (const TransportChoice& choice : settings_.transports) {
-            if (!choice.allowed || !(choice.transport->within_host || (needs_wire && is_meant_for_this_host(choice))))
+            if (!choice.allowed || !(choice.transport->within_host || (needs_wire() && is_meant_for_this_host(choice))))
                 continue;
             auto made = choice.maker->make(facts);
             if (!made) {
@@ -156,14 +177,21 @@ class Joining {
             if (made->host_memory != nullptr) host_memory_ = made->host_memory;
             if (auto added = add(std::move(made->transport)); !added) return added;
         }
-        transport_set_->directory().take(self_, incarnation_);
-        const bool by_host = settings_.hierarchy == Hierarchy::host && settings_.allows_within_host();
-        if (!by_host || host_memory_ == nullptr) return {};
-        // The first board is one of a group that this process was never in.
-        if (auto sealed = host_memory_->seal_board({self_}); !sealed) return sealed;
-        host_memory_->close_board(0);
-        host_memory_->clear_panels(1);
-        transport_set_->share_host_memory(host_memory_, faults_);
+        return {};
+    }
+
+    Result<void> take_those_of(Platform& platform, std::span<const transport::Region> regions) {
+        Platform::Wires wires = platform.make_transports({.self = self_,
+                                                          .ranks = capacity_,
+                                                          .window = settings_.window,
+                                                          .has_local_peers = settings_.allows_within_host(),
+                                                          .has_far_peers = needs_wire(),
+                                                          .regions = regions});
+        host_memory_ = wires.host_memory;
+        for (auto* wire : {&wires.near, &wires.far}) {
+            if (*wire == nullptr) continue;
+            if (auto added = add(std::move(*wire)); !added) return added;
+        }
         return {};
     }
 

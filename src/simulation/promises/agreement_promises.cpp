@@ -8,11 +8,17 @@ bool has_outcome(const Call& call) {
     return call.status == COPPICE_OK || call.status == COPPICE_ERR_PEER_FAILED;
 }
 
-// Of a survivor. One that dies may have been alone in having it: "the survivors get one value and one set".
-const Call* outcome_of(const History& history, const std::vector<const Call*>& calls) {
-    const auto one = std::ranges::find_if(
-        calls, [&](const Call* call) { return has_outcome(*call) && survives(history, call->group, call->rank); });
-    return one == calls.end() ? nullptr : *one;
+// Of survivors. One that dies may have been alone in having it: "the survivors get one value and one set". One for each side of a cut, on
+// which the last operations may have ended otherwise.
+std::vector<const Call*> outcomes_of(const History& history, const std::vector<const Call*>& calls) {
+    std::vector<const Call*> outcomes;
+    for (const Call* call : calls) {
+        if (!has_outcome(*call) || !survives(history, call->group, call->rank)) continue;
+        const bool is_new =
+            std::ranges::all_of(outcomes, [&](const Call* one) { return history.apart(one->rank, call->rank); });
+        if (is_new) outcomes.push_back(call);
+    }
+    return outcomes;
 }
 
 // With contributions of which each is another bit: whether the result has that of `call`.
@@ -37,19 +43,15 @@ std::uint64_t with_all(const std::vector<const Call*>& calls) {
     return all;
 }
 
-std::vector<std::uint32_t> members_of(const History& history, std::uint32_t group) {
-    for (const Call& call : history.calls)
-        if (call.made == group && !call.members.empty()) return call.members;
-    return {};
-}
-
 }  // namespace
 
 void one_outcome(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::agree)) {
-        const Call* const one = outcome_of(history, calls);
+        const std::vector<const Call*> outcomes = outcomes_of(history, calls);
         for (const Call* other : calls) {
-            if (one == nullptr || !has_outcome(*other) || !survives(history, other->group, other->rank)) continue;
+            if (!has_outcome(*other) || !survives(history, other->group, other->rank)) continue;
+            const Call* const one = *std::ranges::find_if(
+                outcomes, [&](const Call* known) { return !history.apart(known->rank, other->rank); });
             if (other->result == one->result && other->status == one->status && other->failed == one->failed) continue;
             found.push_back(
                 {"", fmt::format("{} has {:#x}, {} without {}; {} has {:#x}, {} without {}", where(*one), one->result,
@@ -62,25 +64,25 @@ void one_outcome(const History& history, const Groups& /*groups*/, Found& found)
 // "It combines the contributions of all ranks but (some of) those in the agreed set of failed ranks"
 void value_of_contributions(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::agree)) {
-        const Call* const one = outcome_of(history, calls);
-        if (one == nullptr) continue;
-        for (const std::uint32_t member : members_of(history, key.first)) {
-            if (contains(one->failed, member)) continue;
-            const auto call = std::ranges::find(calls, member, &Call::rank);
-            if (call != calls.end() && has_contribution(one->result, **call)) continue;
-            found.push_back({"", fmt::format("{}: {:#x} lacks the contribution of rank {}, which is not agreed to have "
-                                             "failed ({})",
-                                             where(*one), one->result, member, names(one->failed))});
+        for (const Call* const one : outcomes_of(history, calls)) {
+            for (const std::uint32_t member : members_of(history, key.first)) {
+                if (contains(one->failed, member)) continue;
+                const auto call = std::ranges::find(calls, member, &Call::rank);
+                if (call != calls.end() && has_contribution(one->result, **call)) continue;
+                found.push_back({"", fmt::format("{}: {:#x} lacks the contribution of rank {}, which is not agreed to "
+                                                 "have failed ({})",
+                                                 where(*one), one->result, member, names(one->failed))});
+            }
+            // Something that nobody has contributed is in it where leaving nobody out gives less.
+            const std::uint64_t all = with_all(calls);
+            if (all == one->result) continue;
+            const bool invented = one->operation == COPPICE_AND ? (one->result & all) != all
+                                  : one->operation == COPPICE_MAX
+                                      ? std::ranges::find(calls, one->result, &Call::value) == calls.end()
+                                      : (one->result & ~all) != 0;
+            if (invented)
+                found.push_back({"", fmt::format("{}: {:#x} is of no contributions", where(*one), one->result)});
         }
-        std::vector<const Call*> more = calls;
-        if (with_all(calls) == one->result) continue;
-        // Something that nobody has contributed is in it where leaving nobody out gives less.
-        const std::uint64_t all = with_all(calls);
-        const bool invented = one->operation == COPPICE_AND ? (one->result & all) != all
-                              : one->operation == COPPICE_MAX
-                                  ? std::ranges::find(calls, one->result, &Call::value) == calls.end()
-                                  : (one->result & ~all) != 0;
-        if (invented) found.push_back({"", fmt::format("{}: {:#x} is of no contributions", where(*one), one->result)});
     }
 }
 
@@ -105,7 +107,7 @@ void agreed_failed_have_failed(const History& history, const Groups& /*groups*/,
     for (const Call& call : history.calls) {
         if (call.action != Action::agree || !has_outcome(call)) continue;
         for (const std::uint32_t rank : call.failed)
-            if (!is_gone(history, call.group, rank, call.ended_ns))
+            if (!is_gone_for(history, call.rank, call.group, rank, call.ended_ns))
                 found.push_back(
                     {"", fmt::format("{}: rank {} is agreed to have failed, and lives", where(call), rank)});
     }
@@ -115,19 +117,19 @@ void agreed_failed_have_failed(const History& history, const Groups& /*groups*/,
 // failures"
 void status_by_acknowledgement(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::agree)) {
-        const Call* const one = outcome_of(history, calls);
-        if (one == nullptr) continue;
-        const auto lacks = [one](const Call* call) {
-            return std::ranges::any_of(one->failed,
-                                       [call](std::uint32_t rank) { return !contains(call->acknowledged, rank); });
-        };
-        const auto counts = [one](const Call* call) { return !contains(one->failed, call->rank); };
-        const bool told = one->status == COPPICE_ERR_PEER_FAILED;
-        const bool must = std::ranges::any_of(calls, [&](const Call* call) { return counts(call) && lacks(call); });
-        const bool may = std::ranges::any_of(calls, lacks);
-        if (told ? may : !must) continue;
-        found.push_back({"", fmt::format("{}: {}, while {} are agreed to have failed", where(*one),
-                                         coppice_status_string(one->status), names(one->failed))});
+        for (const Call* const one : outcomes_of(history, calls)) {
+            const auto lacks = [one](const Call* call) {
+                return std::ranges::any_of(one->failed,
+                                           [call](std::uint32_t rank) { return !contains(call->acknowledged, rank); });
+            };
+            const auto counts = [one](const Call* call) { return !contains(one->failed, call->rank); };
+            const bool told = one->status == COPPICE_ERR_PEER_FAILED;
+            const bool must = std::ranges::any_of(calls, [&](const Call* call) { return counts(call) && lacks(call); });
+            const bool may = std::ranges::any_of(calls, lacks);
+            if (told ? may : !must) continue;
+            found.push_back({"", fmt::format("{}: {}, while {} are agreed to have failed", where(*one),
+                                             coppice_status_string(one->status), names(one->failed))});
+        }
     }
 }
 

@@ -38,6 +38,8 @@ void live_roots_reach_all(const History& history, const Groups& /*groups*/, Foun
         for (const Call* call : calls) {
             if (!survives(history, key.first, call->rank) || call->ended_ns == kNever) continue;
             if (call->status == COPPICE_OK || call->status == COPPICE_ERR_TIMEOUT) continue;
+            // quorums_are_not_denied
+            if (call->status == COPPICE_ERR_NO_QUORUM || history.apart(root->rank, call->rank)) continue;
             found.push_back({"", fmt::format("{}: root {} lives, but: {}", where(*call), root->rank,
                                              coppice_status_string(call->status))});
         }
@@ -47,7 +49,7 @@ void live_roots_reach_all(const History& history, const Groups& /*groups*/, Foun
 void root_failed_when_it_died(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (call.action != Action::broadcast || call.status != COPPICE_ERR_ROOT_FAILED) continue;
-        if (!is_gone(history, call.group, call.root, call.ended_ns))
+        if (!is_gone_for(history, call.rank, call.group, call.root, call.ended_ns))
             found.push_back({"", fmt::format("{}: root {} was alive", where(call), call.root)});
     }
 }
@@ -59,6 +61,7 @@ void root_failed_when_nobody_has_it(const History& history, const Groups& /*grou
             if (without->status != COPPICE_ERR_ROOT_FAILED || history.taken_for_dead[without->rank]) continue;
             for (const Call* with : calls) {
                 if (with->status != COPPICE_OK || !survives(history, key.first, with->rank)) continue;
+                if (history.apart(without->rank, with->rank)) continue;
                 // Ranks leave a revoked group without the others.
                 if (is_revoked(history, key.first) && is_gone(history, key.first, with->rank, without->ended_ns))
                     continue;

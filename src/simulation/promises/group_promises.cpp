@@ -15,6 +15,13 @@ bool belongs_to_collective(Action action) {
     return action == Action::broadcast || action == Action::agree;
 }
 
+// By then, from anybody.
+bool was_cut_off(const History& history, const Call& call) {
+    for (std::uint32_t other = 0; other < history.ranks; ++other)
+        if (history.apart(call.rank, other, call.ended_ns)) return true;
+    return false;
+}
+
 }  // namespace
 
 // Nobody waits for the dead, and nothing hangs.
@@ -34,6 +41,8 @@ void calls_end(const History& history, const Groups& /*groups*/, Found& found) {
 void waits_are_short(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (!history.lives(call.rank) || call.ended_ns == kNever) continue;
+        // A newcomer waits for as long as the others do not renew.
+        if (call.action == Action::create && call.rank >= history.first_ranks) continue;
         const std::uint64_t took = call.ended_ns - call.began_ns;
         if (took <= history.accounted_ns) continue;
         found.push_back({"", fmt::format("{} took {} ns, of which all that there was to wait for explains {} ns",
@@ -69,7 +78,11 @@ void statuses_mean_something(const History& history, const Groups& /*groups*/, F
         if (call.action == Action::broadcast) possible = possible || call.status == COPPICE_ERR_ROOT_FAILED;
         if (call.action == Action::agree) possible = possible || call.status == COPPICE_ERR_PEER_FAILED;
         if (call.action == Action::shrink) possible = possible || call.status == COPPICE_ERR_NO_RESOURCES;
-        possible = possible || call.status == COPPICE_ERR_FENCED;  // fenced_were_silent
+        if (call.action == Action::create)
+            possible = possible || call.rank >= history.first_ranks;  // newcomers_are_told
+        if (belongs_to_collective(call.action) || call.action == Action::shrink)
+            possible = possible || call.status == COPPICE_ERR_NO_QUORUM;  // quorums_are_not_denied
+        possible = possible || call.status == COPPICE_ERR_FENCED;         // fenced_were_silent
         if (!possible) found.push_back({"", fmt::format("{}: {}", name_of(call), call.sentence)});
     }
 }
@@ -77,7 +90,7 @@ void statuses_mean_something(const History& history, const Groups& /*groups*/, F
 // "A rank that is merely slow, or stopped, is waited for, unless COPPICE_DETECTION_BOUND says for how long."
 void fenced_were_silent(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls)
-        if (call.status == COPPICE_ERR_FENCED && !history.taken_for_dead[call.rank])
+        if (call.status == COPPICE_ERR_FENCED && !history.taken_for_dead[call.rank] && !was_cut_off(history, call))
             found.push_back({"", fmt::format("{}: it was never silent for so long", name_of(call))});
 }
 
@@ -100,19 +113,26 @@ void revocation_ends_all(const History& history, const Groups& /*groups*/, Found
             if (call.rank != revoke.rank || call.group != revoke.group || !belongs_to_collective(call.action)) continue;
             if (call.began_ns < revoke.ended_ns || &call < &revoke || call.ended_ns == kNever) continue;
             if (call.status == COPPICE_ERR_REVOKED || call.status == COPPICE_ERR_FENCED) continue;
+            if (call.status == COPPICE_ERR_NO_QUORUM) continue;  // which ends all, too
             found.push_back({"", fmt::format("{}: {} after this rank has revoked the group", name_of(call),
                                              coppice_status_string(call.status))});
         }
     }
 }
 
-// "all ranks but those that all agree to have failed, numbered 0 … in their old order"
+// "all ranks but those that all agree to have failed, numbered 0 … in their old order": all of one side of a cut.
 void shrunk_alike(const History& history, const Groups& /*groups*/, Found& found) {
     for (const auto& [key, calls] : together(history, Action::shrink)) {
-        const Call* first = nullptr;
+        std::vector<const Call*> made;  // by side
+        const auto first_for = [&](const Call* call) -> const Call* {
+            const auto one =
+                std::ranges::find_if(made, [&](const Call* known) { return !history.apart(known->rank, call->rank); });
+            return one == made.end() ? nullptr : *one;
+        };
         for (const Call* call : calls) {
             if (call->status != COPPICE_OK || !history.lives(call->rank) || call->left) continue;
-            if (first == nullptr) first = call;
+            if (first_for(call) == nullptr) made.push_back(call);
+            const Call* const first = first_for(call);
             if (call->members != first->members)
                 found.push_back({"", fmt::format("{}: members {}; {}: members {}", where(*first), names(first->members),
                                                  where(*call), names(call->members))});
@@ -122,7 +142,12 @@ void shrunk_alike(const History& history, const Groups& /*groups*/, Found& found
                                                  call->bytes, names(call->members))});
         }
         for (const Call* call : calls) {
+            const Call* const first = first_for(call);
             if (first == nullptr || call->ended_ns == kNever || call->status == COPPICE_OK) continue;
+            // It is left behind: those on its side that have the group may be gone, and those beyond the cut can't tell it.
+            const bool is_left_behind =
+                call->status == COPPICE_ERR_FENCED || call->status == COPPICE_ERR_NO_QUORUM;  // quorums_are_not_denied
+            if (is_left_behind && was_cut_off(history, *call)) continue;
             if (history.lives(call->rank))
                 found.push_back({"", fmt::format("{}: {}, while {} has a new group", where(*call),
                                                  coppice_status_string(call->status), where(*first))});
@@ -138,7 +163,7 @@ void survivors_are_in(const History& history, const Groups& /*groups*/, Found& f
             for (const std::uint32_t rank : call->failed) {
                 const bool left = std::ranges::any_of(
                     calls, [rank](const Call* other) { return other->rank == rank && other->left; });
-                if (!left && !is_gone(history, key.first, rank, call->ended_ns))
+                if (!left && !is_gone_for(history, call->rank, key.first, rank, call->ended_ns))
                     found.push_back({"", fmt::format("{}: rank {} lives, and is left out", where(*call), rank)});
             }
             for (const Call& told : history.calls) {
@@ -160,7 +185,9 @@ void leavers_are_out(const History& history, const Groups& /*groups*/, Found& fo
             if (leaver->status == COPPICE_OK && leaver->made != kNone)
                 found.push_back({"", fmt::format("{}: a group, though it has left", where(*leaver))});
             for (const Call* call : calls)
-                if (call->status == COPPICE_OK && contains(call->members, leaver->rank))
+                // Beyond a cut its word may not have arrived.
+                if (call->status == COPPICE_OK && contains(call->members, leaver->rank) &&
+                    !history.apart(leaver->rank, call->rank))
                     found.push_back({"", fmt::format("{}: rank {} has left, and is in", where(*call), leaver->rank)});
         }
     }
@@ -197,7 +224,7 @@ void failed_have_failed(const History& history, const Groups& /*groups*/, Found&
     for (const Call& call : history.calls) {
         if (call.action != Action::callback && call.action != Action::learn) continue;
         for (const std::uint32_t rank : call.failed)
-            if (!is_gone(history, call.group, rank, call.ended_ns))
+            if (!is_gone_for(history, call.rank, call.group, rank, call.ended_ns))
                 found.push_back({"", fmt::format("{}: told that rank {} failed, which lives", where(call), rank)});
     }
 }

@@ -51,6 +51,8 @@ struct Call {
     std::vector<std::uint32_t> acknowledged;  // by this rank, before an agreement
     bool left = false;                        // shrink: this rank wanted to leave
     std::uint32_t made = kNone;               // create, shrink: the group that came of it
+    std::uint32_t epoch = 0;                  // of that
+    int pending = -1;                         // agreements: whether a renewal is worth while; −1: was not asked
     std::vector<std::uint32_t> members;       // of that, as this rank sees them; learn: the dead that it asks for
 };
 
@@ -62,8 +64,25 @@ struct Group {
     std::vector<std::uint32_t> started_by;  // members when it was made by exchange
 };
 
+// For a while, or for good, nothing passed between ranks of the two sides, for so long that they may have noticed.
+struct Cut {
+    std::vector<bool> side;  // by rank
+    std::uint64_t began_ns = 0;
+    std::uint64_t ended_ns = kNever;
+};
+
+// Which ranks may go on where others can't be reached.
+enum class Quorum : std::uint8_t { certain, majority, any };
+
 struct History {
     std::uint32_t ranks = 0;
+    std::uint32_t first_ranks = 0;              // of these; the others come later
+    std::vector<std::uint32_t> seat_of;         // by rank
+    std::vector<std::uint32_t> incarnation_of;  // how many had that seat before
+    Quorum quorum = Quorum::any;
+    std::vector<std::uint32_t> host_of;  // by rank
+    bool mates_see_deaths = false;       // those of their host
+    std::vector<Cut> cuts;
     std::vector<Call> calls;             // in the order of their starts
     std::vector<std::uint64_t> died_ns;  // by rank, kNever: it lives
     std::uint64_t ended_ns = 0;          // of all
@@ -74,6 +93,17 @@ struct History {
     std::uint64_t accounted_ns = 0;  // what a call may take: absences, links, deaths to be noticed
 
     bool lives(std::uint32_t rank) const { return died_ns[rank] == kNever; }
+    // Whether the two may take each other for dead by then, because the network between them was cut.
+    bool apart(std::uint32_t a, std::uint32_t b, std::uint64_t time_ns = kNever) const {
+        return std::ranges::any_of(
+            cuts, [&](const Cut& cut) { return cut.side[a] != cut.side[b] && cut.began_ns <= time_ns; });
+    }
+    // Whether `observer` may hold the other one to be dead by then. When a cut is over a rank that had no connection across it hears from both
+    // sides that those of the other one are dead.
+    bool may_seem_dead(std::uint32_t observer, std::uint32_t rank, std::uint64_t time_ns) const {
+        return apart(observer, rank, time_ns) ||
+               std::ranges::any_of(cuts, [&](const Cut& cut) { return cut.ended_ns <= time_ns; });
+    }
 };
 
 inline bool contains(const std::vector<std::uint32_t>& ranks, std::uint32_t rank) {

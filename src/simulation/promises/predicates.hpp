@@ -29,6 +29,20 @@ void nobody_is_through_early(const History& history, const Groups& groups, Found
 void agreed_failed_have_failed(const History& history, const Groups& groups, Found& found);
 void status_by_acknowledgement(const History& history, const Groups& groups, Found& found);
 
+// view_promises.cpp
+void one_view_of_an_epoch(const History& history, const Groups& groups, Found& found);
+void views_have_a_quorum(const History& history, const Groups& groups, Found& found);
+void outcomes_have_a_quorum(const History& history, const Groups& groups, Found& found);
+void quorums_are_not_denied(const History& history, const Groups& groups, Found& found);
+void seen_deaths_cost_no_quorum(const History& history, const Groups& groups, Found& found);
+
+// newcomer_promises.cpp
+void deliveries_stay_in_their_view(const History& history, const Groups& groups, Found& found);
+void pending_alike(const History& history, const Groups& groups, Found& found);
+void newcomers_are_told(const History& history, const Groups& groups, Found& found);
+void newcomers_see_the_view(const History& history, const Groups& groups, Found& found);
+void incarnations_rise(const History& history, const Groups& groups, Found& found);
+
 // group_promises.cpp
 void calls_end(const History& history, const Groups& groups, Found& found);
 void waits_are_short(const History& history, const Groups& groups, Found& found);
@@ -63,12 +77,26 @@ inline std::string names(const std::vector<std::uint32_t>& ranks) {
     return text.empty() ? "nobody" : text;
 }
 
+inline bool is_revoked(const History& history, std::uint32_t group) {
+    return std::ranges::any_of(
+        history.calls, [group](const Call& call) { return call.action == Action::revoke && call.group == group; });
+}
+
+// It was told so. Nothing can be done in the group then, and it leaves without the others.
+inline bool has_no_quorum(const History& history, std::uint32_t group, std::uint32_t rank) {
+    return std::ranges::any_of(history.calls, [&](const Call& call) {
+        return call.status == COPPICE_ERR_NO_QUORUM && call.group == group && call.rank == rank;
+    });
+}
+
 // The earliest time at which that rank may have left the group; kNever: it has not. One that leaves in peace stays until the others
 // need it no more, and its call returns soon after it has gone.
 inline std::uint64_t left_ns(const History& history, std::uint32_t group, std::uint32_t rank) {
     for (const Call& call : history.calls) {
         if (call.action != Action::destroy || call.group != group || call.rank != rank) continue;
-        if (call.status != COPPICE_OK || call.timeout_ns == 0) return call.began_ns;
+        // A revoked group's end waits for nobody's calls either.
+        const bool waits_for_nobody = has_no_quorum(history, group, rank) || is_revoked(history, group);
+        if (call.status != COPPICE_OK || call.timeout_ns == 0 || waits_for_nobody) return call.began_ns;
         const std::uint64_t soon = history.slack_ns + call.kept_ns;
         return std::max(call.began_ns, call.ended_ns - std::min(call.ended_ns, soon));
     }
@@ -80,6 +108,12 @@ inline bool is_gone(const History& history, std::uint32_t group, std::uint32_t r
     return history.died_ns[rank] <= time_ns || left_ns(history, group, rank) <= time_ns;
 }
 
+// The same as that observer sees it, for which a rank beyond a cut is as good as dead.
+inline bool is_gone_for(const History& history, std::uint32_t observer, std::uint32_t group, std::uint32_t rank,
+                        std::uint64_t time_ns) {
+    return is_gone(history, group, rank, time_ns) || history.may_seem_dead(observer, rank, time_ns);
+}
+
 // It lives, and has not left the group without the others, which counts as a failure there.
 inline bool survives(const History& history, std::uint32_t group, std::uint32_t rank) {
     if (!history.lives(rank)) return false;
@@ -89,9 +123,11 @@ inline bool survives(const History& history, std::uint32_t group, std::uint32_t 
     });
 }
 
-inline bool is_revoked(const History& history, std::uint32_t group) {
-    return std::ranges::any_of(
-        history.calls, [group](const Call& call) { return call.action == Action::revoke && call.group == group; });
+// Of that group, as it was made.
+inline std::vector<std::uint32_t> members_of(const History& history, std::uint32_t group) {
+    for (const Call& call : history.calls)
+        if (call.made == group && !call.members.empty()) return call.members;
+    return {};
 }
 
 // Its action, rank, step and group, as far as it has them.

@@ -82,6 +82,9 @@ void Caller::run() {
         {"COPPICE_HIERARCHY", program_.hierarchy},
         {"COPPICE_ADDRESSES", program_.addresses},
         {"COPPICE_QUORUM", program_.quorum},
+        {"COPPICE_JOIN", rank_.world().launcher() != nullptr ? "any" : "none"},
+        {"COPPICE_CAPACITY",
+         rank_.world().launcher() != nullptr ? fmt::format("{}", rank_.world().fate().seats()) : "auto"},
         {"COPPICE_DETECTION_BOUND", fmt::format("{}ms", program_.detection_bound_ns / 1'000'000)},
         {"COPPICE_PROGRESS_THREAD", !program_.has_thread            ? "0"
                                     : program_.calls_back_on_thread ? "1"
@@ -91,10 +94,12 @@ void Caller::run() {
         return found == settings.end() ? nullptr : found->second.c_str();
     });
     const coppice_status_t made = rank_.call([&] { return rank_.make_context(texts, &context_); });
-    if (made == COPPICE_OK && create(0)) {
+    if (made == COPPICE_OK && (is_newcomer() ? join() : create(0))) {
+        // One that has come by a renewal goes on behind it, as the others do.
+        const std::uint32_t joined_by = is_newcomer() ? rank_.world().step_of(current_.epoch) : 0;
         for (const Step& step : program_.steps) {
             if (out_) break;
-            do_step(step);
+            if (step.number > joined_by) do_step(step);
         }
         settle();
         destroy(current_, nullptr);
@@ -172,6 +177,53 @@ bool Caller::create(std::uint32_t step) {
     end(call, status);
     take_early_failures();
     return status == COPPICE_OK;
+}
+
+bool Caller::is_newcomer() const {
+    return rank_.number() >= rank_.world().fate().ranks;
+}
+
+bool Caller::join() {
+    coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
+    options.on_failure = on_failure;
+    options.on_failure_argument = this;
+    const std::size_t call = begin(Action::create, nullptr, nullptr);
+    coppice_group_t* group = nullptr;
+    const coppice_status_t status =
+        rank_.call_that_enters_late([&] { return coppice_group_create(context_, &options, &group); });
+    if (status != COPPICE_OK) {
+        end(call, status);
+        return false;
+    }
+    current_ = {};
+    current_.group = group;
+    current_.members = look_at_view(group, &current_.epoch);
+    {
+        const Within outside(nullptr);
+        at(call).epoch = current_.epoch;
+        at(call).members.assign(current_.members.begin(), current_.members.end());
+        current_.id = rank_.world().view_number(current_.epoch, at(call).members);
+        if (groups_.size() <= current_.id) groups_.resize(current_.id + 1);
+        at(call).made = at(call).group = current_.id;
+    }
+    const auto self = std::ranges::find(current_.members, rank_.number());
+    current_.self = static_cast<std::uint32_t>(self - current_.members.begin());
+    end(call, status);
+    take_early_failures();
+    return self != current_.members.end();
+}
+
+// The ranks of the world that are its members.
+std::vector<std::uint32_t> Caller::look_at_view(coppice_group_t* group, std::uint32_t* epoch) {
+    coppice_view_t view{};
+    view.struct_size = sizeof view;
+    std::vector<coppice_member_t> members(kMostRanks);
+    rank_.call([&] { return coppice_group_view(group, &view, members.data(), members.size()); });
+    *epoch = view.epoch;
+    std::vector<std::uint32_t> ranks;
+    for (std::uint32_t i = 0; i < view.size; ++i)
+        ranks.push_back(rank_.world().fate().rank_with(members[i].seat, members[i].incarnation));
+    return ranks;
 }
 
 void Caller::on_failure(void* self, coppice_group_t* group, std::uint32_t failed) {
@@ -266,6 +318,7 @@ void Caller::revoke(const Step& step) {
 void Caller::shrink(const Step& step) {
     settle();
     const std::size_t call = begin(Action::shrink, &step, &current_);
+    rank_.world().note_renewal(current_.epoch + 1, step.number);
     const bool is_leaver = step.leaves && step.who % current_.members.size() == current_.self;
     if (is_leaver) at(call).left = rank_.call([&] { return coppice_group_leave(current_.group); }) == COPPICE_OK;
     coppice_group_t* shrunk = nullptr;
@@ -287,6 +340,7 @@ void Caller::shrink(const Step& step) {
         current_ = {};
         current_.group = shrunk;
         current_.id = at(call).made;
+        current_.epoch = at(call).epoch;
         current_.members = at(call).members;
         const auto self = std::ranges::find(current_.members, rank_.number());
         current_.self = static_cast<std::uint32_t>(self - current_.members.begin());
@@ -299,6 +353,8 @@ void Caller::shrink(const Step& step) {
         return;
     }
     end(call, status);
+    // The others may go on, or nobody.
+    if (status == COPPICE_ERR_NO_QUORUM) out_ = true;
 }
 
 // A shrink, or the renewal with which a rank leaves: one operation.
@@ -307,15 +363,15 @@ coppice_status_t Caller::renew(const Step& step, coppice_group_t** next) {
     while (status == COPPICE_ERR_TIMEOUT) {
         if (step.mode == Step::Mode::blocking) {
             status = rank_.call([&] {
-                return step.leaves ? coppice_group_renew(current_.group, nullptr, next, step.timeout_ns)
-                                   : coppice_group_shrink(current_.group, next, step.timeout_ns);
+                return step.leaves || step.admits ? coppice_group_renew(current_.group, nullptr, next, step.timeout_ns)
+                                                  : coppice_group_shrink(current_.group, next, step.timeout_ns);
             });
             continue;
         }
         coppice_request_t* request = nullptr;
         status = rank_.call([&] {
-            return step.leaves ? coppice_group_renew_nb(current_.group, nullptr, next, &request)
-                               : coppice_group_shrink_nb(current_.group, next, &request);
+            return step.leaves || step.admits ? coppice_group_renew_nb(current_.group, nullptr, next, &request)
+                                              : coppice_group_shrink_nb(current_.group, next, &request);
         });
         if (status != COPPICE_OK) break;
         status = rank_.call([&] { return coppice_request_wait(request, nullptr, step.timeout_ns); });
@@ -329,13 +385,22 @@ void Caller::take_shrunk(std::size_t call, Joined& old, coppice_group_t* shrunk)
     coppice_group_info_t info{};
     info.struct_size = sizeof info;
     rank_.call([&] { return coppice_group_query(shrunk, &info); });
+    std::uint32_t epoch = 0;
+    const std::vector<std::uint32_t> seen =
+        rank_.world().launcher() != nullptr ? look_at_view(shrunk, &epoch) : std::vector<std::uint32_t>();
     const Within outside(nullptr);
     promises::Call& record = at(call);
-    record.made = rank_.world().group_number(old.id, record.step, record.failed);
+    if (rank_.world().launcher() != nullptr) {
+        record.epoch = epoch;
+        record.members.assign(seen.begin(), seen.end());
+        record.made = rank_.world().view_number(epoch, record.members);
+    } else {
+        record.made = rank_.world().group_number(old.id, record.step, record.failed);
+    }
     if (groups_.size() <= record.made) groups_.resize(record.made + 1);
     groups_[record.made].parent = old.id;
     for (const std::uint32_t rank : old.members)
-        if (std::ranges::find(record.failed, rank) == record.failed.end()) record.members.push_back(rank);
+        if (seen.empty() && !promises::contains(record.failed, rank)) record.members.push_back(rank);
     // What the group says of itself.
     record.bytes = info.size;
     record.root = info.rank;

@@ -28,6 +28,7 @@ class Caller {
         std::uint32_t id = promises::kNone;
         std::vector<std::uint32_t> members;  // ranks of the job
         std::uint32_t self = 0;
+        std::uint32_t epoch = 0;
         std::uint32_t broadcasts = 0;  // begun here
         std::vector<std::uint32_t> acknowledged;
         std::vector<std::uint32_t> told;  // failed, by callbacks
@@ -52,6 +53,10 @@ class Caller {
     std::uint64_t liberty(const Step& step, std::uint32_t salt) const;
 
     bool create(std::uint32_t step);
+    bool is_newcomer() const;
+    bool join();
+    std::vector<std::uint32_t> look_at_view(coppice_group_t* group, std::uint32_t* epoch);
+    void renew_if_pending(const Step& step, std::size_t call);
     void do_step(const Step& step);
     void broadcast(const Step& step);
     void broadcast_nb(const Step& step);

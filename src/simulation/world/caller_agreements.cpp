@@ -56,8 +56,24 @@ void Caller::agree(const Step& step) {
         });
     }
     at(call).result = result;
-    if (status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED) take_agreement(call, current_);
+    if (status == COPPICE_OK || status == COPPICE_ERR_PEER_FAILED) {
+        take_agreement(call, current_);
+        int pending = 0;
+        rank_.call([&] { return coppice_group_pending(current_.group, &pending); });
+        at(call).pending = pending;
+    }
     end(call, status);
+    renew_if_pending(step, call);
+}
+
+// All that are told of the agreement's end do the same.
+void Caller::renew_if_pending(const Step& step, std::size_t call) {
+    if (!step.renews || at(call).pending != 1) return;
+    Step renewal;
+    renewal.kind = Step::Kind::shrink;
+    renewal.number = step.number;
+    renewal.admits = true;
+    shrink(renewal);
 }
 
 void Caller::agree_nb(const Step& step) {

@@ -22,10 +22,10 @@ std::vector<std::unique_ptr<Arena>>& Clockwork::memories() {
     return memories;
 }
 
-Clockwork::Clockwork(const Fate& fate, std::uint64_t seed) : fate_(fate), random_(seed), ranks_(fate.ranks) {
-    while (memories().size() < fate.ranks)
+Clockwork::Clockwork(const Fate& fate, std::uint64_t seed) : fate_(fate), random_(seed), ranks_(kMostRanks) {
+    while (memories().size() < fate.processes())
         memories().push_back(std::make_unique<Arena>());
-    for (std::uint32_t rank = 0; rank < fate.ranks; ++rank)
+    for (std::uint32_t rank = 0; rank < fate.processes(); ++rank)
         memories()[rank]->reset();
     for (const Death& death : fate.deaths)
         ranks_[death.rank].last_action = std::min(ranks_[death.rank].last_action, death.at_action);

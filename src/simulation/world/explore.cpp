@@ -33,6 +33,10 @@ std::uint64_t accounted_ns(const Drawn& drawn) {
     time += fate.deaths.size() * late * std::max(fate.near_detection_ns, fate.far_detection_ns);
     for (const Stop& stop : fate.stops)
         time += stop.for_ns + 3 * fate.detection_bound_ns;
+    // Those beyond a cut may be noticed one after the other, as each is observed when the one before it is known to be dead.
+    for (const Cut& cut : fate.cuts)
+        time += fate.breaks_connections(cut) ? fate.ranks * (fate.longest_detection_ns() + fate.connect_ns * slow)
+                                             : cut.for_ns + 3 * fate.detection_bound_ns;
     for (const Step& step : drawn.program.steps)
         time += step.away_ns + 2 * round_trips(drawn, step) * (fate.latency_ns * slow + fate.jitter_ns);
     return time;
@@ -41,7 +45,7 @@ std::uint64_t accounted_ns(const Drawn& drawn) {
 // A rank that was stopped for so long that it may be taken for dead, and that is told so or of which others are told, counts as one
 // that died when it stopped.
 void count_the_silent(const Fate& fate, promises::History& history) {
-    history.taken_for_dead.assign(fate.ranks, false);
+    history.taken_for_dead.assign(fate.processes(), false);
     if (fate.detection_bound_ns == 0) return;
     for (const Stop& stop : fate.stops) {
         if (2 * stop.for_ns < fate.detection_bound_ns) continue;
@@ -54,6 +58,42 @@ void count_the_silent(const Fate& fate, promises::History& history) {
         history.taken_for_dead[stop.rank] = true;
         died_ns = std::min(died_ns, kStartNs + stop.at_ns);
     }
+}
+
+promises::Quorum quorum_of(const std::string& name) {
+    if (name == "certain") return promises::Quorum::certain;
+    return name == "majority" ? promises::Quorum::majority : promises::Quorum::any;
+}
+
+void note_facts(const Drawn& drawn, promises::History& history) {
+    const Fate& fate = drawn.fate;
+    history.ranks = fate.processes();
+    history.first_ranks = fate.ranks;
+    for (std::uint32_t rank = 0; rank < fate.processes(); ++rank) {
+        history.seat_of.push_back(fate.seat_of(rank));
+        history.incarnation_of.push_back(fate.incarnation_of(rank));
+    }
+    history.host_of = fate.host_of;
+    history.quorum = quorum_of(drawn.program.quorum);
+    history.mates_see_deaths = drawn.program.hierarchy == "host" && drawn.program.transport.starts_with("shm");
+    for (const Cut& cut : fate.cuts) {
+        if (!fate.may_be_noticed(cut)) continue;
+        promises::Cut noticed{.side = {}, .began_ns = cut.begins_ns(), .ended_ns = cut.ends_ns()};
+        for (const std::uint32_t host : fate.host_of)
+            noticed.side.push_back((cut.hosts >> host & 1) != 0);
+        history.cuts.push_back(std::move(noticed));
+    }
+}
+
+// What the launcher did not understand.
+void count_nonsense(std::uint32_t count, promises::History& history) {
+    if (count == 0) return;
+    promises::Call call;
+    call.action = promises::Action::destroy;
+    call.bytes = count;
+    call.ended_ns = history.ended_ns;
+    call.status = COPPICE_OK;
+    history.calls.push_back(call);
 }
 
 std::uint64_t mark_of(const promises::History& history) {
@@ -71,23 +111,24 @@ std::uint64_t mark_of(const promises::History& history) {
 Outcome run(const Drawn& drawn, const Tell& tell) {
     promises::History history;
     std::vector<promises::Group> groups;
-    history.ranks = drawn.fate.ranks;
+    note_facts(drawn, history);
     history.slack_ns = kSlackNs;
     history.accounted_ns = accounted_ns(drawn);
     Outcome outcome;
+    std::uint32_t nonsense = 0;
     {
         World world(drawn.fate, drawn.program.seed, tell);
-        for (std::uint32_t rank = 0; rank < drawn.fate.ranks; ++rank) {
-            world.rank(rank).start(
-                [&](WorldRank& self) {
-                    Caller caller(self, drawn.program, history, groups);
-                    caller.run();
-                },
-                world.clockwork().draw(200'000));
-        }
+        const auto application = [&](WorldRank& self) {
+            Caller caller(self, drawn.program, history, groups);
+            caller.run();
+        };
+        world.when_started(application);
+        for (std::uint32_t rank = 0; rank < drawn.fate.ranks; ++rank)
+            world.rank(rank).start(application, world.clockwork().draw(200'000));
         history.over = world.run(kMostNs);
         history.ended_ns = world.clockwork().now_ns();
-        for (std::uint32_t rank = 0; rank < drawn.fate.ranks; ++rank) {
+        if (world.launcher() != nullptr) nonsense = world.launcher()->nonsense();
+        for (std::uint32_t rank = 0; rank < drawn.fate.processes(); ++rank) {
             history.died_ns.push_back(world.clockwork().died_at_ns(rank));
             outcome.deaths += world.clockwork().dead(rank);
             if (world.rank(rank).leaked() == 0) continue;
@@ -101,6 +142,7 @@ Outcome run(const Drawn& drawn, const Tell& tell) {
         }
     }
     count_the_silent(drawn.fate, history);
+    count_nonsense(nonsense, history);
     outcome.calls = history.calls.size();
     outcome.virtual_ns = history.ended_ns;
     outcome.mark = mark_of(history);
@@ -132,7 +174,16 @@ Drawn shorten(const Drawn& drawn, const std::string& promise) {
         }
     };
     leave_out([](Drawn & of) -> auto& { return of.fate.stops; });
+    leave_out([](Drawn & of) -> auto& { return of.fate.cuts; });
     leave_out([](Drawn & of) -> auto& { return of.program.steps; });
+    // The last ones: others are known by their place.
+    while (!best.fate.newcomers.empty()) {
+        Drawn candidate = best;
+        candidate.fate.newcomers.pop_back();
+        candidate.fate.host_of.pop_back();
+        if (!fails(candidate)) break;
+        best = std::move(candidate);
+    }
     leave_out([](Drawn & of) -> auto& { return of.fate.deaths; });
     leave_out([](Drawn & of) -> auto& { return of.program.steps; });
     return best;

@@ -26,7 +26,7 @@ Panel* HostBoard::of(Rank member) const {
 
 void HostBoard::show() const {
     for (const std::uint32_t rank : ranks_)
-        if (rank != self_) network_.stir(rank, false);
+        if (rank != self_ && rank < network_.ranks()) network_.stir(rank, false);
 }
 
 std::byte* HostBoard::line_memory(Sequence sequence) {
@@ -87,7 +87,9 @@ Sequence HostBoard::stable(Rank member) const {
 void HostBoard::wake(Rank member) {
     network_.clockwork().act(self_);
     const std::uint32_t index = index_of(member);
-    if (index < members_.size() && members_[index] == member) network_.port(Wire::near, ranks_[index]).ring();
+    // One that has come too late to know a member that is dead has no seat for it.
+    const bool is_there = index < members_.size() && members_[index] == member && ranks_[index] < network_.ranks();
+    if (is_there) network_.port(Wire::near, ranks_[index]).ring();
 }
 
 void HostBoard::log_failure(Rank failed) {
@@ -160,7 +162,7 @@ bool HostBoard::departed(Rank member) const {
 // ------------------------------------------------------------------------------------------------------- boards ---
 
 WorldMemory::WorldMemory(Network& network, std::uint32_t self)
-    : network_(network), self_(self), mapped_(network.ranks(), false) {
+    : network_(network), self_(self), mapped_(network.ranks() + 1, false) {
     mapped_[self] = true;
     network_.segment(self).make(0);
 }
@@ -170,14 +172,14 @@ bool WorldMemory::made(std::uint32_t panel) const {
 }
 
 Result<void> WorldMemory::seal_board(std::vector<Seat> members) {
-    members.emplace_back(self_);
+    members.push_back(network_.seat_of(self_));
     std::ranges::sort(members);
     members.erase(std::unique(members.begin(), members.end()), members.end());
     std::vector<Rank> ranks;  // of the first group: the same numbers
     std::vector<std::uint32_t> seats;
     for (const Seat member : members) {
         ranks.emplace_back(member.value);
-        seats.push_back(member.value);
+        seats.push_back(network_.rank_at(self_, member));
         map(member);
     }
     boards_[0] = std::make_unique<HostBoard>(network_, self_, 0, std::move(ranks), std::move(seats), mapped_);
@@ -191,10 +193,10 @@ Result<void> WorldMemory::admit(Seat seat) {
 }
 
 // The memory of a process that has ended is not there to be mapped.
-void WorldMemory::map(Seat rank) {
+void WorldMemory::map(Seat seat) {
     network_.clockwork().look(self_);
-    const Port& port = network_.port(Wire::near, rank.value);
-    mapped_[rank.value] = !network_.clockwork().dead(rank.value) && port.is_there();
+    const std::uint32_t rank = network_.rank_at(self_, seat);
+    mapped_[rank] = rank == self_ || (!network_.clockwork().dead(rank) && network_.port(Wire::near, rank).is_there());
 }
 
 void WorldMemory::make_panel_ready() {
@@ -220,7 +222,7 @@ transport::Board& WorldMemory::open_board(std::uint32_t panel, std::span<const B
     std::vector<std::uint32_t> seats;
     for (const BoardMember& member : members) {
         ranks.push_back(member.rank);
-        seats.push_back(member.seat.value);
+        seats.push_back(network_.rank_at(self_, member.seat));
     }
     boards_[panel] = std::make_unique<HostBoard>(network_, self_, panel, std::move(ranks), std::move(seats), mapped_);
     clean_ &= ~(1U << panel);

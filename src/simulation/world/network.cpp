@@ -32,6 +32,12 @@ Port& Port::port_of(std::uint32_t rank) const {
     return network_.port(wire_, rank);
 }
 
+// What it may have sent already waits here.
+void Port::add_peer(std::uint32_t peer) {
+    peers_[peer].added = true;
+    look_again_at(clockwork_.now_ns());
+}
+
 // ------------------------------------------------------------------------------------------------- connections ---
 
 void Port::connect(std::uint32_t to) {
@@ -46,10 +52,28 @@ void Port::connect(std::uint32_t to) {
     clockwork_.at(peer.ready_ns, *this, kConnectEvent | to);
 }
 
+// Nothing passes there now. It is tried until there is an answer, or this rank has noticed that there is none.
+bool Port::tries_in_vain(std::uint32_t to) {
+    const std::uint64_t now = clockwork_.now_ns();
+    if (wire_ == Wire::near || network_.passable_ns(rank_, to, now) <= now) return false;
+    if (network_.is_broken(rank_, to)) {
+        lose_by_cut(to, network_.detection_ns(wire_, rank_));
+        return true;
+    }
+    std::uint64_t ends = kNever;
+    for (const Cut& cut : clockwork_.fate().cuts)
+        if (cut.ends_ns() > now) ends = std::min(ends, cut.ends_ns());
+    Peer& peer = peers_[to];
+    peer.ready_ns = ends + clockwork_.draw(clockwork_.fate().connect_ns);
+    clockwork_.at(peer.ready_ns, *this, kConnectEvent | to);
+    return true;
+}
+
 // The connection stands, or is refused.
 void Port::meet(std::uint32_t to) {
     Peer& peer = peers_[to];
     if (peer.open || !peer.asked) return;
+    if (tries_in_vain(to)) return;
     Port& other = port_of(to);
     if (clockwork_.dead(to) || !other.there_) {
         // A process that has ended is known at once, a host that is lost is not.
@@ -93,6 +117,19 @@ void Port::lose(std::uint32_t peer, std::uint64_t within_ns) {
     peers_[peer].detected_ns = time;
     look_again_at(time);
     clockwork_.at(time, *this, peer);
+}
+
+void Port::lose_by_cut(std::uint32_t peer, std::uint64_t within_ns) {
+    if (!there_ || peers_[peer].gone || clockwork_.now_ns() + within_ns >= peers_[peer].detected_ns) return;
+    peers_[peer].is_cut_off = true;
+    lose(peer, within_ns);
+}
+
+// In either direction.
+void Port::drop_what_has_not_arrived(std::uint32_t peer) {
+    const auto is_under_way = [this](const Message& message) { return message.arrives_ns > clockwork_.now_ns(); };
+    std::erase_if(peers_[peer].in, is_under_way);
+    std::erase_if(port_of(peer).peers_[rank_].in, is_under_way);
 }
 
 // The far wire loses what has not left; the near one nothing.
@@ -172,11 +209,15 @@ void Port::put(std::uint32_t to, Message message) {
     Peer& peer = peers_[to];
     peer.last_leaving_ns = message.leaves_ns = std::max(message.leaves_ns, peer.last_leaving_ns);
     std::uint64_t arrives = message.leaves_ns;
-    if (wire_ == Wire::far) arrives += peer.latency_ns + clockwork_.draw(clockwork_.fate().jitter_ns);
+    if (wire_ == Wire::far) {
+        const std::uint64_t takes = peer.latency_ns + clockwork_.draw(clockwork_.fate().jitter_ns);
+        const std::uint64_t passable = network_.passable_ns(rank_, to, message.leaves_ns);
+        arrives = passable == kNever ? kNever : passable + takes;
+    }
     peer.last_arrival_ns = message.arrives_ns = std::max(arrives, peer.last_arrival_ns);
     Port& other = port_of(to);
     other.look_again_at(message.arrives_ns);
-    clockwork_.at(message.arrives_ns, other, rank_);
+    if (message.arrives_ns != kNever) clockwork_.at(message.arrives_ns, other, rank_);
     other.peers_[rank_].in.push_back(std::move(message));
 }
 
@@ -233,15 +274,21 @@ std::size_t Port::poll_all(transport::Receiver& receiver) {
     events += tell_of_reads();
     while (wire_ == Wire::near && told_fencers_ < network_.segment(rank_).fencers().size()) {
         ++events;
-        receiver.fenced(Seat(network_.segment(rank_).fencers()[told_fencers_++]));
+        receiver.fenced(network_.seat_of(network_.segment(rank_).fencers()[told_fencers_++]));
     }
     if (clockwork_.now_ns() < next_look_ns_) return events;
     next_look_ns_ = kNever;
     for (std::uint32_t peer = 0; peer < peers_.size(); ++peer) {
-        // As over TCP: a rank that was never added here may have connected.
-        if (peer != rank_ && (peers_[peer].added || peers_[peer].open)) events += take(peer, receiver);
+        if (peer != rank_ && may_take_from(peer)) events += take(peer, receiver);
     }
     return events;
+}
+
+// As over TCP: a rank that was never added here may have connected, where both are the first of their seats.
+bool Port::may_take_from(std::uint32_t from) const {
+    const Peer& peer = peers_[from];
+    const std::uint32_t first = clockwork_.fate().ranks;
+    return !peer.is_forgotten && (peer.added || (peer.open && from < first && rank_ < first));
 }
 
 std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
@@ -272,6 +319,10 @@ std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
             clockwork_.at(clockwork_.now_ns(), other, rank_);
     }
     const bool lost = peer.detected_ns <= clockwork_.now_ns();
+    if (lost && peer.is_cut_off && !peer.gone) {
+        const Within outside(nullptr);
+        drop_what_has_not_arrived(from);
+    }
     if (!lost) {
         look_again_at(peer.detected_ns);
     } else if (peer.in.empty() && !peer.gone) {
@@ -279,7 +330,7 @@ std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
         drop_reads(from);
         if (!peer.fenced) {
             ++events;
-            receiver.peer_failed(Seat(from),
+            receiver.peer_failed(network_.seat_of(from),
                                  wire_ == Wire::near ? FailureCause::obituary : FailureCause::transport_error);
         }
     }
@@ -294,10 +345,10 @@ bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& re
         case Message::Kind::goodbye:
             peer.gone = true;
             drop_reads(from);
-            receiver.peer_left(Seat(from));
+            receiver.peer_left(network_.seat_of(from));
             return false;
         case Message::Kind::fenced:
-            receiver.fenced(Seat(from));
+            receiver.fenced(network_.seat_of(from));
             return false;
         case Message::Kind::data:
             break;
@@ -309,7 +360,7 @@ bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& re
     ++counters_.received;
     const std::span<const std::byte> all = message.bytes;
     const bool may_keep = all.size() > message.header;
-    return receiver.message(Seat(from), all.first(message.header), all.subspan(message.header),
+    return receiver.message(network_.seat_of(from), all.first(message.header), all.subspan(message.header),
                             may_keep ? next_buffer_ : 0) &&
            may_keep;
 }
@@ -338,13 +389,15 @@ void Port::fence(std::uint32_t to) {
     say(to, Message::Kind::fenced);
 }
 
-// No number is given to another rank in this world.
 void Port::forget(std::uint32_t to) {
     clockwork_.act(rank_);
     const Within outside(nullptr);
     drop_reads(to);
     tell_of_reads();
+    const std::uint64_t latency = peers_[to].latency_ns;
     peers_[to] = Peer();
+    peers_[to].latency_ns = latency;
+    peers_[to].is_forgotten = true;
 }
 
 bool Port::leave() {
@@ -377,6 +430,11 @@ Network::Network(Clockwork& clockwork, std::uint32_t window, std::span<const tra
         near_.push_back(std::make_unique<Port>(*this, Wire::near, rank));
         far_.push_back(std::make_unique<Port>(*this, Wire::far, rank));
         segments_.push_back(std::make_unique<Segment>(window, regions_.bytes()));
+        rank_at_.emplace_back();
+        for (std::uint32_t seat = 0; seat < clockwork_.fate().seats(); ++seat)
+            rank_at_.back().push_back(seat);
+        rank_at_.back().push_back(ranks());  // of no seat
+        rank_at_.back()[clockwork_.fate().seat_of(rank)] = rank;
     }
 }
 
@@ -395,6 +453,39 @@ void Network::rank_died(std::uint32_t rank) {
             port(wire, peer).lose(rank, detection_ns(wire, peer));
         }
     }
+}
+
+void Network::cut(const Cut& cut) {
+    const Fate& fate = clockwork_.fate();
+    if (!fate.breaks_connections(cut)) return;
+    for (std::uint32_t a = 0; a < ranks(); ++a) {
+        for (std::uint32_t b = 0; b < ranks(); ++b) {
+            if (!cut.parts(fate.host_of[a], fate.host_of[b]) || clockwork_.dead(a)) continue;
+            if (port(Wire::far, a).is_joined_to(b)) port(Wire::far, a).lose_by_cut(b, detection_ns(Wire::far, a));
+        }
+    }
+}
+
+bool Network::is_broken(std::uint32_t a, std::uint32_t b) const {
+    const Fate& fate = clockwork_.fate();
+    const std::uint64_t now = clockwork_.now_ns();
+    return std::ranges::any_of(fate.cuts, [&](const Cut& cut) {
+        return cut.parts(fate.host_of[a], fate.host_of[b]) && fate.breaks_connections(cut) && cut.begins_ns() <= now &&
+               now < cut.ends_ns() && cut.ends_ns() - now > fate.longest_detection_ns();
+    });
+}
+
+std::uint64_t Network::passable_ns(std::uint32_t a, std::uint32_t b, std::uint64_t time_ns) const {
+    const Fate& fate = clockwork_.fate();
+    for (bool again = true; std::exchange(again, false);) {
+        for (const Cut& cut : fate.cuts) {
+            if (!cut.parts(fate.host_of[a], fate.host_of[b])) continue;
+            if (time_ns < cut.begins_ns() || time_ns >= cut.ends_ns()) continue;
+            time_ns = cut.ends_ns();
+            again = time_ns != kNever;
+        }
+    }
+    return time_ns;
 }
 
 }  // namespace coppice::world

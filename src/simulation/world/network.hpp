@@ -6,7 +6,7 @@
 //          A connection is made when one side first needs it. Until it stands the other side knows nothing of it, and of its end
 //          neither; with a rank that has ended it is refused.
 //
-// Each pair of ranks has a bounded queue in each direction, first in, first out. Nothing is lost but by death.
+// Each pair of ranks has a bounded queue in each direction, first in, first out. Nothing is lost but by death, and by cuts that last.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class Port final : private Happening {
     void close();
     bool is_there() const { return there_; }
 
-    void add_peer(std::uint32_t peer) { peers_[peer].added = true; }
+    void add_peer(std::uint32_t peer);
     void watch(std::uint32_t peer);
     transport::SendStatus send(std::uint32_t to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* in_flight);
@@ -76,6 +76,8 @@ class Port final : private Happening {
     const transport::Counters& counters() const { return counters_; }
     // That rank has died, or is out of reach from now on.
     void lose(std::uint32_t peer, std::uint64_t within_ns);
+    // The network between them is cut, and the connection breaks here: what has not arrived by then does not any more.
+    void lose_by_cut(std::uint32_t peer, std::uint64_t within_ns);
     bool is_joined_to(std::uint32_t peer) const { return wire_ == Wire::near ? peers_[peer].added : peers_[peer].open; }
     // This rank has died.
     void die();
@@ -83,6 +85,7 @@ class Port final : private Happening {
   private:
     struct Peer {
         bool added = false;
+        bool is_forgotten = false;   // another one may have its seat
         bool asked = false;          // this side has begun to connect
         bool open = false;           // the connection stands
         bool gone = false;           // its end was told
@@ -90,6 +93,7 @@ class Port final : private Happening {
         bool fenced = false;
         bool wants_room = false;
         std::uint64_t detected_ns = kNever;
+        bool is_cut_off = false;  // it is lost by a cut
         std::uint64_t last_arrival_ns = 0;
         std::uint64_t last_leaving_ns = 0;
         std::uint64_t latency_ns = 0;
@@ -121,6 +125,7 @@ class Port final : private Happening {
     void happen(std::uint64_t what) override;
     void connect(std::uint32_t peer);
     void meet(std::uint32_t peer);
+    bool tries_in_vain(std::uint32_t peer);
     bool has_waiting(std::uint32_t peer) const;
     void say(std::uint32_t to, Message::Kind kind);
     void put(std::uint32_t to, Message message);
@@ -130,10 +135,12 @@ class Port final : private Happening {
     std::size_t tell_of_reads();
     void drop_reads(std::uint32_t from);
     std::size_t poll_all(transport::Receiver& receiver);
+    bool may_take_from(std::uint32_t from) const;
     std::size_t take(std::uint32_t from, transport::Receiver& receiver);
     bool deliver(std::uint32_t from, Message& message, transport::Receiver& receiver);
     void look_again_at(std::uint64_t time_ns);
     void drop_what_is_inside();
+    void drop_what_has_not_arrived(std::uint32_t peer);
     Port& port_of(std::uint32_t rank) const;
 
     Network& network_;
@@ -168,7 +175,11 @@ class Network {
             std::function<void(std::uint32_t rank, bool armed)> stir);
 
     Clockwork& clockwork() { return clockwork_; }
-    std::uint32_t ranks() const { return clockwork_.fate().ranks; }
+    std::uint32_t ranks() const { return clockwork_.fate().processes(); }
+    // Seats are what engines count by. Which rank of the world has one, as `observer` was told last.
+    Seat seat_of(std::uint32_t rank) const { return Seat(clockwork_.fate().seat_of(rank)); }
+    std::uint32_t rank_at(std::uint32_t observer, Seat seat) const { return rank_at_[observer][seat.value]; }
+    void note_seat(std::uint32_t observer, Seat seat, std::uint32_t rank) { rank_at_[observer][seat.value] = rank; }
     Port& port(Wire wire, std::uint32_t rank) { return *(wire == Wire::near ? near_ : far_)[rank]; }
     Segment& segment(std::uint32_t rank) { return *segments_[rank]; }
     const transport::Regions& regions() const { return regions_; }
@@ -176,6 +187,11 @@ class Network {
         return clockwork_.fate().host_of[a] == clockwork_.fate().host_of[b];
     }
     void rank_died(std::uint32_t rank);
+    void cut(const Cut& cut);
+    // For so long from now that it is noticed.
+    bool is_broken(std::uint32_t a, std::uint32_t b) const;
+    // From when on something can pass between these two, not before `time_ns`; kNever: never again.
+    std::uint64_t passable_ns(std::uint32_t a, std::uint32_t b, std::uint64_t time_ns) const;
     // How long it takes that rank to notice a death.
     std::uint64_t detection_ns(Wire wire, std::uint32_t observer);
     void stir(std::uint32_t rank, bool armed) { stir_(rank, armed); }
@@ -187,6 +203,7 @@ class Network {
     std::vector<std::unique_ptr<Port>> far_;
     transport::Regions regions_;
     std::vector<std::unique_ptr<Segment>> segments_;
+    std::vector<std::vector<std::uint32_t>> rank_at_;  // by observer, then by seat
 };
 
 }  // namespace coppice::world

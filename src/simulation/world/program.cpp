@@ -216,6 +216,74 @@ bool all_deaths_are_seen(const Drawn& drawn) {
     return std::ranges::all_of(fate.deaths, [&](const Death& death) { return sees[fate.host_of[death.rank]]; });
 }
 
+// Processes that come later, on seats of their own or of the dead, some of which die in their turn. Drawn apart, too.
+void draw_joins(std::uint64_t seed, Drawn& drawn) {
+    Fate& fate = drawn.fate;
+    Random random(mix(seed * kWeyl + 6));
+    if (fate.detection_bound_ns > 0 || !fate.cuts.empty() || !random.one_in(4)) return;
+    const std::uint32_t most = std::min(6U, kMostRanks - fate.ranks);
+    for (std::uint32_t i = most == 0 ? 0 : 1 + random.below(most); i > 0; --i) {
+        const std::uint64_t latest = random.one_in(2) ? kMillisecond : 30 * kMillisecond;
+        Newcomer one{.seat = fate.seats(), .after_ns = some_time(random, 10 * kMicrosecond, latest)};
+        one.host = fate.host_of[random.below(fate.processes())];
+        if (!fate.deaths.empty() && random.one_in(2)) {
+            const std::uint32_t dead = fate.deaths[random.below(static_cast<std::uint32_t>(fate.deaths.size()))].rank;
+            const bool is_followed =
+                std::ranges::any_of(fate.newcomers, [dead](const Newcomer& other) { return other.follows == dead; });
+            if (!is_followed) {
+                one.follows = dead;
+                one.seat = fate.seat_of(dead);
+                one.incarnation = fate.incarnation_of(dead) + 1;
+                one.host = fate.host_of[dead];
+            }
+        }
+        const std::uint32_t rank = fate.processes();
+        fate.newcomers.push_back(one);
+        fate.host_of.push_back(one.host);
+        if (!random.one_in(3)) continue;
+        Death death{.rank = rank};
+        death.at_action = some_time(random, 1, 2000);
+        fate.deaths.push_back(death);
+    }
+    drawn.program.addresses = "all";
+    std::vector<Step>& steps = drawn.program.steps;
+    std::erase_if(steps, [](const Step& step) { return step.kind == Step::Kind::renew; });
+    const bool may_renew_at_once =
+        std::ranges::none_of(steps, [](const Step& step) { return step.kind == Step::Kind::revoke; });
+    for (Step& step : steps) {
+        const bool is_spare = step.kind == Step::Kind::settle || step.kind == Step::Kind::acknowledge;
+        if (is_spare && random.one_in(2)) step.kind = Step::Kind::shrink;
+        if (step.kind == Step::Kind::shrink) step.admits = !random.one_in(4);
+        const bool is_told_together = step.kind == Step::Kind::agree && step.mode == Step::Mode::blocking &&
+                                      step.timeout_ns == COPPICE_NO_TIMEOUT;
+        step.renews = is_told_together && may_renew_at_once && random.one_in(2);
+    }
+}
+
+// Its own stream of chance: all else is what it was for a seed.
+void draw_cuts(std::uint64_t seed, Drawn& drawn) {
+    Fate& fate = drawn.fate;
+    const std::uint32_t hosts = 1 + *std::ranges::max_element(fate.host_of);
+    Random random(mix(seed * kWeyl + 5));
+    if (hosts < 2 || !random.one_in(4)) return;
+    for (std::uint32_t i = random.one_in(4) ? 2 : 1; i > 0; --i) {
+        Cut cut{.at_ns = some_time(random, 10 * kMicrosecond, 20 * kMillisecond)};
+        cut.hosts = 1 + random.next() % ((std::uint64_t{1} << hosts) - 2);
+        const std::uint64_t longest = fate.longest_detection_ns();
+        if (random.one_in(3)) cut.for_ns = longest + some_time(random, kMillisecond, 20 * kMillisecond);
+        if (random.one_in(3)) cut.for_ns = some_time(random, 10 * kMicrosecond, longest);
+        fate.cuts.push_back(cut);
+    }
+    const std::array quorums{"certain", "certain", "majority", "any"};
+    drawn.program.quorum = quorums[random.below(4)];
+    const bool is_noticed =
+        std::ranges::any_of(fate.cuts, [&fate](const Cut& cut) { return fate.may_be_noticed(cut); });
+    if (!is_noticed) return;
+    // All that know a rank may be beyond the cut. And an exchange would go on where messages do not.
+    drawn.program.addresses = "all";
+    std::erase_if(drawn.program.steps, [](const Step& step) { return step.kind == Step::Kind::renew; });
+}
+
 }  // namespace
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds) {
@@ -278,6 +346,8 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds) {
     if (mix(seed * kWeyl + 3) % 4 == 0 && endangered(drawn.fate) < fewest_acquaintances(drawn.fate))
         drawn.program.addresses = "few";
     if (mix(seed * kWeyl + 4) % 2 == 0 && all_deaths_are_seen(drawn)) drawn.program.quorum = "certain";
+    if (bounds.cuts) draw_cuts(seed, drawn);
+    if (bounds.joins) draw_joins(seed, drawn);
     return drawn;
 }
 
@@ -300,6 +370,7 @@ std::string describe(const Step& step) {
             }
             text += fmt::format(", operation {}, {}", static_cast<int>(step.operation),
                                 kModes[static_cast<std::size_t>(step.mode)]);
+            if (step.renews) text += ", and a renewal where one is pending";
             break;
         case Step::Kind::away:
             text += fmt::format(", up to {} us", step.away_ns / kMicrosecond);
@@ -314,6 +385,7 @@ std::string describe(const Step& step) {
         case Step::Kind::renew:
             text += fmt::format(", {}{}", kModes[static_cast<std::size_t>(step.mode)],
                                 step.keep_old ? ", the old group is kept" : "");
+            if (step.admits) text += ", newcomers are taken in";
             if (step.leaves) text += fmt::format(", rank {} modulo the size leaves", step.who);
             break;
         default:
@@ -346,6 +418,14 @@ std::string describe(const Fate& fate) {
 
 }  // namespace
 
+std::string describe(const Cut& cut, const Fate& fate) {
+    std::string ranks;
+    for (std::uint32_t rank = 0; rank < fate.ranks; ++rank)
+        if ((cut.hosts >> fate.host_of[rank] & 1) != 0) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
+    return fmt::format("ranks {} from the others, {}", ranks.empty() ? "of no host" : ranks,
+                       cut.for_ns == kNever ? "for good" : fmt::format("for {} us", cut.for_ns / kMicrosecond));
+}
+
 std::string describe(const Drawn& drawn) {
     const Fate& fate = drawn.fate;
     std::string hosts;
@@ -371,6 +451,14 @@ std::string describe(const Drawn& drawn) {
     for (const Stop& stop : fate.stops)
         text += fmt::format("; rank {} stops at {} us for {} us", stop.rank, stop.at_ns / kMicrosecond,
                             stop.for_ns / kMicrosecond);
+    for (std::uint32_t rank = fate.ranks; rank < fate.processes(); ++rank) {
+        const Newcomer& one = fate.newcomers[rank - fate.ranks];
+        text +=
+            fmt::format("; rank {} is started on seat {} {} us after {}", rank, one.seat, one.after_ns / kMicrosecond,
+                        one.follows == kMostRanks ? "the begin" : fmt::format("the end of rank {}", one.follows));
+    }
+    for (const Cut& cut : fate.cuts)
+        text += fmt::format("; cut at {} us: {}", cut.at_ns / kMicrosecond, describe(cut, fate));
     return text + "\n" + describe(fate);
 }
 

@@ -39,6 +39,8 @@ struct Step {
     std::uint64_t away_ns = 0;
     bool keep_old = false;  // shrink: the old group is destroyed at the end
     bool leaves = false;    // shrink: one rank leaves with it, and sits out until there is a group of all again
+    bool admits = false;    // shrink: a renewal, which takes in whoever waits
+    bool renews = false;    // agree: asks whether a renewal is pending, and makes it where it is
 };
 
 struct Program {
@@ -71,6 +73,8 @@ struct Bounds {
     bool kills = true;
     bool silence = false;  // is evidence in half of the worlds
     bool chunks = true;    // some broadcasts go in chunks in half of the worlds
+    bool joins = true;  // processes come later in a quarter of the worlds, and ranks that have died are started again
+    bool cuts = true;   // the network between hosts is cut in a quarter of the worlds
 };
 
 Drawn draw(std::uint64_t seed, const Bounds& bounds);
@@ -78,5 +82,6 @@ Drawn draw(std::uint64_t seed, const Bounds& bounds);
 // For people: a line for each step, and one for what happens to whom.
 std::string describe(const Step& step);
 std::string describe(const Drawn& drawn);
+std::string describe(const Cut& cut, const Fate& fate);
 
 }  // namespace coppice::world

@@ -46,24 +46,27 @@ class WireTransport final : public transport::Transport {
         return network_.clockwork().fate().has_reads ? kFarWithReads : kFar;
     }
     transport::Counters counters() const override { return port_.counters(); }
-    std::vector<std::byte> address() const override { return std::vector<std::byte>(1, std::byte{1}); }
-    Result<void> add_peer(Seat peer, std::span<const std::byte> /*address*/) override {
-        if (peer.value == rank_) return {};
+    // Which rank of the world this is.
+    std::vector<std::byte> address() const override { return std::vector<std::byte>(1, static_cast<std::byte>(rank_)); }
+    Result<void> add_peer(Seat peer, std::span<const std::byte> address) override {
+        const auto rank = std::to_integer<std::uint32_t>(address.front());
+        if (rank == rank_) return {};
         network_.clockwork().act(rank_);
-        if (wire_ == Wire::near && !network_.port(Wire::near, peer.value).is_there())
-            return fail(COPPICE_ERR_PEER_FAILED, "rank {} has ended already", peer.value);
-        port_.add_peer(peer.value);
+        if (wire_ == Wire::near && !network_.port(Wire::near, rank).is_there())
+            return fail(COPPICE_ERR_PEER_FAILED, "rank {} has ended already", rank);
+        network_.note_seat(rank_, peer, rank);
+        port_.add_peer(rank);
         return {};
     }
-    void watch(Seat peer) override { port_.watch(peer.value); }
-    bool is_connected(Seat peer) const override { return port_.is_joined_to(peer.value); }
+    void watch(Seat peer) override { port_.watch(at(peer)); }
+    bool is_connected(Seat peer) const override { return port_.is_joined_to(at(peer)); }
     transport::SendStatus send(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                std::uint32_t* in_flight) override {
-        return port_.send(to.value, header, payload, in_flight);
+        return port_.send(at(to), header, payload, in_flight);
     }
     transport::SendStatus write(Seat to, std::span<const std::byte> header, std::span<const std::byte> payload,
                                 std::uint32_t* in_flight) override {
-        return port_.send(to.value, header, payload, in_flight);
+        return port_.send(at(to), header, payload, in_flight);
     }
     std::size_t poll(transport::Receiver& receiver) override { return port_.poll(receiver); }
     int arm() override {
@@ -74,15 +77,17 @@ class WireTransport final : public transport::Transport {
     void withdraw(const transport::Exposure& memory) override { port_.withdraw(memory); }
     transport::SendStatus read(Seat from, const transport::RemoteMemory& what, std::span<std::byte> into,
                                const transport::Exposure& /*own*/, transport::Reads* reads) override {
-        return port_.read(from.value, what, into, reads);
+        return port_.read(at(from), what, into, reads);
     }
-    bool may_be_read_by(Seat peer) const override { return port_.may_be_read_by(peer.value); }
+    bool may_be_read_by(Seat peer) const override { return port_.may_be_read_by(at(peer)); }
     void release(transport::Buffer buffer) override { port_.release(buffer); }
-    void fence(Seat peer) override { port_.fence(peer.value); }
-    void forget(Seat peer) override { port_.forget(peer.value); }
+    void fence(Seat peer) override { port_.fence(at(peer)); }
+    void forget(Seat peer) override { port_.forget(at(peer)); }
     bool leave() override { return port_.leave(); }
 
   private:
+    std::uint32_t at(Seat seat) const { return network_.rank_at(rank_, seat); }
+
     Network& network_;
     Wire wire_;
     Port& port_;
@@ -123,6 +128,20 @@ engine::Platform::Wires WorldRank::make_transports(const Place& place) {
     }
     if (place.has_far_peers) wires.far = std::make_unique<WireTransport>(network, Wire::far, rank_);
     return wires;
+}
+
+Result<std::unique_ptr<bootstrap::Admission>> WorldRank::admission() {
+    Launcher* const launcher = world_.launcher();
+    return launcher != nullptr ? launcher->enter(rank_) : nullptr;
+}
+
+std::optional<bootstrap::LauncherEnvironment> WorldRank::started_late() const {
+    const Fate& fate = world_.fate();
+    if (rank_ < fate.ranks) return std::nullopt;
+    return bootstrap::LauncherEnvironment{.rank = Rank(fate.seat_of(rank_)),
+                                          .size = fate.ranks,
+                                          .socket_path = {},
+                                          .incarnation = fate.incarnation_of(rank_)};
 }
 
 bool WorldRank::sleeps_next() {

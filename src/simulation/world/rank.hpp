@@ -30,6 +30,8 @@ class WorldRank final : public engine::Platform {
     bool sleeps_next() override;
     void pause(int descriptor, std::uint64_t longest_ns) override;
     void reset_pauses() override { pauses_ = 0; }
+    Result<std::unique_ptr<bootstrap::Admission>> admission() override;
+    std::optional<bootstrap::LauncherEnvironment> started_late() const override;
 
     // --- the caller
     // Runs `body` as this rank's application. It starts after a while.
@@ -37,6 +39,8 @@ class WorldRank final : public engine::Platform {
     std::uint32_t number() const { return rank_; }
     World& world() { return world_; }
     bool over() const { return over_; }
+    // It was started, and has not come to its end.
+    bool is_busy() const { return caller_ != nullptr && !over_; }
     // A call of the library: its begin and end are those of the application's visit.
     template <class Call>
     auto call(Call&& body) {

@@ -41,7 +41,9 @@ SendStatus Port::read(std::uint32_t from, const transport::RemoteMemory& what, s
     const std::uint64_t number = ++next_read_;
     reads_[number] = {.from = from, .what = what, .into = into, .reads = reads};
     const std::uint64_t jitter = clockwork_.fate().jitter_ns;
-    peer.last_read_ns = std::max(clockwork_.now_ns() + peer.latency_ns + clockwork_.draw(jitter), peer.last_read_ns);
+    const std::uint64_t passable = network_.passable_ns(rank_, from, clockwork_.now_ns());
+    if (passable == kNever) return SendStatus::sent;  // until it is noticed
+    peer.last_read_ns = std::max(passable + peer.latency_ns + clockwork_.draw(jitter), peer.last_read_ns);
     peer.last_landing_ns =
         std::max(peer.last_read_ns + peer.latency_ns + clockwork_.draw(jitter), peer.last_landing_ns);
     clockwork_.at(peer.last_read_ns, *this, kReadEvent | number);

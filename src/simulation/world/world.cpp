@@ -1,5 +1,6 @@
 #include "simulation/world/world.hpp"
 
+#include <fmt/format.h>
 #include <sodium.h>
 #include <sys/eventfd.h>
 
@@ -8,6 +9,8 @@
 #include <cstring>
 
 #include "api/api.hpp"
+#include "simulation/promises/history.hpp"
+#include "simulation/world/program.hpp"
 
 namespace coppice::world {
 namespace {
@@ -93,10 +96,29 @@ World::World(const Fate& fate, std::uint64_t seed, std::function<void(const std:
     clockwork_.on_death([this](std::uint32_t rank) {
         for (const auto& network : networks_)
             if (network) network->rank_died(rank);
+        if (launcher_) launcher_->rank_died(rank);
         complete_exchanges();
     });
-    for (std::uint32_t rank = 0; rank < fate_.ranks; ++rank)
+    for (std::uint32_t rank = 0; rank < fate_.processes(); ++rank)
         ranks_.push_back(std::make_unique<WorldRank>(*this, rank));
+    if (!fate_.newcomers.empty()) {
+        launcher_ = std::make_unique<Launcher>(
+            clockwork_,
+            [this](std::uint32_t rank) { ranks_[rank]->start(newcomers_body_, clockwork_.draw(fate_.connect_ns)); },
+            [this](std::uint32_t rank) { ranks_[rank]->stir(true); });
+    }
+    for (std::size_t which = 0; which < fate_.cuts.size(); ++which)
+        clockwork_.at(fate_.cuts[which].begins_ns(), cutting_, which);
+}
+
+// A group that is made later finds the cut when it connects.
+void World::Cutting::happen(std::uint64_t which) {
+    const Cut& cut = world.fate_.cuts[which];
+    if (world.clockwork_.tell)
+        world.clockwork_.tell(
+            fmt::format("{:>12} ns  the network is cut: {}", world.clockwork_.now_ns(), describe(cut, world.fate_)));
+    for (const auto& network : world.networks_)
+        if (network) network->cut(cut);
 }
 
 World::~World() {
@@ -118,7 +140,7 @@ Network& World::network(std::uint32_t number, std::uint32_t window, std::span<co
 bool World::run(std::uint64_t most_ns) {
     return clockwork_.run(most_ns, [this] {
         return std::ranges::all_of(
-            ranks_, [this](const auto& rank) { return rank->over() || clockwork_.dead(rank->number()); });
+            ranks_, [this](const auto& rank) { return !rank->is_busy() || clockwork_.dead(rank->number()); });
     });
 }
 
@@ -154,6 +176,31 @@ void World::complete_exchanges() {
         for (const auto& rank : ranks_)
             rank->stir(false);
     }
+}
+
+std::uint32_t World::view_number(std::uint32_t epoch, const std::vector<std::uint32_t>& members) {
+    const Within outside(nullptr);
+    const auto known = views_.find({epoch, members});
+    if (known != views_.end()) return known->second;
+    // A number that no other group has.
+    const std::uint32_t number = group_number(promises::kNone - 1, epoch, members);
+    views_[{epoch, members}] = number;
+    return number;
+}
+
+void World::note_renewal(std::uint32_t epoch, std::uint32_t step) {
+    const Within outside(nullptr);
+    steps_[epoch] = step;
+}
+
+std::uint32_t World::step_of(std::uint32_t epoch) const {
+    const auto known = steps_.find(epoch);
+    return known == steps_.end() ? promises::kNone : known->second;
+}
+
+int World::launchers_bell() {
+    static const int bell = eventfd(0, EFD_CLOEXEC);
+    return bell;
 }
 
 int World::bell(Wire wire) {

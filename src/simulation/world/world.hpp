@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "simulation/world/clockwork.hpp"
+#include "simulation/world/launcher.hpp"
 #include "simulation/world/network.hpp"
 #include "simulation/world/rank.hpp"
 
@@ -48,14 +49,37 @@ class World {
 
     // Descriptors that are never readable: to sleep on, for the near and the far wire.
     static int bell(Wire wire);
+    static int launchers_bell();
+
+    // --- newcomers
+    // Null: nobody comes.
+    Launcher* launcher() { return launcher_.get(); }
+    // What a rank does that was started late.
+    void when_started(std::function<void(WorldRank&)> body) { newcomers_body_ = std::move(body); }
+    // The number of the group of that epoch with these members, where processes may come.
+    std::uint32_t view_number(std::uint32_t epoch, const std::vector<std::uint32_t>& members);
+    // By which step of their programs members make the view of that epoch; kNone: none has called that yet.
+    void note_renewal(std::uint32_t epoch, std::uint32_t step);
+    std::uint32_t step_of(std::uint32_t epoch) const;
 
   private:
+    struct Cutting final : Happening {
+        explicit Cutting(World& of) : world(of) {}
+        void happen(std::uint64_t which) override;
+        World& world;
+    };
+
     Fate fate_;
     Clockwork clockwork_;
     std::vector<std::unique_ptr<WorldRank>> ranks_;
     std::vector<std::unique_ptr<Network>> networks_;
     std::vector<std::unique_ptr<Exchange>> exchanges_;
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint32_t>>, std::uint32_t> groups_;
+    Cutting cutting_{*this};
+    std::unique_ptr<Launcher> launcher_;
+    std::function<void(WorldRank&)> newcomers_body_;
+    std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, std::uint32_t> views_;
+    std::map<std::uint32_t, std::uint32_t> steps_;  // by epoch
 };
 
 }  // namespace coppice::world

@@ -79,6 +79,10 @@ int run_world(int argc, char** argv) {
     app.add_option("--seeds", seeds, "how many")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seed", first, "the first one")->capture_default_str();
     app.add_flag("--no-deaths", no_deaths, "nobody dies");
+    app.add_flag("--joins,!--no-joins", bounds.joins,
+                 "in a quarter of the worlds processes come later, and dead ones are started again (the default)");
+    app.add_flag("--cuts,!--no-cuts", bounds.cuts,
+                 "in a quarter of the worlds the network between hosts is cut, for good or for a while (the default)");
     app.add_flag("--silence", bounds.silence,
                  "in half of the worlds silence is evidence, and ranks stop for about as long");
     app.add_flag("--go-on", go_on, "print a line for each seed that breaks a promise, and go on");
