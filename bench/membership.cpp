@@ -2,6 +2,7 @@
 //
 //   membership replaced N VICTIM   N agreements in the group as it was made, then as many when a spare has VICTIM's number:
 //                                  coppice-run --spares 1
+//   membership meanwhile           agreements before a newcomer calls, and from then on until it is pending: coppice-run --join 1@TIME
 //   membership anew                a group, then a second one: from its rank's call to its first agreement
 //
 // Prints the greatest of all ranks' medians, or times, in microseconds.
@@ -101,6 +102,56 @@ int replaced(coppice_context_t* context, std::uint64_t count, std::uint32_t vict
     return 0;
 }
 
+struct Timed {
+    std::uint64_t begin;
+    std::uint64_t took;
+};
+
+// Of those that begin in [from, until).
+std::uint64_t median_of(const std::vector<Timed>& all, std::uint64_t from, std::uint64_t until) {
+    std::vector<std::uint64_t> times;
+    for (const Timed& one : all)
+        if (one.begin >= from && one.begin < until) times.push_back(one.took);
+    if (times.empty()) return 0;
+    std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+    return times[times.size() / 2];
+}
+
+int meanwhile(coppice_context_t* context) {
+    const std::uint64_t called = now_ns();
+    coppice_group_t* group = nullptr;
+    expect(coppice_group_create(context, nullptr, &group));
+    const bool is_newcomer = view_of(group).epoch > 0;
+    std::vector<Timed> times;
+    for (int waits = is_newcomer ? 1 : 0; waits == 0;) {
+        std::uint64_t value = 0;
+        const std::uint64_t begin = now_ns();
+        agree(group, value);
+        times.push_back({begin, now_ns() - begin});
+        expect(coppice_group_pending(group, &waits));
+    }
+    if (!is_newcomer) {
+        coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+        options.least = view_of(group).size + 1;  // the lowest rank may hear of it a little later
+        coppice_group_t* next = nullptr;
+        expect(coppice_group_renew(group, &options, &next, kTimeout));
+        expect(coppice_group_destroy(group, kTimeout));
+        group = next;
+    }
+    // One host's clock, whatever namespaces it has.
+    std::uint64_t at = is_newcomer ? called : 0;
+    agree(group, at);
+    constexpr std::uint64_t kBefore = 100'000'000;
+    std::uint64_t quiet = median_of(times, at - kBefore, at);
+    std::uint64_t busy = median_of(times, at, UINT64_MAX);
+    agree(group, quiet);
+    agree(group, busy);
+    if (rank_in(group) == 0)
+        std::printf("quiet %.2f\nmeanwhile %.2f\n", static_cast<double>(quiet) / 1e3, static_cast<double>(busy) / 1e3);
+    expect(coppice_group_destroy(group, kTimeout));
+    return 0;
+}
+
 int anew(coppice_context_t* context) {
     coppice_group_t* first = nullptr;
     expect(coppice_group_create(context, nullptr, &first));
@@ -123,15 +174,17 @@ int anew(coppice_context_t* context) {
 int main(int argc, char** argv) {
     const bool is_anew = argc == 2 && std::strcmp(argv[1], "anew") == 0;
     const bool is_replaced = argc == 4 && std::strcmp(argv[1], "replaced") == 0;
-    if (!is_anew && !is_replaced) {
-        std::fprintf(stderr, "usage: membership anew | replaced N VICTIM\n");
+    const bool is_meanwhile = argc == 2 && std::strcmp(argv[1], "meanwhile") == 0;
+    if (!is_anew && !is_replaced && !is_meanwhile) {
+        std::fprintf(stderr, "usage: membership anew | meanwhile | replaced N VICTIM\n");
         return 2;
     }
     coppice_context_t* context = nullptr;
     expect(coppice_context_create(nullptr, &context));
-    const int code = is_anew ? anew(context)
-                             : replaced(context, std::strtoull(argv[2], nullptr, 10),
-                                        static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10)));
+    const int code = is_anew        ? anew(context)
+                     : is_meanwhile ? meanwhile(context)
+                                    : replaced(context, std::strtoull(argv[2], nullptr, 10),
+                                               static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10)));
     coppice_context_destroy(context);
     return code;
 }

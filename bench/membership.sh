@@ -10,8 +10,9 @@
 #              --before DIR also shrinks after a death by that build beside those by this one
 #   join       from a newcomer's call to its first agreement; making the whole group anew, to its first agreement; and on one host
 #              MPI_Comm_spawn and MPI_Intercomm_merge of Open MPI, from the new process's main() to its first MPI_Allreduce
-#   agreement  an agreement in a group with a replacement beside one in the group before
-#   open       instructions of a broadcast (callgrind) in a group that others may join, beside one that nobody may
+#   agreement  an agreement in a group with a replacement beside one in the group before; and one from a newcomer's call until it is ready,
+#              beside those of the tenth of a second before
+#   open       instructions of a broadcast (callgrind) in a group that others of this host may join, or any, beside one that nobody may
 #
 # More hosts than one are network namespaces (coppice-run(1)). Exit code 0 when everything ran; what falls short of its aim is marked
 # and does not change it.
@@ -64,6 +65,7 @@ run() {
 {
     typical_of_views='/^#(renewals|joins) / { getline; print $3 }' second='{ print $2 }'
     after_death='$10 == "after-death" { print $5 }' of_fresh='$1 == "fresh" { print $2 }' of_replaced='$1 == "replaced" { print $2 }'
+    of_quiet='$1 == "quiet" { print $2 }' of_meanwhile='$1 == "meanwhile" { print $2 }'
 }
 
 one_renewal() {
@@ -93,6 +95,10 @@ one_agreement() {
     "${job[@]}" "$build/bench/membership" replaced "$iterations" $(($1 - 1)) >"$scratch/both" 2>"$scratch/errors" || true
     figure fresh "$1" "$2" "$of_fresh" cat "$scratch/both"
     figure replaced "$1" "$2" "$of_replaced" cat "$scratch/both"
+    run "$1" "$2" --join "1@joined+500ms"
+    "${job[@]}" "$build/bench/membership" meanwhile >"$scratch/both" 2>"$scratch/errors" || true
+    figure quiet "$1" "$2" "$of_quiet" cat "$scratch/both"
+    figure meanwhile "$1" "$2" "$of_meanwhile" cat "$scratch/both"
 }
 # instructions COUNT SETTING…: of rank 1, within its broadcasts.
 instructions() {
@@ -106,9 +112,12 @@ instructions() {
 }
 one_open() {
     local candidate count=1024
-    for candidate in closed open; do
+    for candidate in closed open any; do
         local -a settings=(COPPICE_JOIN=none)
-        [ $candidate = closed ] || settings=(COPPICE_JOIN=host COPPICE_CAPACITY=4)
+        case $candidate in
+            open) settings=(COPPICE_JOIN=host COPPICE_CAPACITY=4) ;;
+            any) settings=(COPPICE_JOIN=any COPPICE_CAPACITY=4) ;;
+        esac
         note $candidate 2 1 "$(($(instructions $((2 * count)) "${settings[@]}") - $(instructions $count "${settings[@]}")))"
     done
 }
@@ -152,8 +161,8 @@ for part in $parts; do
     case $part in
         renewal) show "renewal after a death, us" spare:shrink:1.5 new:old:1.1 ;;
         join) show "a newcomer, us" join:anew:1.0 join:spawn:0.25 ;;
-        agreement) show "an agreement, us" replaced:fresh:1.05 ;;
-        open) ranks=2 hosts=1 show "1,024 broadcasts of 8 bytes, rank 1 of 2, instructions" open:closed:1.02 ;;
+        agreement) show "an agreement, us" replaced:fresh:1.05 meanwhile:quiet:1.25 ;;
+        open) ranks=2 hosts=1 show "1,024 broadcasts of 8 bytes, rank 1 of 2, instructions" open:closed:1.02 any:closed:1.02 ;;
     esac
 done
 [ -z "$json" ] || write_json membership "$json" "$scratch/medians"

@@ -104,6 +104,33 @@ class Commands(unittest.TestCase):
     def test_a_cut_after_which_the_majority_of_those_not_certainly_dead_goes_on(self):
         self.go_on_after_a_cut("certain")
 
+    def end_well_after_a_cut(self, members, *launcher):
+        done = run([RUN, "-n", "5", "--hosts", "5", *launcher, PERF, "stabilize", "-n", "200"])
+        if "--hosts:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, rf"^# stabilize of {members} ranks: ")
+        self.assertIn("\ndivergent 0 lost 0 hung 0 leaked 0\n", done.stdout)
+        return done
+
+    # They may have been taken in by then.
+    def test_spares_and_a_cut(self):
+        self.end_well_after_a_cut("[34]", "--spares", "2", "--cut", "0,1/2,3,4@500ms")
+
+    def test_the_dead_are_on_no_side_of_a_cut(self):
+        self.end_well_after_a_cut(2, "--kill", "2@300ms", "--kill", "3@300ms", "--cut", "0,1/2,3,4@1s")
+
+    def test_a_cut_that_costs_ranks_their_place_and_is_mended(self):
+        done = self.end_well_after_a_cut(3, "--respawn", "--cut", "0,1/2,3,4@500ms+8s")
+        self.assertIn("repaired what joins hosts", done.stderr)
+
+    def test_a_rank_that_is_killed_more_often_than_it_is_started_again(self):
+        done = run([RUN, "-n", "4", "--respawn=1", "--kill", "2@300ms", "--kill", "2@1500ms", PERF, "stabilize", "-n", "200"])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("rank 2 is not started again", done.stderr)
+        self.assertRegex(done.stdout, "^# stabilize of 3 ranks: ")
+        self.assertIn("\ndivergent 0 lost 0 hung 0 leaked 0\n", done.stdout)
+
     def test_a_launcher_that_is_held_up(self):
         # However late the kill is, the ranks wait for it. Where they have not begun by then, it is an ordinary kill.
         with subprocess.Popen([RUN, "-n", "4", "--spares", "1", "--kill", "2@1500ms", PERF, "stabilize", "-n", "200"],

@@ -121,11 +121,16 @@ TEST_P(RenewEveryLayout, OneLeavesWhileAnotherDies) {
 }
 
 TEST_P(RenewEveryLayout, ARenewalWaitsForTheMembersThatItIsToHave) {
-    Job job(GetParam().job(), [](Member& member) {
+    Layout layout = GetParam();
+    layout.environment["COPPICE_CAPACITY"] = std::to_string(layout.ranks + 1);
+    Job job(layout.job(), [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         const Lineage old = Lineage::begin(member);
         Lineage next;
         coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+        options.least = member.ranks + 2;
+        COPPICE_CHECK(coppice_group_renew(old.group, &options, &next.group, kTimeout) == COPPICE_ERR_INVALID_ARGUMENT);
+        COPPICE_CHECK(std::strstr(coppice_last_error(), "COPPICE_CAPACITY") != nullptr);
         options.least = member.ranks + 1;
         COPPICE_CHECK(coppice_group_renew(old.group, &options, &next.group, 1'000'000) == COPPICE_ERR_TIMEOUT);
         const char* const reason = member.rank == 0 ? "waiting until there are" : "waiting";

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <csignal>
 
 namespace coppice::testing {
@@ -97,12 +98,20 @@ TEST(TicketsOfMany, AllButOneJoinAtOnce) {
     expect_well(job, strangers);
 }
 
-// With the room that the group has by itself: as many members as at first.
-TEST(TicketsOfTheDead, ANewcomerGetsTheNumberOfADeadRank) {
+// With the room that the group has by itself: as many members as at first. The renewal waits for the newcomer.
+class TicketsOfTheDead : public ::testing::TestWithParam<coppice_numbering_t> {};
+INSTANTIATE_TEST_SUITE_P(Numbering, TicketsOfTheDead,
+                         ::testing::Values(COPPICE_NUMBERS_OF_THE_GONE, COPPICE_NUMBERS_LAST),
+                         [](const auto& numbering) {
+                             return numbering.param == COPPICE_NUMBERS_LAST ? "Last" : "OfTheGone";
+                         });
+
+TEST_P(TicketsOfTheDead, ANewcomerGetsTheNumberThatTheRenewalSays) {
     const Environment environment{{"COPPICE_JOIN", "host"}};
+    const std::uint32_t newcomer = GetParam() == COPPICE_NUMBERS_LAST ? 2 : 1;
     Job job(
         job_of(3, environment),
-        [](Member& member) {
+        [newcomer](Member& member) {
             COPPICE_CHECK(member.join() == COPPICE_OK);
             if (member.rank == 0) invite(member, 1);
             member.notes[0].fetch_add(1);
@@ -110,11 +119,25 @@ TEST(TicketsOfTheDead, ANewcomerGetsTheNumberOfADeadRank) {
                 pause();
             member.await_failed(1);
             member.notes[1].fetch_add(1);
-            coppice_group_t* group = grow(member.group, 3);
+            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+            options.least = 3;
+            options.numbering = GetParam();
+            coppice_group_t* group = nullptr;
+            COPPICE_CHECK(coppice_group_renew(member.group, &options, &group, kDeadlineNs) == COPPICE_OK);
+            std::array<coppice_member_t, 3> members{};
+            coppice_view_t view{};
+            view.struct_size = sizeof view;
+            COPPICE_CHECK(coppice_group_view(group, &view, members.data(), members.size()) == COPPICE_OK);
+            COPPICE_CHECK(view.size == 3 && view.newcomers == 1 && view.epoch == 1 && view.eldest == 0);
+            COPPICE_CHECK(members[newcomer].before == COPPICE_NOBODY && members[newcomer].since == 1);
+            COPPICE_CHECK(members[0].before == 0 && members[3 - newcomer].before == 2);
+            COPPICE_CHECK(members[0].since == 0 && members[3 - newcomer].since == 0);
             coppice_group_info_t info{};
             info.struct_size = sizeof info;
             COPPICE_CHECK(coppice_group_query(group, &info) == COPPICE_OK);
-            work_together(group);
+            COPPICE_CHECK(info.rank == (member.rank == 0 ? 0 : 3 - newcomer));
+            COPPICE_CHECK(coppice_group_destroy(member.group, kDeadlineNs) == COPPICE_OK);
+            work_together(grow(group, 3));
             leave(member.context, group);
         },
         kNotes);

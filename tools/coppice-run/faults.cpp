@@ -118,6 +118,8 @@ void Job::cut(const Fault& fault, std::uint64_t now) {
     }
     const std::string when = format_duration(fault.at_ns);
     if (parts) {
+        for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank)
+            ranks_[rank].was_parted = is_running(rank) && !is_waiting(rank);
         say("cut hosts {} off from {} at {}", list_hosts(fault.side), list_hosts(fault.other_side), when);
     } else {
         say("cut host {} off at {}", fault.rank, when);
@@ -155,17 +157,18 @@ bool Job::is_lost_for_good(std::uint32_t rank) const {
     return cables_->is_cut_for_good(host) || is_on_smaller_side(host, true);
 }
 
-// Where hosts are cut in sides: fewer ranks started on this host's than on the others; or as many, without the lowest.
+// Where hosts are cut in sides: of the ranks that lived then fewer were on this host's than on the others; or as many, without the lowest.
 bool Job::is_on_smaller_side(std::uint32_t host, bool for_good) const {
     std::uint32_t here = 0;
     std::uint32_t there = 0;
-    bool has_lowest = false;
+    std::optional<bool> has_lowest;
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        if (!ranks_[rank].was_parted) continue;
         const bool together = !cables_->are_parted(host, hosts_->place(rank).host, for_good);
-        if (rank == 0) has_lowest = together;
+        if (!has_lowest) has_lowest = together;
         ++(together ? here : there);
     }
-    return here < there || (here == there && !has_lowest);
+    return here < there || (here == there && !has_lowest.value_or(true));
 }
 
 // Ranks that are cut off for good may not find out, or wait for something of their own: they are not waited for
@@ -199,6 +202,7 @@ void Job::tell_when_all_happened() {
     const bool will_mend = cables_ && cables_->next_mend() != UINT64_MAX;
     if (!std::ranges::all_of(faults_, is_done) || !std::ranges::all_of(joins_, is_done) || will_continue || will_mend)
         return;
+    if (!has_all_members()) return;
     has_told_ = ::eventfd_write(all_happened_, 1) == 0;
 }
 

@@ -47,6 +47,8 @@ class Job {
         std::uint32_t respawns = 0;
         bool stopped = false;  // by --stop, and not continued yet
         std::optional<std::uint64_t> continue_at_ns;
+        bool was_parted =
+            false;  // when hosts were cut in sides last, its process lived and was in a group, or was to make one
     };
     struct PendingFault {
         Fault fault;
@@ -73,6 +75,8 @@ class Job {
     bool respawn(std::uint32_t number, bool on_purpose);
     void take_streams(std::uint32_t rank, const RankStart& started);
     bool is_waiting(std::uint32_t number) const;
+    bool is_running(std::uint32_t number) const { return ranks_[number].pid >= 0 && !ranks_[number].ended; }
+    bool has_all_members() const;
     bool is_over() const;
     void end_those_that_wait();
     void find_zero(std::uint64_t now);

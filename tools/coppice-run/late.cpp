@@ -35,6 +35,7 @@ void Job::start_late(std::uint32_t number) {
     RankState next;
     next.pid = started->pid;
     next.respawns = state.respawns;
+    next.was_parted = state.was_parted;
     state = next;
     ++running_;
     server_->late_started(number, started->pid);
@@ -67,9 +68,25 @@ bool Job::is_waiting(std::uint32_t number) const {
 // Of those that run, none is in a group, or will make one.
 bool Job::is_over() const {
     for (std::uint32_t number = 0; number < ranks_.size(); ++number) {
-        if (ranks_[number].pid >= 0 && !ranks_[number].ended && !is_waiting(number)) return false;
+        if (is_running(number) && !is_waiting(number)) return false;
     }
     return true;
+}
+
+// Nobody waits that will be taken in: spares wait until they are needed, and where there are some also others until there is a place.
+bool Job::has_all_members() const {
+    std::uint32_t members = 0;
+    bool any_waits = false;
+    for (std::uint32_t number = 0; number < ranks_.size(); ++number) {
+        if (!is_running(number)) continue;
+        if (ranks_[number].killed) return false;  // its end is yet to be seen, and may make another one start
+        const bool waits = is_waiting(number);
+        members += waits ? 0 : 1;
+        any_waits = any_waits || waits;
+    }
+    // Where hosts are cut off for good nobody may ever reach those that wait.
+    const std::uint32_t expected = options_.members_at_the_end();
+    return !any_waits || members >= expected;
 }
 
 void Job::end_those_that_wait() {

@@ -67,6 +67,13 @@ Result<void> Shrink::start(Request& request, const Bounds& bounds) {
     if (core_.fenced())
         return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     if (shrinking_ != nullptr) return fail(COPPICE_ERR_BUSY, "this group is being shrunk already: wait for that");
+    const std::uint32_t room = std::max(members_.ranks(), router_.transport_set()->capacity());
+    if (bounds.least > room) {
+        return fail(COPPICE_ERR_INVALID_ARGUMENT,
+                    "a renewal waits until there are {} members, and there can be {} at most: start all ranks with a "
+                    "larger COPPICE_CAPACITY",
+                    bounds.least, room);
+    }
     request.begin(this, Sequence(0));
     request.view = false;
     shrinking_ = &request;

@@ -4,8 +4,8 @@
 // Members consent to what they know as soon as they want to shrink: where all know the same it takes two waves, and nobody is
 // in the new group whom a member knew to be dead. With it they offer the panels of their hosts' segments for the boards of
 // the new group that are clean, and those that nobody uses any more: one that is clean at all is taken, and those that all have
-// closed are cleared. Members go on without those that they can't reach (Quorum::any): nothing that ends their shrink says for
-// certain which ranks are dead.
+// closed are cleared. Which side of a cut goes on is the quorum's to say (protocol/membership/quorum.hpp): for `certain` the last votes of
+// the dead are read from the host's memory, or from a witness (last_votes.hpp).
 //
 // It is none of the group's agreements: a group whose agreements have ended at different numbers, being revoked, can still be shrunk.
 #pragma once
