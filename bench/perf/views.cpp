@@ -107,7 +107,7 @@ class Views {
         look();
         is_newcomer_ = view_.epoch > 0;
         if (settings_.for_s > 0) end_ns_ = coppice::now_ns() + static_cast<std::uint64_t>(settings_.for_s * 1e9);
-        most_ = static_cast<std::uint32_t>(number_in("COPPICE_RUN_MEMBERS", 0));
+        expected_ = static_cast<std::uint32_t>(number_in("COPPICE_RUN_MEMBERS", 0));
         return is_newcomer_ ? settle(0) : std::nullopt;
     }
 
@@ -131,7 +131,7 @@ class Views {
             }
             if (!all || pending != 0) {
                 if (auto failure = renew(!all)) return failure;
-            } else if (value[2] == 0) {
+            } else if (value[2] == 0 && view_.size >= expected_) {
                 return std::nullopt;
             }
         }
@@ -183,7 +183,7 @@ class Views {
     std::optional<Failure> renew(bool after_deaths) {
         const std::uint64_t begin = coppice::now_ns();
         coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
-        options.most = most_;
+        options.most = expected_;
         coppice_group_t* next = nullptr;
         if (const auto status = coppice_group_renew(group_, &options, &next, timeout_ns_); status != COPPICE_OK)
             return library_failure("renewal", status);
@@ -210,15 +210,15 @@ class Views {
     std::optional<Failure> settle(std::uint64_t renewal_ns) {
         struct {
             State state;
-            std::uint64_t most;
-        } told{state_, most_};
+            std::uint64_t expected;
+        } told{state_, expected_};
         const auto status = coppice_broadcast(group_, &told, sizeof told, view_.eldest, nullptr, timeout_ns_);
         if (status != COPPICE_OK && status != COPPICE_ERR_ROOT_FAILED && status != COPPICE_ERR_PEER_FAILED)
             return library_failure("the state of the eldest", status);
         const bool has_it = status == COPPICE_OK;
         if (has_it) {
             state_ = told.state;
-            most_ = static_cast<std::uint32_t>(told.most);
+            expected_ = static_cast<std::uint32_t>(told.expected);
         }
         const bool joins = is_newcomer_ && !has_agreed_;
         std::array<std::uint64_t, 3> value{has_it ? 0U : 1U, renewal_ns, joins ? coppice::now_ns() - called_ns_ : 0};
@@ -282,7 +282,7 @@ class Views {
     std::uint32_t rank_ = 0;
     bool is_newcomer_ = false;
     bool has_agreed_ = false;
-    std::uint32_t most_ = 0;  // members; 0: any number
+    std::uint32_t expected_ = 0;  // members at the end, and at most; 0: any number
     std::uint64_t called_ns_ = 0;
     std::uint64_t end_ns_ = 0;
     bool all_happened_ = false;  // what was asked of the launcher

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "base/duration.hpp"
@@ -259,16 +259,19 @@ std::string check(const Options& options) {
 }  // namespace
 
 std::uint32_t Options::members_at_the_end() const {
-    const auto is_for_good = [](const Fault& fault) {
-        return (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part) && !fault.duration_ns;
+    // Those that are cut off for less than that keep their places.
+    constexpr std::uint64_t kHarmless = 2'000'000'000;
+    const auto may_cost_places = [](const Fault& fault) {
+        const bool is_cut = fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part;
+        return is_cut && fault.duration_ns.value_or(UINT64_MAX) > kHarmless;
     };
-    if (std::ranges::any_of(faults, is_for_good)) return 0;
-    std::uint32_t members = ranks + late_numbers() - spares;
-    if (respawns) return members;
-    std::set<std::uint32_t> killed;
+    if (std::ranges::any_of(faults, may_cost_places)) return 0;
+    const std::uint32_t members = ranks + late_numbers() - spares;
+    std::map<std::uint32_t, std::uint32_t> kills;
     for (const Fault& fault : faults)
-        if (fault.kind == Fault::Kind::kill) killed.insert(fault.rank);
-    const auto dead = static_cast<std::uint32_t>(killed.size());
+        if (fault.kind == Fault::Kind::kill) ++kills[fault.rank];
+    const auto dead = static_cast<std::uint32_t>(
+        std::ranges::count_if(kills, [this](const auto& rank) { return rank.second > respawns.value_or(0); }));
     return members - std::min(members, dead) + std::min(dead, spares);
 }
 

@@ -55,7 +55,7 @@ struct Options {
     bool admits() const { return respawns || spares > 0 || !joins.empty(); }
     // Where all cuts in sides are between the same two: one of them.
     HostSet far_side() const;
-    // How many a group should have when all that was asked for has happened; 0: some are cut off for good, and the others go on.
+    // How many a group should have when all that was asked for has happened; 0: some are cut off for long, and the others go on.
     std::uint32_t members_at_the_end() const;
     // Numbers of processes beyond the ranks'.
     std::uint32_t late_numbers() const {
