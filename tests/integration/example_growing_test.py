@@ -125,7 +125,7 @@ class Growing(unittest.TestCase):
 
     def test_a_member_that_is_taken_for_dead_and_lives_holds_up_no_newcomer(self):
         # It is stopped until all others have ended, the newcomer among them.
-        done = self.run_it("-n", "4", "--stop", "1@100ms", "--join", "1@200ms", GROWING, "--newcomers", "1",
+        done = self.run_it("-n", "4", "--stop", "1@2s", "--join", "1@2100ms", GROWING, "--newcomers", "1",
                            COPPICE_DETECTION_BOUND="3s")
         said = done.stdout + done.stderr
         self.assertEqual(len(re.findall("of 4: 1 newcomers, state right$", done.stdout, re.M)), 4, said)
