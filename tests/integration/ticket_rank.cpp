@@ -4,7 +4,7 @@
 //   coppice-run -n N --hosts N ticket_rank PHASE FILE
 //
 // PHASE: "knocks": the last one has its ticket, and begins to join; "waits": the members know it, and take it in from now on. FILE is where the
-// ticket goes. A line of each that is in the group at the end says who is in it; of the last one also why it is not.
+// ticket is written. Each rank that is in the group at the end prints a line with the members; the last rank also prints why it is not.
 #include <coppice/coppice.h>
 #include <fcntl.h>
 #include <unistd.h>

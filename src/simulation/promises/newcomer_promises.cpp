@@ -42,7 +42,7 @@ void pending_alike(const History& history, const Groups& /*groups*/, Found& foun
     }
 }
 
-// Whoever waits to join is taken in, or told why not, which nobody is who is in a group; calls_end sees that it does not wait for ever.
+// A process that waits to join is taken in, or told why not. No member is told that. calls_end checks that nobody waits for ever.
 void newcomers_are_told(const History& history, const Groups& /*groups*/, Found& found) {
     for (const Call& call : history.calls) {
         if (!is_newcomer(history, call) || call.ended_ns == kNever || call.status == COPPICE_OK) continue;

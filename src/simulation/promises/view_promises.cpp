@@ -48,7 +48,7 @@ void one_view_of_an_epoch(const History& history, const Groups& /*groups*/, Foun
     }
 }
 
-// Whoever makes a view has the votes of more than half of the old one, or of what has not ended of it for certain.
+// The members that make a view are more than half of the old one, or more than half of those of it that are not dead for certain.
 void views_have_a_quorum(const History& history, const Groups& /*groups*/, Found& found) {
     if (history.quorum == Quorum::any) return;
     for (const auto& [key, calls] : together(history, Action::shrink)) {
