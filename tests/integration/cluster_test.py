@@ -189,6 +189,15 @@ class Lost(unittest.TestCase):
         tool.kill()
         tool.wait()
 
+    def test_run_is_killed_while_the_box_is_made(self):
+        """At once with the keeper, and with one more host each time, which may not have asked yet to die with the keeper."""
+        for processes in [2, 3, 4, 5] * 3:
+            tool = subprocess.Popen([CLUSTER, "--name", self.name, "run", "--hosts", "2", "--", "sleep", "600"], stderr=subprocess.DEVNULL)
+            wait_for(lambda: len(keepers(self.name)) >= processes, "the hosts")  # pylint: disable=cell-var-from-loop
+            tool.kill()
+            tool.wait()
+            wait_for(lambda: not keepers(self.name), "the end of the hosts")
+
 
 class Run(unittest.TestCase):
     def test_the_commands_exit_code_is_the_verdict(self):
