@@ -24,18 +24,23 @@ class LargeArray {
 
   private:
     static constexpr std::size_t kHugePage = 1U << 21;
+    static constexpr std::align_val_t kSmall{64};
 
     struct Free {
-        void operator()(Item* items) const { ::operator delete (items, std::align_val_t{kHugePage}); }
+        std::align_val_t alignment;
+        void operator()(Item* items) const { ::operator delete(items, alignment); }
     };
+    using Items = std::unique_ptr<Item, Free>;
 
-    static Item* allocate(std::size_t bytes) {
-        void* memory = ::operator new (bytes, std::align_val_t{kHugePage});
+    // What fills no huge page is not put at the start of one: the system would give, and take back, pages for the gap.
+    static Items allocate(std::size_t bytes) {
+        const std::align_val_t alignment = bytes < kHugePage ? kSmall : std::align_val_t{kHugePage};
+        void* memory = ::operator new(bytes, alignment);
         if (bytes >= kHugePage) madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // only a wish
-        return static_cast<Item*>(memory);
+        return Items{static_cast<Item*>(memory), Free{alignment}};
     }
 
-    std::unique_ptr<Item, Free> items_;
+    Items items_;
 };
 
 }  // namespace coppice::simulation
