@@ -156,6 +156,18 @@ TEST_F(LeavingGroup, AProcessThatHasNeverHadTheGroupHasNotLeftItInPeace) {
     EXPECT_TRUE(group_->members().failed(kOther));
 }
 
+// This one may have been the only rank to hear the farewell: another, which took its sender for dead, waits for what this one says.
+TEST_F(LeavingGroup, WhatAFarewellProvesIsPassedOn) {
+    say(kOther, {.tag = {Channel::window, protocol::StabilityKind::up}, .sequence = 1, .detail = kOther.value});
+    say(Rank(0), {.tag = {Channel::members, MembersKind::left}});
+    wire_->sent_to.clear();
+    wire_->sent.clear();
+    EXPECT_TRUE(group_->drained());
+    group_->progress(Group::Care::thorough);
+    ASSERT_TRUE(has_sent(kOther, {Channel::window, protocol::StabilityKind::down}));
+    EXPECT_EQ(wire_->sent.back().stable, 1U);
+}
+
 // Each chunk costs its reader a work request; one that is sent is passed on the sooner, the smaller it is.
 TEST_F(GroupOfFour, ChunksAreLargerWhereTheyAreRead) {
     const std::vector<std::byte> payload(std::size_t{16} << 20);
