@@ -275,12 +275,15 @@ bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::s
         // Two that have given the same group up would answer each other's answers for ever.
         const bool farewell =
             seen->tag == Tag(Channel::members, MembersKind::left) ||
+            seen->tag == Tag(Channel::members, MembersKind::never_here) ||
             (seen->tag == Tag(Channel::members, MembersKind::failure_notice) && seen->sequence == kAnswered);
         if (!farewell && replies_.size() < capacity()) {
             const bool failed = past != past_.end() && past->failed_as;
+            // Only a member that has left in peace may say so: it proves that everything is over for all.
+            const MembersKind gone = past == past_.end() ? MembersKind::never_here : MembersKind::left;
             replies_.push_back({.to = from,
                                 .group = {seen->token, Epoch(seen->epoch)},
-                                .kind = failed ? MembersKind::failure_notice : MembersKind::left,
+                                .kind = failed ? MembersKind::failure_notice : gone,
                                 .sequence = failed ? kAnswered : 0,
                                 .about = failed ? *past->failed_as : Rank(0)});
         }

@@ -125,6 +125,49 @@ TEST_F(GroupOfFour, AQueryAboutARootThatHasLeftInPeaceIsAnswered) {
     EXPECT_EQ(group_->garbage(), 1U);
 }
 
+// A broadcast of this rank's own is over here, and it wants to leave. No other rank has said that it has consumed that one.
+class LeavingGroup : public GroupOfFour {
+  protected:
+    LeavingGroup() {
+        const auto started = group_->start_pooled([&](Request& place) {
+            return group_->broadcasts().start({.buffer = buffer_.data(), .bytes = buffer_.size(), .root = kSelf},
+                                              place);
+        });
+        Request& request = *started.value();
+        while (request.state == RequestState::waiting && !group_->peek(request))
+            group_->progress(Group::Care::thorough);
+        EXPECT_EQ(request.status, COPPICE_OK);
+        EXPECT_FALSE(group_->drained());
+        wire_->sent_to.clear();
+        wire_->sent.clear();
+    }
+
+    std::array<std::byte, 8> buffer_{};
+};
+
+// It was taken into another group, by the other side of a cut network, say.
+TEST_F(LeavingGroup, AProcessThatHasNeverHadTheGroupHasNotLeftItInPeace) {
+    Set elsewhere;
+    elsewhere.hear([](transport::Receiver& set) { coppice::engine::say(set, kToken, 0); });
+    elsewhere.groups.poll();
+    ASSERT_EQ(elsewhere.wire->sent.size(), 1U);
+    say(kOther, elsewhere.wire->sent[0]);
+    EXPECT_FALSE(group_->drained()) << "other ranks may still need the payload";
+    EXPECT_TRUE(group_->members().failed(kOther));
+}
+
+// This one may have been the only rank to hear the farewell: another, which took its sender for dead, waits for what this one says.
+TEST_F(LeavingGroup, WhatAFarewellProvesIsPassedOn) {
+    say(kOther, {.tag = {Channel::window, protocol::StabilityKind::up}, .sequence = 1, .detail = kOther.value});
+    say(Rank(0), {.tag = {Channel::members, MembersKind::left}});
+    wire_->sent_to.clear();
+    wire_->sent.clear();
+    EXPECT_TRUE(group_->drained());
+    group_->progress(Group::Care::thorough);
+    ASSERT_TRUE(has_sent(kOther, {Channel::window, protocol::StabilityKind::down}));
+    EXPECT_EQ(wire_->sent.back().stable, 1U);
+}
+
 // Each chunk costs its reader a work request; one that is sent is passed on the sooner, the smaller it is.
 TEST_F(GroupOfFour, ChunksAreLargerWhereTheyAreRead) {
     const std::vector<std::byte> payload(std::size_t{16} << 20);

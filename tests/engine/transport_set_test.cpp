@@ -128,6 +128,7 @@ TEST(TransportSet, WhatComesForAGroupThatHasYetToBeMadeIsKept) {
     set.groups.poll();
     ASSERT_EQ(set.wire->sent.size(), 1U) << "one that is made later is not said to be over";
     EXPECT_EQ(set.wire->sent[0].token, 7U);
+    EXPECT_EQ(set.wire->sent[0].tag, Tag(Channel::members, MembersKind::never_here));
     set.groups.attach(2, set.second);
     EXPECT_EQ(set.second.heard, std::vector<Seat>{kPeer});
 }
@@ -163,13 +164,15 @@ TEST(TransportSet, ThoseThatWriteToAGroupThatIsGoneAreToldHowItWasLeft) {
 }
 
 TEST(TransportSet, FarewellsAreNotAnswered) {
-    Set set;
-    set.hear([](transport::Receiver& set_) {
-        const WireHeader farewell{.token = 7, .tag = {Channel::members, MembersKind::left}};
-        set_.message(kPeer, encode(farewell), {}, 0);
-    });
-    set.groups.poll();
-    EXPECT_TRUE(set.wire->sent.empty()) << "two that have left would answer each other for ever";
+    for (const MembersKind kind : {MembersKind::left, MembersKind::never_here}) {
+        Set set;
+        set.hear([kind](transport::Receiver& set_) {
+            const WireHeader farewell{.token = 7, .tag = {Channel::members, kind}};
+            set_.message(kPeer, encode(farewell), {}, 0);
+        });
+        set.groups.poll();
+        EXPECT_TRUE(set.wire->sent.empty()) << "two that have left would answer each other for ever";
+    }
 }
 
 TEST(TransportSet, TwoThatHaveGivenTheSameGroupUpEndTheirTalkOfIt) {

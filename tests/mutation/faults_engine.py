@@ -25,6 +25,13 @@ FAULTS = [
     ("what a seat's earlier holder has said too early is heard of the later one", SET,
      "    std::erase_if(early_, [seat](const Early& one) { return one.from == seat; });\n", "", SHARED),
     # --- groups that are gone
+    ("who never had a group says that it has left it in peace", SET,
+     "past == past_.end() ? MembersKind::never_here : MembersKind::left;", "MembersKind::left;",
+     gtest("tests/engine/engine_unit", "LeavingGroup.AProcess*")),
+    ("two that never had a group answer each other for ever", SET,
+     "            seen->tag == Tag(Channel::members, MembersKind::never_here) ||\n", "", SHARED),
+    ("who never had a group goes on in it", "src/engine/core/core.cpp", "            return learn_failure(from);\n", "            return;\n",
+     gtest("tests/engine/engine_unit", "LeavingGroup.AProcess*")),
     ("two that have given the same group up answer each other for ever", SET, "                                .sequence = failed ? kAnswered : 0,\n",
      "", SHARED),
     ("who tells of a death in a group that was given up does not hear of it", SET, " && seen->sequence == kAnswered);", ");", SHARED),

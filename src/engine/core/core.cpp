@@ -195,6 +195,8 @@ void Core::members_message(Rank from, const WireHeader& header) {
     switch (kind) {
         case MembersKind::left:
             return header.sequence == kNeverVoted ? member_left_without_vote(from) : member_left(from);
+        case MembersKind::never_here:
+            return learn_failure(from);
         case MembersKind::leaving_ask:
         case MembersKind::leaving_answer:
             return departure_message(from, header);

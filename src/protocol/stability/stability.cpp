@@ -123,6 +123,14 @@ bool Stability::receive(const StabilityMessage& message) {
     return true;
 }
 
+// And others that report here: they may know of a death in between that this node never hears of, because it has heard there that
+// the dead one had left.
+void Stability::tell_children() {
+    downs_ = children_;
+    for (const Report& report : reports_)
+        if (report.heard && !std::ranges::binary_search(children_, report.node)) tell(report.node);
+}
+
 void Stability::tell(std::uint32_t child) {
     if (std::ranges::find(downs_, child) == downs_.end()) downs_.push_back(child);
 }

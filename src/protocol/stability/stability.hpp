@@ -129,7 +129,7 @@ class Stability {
     void find_relatives();
     void relatives_changed();
     void settle();
-    void tell_children() { downs_ = children_; }
+    void tell_children();
     void tell(std::uint32_t child);
     void report(std::uint32_t node, const StabilityMessage& message);
     void asked(std::uint32_t node, const StabilityMessage& message);

@@ -51,6 +51,21 @@ TEST(Stability, AReportOfLessTakesNothingBack) {
     EXPECT_EQ(top.stable(), 8U);
 }
 
+// They know of a death in between of which this node is never told: it has heard there that the dead one had left.
+TEST(Stability, ThoseThatReportAreToldThoughTheyAreNoChildren) {
+    const topology::Nodes nodes = hosts_of({1, 1, 1, 1});
+    Stability machine({.nodes = &nodes, .window = 16}, Rank(3));
+    EXPECT_TRUE(
+        machine.receive({.kind = StabilityKind::up, .from = Rank(2), .to = Rank(3), .count = 8, .slowest = Rank(2)}));
+    machine.learn_stable(8);
+    const auto told = machine.next_send();
+    ASSERT_TRUE(told.has_value());
+    EXPECT_EQ(told->kind, StabilityKind::down);
+    EXPECT_EQ(told->to, Rank(2));
+    EXPECT_EQ(told->stable, 8U);
+    EXPECT_EQ(machine.next_send(), std::nullopt);
+}
+
 TEST(Stability, AdvancesBelowTheStepAreNotReportedUntilAFlush) {
     Cluster cluster(flat(4), 16, 1);
     for (std::uint32_t rank = 0; rank < 4; ++rank)
