@@ -195,6 +195,12 @@ TEST(World, OneSideOfACutGoesOn) {
     }
 }
 
+// Rank 0 asked for a connection to rank 6, which found no way through, took it for dead, and left when all was over. The connection stood in the
+// end: rank 6 waited in a shrink for a rank that would never answer, nor seem dead.
+TEST(World, ARankIsToldThatItIsFencedByOneThatWasConnectingToIt) {
+    EXPECT_EQ(broken(draw(11690, {.fewest_ranks = 2, .most_ranks = 16})), "");
+}
+
 // What was sent while nothing passed arrives when that is over, and nobody is the wiser.
 TEST(World, AShortCutIsADelay) {
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
