@@ -115,6 +115,20 @@ TEST(World, WhatARankThatHasLeftStillReadsIsNotUsedAgain) {
         ADD_FAILURE() << violation.promise << ": " << violation.what;
 }
 
+// Ranks that give a group up have messages under way, which leave from its memory, and lose their core while it ends.
+TEST(World, WhatIsUnderWayDoesNotLeaveFromMemoryThatIsGone) {
+    for (const std::uint64_t seed : {695, 2020}) {
+        Drawn drawn = draw(seed, {.fewest_ranks = 2, .most_ranks = 8, .joins = false});
+        drawn.fate.has_reads = true;
+        drawn.fate.by_reference_one_in = 1;
+        drawn.fate.reference_ns = 200'000;
+        drawn.fate.preempt_one_in = 3;
+        drawn.fate.preempt_ns = 100'000;
+        for (const promises::Violation& violation : run(drawn).violations)
+            ADD_FAILURE() << "seed " << seed << ": " << violation.promise << ": " << violation.what;
+    }
+}
+
 // It was stopped while the group was made; one broadcast is all that the others do.
 TEST(World, ARankThatComesBackWhenAllHaveEndedIsToldThatTheyTookItForDead) {
     Drawn drawn = draw(
