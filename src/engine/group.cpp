@@ -39,6 +39,8 @@ Group::Group(Core::Parts parts, Plan plan, std::shared_ptr<bool> established)
 }
 
 Group::~Group() {
+    TransportSet& transport_set = *core_.router().transport_set();
+    if (transport_set.users() == 0) transport_set.end();
     core_.close();
 }
 

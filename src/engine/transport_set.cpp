@@ -129,6 +129,13 @@ void TransportSet::detach(const SetUser& group, std::optional<Rank> failed_as) {
     std::erase_if(to_fence_, [&](Seat peer) { return !group.is_done_with(peer); });
 }
 
+void TransportSet::end() {
+    for (const Attached& attached : groups_)
+        attached.group->transports_end();
+    wires_.clear();
+    host_memory_ = nullptr;
+}
+
 void TransportSet::expect_no_more() {
     if (expected_ > 0) --expected_;
     std::erase_if(early_, [this](const Early& one) { return !may_come(one.header); });

@@ -40,6 +40,8 @@ class SetUser : public transport::Receiver {
     virtual void seat_vacated(Seat there) = 0;
     // A group of that epoch may come of this one, here too.
     virtual bool may_precede(Epoch epoch) const = 0;
+    // The transports end now: what the group has of them is given back.
+    virtual void transports_end() = 0;
 };
 
 class TransportSet final : private transport::Receiver {
@@ -119,6 +121,9 @@ class TransportSet final : private transport::Receiver {
     bool is_shared() const { return shared_; }
     // The caller of an attached group has left it; it stays for late questions only.
     void retire() { --users_; }
+    // No caller has a group here any more, and none of the groups is asked anything. Before the memory of the first of them goes: what is under
+    // way leaves from there, until the transports have ended.
+    void end();
     // Its board is not used here any more. The panel is closed when those of its other members that live have left it, too: one that goes on
     // in no later group still reads there, and nobody asks it for a panel.
     void close_board(std::uint32_t panel, std::vector<Rank> others);

@@ -102,6 +102,8 @@ class Collective {
     virtual std::optional<Rank> leaving_depends_on() const { return std::nullopt; }
     // Transports refer to none of its memory, and nobody could ask it anything any more.
     virtual bool quiet() const { return true; }
+    // They are there for the last time: what they keep for this one is released, and what is open on them closed.
+    virtual void transports_end() {}
 
   protected:
     ~Collective() = default;

@@ -279,6 +279,7 @@ class Core final : private SetUser {
         familiar_.forget();
     }
     bool may_precede(Epoch epoch) const override;
+    void transports_end() override;
     bool hold_back(const protocol::FailedSet& news);
     void look_at_held_back();
     void take_failures(std::span<const Rank> ranks);

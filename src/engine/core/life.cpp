@@ -63,9 +63,17 @@ void Core::close() {
     if (stage() == Stage::lingering && board_ != nullptr) board_->depart();
 }
 
+// The board does, too.
+void Core::transports_end() {
+    if (stage() == Stage::lingering && board_ != nullptr) board_->depart();
+    for (Collective* const collective : collectives_)
+        collective->transports_end();
+    board_ = nullptr;
+}
+
 Core::~Core() {
     TransportSet& transport_set = *router_.transport_set();
-    if (transport_set.users() == 0) return;  // the transports end too
+    if (transport_set.users() == 0) return;  // the transports have ended
     if (board_ == nullptr || transport_set.host_memory() == nullptr) return;
     std::vector<Rank> others;
     for (const Rank rank : members_.ranks_of(members_.own_node()))

@@ -132,7 +132,7 @@ void Membership::welcome_those_who_waited() {
 }
 
 // What this member would propose: without those that can't be reached or leave, with as many of those that wait as
-// there are seats, in their order. The lowest seat that is free is taken first.
+// there are seats, in their order: first those that want the seat that they had, then those that want any, which get the lowest ones.
 Change Membership::next_change() const {
     Change change{.gone = {}, .joined = {}, .offer = offer_, .left = {}};
     for (const FailedSet* of : {&failures_.suspected, &leaves_}) {
@@ -151,20 +151,23 @@ Change Membership::next_change() const {
         const bool is_empty = !view_.has(Seat(seat)) || change.gone.contains(seat);
         return seat < plan_->capacity && is_empty && !taken.contains(seat);
     };
-    for (const Waiting& one : waiting_) {
-        if (members >= most_) break;
-        std::uint32_t seat = one.request.seat;
-        if (seat == JoinRequest::kAnySeat) {
-            for (seat = 0; seat < view_.seats() + waiting_.size() && !is_free(seat);)
-                ++seat;
-        }
-        if (!is_free(seat)) continue;
+    const auto seat_down = [&](const Waiting& one, std::uint32_t seat) {
+        if (members >= most_ || !is_free(seat)) return;
         taken.insert(seat);
         ++members;
         const bool is_new = !view_.holder_of(Seat(seat)).has_value();
         change.joined.push_back({.seat = Seat(seat),
                                  .incarnation = is_new ? 0 : view_.incarnation_of(Seat(seat)) + 1,
                                  .process = one.request.process});
+    };
+    for (const Waiting& one : waiting_)
+        if (one.request.seat != JoinRequest::kAnySeat) seat_down(one, one.request.seat);
+    for (const Waiting& one : waiting_) {
+        if (one.request.seat != JoinRequest::kAnySeat) continue;
+        std::uint32_t seat = 0;
+        while (seat < view_.seats() + waiting_.size() && !is_free(seat))
+            ++seat;
+        seat_down(one, seat);
     }
     std::ranges::sort(change.joined, {}, [](const Occupant& one) { return one.seat; });
     return change;

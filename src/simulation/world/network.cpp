@@ -86,6 +86,8 @@ void Port::meet(std::uint32_t to) {
     look_again_at(clockwork_.now_ns());
     other.look_again_at(clockwork_.now_ns());
     if (back.fenced && wire_ == Wire::far) other.say(rank_, Message::Kind::fenced);
+    // Taken for dead after it was asked for: what ends the connection would look like a death of this rank, if nobody said so.
+    if (peer.fenced && wire_ == Wire::far) say(to, Message::Kind::fenced);
     if (other.goodbye_said_ && !back.fenced) other.say(rank_, Message::Kind::goodbye);
     if (goodbye_said_ && !peer.fenced) say(to, Message::Kind::goodbye);
     network_.stir(to, other.armed_);

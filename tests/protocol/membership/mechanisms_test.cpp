@@ -231,6 +231,19 @@ TEST(Membership, M12AProcessThatIsStartedAgainGetsItsSeatBackInAnotherIncarnatio
     EXPECT_TRUE(group[2].failures().suspected.empty());
 }
 
+TEST(Membership, WhoWantsASeatThatItHadComesBeforeWhoWantsAny) {
+    Conversation group(3);
+    group.crash(1);
+    group.join({.process = Process(8)});
+    group.deliver_all();
+    group.join({.process = Process(7), .seat = 1});
+    group.deliver_all();
+    group.all_notice(1);
+    group.all_renew();
+    group.deliver_all();
+    EXPECT_EQ(group.members_at(2), (Ranks{0, 7, 2, 8}));
+}
+
 TEST(Membership, TheSeatOfALivingMemberIsNotGivenAway) {
     Conversation group(3);
     group.join({.process = Process(7), .seat = 2});

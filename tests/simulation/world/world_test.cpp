@@ -115,6 +115,20 @@ TEST(World, WhatARankThatHasLeftStillReadsIsNotUsedAgain) {
         ADD_FAILURE() << violation.promise << ": " << violation.what;
 }
 
+// Ranks that give a group up have messages under way, which leave from its memory, and lose their core while it ends.
+TEST(World, WhatIsUnderWayDoesNotLeaveFromMemoryThatIsGone) {
+    for (const std::uint64_t seed : {695, 2020}) {
+        Drawn drawn = draw(seed, {.fewest_ranks = 2, .most_ranks = 8, .joins = false});
+        drawn.fate.has_reads = true;
+        drawn.fate.by_reference_one_in = 1;
+        drawn.fate.reference_ns = 200'000;
+        drawn.fate.preempt_one_in = 3;
+        drawn.fate.preempt_ns = 100'000;
+        for (const promises::Violation& violation : run(drawn).violations)
+            ADD_FAILURE() << "seed " << seed << ": " << violation.promise << ": " << violation.what;
+    }
+}
+
 // It was stopped while the group was made; one broadcast is all that the others do.
 TEST(World, ARankThatComesBackWhenAllHaveEndedIsToldThatTheyTookItForDead) {
     Drawn drawn = draw(
@@ -195,6 +209,12 @@ TEST(World, OneSideOfACutGoesOn) {
     }
 }
 
+// Rank 0 asked for a connection to rank 6, which found no way through, took it for dead, and left when all was over. The connection stood in the
+// end: rank 6 waited in a shrink for a rank that would never answer, nor seem dead.
+TEST(World, ARankIsToldThatItIsFencedByOneThatWasConnectingToIt) {
+    EXPECT_EQ(broken(draw(11690, {.fewest_ranks = 2, .most_ranks = 16})), "");
+}
+
 // What was sent while nothing passed arrives when that is over, and nobody is the wiser.
 TEST(World, AShortCutIsADelay) {
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
@@ -206,8 +226,8 @@ TEST(World, AShortCutIsADelay) {
     }
 }
 
-// Rank 1 of three dies, and is started again; another process waits from the beginning, and is given the number of the dead. So one renewal
-// has that one, and the next one both (docs/membership.md, what falls short).
+// Rank 1 of three dies, and is started again; another process has waited from the beginning. One renewal has both, and the number of the dead
+// is its successor's.
 TEST(World, WhoeverWaitsIsTakenIn) {
     constexpr std::uint64_t kMillisecond = 1'000'000;
     Drawn drawn;
@@ -224,21 +244,20 @@ TEST(World, WhoeverWaitsIsTakenIn) {
     }
     steps.push_back({.kind = Step::Kind::shrink, .number = 17, .admits = true});
     steps.push_back({.kind = Step::Kind::agree, .number = 18});
-    steps.push_back({.kind = Step::Kind::shrink, .number = 19, .admits = true});
-    steps.push_back({.kind = Step::Kind::broadcast, .number = 20});
-    steps.push_back({.kind = Step::Kind::agree, .number = 21});
+    steps.push_back({.kind = Step::Kind::broadcast, .number = 19});
+    steps.push_back({.kind = Step::Kind::agree, .number = 20});
     std::multiset<std::string> made;
     std::set<std::string> delivered;
     const Outcome outcome = run(drawn, [&](const std::string& line) {
-        static const std::regex kShrink(".*step 19, group \\d+: shrink: success; group \\d+: ([^:]*)");
-        static const std::regex kBroadcast(".*rank (\\d+), step 20, group \\d+: broadcast: success");
+        static const std::regex kShrink(".*step 17, group \\d+: shrink: success; group \\d+: ([^:]*)");
+        static const std::regex kBroadcast(".*rank (\\d+), step 19, group \\d+: broadcast: success");
         std::smatch words;
         if (std::regex_match(line, words, kShrink)) made.insert(words[1]);
         if (std::regex_match(line, words, kBroadcast)) delivered.insert(words[1]);
     });
     for (const promises::Violation& violation : outcome.violations)
         ADD_FAILURE() << violation.promise << ": " << violation.what;
-    EXPECT_EQ(made.count("0, 4, 2, 3"), 3U);
+    EXPECT_EQ(made.count("0, 3, 2, 4"), 2U);
     EXPECT_EQ(delivered, (std::set<std::string>{"0", "2", "3", "4"}));
 }
 

@@ -52,10 +52,15 @@ Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Paylo
         (void)wire->register_memory(own_lines());
 }
 
+void Broadcasts::transports_end() {
+    for (Slot& slot : slots_)
+        recycle(slot);
+}
+
 Broadcasts::~Broadcasts() {
     for (Slot& slot : slots_)
         recycle(slot);
-    if (router_.transport_set()->users() == 0) return;  // the transports end too
+    if (router_.transport_set()->users() == 0) return;  // the transports have ended
     for (const auto& wire : router_.wires()) {
         wire->deregister_memory(own_lines().data());
         for (const Range& range : registered_)

@@ -81,6 +81,7 @@ class Broadcasts final : public Collective {
     void show_waits(const Request& request, status::Waits& waits) const override;
     bool drained() override;
     bool quiet() const override;
+    void transports_end() override;
 
     // Messages of tree and correction that the transports have taken, by Crossing.
     const std::array<std::uint64_t, kCrossings>& sent() const { return sent_; }

@@ -416,4 +416,9 @@ bool Payloads::quiet() const {
     });
 }
 
+void Payloads::transports_end() {
+    for (const auto& entry : entries_)
+        entry->open.reset();
+}
+
 }  // namespace coppice::engine

@@ -105,6 +105,7 @@ class Payloads final : public Collective {
     std::string leaving_waits_for() const override;
     std::optional<Rank> leaving_depends_on() const override;
     bool quiet() const override;
+    void transports_end() override;
 
   private:
     struct Unsent {
