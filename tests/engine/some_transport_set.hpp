@@ -83,6 +83,7 @@ class SomeGroup final : public SetUser {
     void peer_left(Seat peer) override { dead.insert(peer); }
     void seat_vacated(Seat seat) override { vacated.insert(seat); }
     bool may_precede(Epoch epoch) const override { return epoch.value > last_epoch; }
+    void transports_end() override {}
     void fenced(Seat) override {}
     void alive(Seat) override {}
 };
