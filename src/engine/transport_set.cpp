@@ -97,10 +97,11 @@ void TransportSet::attach(std::uint32_t token, SetUser& group) {
     for (Early& one : early) {
         if (token_of(one.header) == token) {
             group.message(one.from, one.header, one.payload, 0);
-        } else if (may_come(one.header)) {
+        } else {
             early_.push_back(std::move(one));
         }
     }
+    answer_what_came_too_early();
     fence_where_all_are_done();
 }
 
@@ -124,7 +125,7 @@ void TransportSet::detach(const SetUser& group, std::optional<Rank> failed_as) {
         if (attached.group == &group) past_.push_back({attached.token, failed_as});
     }
     std::erase_if(groups_, [&](const Attached& attached) { return attached.group == &group; });
-    std::erase_if(early_, [this](const Early& one) { return !may_come(one.header); });
+    answer_what_came_too_early();
     // A rank that was well here may go on here with the others: that only this rank leaves says nothing of it.
     std::erase_if(to_fence_, [&](Seat peer) { return !group.is_done_with(peer); });
 }
@@ -138,7 +139,7 @@ void TransportSet::end() {
 
 void TransportSet::expect_no_more() {
     if (expected_ > 0) --expected_;
-    std::erase_if(early_, [this](const Early& one) { return !may_come(one.header); });
+    answer_what_came_too_early();
     fence_where_all_are_done();
 }
 
@@ -270,30 +271,16 @@ std::byte* TransportSet::place(Seat from, std::span<const std::byte> header, std
 bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload) try {
     const auto seen = header_of(header);
     const auto past = seen ? std::ranges::find(past_, seen->token, &Past::token) : past_.end();
-    if (past == past_.end() && may_come(header) && early_.size() < kMostEarly) {
+    if (past == past_.end() && may_come(header)) {
         if (seen && seen->tag == Tag(Channel::members, MembersKind::heartbeat)) {
             answer_beat(from, *seen);
-        } else {
+        } else if (early_.size() < kMostEarly) {
             early_.push_back({from, {header.begin(), header.end()}, {payload.begin(), payload.end()}});
         }
         return false;
     }
     if (seen) {
-        // Two that have given the same group up would answer each other's answers for ever.
-        const bool farewell =
-            seen->tag == Tag(Channel::members, MembersKind::left) ||
-            seen->tag == Tag(Channel::members, MembersKind::never_here) ||
-            (seen->tag == Tag(Channel::members, MembersKind::failure_notice) && seen->sequence == kAnswered);
-        if (!farewell && replies_.size() < capacity()) {
-            const bool failed = past != past_.end() && past->failed_as;
-            // Only a member that has left in peace may say so: it proves that everything is over for all.
-            const MembersKind gone = past == past_.end() ? MembersKind::never_here : MembersKind::left;
-            replies_.push_back({.to = from,
-                                .group = {seen->token, Epoch(seen->epoch)},
-                                .kind = failed ? MembersKind::failure_notice : gone,
-                                .sequence = failed ? kAnswered : 0,
-                                .about = failed ? *past->failed_as : Rank(0)});
-        }
+        answer_stranger(from, *seen);
         if (past != past_.end()) return false;
     }
     // Somebody has to count it as garbage.
@@ -301,6 +288,38 @@ bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::s
     return false;
 } catch (const std::bad_alloc&) {
     return false;
+}
+
+// What it wrote to is a group that is gone here, or will never be here: whoever has it would wait for this process.
+void TransportSet::answer_stranger(Seat from, const WireHeader& seen) {
+    // Two that have given the same group up would answer each other's answers for ever.
+    const bool farewell = seen.tag == Tag(Channel::members, MembersKind::left) ||
+                          seen.tag == Tag(Channel::members, MembersKind::never_here) ||
+                          (seen.tag == Tag(Channel::members, MembersKind::failure_notice) && seen.sequence == kAnswered);
+    if (farewell || replies_.size() >= capacity()) return;
+    const auto past = std::ranges::find(past_, seen.token, &Past::token);
+    const bool failed = past != past_.end() && past->failed_as;
+    // Only a member that has left in peace may say so: it proves that everything is over for all.
+    const MembersKind gone = past == past_.end() ? MembersKind::never_here : MembersKind::left;
+    replies_.push_back({.to = from,
+                        .group = {seen.token, Epoch(seen.epoch)},
+                        .kind = failed ? MembersKind::failure_notice : gone,
+                        .sequence = failed ? kAnswered : 0,
+                        .about = failed ? *past->failed_as : Rank(0)});
+}
+
+// Each sender once: it has many messages here.
+void TransportSet::answer_what_came_too_early() {
+    std::vector<std::pair<Seat, std::uint32_t>> answered;
+    std::erase_if(early_, [&](const Early& one) {
+        if (may_come(one.header)) return false;
+        const auto seen = header_of(one.header);
+        if (seen && std::ranges::find(answered, std::pair(one.from, seen->token)) == answered.end()) {
+            answered.emplace_back(one.from, seen->token);
+            answer_stranger(one.from, *seen);
+        }
+        return true;
+    });
 }
 
 // Those that have the group already would take this rank for silent while it is on its way there: it may wait in a shrink for one

@@ -196,6 +196,8 @@ class TransportSet final : private transport::Receiver {
     bool message_to_one(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload);
     bool stranger(Seat from, std::span<const std::byte> header, std::span<const std::byte> payload);
     bool may_come(std::span<const std::byte> header) const;
+    void answer_stranger(Seat from, const WireHeader& seen);
+    void answer_what_came_too_early();
     void answer_beat(Seat from, const WireHeader& beat);
     void send_replies();
     bool sleep_on(int descriptor, int& known);

@@ -159,9 +159,9 @@ TEST_F(LeavingGroup, AProcessThatHasNeverHadTheGroupHasNotLeftItInPeace) {
 // This one may have been the only rank to hear the farewell: another, which took its sender for dead, waits for what this one says.
 TEST_F(LeavingGroup, WhatAFarewellProvesIsPassedOn) {
     say(kOther, {.tag = {Channel::window, protocol::StabilityKind::up}, .sequence = 1, .detail = kOther.value});
-    say(Rank(0), {.tag = {Channel::members, MembersKind::left}});
     wire_->sent_to.clear();
     wire_->sent.clear();
+    say(Rank(0), {.tag = {Channel::members, MembersKind::left}, .stable = 1});
     EXPECT_TRUE(group_->drained());
     group_->progress(Group::Care::thorough);
     ASSERT_TRUE(has_sent(kOther, {Channel::window, protocol::StabilityKind::down}));

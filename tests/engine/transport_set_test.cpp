@@ -144,6 +144,27 @@ TEST(TransportSet, NothingIsKeptForAGroupThatCannotComeAnyMore) {
     EXPECT_TRUE(third.heard.empty());
 }
 
+// Of two groups that may come of one, on two sides of a cut network say, one comes: members of the other wait for this process until they hear
+// that it is not there.
+TEST(TransportSet, ThoseThatWroteToAGroupThatCannotComeAnyMoreAreToldSo) {
+    Set set;
+    set.first.last_epoch = 0;
+    set.hear([](transport::Receiver& set_) {
+        say(set_, 3, 1);
+        say(set_, 3, 1);
+    });
+    SomeGroup second;
+    second.last_epoch = 1;
+    set.groups.attach(2, second);
+    set.groups.poll();
+    EXPECT_TRUE(set.wire->sent.empty()) << "the first group may come to it yet";
+    set.groups.detach(set.first);
+    set.groups.poll();
+    ASSERT_EQ(set.wire->sent.size(), 1U) << "once";
+    EXPECT_EQ(set.wire->sent[0].token, 3U);
+    EXPECT_EQ(set.wire->sent[0].tag, Tag(Channel::members, MembersKind::never_here));
+}
+
 TEST(TransportSet, ThoseThatWriteToAGroupThatIsGoneAreToldHowItWasLeft) {
     Set set;
     SomeGroup third;

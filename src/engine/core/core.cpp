@@ -196,6 +196,7 @@ void Core::members_message(Rank from, const WireHeader& header) {
         case MembersKind::left:
             return header.sequence == kNeverVoted ? member_left_without_vote(from) : member_left(from);
         case MembersKind::never_here:
+            note_voteless({&from, 1});
             return learn_failure(from);
         case MembersKind::leaving_ask:
         case MembersKind::leaving_answer:

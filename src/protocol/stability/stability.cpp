@@ -128,7 +128,7 @@ bool Stability::receive(const StabilityMessage& message) {
 void Stability::tell_children() {
     downs_ = children_;
     for (const Report& report : reports_)
-        if (report.heard && !std::ranges::binary_search(children_, report.node)) tell(report.node);
+        if (report.heard && report.node > roster_.own_node()) tell(report.node);
 }
 
 void Stability::tell(std::uint32_t child) {

@@ -58,6 +58,8 @@ Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> establish
 
 Shrink::~Shrink() {
     if (established_) *established_ = true;
+    // Its caller had given it up: no group comes of this one any more.
+    if (succession_ && succession_->under_way()) router_.transport_set()->expect_no_more();
 }
 
 Result<void> Shrink::start(Request& request, const Bounds& bounds) {

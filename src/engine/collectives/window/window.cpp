@@ -115,20 +115,9 @@ void Window::wake_leader() {
 bool Window::drained() {
     stability_.flush();
     if (!all_consumed()) return false;
-    if (is_settled()) {
-        pass_on_settlement();
-        return true;
-    }
+    if (is_settled()) return true;
     ask_for_room(next_.value);
     return false;
-}
-
-// A farewell has said that everything is stable. Others may never hear it: they took its sender for dead, and wait for this rank, which may
-// say no farewell for long, while others may ask it about the next group.
-void Window::pass_on_settlement() {
-    if (stable_ >= next_.value) return;
-    learn_stable(next_.value);
-    send();
 }
 
 std::string Window::leaving_waits_for() const {

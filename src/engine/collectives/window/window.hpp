@@ -80,7 +80,6 @@ class Window final : public Collective, private Passenger {
     void pass_on() override;
 
     void learn_stable(std::uint64_t count);
-    void pass_on_settlement();
     void update();
     void send();
     void ask_for_room(std::uint64_t wanted);
