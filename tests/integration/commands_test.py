@@ -131,6 +131,14 @@ class Commands(unittest.TestCase):
         self.assertRegex(done.stdout, "^# stabilize of 3 ranks: ")
         self.assertIn("\ndivergent 0 lost 0 hung 0 leaked 0\n", done.stdout)
 
+    def test_each_kill_has_a_process_of_its_own(self):
+        # Both are due at once, as where the launcher was held up. The second one is for the process that is started again.
+        done = run([RUN, "-n", "4", "--respawn=1", "--kill", "2@300ms", "--kill", "2@300ms", PERF, "stabilize", "-n", "200"])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        killed = re.findall(r"killed rank 2 \(pid (\d+)\)", done.stderr)
+        self.assertEqual(len(set(killed)), 2, done.stderr)
+        self.assertIn("rank 2 is not started again", done.stderr)
+
     def test_a_launcher_that_is_held_up(self):
         # However late the kill is, the ranks wait for it. Where they have not begun by then, it is an ordinary kill.
         with subprocess.Popen([RUN, "-n", "4", "--spares", "1", "--kill", "2@1500ms", PERF, "stabilize", "-n", "200"],
@@ -246,15 +254,15 @@ class Commands(unittest.TestCase):
         return done.stderr
 
     def test_network_that_parts(self):
-        said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1)
+        said = self.agree_through_a_cut("3", "2@joined+4s", "18s", lost=1)
         self.assertRegex(said, "rank 2: .*: too few ranks can be reached .*COPPICE_QUORUM=certain: ranks 0, 1 can't be reached")
 
     def test_network_that_parts_where_each_side_may_go_on(self):
-        said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1, COPPICE_QUORUM="any")
+        said = self.agree_through_a_cut("3", "2@joined+4s", "18s", lost=1, COPPICE_QUORUM="any")
         self.assertIn("rank 2: cut off from rank 0, 1, whose side goes on without this one", said)
 
     def test_network_in_two_sides_that_are_joined_again(self):
-        said = self.agree_through_a_cut("5", "0,1/2,3,4@joined+1s+10s", "20s", lost=2, COPPICE_QUORUM="any")
+        said = self.agree_through_a_cut("5", "0,1/2,3,4@joined+4s+10s", "23s", lost=2, COPPICE_QUORUM="any")
         for rank in (0, 1):
             self.assertIn(f"rank {rank}: cut off from rank 2, 3, 4, whose side goes on without this one", said)
 

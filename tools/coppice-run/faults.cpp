@@ -82,9 +82,12 @@ void Job::act(std::uint64_t now) {
 }
 
 void Job::inject(PendingFault& pending, std::uint64_t now) {
-    pending.done = true;
     const Fault& fault = pending.fault;
-    if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part) return cut(fault, now);
+    const bool is_cut = fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part;
+    // Its process is about to end, and another may take its place, for which this one is then. A launcher that was held up has both to do at once.
+    if (!is_cut && ranks_[fault.rank].killed && !ranks_[fault.rank].ended) return;
+    pending.done = true;
+    if (is_cut) return cut(fault, now);
     RankState& state = ranks_[fault.rank];
     const bool kill = fault.kind == Fault::Kind::kill;
     const std::string when = format_duration(fault.at_ns);
