@@ -293,9 +293,10 @@ bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::s
 // What it wrote to is a group that is gone here, or will never be here: whoever has it would wait for this process.
 void TransportSet::answer_stranger(Seat from, const WireHeader& seen) {
     // Two that have given the same group up would answer each other's answers for ever.
-    const bool farewell = seen.tag == Tag(Channel::members, MembersKind::left) ||
-                          seen.tag == Tag(Channel::members, MembersKind::never_here) ||
-                          (seen.tag == Tag(Channel::members, MembersKind::failure_notice) && seen.sequence == kAnswered);
+    const bool farewell =
+        seen.tag == Tag(Channel::members, MembersKind::left) ||
+        seen.tag == Tag(Channel::members, MembersKind::never_here) ||
+        (seen.tag == Tag(Channel::members, MembersKind::failure_notice) && seen.sequence == kAnswered);
     if (farewell || replies_.size() >= capacity()) return;
     const auto past = std::ranges::find(past_, seen.token, &Past::token);
     const bool failed = past != past_.end() && past->failed_as;
