@@ -254,15 +254,15 @@ class Commands(unittest.TestCase):
         return done.stderr
 
     def test_network_that_parts(self):
-        said = self.agree_through_a_cut("3", "2@joined+4s", "18s", lost=1)
+        said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1)
         self.assertRegex(said, "rank 2: .*: too few ranks can be reached .*COPPICE_QUORUM=certain: ranks 0, 1 can't be reached")
 
     def test_network_that_parts_where_each_side_may_go_on(self):
-        said = self.agree_through_a_cut("3", "2@joined+4s", "18s", lost=1, COPPICE_QUORUM="any")
+        said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1, COPPICE_QUORUM="any")
         self.assertIn("rank 2: cut off from rank 0, 1, whose side goes on without this one", said)
 
     def test_network_in_two_sides_that_are_joined_again(self):
-        said = self.agree_through_a_cut("5", "0,1/2,3,4@joined+4s+10s", "23s", lost=2, COPPICE_QUORUM="any")
+        said = self.agree_through_a_cut("5", "0,1/2,3,4@joined+1s+10s", "20s", lost=2, COPPICE_QUORUM="any")
         for rank in (0, 1):
             self.assertIn(f"rank {rank}: cut off from rank 2, 3, 4, whose side goes on without this one", said)
 
