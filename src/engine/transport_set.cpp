@@ -290,7 +290,7 @@ bool TransportSet::stranger(Seat from, std::span<const std::byte> header, std::s
     return false;
 }
 
-// What it wrote to is a group that is gone here, or will never be here: whoever has it would wait for this process.
+// The sender has a group that is gone here, or that this process will never have. It is told so, or it would wait for this process.
 void TransportSet::answer_stranger(Seat from, const WireHeader& seen) {
     // Two that have given the same group up would answer each other's answers for ever.
     const bool farewell =
