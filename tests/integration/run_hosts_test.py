@@ -144,6 +144,15 @@ class Hosts(LauncherTest):
                                 until_cut() + "kill -SEGV $$")
         self.assertEqual(result.returncode, 128 + signal.SIGSEGV, result.stderr)
 
+    def test_who_may_have_lost_its_place_may_say_so_when_the_cut_is_mended(self):
+        ends = until_cut() + "until plugged; do sleep 0.01; done; exit 7"
+        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms+2100ms", "sh", "-c", ends)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"rank 1 \(pid \d+\), which has been cut off from the others, exited with code 7")
+        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms+50ms", "sh", "-c", ends)
+        self.assertIn(result.returncode, (0, 7), result.stderr)  # it may have been held up for so long
+        self.assertEqual(result.returncode == 0, "which has been cut off" in result.stderr, result.stderr)
+
     def test_a_rank_cut_off_for_good_is_not_waited_for_forever(self):
         with tempfile.TemporaryDirectory() as noted:
             # Rank 0 ends when both others have seen that they are cut off.

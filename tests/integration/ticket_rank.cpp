@@ -74,7 +74,7 @@ void say_who_is_in(const coppice_group_t* group) {
     check(coppice_group_view(group, &view, members.data(), members.size()), "view");
     std::string text;
     for (const coppice_member_t& one : members)
-        text += " " + std::to_string(one.seat) + "." + std::to_string(one.incarnation);
+        text.append(" ").append(std::to_string(one.seat)).append(".").append(std::to_string(one.incarnation));
     printf("group %u:%s\n", view.epoch, text.c_str());
     fflush(stdout);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "job.hpp"
@@ -127,6 +128,18 @@ void Job::cut(const Fault& fault, std::uint64_t now) {
     } else {
         say("cut host {} off at {}", fault.rank, when);
     }
+    note_cut_off(now);
+}
+
+void Job::note_cut_off(std::uint64_t now) {
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        RankState& state = ranks_[rank];
+        if (is_cut_off(rank)) {
+            if (!state.cut_off_at_ns) state.cut_off_at_ns = now;
+        } else if (const auto since = std::exchange(state.cut_off_at_ns, std::nullopt)) {
+            state.was_cut_off_for_long = state.was_cut_off_for_long || now - *since > kHarmlessCutNs;
+        }
+    }
 }
 
 void Job::mend_cables(std::uint64_t now) {
@@ -143,6 +156,7 @@ void Job::mend_cables(std::uint64_t now) {
         all.set(host);
     for (const HostSet& side : mended->sides)
         say("repaired what joins hosts {} and {}", list_hosts(side), list_hosts(all & ~side));
+    note_cut_off(now);
 }
 
 bool Job::is_cut_off(std::uint32_t rank) const {

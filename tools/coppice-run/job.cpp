@@ -316,6 +316,9 @@ void Job::rank_ended(std::uint32_t rank, int status) {
         fail_with(128 + WTERMSIG(status));
     } else if (is_cut_off(rank)) {
         say("rank {} (pid {}), cut off from the others, exited with code {}", rank, state.pid, WEXITSTATUS(status));
+    } else if (state.was_cut_off_for_long) {
+        say("rank {} (pid {}), which has been cut off from the others, exited with code {}", rank, state.pid,
+            WEXITSTATUS(status));
     } else {
         say("rank {} (pid {}) exited with code {}", rank, state.pid, WEXITSTATUS(status));
         fail_with(WEXITSTATUS(status));

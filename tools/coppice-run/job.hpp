@@ -49,6 +49,8 @@ class Job {
         std::optional<std::uint64_t> continue_at_ns;
         bool was_parted =
             false;  // when hosts were cut in sides last, its process lived and was in a group, or was to make one
+        std::optional<std::uint64_t> cut_off_at_ns;
+        bool was_cut_off_for_long = false;  // its process may have lost its place, and may yet have to hear so
     };
     struct PendingFault {
         Fault fault;
@@ -85,6 +87,7 @@ class Job {
     void cut(const Fault& fault, std::uint64_t now);
     void mend_cables(std::uint64_t now);
     bool is_cut_off(std::uint32_t rank) const;
+    void note_cut_off(std::uint64_t now);
     bool is_lost_for_good(std::uint32_t rank) const;
     bool is_on_smaller_side(std::uint32_t host, bool for_good) const;
     void find_stranded();

@@ -36,6 +36,7 @@ void Job::start_late(std::uint32_t number) {
     next.pid = started->pid;
     next.respawns = state.respawns;
     next.was_parted = state.was_parted;
+    if (state.cut_off_at_ns) next.cut_off_at_ns = now_ns();
     state = next;
     ++running_;
     server_->late_started(number, started->pid);

@@ -33,7 +33,8 @@ however late it is.
 
 Exit code: 0 when every rank that was not killed on purpose exited with 0; else that of the first rank that
 failed (128 + signal if a signal ended it). What a rank exits with while its host is cut off does not count, nor on the side
-with fewer ranks (of two equal ones, on that without the lowest) while hosts are cut in two sides.
+with fewer ranks (of two equal ones, on that without the lowest) while hosts are cut in two sides. After more than 2 s of that it does
+not count for good: the others may have gone on without this rank, and it may hear so when the cut is mended.
 With --respawn, --spares or --join a process that no group has taken in does not count either, but some process has to end with 0.
 2: bad options. 124: --timeout. 126, 127: PROGRAM cannot be run.
 
@@ -259,11 +260,9 @@ std::string check(const Options& options) {
 }  // namespace
 
 std::uint32_t Options::members_at_the_end() const {
-    // Those that are cut off for less than that keep their places.
-    constexpr std::uint64_t kHarmless = 2'000'000'000;
     const auto may_cost_places = [](const Fault& fault) {
         const bool is_cut = fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::part;
-        return is_cut && fault.duration_ns.value_or(UINT64_MAX) > kHarmless;
+        return is_cut && fault.duration_ns.value_or(UINT64_MAX) > kHarmlessCutNs;
     };
     if (std::ranges::any_of(faults, may_cost_places)) return 0;
     const std::uint32_t members = ranks + late_numbers() - spares;

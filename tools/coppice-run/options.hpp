@@ -35,6 +35,9 @@ struct LateStart {
     Fault::Origin origin = Fault::Origin::automatic;
 };
 
+// Those that are cut off for no longer keep their places.
+inline constexpr std::uint64_t kHarmlessCutNs = 2'000'000'000;
+
 struct Options {
     std::uint32_t ranks = 0;
     std::optional<std::uint32_t> respawns;  // ranks that were killed are started again, each so often at most

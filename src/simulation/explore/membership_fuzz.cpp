@@ -118,7 +118,7 @@ class Run {
         bool has_died = false;
         bool was_in = false;
         std::uint32_t told = 0;                // the epoch of the view that was told last
-        std::vector<std::uint32_t> knew;       // to be gone when it called last
+        std::vector<std::uint32_t> knew{};     // to be gone when it called last
         std::uint32_t called_at = kNotCalled;  // the epoch
     };
 

@@ -4,11 +4,6 @@
 namespace coppice::promises {
 namespace {
 
-bool is_view(const Call& call) {
-    return (call.action == Action::create || call.action == Action::shrink) && call.status == COPPICE_OK &&
-           !call.members.empty();
-}
-
 bool is_newcomer(const History& history, const Call& call) {
     return call.action == Action::create && call.rank >= history.first_ranks;
 }

@@ -31,6 +31,7 @@ void status_by_acknowledgement(const History& history, const Groups& groups, Fou
 
 // view_promises.cpp
 void one_view_of_an_epoch(const History& history, const Groups& groups, Found& found);
+void views_have_one_order(const History& history, const Groups& groups, Found& found);
 void views_have_a_quorum(const History& history, const Groups& groups, Found& found);
 void outcomes_have_a_quorum(const History& history, const Groups& groups, Found& found);
 void quorums_are_not_denied(const History& history, const Groups& groups, Found& found);
@@ -68,6 +69,12 @@ inline std::map<Key, std::vector<const Call*>> together(const History& history, 
     for (const Call& call : history.calls)
         if (call.action == action) calls[{call.group, call.step}].push_back(&call);
     return calls;
+}
+
+// The caller has got a group, and has looked who is in it.
+inline bool is_view(const Call& call) {
+    return (call.action == Action::create || call.action == Action::shrink) && call.status == COPPICE_OK &&
+           !call.members.empty();
 }
 
 inline std::string names(const std::vector<std::uint32_t>& ranks) {

@@ -35,6 +35,7 @@ constexpr std::array kPromises{
     Promise{"newcomers-see-the-view", newcomers_see_the_view},
     Promise{"incarnations-rise", incarnations_rise},
     Promise{"one-view-of-an-epoch", one_view_of_an_epoch},
+    Promise{"views-have-one-order", views_have_one_order},
     Promise{"views-have-a-quorum", views_have_a_quorum},
     Promise{"outcomes-have-a-quorum", outcomes_have_a_quorum},
     Promise{"quorums-are-not-denied", quorums_are_not_denied},

@@ -48,6 +48,26 @@ void one_view_of_an_epoch(const History& history, const Groups& /*groups*/, Foun
     }
 }
 
+// "Epochs are in one order along a line of groups": whoever sees an epoch sees the same members, and the next group of a rank has a later one. Where processes come:
+// there all groups come from one.
+void views_have_one_order(const History& history, const Groups& /*groups*/, Found& found) {
+    if (history.ranks == history.first_ranks) return;
+    std::map<std::uint32_t, const Call*> first;  // by epoch
+    std::map<std::uint32_t, const Call*> last;   // by rank
+    for (const Call& call : history.calls) {
+        if (!is_view(call)) continue;
+        const auto [view, is_new] = first.try_emplace(call.epoch, &call);
+        if (!is_new && history.quorum != Quorum::any && view->second->members != call.members)
+            found.push_back(
+                {"", fmt::format("epoch {}: {}: members {}; {}: members {}", call.epoch, where(*view->second),
+                                 names(view->second->members), where(call), names(call.members))});
+        const auto [before, is_first] = last.try_emplace(call.rank, &call);
+        if (!is_first && before->second->epoch >= call.epoch)
+            found.push_back({"", fmt::format("{}: epoch {} after {}", where(call), call.epoch, before->second->epoch)});
+        before->second = &call;
+    }
+}
+
 // The members that make a view are more than half of the old one, or more than half of those of it that are not dead for certain.
 void views_have_a_quorum(const History& history, const Groups& /*groups*/, Found& found) {
     if (history.quorum == Quorum::any) return;
