@@ -219,6 +219,15 @@ void TransportSet::take_for_dead(Seat peer) {
     if (transport::Transport* const wire = to(peer)) wire->fence(peer);
 }
 
+void TransportSet::answer_one_to_fence(Seat from, const GroupId& group, Rank self) {
+    if (std::ranges::find(to_fence_, from) == to_fence_.end() || replies_.size() >= capacity()) return;
+    const bool is_told = std::ranges::any_of(
+        replies_, [&](const Reply& reply) { return reply.to == from && reply.group.token == group.token; });
+    if (is_told) return;
+    replies_.push_back(
+        {.to = from, .group = group, .kind = MembersKind::failure_notice, .sequence = kAnswered, .about = self});
+}
+
 // A rank that has given one group up lives on in the others: it is cut off when no group is left that may hear of it.
 void TransportSet::fence_where_all_are_done() {
     if (expected_ > 0 || groups_.empty() || to_fence_.empty()) return;

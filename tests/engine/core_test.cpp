@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "engine/context.hpp"
@@ -118,6 +119,44 @@ TEST_F(FamiliarCore, ARankThatSpeaksToOneThatHasLeftIsToldSo) {
     say_from(kPeer);
     ASSERT_TRUE(core_.depart(false));
     EXPECT_EQ(wire_->sent_to, std::vector{kPeer});
+}
+
+// A group is being made, in which it may be well: so it is not cut off yet, and may wait for this rank in this group.
+TEST_F(FamiliarCore, OneThatIsTakenForDeadIsToldThatThisRankHasGivenItUp) {
+    set_->expect_group();
+    const auto say = [this](Seat from, std::uint64_t sequence, Rank about) {
+        wire_->next_poll = [=](transport::Receiver& set) {
+            set.message(from,
+                        encode({.token = kGroup.token,
+                                .tag = {Channel::members, MembersKind::failure_notice},
+                                .sequence = sequence,
+                                .detail = about.value}),
+                        {}, 0);
+        };
+        set_->poll();
+        core_.progress();
+    };
+    const auto answers = [this] {
+        set_->poll();
+        return std::ranges::count_if(wire_->sent, [](const WireHeader& header) {
+            return header.tag == Tag(Channel::members, MembersKind::failure_notice) && header.sequence == kAnswered;
+        });
+    };
+    say(Seat(1), 0, kRank);
+    wire_->sent.clear();
+    EXPECT_EQ(answers(), 0);
+    wire_->next_poll = [](transport::Receiver& set) {
+        const WireHeader header{.token = kGroup.token, .tag = {Channel::members, MembersKind::heartbeat}};
+        for (int twice = 0; twice < 2; ++twice)
+            set.message(kPeer, encode(header), {}, 0);
+    };
+    EXPECT_EQ(answers(), 1) << "two came before it could be told";
+    EXPECT_EQ(wire_->sent.back().detail, 0U) << "of itself";
+    wire_->sent.clear();
+    // Both have given each other up.
+    say(kPeer, kAnswered, kRank);
+    EXPECT_EQ(answers(), 0);
+    set_->expect_no_more();
 }
 
 }  // namespace

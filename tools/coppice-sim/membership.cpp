@@ -24,13 +24,15 @@ it has all acknowledgements ("stable", the T_s of Varma et al., ICS'06), and unt
 
 constexpr const char* kFooter =
     R"(Networks: uniform (L for each message), torus (L for each hop; --torus X,Y,Z), switch (of L, the switch is busy for
---switch-us with each message, one at a time).
+--switch-us with each message, one at a time). With --send-us the members of a flat tree wait for their parent, which sends to one child
+after the other.
 "base" is the paper's model, 2 L (H - 1) + Ocp H.
 Exit code: 0; 1 when the living have different views; 2 bad options.
 
 Examples:
   coppice-sim membership --ranks 1048576 --radix 4 --failures 5
   coppice-sim membership --ranks 1024 --radix 2 --network torus --torus 8,8,16
+  coppice-sim membership --ranks 1024 --radix 256 --send-us 1
   coppice-sim membership --ranks 47 --radix 2 --network switch --latency-us 118
 )";
 
@@ -74,6 +76,9 @@ int run_membership(int argc, char** argv) {
         ->check(CLI::NonNegativeNumber);
     app.add_option("--torus", options.torus, "nodes along x, y and z")->delimiter(',')->expected(3);
     app.add_option("--switch-us", setup.network.switch_us)->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--send-us", setup.network.send_us, "for which a member is busy with each message that it sends")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
     app.add_option("--seed", options.seed, "of the dead")->capture_default_str();
     if (const auto code = parse(app, argc, argv)) return *code;
     if (!std::has_single_bit(options.radix) || options.radix < 2 || options.radix > 65536)

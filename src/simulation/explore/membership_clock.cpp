@@ -32,6 +32,7 @@ class Clock {
         for (const std::uint32_t rank : setup.dead)
             dead_.insert(rank);
         machines_.reserve(setup.ranks);
+        if (setup.network.send_us > 0) busy_until_.resize(setup.ranks);
         for (std::uint32_t rank = 0; rank < setup.ranks; ++rank)
             machines_.emplace_back(plan_, Process(rank));
     }
@@ -63,11 +64,19 @@ class Clock {
         while (auto message = machines_[rank].next_send()) {
             ++time_.messages;
             const std::uint32_t to = message->to.value;
-            if (!dead_.contains(to)) due_.push({arrival(rank, to, now), turns_++, keep(std::move(*message))});
+            const double sent = leave(rank, now);
+            if (!dead_.contains(to)) due_.push({arrival(rank, to, sent), turns_++, keep(std::move(*message))});
         }
         if (machines_[rank].epoch() == 0) return;
         if (rank == root_ && time_.stable_us == 0) time_.stable_us = now;
         time_.told_us = std::max(time_.told_us, now);
+    }
+
+    // Messages to the dead keep a member busy, too.
+    double leave(std::uint32_t from, double now) {
+        if (setup_.network.send_us == 0) return now;
+        busy_until_[from] = std::max(busy_until_[from], now) + setup_.network.send_us;
+        return busy_until_[from];
     }
 
     double arrival(std::uint32_t from, std::uint32_t to, double now) {
@@ -123,6 +132,7 @@ class Clock {
     std::priority_queue<Due> due_;
     std::uint64_t turns_ = 0;
     double free_at_ = 0;
+    std::vector<double> busy_until_;  // by member; empty where sending costs nothing
     MembershipTime time_;
 };
 

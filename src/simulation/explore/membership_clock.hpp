@@ -6,6 +6,7 @@
 //   uniform     L between any two: the paper's base model, equations 1 and 2
 //   torus       L for each hop between two nodes of a torus of three dimensions, members in the order of x, y, z
 //   one_switch  L, of which the switch is busy for some time with each message, one at a time
+// A member may be busy for a while with each message that it sends, one after the other: what the paper says of trees that are too flat.
 #pragma once
 
 #include <array>
@@ -22,6 +23,7 @@ struct MembershipNetwork {
     double latency_us = 4.6;                       // L
     std::array<std::uint32_t, 3> torus{8, 8, 16};  // nodes along x, y, z
     double switch_us = 19.7;                       // of L: for which the switch is busy
+    double send_us = 0;                            // for which a member is busy with each message, before L begins
 
     std::uint32_t hops(std::uint32_t from, std::uint32_t to) const;
     // While so many messages are under way at any time, each answered by the next.

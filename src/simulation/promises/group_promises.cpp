@@ -125,8 +125,13 @@ void shrunk_alike(const History& history, const Groups& /*groups*/, Found& found
     for (const auto& [key, calls] : together(history, Action::shrink)) {
         std::vector<const Call*> made;  // by side
         const auto first_for = [&](const Call* call) -> const Call* {
-            const auto one =
-                std::ranges::find_if(made, [&](const Call* known) { return !history.apart(known->rank, call->rank); });
+            // Where every side goes on, one may fall apart once more when the cut is mended.
+            const auto is_with = [&](const Call* known) {
+                if (known == call) return true;
+                return history.quorum == Quorum::any ? !history.may_seem_dead(known->rank, call->rank, call->ended_ns)
+                                                     : !history.apart(known->rank, call->rank);
+            };
+            const auto one = std::ranges::find_if(made, is_with);
             return one == made.end() ? nullptr : *one;
         };
         for (const Call* call : calls) {

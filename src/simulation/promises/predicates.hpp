@@ -107,7 +107,12 @@ inline std::uint64_t left_ns(const History& history, std::uint32_t group, std::u
         const std::uint64_t soon = history.slack_ns + call.kept_ns;
         return std::max(call.began_ns, call.ended_ns - std::min(call.ended_ns, soon));
     }
-    return kNever;
+    // Others may have made it a member while it was beyond a cut: it never has that group, and says so once it has ended.
+    const auto has_it = [&](const Call& call) { return call.rank == rank && call.made == group; };
+    if (std::ranges::any_of(history.calls, has_it)) return kNever;
+    const auto end = std::ranges::find_if(
+        history.calls, [rank](const Call& call) { return call.action == Action::leak && call.rank == rank; });
+    return end == history.calls.end() ? kNever : end->began_ns;
 }
 
 // Whether it was dead, or may have left that group, by then.

@@ -4,13 +4,11 @@
 namespace coppice::promises {
 namespace {
 
-std::uint32_t lowest_of(const std::vector<std::uint32_t>& ranks) {
-    return ranks.empty() ? kNone : *std::ranges::min_element(ranks);
-}
-
-// More than half of all, or half with the lowest.
+// More than half of all, or half with the first: `all` are in the order of their numbers in the group, where a newcomer may have the number of
+// one that is gone.
 bool are_most(const std::vector<std::uint32_t>& some, const std::vector<std::uint32_t>& all) {
-    return 2 * some.size() > all.size() || (2 * some.size() == all.size() && contains(some, lowest_of(all)));
+    return 2 * some.size() > all.size() ||
+           (2 * some.size() == all.size() && !all.empty() && contains(some, all.front()));
 }
 
 // Those of the group that had no reason by then to take that rank, and its side, for dead, nor the other way round.

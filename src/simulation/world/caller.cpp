@@ -96,7 +96,7 @@ void Caller::run() {
     const coppice_status_t made = rank_.call([&] { return rank_.make_context(texts, &context_); });
     if (made == COPPICE_OK && (is_newcomer() ? join() : create(0))) {
         // One that has come by a renewal goes on behind it, as the others do.
-        const std::uint32_t joined_by = is_newcomer() ? rank_.world().step_of(current_.epoch) : 0;
+        const std::uint32_t joined_by = is_newcomer() ? rank_.world().step_of(current_.epoch, current_.members) : 0;
         for (const Step& step : program_.steps) {
             if (out_) break;
             if (step.number > joined_by) do_step(step);
@@ -318,7 +318,7 @@ void Caller::revoke(const Step& step) {
 void Caller::shrink(const Step& step) {
     settle();
     const std::size_t call = begin(Action::shrink, &step, &current_);
-    rank_.world().note_renewal(current_.epoch + 1, step.number);
+    rank_.world().note_renewal(current_.epoch + 1, rank_.number(), step.number);
     const bool is_leaver = step.leaves && step.who % current_.members.size() == current_.self;
     if (is_leaver) at(call).left = rank_.call([&] { return coppice_group_leave(current_.group); }) == COPPICE_OK;
     coppice_group_t* shrunk = nullptr;

@@ -188,14 +188,15 @@ std::uint32_t World::view_number(std::uint32_t epoch, const std::vector<std::uin
     return number;
 }
 
-void World::note_renewal(std::uint32_t epoch, std::uint32_t step) {
+void World::note_renewal(std::uint32_t epoch, std::uint32_t rank, std::uint32_t step) {
     const Within outside(nullptr);
-    steps_[epoch] = step;
+    steps_[{epoch, rank}] = step;
 }
 
-std::uint32_t World::step_of(std::uint32_t epoch) const {
-    const auto known = steps_.find(epoch);
-    return known == steps_.end() ? promises::kNone : known->second;
+std::uint32_t World::step_of(std::uint32_t epoch, const std::vector<std::uint32_t>& members) const {
+    for (const std::uint32_t member : members)
+        if (const auto known = steps_.find({epoch, member}); known != steps_.end()) return known->second;
+    return promises::kNone;
 }
 
 int World::launchers_bell() {

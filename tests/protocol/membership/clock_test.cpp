@@ -1,6 +1,7 @@
 // How long the next view takes, against the figures and sentences of Varma et al., ICS'06. The machine that ships runs on the clock.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -100,6 +101,24 @@ TEST(MembershipClock, C7RadixFourOverTheSwitch) {
     EXPECT_LT(base_model_us(linux_cluster(21, 2)), base_model_us(linux_cluster(22, 2)));
     for (const std::uint32_t ranks : {22U, 30U, 47U})
         EXPECT_GT(contention_model_us(linux_cluster(ranks, 2)), stable_us(linux_cluster(ranks, 2)));
+}
+
+// C10: "extremely low height reduces performance as upper nodes become bottlenecks when propagating messages": where each message keeps its
+// sender busy, the best radix is neither the smallest nor a flat tree.
+TEST(MembershipClock, C10ATreeThatIsTooFlatLoses) {
+    const auto at = [](std::uint32_t bits, double send_us) {
+        MembershipSetup setup = blue_gene(1024, bits);
+        setup.network.send_us = send_us;
+        return stable_us(setup);
+    };
+    std::vector<double> times;
+    for (std::uint32_t bits = 1; bits <= 10; ++bits)
+        times.push_back(at(bits, 1));
+    const auto best = std::ranges::min_element(times);
+    EXPECT_NE(best, times.begin());
+    EXPECT_TRUE(std::is_sorted(best, times.end())) << "from the best radix on it takes longer, the flatter the tree is";
+    EXPECT_GT(times.back(), 10 * *best);
+    EXPECT_LT(at(10, 0), at(1, 0)) << "where messages cost nothing to send a flat tree is the fastest";
 }
 
 // C13: "this trend is likely to continue into the tens of thousands": a straight line in log N, residual under 5 %.

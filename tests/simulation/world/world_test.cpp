@@ -129,6 +129,29 @@ TEST(World, WhatIsUnderWayDoesNotLeaveFromMemoryThatIsGone) {
     }
 }
 
+// After a cut each waits in a renewal for one that waits for somebody else, and takes whoever waits for it for dead.
+TEST(World, RanksThatWaitForEachOtherInARenewalAcrossAMendedCutAreTold) {
+    for (const std::uint64_t seed : {71128, 90189}) {
+        for (const promises::Violation& violation : run(draw(seed, {})).violations)
+            ADD_FAILURE() << "seed " << seed << ": " << violation.promise << ": " << violation.what;
+    }
+}
+
+// It makes the next group when a root of its host has died there, and another process has that one's seat.
+TEST(World, ARankThatMakesItsGroupLateIsServedThoughTheRootsSeatIsTaken) {
+    for (const promises::Violation& violation : run(draw(107386, {})).violations)
+        ADD_FAILURE() << violation.promise << ": " << violation.what;
+}
+
+// A payload that all have consumed may still be on its way to a rank which gave up waiting for it: the row where it said how much it has is a
+// later broadcast's by then.
+TEST(World, WhatIsShownOfAnOldPayloadSpoilsNoLaterOne) {
+    for (const std::uint64_t seed : {33595, 46276, 93787}) {
+        for (const promises::Violation& violation : run(draw(seed, {})).violations)
+            ADD_FAILURE() << "seed " << seed << ": " << violation.promise << ": " << violation.what;
+    }
+}
+
 // It was stopped while the group was made; one broadcast is all that the others do.
 TEST(World, ARankThatComesBackWhenAllHaveEndedIsToldThatTheyTookItForDead) {
     Drawn drawn = draw(

@@ -61,8 +61,10 @@ void Shown::begin(const Row& row) {
     board_->publish_word(words.stamp, row.sequence.value + 1);
 }
 
+// A broadcast that all have consumed may still be on its way here: its row may be a later one's by now.
 void Shown::tell(Sequence sequence, std::uint32_t have) {
     Words& words = own_words(sequence);
+    if (words.stamp.own() != sequence.value + 1) return;
     board_->publish_word(words.have, sealed(words, sequence, have));
 }
 
