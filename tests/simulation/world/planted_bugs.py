@@ -86,7 +86,7 @@ BUGS = [
         "    if (!is_leader_) return std::nullopt;\n", "    return std::nullopt;\n", 3000),
     bug("the rank that a dead one observed is observed by none",
         "src/protocol/detector/detector.cpp",
-        "    if (next == observed_) return;\n", "    if (next == observed_ || observed_ != kNobody) return;\n", 3000),
+        "    if (next == observed_) return;\n", "    if (next == observed_ || observed_ != kNobody) return;\n", 6000),
     bug("a node's new leader is told nothing",
         "src/protocol/detector/detector.cpp",
         "        if (now != target.leader) target.told = 0;\n", "", 20000, ("closed",)),
