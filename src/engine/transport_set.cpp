@@ -219,13 +219,13 @@ void TransportSet::take_for_dead(Seat peer) {
     if (transport::Transport* const wire = to(peer)) wire->fence(peer);
 }
 
-void TransportSet::answer_one_to_fence(Seat from, const GroupId& group, Rank self) {
+void TransportSet::answer_one_to_fence(Seat from, const GroupId& group, Rank itself) {
     if (std::ranges::find(to_fence_, from) == to_fence_.end() || replies_.size() >= capacity()) return;
     const bool is_told = std::ranges::any_of(
         replies_, [&](const Reply& reply) { return reply.to == from && reply.group.token == group.token; });
     if (is_told) return;
     replies_.push_back(
-        {.to = from, .group = group, .kind = MembersKind::failure_notice, .sequence = kAnswered, .about = self});
+        {.to = from, .group = group, .kind = MembersKind::failure_notice, .sequence = kAnswered, .about = itself});
 }
 
 // A rank that has given one group up lives on in the others: it is cut off when no group is left that may hear of it.

@@ -150,9 +150,9 @@ class TransportSet final : private transport::Receiver {
     // Its process says nothing in any group: it counts as ended, in all that are here and to come, and is told so, where its
     // transport can. From within a group's progress.
     void take_for_dead(Seat peer);
-    // A message has come from a rank that is taken for dead, and not cut off yet. It is told that this one, `self` in that group, has given it
-    // up: both may wait in a renewal, each for somebody who waits for the other.
-    void answer_one_to_fence(Seat from, const GroupId& group, Rank self);
+    // A message has come from one that is taken for dead, and not cut off yet. It is told that it counts as failed, under its rank `itself`: ranks
+    // may wait for each other in a renewal, each of which takes for dead whoever waits for it.
+    void answer_one_to_fence(Seat from, const GroupId& group, Rank itself);
 
   private:
     static constexpr std::uint8_t kNobody = 0xff;

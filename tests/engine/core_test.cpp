@@ -122,7 +122,7 @@ TEST_F(FamiliarCore, ARankThatSpeaksToOneThatHasLeftIsToldSo) {
 }
 
 // A group is being made, in which it may be well: so it is not cut off yet, and may wait for this rank in this group.
-TEST_F(FamiliarCore, OneThatIsTakenForDeadIsToldThatThisRankHasGivenItUp) {
+TEST_F(FamiliarCore, OneThatIsTakenForDeadIsToldSo) {
     set_->expect_group();
     const auto say = [this](Seat from, std::uint64_t sequence, Rank about) {
         wire_->next_poll = [=](transport::Receiver& set) {
@@ -151,10 +151,10 @@ TEST_F(FamiliarCore, OneThatIsTakenForDeadIsToldThatThisRankHasGivenItUp) {
             set.message(kPeer, encode(header), {}, 0);
     };
     EXPECT_EQ(answers(), 1) << "two came before it could be told";
-    EXPECT_EQ(wire_->sent.back().detail, 0U) << "of itself";
+    EXPECT_EQ(wire_->sent.back().detail, kRank.value) << "it is told of itself";
     wire_->sent.clear();
     // Both have given each other up.
-    say(kPeer, kAnswered, kRank);
+    say(kPeer, kAnswered, Rank(1));
     EXPECT_EQ(answers(), 0);
     set_->expect_no_more();
 }

@@ -149,6 +149,10 @@ class Hosts(LauncherTest):
         result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms+2100ms", "sh", "-c", ends)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stderr, r"rank 1 \(pid \d+\), which has been cut off from the others, exited with code 7")
+        result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms+2100ms", "sh", "-c",
+                                ends.replace("|| exit 0;", "|| { sleep 4; exit 9; };", 1))
+        self.assertIn(result.returncode, (7, 9), result.stderr)
+        self.assertIn("no process has ended well", result.stderr)
         result = self.run_hosts([], "-n", "2", "--hosts", "2", "--cut", "1@start+50ms+50ms", "sh", "-c", ends)
         self.assertIn(result.returncode, (0, 7), result.stderr)  # it may have been held up for so long
         self.assertEqual(result.returncode == 0, "which has been cut off" in result.stderr, result.stderr)

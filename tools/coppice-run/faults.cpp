@@ -137,13 +137,14 @@ void Job::note_cut_off(std::uint64_t now) {
         if (is_cut_off(rank)) {
             if (!state.cut_off_at_ns) state.cut_off_at_ns = now;
         } else if (const auto since = std::exchange(state.cut_off_at_ns, std::nullopt)) {
-            state.was_cut_off_for_long = state.was_cut_off_for_long || now - *since > kHarmlessCutNs;
+            state.was_cut_off_for_long = state.was_cut_off_for_long || now > *since + kHarmlessCutNs;
         }
     }
 }
 
 void Job::mend_cables(std::uint64_t now) {
     if (!cables_ || cables_->next_mend() > now) return;
+    const std::uint64_t due = cables_->next_mend();
     const auto mended = cables_->mend(now);
     if (!mended) {
         say("{}", mended.error().message);
@@ -156,7 +157,7 @@ void Job::mend_cables(std::uint64_t now) {
         all.set(host);
     for (const HostSet& side : mended->sides)
         say("repaired what joins hosts {} and {}", list_hosts(side), list_hosts(all & ~side));
-    note_cut_off(now);
+    note_cut_off(due);
 }
 
 bool Job::is_cut_off(std::uint32_t rank) const {

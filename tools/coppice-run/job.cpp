@@ -319,6 +319,7 @@ void Job::rank_ended(std::uint32_t rank, int status) {
     } else if (state.was_cut_off_for_long) {
         say("rank {} (pid {}), which has been cut off from the others, exited with code {}", rank, state.pid,
             WEXITSTATUS(status));
+        if (!excused_code_) excused_code_ = WEXITSTATUS(status);
     } else {
         say("rank {} (pid {}) exited with code {}", rank, state.pid, WEXITSTATUS(status));
         fail_with(WEXITSTATUS(status));
@@ -359,6 +360,10 @@ int Job::finish() {
         say("dropped {} connections that did not speak the launcher's protocol", counters.garbage);
     if (counters.strangers > 0)
         say("refused {} connections of processes that are no rank of this job", counters.strangers);
+    if (excused_code_ && !has_success_ && exit_code_.value_or(0) == 0) {
+        say("no process has ended well");
+        return *excused_code_;
+    }
     if (options_.admits() && !has_success_ && exit_code_.value_or(0) == 0) {
         say("no process has ended well");
         return 1;

@@ -130,6 +130,7 @@ class Job {
     bool has_success_ = false;                // some process has exited with 0
     std::optional<std::uint64_t> end_kill_ns_;  // the run is being ended: when SIGTERM becomes SIGKILL
     std::optional<int> exit_code_;              // of the first failure
+    std::optional<int> excused_code_;           // of the first rank that had been cut off for long
 };
 
 }  // namespace coppice::run

@@ -33,8 +33,8 @@ however late it is.
 
 Exit code: 0 when every rank that was not killed on purpose exited with 0; else that of the first rank that
 failed (128 + signal if a signal ended it). What a rank exits with while its host is cut off does not count, nor on the side
-with fewer ranks (of two equal ones, on that without the lowest) while hosts are cut in two sides. After more than 2 s of that it does
-not count for good: the others may have gone on without this rank, and it may hear so when the cut is mended.
+with fewer ranks (of two equal ones, on that without the lowest) while hosts are cut in two sides. Once that has lasted for more
+than 2 s it never counts: the others may have gone on without this rank, and it may hear so when the cut is mended. But some process has to end with 0 then.
 With --respawn, --spares or --join a process that no group has taken in does not count either, but some process has to end with 0.
 2: bad options. 124: --timeout. 126, 127: PROGRAM cannot be run.
 

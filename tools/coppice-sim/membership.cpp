@@ -81,6 +81,8 @@ int run_membership(int argc, char** argv) {
         ->check(CLI::NonNegativeNumber);
     app.add_option("--seed", options.seed, "of the dead")->capture_default_str();
     if (const auto code = parse(app, argc, argv)) return *code;
+    if (setup.network.send_us > 0 && options.network == "switch")
+        return refuse("--send-us: a switch is busy with each message itself; choose uniform or torus");
     if (!std::has_single_bit(options.radix) || options.radix < 2 || options.radix > 65536)
         return refuse("--radix: a power of two, 2 to 65536");
     if (options.failures >= options.ranks) return refuse("--failures: at least one rank has to survive");

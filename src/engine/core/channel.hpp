@@ -40,7 +40,7 @@ enum class Channel : std::uint8_t {
 inline constexpr std::size_t kChannels = 13;
 
 enum class MembersKind : std::uint8_t {
-    failure_notice,  // rank `detail` has failed; `sequence` kAnswered: an answer, by a rank that has given this group up
+    failure_notice,  // rank `detail` has failed; `sequence` kAnswered: an answer, by one that has given this group up, or takes you for dead
     heartbeat,       // its sender lives; `sequence` is a Beat
     left,            // the sender has left this group in peace
     leaving_ask,     // the sender leaves and waits for you: for which rank do you wait?

@@ -156,7 +156,7 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
         ++refused_;
         const bool is_answer =
             header->tag == Tag(Channel::members, MembersKind::failure_notice) && header->sequence == kAnswered;
-        if (!is_answer) router_.transport_set()->answer_one_to_fence(router_.seat_of(from), id_, members_.self());
+        if (!is_answer) router_.transport_set()->answer_one_to_fence(router_.seat_of(from), id_, from);
         return false;
     }
     detector_.heard(from);

@@ -128,8 +128,9 @@ void shrunk_alike(const History& history, const Groups& /*groups*/, Found& found
             // Where every side goes on, one may fall apart once more when the cut is mended.
             const auto is_with = [&](const Call* known) {
                 if (known == call) return true;
-                return history.quorum == Quorum::any ? !history.may_seem_dead(known->rank, call->rank, call->ended_ns)
-                                                     : !history.apart(known->rank, call->rank);
+                return history.quorum == Quorum::any
+                           ? !history.may_seem_dead(known->rank, call->rank, std::max(known->ended_ns, call->ended_ns))
+                           : !history.apart(known->rank, call->rank);
             };
             const auto one = std::ranges::find_if(made, is_with);
             return one == made.end() ? nullptr : *one;

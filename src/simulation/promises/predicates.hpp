@@ -109,7 +109,7 @@ inline std::uint64_t left_ns(const History& history, std::uint32_t group, std::u
     }
     // Others may have made it a member while it was beyond a cut: it never has that group, and says so once it has ended.
     const auto has_it = [&](const Call& call) { return call.rank == rank && call.made == group; };
-    if (std::ranges::any_of(history.calls, has_it)) return kNever;
+    if (history.cuts.empty() || std::ranges::any_of(history.calls, has_it)) return kNever;
     const auto end = std::ranges::find_if(
         history.calls, [rank](const Call& call) { return call.action == Action::leak && call.rank == rank; });
     return end == history.calls.end() ? kNever : end->began_ns;

@@ -46,8 +46,8 @@ void one_view_of_an_epoch(const History& history, const Groups& /*groups*/, Foun
     }
 }
 
-// "Epochs are in one order along a line of groups": whoever sees an epoch sees the same members, and the next group of a rank has a later one. Where processes come:
-// there all groups come from one.
+// "Epochs are in one order along a line of groups": whoever sees an epoch sees the same members, as programs renew a group once, and the next
+// group of a rank has a later one. Where processes come: there all groups come from one.
 void views_have_one_order(const History& history, const Groups& /*groups*/, Found& found) {
     if (history.ranks == history.first_ranks) return;
     std::map<std::uint32_t, const Call*> first;  // by epoch
@@ -72,10 +72,11 @@ void views_have_a_quorum(const History& history, const Groups& /*groups*/, Found
     for (const auto& [key, calls] : together(history, Action::shrink)) {
         for (const Call* call : calls) {
             if (call->status != COPPICE_OK || call->left || call->members.empty()) continue;
-            std::vector<std::uint32_t> votes = call->members;
+            std::vector<std::uint32_t> votes;  // newcomers have none
             std::vector<std::uint32_t> counted;
             for (const std::uint32_t member : members_of(history, key.first)) {
-                const bool is_in = contains(votes, member);
+                const bool is_in = contains(call->members, member);
+                if (is_in) votes.push_back(member);
                 const bool leaves = std::ranges::any_of(
                     calls, [member](const Call* other) { return other->rank == member && other->left; });
                 if (leaves && !is_in) votes.push_back(member);

@@ -58,8 +58,8 @@ class World {
     void when_started(std::function<void(WorldRank&)> body) { newcomers_body_ = std::move(body); }
     // The number of the group of that epoch with these members, where processes may come.
     std::uint32_t view_number(std::uint32_t epoch, const std::vector<std::uint32_t>& members);
-    // By which step of its program a rank asks for the view of that epoch, and by which those of these that have asked for it; kNone: none
-    // has. A rank beyond a cut may ask for one of that epoch by another step, in vain.
+    // By which step of its program a rank asks for the view of that epoch. step_of: by which the first of `members` did that has asked for it;
+    // kNone: none has. A rank beyond a cut may ask for one of that epoch by another step, in vain.
     void note_renewal(std::uint32_t epoch, std::uint32_t rank, std::uint32_t step);
     std::uint32_t step_of(std::uint32_t epoch, const std::vector<std::uint32_t>& members) const;
 

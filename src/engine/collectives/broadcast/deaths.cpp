@@ -30,7 +30,7 @@ void Broadcasts::own_node_lost(const Death& death) {
     }
 }
 
-// What this rank has read in the memory of one that died: another rank of the host, that makes this group later, may never have seen that
+// What this rank has read in the memory of one that died: another rank of the host, that makes this group later, may never see that
 // memory, as another process has that seat by then.
 void Broadcasts::show_again(const Slot& slot) {
     if (!publishing_ || !slot.has_payload || slot.payload == line_of(slot.sequence)) return;
