@@ -16,6 +16,14 @@ FULL_DEV_SHM = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k ful
                 '"$@"; code=$?; echo "there is: $(ls -A /dev/shm)"; exit $code', "sh")
 
 
+# docs/launchers.md: mpiexec.hydra may lose what one of its proxies has to say of its ranks' ends, once in some fifteen jobs. So often it is asked again.
+HYDRAS_TRIES = 6
+
+
+def hydra_has_lost_a_proxy(code, said):
+    return code == 1 and "EXIT STRING: Hangup (signal 1)" in said
+
+
 def can_fill_dev_shm():
     return subprocess.run([*FULL_DEV_SHM, "true"], capture_output=True, check=False).returncode == 0
 
