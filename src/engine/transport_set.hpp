@@ -150,8 +150,8 @@ class TransportSet final : private transport::Receiver {
     // Its process says nothing in any group: it counts as ended, in all that are here and to come, and is told so, where its
     // transport can. From within a group's progress.
     void take_for_dead(Seat peer);
-    // A message has come from one that is taken for dead, and not cut off yet. It is told that it counts as failed, under its rank `itself`: ranks
-    // may wait for each other in a renewal, each of which takes for dead whoever waits for it.
+    // To be called when `from` has sent a message of `group`, in which this rank takes it for dead. Where it is not cut off yet, it is sent the
+    // notice that rank `itself`, its own, has failed: in a renewal it would wait for this rank for ever.
     void answer_one_to_fence(Seat from, const GroupId& group, Rank itself);
 
   private:

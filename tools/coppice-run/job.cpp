@@ -360,13 +360,10 @@ int Job::finish() {
         say("dropped {} connections that did not speak the launcher's protocol", counters.garbage);
     if (counters.strangers > 0)
         say("refused {} connections of processes that are no rank of this job", counters.strangers);
-    if (excused_code_ && !has_success_ && exit_code_.value_or(0) == 0) {
+    const bool has_excused = options_.admits() || excused_code_;
+    if (has_excused && !has_success_ && exit_code_.value_or(0) == 0) {
         say("no process has ended well");
-        return *excused_code_;
-    }
-    if (options_.admits() && !has_success_ && exit_code_.value_or(0) == 0) {
-        say("no process has ended well");
-        return 1;
+        return excused_code_.value_or(1);
     }
     return exit_code_.value_or(0);
 }

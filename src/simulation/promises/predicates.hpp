@@ -71,7 +71,7 @@ inline std::map<Key, std::vector<const Call*>> together(const History& history, 
     return calls;
 }
 
-// The caller has got a group, and has looked who is in it.
+// A call that returned a group, and whose caller has read its members.
 inline bool is_view(const Call& call) {
     return (call.action == Action::create || call.action == Action::shrink) && call.status == COPPICE_OK &&
            !call.members.empty();

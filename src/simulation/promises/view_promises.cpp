@@ -46,8 +46,8 @@ void one_view_of_an_epoch(const History& history, const Groups& /*groups*/, Foun
     }
 }
 
-// "Epochs are in one order along a line of groups": whoever sees an epoch sees the same members, as programs renew a group once, and the next
-// group of a rank has a later one. Where processes come: there all groups come from one.
+// "Epochs are in one order along a line of groups": programs renew each group once, so all ranks see the same members in an epoch, and each
+// rank's epochs rise. Checked in worlds with newcomers, where all groups come from one.
 void views_have_one_order(const History& history, const Groups& /*groups*/, Found& found) {
     if (history.ranks == history.first_ranks) return;
     std::map<std::uint32_t, const Call*> first;  // by epoch

@@ -129,7 +129,7 @@ TEST(World, WhatIsUnderWayDoesNotLeaveFromMemoryThatIsGone) {
     }
 }
 
-// After a cut each waits in a renewal for one that waits for somebody else, and takes whoever waits for it for dead.
+// After a cut was repaired, each rank waits in a renewal for a rank that takes it for dead, and that waits for another one in turn.
 TEST(World, RanksThatWaitForEachOtherInARenewalAcrossAMendedCutAreTold) {
     for (const std::uint64_t seed : {71128, 90189}) {
         for (const promises::Violation& violation : run(draw(seed, {})).violations)
