@@ -51,8 +51,10 @@ std::uint64_t Shown::sealed(const Words& words, Sequence sequence, std::uint32_t
     return check << 32 | have;
 }
 
+// A payload that all have consumed may still be on its way here, and its row be a later one's by now: in begin() and tell() that one keeps it.
 void Shown::begin(const Row& row) {
     Words& words = own_words(row.sequence);
+    if (words.stamp.own() > row.sequence.value + 1) return;
     words.place.set(row.place);
     words.bytes.set(row.descriptor.bytes);
     words.chunk_and_root.set(std::uint64_t{row.descriptor.chunk} << 32 | row.root.value);
@@ -61,7 +63,6 @@ void Shown::begin(const Row& row) {
     board_->publish_word(words.stamp, row.sequence.value + 1);
 }
 
-// A broadcast that all have consumed may still be on its way here: its row may be a later one's by now.
 void Shown::tell(Sequence sequence, std::uint32_t have) {
     Words& words = own_words(sequence);
     if (words.stamp.own() != sequence.value + 1) return;
