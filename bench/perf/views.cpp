@@ -126,6 +126,7 @@ class Views {
             if (all) {
                 divergent_ += value[0] != ~value[1];
                 ++state_.rounds;
+                if (auto failure = take_turn()) return failure;
                 note_what_is_held();
                 state_.sum = (state_.sum ^ state_.rounds) * UINT64_C(0x9e3779b97f4a7c15) + 1;
             }
@@ -199,9 +200,24 @@ class Views {
         return settle(after_deaths ? took : 0);
     }
 
+    // Each rank of a new group is root once: it begins to use what carries messages to other hosts, as it might later, when it leads its own.
+    std::optional<Failure> take_turn() {
+        if (rounds_here_ >= view_.size) return std::nullopt;
+        std::uint64_t nothing = 0;
+        const auto status = coppice_broadcast(group_, &nothing, sizeof nothing,
+                                              static_cast<std::uint32_t>(rounds_here_), nullptr, timeout_ns_);
+        if (status == COPPICE_OK || has_died(status)) return std::nullopt;
+        return library_failure(fmt::format("broadcast in round {}", state_.rounds), status);
+    }
+
+    static bool has_died(coppice_status_t status) {
+        return status == COPPICE_ERR_ROOT_FAILED || status == COPPICE_ERR_PEER_FAILED;
+    }
+
     // Of a group that is as large as never before, once its ranks have taken up with each other.
     void note_what_is_held() {
-        if (++rounds_here_ != kRoundsToSettle || view_.size <= largest_) return;
+        const std::uint64_t settled = std::max<std::uint64_t>(kRoundsToSettle, view_.size);
+        if (++rounds_here_ != settled || view_.size <= largest_) return;
         largest_ = view_.size;
         held_ = Held();
     }
@@ -213,8 +229,7 @@ class Views {
             std::uint64_t expected;
         } told{state_, expected_};
         const auto status = coppice_broadcast(group_, &told, sizeof told, view_.eldest, nullptr, timeout_ns_);
-        if (status != COPPICE_OK && status != COPPICE_ERR_ROOT_FAILED && status != COPPICE_ERR_PEER_FAILED)
-            return library_failure("the state of the eldest", status);
+        if (status != COPPICE_OK && !has_died(status)) return library_failure("the state of the eldest", status);
         const bool has_it = status == COPPICE_OK;
         if (has_it) {
             state_ = told.state;
@@ -245,8 +260,15 @@ class Views {
             const std::uint64_t leaked = beyond(now.descriptors, held_.descriptors, allowed) +
                                          beyond(now.mappings, held_.mappings, allowed) +
                                          beyond(now.heap, held_.heap, kMostHeapKib);
-            if (leaked == 0 || view_.size < largest_ || coppice::now_ns() > until)
-                return view_.size < largest_ ? 0 : leaked;
+            if (leaked == 0 || largest_ == 0 || view_.size < largest_) return 0;
+            if (coppice::now_ns() > until) {
+                fmt::print(stderr,
+                           "coppice-perf: rank {} had {} descriptors, {} mappings and {} KiB of heap when the group "
+                           "first was as large, and has {}, {} and {}\n",
+                           rank_, held_.descriptors, held_.mappings, held_.heap, now.descriptors, now.mappings,
+                           now.heap);
+                return leaked;
+            }
             coppice_progress(context_);
             std::this_thread::yield();
         }

@@ -47,8 +47,8 @@ class Commands(unittest.TestCase):
     def test_agreement_that_loses_a_host(self):
         self.agree("-n 16 --hosts 4 --kill-host 2@500ms", 5000)
 
-    def renew(self, command, counts, *launcher):
-        done = run([RUN, *launcher, PERF, command, "-n", "200"])
+    def renew(self, command, counts, *launcher, **settings):
+        done = run([RUN, *launcher, PERF, command, "-n", "200"], **settings)
         if "--hosts:" in done.stderr:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -65,6 +65,13 @@ class Commands(unittest.TestCase):
     def test_a_host_that_is_lost_and_comes_back(self):
         self.renew("stabilize", r"8 ranks: \d+ rounds, \d+ renewals, 2 left out, 2 newcomers",
                    "-n", "8", "--hosts", "4", "--respawn", "--kill-host", "1@500ms")
+
+    def test_leaders_that_die_one_after_the_other(self):
+        # Ranks lead their host, and so need its connections, that did not when the group began.
+        kills = [word for rank, ms in ((3, 500), (0, 900), (5, 1300), (6, 1600), (2, 2000)) for word in ("--kill", f"{rank}@{ms}ms")]
+        for transport in ("shm,ucx", "shm,tcp"):
+            self.renew("stabilize", r"8 ranks: \d+ rounds, \d+ renewals, 5 left out, 5 newcomers", "-n", "8", "--hosts", "2", "--respawn",
+                       *kills, COPPICE_TRANSPORT=transport)
 
     def test_ranks_that_join_on_several_hosts(self):
         self.renew("join", r"8 ranks: \d+ rounds, \d+ renewals, 0 left out, 4 newcomers",
