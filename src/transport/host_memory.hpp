@@ -29,8 +29,9 @@ class HostMemory {
     // How many groups at once can have a board in this memory.
     static constexpr std::uint32_t kPanels = 8;
     struct BoardMember {
-        Rank rank;  // in the group
-        Seat seat;  // here
+        Rank rank;                      // in the group
+        Seat seat;                      // here
+        std::uint32_t incarnation = 0;  // which of its processes: that of admit(), 0 of the sealed ones
     };
 
     // Fixes the members of the first board (in any order; this rank included or not, it always belongs), maps them and watches
@@ -40,7 +41,7 @@ class HostMemory {
     virtual Result<void> seal_board(std::vector<Seat> members) = 0;
     // A rank that was added later: maps it and watches it, so that boards which are opened from now on may have it. Those that are
     // open have the members that they had. One that has died meanwhile is a member all the same, as above.
-    virtual Result<void> admit(Seat seat) = 0;
+    virtual Result<void> admit(Seat seat, std::uint32_t incarnation) = 0;
     // The one that is open in the panel; that in panel 0 always, but not before seal_board().
     virtual Board& board(std::uint32_t panel) = 0;
 
@@ -48,7 +49,9 @@ class HostMemory {
     virtual std::uint32_t clean_panels() const = 0;
     virtual void make_panel_ready() = 0;
     virtual void make_all_panels_ready() = 0;
-    // Opens one in a clean panel; `members` ascending, this rank among them, all sealed or admitted.
+    // Opens one in a clean panel; `members` ascending, this rank among them, all sealed or admitted. A group may have been agreed upon before one
+    // of its members died, and made here after that one's number was given to another process: of members that were forgotten
+    // since the last board was opened, what they have published there can be read, but for more of them than ranks fit on a host.
     virtual Board& open_board(std::uint32_t panel, std::span<const BoardMember> members) = 0;
     // This rank's group is gone.
     virtual void close_board(std::uint32_t panel) = 0;

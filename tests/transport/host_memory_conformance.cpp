@@ -293,8 +293,8 @@ TEST_P(HostMemory, ARankThatComesLaterIsOnBoardsThatAreOpenedThen) {
     ASSERT_TRUE(memory(2).seal_board({}));
     publish(board(0), 0, 0);
     for (const std::uint32_t rank : {0U, 1U}) {
-        ASSERT_TRUE(memory(rank).admit(Seat(2)));
-        ASSERT_TRUE(memory(2).admit(Seat(rank)));
+        ASSERT_TRUE(memory(rank).admit(Seat(2), 0));
+        ASSERT_TRUE(memory(2).admit(Seat(rank), 0));
     }
     EXPECT_EQ(board(0).members().size(), 2U);
     EXPECT_TRUE(is_there(board(1), 0, 0));

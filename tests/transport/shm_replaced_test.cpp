@@ -45,9 +45,9 @@ void expect_ok(const Result<void>& result) {
     if (!result) throw CheckFailed(result.error().message);
 }
 
-void admit(Member& member, Seat rank) {
+void admit(Member& member, Seat rank, std::uint32_t incarnation) {
     expect_ok(member.wire().add_peer(rank, member.address_of(rank)));
-    expect_ok(shm_of(member).admit(rank));
+    expect_ok(shm_of(member).admit(rank, incarnation));
 }
 
 void reach(Member& member, std::size_t word, std::uint64_t round) {
@@ -70,11 +70,18 @@ bool is_there(const Board& board, Rank writer, std::uint64_t round) {
     return true;
 }
 
-// All have mapped all before the first one publishes.
-Board& meet_on_a_board(Member& member, std::uint64_t round) {
+// As they are on a board whose rank 1 is that incarnation.
+std::array<transport::HostMemory::BoardMember, kRanks> members_with(std::uint32_t incarnation) {
     std::array<transport::HostMemory::BoardMember, kRanks> members{};
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
-        members[rank] = {.rank = Rank(rank), .seat = Seat(rank)};
+        members[rank] = {
+            .rank = Rank(rank), .seat = Seat(rank), .incarnation = Seat(rank) == kReplaced ? incarnation : 0};
+    return members;
+}
+
+// All have mapped all before the first one publishes.
+Board& meet_on_a_board(Member& member, std::uint64_t round) {
+    const auto members = members_with(static_cast<std::uint32_t>(round));
     Board& board = shm_of(member).open_board(panel_of(round), members);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
         COPPICE_CHECK(board.alive(Rank(rank)) && board.consumed(Rank(rank)) == Sequence(0));
@@ -116,7 +123,7 @@ TEST_F(ShmReplaced, EachIncarnationIsOnTheNextBoard) {
             std::size_t mappings = 0;
             for (std::uint64_t round = 0; round < kRounds; ++round) {
                 member.poll_until([&] { return member.stage().words[kShown].load() > round; }, "the next one");
-                admit(member, kReplaced);
+                admit(member, kReplaced, static_cast<std::uint32_t>(round));
                 lose(member, meet_on_a_board(member, round), round, round % 2 == self.value / 2);
                 if (round == kRounds / 2) mappings = shared_mappings();
             }
@@ -130,7 +137,7 @@ TEST_F(ShmReplaced, EachIncarnationIsOnTheNextBoard) {
             shm_of(member).make_all_panels_ready();
             member.stage().words[kShown].store(round + 1);
             for (const Seat rank : kThatStay)
-                admit(member, rank);
+                admit(member, rank, 0);
             meet_on_a_board(member, round);
             member.poll_until([] { return false; }, "the end");
         };
@@ -141,6 +148,56 @@ TEST_F(ShmReplaced, EachIncarnationIsOnTheNextBoard) {
         expect_killed(process);
         for (const Seat rank : kThatStay)
             await_word(kClosed + rank.value, round + 1);
+    }
+    expect_all_well();
+}
+
+// It opens the board, publishes and dies before the others open it, and before they are told of another process with its number.
+TEST_F(ShmReplaced, OneThatWasForgottenIsOnTheNextBoardAlone) {
+    for (const Seat self : kThatStay) {
+        start_one(self, kRanks, [self](Member& member) {
+            ShmTransport& wire = shm_of(member);
+            const Seat other(2 - self.value);
+            expect_ok(member.wire().add_peer(other, member.address_of(other)));
+            expect_ok(wire.seal_board({other}));
+            wire.make_all_panels_ready();
+            for (std::uint32_t incarnation = 0; incarnation < 2; ++incarnation) {
+                member.poll_until([&] { return member.stage().words[kShown].load() > incarnation; }, "the next one");
+                if (incarnation == 1) {
+                    member.poll_until([&] { return member.recorder.failed(kReplaced); }, "the death");
+                    wire.forget(kReplaced);
+                }
+                admit(member, kReplaced, incarnation);
+                reach(member, kOpened, incarnation);
+            }
+            COPPICE_CHECK(is_there(wire.open_board(panel_of(0), members_with(0)), kReplacedRank, 0));
+            COPPICE_CHECK(!is_there(wire.open_board(panel_of(1), members_with(1)), kReplacedRank, 0));
+            wire.close_board(panel_of(0));
+            const std::size_t mappings = shared_mappings();
+            wire.forget(kReplaced);
+            COPPICE_CHECK(shared_mappings() + 2 <= mappings);  // the one's board, the other's mailroom
+            wire.close_board(panel_of(1));
+            wire.clear_panels(1U << panel_of(1));
+            COPPICE_CHECK(!is_there(wire.open_board(panel_of(1), members_with(0)), kReplacedRank, 0));
+        });
+    }
+    for (std::uint32_t incarnation = 0; incarnation < 2 && !HasFailure(); ++incarnation) {
+        stage().addresses[kReplaced.value].length.store(0);
+        const std::size_t process = start_one(kReplaced, kRanks, [incarnation](Member& member) {
+            ShmTransport& wire = shm_of(member);
+            expect_ok(wire.seal_board({}));
+            wire.make_all_panels_ready();
+            if (incarnation == 0) {
+                wire.open_board(panel_of(0), members_with(0))
+                    .publish_copy(Sequence(0), pattern(seed_of(kReplacedRank, 0), 100), kReplacedRank.value, 0);
+            }
+            member.stage().words[kShown].store(incarnation + 1);
+            member.poll_until([] { return false; }, "the end");
+        });
+        for (const Seat rank : kThatStay)
+            await_word(kOpened + rank.value, incarnation + 1);
+        ::kill(processes_.pid(process), SIGKILL);
+        expect_killed(process);
     }
     expect_all_well();
 }

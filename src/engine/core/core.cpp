@@ -152,7 +152,7 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
         ++(fenced() ? refused_ : garbage_);
         return false;
     }
-    if (members_.failed(from)) {
+    if (members_.failed(from) && !is_heard_out(from, header->tag)) {
         ++refused_;
         const bool is_answer =
             header->tag == Tag(Channel::members, MembersKind::failure_notice) && header->sequence == kAnswered;

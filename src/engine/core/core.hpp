@@ -76,6 +76,9 @@ class Core final : private SetUser {
         std::uint32_t panel = 0;    // of `board`
         bool is_successor = false;  // of a group that was shrunk: its caller has yet to claim it
         Lineage lineage{};          // of the members
+
+        // Where ranks share a host: sets `board`, in that panel, and `sharing_cores`.
+        void open_board();
     };
     explicit Core(Parts parts);
     ~Core();
@@ -284,6 +287,9 @@ class Core final : private SetUser {
     void look_at_held_back();
     void take_failures(std::span<const Rank> ranks);
     bool take_failure(Rank rank);  // whether it is news; its caller wakes the local peers
+    void spread_failure(Rank rank);
+    bool is_dead_after_all(Rank rank);
+    bool is_heard_out(Rank from, Tag tag) const;
     void tell_failures();
     // Of so many cores, rounded up.
     static std::uint32_t ranks_for_each(std::uint32_t cores, std::uint32_t ranks) {
@@ -331,7 +337,8 @@ class Core final : private SetUser {
     std::uint32_t rounds_ = 0;
     bool look_soon_ = false;
     bool count_moved_ = false;
-    bool hears_of_the_end_ = false;  // of ranks that may have left, and live: learn_from(), do_without_the_departed()
+    bool hears_of_the_end_ = false;    // of ranks that may have left, and live: learn_from(), do_without_the_departed()
+    std::vector<Rank> may_have_left_;  // that this rank does without since: the others hear nothing of it
     std::uint32_t starts_ = 0;
     std::uint32_t starts_mask_;  // with so many calls between them, + 1, there is progress in any case
     protocol::FailedSet voteless_;

@@ -74,7 +74,7 @@ void Core::take_failures(std::span<const Rank> ranks) {
     for (const Rank rank : ranks) {
         if (rank != members_.self() && !members_.failed(rank)) news.insert(rank.value);
     }
-    detector_.peers_failed(news);
+    if (!hears_of_the_end_) detector_.peers_failed(news);
     for (Collective* const collective : collectives_)
         collective->members_failed(news);
     bool any = false;
@@ -115,17 +115,20 @@ bool Core::take_failure(Rank rank) {
     Death death{
         .rank = rank, .node = members_.node_of(rank), .was_leader = false, .is_local = false, .node_is_gone = false};
     death.was_leader = members_.leader(death.node) == rank;
-    if (!members_.fail(rank)) return false;
+    if (!members_.fail(rank)) return is_dead_after_all(rank);
     familiar_.forget();
     death.is_local = death.node == members_.own_node();
     death.node_is_gone = members_.failed_nodes().contains(death.node.value);
-    detector_.peer_failed(rank);
     departure_.peer_failed(rank);
     context_->note_change();
     COPPICE_PROBE(3, failed, id_.token, id_.epoch.value, rank.value);
     if (trace::Recorder* const trace = context_->trace()) trace->member("failed", trace_name(*this), rank.value);
-    if (!hears_of_the_end_) router_.fence(rank);
-    if (board_ != nullptr) board_->log_failure(rank);
+    if (hears_of_the_end_) {
+        may_have_left_.push_back(rank);
+        detector_.peer_left(rank);
+    } else {
+        spread_failure(rank);
+    }
     if (death.is_local) count_out_of_cores(rank);
     for (Collective* const collective : collectives_)
         collective->member_failed(death);
@@ -133,6 +136,27 @@ bool Core::take_failure(Rank rank) {
     const bool is_told = on_failure_ || unclaimed_;
     if (is_told && stage() == Stage::staying) untold_.push_back(rank);
     return true;
+}
+
+// The others of the host, and those on other hosts, are told; the rank, too, if it lives.
+void Core::spread_failure(Rank rank) {
+    detector_.peer_failed(rank);
+    router_.fence(rank);
+    if (board_ != nullptr) board_->log_failure(rank);
+}
+
+// True: so far it might have left.
+bool Core::is_dead_after_all(Rank rank) {
+    if (hears_of_the_end_ || std::erase(may_have_left_, rank) == 0) return false;
+    spread_failure(rank);
+    return true;
+}
+
+// A rank that has left says so, and that it has done with what it read here. Nothing else of it counts.
+bool Core::is_heard_out(Rank from, Tag tag) const {
+    const bool is_last_word =
+        tag == Tag(Channel::members, MembersKind::left) || tag == Tag(Channel::reading, ReadingKind::done);
+    return is_last_word && std::ranges::find(may_have_left_, from) != may_have_left_.end();
 }
 
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.

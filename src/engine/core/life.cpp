@@ -4,6 +4,7 @@
 
 #include "engine/addresses/copying.hpp"
 #include "engine/core/core.hpp"
+#include "transport/faults.hpp"
 #include "transport/host_memory.hpp"
 
 namespace coppice::engine {
@@ -22,6 +23,25 @@ constexpr Nanoseconds kAskAgain{50'000'000};
 constexpr Nanoseconds kAnswerAfter{1'000'000'000};
 
 }  // namespace
+
+// A member that is dead may have no seat any more, and still memory.
+void Core::Parts::open_board() {
+    const std::shared_ptr<TransportSet>& transport_set = router.transport_set();
+    transport::HostMemory* const host_memory = transport_set->host_memory();
+    if (host_memory == nullptr) return;
+    std::vector<transport::HostMemory::BoardMember> local_peers;
+    std::vector<Seat> known_as;
+    for (const Rank local_peer : members.ranks_of(members.own_node())) {
+        const Origin& origin = lineage.of(local_peer);
+        known_as.push_back(router.seat_of(local_peer));
+        local_peers.push_back({.rank = local_peer, .seat = origin.seat, .incarnation = origin.incarnation});
+    }
+    sharing_cores = host_memory->sharing_cores(known_as);
+    board = &host_memory->open_board(panel, local_peers);
+    if (!transport_set->faults()) return;
+    board_wrapper = std::make_unique<transport::FaultyBoard>(*board, transport_set->faults());
+    board = board_wrapper.get();
+}
 
 Core::Core(Parts parts)
     : context_(parts.context),

@@ -137,7 +137,7 @@ Result<void> Introductions::wire(const Person& who, const Card& card) {
                            {.incarnation = who.incarnation, .host = card.host, .addresses = card.addresses});
     transport::HostMemory* const host_memory = transport_set_.host_memory();
     if (!wired || host_memory == nullptr || card.host != own_host_) return wired;
-    auto admitted = host_memory->admit(seat);
+    auto admitted = host_memory->admit(seat, who.incarnation);
     if (!admitted) transport_set_.vacate(seat, TransportSet::Ended::certainly);
     host_memory->look_at_cores();
     return admitted;

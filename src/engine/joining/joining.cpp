@@ -275,7 +275,8 @@ class Joining {
                           .on_failure = std::move(on_failure),
                           .panel = birth->panel,
                           .lineage = Lineage(std::move(origins))};
-        open_board(parts);
+        if (host_memory() != nullptr) host_memory()->look_at_cores();
+        parts.open_board();
         transport_set_->introductions()->note_members(*birth);
         transport_set_->introductions()->admit_from(birth->id.token, birth->most);
         auto group = std::make_unique<Group>(std::move(parts), std::move(*plan), std::make_shared<bool>(false));
@@ -284,22 +285,6 @@ class Joining {
     }
 
     transport::HostMemory* host_memory() const { return transport_set_->host_memory(); }
-
-    void open_board(Core::Parts& parts) const {
-        if (host_memory() == nullptr) return;
-        std::vector<transport::HostMemory::BoardMember> local_peers;
-        std::vector<Seat> known_as;
-        for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
-            known_as.push_back(parts.router.seat_of(local_peer));
-            local_peers.push_back({local_peer, known_as.back()});
-        }
-        host_memory()->look_at_cores();
-        parts.sharing_cores = host_memory()->sharing_cores(known_as);
-        parts.board = &host_memory()->open_board(parts.panel, local_peers);
-        if (!faults_) return;
-        parts.board_wrapper = std::make_unique<transport::FaultyBoard>(*parts.board, faults_);
-        parts.board = parts.board_wrapper.get();
-    }
 
     Context& context_;
     const Settings& settings_;

@@ -187,7 +187,7 @@ Result<void> WorldMemory::seal_board(std::vector<Seat> members) {
     return {};
 }
 
-Result<void> WorldMemory::admit(Seat seat) {
+Result<void> WorldMemory::admit(Seat seat, std::uint32_t /*incarnation*/) {
     map(seat);
     return {};
 }
@@ -217,13 +217,22 @@ void WorldMemory::make_all_panels_ready() {
     }
 }
 
+// What was kept of those that have been forgotten since the last board was opened.
+void WorldMemory::forget_all_but(const std::vector<std::uint32_t>& ranks) {
+    for (std::uint32_t rank = 0; rank < network_.ranks(); ++rank) {
+        const bool is_known = rank == self_ || network_.rank_at(self_, network_.seat_of(rank)) == rank;
+        if (!is_known && std::ranges::find(ranks, rank) == ranks.end()) mapped_[rank] = false;
+    }
+}
+
 transport::Board& WorldMemory::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
     std::vector<Rank> ranks;
     std::vector<std::uint32_t> seats;
     for (const BoardMember& member : members) {
         ranks.push_back(member.rank);
-        seats.push_back(network_.rank_at(self_, member.seat));
+        seats.push_back(network_.clockwork().fate().rank_with(member.seat.value, member.incarnation));
     }
+    forget_all_but(seats);
     boards_[panel] = std::make_unique<HostBoard>(network_, self_, panel, std::move(ranks), std::move(seats), mapped_);
     clean_ &= ~(1U << panel);
     return *boards_[panel];

@@ -74,7 +74,7 @@ class WorldMemory final : public transport::HostMemory {
     WorldMemory(Network& network, std::uint32_t self);
 
     Result<void> seal_board(std::vector<Seat> members) override;
-    Result<void> admit(Seat rank) override;
+    Result<void> admit(Seat rank, std::uint32_t incarnation) override;
     transport::Board& board(std::uint32_t panel) override { return *boards_[panel]; }
     std::uint32_t clean_panels() const override { return clean_; }
     void make_panel_ready() override;
@@ -91,6 +91,7 @@ class WorldMemory final : public transport::HostMemory {
   private:
     bool made(std::uint32_t panel) const;
     void map(Seat rank);
+    void forget_all_but(const std::vector<std::uint32_t>& ranks);
 
     Network& network_;
     std::uint32_t self_;

@@ -88,16 +88,20 @@ void ShmTransport::forget(Seat rank) {
     }
     peer->segment.mailroom = shm::Mapping();
     peer_of_rank_[rank.value] = kNobody;
+    peer->may_be_on_the_next = peer->may_be_on_boards;
     forgotten_.push_back(peer->index);
+    if (forgotten_.size() > own_.layout().inboxes)
+        peers_[forgotten_[forgotten_.size() - own_.layout().inboxes - 1]]->may_be_on_the_next = false;
     give_back_what_was_forgotten();
 }
 
-// Boards of groups that had it read what it has published, and what was kept of its payloads is in its inbox.
+// Boards of groups that had it, or will have, read what it has published, and what was kept of its payloads is in its inbox.
 void ShmTransport::give_back_what_was_forgotten() {
     std::erase_if(forgotten_, [this](std::uint32_t index) {
         Peer& peer = *peers_[index];
         if (!peer.gave_inbox_back) give_inbox_back(peer);
-        if (peer.segment.board && !is_on_a_board(peer)) peer.segment.board = shm::Mapping();
+        const bool is_read = peer.may_be_on_the_next || is_on_a_board(peer);
+        if (peer.segment.board && !is_read) peer.segment.board = shm::Mapping();
         if (peer.segment.board || !peer.gave_inbox_back) return false;
         unused_.push_back(index);
         return true;

@@ -35,9 +35,10 @@ Result<void> ShmTransport::seal_board(std::vector<Seat> members) {
     return {};
 }
 
-Result<void> ShmTransport::admit(Seat rank) {
+Result<void> ShmTransport::admit(Seat rank, std::uint32_t incarnation) {
     Peer* const peer = find(rank);
     if (peer == nullptr) return fail(COPPICE_ERR_INVALID_ARGUMENT, "shm: rank {} was not added", rank.value);
+    peer->incarnation = incarnation;
     const auto base = map_for_boards(*peer);
     if (!base) return tl::unexpected(base.error());
     return {};
@@ -45,6 +46,7 @@ Result<void> ShmTransport::admit(Seat rank) {
 
 Result<const std::byte*> ShmTransport::map_for_boards(Peer& peer) {
     start_watching(peer);
+    peer.may_be_on_boards = true;
     if (map(peer)) return peer.segment.board.base();
     if (peer.lost) return nullptr;
     return fail(
@@ -69,12 +71,22 @@ void ShmTransport::make_all_panels_ready() {
     }
 }
 
+ShmTransport::Peer* ShmTransport::find_for_board(const BoardMember& member) const {
+    Peer* const peer = find(member.seat);
+    if (peer != nullptr && peer->incarnation == member.incarnation) return peer;
+    for (const std::uint32_t index : forgotten_) {
+        Peer& one = *peers_[index];
+        if (one.may_be_on_the_next && one.rank == member.seat && one.incarnation == member.incarnation) return &one;
+    }
+    return nullptr;
+}
+
 Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
     std::vector<Rank> ranks;
     std::vector<const std::byte*> bases;
     for (const BoardMember& member : members) {
         ranks.push_back(member.rank);
-        const Peer* const peer = find(member.seat);
+        const Peer* const peer = find_for_board(member);
         bases.push_back(member.seat == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
     }
     const auto wake_member = [this, known = std::vector(members.begin(), members.end())](Rank rank) {
@@ -83,6 +95,8 @@ Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember
     };
     boards_[panel] = std::make_unique<shm::ShmBoard>(own_, regions_, panel, *this, wake_member);
     boards_[panel]->seal(std::move(ranks), bases);
+    for (const std::uint32_t index : forgotten_)
+        peers_[index]->may_be_on_the_next = false;
     clean_ &= ~(1U << panel);
     return *boards_[panel];
 }

@@ -34,7 +34,11 @@ struct ShmTransport::Peer {
     FailureCause lost_cause = FailureCause::process_gone;
     bool gone = false;  // its end was dealt with: nothing in, nothing out
     bool fenced = false;
-    bool gave_inbox_back = false;  // of one that was forgotten
+    std::uint32_t incarnation = 0;
+    bool may_be_on_boards = false;  // it was sealed, or admitted
+    // --- of one that was forgotten
+    bool gave_inbox_back = false;
+    bool may_be_on_the_next = false;  // board that is opened
 };
 
 }  // namespace coppice::transport

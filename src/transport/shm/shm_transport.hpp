@@ -70,7 +70,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     void keep_memory() override;
 
     Result<void> seal_board(std::vector<Seat> members) override;
-    Result<void> admit(Seat rank) override;
+    Result<void> admit(Seat rank, std::uint32_t incarnation) override;
     Board& board(std::uint32_t panel) override { return *boards_[panel]; }
     std::uint32_t clean_panels() const override { return clean_; }
     void make_panel_ready() override;
@@ -109,6 +109,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
 
     ShmTransport(const ShmOptions& options, shm::OwnSegment segment, Regions regions, std::string host);
     Peer* find(Seat rank) const;
+    Peer* find_for_board(const BoardMember& member) const;
     // Maps the peer's segment, once. False: not now, or never (Peer::lost).
     bool map(Peer& peer);
     // The same for boards, and watches it. Null: never, as it is dead.

@@ -206,7 +206,6 @@ class Broadcasts final : public Collective {
 
     // deaths.cpp
     void own_node_lost(const Death& death);
-    void show_again(const Slot& slot);
     void engage_published();
     void other_node_lost(const Death& death);
     bool receive_without_root(Slot& slot, const Envelope& envelope);

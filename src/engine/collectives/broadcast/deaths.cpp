@@ -22,21 +22,11 @@ void Broadcasts::own_node_lost(const Death& death) {
         if (!members_.is_leader_for(slot.root)) continue;
         wake(slot);
         if (!slot.machine) {
-            show_again(slot);
             ensure_machine(slot);
         } else if (slot.root == death.rank && !slot.has_payload && !adopt_line(slot)) {
             slot.machine.origin_lost();
         }
     }
-}
-
-// What this rank has read in the memory of one that died: another rank of the host, that makes this group later, may never see that
-// memory, as another process has that seat by then.
-void Broadcasts::show_again(const Slot& slot) {
-    if (!publishing_ || !slot.has_payload || slot.payload == line_of(slot.sequence)) return;
-    const LineKind kind = slot.described != 0 ? LineKind::descriptor : LineKind::payload;
-    board_->publish_copy(slot.sequence, std::span(slot.payload, slot.length), slot.root.value,
-                         static_cast<std::uint32_t>(kind));
 }
 
 // Broadcasts that only dead ranks of this host have taken part in so far: somebody outside may depend on them.

@@ -18,7 +18,6 @@
 #include "engine/joining/introductions.hpp"
 #include "topology/domains.hpp"
 #include "topology/switch_path.hpp"
-#include "transport/faults.hpp"
 #include "transport/host_memory.hpp"
 
 namespace coppice::engine {
@@ -266,20 +265,7 @@ void Shrink::make_successor(const Heritage& heritage) {
                       .panel = heritage.panel.value_or(0),
                       .is_successor = true,
                       .lineage = Lineage(std::move(origins))};
-    if (has_board) {
-        std::vector<transport::HostMemory::BoardMember> local_peers;
-        std::vector<Seat> known_as;
-        for (const Rank local_peer : parts.members.ranks_of(parts.members.own_node())) {
-            known_as.push_back(parts.router.seat_of(local_peer));
-            local_peers.push_back({local_peer, known_as.back()});
-        }
-        parts.sharing_cores = transport_set->host_memory()->sharing_cores(known_as);
-        parts.board = &transport_set->host_memory()->open_board(parts.panel, local_peers);
-        if (transport_set->faults()) {
-            parts.board_wrapper = std::make_unique<transport::FaultyBoard>(*parts.board, transport_set->faults());
-            parts.board = parts.board_wrapper.get();
-        }
-    }
+    parts.open_board();
     successors_established_.push_back(std::make_shared<bool>(false));
     successor_ = std::make_unique<Group>(std::move(parts), std::move(*plan), successors_established_.back());
     // It is told of the deaths that the transports know. What this group takes for dead besides may have left this group alone.
