@@ -63,7 +63,7 @@ std::vector<Tag> known_tags() {
 
 TEST(Wire, OnlyTheKindsThatExistAreTaken) {
     const std::vector<Tag> known = known_tags();
-    EXPECT_EQ(known.size(), 6U + 3U + 2U + protocol::kMessageKinds + protocol::kFailureProofKinds +
+    EXPECT_EQ(known.size(), 7U + 3U + 2U + protocol::kMessageKinds + protocol::kFailureProofKinds +
                                 protocol::kBuntinasKinds + protocol::kBinomialGraphKinds + protocol::kAgreementKinds +
                                 protocol::kMembershipKinds + protocol::kPullKinds + protocol::kPlacedKinds + 2U + 4U);
     std::size_t taken = 0;

@@ -71,6 +71,18 @@ FAULTS = [
     ("a process is taken for an earlier one with its number", "src/transport/shm/shm_panels.cpp",
      "    if (peer != nullptr && peer->incarnation == member.incarnation) return peer;", "    if (peer != nullptr) return peer;",
      gtest("tests/transport/transport_shm_tests", "ShmReplaced.OneThatWasForgotten*")),
+    ("a rank is fenced on boards by ranks that are not on them", "src/transport/shm/shm_board.cpp", "    return owner_.is_fenced_by_one_of(seats_);\n",
+     "    return true;\n", gtest("tests/transport/transport_shm_host_memory_tests", "*OnlyMembersOfABoard*")),
+    ("a rank that was told that it is fenced is so no more", "src/transport/shm/shm_deaths.cpp", "    if (std::ranges::any_of(told_fencers_, is_one)) return true;\n",
+     "", gtest("tests/transport/transport_shm_host_memory_tests", "*OnlyMembersOfABoard*")),
+    # --- which deaths are certain
+    ("nobody is told of ranks that have failed and may live", "src/engine/collectives/shrink/shrink.cpp", "    core_.tell_of_the_unseen(news);\n", "",
+     gtest("tests/simulation/world/world_test", "World.ThatADeathIsNotCertain*")),
+    ("that a rank may live is heard and not heeded", "src/engine/collectives/shrink/quorum_watch.cpp", "!core_.unseen().contains(rank.value) &&\n", "\n",
+     gtest("tests/simulation/world/world_test", "World.ThatADeathIsNotCertain*")),
+    ("that a rank may live is heeded with the next death", "src/engine/collectives/shrink/shrink.cpp",
+     "        unseen_heard_ = core_.unseen().count();\n        look_at_quorum();\n", "        unseen_heard_ = core_.unseen().count();\n",
+     gtest("tests/simulation/world/world_test", "World.ThatADeathIsNotCertain*")),
     # --- the end of a group
     ("at a group's end those that have left are said to have died", "src/engine/core/failures.cpp", "    if (hears_of_the_end_) {\n", "    if (false) {\n",
      gtest("tests/simulation/world/world_test", "World.RanksThatHaveLeft*")),

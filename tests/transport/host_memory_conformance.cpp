@@ -250,6 +250,42 @@ TEST_P(HostMemory, WhatARankPublishesUnlessFencedIsThereUntilItIs) {
     EXPECT_FALSE(board(0).look(Rank(1), Sequence(kHostWindow), line));
 }
 
+// What a rank is told of those that take it for dead.
+class Fencers final : public transport::Receiver {
+  public:
+    bool message(Seat, std::span<const std::byte>, std::span<const std::byte>, transport::Buffer) override {
+        return false;
+    }
+    void peer_failed(Seat, transport::FailureCause) override {}
+    void fenced(Seat by) override { seats.push_back(by); }
+
+    std::vector<Seat> seats;
+};
+
+// As one that has been told that another rank has given up a group which both were in.
+TEST_P(HostMemory, OnlyMembersOfABoardFenceARankThere) {
+    make(3);
+    const std::array members{transport::HostMemory::BoardMember{.rank = Rank(0), .seat = Seat(0)},
+                             transport::HostMemory::BoardMember{.rank = Rank(1), .seat = Seat(1)}};
+    Board& others = memory(0).open_board(1, members);
+    Board& board_of_two = memory(1).open_board(1, members);
+    const auto payload = payload_of(1, 0);
+    host_->fence(2, 1);
+    EXPECT_TRUE(board(1).fenced());
+    EXPECT_FALSE(board_of_two.fenced());
+    EXPECT_TRUE(board_of_two.publish_unless_fenced(Sequence(0), payload, Rank(1)));
+    Fencers told;
+    host_->poll(1, told);
+    EXPECT_EQ(told.seats, std::vector{Seat(2)});
+    EXPECT_TRUE(board(1).fenced()) << "when it was told, too";
+    EXPECT_FALSE(board_of_two.fenced());
+    PublishedLine line;
+    EXPECT_TRUE(others.look(Rank(1), Sequence(0), line));
+    host_->fence(0, 1);
+    EXPECT_TRUE(board_of_two.fenced());
+    EXPECT_FALSE(board_of_two.publish_unless_fenced(Sequence(1), payload, Rank(1)));
+}
+
 // The same memory for a group of some of these ranks, by numbers of its own.
 TEST_P(HostMemory, ABoardInAnotherPanelIsApartFromTheFirst) {
     make(3);

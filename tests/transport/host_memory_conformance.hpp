@@ -16,6 +16,7 @@
 #include <string>
 
 #include "transport/host_memory.hpp"
+#include "transport/transport.hpp"
 
 namespace coppice::testing {
 
@@ -34,6 +35,8 @@ class Host {
     // Its process ends without a word.
     virtual void end(std::uint32_t rank) = 0;
     virtual void fence(std::uint32_t by, std::uint32_t rank) = 0;
+    // It takes in what has come for it.
+    virtual void poll(std::uint32_t rank, transport::Receiver& receiver) = 0;
 };
 
 struct HostKind {

@@ -27,6 +27,7 @@ class ShmHost final : public Host {
     transport::HostMemory& memory(std::uint32_t rank) override { return *ranks_[rank]; }
     void end(std::uint32_t rank) override { ranks_[rank].reset(); }
     void fence(std::uint32_t by, std::uint32_t rank) override { ranks_[by]->fence(Seat(rank)); }
+    void poll(std::uint32_t rank, transport::Receiver& receiver) override { ranks_[rank]->poll(receiver); }
 
   private:
     std::vector<std::unique_ptr<transport::ShmTransport>> ranks_;

@@ -46,6 +46,7 @@ enum class MembersKind : std::uint8_t {
     leaving_ask,     // the sender leaves and waits for you: for which rank do you wait?
     leaving_answer,  // for rank `detail`; `sequence` 1: which has said that it does not leave yet
     never_here,      // the sender's process does not have this group and never had: it counts as failed
+    unseen,  // rank `detail` of the sender's host has failed, and its process may live: the sender would have seen its end
 };
 inline constexpr std::uint64_t kAnswered = 1;
 // The `sequence` of the word that a rank has left, where it has voted for no next view (Core::voteless).
@@ -114,7 +115,7 @@ constexpr std::array<ChannelRow, kChannels> channel_rows() {
     using namespace protocol;
     std::array<ChannelRow, kChannels> rows{};
     const auto row = [&rows](Channel channel) -> ChannelRow& { return rows[static_cast<std::size_t>(channel)]; };
-    row(Channel::members) = {.kinds = 6};
+    row(Channel::members) = {.kinds = 7};
     row(Channel::window) = {.kinds = 3};
     row(Channel::revocation) = {.kinds = 2};
     row(Channel::broadcast) = {.kinds = kMessageKinds,

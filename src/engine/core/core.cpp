@@ -127,7 +127,7 @@ bool Core::message(Seat there, std::span<const std::byte> bytes, std::span<const
                                              std::span<const std::byte> payload, transport::Buffer buffer) try {
     if (router_.ranks_are_seats()) return take(Rank(there.value), bytes, payload, buffer);
     if (const auto from = router_.rank_at(there)) return take(*from, bytes, payload, buffer);
-    ++garbage_;
+    ++(fenced() ? refused_ : garbage_);  // as in take()
     return false;
 } catch (const std::bad_alloc&) {
     ++refused_;  // no memory to hold on to it
@@ -201,6 +201,8 @@ void Core::members_message(Rank from, const WireHeader& header) {
         case MembersKind::never_here:
             note_voteless({&from, 1});
             return learn_failure(from);
+        case MembersKind::unseen:
+            return note_unseen(from, header.detail);
         case MembersKind::leaving_ask:
         case MembersKind::leaving_answer:
             return departure_message(from, header);

@@ -159,6 +159,28 @@ bool Core::is_heard_out(Rank from, Tag tag) const {
     return is_last_word && std::ranges::find(may_have_left_, from) != may_have_left_.end();
 }
 
+void Core::tell_of_the_unseen(const protocol::FailedSet& more) {
+    if (!publishing_) return;
+    const auto is_lost = [&](Rank rank) { return members_.failed(rank) || more.contains(rank.value); };
+    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+        if (!is_lost(local_peer) || !board_->alive(local_peer)) continue;
+        for (std::uint32_t number = 0; number < members_.ranks(); ++number) {
+            const Rank rank(number);
+            if (members_.node_of(rank) != members_.own_node() && !is_lost(rank))
+                send_control(rank, {Channel::members, MembersKind::unseen}, 0, local_peer.value);
+        }
+    }
+}
+
+void Core::note_unseen(Rank from, std::uint32_t about) {
+    if (about >= members_.ranks() || members_.node_of(Rank(about)) != members_.node_of(from)) {
+        ++garbage_;
+        return;
+    }
+    unseen_.insert(about);
+    look_soon_ = true;
+}
+
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.
 void Core::tell_failures() {
     if (!may_call_back()) return;

@@ -83,9 +83,10 @@ struct History {
     std::vector<std::uint32_t> host_of;  // by rank
     bool mates_see_deaths = false;       // those of their host
     std::vector<Cut> cuts;
-    std::vector<Call> calls;             // in the order of their starts
-    std::vector<std::uint64_t> died_ns;  // by rank, kNever: it lives
-    std::uint64_t ended_ns = 0;          // of all
+    std::vector<Call> calls;               // in the order of their starts
+    std::vector<std::uint64_t> died_ns;    // by rank, kNever: it lives
+    std::vector<std::uint64_t> killed_ns;  // likewise, of the processes: one that is taken for dead has not ended
+    std::uint64_t ended_ns = 0;            // of all
     // By rank: it was silent for longer than the bound, and was told so, or others that it failed. It counts as dead, if it is or not.
     std::vector<bool> taken_for_dead;
     bool over = false;               // every rank that lives has come to its end

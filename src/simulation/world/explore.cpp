@@ -130,6 +130,7 @@ Outcome run(const Drawn& drawn, const Tell& tell) {
         if (world.launcher() != nullptr) nonsense = world.launcher()->nonsense();
         for (std::uint32_t rank = 0; rank < drawn.fate.processes(); ++rank) {
             history.died_ns.push_back(world.clockwork().died_at_ns(rank));
+            history.killed_ns.push_back(history.died_ns.back());
             outcome.deaths += world.clockwork().dead(rank);
             if (world.rank(rank).leaked() == 0) continue;
             promises::Call call;

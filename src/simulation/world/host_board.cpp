@@ -145,7 +145,9 @@ bool HostBoard::alive(Rank member) const {
 
 bool HostBoard::fenced() const {
     network_.clockwork().look(self_);
-    return network_.segment(self_).fenced();
+    return std::ranges::any_of(network_.segment(self_).fencers(), [this](std::uint32_t fencer) {
+        return std::ranges::find(ranks_, fencer) != ranks_.end();
+    });
 }
 
 void HostBoard::depart() {

@@ -220,7 +220,7 @@ bool all_deaths_are_seen(const Drawn& drawn) {
 void draw_joins(std::uint64_t seed, Drawn& drawn) {
     Fate& fate = drawn.fate;
     Random random(mix(seed * kWeyl + 6));
-    if (fate.detection_bound_ns > 0 || !random.one_in(4)) return;
+    if (!random.one_in(4)) return;
     // Both sides of a cut may go on there, and each may take in the same process.
     if (!fate.cuts.empty() && drawn.program.quorum == "any") return;
     const std::uint32_t most = std::min(6U, kMostRanks - fate.ranks);

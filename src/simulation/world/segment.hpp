@@ -69,7 +69,6 @@ class Segment {
     // Null: it has never been made.
     Panel* panel(std::uint32_t number) { return panels_[number].get(); }
     void fence(std::uint32_t by) { fencers_.push_back(by); }
-    bool fenced() const { return !fencers_.empty(); }
     // The ranks of the host that take the owner for dead, in the order in which they came to do so.
     std::span<const std::uint32_t> fencers() const { return fencers_; }
     std::uint32_t window() const { return window_; }

@@ -88,6 +88,7 @@ void ShmTransport::forget(Seat rank) {
     }
     peer->segment.mailroom = shm::Mapping();
     peer_of_rank_[rank.value] = kNobody;
+    std::erase(told_fencers_, rank);
     peer->may_be_on_the_next = peer->may_be_on_boards;
     forgotten_.push_back(peer->index);
     if (forgotten_.size() > own_.layout().inboxes)
@@ -157,10 +158,28 @@ std::size_t ShmTransport::tell_who_fenced(Receiver& receiver) {
         const std::uint32_t fencer = mail.fencers[place].read();
         if (fencer == 0) continue;  // told, or about to be written
         mail.fencers[place].publish(0);
-        receiver.fenced(Seat{fencer <= own_.layout().group_size ? fencer - 1 : self_.value});
+        told_fencers_.push_back(fencer_in(fencer));
+        receiver.fenced(told_fencers_.back());
         ++events;
     }
     return events;
+}
+
+// It counts as one of each group if it can't be true.
+Seat ShmTransport::fencer_in(std::uint32_t place) const {
+    return Seat{place <= own_.layout().group_size ? place - 1 : self_.value};
+}
+
+bool ShmTransport::is_fenced_by_one_of(std::span<const Seat> seats) const {
+    const auto is_one = [seats](Seat fencer) { return std::ranges::find(seats, fencer) != seats.end(); };
+    if (std::ranges::any_of(told_fencers_, is_one)) return true;
+    const shm::Mailroom& mail = mailroom();
+    const std::uint32_t fences = std::min(mail.fences.value(), shm::kMaxLocal);
+    for (std::uint32_t place = 0; place < fences; ++place) {
+        const std::uint32_t fencer = mail.fencers[place].read();
+        if (fencer != 0 && is_one(fencer_in(fencer))) return true;
+    }
+    return false;
 }
 
 }  // namespace coppice::transport

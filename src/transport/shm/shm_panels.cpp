@@ -30,7 +30,7 @@ Result<void> ShmTransport::seal_board(std::vector<Seat> members) {
     std::vector<Rank> ranks;  // of the first group: the same numbers
     for (const Seat member : members)
         ranks.emplace_back(member.value);
-    boards_[0]->seal(std::move(ranks), bases);
+    boards_[0]->seal(std::move(ranks), std::move(members), bases);
     make_panel_ready();
     return {};
 }
@@ -83,9 +83,11 @@ ShmTransport::Peer* ShmTransport::find_for_board(const BoardMember& member) cons
 
 Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
     std::vector<Rank> ranks;
+    std::vector<Seat> seats;
     std::vector<const std::byte*> bases;
     for (const BoardMember& member : members) {
         ranks.push_back(member.rank);
+        seats.push_back(member.seat);
         const Peer* const peer = find_for_board(member);
         bases.push_back(member.seat == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
     }
@@ -94,7 +96,7 @@ Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember
         if (member != known.end()) wake(member->seat);
     };
     boards_[panel] = std::make_unique<shm::ShmBoard>(own_, regions_, panel, *this, wake_member);
-    boards_[panel]->seal(std::move(ranks), bases);
+    boards_[panel]->seal(std::move(ranks), std::move(seats), bases);
     for (const std::uint32_t index : forgotten_)
         peers_[index]->may_be_on_the_next = false;
     clean_ &= ~(1U << panel);

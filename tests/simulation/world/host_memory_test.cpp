@@ -33,6 +33,9 @@ class WorldHost final : public Host {
     transport::HostMemory& memory(std::uint32_t rank) override { return *memories_[rank]; }
     void end(std::uint32_t rank) override { clockwork_.kill(rank); }
     void fence(std::uint32_t by, std::uint32_t rank) override { network_.port(world::Wire::near, by).fence(rank); }
+    void poll(std::uint32_t rank, transport::Receiver& receiver) override {
+        network_.port(world::Wire::near, rank).poll(receiver);
+    }
 
   private:
     world::Fate fate_;

@@ -138,6 +138,15 @@ TEST(World, RanksThatHaveLeftAreNotSaidToHaveDied) {
     }
 }
 
+// A rank is silent, and as many as are left without it are cut off. The others of its host have no quorum, as they see that it has not ended;
+// a rank of a third host might take it for certain that they have seen its end.
+TEST(World, ThatADeathIsNotCertainIsToldToOtherHosts) {
+    for (const std::uint64_t seed : {5922, 507512, 514272}) {
+        for (const promises::Violation& violation : run(draw(seed, {.silence = true})).violations)
+            ADD_FAILURE() << "seed " << seed << ": " << violation.promise << ": " << violation.what;
+    }
+}
+
 // After a cut was repaired, each rank waits in a renewal for a rank that takes it for dead, and that waits for another one in turn.
 TEST(World, RanksThatWaitForEachOtherInARenewalAcrossAMendedCutAreTold) {
     for (const std::uint64_t seed : {71128, 90189}) {

@@ -95,6 +95,7 @@ class Shrink final : public Collective, private DeathJudge {
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
     std::uint32_t voteless_told_ = 0;               // so many the succession knows of
+    std::uint32_t unseen_heard_ = 0;                // so many had been when this rank looked whether it has a quorum
     Bounds bounds_;                                 // of the last call
     std::vector<bootstrap::PersonBody> newcomers_;  // of which the succession knows
     std::uint32_t newcomers_version_ = 0;
