@@ -112,7 +112,7 @@ class Board {
     // The obituary: false once the member's process is dead, however it died, reaped or not. One cache line read.
     virtual bool alive(Rank member) const = 0;
 
-    // Some rank of this host has fenced this one: it takes it for dead, and may have written again where this rank still reads.
+    // Some member has fenced this rank: it takes it for dead, and may have written again where this rank still reads.
     // What was copied from the board before this is false was there in time. One cache line read, of this rank's own.
     virtual bool fenced() const = 0;
 

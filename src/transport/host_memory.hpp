@@ -51,7 +51,7 @@ class HostMemory {
     virtual void make_all_panels_ready() = 0;
     // Opens one in a clean panel; `members` ascending, this rank among them, all sealed or admitted. A group may have been agreed upon before one
     // of its members died, and made here after that one's number was given to another process: of members that were forgotten
-    // since the last board was opened, what they have published there can be read, but for more of them than ranks fit on a host.
+    // since the last board was opened, lines and regions can be read there, but for more of them than ranks fit on a host.
     virtual Board& open_board(std::uint32_t panel, std::span<const BoardMember> members) = 0;
     // This rank's group is gone.
     virtual void close_board(std::uint32_t panel) = 0;

@@ -27,7 +27,7 @@ FAULTS = [
     ("a familiar header may have any kind", WIRE, "(kinds_ >> kind & 1) == 0", "false",
      gtest("tests/engine/engine_unit", "Wire.A*")),
     ("a familiar header outlives a death", "src/engine/core/failures.cpp",
-     "    if (!members_.fail(rank)) return false;\n    familiar_.forget();\n", "    if (!members_.fail(rank)) return false;\n",
+     "    if (!members_.fail(rank)) return is_dead_after_all(rank);\n    familiar_.forget();\n", "    if (!members_.fail(rank)) return is_dead_after_all(rank);\n",
      gtest("tests/engine/engine_unit", "FamiliarCore.*")),
     ("a familiar header outlives this rank's leaving", "src/engine/core/leaving.cpp",
      "    if (stage() == before) return;\n    familiar_.forget();\n", "    if (stage() == before) return;\n",

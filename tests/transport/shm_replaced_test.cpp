@@ -152,6 +152,45 @@ TEST_F(ShmReplaced, EachIncarnationIsOnTheNextBoard) {
     expect_all_well();
 }
 
+// The other takes the one that stays for dead, and dies; the one that stays goes on with another process of its number, and hears of that
+// when it looks for the first time.
+TEST_F(ShmReplaced, WhatOneThatWasForgottenSaidIsNotItsSuccessors) {
+    const auto make = [](Seat self) {
+        auto made = ShmTransport::create({.self = self, .group_size = 2, .window = 8, .host = {}, .regions = {}});
+        if (!made) throw CheckFailed(made.error().message);
+        return std::move(*made);
+    };
+    const auto meet = [](ShmTransport& one, ShmTransport& other, Seat seat, std::uint32_t incarnation) {
+        expect_ok(one.add_peer(seat, other.address()));
+        expect_ok(one.admit(seat, incarnation));
+    };
+    const auto stays = make(Seat(0));
+    expect_ok(stays->seal_board({}));
+    stays->make_all_panels_ready();
+    auto other = make(Seat(1));
+    meet(*stays, *other, Seat(1), 0);
+    meet(*other, *stays, Seat(0), 0);
+    const auto members = [](std::uint32_t incarnation) {
+        return std::array{
+            transport::HostMemory::BoardMember{.rank = Rank(0), .seat = Seat(0)},
+            transport::HostMemory::BoardMember{.rank = Rank(1), .seat = Seat(1), .incarnation = incarnation}};
+    };
+    Board& earlier = stays->open_board(1, members(0));
+    other->fence(Seat(0));
+    other.reset();
+    stays->forget(Seat(1));
+    EXPECT_TRUE(earlier.fenced());
+
+    other = make(Seat(1));
+    meet(*stays, *other, Seat(1), 1);
+    Board& later = stays->open_board(2, members(1));
+    Recorder recorder;
+    stays->poll(recorder);
+    EXPECT_FALSE(later.fenced());
+    EXPECT_TRUE(earlier.fenced()) << "it may read there what has been overwritten";
+    EXPECT_TRUE(recorder.fenced_by.empty());
+}
+
 // It opens the board, publishes and dies before the others open it, and before they are told of another process with its number.
 TEST_F(ShmReplaced, OneThatWasForgottenIsOnTheNextBoardAlone) {
     for (const Seat self : kThatStay) {

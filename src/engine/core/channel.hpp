@@ -46,7 +46,7 @@ enum class MembersKind : std::uint8_t {
     leaving_ask,     // the sender leaves and waits for you: for which rank do you wait?
     leaving_answer,  // for rank `detail`; `sequence` 1: which has said that it does not leave yet
     never_here,      // the sender's process does not have this group and never had: it counts as failed
-    unseen,  // rank `detail` of the sender's host has failed, and its process may live: the sender would have seen its end
+    still_lives,     // rank `detail` has failed, and lives, as a rank of its host sees that has lost its quorum
 };
 inline constexpr std::uint64_t kAnswered = 1;
 // The `sequence` of the word that a rank has left, where it has voted for no next view (Core::voteless).

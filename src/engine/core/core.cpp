@@ -201,8 +201,8 @@ void Core::members_message(Rank from, const WireHeader& header) {
         case MembersKind::never_here:
             note_voteless({&from, 1});
             return learn_failure(from);
-        case MembersKind::unseen:
-            return note_unseen(from, header.detail);
+        case MembersKind::still_lives:
+            return note_living(from, header.detail);
         case MembersKind::leaving_ask:
         case MembersKind::leaving_answer:
             return departure_message(from, header);

@@ -176,10 +176,10 @@ class Core final : private SetUser {
     // it, and those that have said so when they left in peace.
     void note_voteless(std::span<const Rank> ranks);
     const protocol::FailedSet& voteless() const { return voteless_; }
-    // Tells other hosts which ranks of this one have failed, these included, of processes that may live.
-    void tell_of_the_unseen(const protocol::FailedSet& more);
+    // Tells other hosts which ranks of this one have failed, these included, and live.
+    void tell_of_the_living(const protocol::FailedSet& more);
     // Such ranks of other hosts.
-    const protocol::FailedSet& unseen() const { return unseen_; }
+    const protocol::FailedSet& still_alive() const { return still_alive_; }
 
     // --- the host's board
     void wake_leader();
@@ -294,7 +294,7 @@ class Core final : private SetUser {
     void spread_failure(Rank rank);
     bool is_dead_after_all(Rank rank);
     bool is_heard_out(Rank from, Tag tag) const;
-    void note_unseen(Rank from, std::uint32_t about);
+    void note_living(Rank from, std::uint32_t about);
     void tell_failures();
     // Of so many cores, rounded up.
     static std::uint32_t ranks_for_each(std::uint32_t cores, std::uint32_t ranks) {
@@ -347,7 +347,7 @@ class Core final : private SetUser {
     std::uint32_t starts_ = 0;
     std::uint32_t starts_mask_;  // with so many calls between them, + 1, there is progress in any case
     protocol::FailedSet voteless_;
-    protocol::FailedSet unseen_;
+    protocol::FailedSet still_alive_;
     protocol::FailedSet ended_early_;       // before this rank had formed the group, and after all had met
     std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
     bool retired_ = false;

@@ -78,10 +78,8 @@ void Core::take_failures(std::span<const Rank> ranks) {
     for (Collective* const collective : collectives_)
         collective->members_failed(news);
     bool any = false;
-    for (const protocol::FailedSet::Interval& interval : news.intervals()) {
-        for (std::uint32_t rank = interval.first; rank <= interval.last; ++rank)
-            any = take_failure(Rank(rank)) || any;
-    }
+    for (const Rank rank : ranks)
+        any = (rank != members_.self() && take_failure(rank)) || any;
     // Once, however many they are: who wakes reads the whole log.
     if (any) wake_local_peers();
 }
@@ -123,12 +121,10 @@ bool Core::take_failure(Rank rank) {
     context_->note_change();
     COPPICE_PROBE(3, failed, id_.token, id_.epoch.value, rank.value);
     if (trace::Recorder* const trace = context_->trace()) trace->member("failed", trace_name(*this), rank.value);
-    if (hears_of_the_end_) {
+    if (hears_of_the_end_)
         may_have_left_.push_back(rank);
-        detector_.peer_left(rank);
-    } else {
+    else
         spread_failure(rank);
-    }
     if (death.is_local) count_out_of_cores(rank);
     for (Collective* const collective : collectives_)
         collective->member_failed(death);
@@ -159,26 +155,34 @@ bool Core::is_heard_out(Rank from, Tag tag) const {
     return is_last_word && std::ranges::find(may_have_left_, from) != may_have_left_.end();
 }
 
-void Core::tell_of_the_unseen(const protocol::FailedSet& more) {
+// The lowest that is here tells for all of its host, and each host's leader tells the others of its own.
+void Core::tell_of_the_living(const protocol::FailedSet& more) {
     if (!publishing_) return;
     const auto is_lost = [&](Rank rank) { return members_.failed(rank) || more.contains(rank.value); };
-    for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
+    const auto local_peers = members_.ranks_of(members_.own_node());
+    const auto is_here = [&](Rank rank) { return !is_lost(rank) && !departure_.has_departed(rank); };
+    if (*std::ranges::find_if(local_peers, is_here) != members_.self()) return;
+    for (const Rank local_peer : local_peers) {
         if (!is_lost(local_peer) || !board_->alive(local_peer)) continue;
-        for (std::uint32_t number = 0; number < members_.ranks(); ++number) {
-            const Rank rank(number);
-            if (members_.node_of(rank) != members_.own_node() && !is_lost(rank))
-                send_control(rank, {Channel::members, MembersKind::unseen}, 0, local_peer.value);
+        for (std::uint32_t node = 0; node < members_.nodes(); ++node) {
+            const auto others = members_.ranks_of(Node(node));
+            const auto leader = std::ranges::find_if(others, is_here);
+            if (Node(node) != members_.own_node() && leader != others.end())
+                send_control(*leader, {Channel::members, MembersKind::still_lives}, 0, local_peer.value);
         }
     }
 }
 
-void Core::note_unseen(Rank from, std::uint32_t about) {
-    if (about >= members_.ranks() || members_.node_of(Rank(about)) != members_.node_of(from)) {
+void Core::note_living(Rank from, std::uint32_t about) {
+    if (about >= members_.ranks() || members_.node_of(Rank(about)) == members_.own_node()) {
         ++garbage_;
         return;
     }
-    unseen_.insert(about);
+    if (!still_alive_.insert(about)) return;
     look_soon_ = true;
+    if (members_.node_of(from) == members_.own_node()) return;
+    for (const Rank local_peer : members_.ranks_of(members_.own_node()))
+        send_control(local_peer, {Channel::members, MembersKind::still_lives}, 0, about);
 }
 
 // Outside of everything that learns of failures, because the callback is the caller's: it may ask, take long, or throw.

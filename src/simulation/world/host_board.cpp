@@ -232,7 +232,8 @@ transport::Board& WorldMemory::open_board(std::uint32_t panel, std::span<const B
     std::vector<std::uint32_t> seats;
     for (const BoardMember& member : members) {
         ranks.push_back(member.rank);
-        seats.push_back(network_.clockwork().fate().rank_with(member.seat.value, member.incarnation));
+        const std::uint32_t rank = network_.clockwork().fate().rank_with(member.seat.value, member.incarnation);
+        seats.push_back(std::min(rank, network_.ranks()));  // of no seat
     }
     forget_all_but(seats);
     boards_[panel] = std::make_unique<HostBoard>(network_, self_, panel, std::move(ranks), std::move(seats), mapped_);

@@ -43,9 +43,8 @@ ShmBoard::ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel,
       panel_at_(own.layout().panels_at + panel * own.layout().panel_stride),
       own_panel_(own.base() + panel_at_) {}
 
-void ShmBoard::seal(std::vector<Rank> members, std::vector<Seat> seats, const std::vector<const std::byte*>& bases) {
+void ShmBoard::seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases) {
     members_ = std::move(members);
-    seats_ = std::move(seats);
     first_ = members_.front().value;
     numbers_ = members_.back().value - first_ + 1;
     panels_.assign(numbers_, nullptr);
@@ -59,7 +58,7 @@ inline bool ShmBoard::is_fenced() const {
     shared::ProcessMemory::order_loads();
     if (mailroom_.is_fenced.read() == 0) [[likely]]
         return false;
-    return owner_.is_fenced_by_one_of(seats_);
+    return owner_.is_fenced_on(*this);
 }
 
 bool ShmBoard::refers_to(const std::byte* base) const {

@@ -20,8 +20,8 @@ class ShmBoard final : public Board {
         virtual Bulk take_bulk(std::size_t bytes, std::uint64_t most, std::uint32_t panel) = 0;
         virtual void give_bulk_back(std::uint64_t place) = 0;
         virtual const std::byte* bulk(const std::byte* segment, std::uint64_t place, std::size_t bytes) = 0;
-        // Once the mailroom says that somebody takes this rank for dead: whether that is one of these.
-        virtual bool is_fenced_by_one_of(std::span<const Seat> seats) const = 0;
+        // Once the mailroom says that somebody takes this rank for dead: whether a member of that board does.
+        virtual bool is_fenced_on(const ShmBoard& board) const = 0;
 
       protected:
         ~Owner() = default;
@@ -31,9 +31,9 @@ class ShmBoard final : public Board {
     ShmBoard(OwnSegment& own, const Regions& regions, std::uint32_t panel, Owner& bells,
              std::function<void(Rank)> wake);
 
-    // The members as the group counts them, ascending, this rank among them, their seats, and the beginning of each one's segment as it
-    // is mapped here (nullptr: it died before it could be). Called once, before anything else.
-    void seal(std::vector<Rank> members, std::vector<Seat> seats, const std::vector<const std::byte*>& bases);
+    // The members as the group counts them, ascending, this rank among them, and the beginning of each one's segment as it is
+    // mapped here (nullptr: it died before it could be). Called once, before anything else.
+    void seal(std::vector<Rank> members, const std::vector<const std::byte*>& bases);
 
     // Whether a member's segment is mapped there.
     bool refers_to(const std::byte* base) const;
@@ -122,7 +122,6 @@ class ShmBoard final : public Board {
     std::uint32_t first_ = 0;
     std::uint32_t numbers_ = 0;  // of panels_, from the first member's to the last one's
     std::vector<const std::byte*> panels_;
-    std::vector<Seat> seats_;  // of the members
     std::vector<Rank> members_;
 };
 

@@ -87,8 +87,8 @@ void ShmTransport::forget(Seat rank) {
         if (sleep_.process >= 0) close(std::exchange(sleep_.process, -1));
     }
     peer->segment.mailroom = shm::Mapping();
+    take_fencers([rank](Seat fencer) { return fencer == rank; });
     peer_of_rank_[rank.value] = kNobody;
-    std::erase(told_fencers_, rank);
     peer->may_be_on_the_next = peer->may_be_on_boards;
     forgotten_.push_back(peer->index);
     if (forgotten_.size() > own_.layout().inboxes)
@@ -149,35 +149,51 @@ void ShmTransport::fence(Seat rank) {
     shared::ProcessMemory::order_all();
 }
 
-// All of them, not the first alone: a group of this rank need not have that one as a member.
-std::size_t ShmTransport::tell_who_fenced(Receiver& receiver) {
+// This rank itself: what can't be.
+Seat ShmTransport::fencer_named(std::uint32_t word) const {
+    return Seat{word <= own_.layout().group_size ? word - 1 : self_.value};
+}
+
+// Those whose word is there and has not been taken yet.
+template <class Take>
+void ShmTransport::take_fencers(Take&& take) {
     shm::Mailroom& mail = mailroom();
     const std::uint32_t fences = std::min(mail.fences.value(), shm::kMaxLocal);
-    std::size_t events = 0;
     for (std::uint32_t place = 0; place < fences; ++place) {
         const std::uint32_t fencer = mail.fencers[place].read();
-        if (fencer == 0) continue;  // told, or about to be written
+        if (fencer == 0) continue;  // taken, or about to be written
+        const Seat seat = fencer_named(fencer);
+        if (!take(seat)) continue;
         mail.fencers[place].publish(0);
-        told_fencers_.push_back(fencer_in(fencer));
-        receiver.fenced(told_fencers_.back());
-        ++events;
+        if (Peer* const peer = find(seat)) peer->fences_us = true;
+        if (seat == self_) is_fenced_by_nobody_ = true;
     }
-    return events;
 }
 
-// It counts as one of each group if it can't be true.
-Seat ShmTransport::fencer_in(std::uint32_t place) const {
-    return Seat{place <= own_.layout().group_size ? place - 1 : self_.value};
+// All of them, not the first alone: a group of this rank need not have that one as a member.
+std::size_t ShmTransport::tell_who_fenced(Receiver& receiver) {
+    std::vector<Seat> fencers;
+    take_fencers([&fencers](Seat seat) {
+        fencers.push_back(seat);
+        return true;
+    });
+    for (const Seat fencer : fencers)
+        receiver.fenced(fencer);
+    return fencers.size();
 }
 
-bool ShmTransport::is_fenced_by_one_of(std::span<const Seat> seats) const {
-    const auto is_one = [seats](Seat fencer) { return std::ranges::find(seats, fencer) != seats.end(); };
-    if (std::ranges::any_of(told_fencers_, is_one)) return true;
+bool ShmTransport::is_fenced_on(const shm::ShmBoard& board) const {
+    const auto is_member = [&board](const Peer& peer) { return board.refers_to(peer.segment.board.base()); };
+    if (is_fenced_by_nobody_) return true;
+    if (std::ranges::any_of(peers_, [&](const auto& peer) { return peer && peer->fences_us && is_member(*peer); }))
+        return true;
     const shm::Mailroom& mail = mailroom();
     const std::uint32_t fences = std::min(mail.fences.value(), shm::kMaxLocal);
     for (std::uint32_t place = 0; place < fences; ++place) {
         const std::uint32_t fencer = mail.fencers[place].read();
-        if (fencer != 0 && is_one(fencer_in(fencer))) return true;
+        if (fencer == 0) continue;
+        const Peer* const peer = find(fencer_named(fencer));
+        if (fencer_named(fencer) == self_ || (peer != nullptr && is_member(*peer))) return true;
     }
     return false;
 }

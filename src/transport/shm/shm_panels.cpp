@@ -30,7 +30,7 @@ Result<void> ShmTransport::seal_board(std::vector<Seat> members) {
     std::vector<Rank> ranks;  // of the first group: the same numbers
     for (const Seat member : members)
         ranks.emplace_back(member.value);
-    boards_[0]->seal(std::move(ranks), std::move(members), bases);
+    boards_[0]->seal(std::move(ranks), bases);
     make_panel_ready();
     return {};
 }
@@ -75,19 +75,18 @@ ShmTransport::Peer* ShmTransport::find_for_board(const BoardMember& member) cons
     Peer* const peer = find(member.seat);
     if (peer != nullptr && peer->incarnation == member.incarnation) return peer;
     for (const std::uint32_t index : forgotten_) {
-        Peer& one = *peers_[index];
-        if (one.may_be_on_the_next && one.rank == member.seat && one.incarnation == member.incarnation) return &one;
+        Peer& forgotten = *peers_[index];
+        const bool is_it = forgotten.rank == member.seat && forgotten.incarnation == member.incarnation;
+        if (is_it && forgotten.may_be_on_the_next) return &forgotten;
     }
     return nullptr;
 }
 
 Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember> members) {
     std::vector<Rank> ranks;
-    std::vector<Seat> seats;
     std::vector<const std::byte*> bases;
     for (const BoardMember& member : members) {
         ranks.push_back(member.rank);
-        seats.push_back(member.seat);
         const Peer* const peer = find_for_board(member);
         bases.push_back(member.seat == self_ ? own_.base() : peer == nullptr ? nullptr : peer->segment.board.base());
     }
@@ -96,7 +95,7 @@ Board& ShmTransport::open_board(std::uint32_t panel, std::span<const BoardMember
         if (member != known.end()) wake(member->seat);
     };
     boards_[panel] = std::make_unique<shm::ShmBoard>(own_, regions_, panel, *this, wake_member);
-    boards_[panel]->seal(std::move(ranks), std::move(seats), bases);
+    boards_[panel]->seal(std::move(ranks), bases);
     for (const std::uint32_t index : forgotten_)
         peers_[index]->may_be_on_the_next = false;
     clean_ &= ~(1U << panel);

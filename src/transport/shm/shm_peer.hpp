@@ -36,6 +36,7 @@ struct ShmTransport::Peer {
     bool fenced = false;
     std::uint32_t incarnation = 0;
     bool may_be_on_boards = false;  // it was sealed, or admitted
+    bool fences_us = false;         // it takes this rank for dead
     // --- of one that was forgotten
     bool gave_inbox_back = false;
     bool may_be_on_the_next = false;  // board that is opened

@@ -88,7 +88,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     Board::Bulk take_bulk(std::size_t bytes, std::uint64_t most, std::uint32_t panel) override;
     void give_bulk_back(std::uint64_t place) override { own_bulk_.give_back(place); }
     const std::byte* bulk(const std::byte* segment, std::uint64_t place, std::size_t bytes) override;
-    bool is_fenced_by_one_of(std::span<const Seat> seats) const override;
+    bool is_fenced_on(const shm::ShmBoard& board) const override;
 
   private:
     struct Peer;
@@ -138,7 +138,9 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     bool second_look_due();
     std::size_t second_look(Receiver& receiver);
     std::size_t tell_who_fenced(Receiver& receiver);
-    Seat fencer_in(std::uint32_t place) const;
+    Seat fencer_named(std::uint32_t word) const;
+    template <class Take>
+    void take_fencers(Take&& take);
     std::size_t bury(Peer& peer, FailureCause cause, Receiver& receiver);
     void find_unrung(const Peer& peer);
     void give_back_what_was_forgotten();
@@ -176,7 +178,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     std::uint32_t looks_ = 0;  // at obituaries
     const std::uint64_t second_look_period_ns_;
     std::uint64_t second_look_ns_ = 0;
-    std::vector<Seat> told_fencers_;  // that take this rank for dead, as the receiver was told
+    bool is_fenced_by_nobody_ = false;  // some place says what can't be
     std::uint32_t bell_words_ = 0;
     std::uint64_t prepared_ = 0;          // so many inboxes are mapped
     bool rung_ = false;                   // some bit of pending_ is set

@@ -27,10 +27,10 @@ bool QuorumWatch::is_certain(Rank rank, const protocol::FailedSet& suspected) co
     if (votes_ != nullptr && votes_->of_gone(rank, has_left)) return true;
     if (node == members.own_node()) return core_.publishing() && !core_.board()->alive(rank);
     const Settings& settings = core_.settings();
-    const bool is_seen = settings.hierarchy == Hierarchy::host && settings.allows_within_host();
-    return is_seen && !core_.unseen().contains(rank.value) &&
-           std::ranges::any_of(members.ranks_of(node),
-                               [&suspected](Rank other) { return !suspected.contains(other.value); });
+    const bool is_seen = settings.hierarchy == Hierarchy::host && settings.allows_within_host() &&
+                         !core_.still_alive().contains(rank.value);
+    return is_seen && std::ranges::any_of(members.ranks_of(node),
+                                          [&suspected](Rank other) { return !suspected.contains(other.value); });
 }
 
 protocol::Failures QuorumWatch::failures(const protocol::FailedSet& more) const {

@@ -2,8 +2,8 @@
 //
 // Which deaths are certain is settled by renewals alone, which bring the last votes along (succession.hpp). This is for what goes on
 // before: so it counts as certain what is certain already, and what will be, if it is a death at all, as another rank of that host is
-// there to see it. When none of them is there any more, or one that has lost its quorum says that it has seen no end, it was no death that
-// somebody has seen, unless the launcher has.
+// there to see it. When none of them is there any more, or one of them has lost its quorum and says that it lives, it is no death that somebody
+// has seen, unless the launcher has.
 #pragma once
 
 #include <string>

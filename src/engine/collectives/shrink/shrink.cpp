@@ -150,7 +150,7 @@ void Shrink::member_failed(const Death& death) {
 void Shrink::look_at_quorum(const protocol::FailedSet& news) {
     if (core_.settings().quorum == protocol::Quorum::any || no_quorum_ || quorum_.has_quorum(news)) return;
     no_quorum_ = Error{COPPICE_ERR_NO_QUORUM, quorum_.why_not(news)};
-    core_.tell_of_the_unseen(news);
+    if (core_.settings().quorum == protocol::Quorum::certain) core_.tell_of_the_living(news);
     if (core_.standing() != Core::Standing::member) return;
     core_.note_revoked();
     core_.end_all(no_quorum_->status, no_quorum_->message);
@@ -173,8 +173,8 @@ void Shrink::progress(bool thorough) {
     // A member that has contributed to an agreement of this group has made it, and asks no more about how.
     if (established_ && !*established_)
         *established_ = agreement_.has_ended_any() || (succession_ && succession_->ended() > 0);
-    if (core_.unseen().count() != unseen_heard_) {
-        unseen_heard_ = core_.unseen().count();
+    if (core_.still_alive().count() != living_heard_) {
+        living_heard_ = core_.still_alive().count();
         look_at_quorum();
     }
     if (router_.transport_set()->introductions() != nullptr) heed_newcomers();

@@ -94,9 +94,9 @@ class Shrink final : public Collective, private DeathJudge {
     WitnessGrace grace_;
     std::unique_ptr<Succession> succession_;
     std::uint32_t undecided_rounds_ = 0;
-    std::uint32_t voteless_told_ = 0;               // so many the succession knows of
-    std::uint32_t unseen_heard_ = 0;                // so many had been when this rank looked whether it has a quorum
-    Bounds bounds_;                                 // of the last call
+    std::uint32_t voteless_told_ = 0;  // so many the succession knows of
+    std::uint32_t living_heard_ = 0;   // so many failed ones were alive when this rank last looked at its quorum
+    Bounds bounds_;                    // of the last call
     std::vector<bootstrap::PersonBody> newcomers_;  // of which the succession knows
     std::uint32_t newcomers_version_ = 0;
     bool newcomers_wait_ = false;
