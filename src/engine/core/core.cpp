@@ -74,11 +74,11 @@ bool Core::waits_for_room() const {
 Result<void> Core::look_before_start() {
     if (!to_meet_.empty()) meet_next();
     if ((++starts_ & starts_mask_) == 0) look_for_news();
+    if (!revoked()) look_whether_fenced();  // from which this rank may learn that it has no quorum
     if (revoked()) {
         if (auto reason = reason_to_revoke()) return tl::unexpected(std::move(*reason));
         return fail(COPPICE_ERR_REVOKED, "the group has been revoked: it can be shrunk or destroyed, no more");
     }
-    look_whether_fenced();
     if (fenced()) return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     return {};
 }

@@ -138,6 +138,14 @@ TEST(World, RanksThatHaveLeftAreNotSaidToHaveDied) {
     }
 }
 
+// The first call of a rank that was away for longer than the bound looks for news, and so learns that there is no quorum: it ends with that.
+TEST(World, ACallThatFindsThatThereIsNoQuorumBeginsNothing) {
+    for (const std::uint64_t seed : {605587, 617883, 632592}) {
+        for (const promises::Violation& violation : run(draw(seed, {.silence = true})).violations)
+            ADD_FAILURE() << "seed " << seed << ": " << violation.promise << ": " << violation.what;
+    }
+}
+
 // A rank is silent, and as many as are left without it are cut off. The others of its host have no quorum, as they see that it has not ended;
 // a rank of a third host might take it for certain that they have seen its end.
 TEST(World, ThatADeathIsNotCertainIsToldToOtherHosts) {
