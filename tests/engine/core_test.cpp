@@ -44,9 +44,8 @@ class FamiliarCore : public ::testing::Test {
         for (std::uint32_t peer = 0; peer < kRanks; ++peer)
             set_->route(Seat(peer), index);
         set_->attach(1, other_group_);
-        constexpr Channel kOwn = Channel::broadcast;
         core_.carry(passenger_);
-        core_.add(component_, {&kOwn, 1});
+        core_.add(component_, std::array{Channel::broadcast, Channel::reading});
         core_.open();
         for (const Seat from : {Seat(1), kPeer, kPeer})
             say_from(from);
@@ -66,6 +65,28 @@ class FamiliarCore : public ::testing::Test {
             set.message(from, encode(header), std::as_bytes(std::span(&payload_, 1)), 0);
         };
         set_->poll();
+    }
+
+    // A message of kPeer's without a payload.
+    void say(Tag tag) {
+        wire_->next_poll = [tag](transport::Receiver& set) {
+            set.message(kPeer, encode({.token = kGroup.token, .tag = tag}), {}, 0);
+        };
+        set_->poll();
+    }
+    // This rank leaves, and hears in an agreement that kPeer is not there any more.
+    void hear_at_the_end() {
+        core_.drained();
+        protocol::FailedSet gone;
+        gone.insert(kRank.value);
+        core_.learn_from(gone);
+        ASSERT_TRUE(core_.members().failed(kRank));
+        core_.progress();
+    }
+    std::ptrdiff_t notices() const {
+        return std::ranges::count_if(wire_->sent, [](const WireHeader& header) {
+            return header.tag == Tag(Channel::members, MembersKind::failure_notice) && header.detail == kRank.value;
+        });
     }
 
     static constexpr Rank kRank{kPeer.value};
@@ -110,6 +131,28 @@ TEST_F(FamiliarCore, WhoTakesTheSeatOfARankThatHasLeftIsNotThatRank) {
     EXPECT_TRUE(component_.heard.empty());
     say_from(Seat(1));
     EXPECT_EQ(component_.heard, std::vector{Rank(1)});
+}
+
+TEST_F(FamiliarCore, OfARankThatMayHaveLeftTheLastWordsAreHeard) {
+    hear_at_the_end();
+    say_from(kPeer);
+    EXPECT_TRUE(component_.heard.empty());
+    say({Channel::reading, ReadingKind::done});
+    EXPECT_EQ(component_.heard, std::vector{kRank});
+    say({Channel::members, MembersKind::left});
+    EXPECT_EQ(core_.departed().size(), 1U);
+}
+
+TEST_F(FamiliarCore, OfARankThatMayHaveLeftOthersAreToldWhenItIsDead) {
+    hear_at_the_end();
+    EXPECT_EQ(notices(), 0);
+    core_.learn_failures(std::array{kRank});
+    core_.progress();
+    EXPECT_GT(notices(), 0);
+    wire_->sent.clear();
+    core_.learn_failures(std::array{kRank});
+    core_.progress();
+    EXPECT_EQ(notices(), 0) << "once";
 }
 
 // It still speaks, so it has not heard that this one has left.
