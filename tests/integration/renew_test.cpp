@@ -120,6 +120,31 @@ TEST_P(RenewEveryLayout, OneLeavesWhileAnotherDies) {
     EXPECT_EQ(job.finish([victim](std::uint32_t rank) { return rank == victim; }), "");
 }
 
+// Those that go on have no time for the old group: there they count as failed, to the rank that leaves. It is in no other group with them.
+TEST_P(RenewEveryLayout, WhoGivesTheOldGroupUpIsWellInTheNext) {
+    const std::uint32_t leaver = GetParam().ranks - 1;
+    Job job(GetParam().job(), [leaver](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        if (member.rank == leaver) COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_OK);
+        agree_on_nothing(old.group);
+        Lineage next;
+        COPPICE_CHECK(coppice_group_renew(old.group, nullptr, &next.group, kTimeout) == COPPICE_OK);
+        if (member.rank == leaver) {
+            member.await_failed(member.ranks - 1);
+            member.notes[0].fetch_add(1);
+            return member.leave();
+        }
+        next = next.of(old);
+        COPPICE_CHECK(coppice_group_destroy(old.group, 1) == COPPICE_ERR_TIMEOUT);
+        work(next, member);
+        member.await_note(0, 1);
+        work(next, member, 10);
+        leave(member, next);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 TEST_P(RenewEveryLayout, ARenewalWaitsForTheMembersThatItIsToHave) {
     Layout layout = GetParam();
     layout.environment["COPPICE_CAPACITY"] = std::to_string(layout.ranks + 1);
