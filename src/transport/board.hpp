@@ -113,7 +113,7 @@ class Board {
     virtual bool alive(Rank member) const = 0;
 
     // Some member has fenced this rank: it takes it for dead, and may have written again where this rank still reads.
-    // What was copied from the board before this is false was there in time. One cache line read, of this rank's own.
+    // What was copied from the board before this is false was there in time. One cache line read, of this rank's own, while nobody has.
     virtual bool fenced() const = 0;
 
     // This rank leaves in peace: its obituary is not a failure. departed() stays readable after its end.

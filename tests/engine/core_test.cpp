@@ -37,7 +37,7 @@ class NoPassenger final : public Passenger {
 // The core of rank 0, to which kPeer and another rank have said the same kind of thing before.
 class FamiliarCore : public ::testing::Test {
   protected:
-    FamiliarCore() {
+    explicit FamiliarCore(topology::Nodes nodes = topology::Nodes::flat(kRanks)) : nodes_(std::move(nodes)) {
         auto made = std::make_unique<Wire>();
         wire_ = made.get();
         const std::uint8_t index = set_->add(std::move(made));
@@ -67,10 +67,10 @@ class FamiliarCore : public ::testing::Test {
         set_->poll();
     }
 
-    // A message of kPeer's without a payload.
-    void say(Tag tag) {
-        wire_->next_poll = [tag](transport::Receiver& set) {
-            set.message(kPeer, encode({.token = kGroup.token, .tag = tag}), {}, 0);
+    // A message without a payload.
+    void say(Tag tag, Seat from = kPeer, Rank about = Rank(0)) {
+        wire_->next_poll = [=](transport::Receiver& set) {
+            set.message(from, encode({.token = kGroup.token, .tag = tag, .detail = about.value}), {}, 0);
         };
         set_->poll();
     }
@@ -90,6 +90,7 @@ class FamiliarCore : public ::testing::Test {
     }
 
     static constexpr Rank kRank{kPeer.value};
+    topology::Nodes nodes_;
     std::uint64_t payload_ = 0;
     std::uint64_t next_ = 0;
     std::unique_ptr<Context> context_ =
@@ -101,7 +102,7 @@ class FamiliarCore : public ::testing::Test {
     SomeComponent component_;
     Core core_{{.context = context_.get(),
                 .settings = context_->settings(),
-                .members = Members(Rank(0), topology::Nodes::flat(kRanks)),
+                .members = Members(Rank(0), nodes_),
                 .router = Router(set_, kRanks),
                 .id = kGroup,
                 .on_failure = nullptr}};
@@ -153,6 +154,36 @@ TEST_F(FamiliarCore, OfARankThatMayHaveLeftOthersAreToldWhenItIsDead) {
     core_.learn_failures(std::array{kRank});
     core_.progress();
     EXPECT_EQ(notices(), 0) << "once";
+}
+
+// Ranks 0 and 1 are on one host, kPeer and rank 3 on another.
+class CoreOfAHost : public FamiliarCore {
+  protected:
+    CoreOfAHost() : FamiliarCore(topology::Nodes::by_host(std::array<std::uint64_t, kRanks>{1, 1, 2, 2})) {}
+    std::vector<Seat> told() {
+        std::vector<Seat> seats;
+        core_.progress();
+        for (std::size_t at = 0; at < wire_->sent.size(); ++at)
+            if (wire_->sent[at].tag == kLives) seats.push_back(wire_->sent_to[at]);
+        wire_->sent.clear();
+        wire_->sent_to.clear();
+        return seats;
+    }
+    static constexpr Tag kLives{Channel::members, MembersKind::still_lives};
+};
+
+TEST_F(CoreOfAHost, WhoHearsOfAFailedRankThatLivesTellsItsHost) {
+    wire_->sent_to.clear();
+    say(kLives, kPeer, Rank(3));
+    EXPECT_TRUE(core_.still_alive().contains(3));
+    EXPECT_EQ(told(), std::vector{Seat(1)});
+    say(kLives, kPeer, Rank(3));
+    EXPECT_TRUE(told().empty()) << "once";
+    say(kLives, Seat(1), kRank);
+    EXPECT_TRUE(core_.still_alive().contains(kRank.value));
+    EXPECT_TRUE(told().empty()) << "by the rank that heard of it first";
+    say(kLives, kPeer, Rank(1));
+    EXPECT_FALSE(core_.still_alive().contains(1)) << "this rank sees that itself";
 }
 
 // It still speaks, so it has not heard that this one has left.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -176,9 +177,9 @@ class Core final : private SetUser {
     // it, and those that have said so when they left in peace.
     void note_voteless(std::span<const Rank> ranks);
     const protocol::FailedSet& voteless() const { return voteless_; }
-    // Tells other hosts which ranks of this one have failed, these included, and live.
+    // Tells other hosts which ranks of this one have failed, these included, and live; again when ranks have been lost.
     void tell_of_the_living(const protocol::FailedSet& more);
-    // Such ranks of other hosts.
+    // Those of other hosts that have failed and live, as this rank was told.
     const protocol::FailedSet& still_alive() const { return still_alive_; }
 
     // --- the host's board
@@ -348,8 +349,9 @@ class Core final : private SetUser {
     std::uint32_t starts_mask_;  // with so many calls between them, + 1, there is progress in any case
     protocol::FailedSet voteless_;
     protocol::FailedSet still_alive_;
-    protocol::FailedSet ended_early_;       // before this rank had formed the group, and after all had met
-    std::vector<std::uint32_t> logs_read_;  // entries of the failure logs of this node's ranks seen so far
+    std::set<std::pair<Rank, Rank>> living_told_;  // of which, and whom
+    protocol::FailedSet ended_early_;              // before this rank had formed the group, and after all had met
+    std::vector<std::uint32_t> logs_read_;         // entries of the failure logs of this node's ranks seen so far
     bool retired_ = false;
     std::vector<Rank> to_meet_;  // of this host, to be connected with by and by
     FailureCallback on_failure_;

@@ -121,10 +121,12 @@ bool Core::take_failure(Rank rank) {
     context_->note_change();
     COPPICE_PROBE(3, failed, id_.token, id_.epoch.value, rank.value);
     if (trace::Recorder* const trace = context_->trace()) trace->member("failed", trace_name(*this), rank.value);
-    if (hears_of_the_end_)
+    if (hears_of_the_end_) {
         may_have_left_.push_back(rank);
-    else
+        detector_.peer_left(rank);
+    } else {
         spread_failure(rank);
+    }
     if (death.is_local) count_out_of_cores(rank);
     for (Collective* const collective : collectives_)
         collective->member_failed(death);
@@ -155,7 +157,8 @@ bool Core::is_heard_out(Rank from, Tag tag) const {
     return is_last_word && std::ranges::find(may_have_left_, from) != may_have_left_.end();
 }
 
-// The lowest that is here tells for all of its host, and each host's leader tells the others of its own.
+// The lowest that is here tells for all of its host, and each host's leader tells the others of its own: when one of these is lost, the next one
+// may not know yet.
 void Core::tell_of_the_living(const protocol::FailedSet& more) {
     if (!publishing_) return;
     const auto is_lost = [&](Rank rank) { return members_.failed(rank) || more.contains(rank.value); };
@@ -167,7 +170,8 @@ void Core::tell_of_the_living(const protocol::FailedSet& more) {
         for (std::uint32_t node = 0; node < members_.nodes(); ++node) {
             const auto others = members_.ranks_of(Node(node));
             const auto leader = std::ranges::find_if(others, is_here);
-            if (Node(node) != members_.own_node() && leader != others.end())
+            if (Node(node) == members_.own_node() || leader == others.end()) continue;
+            if (living_told_.emplace(local_peer, *leader).second)
                 send_control(*leader, {Channel::members, MembersKind::still_lives}, 0, local_peer.value);
         }
     }

@@ -87,7 +87,6 @@ void ShmTransport::forget(Seat rank) {
         if (sleep_.process >= 0) close(std::exchange(sleep_.process, -1));
     }
     peer->segment.mailroom = shm::Mapping();
-    take_fencers([rank](Seat fencer) { return fencer == rank; });
     peer_of_rank_[rank.value] = kNobody;
     peer->may_be_on_the_next = peer->may_be_on_boards;
     forgotten_.push_back(peer->index);
@@ -142,58 +141,49 @@ void ShmTransport::fence(Seat rank) {
     peer->fenced = true;
     if (!peer->segment.mailroom) return;
     auto& mail = shared::at<shm::Mailroom>(peer->segment.mailroom.base());
-    mail.fencers[mail.fences.add() % shm::kMaxLocal].publish(self_.value + 1);
+    mail.fencers[mail.fences.add() % shm::kMaxLocal].publish(own_.header().nonce);
     mail.is_fenced.publish(1);
     // A rank that looks at its own word after it has published something, and finds nothing there, is seen to have
     // published it by every rank that looks for it after this line: PublishedAgreement rests on that.
     shared::ProcessMemory::order_all();
 }
 
-// This rank itself: what can't be.
-Seat ShmTransport::fencer_named(std::uint32_t word) const {
-    return Seat{word <= own_.layout().group_size ? word - 1 : self_.value};
-}
-
-// Those whose word is there and has not been taken yet.
-template <class Take>
-void ShmTransport::take_fencers(Take&& take) {
-    shm::Mailroom& mail = mailroom();
-    const std::uint32_t fences = std::min(mail.fences.value(), shm::kMaxLocal);
-    for (std::uint32_t place = 0; place < fences; ++place) {
-        const std::uint32_t fencer = mail.fencers[place].read();
-        if (fencer == 0) continue;  // taken, or about to be written
-        const Seat seat = fencer_named(fencer);
-        if (!take(seat)) continue;
-        mail.fencers[place].publish(0);
-        if (Peer* const peer = find(seat)) peer->fences_us = true;
-        if (seat == self_) is_fenced_by_nobody_ = true;
-    }
+// Another process may have its number by now.
+ShmTransport::Peer* ShmTransport::find_by_nonce(std::uint64_t nonce) const {
+    const auto it = std::ranges::find_if(
+        peers_, [nonce](const auto& peer) { return peer != nullptr && peer->address.nonce == nonce; });
+    return it == peers_.end() ? nullptr : it->get();
 }
 
 // All of them, not the first alone: a group of this rank need not have that one as a member.
 std::size_t ShmTransport::tell_who_fenced(Receiver& receiver) {
-    std::vector<Seat> fencers;
-    take_fencers([&fencers](Seat seat) {
-        fencers.push_back(seat);
-        return true;
-    });
-    for (const Seat fencer : fencers)
-        receiver.fenced(fencer);
-    return fencers.size();
+    shm::Mailroom& mail = mailroom();
+    const std::uint32_t fences = std::min(mail.fences.value(), shm::kMaxLocal);
+    std::size_t events = 0;
+    for (std::uint32_t place = 0; place < fences; ++place) {
+        const std::uint64_t fencer = mail.fencers[place].read();
+        if (fencer == 0) continue;  // told, or about to be written
+        mail.fencers[place].publish(0);
+        Peer* const peer = find_by_nonce(fencer);
+        if (peer == nullptr) continue;
+        peer->fences_us = true;
+        if (find(peer->rank) != peer) continue;
+        receiver.fenced(peer->rank);
+        ++events;
+    }
+    return events;
 }
 
 bool ShmTransport::is_fenced_on(const shm::ShmBoard& board) const {
     const auto is_member = [&board](const Peer& peer) { return board.refers_to(peer.segment.board.base()); };
-    if (is_fenced_by_nobody_) return true;
     if (std::ranges::any_of(peers_, [&](const auto& peer) { return peer && peer->fences_us && is_member(*peer); }))
         return true;
     const shm::Mailroom& mail = mailroom();
     const std::uint32_t fences = std::min(mail.fences.value(), shm::kMaxLocal);
     for (std::uint32_t place = 0; place < fences; ++place) {
-        const std::uint32_t fencer = mail.fencers[place].read();
-        if (fencer == 0) continue;
-        const Peer* const peer = find(fencer_named(fencer));
-        if (fencer_named(fencer) == self_ || (peer != nullptr && is_member(*peer))) return true;
+        const std::uint64_t fencer = mail.fencers[place].read();
+        const Peer* const peer = fencer == 0 ? nullptr : find_by_nonce(fencer);
+        if (peer != nullptr && is_member(*peer)) return true;
     }
     return false;
 }

@@ -138,9 +138,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     bool second_look_due();
     std::size_t second_look(Receiver& receiver);
     std::size_t tell_who_fenced(Receiver& receiver);
-    Seat fencer_named(std::uint32_t word) const;
-    template <class Take>
-    void take_fencers(Take&& take);
+    Peer* find_by_nonce(std::uint64_t nonce) const;
     std::size_t bury(Peer& peer, FailureCause cause, Receiver& receiver);
     void find_unrung(const Peer& peer);
     void give_back_what_was_forgotten();
@@ -178,7 +176,6 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     std::uint32_t looks_ = 0;  // at obituaries
     const std::uint64_t second_look_period_ns_;
     std::uint64_t second_look_ns_ = 0;
-    bool is_fenced_by_nobody_ = false;  // some place says what can't be
     std::uint32_t bell_words_ = 0;
     std::uint64_t prepared_ = 0;          // so many inboxes are mapped
     bool rung_ = false;                   // some bit of pending_ is set

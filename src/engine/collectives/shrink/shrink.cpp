@@ -148,9 +148,12 @@ void Shrink::member_failed(const Death& death) {
 // As if somebody had revoked the group, but this rank alone knows of it; the others come to the same by themselves. For good: what others
 // have ended meanwhile this rank has not. A renewal may still find that there is a quorum.
 void Shrink::look_at_quorum(const protocol::FailedSet& news) {
-    if (core_.settings().quorum == protocol::Quorum::any || no_quorum_ || quorum_.has_quorum(news)) return;
-    no_quorum_ = Error{COPPICE_ERR_NO_QUORUM, quorum_.why_not(news)};
+    if (core_.settings().quorum == protocol::Quorum::any) return;
+    const bool had_quorum = !no_quorum_;
+    if (had_quorum && quorum_.has_quorum(news)) return;
+    if (had_quorum) no_quorum_ = Error{COPPICE_ERR_NO_QUORUM, quorum_.why_not(news)};
     if (core_.settings().quorum == protocol::Quorum::certain) core_.tell_of_the_living(news);
+    if (!had_quorum) return;
     if (core_.standing() != Core::Standing::member) return;
     core_.note_revoked();
     core_.end_all(no_quorum_->status, no_quorum_->message);
@@ -166,6 +169,7 @@ std::uint64_t Shrink::next_timer_ns() const {
 }
 
 void Shrink::member_left(Rank rank) {
+    if (no_quorum_) look_at_quorum();
     if (succession_) succession_->peer_left(rank);
 }
 
