@@ -59,6 +59,9 @@ void expect_keepers(const char* setting, const std::vector<OfRank>& of_rank) {
         member.await_note(0, ranks);
         COPPICE_CHECK(member.join() == COPPICE_OK);
         COPPICE_CHECK(has_keeper() == mine.has_keeper);
+        // Nobody goes before all have looked.
+        member.notes[1].fetch_add(1);
+        member.await_note(1, ranks);
         member.leave();
         COPPICE_CHECK(!has_keeper());
     });
