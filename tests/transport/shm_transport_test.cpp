@@ -207,6 +207,11 @@ TEST_F(ShmTransportTest, AFencedRankIsToldOfAllThatFenceIt) {
         Recorder recorder;
         first->fence(Seat{1});
         third->fence(Seat{1});
+        // One that was stopped while the others took it for dead: it makes its peers known first.
+        second->poll(recorder);
+        COPPICE_CHECK(recorder.fenced_by.empty());
+        COPPICE_CHECK(second->add_peer(Seat{0}, first->address()).has_value());
+        COPPICE_CHECK(second->add_peer(Seat{2}, third->address()).has_value());
         second->poll(recorder);
         second->poll(recorder);
         COPPICE_CHECK((recorder.fenced_by == std::vector<Seat>{Seat{0}, Seat{2}}));

@@ -139,7 +139,7 @@ struct alignas(kCacheLine) Mailroom {
     shared::Doorbell<std::uint64_t> doorbell[kMaxLocal / 64];
     alignas(kCacheLine) shared::Published<std::uint32_t> is_fenced;  // 1: some rank takes the owner for dead
     shared::State<std::uint32_t> listens;  // 1: the owner, while it sleeps, is to be woken by publications, too
-    // Which processes these are, by the nonces of their segments. Each takes a place; the owner empties it when it has read it.
+    // Which processes these are, by the nonces of their segments. Each takes a place; the owner empties it when it knows that one.
     shared::Counter<std::uint32_t> fences;
     shared::Published<std::uint64_t> fencers[kMaxLocal];
 };

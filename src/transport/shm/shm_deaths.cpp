@@ -163,9 +163,9 @@ std::size_t ShmTransport::tell_who_fenced(Receiver& receiver) {
     for (std::uint32_t place = 0; place < fences; ++place) {
         const std::uint64_t fencer = mail.fencers[place].read();
         if (fencer == 0) continue;  // told, or about to be written
-        mail.fencers[place].publish(0);
         Peer* const peer = find_by_nonce(fencer);
-        if (peer == nullptr) continue;
+        if (peer == nullptr) continue;  // its word stays, for it may be added yet
+        mail.fencers[place].publish(0);
         peer->fences_us = true;
         if (find(peer->rank) != peer) continue;
         receiver.fenced(peer->rank);
