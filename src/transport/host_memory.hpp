@@ -40,7 +40,8 @@ class HostMemory {
     // same, with nothing published and alive() false; the dead ones that were added are reported by poll().
     virtual Result<void> seal_board(std::vector<Seat> members) = 0;
     // A rank that was added later: maps it and watches it, so that boards which are opened from now on may have it. Those that are
-    // open have the members that they had. One that has died meanwhile is a member all the same, as above.
+    // open have the members that they had. One that has died meanwhile is a member all the same, as above. `incarnation`: how many had
+    // that seat before it.
     virtual Result<void> admit(Seat seat, std::uint32_t incarnation) = 0;
     // The one that is open in the panel; that in panel 0 always, but not before seal_board().
     virtual Board& board(std::uint32_t panel) = 0;
