@@ -17,6 +17,7 @@ class Coppice(MesonPackage):
     depends_on("ninja", type="build")
     depends_on("pkgconfig", type="build")
 
+    # Loaded when they are used; found by the run path that Spack's compilers give to all that they link.
     depends_on("ucx@1.13:")
     depends_on("rdma-core@44:")
     depends_on("libsodium@1.0.18:")

@@ -27,6 +27,7 @@ if ! { cmake -S "$project" -B "$stage/built" "${options[@]}" && cmake --build "$
   fail "cmake"
 fi
 if grep -q libcoppice <<<"$(ldd "$stage/built/cmake-static")"; then fail "cmake-static needs libcoppice.so"; fi
+if grep -E 'libuc[pstm]|libibverbs|librdmacm' <<<"$(ldd "$stage/built/cmake-static")"; then fail "cmake-static loads these before they are used"; fi
 run_four "$stage/built/cmake-shared"
 run_four "$stage/built/cmake-static"
 

@@ -44,6 +44,7 @@ $cxx -std=c++20 "${warnings[@]}" "${sanitize[@]}" "$stage/hello.cpp" -o "$stage/
 $cxx -std=c++20 "${warnings[@]}" "${sanitize[@]}" "$stage/hello.cpp" -o "$stage/cpp-static" "${cflags[@]}" "${static[@]}"
 for program in c-static cpp-static; do
   if grep -q libcoppice <<<"$(ldd "$stage/$program")"; then fail "$program needs libcoppice.so"; fi
+  if grep -E 'libuc[pstm]|libibverbs|librdmacm' <<<"$(ldd "$stage/$program")"; then fail "$program loads these before they are used"; fi
 done
 
 # What is preloaded into MPI programs finds the library that was installed with it.

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "transport/ucx/library.hpp"
 #include "transport/ucx/wire.hpp"
 
 namespace coppice::testing {
@@ -21,6 +22,7 @@ using transport::ucx::PeerKeys;
 class UcxKeys : public ::testing::Test {
   protected:
     UcxKeys() {
+        if (!transport::ucx::load()) throw std::runtime_error(transport::ucx::load().error().message);
         ucp_params_t params{};
         params.field_mask = UCP_PARAM_FIELD_FEATURES;
         params.features = UCP_FEATURE_RMA;

@@ -9,8 +9,6 @@
 #include "transport/ucx/wire.hpp"
 #include "transport/ucx_support.hpp"
 
-extern char** environ;
-
 namespace coppice::testing {
 
 // Its suite comes along with what these tests borrow from it, but runs elsewhere.
@@ -267,32 +265,6 @@ TEST(UcxTransport, MakingAndDestroyingLeavesNoDescriptorAndNoThread) {
             if (round == 1) descriptors = open_descriptors(), tasks = threads();
         }
         COPPICE_CHECK(becomes([&] { return open_descriptors() <= descriptors && threads() <= tasks; }));
-    });
-}
-
-TEST(UcxTransport, TheEnvironmentAndTheSignalsOfTheApplicationStay) {
-    in_child([] {
-        // The tests' own runs may be steered by these; here it counts what happens without.
-        COPPICE_CHECK(std::getenv("UCX_HANDLE_ERRORS") == nullptr);
-        std::vector<std::string> before;
-        for (char** entry = environ; *entry != nullptr; ++entry)
-            before.emplace_back(*entry);
-        struct sigaction mine {
-        }, found{};
-        mine.sa_handler = SIG_IGN;
-        COPPICE_CHECK(sigaction(SIGSEGV, &mine, nullptr) == 0);
-        Group group(2);
-        group.send(0, 1, pattern(0, 10));
-        COPPICE_CHECK(sigaction(SIGSEGV, nullptr, &found) == 0 && found.sa_handler == SIG_IGN);
-        for (int signal : {SIGHUP, SIGBUS, SIGFPE, SIGILL}) {
-            COPPICE_CHECK(sigaction(signal, nullptr, &found) == 0);
-            // The caller of the tests may ignore some of them (nohup does).
-            COPPICE_CHECK(found.sa_handler == SIG_DFL || found.sa_handler == SIG_IGN);
-        }
-        std::size_t i = 0;
-        for (char** entry = environ; *entry != nullptr; ++entry, ++i)
-            COPPICE_CHECK(before.at(i) == *entry);
-        COPPICE_CHECK(i == before.size());
     });
 }
 

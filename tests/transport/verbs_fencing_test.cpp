@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "transport/landing.hpp"
+#include "transport/verbs/library.hpp"
 #include "transport/verbs_support.hpp"
 
 namespace coppice::testing {
@@ -129,6 +130,7 @@ class Connected {
 // The queue pairs live on: it is the window's end alone that the write meets.
 TEST(VerbsWindow, IsGoodForTheQueuePairThatOpenedItUntilItsEnd) {
     in_process([] {
+        COPPICE_CHECK(verbs::load().has_value());
         const auto device = verbs::choose_device({.device = verbs_options(Seat{0}, 2).device});
         COPPICE_CHECK(device.has_value());
         const Context context = open_device(device->name);

@@ -36,6 +36,7 @@ transport::HostAddresses addresses_to_tell(const Settings& settings) {
 
 std::string defaults_here(const Settings& settings) {
     std::string names;
+    if (!settings.chosen_by_hardware) return names;
     for (const TransportChoice& choice : settings.transports) {
         const transport::Registration& one = *choice.transport;
         if (one.is_default() && !one.within_host && one.probe())

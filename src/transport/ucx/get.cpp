@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/ucx/library.hpp"
 #include "transport/ucx/wire.hpp"
 
 namespace coppice::transport::ucx {
@@ -15,15 +16,16 @@ Result<Exposure> OwnMemory::expose(std::span<std::byte> memory) {
     params.address = memory.data();
     params.length = memory.size();
     params.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_READ;
-    ucs_status_t status = ucp_mem_map(context_, &params, &piece->mapping);
+    ucs_status_t status = library.ucp_mem_map(context_, &params, &piece->mapping);
     if (status != UCS_OK) piece->mapping = nullptr;
-    if (status == UCS_OK) status = ucp_rkey_pack(context_, piece->mapping, &piece->key, &piece->key_size);
+    if (status == UCS_OK) status = library.ucp_rkey_pack(context_, piece->mapping, &piece->key, &piece->key_size);
     const bool fits = status == UCS_OK && piece->key_size > 0 && piece->key_size <= kMaxKey;
     if (!fits) {
         unmap(*piece);
         return fail(COPPICE_ERR_NO_RESOURCES,
                     "ucx: {} KiB of a large payload could not be registered: {}; is 'ulimit -l' large enough?",
-                    memory.size() / 1024, status == UCS_OK ? "its key is too large" : ucs_status_string(status));
+                    memory.size() / 1024,
+                    status == UCS_OK ? "its key is too large" : library.ucs_status_string(status));
     }
     piece->number = next_++;
     const std::uint32_t number = piece->number;
@@ -34,7 +36,7 @@ Result<Exposure> OwnMemory::expose(std::span<std::byte> memory) {
 void OwnMemory::withdraw(std::uint32_t number) {
     const auto at = std::ranges::find(pieces_, number, &Piece::number);
     if (at == pieces_.end()) return;
-    if ((*at)->mapping != nullptr) ucp_mem_unmap(context_, std::exchange((*at)->mapping, nullptr));
+    if ((*at)->mapping != nullptr) library.ucp_mem_unmap(context_, std::exchange((*at)->mapping, nullptr));
     forget_withdrawn();
 }
 
@@ -45,8 +47,8 @@ OwnMemory::Key OwnMemory::key_of(std::uint32_t number) {
 }
 
 void OwnMemory::unmap(Piece& piece) {
-    if (piece.mapping != nullptr) ucp_mem_unmap(context_, std::exchange(piece.mapping, nullptr));
-    if (piece.key != nullptr) ucp_rkey_buffer_release(std::exchange(piece.key, nullptr));
+    if (piece.mapping != nullptr) library.ucp_mem_unmap(context_, std::exchange(piece.mapping, nullptr));
+    if (piece.key != nullptr) library.ucp_rkey_buffer_release(std::exchange(piece.key, nullptr));
 }
 
 void OwnMemory::forget_withdrawn() {
@@ -73,7 +75,7 @@ PeerKey* PeerKeys::obtain(std::uint32_t number) {
         const auto is_idle = [](const auto& key) { return key->users == 0 && key->state != PeerKey::State::asked; };
         const auto oldest = std::ranges::find_if(keys_, is_idle);
         if (oldest == keys_.end()) return nullptr;
-        if ((*oldest)->handle != nullptr) ucp_rkey_destroy((*oldest)->handle);
+        if ((*oldest)->handle != nullptr) library.ucp_rkey_destroy((*oldest)->handle);
         keys_.erase(oldest);
     }
     return keys_.emplace_back(std::make_unique<PeerKey>(PeerKey{.number = number})).get();
@@ -88,7 +90,7 @@ bool PeerKeys::note(std::uint32_t number, std::span<const std::byte> key) {
 }
 
 void PeerKeys::attach(PeerKey& key, ucp_ep_h endpoint) {
-    const bool unpacked = ucp_ep_rkey_unpack(endpoint, key.bytes.data(), &key.handle) == UCS_OK;
+    const bool unpacked = library.ucp_ep_rkey_unpack(endpoint, key.bytes.data(), &key.handle) == UCS_OK;
     if (!unpacked) key.handle = nullptr;
     key.state = unpacked ? PeerKey::State::good : PeerKey::State::refused;
     key.bytes.clear();
@@ -96,7 +98,7 @@ void PeerKeys::attach(PeerKey& key, ucp_ep_h endpoint) {
 
 void PeerKeys::forget() {
     for (const auto& key : keys_)
-        if (key->handle != nullptr) ucp_rkey_destroy(key->handle);
+        if (key->handle != nullptr) library.ucp_rkey_destroy(key->handle);
     keys_.clear();
 }
 

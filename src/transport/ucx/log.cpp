@@ -1,12 +1,12 @@
 #include "transport/ucx/log.hpp"
 
-#include <ucs/debug/log_def.h>
-
 #include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+
+#include "transport/ucx/library.hpp"
 
 namespace coppice::transport::ucx {
 
@@ -30,7 +30,7 @@ ucs_log_func_rc_t on_log(const char*, unsigned, const char*, ucs_log_level_t lev
 void Hush::install() {
     static std::once_flag once;
     std::call_once(once, [] {
-        if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&on_log);
+        if (std::getenv("UCX_LOG_LEVEL") == nullptr) library.ucs_log_push_handler(&on_log);
     });
 }
 

@@ -16,7 +16,7 @@ class Hush {
     Hush(const Hush&) = delete;
     Hush& operator=(const Hush&) = delete;
 
-    // Makes UCX ask us, once per process.
+    // Makes UCX ask us, once per process. It is loaded.
     static void install();
     // What was caught first in this thread since the last call, "" if nothing: an explanation for people.
     static std::string take();

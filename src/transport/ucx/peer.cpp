@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "transport/ucx/library.hpp"
+
 namespace coppice::transport::ucx {
 
 ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error, void (*opened)(Peer&),
@@ -13,7 +15,7 @@ ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error, void
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = on_error;
     params.err_handler.arg = this;
-    if (const ucs_status_t status = ucp_ep_create(worker, &params, &endpoint_); status != UCS_OK) {
+    if (const ucs_status_t status = library.ucp_ep_create(worker, &params, &endpoint_); status != UCS_OK) {
         endpoint_ = nullptr;
         return status;
     }
@@ -30,14 +32,14 @@ ucs_status_t Peer::open(ucp_worker_h worker, ucp_err_handler_cb_t on_error, void
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     param.cb.send = &Peer::on_flushed;
     param.user_data = this;
-    const ucs_status_ptr_t request = ucp_ep_flush_nbx(endpoint_, &param);
+    const ucs_status_ptr_t request = library.ucp_ep_flush_nbx(endpoint_, &param);
     if (request == nullptr) link = Link::open;
     return UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_OK;
 }
 
 void Peer::on_flushed(void* request, ucs_status_t status, void* argument) {
     auto& peer = *static_cast<Peer*>(argument);
-    ucp_request_free(request);
+    library.ucp_request_free(request);
     // A failure comes to the endpoint's error callback as well.
     if (status != UCS_OK || peer.link != Link::opening) return;
     peer.link = Link::open;
@@ -52,8 +54,8 @@ ucs_status_ptr_t Peer::submit(Slot& slot) {
     param.user_data = &slot;
     param.flags = UCP_AM_SEND_FLAG_EAGER;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
-    return ucp_am_send_nbx(endpoint_, kMessageId, slot.bytes.data(), slot.header_size, slot.payload, slot.payload_size,
-                           &param);
+    return library.ucp_am_send_nbx(endpoint_, kMessageId, slot.bytes.data(), slot.header_size, slot.payload,
+                                   slot.payload_size, &param);
 }
 
 ucs_status_t Peer::post(const Prefix& prefix, std::span<const std::byte> header, std::span<const std::byte> payload,
@@ -91,7 +93,7 @@ ucs_status_t Peer::put_part(Slot& slot, const std::byte* bytes, std::size_t size
     param.cb.send = &Peer::on_put;
     param.user_data = &slot;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
-    const ucs_status_ptr_t request = ucp_put_nbx(endpoint_, bytes, size, where, theirs.key(), &param);
+    const ucs_status_ptr_t request = library.ucp_put_nbx(endpoint_, bytes, size, where, theirs.key(), &param);
     if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
     if (request != nullptr) ++slot.parts;
     return UCS_OK;
@@ -138,7 +140,7 @@ ucs_status_t Peer::put(std::span<const std::byte> header, std::span<const std::b
 void Peer::on_put(void* request, ucs_status_t, void* argument) {
     auto& slot = *static_cast<Slot*>(argument);
     if (--slot.parts == 0) slot.peer->finish(slot);
-    ucp_request_free(request);
+    library.ucp_request_free(request);
 }
 
 ucs_status_t Peer::get(PeerKey& key, std::uint64_t from, std::span<std::byte> into, Reads* reads) {
@@ -151,7 +153,7 @@ ucs_status_t Peer::get(PeerKey& key, std::uint64_t from, std::span<std::byte> in
     param.cb.send = &Peer::on_got;
     param.user_data = &get;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
-    const ucs_status_ptr_t request = ucp_get_nbx(endpoint_, into.data(), into.size(), from, key.handle, &param);
+    const ucs_status_ptr_t request = library.ucp_get_nbx(endpoint_, into.data(), into.size(), from, key.handle, &param);
     if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
     ++reads_;
     ++reads->under_way;
@@ -164,7 +166,7 @@ void Peer::on_got(void* request, ucs_status_t status, void* argument) {
     auto& get = *static_cast<Get*>(argument);
     get.has_ended = true;
     get.has_arrived = status == UCS_OK;
-    ucp_request_free(request);
+    library.ucp_request_free(request);
     get.peer->ended_(*get.peer);
 }
 
@@ -207,7 +209,7 @@ void Peer::finish(Slot& slot) {
 void Peer::on_sent(void* request, ucs_status_t, void* argument) {
     auto& slot = *static_cast<Slot*>(argument);
     slot.peer->finish(slot);
-    ucp_request_free(request);
+    library.ucp_request_free(request);
 }
 
 ucs_status_ptr_t Peer::close() {
@@ -223,7 +225,7 @@ ucs_status_ptr_t Peer::close() {
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint_, &param);
+    const ucs_status_ptr_t request = library.ucp_ep_close_nbx(endpoint_, &param);
     endpoint_ = nullptr;
     return UCS_PTR_IS_PTR(request) ? request : nullptr;
 }

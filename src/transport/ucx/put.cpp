@@ -9,6 +9,8 @@
 #include <memory>
 #include <string_view>
 
+#include "transport/ucx/library.hpp"
+
 namespace coppice::transport::ucx {
 namespace {
 
@@ -19,7 +21,7 @@ bool has_native_puts(ucp_ep_h endpoint) {
     std::size_t length = 0;
     FILE* const stream = open_memstream(&text, &length);
     if (stream == nullptr) return false;
-    ucp_ep_print_info(endpoint, stream);
+    library.ucp_ep_print_info(endpoint, stream);
     std::fclose(stream);
     const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
     return std::string_view(text, length).find(" put[") != std::string_view::npos;
@@ -41,13 +43,13 @@ Result<OwnSlots> OwnSlots::make(ucp_context_h context, std::uint16_t slots, std:
     params.address = memory;
     params.length = made.bytes_;
     params.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_WRITE;
-    ucs_status_t status = ucp_mem_map(context, &params, &made.mapping_);
+    ucs_status_t status = library.ucp_mem_map(context, &params, &made.mapping_);
     if (status != UCS_OK) made.mapping_ = nullptr;
-    if (status == UCS_OK) status = ucp_rkey_pack(context, made.mapping_, &made.key_, &made.key_size_);
+    if (status == UCS_OK) status = library.ucp_rkey_pack(context, made.mapping_, &made.key_, &made.key_size_);
     if (status != UCS_OK)
         return fail(COPPICE_ERR_NO_RESOURCES,
                     "ucx: {} KiB could not be registered for a peer's landing slots: {}; is 'ulimit -l' large enough?",
-                    made.bytes_ / 1024, ucs_status_string(status));
+                    made.bytes_ / 1024, library.ucs_status_string(status));
     made.landing.attach(made.base_, slots, seed);
     return made;
 }
@@ -67,12 +69,12 @@ OwnSlots& OwnSlots::operator=(OwnSlots&& other) noexcept {
 
 OwnSlots::~OwnSlots() {
     revoke();
-    if (key_ != nullptr) ucp_rkey_buffer_release(key_);
+    if (key_ != nullptr) library.ucp_rkey_buffer_release(key_);
     if (base_ != nullptr) munmap(base_, bytes_);
 }
 
 void OwnSlots::revoke() {
-    if (mapping_ != nullptr) ucp_mem_unmap(context_, mapping_);
+    if (mapping_ != nullptr) library.ucp_mem_unmap(context_, mapping_);
     mapping_ = nullptr;
 }
 
@@ -84,7 +86,8 @@ void PeerSlots::note(const Offer& offer, std::span<const std::byte> key) {
 }
 
 void PeerSlots::attach(ucp_ep_h endpoint, std::uint32_t seed) {
-    const bool unpacked = has_native_puts(endpoint) && ucp_ep_rkey_unpack(endpoint, noted_key_.data(), &key_) == UCS_OK;
+    const bool unpacked =
+        has_native_puts(endpoint) && library.ucp_ep_rkey_unpack(endpoint, noted_key_.data(), &key_) == UCS_OK;
     if (!unpacked) key_ = nullptr;
     seed_ = seed;
     credit.attach(slots_);
@@ -92,7 +95,7 @@ void PeerSlots::attach(ucp_ep_h endpoint, std::uint32_t seed) {
 }
 
 void PeerSlots::forget() {
-    if (key_ != nullptr) ucp_rkey_destroy(key_);
+    if (key_ != nullptr) library.ucp_rkey_destroy(key_);
     key_ = nullptr;
     noted_key_.clear();
 }

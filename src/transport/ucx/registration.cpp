@@ -2,6 +2,7 @@
 
 #include "base/host.hpp"
 #include "transport/registry.hpp"
+#include "transport/ucx/library.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 
 namespace coppice::transport::ucx {
@@ -62,12 +63,17 @@ Result<std::shared_ptr<const Maker>> read(const SettingTexts& texts) {
     return std::make_shared<const UcxMaker>(std::move(tuning));
 }
 
+// Hosts with RDMA devices where UCX is not installed use what hosts without them use.
+bool can_be_used_here() {
+    return has_rdma_devices() && load().has_value();
+}
+
 }  // namespace
 
 extern const Registration kRegistration;
 constinit const Registration kRegistration{.name = "ucx",
                                            .by_default_for = "between hosts that both have RDMA devices",
-                                           .probe = has_rdma_devices,
+                                           .probe = can_be_used_here,
                                            .settings = kSettings,
                                            .read = read};
 

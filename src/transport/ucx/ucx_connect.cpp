@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "transport/ucx/library.hpp"
 #include "transport/ucx/log.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 
@@ -81,9 +82,10 @@ Result<void> UcxTransport::listen(const std::optional<HostAddresses>& host) {
         handler.flags = UCP_AM_FLAG_WHOLE_MSG;
         handler.cb = id == ucx::kMessageId ? &UcxTransport::on_message : &UcxTransport::on_stranger;
         handler.arg = this;
-        if (const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_.handle(), &handler); status != UCS_OK)
+        if (const ucs_status_t status = ucx::library.ucp_worker_set_am_recv_handler(worker_.handle(), &handler);
+            status != UCS_OK)
             return fail(COPPICE_ERR_NO_MEMORY, "ucx: no handler for messages could be set: {}",
-                        ucs_status_string(status));
+                        ucx::library.ucs_status_string(status));
     }
     auto worker_address = worker_.address();
     if (!worker_address) return tl::unexpected(worker_address.error());
@@ -103,7 +105,7 @@ UcxTransport::~UcxTransport() {
     for (auto& peer : forgotten_)
         peer->disown();
     for (void* data : kept_)
-        if (data != nullptr) ucp_am_data_release(worker_.handle(), data);
+        if (data != nullptr) ucx::library.ucp_am_data_release(worker_.handle(), data);
     for (int round = 0; round < kClosingRounds && !closing_.empty(); ++round) {
         worker_.progress();
         reap_closed();
@@ -263,7 +265,8 @@ void UcxTransport::break_link(Peer& peer, ucs_status_t status) {
         last_error_ = fmt::format(
             "ucx: the connection to rank {} failed: {}{}{}; if that rank is alive, check that its host can be reached "
             "over the devices in UCX_NET_DEVICES and that no firewall stands between",
-            peer.rank.value, ucs_status_string(status), complaint.empty() ? "" : "; UCX says: ", complaint);
+            peer.rank.value, ucx::library.ucs_status_string(status),
+            complaint.empty() ? "" : "; UCX says: ", complaint);
     }
     peer.failed = true;
     queue(peer);
@@ -327,8 +330,8 @@ void UcxTransport::bound_set_up() {
 
 void UcxTransport::reap_closed() {
     std::erase_if(closing_, [](ucs_status_ptr_t request) {
-        if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
-        ucp_request_free(request);
+        if (ucx::library.ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+        ucx::library.ucp_request_free(request);
         return true;
     });
     // What UCX calls back with them has been called once their endpoints are closed.

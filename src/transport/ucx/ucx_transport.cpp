@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "transport/ucx/library.hpp"
 #include "transport/ucx/log.hpp"
 
 namespace coppice::transport {
@@ -226,7 +227,7 @@ ucs_status_t UcxTransport::deliver(const Peer& peer, std::span<const std::byte> 
 
 void UcxTransport::release(Buffer buffer) {
     if (buffer == 0 || buffer > kMaxKept || kept_[buffer - 1] == nullptr) return;
-    ucp_am_data_release(worker_.handle(), kept_[buffer - 1]);
+    ucx::library.ucp_am_data_release(worker_.handle(), kept_[buffer - 1]);
     kept_[buffer - 1] = nullptr;
     kept_free_[kept_free_count_++] = static_cast<std::uint16_t>(buffer - 1);
 }

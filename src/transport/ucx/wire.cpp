@@ -1,11 +1,10 @@
 #include "transport/ucx/wire.hpp"
 
-#include <ucp/api/ucp.h>
-
 #include <array>
 #include <cstring>
 
 #include "transport/address_check.hpp"
+#include "transport/ucx/library.hpp"
 
 namespace coppice::transport::ucx {
 namespace {
@@ -66,8 +65,9 @@ std::vector<std::byte> padded_key(std::span<const std::byte> key) {
 }
 
 std::uint32_t ucx_release() {
+    if (!load()) return 0;
     unsigned major = 0, minor = 0, patch = 0;
-    ucp_get_version(&major, &minor, &patch);
+    library.ucp_get_version(&major, &minor, &patch);
     return (major << 16) | (minor & 0xFFFFU);
 }
 

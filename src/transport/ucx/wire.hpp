@@ -77,7 +77,7 @@ std::optional<std::uint32_t> parse_count(std::span<const std::byte> header);
 // UCX reads a key without knowing its length. In the zeros behind it, it finds no more to read.
 std::vector<std::byte> padded_key(std::span<const std::byte> key);
 
-// "major.minor" of the UCX that is loaded, as one number. Ranks must agree on it: UCX keeps its wire within it only.
+// "major.minor" of the UCX that is loaded, as one number. Ranks must agree on it: UCX keeps its wire within it only. 0: there is none.
 std::uint32_t ucx_release();
 
 // Wraps a UCX worker's address so that a peer can tell whether it understands it.

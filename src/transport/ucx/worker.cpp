@@ -2,17 +2,16 @@
 
 #include <dirent.h>
 #include <sys/resource.h>
-#include <ucs/debug/debug.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "transport/ucx/library.hpp"
 #include "transport/ucx/listeners.hpp"
 #include "transport/ucx/log.hpp"
 
@@ -62,16 +61,6 @@ bool set_by_user(const Setting& setting) {
     return set_by_user(setting.variable) || set_by_user((std::string("UCX_") + setting.name).c_str());
 }
 
-// UCX takes over the host's fatal signals (and SIGHUP, to stop for a debugger) as soon as it is loaded, and from then
-// on hides the application's own sigaction() for them. A library inside somebody's process must not do that. It has to
-// be undone before main(), or handlers that main() installs before it comes to us would be swallowed.
-__attribute__((constructor)) void leave_signals_to_the_application() {
-    if (!set_by_user("UCX_HANDLE_ERRORS") && !set_by_user("UCX_ERROR_SIGNALS"))
-        for (int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE})
-            ucs_debug_disable_signal(signal);
-    if (!set_by_user("UCX_DEBUG_SIGNO")) ucs_debug_disable_signal(SIGHUP);
-}
-
 std::uint64_t open_descriptors() {
     std::uint64_t count = 0;
     if (DIR* directory = opendir("/proc/self/fd")) {
@@ -96,25 +85,26 @@ Result<void> check_descriptors(std::uint32_t expected_connections) {
 }
 
 struct ConfigReleaser {
-    void operator()(ucp_config_t* config) const { ucp_config_release(config); }
+    void operator()(ucp_config_t* config) const { library.ucp_config_release(config); }
 };
 using Config = std::unique_ptr<ucp_config_t, ConfigReleaser>;
 
 Result<void> modify(ucp_config_t* config, const char* name, const char* value) {
-    const ucs_status_t status = ucp_config_modify(config, name, value);
+    const ucs_status_t status = library.ucp_config_modify(config, name, value);
     if (status == UCS_OK) return {};
-    return fail(COPPICE_ERR_CONFIG, "ucx: '{}' is no value for UCX_{}: {}", value, name, ucs_status_string(status));
+    return fail(COPPICE_ERR_CONFIG, "ucx: '{}' is no value for UCX_{}: {}", value, name,
+                library.ucs_status_string(status));
 }
 
 Result<Config> configure(const WorkerOptions& options) {
     ucp_config_t* raw = nullptr;
-    if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
+    if (const ucs_status_t status = library.ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
         return fail(COPPICE_ERR_CONFIG, "ucx: a UCX_* variable of the environment does not parse: {}",
-                    ucs_status_string(status));
+                    library.ucs_status_string(status));
     Config config(raw);
     for (const Setting& setting : kSettings) {
         // A release that does not know one of them works without it.
-        if (!set_by_user(setting)) (void)ucp_config_modify(raw, setting.name, setting.value);
+        if (!set_by_user(setting)) (void)library.ucp_config_modify(raw, setting.name, setting.value);
     }
     std::string devices = options.net_devices;
     if (devices.empty() && options.loopback_only && !options.put && !set_by_user("UCX_NET_DEVICES") &&
@@ -124,7 +114,7 @@ Result<Config> configure(const WorkerOptions& options) {
         if (auto done = modify(raw, "NET_DEVICES", devices.c_str()); !done) return tl::unexpected(done.error());
     // Its shared memory is never used (see address()), but would be made in /dev/shm all the same, which may be full.
     if (options.tls.empty() && !set_by_user("UCX_TLS"))
-        (void)ucp_config_modify(raw, "TLS", options.put ? "ib" : "^shm");
+        (void)library.ucp_config_modify(raw, "TLS", options.put ? "ib" : "^shm");
     // UCX keeps registrations for later use, beyond ucp_mem_unmap(): the right to write to a fenced peer's slots would live on.
     if (options.put)
         if (auto done = modify(raw, "REG_METHODS", "direct"); !done) return tl::unexpected(done.error());
@@ -150,7 +140,7 @@ Wires wires_of(ucp_context_h context) {
     std::size_t length = 0;
     FILE* stream = open_memstream(&text, &length);
     if (stream == nullptr) return {};
-    ucp_context_print_info(context, stream);
+    library.ucp_context_print_info(context, stream);
     std::fclose(stream);
     Wires wires;
     const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
@@ -198,6 +188,7 @@ tl::unexpected<Error> no_native_puts(bool tcp) {
 }  // namespace
 
 Result<Worker> Worker::create(const WorkerOptions& options) {
+    if (const auto& loaded = load(); !loaded) return tl::unexpected(loaded.error());
     Hush::install();
     const Hush hush;
     Hush::take();
@@ -227,11 +218,11 @@ Result<void> Worker::make_worker(const std::optional<Admission>& admitted) {
         ucp_worker_params_t params{};
         params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
         params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // the caller's thread, and the progress thread
-        if (const ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK)
+        if (const ucs_status_t status = library.ucp_worker_create(context_, &params, &worker_); status != UCS_OK)
             return fail(
                 status == UCS_ERR_NO_MEMORY ? COPPICE_ERR_NO_MEMORY : COPPICE_ERR_NO_RESOURCES,
                 "ucx: no worker could be made: {}; check UCX_NET_DEVICES, UCX_TLS and the limits (ulimit -n, -l)",
-                ucs_status_string(status));
+                library.ucs_status_string(status));
         if (!admitted) {
             open_ = "everybody is admitted";
             break;
@@ -240,7 +231,7 @@ Result<void> Worker::make_worker(const std::optional<Admission>& admitted) {
         if (!own) return tl::unexpected(own.error());
         auto closed = listeners.close_to_strangers(*own, *admitted, left == 1);
         if (closed.doubtful) {
-            ucp_worker_destroy(std::exchange(worker_, nullptr));
+            library.ucp_worker_destroy(std::exchange(worker_, nullptr));
             continue;
         }
         listeners_ = closed.listeners;
@@ -249,7 +240,7 @@ Result<void> Worker::make_worker(const std::optional<Admission>& admitted) {
         open_ = std::move(closed.open);
         break;
     }
-    if (ucp_worker_get_efd(worker_, &wake_up_) != UCS_OK) wake_up_ = -1;
+    if (library.ucp_worker_get_efd(worker_, &wake_up_) != UCS_OK) wake_up_ = -1;
     return {};
 }
 
@@ -272,21 +263,22 @@ Result<void> Worker::initialize(const WorkerOptions& options) {
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
     if (options.put) params.features |= UCP_FEATURE_RMA;
     params.name = "coppice";
-    if (const ucs_status_t status = ucp_init(&params, config->get(), &context_); status != UCS_OK)
-        return no_transport(options, ucs_status_string(status));
+    const ucs_status_t status =
+        library.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config->get(), &context_);
+    if (status != UCS_OK) return no_transport(options, library.ucs_status_string(status));
     return {};
 }
 
 int Worker::arm() {
-    if (wake_up_ < 0 || ucp_worker_arm(worker_) != UCS_OK) return -1;
+    if (wake_up_ < 0 || library.ucp_worker_arm(worker_) != UCS_OK) return -1;
     return wake_up_;
 }
 
 Worker::~Worker() {
     const Hush hush;
     descriptors_.forget();
-    if (worker_ != nullptr) ucp_worker_destroy(worker_);
-    if (context_ != nullptr) ucp_cleanup(context_);
+    if (worker_ != nullptr) library.ucp_worker_destroy(worker_);
+    if (context_ != nullptr) library.ucp_cleanup(context_);
 }
 
 Result<std::vector<std::byte>> Worker::address() const {
@@ -295,11 +287,12 @@ Result<std::vector<std::byte>> Worker::address() const {
     ucp_worker_attr_t attributes{};
     attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
     attributes.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
-    if (const ucs_status_t status = ucp_worker_query(worker_, &attributes); status != UCS_OK)
-        return fail(COPPICE_ERR_NO_TRANSPORT, "ucx: this rank has no network address: {}", ucs_status_string(status));
+    if (const ucs_status_t status = library.ucp_worker_query(worker_, &attributes); status != UCS_OK)
+        return fail(COPPICE_ERR_NO_TRANSPORT, "ucx: this rank has no network address: {}",
+                    library.ucs_status_string(status));
     const auto* bytes = reinterpret_cast<const std::byte*>(attributes.address);
     std::vector<std::byte> address(bytes, bytes + attributes.address_length);
-    ucp_worker_release_address(worker_, attributes.address);
+    library.ucp_worker_release_address(worker_, attributes.address);
     return address;
 }
 

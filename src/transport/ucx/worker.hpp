@@ -4,8 +4,6 @@
 // that the user has set wins over ours.
 #pragma once
 
-#include <ucp/api/ucp.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,6 +14,7 @@
 #include "base/error.hpp"
 #include "transport/ip_addresses.hpp"
 #include "transport/ucx/descriptors.hpp"
+#include "transport/ucx/library.hpp"
 
 namespace coppice::transport::ucx {
 
@@ -30,6 +29,7 @@ struct WorkerOptions {
 
 class Worker {
   public:
+    // Loads UCX, where it is not there yet.
     static Result<Worker> create(const WorkerOptions& options);
     Worker(Worker&& other) noexcept
         : context_(std::exchange(other.context_, nullptr)),
@@ -57,7 +57,7 @@ class Worker {
     const std::string& open_to_strangers() const { return open_; }
     // A host more may connect to them.
     Result<void> admit(const HostAddresses& host);
-    unsigned progress() { return ucp_worker_progress(worker_); }
+    unsigned progress() { return library.ucp_worker_progress(worker_); }
     // A descriptor that becomes readable when there is something to progress; −1 while there is, or where UCX has none.
     int arm();
     Result<std::vector<std::byte>> address() const;

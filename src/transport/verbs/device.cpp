@@ -11,13 +11,14 @@
 #include <memory>
 #include <vector>
 
+#include "transport/verbs/library.hpp"
 #include "transport/verbs/nearest.hpp"
 
 namespace coppice::transport::verbs {
 namespace {
 
 struct ContextCloser {
-    void operator()(ibv_context* context) const { ibv_close_device(context); }
+    void operator()(ibv_context* context) const { library.ibv_close_device(context); }
 };
 using ContextHandle = std::unique_ptr<ibv_context, ContextCloser>;
 
@@ -37,10 +38,10 @@ std::vector<ibv_device*> in_order(std::span<ibv_device* const> devices, const Wa
     if (!wanted.is_nearest()) return order;
     std::vector<std::string> names;
     for (ibv_device* const one : devices)
-        names.emplace_back(ibv_get_device_name(one));
+        names.emplace_back(library.ibv_get_device_name(one));
     names = by_nearness_here(std::move(names));
     std::ranges::sort(order, {},
-                      [&names](ibv_device* one) { return std::ranges::find(names, ibv_get_device_name(one)); });
+                      [&names](ibv_device* one) { return std::ranges::find(names, library.ibv_get_device_name(one)); });
     return order;
 }
 
@@ -105,8 +106,7 @@ Reason choose_gid(ibv_context* context, const DeviceOptions& options, Device& de
     std::vector<ibv_gid_entry> table;
     const auto look_at = [&](int index) {
         ibv_gid_entry entry{};
-        if (ibv_query_gid_ex(context, device.port, static_cast<std::uint32_t>(index), &entry, 0) == 0)
-            table.push_back(entry);
+        if (query_gid_ex(context, device.port, static_cast<std::uint32_t>(index), &entry) == 0) table.push_back(entry);
     };
     if (options.gid_index >= 0) look_at(options.gid_index);
     for (int index = 0; options.gid_index < 0 && index < kMostGids; ++index)
@@ -143,10 +143,10 @@ Reason choose_interface(const std::string& name, Device& device) {
 Reason try_port(ibv_context* context, const std::string& name, std::uint8_t port, const DeviceOptions& options,
                 Device& device) {
     ibv_port_attr attributes{};
-    if (ibv_query_port(context, port, &attributes) != 0) return fmt::format("port {} can't be queried", port);
+    if (query_port(context, port, &attributes) != 0) return fmt::format("port {} can't be queried", port);
     if (attributes.state != IBV_PORT_ACTIVE)
         return fmt::format("port {} is {}, not active; is its network interface up ('ip link set … up')?", port,
-                           ibv_port_state_str(attributes.state));
+                           library.ibv_port_state_str(attributes.state));
     const std::uint32_t active = mtu_bytes(attributes.active_mtu);
     if (options.mtu > active)
         return fmt::format("port {} has a path MTU of {} bytes, {} were asked for; raise the MTU of its network", port,
@@ -158,11 +158,11 @@ Reason try_port(ibv_context* context, const std::string& name, std::uint8_t port
 }
 
 Reason try_device(ibv_device* raw, const Wanted& wanted, const DeviceOptions& options, Device& device) {
-    const std::string name = ibv_get_device_name(raw);
-    const ContextHandle context(ibv_open_device(raw));
+    const std::string name = library.ibv_get_device_name(raw);
+    const ContextHandle context(library.ibv_open_device(raw));
     if (!context) return fmt::format("can't be opened: {}", std::strerror(errno));
     ibv_device_attr attributes{};
-    if (ibv_query_device(context.get(), &attributes) != 0) return "can't be queried";
+    if (library.ibv_query_device(context.get(), &attributes) != 0) return "can't be queried";
     if (attributes.max_srq < 1) return "has no shared receive queues";
     if (wanted.port > attributes.phys_port_cnt)
         return fmt::format("has {} ports, port {} was asked for", attributes.phys_port_cnt, wanted.port);
@@ -225,9 +225,9 @@ Result<Device> choose_device(const DeviceOptions& options) {
     const auto wanted = parse_device(options.device);
     if (!wanted) return tl::unexpected(wanted.error());
     int count = 0;
-    ibv_device** const list = ibv_get_device_list(&count);
+    ibv_device** const list = library.ibv_get_device_list(&count);
     if (list == nullptr || count == 0) {
-        if (list != nullptr) ibv_free_device_list(list);
+        if (list != nullptr) library.ibv_free_device_list(list);
         return fail(COPPICE_ERR_NO_TRANSPORT,
                     "verbs: no RDMA device on this host ('ibv_devices' lists them); soft-RoCE makes one of any network "
                     "interface: 'modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0'");
@@ -236,14 +236,14 @@ Result<Device> choose_device(const DeviceOptions& options) {
     std::string reasons;
     bool found = false;
     for (ibv_device* const one : in_order({list, static_cast<std::size_t>(count)}, *wanted)) {
-        const std::string name = ibv_get_device_name(one);
+        const std::string name = library.ibv_get_device_name(one);
         const Reason reason = wanted->is_any() || wanted->name == name ? try_device(one, *wanted, options, device)
                                                                        : Reason("is not the one asked for");
         found = reason.empty();
         if (found) break;
         reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, reason);
     }
-    ibv_free_device_list(list);
+    library.ibv_free_device_list(list);
     if (found) return device;
     return fail(COPPICE_ERR_NO_TRANSPORT, "verbs: no device can be used{}: {} (COPPICE_VERBS_* choose among them)",
                 wanted->is_any() ? "" : fmt::format(" as \"{}\"", options.device), reasons);

@@ -27,7 +27,7 @@ struct Device {
     std::uint32_t mtu = 0;   // bytes, at most the port's
 };
 
-// The first device that fits the options. Else COPPICE_ERR_NO_TRANSPORT, which says of each device why it does not.
+// The first device that fits the options, once the libraries are loaded. Else COPPICE_ERR_NO_TRANSPORT, which says of each device why it does not.
 Result<Device> choose_device(const DeviceOptions& options);
 
 // Which entry of the GID tables of a device's ports connections of `device.port` are made from: number `wanted`, or, if that

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/verbs/library.hpp"
 #include "transport/verbs/wire.hpp"
 
 namespace coppice::transport::verbs {
@@ -28,7 +29,7 @@ tl::unexpected<Error> refused(const Device& device, const char* what, std::uint6
 
 Result<std::unique_ptr<Hub>> Hub::make(ibv_context* context, const Device& device, const HubOptions& options) {
     std::unique_ptr<Hub> hub(new Hub(context, device, options));
-    if (ibv_query_device(context, &hub->limits_) != 0)
+    if (library.ibv_query_device(context, &hub->limits_) != 0)
         return fail(COPPICE_ERR_NO_TRANSPORT, "verbs: device {} can't be queried", device.name);
     if (auto made = hub->make_queues(); !made) return tl::unexpected(made.error());
     if (auto found = hub->find_inline_size(); !found) return tl::unexpected(found.error());
@@ -36,23 +37,23 @@ Result<std::unique_ptr<Hub>> Hub::make(ibv_context* context, const Device& devic
 }
 
 Result<void> Hub::make_queues() {
-    domain = ibv_alloc_pd(context_);
+    domain = library.ibv_alloc_pd(context_);
     if (domain == nullptr)
         return refused(device_, "protection domain", static_cast<std::uint64_t>(limits_.max_pd), "of them");
-    wake_up = ibv_create_comp_channel(context_);
+    wake_up = library.ibv_create_comp_channel(context_);
     if (wake_up == nullptr)
         return fail(COPPICE_ERR_NO_RESOURCES, "verbs: device {} gives no completion channel: {}; see 'ulimit -n'",
                     device_.name, reason_of(errno));
     fcntl(wake_up->fd, F_SETFL, fcntl(wake_up->fd, F_GETFL) | O_NONBLOCK);
-    received = ibv_create_cq(context_, 1, nullptr, wake_up, 0);
-    if (received != nullptr) sent = ibv_create_cq(context_, 1, nullptr, wake_up, 0);
+    received = library.ibv_create_cq(context_, 1, nullptr, wake_up, 0);
+    if (received != nullptr) sent = library.ibv_create_cq(context_, 1, nullptr, wake_up, 0);
     if (sent == nullptr)
         return refused(device_, "completion queue", static_cast<std::uint64_t>(limits_.max_cq), "of them");
     most_ = std::min(kMostReceives, static_cast<std::uint32_t>(limits_.max_srq_wr));
     ibv_srq_init_attr attributes{};
     attributes.attr.max_wr = most_;
     attributes.attr.max_sge = 1;
-    shared_receives = ibv_create_srq(domain, &attributes);
+    shared_receives = library.ibv_create_srq(domain, &attributes);
     if (shared_receives == nullptr)
         return refused(device_, "shared receive queue", static_cast<std::uint64_t>(limits_.max_srq), "of them");
     if (auto added = add_buffers(kRefillBatch + 2 * options_.window + kSpareBuffers); !added) return added;
@@ -65,8 +66,8 @@ Result<void> Hub::make_room(std::uint32_t links) {
     if (links <= link_room_) return {};
     if (auto added = add_buffers((links - link_room_) * (options_.sends_ahead + 1)); !added) return added;
     const std::uint32_t sends = links * (kSendDepth + kReserved);
-    if (ibv_resize_cq(received, static_cast<int>(pool.size())) != 0 ||
-        ibv_resize_cq(sent, static_cast<int>(sends)) != 0)
+    if (library.ibv_resize_cq(received, static_cast<int>(pool.size())) != 0 ||
+        library.ibv_resize_cq(sent, static_cast<int>(sends)) != 0)
         return fail(
             COPPICE_ERR_NO_RESOURCES,
             "verbs: device {} gives no completion queue for {} connections: {} (its limit is {} entries, {} are "
@@ -91,8 +92,8 @@ Result<void> Hub::add_buffers(std::uint32_t count) {
 int Hub::arm() {
     ibv_cq* queue = nullptr;
     void* unused = nullptr;
-    while (ibv_get_cq_event(wake_up, &queue, &unused) == 0)
-        ibv_ack_cq_events(queue, 1);
+    while (library.ibv_get_cq_event(wake_up, &queue, &unused) == 0)
+        library.ibv_ack_cq_events(queue, 1);
     if (ibv_req_notify_cq(received, 0) != 0 || ibv_req_notify_cq(sent, 0) != 0) return -1;
     return wake_up->fd;
 }
@@ -117,7 +118,7 @@ ibv_qp* Hub::try_queue_pair(std::uint32_t inline_bytes, std::uint32_t* granted) 
                       .max_send_sge = kPartsPerSend,
                       .max_recv_sge = 0,
                       .max_inline_data = inline_bytes};
-    ibv_qp* const queue_pair = ibv_create_qp(domain, &attributes);
+    ibv_qp* const queue_pair = library.ibv_create_qp(domain, &attributes);
     if (queue_pair != nullptr && granted != nullptr) *granted = attributes.cap.max_inline_data;
     return queue_pair;
 }
@@ -129,7 +130,7 @@ Result<void> Hub::find_inline_size() {
         std::uint32_t granted = 0;
         if (ibv_qp* const queue_pair = try_queue_pair(wanted, &granted)) {
             inline_bytes_ = granted;
-            ibv_destroy_qp(queue_pair);
+            library.ibv_destroy_qp(queue_pair);
             return {};
         }
         if (wanted == 0) return refused(device_, "queue pair", static_cast<std::uint64_t>(limits_.max_qp), "of them");
@@ -138,15 +139,15 @@ Result<void> Hub::find_inline_size() {
 
 Hub::~Hub() {
     for (ibv_mr* const memory : exposed_)
-        ibv_dereg_mr(memory);
+        library.ibv_dereg_mr(memory);
     for (const Known& memory : known_)
-        if (memory.lent != nullptr) ibv_dereg_mr(memory.lent);
-    if (shared_receives != nullptr) ibv_destroy_srq(shared_receives);
-    if (sent != nullptr) ibv_destroy_cq(sent);
-    if (received != nullptr) ibv_destroy_cq(received);
-    if (wake_up != nullptr) ibv_destroy_comp_channel(wake_up);
+        if (memory.lent != nullptr) library.ibv_dereg_mr(memory.lent);
+    if (shared_receives != nullptr) library.ibv_destroy_srq(shared_receives);
+    if (sent != nullptr) library.ibv_destroy_cq(sent);
+    if (received != nullptr) library.ibv_destroy_cq(received);
+    if (wake_up != nullptr) library.ibv_destroy_comp_channel(wake_up);
     pool = Pool();
-    if (domain != nullptr) ibv_dealloc_pd(domain);
+    if (domain != nullptr) library.ibv_dealloc_pd(domain);
 }
 
 Result<ibv_qp*> Hub::make_queue_pair() {
@@ -164,7 +165,7 @@ Result<ibv_qp*> Hub::make_queue_pair() {
 }
 
 void Hub::destroy(ibv_qp* queue_pair) {
-    ibv_destroy_qp(queue_pair);
+    library.ibv_destroy_qp(queue_pair);
     --links_;
 }
 
@@ -204,7 +205,7 @@ void Hub::know(const Known& memory) {
 Result<void> Hub::register_memory(const std::byte* address, std::size_t bytes) {
     ++counters.registrations;
     // The device only reads it.
-    ibv_mr* const mr = ibv_reg_mr(domain, const_cast<std::byte*>(address), bytes, 0);
+    ibv_mr* const mr = reg_mr(domain, const_cast<std::byte*>(address), bytes, 0);
     if (mr == nullptr) return registration_failed(errno, bytes, "registered memory of the program");
     know({address, bytes, mr->lkey, mr});
     return {};
@@ -213,14 +214,13 @@ Result<void> Hub::register_memory(const std::byte* address, std::size_t bytes) {
 void Hub::deregister_memory(const std::byte* address) {
     const auto memory = std::ranges::find(known_, address, &Known::address);
     if (memory == known_.end() || memory->lent == nullptr) return;
-    ibv_dereg_mr(memory->lent);
+    library.ibv_dereg_mr(memory->lent);
     known_.erase(memory);
 }
 
 Result<Exposure> Hub::expose(std::span<std::byte> memory) {
     ++counters.registrations;
-    ibv_mr* const mr =
-        ibv_reg_mr(domain, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+    ibv_mr* const mr = reg_mr(domain, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
     if (mr == nullptr) return registration_failed(errno, memory.size(), "a large payload that others read");
     exposed_.push_back(mr);
     return Exposure{.address = reinterpret_cast<std::uint64_t>(memory.data()), .key = mr->rkey, .own_key = mr->lkey};
@@ -229,7 +229,7 @@ Result<Exposure> Hub::expose(std::span<std::byte> memory) {
 void Hub::withdraw(const Exposure& memory) {
     const auto mr = std::ranges::find(exposed_, memory.key, &ibv_mr::rkey);
     if (mr == exposed_.end()) return;
-    ibv_dereg_mr(*mr);
+    library.ibv_dereg_mr(*mr);
     exposed_.erase(mr);
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/verbs/library.hpp"
+
 namespace coppice::transport::verbs {
 
 std::string reason_of(int error) {
@@ -36,13 +38,13 @@ Result<Region> Region::make(ibv_pd* domain, std::size_t bytes, int access, const
     if (memory == MAP_FAILED)
         return fail(COPPICE_ERR_NO_MEMORY, "verbs: no memory for {}: {}", what, std::strerror(errno));
     region.base_ = static_cast<std::byte*>(memory);
-    region.mr_ = ibv_reg_mr(domain, memory, region.bytes_, access);
+    region.mr_ = reg_mr(domain, memory, region.bytes_, access);
     if (region.mr_ == nullptr) return registration_failed(errno, region.bytes_, what);
     return region;
 }
 
 void Region::revoke() {
-    if (mr_ != nullptr) ibv_dereg_mr(mr_);
+    if (mr_ != nullptr) library.ibv_dereg_mr(mr_);
     mr_ = nullptr;
 }
 

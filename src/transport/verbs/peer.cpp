@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/verbs/library.hpp"
+
 namespace coppice::transport::verbs {
 
 namespace {
@@ -83,30 +85,30 @@ Result<void> Peer::activate(const LinkOptions& options, const Card& card) {
     ibv_qp_attr attributes{};
     int mask = 0;
     attributes.qp_state = IBV_QPS_INIT;
-    if (rdma_init_qp_attr(id, &attributes, &mask) != 0) return no_transition(rank, "ready", errno);
+    if (library.rdma_init_qp_attr(id, &attributes, &mask) != 0) return no_transition(rank, "ready", errno);
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    if (const int error = ibv_modify_qp(queue_pair_, &attributes, mask); error != 0)
+    if (const int error = library.ibv_modify_qp(queue_pair_, &attributes, mask); error != 0)
         return no_transition(rank, "ready", error);
 
     attributes = {};
     attributes.qp_state = IBV_QPS_RTR;
-    if (rdma_init_qp_attr(id, &attributes, &mask) != 0) return no_transition(rank, "ready to receive", errno);
+    if (library.rdma_init_qp_attr(id, &attributes, &mask) != 0) return no_transition(rank, "ready to receive", errno);
     attributes.path_mtu = mtu_of(std::min<std::uint32_t>(card.mtu, hub_.device().mtu));
     attributes.min_rnr_timer = kReceiverPause;
     attributes.max_dest_rd_atomic = hub_.reads_answered();
     if (options.service_level != 0) attributes.ah_attr.sl = options.service_level;
     if (options.traffic_class != 0) attributes.ah_attr.grh.traffic_class = options.traffic_class;
-    if (const int error = ibv_modify_qp(queue_pair_, &attributes, mask | IBV_QP_MIN_RNR_TIMER); error != 0)
+    if (const int error = library.ibv_modify_qp(queue_pair_, &attributes, mask | IBV_QP_MIN_RNR_TIMER); error != 0)
         return no_transition(rank, "ready to receive", error);
 
     attributes = {};
     attributes.qp_state = IBV_QPS_RTS;
-    if (rdma_init_qp_attr(id, &attributes, &mask) != 0) return no_transition(rank, "ready to send", errno);
+    if (library.rdma_init_qp_attr(id, &attributes, &mask) != 0) return no_transition(rank, "ready to send", errno);
     attributes.timeout = options.timeout;
     attributes.retry_cnt = options.retries;
     attributes.rnr_retry = kRetryForEver;
     attributes.max_rd_atomic = std::min(hub_.reads_asked(), card.reads);
-    if (const int error = ibv_modify_qp(queue_pair_, &attributes, mask); error != 0)
+    if (const int error = library.ibv_modify_qp(queue_pair_, &attributes, mask); error != 0)
         return no_transition(rank, "ready to send", error);
     return {};
 }
@@ -330,7 +332,7 @@ void Peer::settle(bool owners_live) {
 
 Peer::~Peer() {
     cut();
-    if (id != nullptr) rdma_destroy_id(id);
+    if (id != nullptr) library.rdma_destroy_id(id);
 }
 
 }  // namespace coppice::transport::verbs

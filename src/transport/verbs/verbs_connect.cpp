@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "transport/verbs/library.hpp"
 #include "transport/verbs/verbs_transport.hpp"
 
 namespace coppice::transport {
@@ -31,8 +32,8 @@ sockaddr* raw(sockaddr_in6& address) {
 
 void refuse(rdma_cm_id* id, Refusal reason) {
     const auto why = verbs::encode(reason);
-    rdma_reject(id, why.data(), static_cast<std::uint8_t>(why.size()));
-    rdma_destroy_id(id);
+    verbs::library.rdma_reject(id, why.data(), static_cast<std::uint8_t>(why.size()));
+    verbs::library.rdma_destroy_id(id);
 }
 
 rdma_conn_param parameters(const std::vector<std::byte>& card, std::uint8_t retries, std::uint32_t queue_pair) {
@@ -81,7 +82,7 @@ void VerbsTransport::look_up() {
         pollfd readable{.fd = channel_->fd, .events = POLLIN, .revents = 0};
         if (::poll(&readable, 1, 0) <= 0) break;
         rdma_cm_event* raw_event = nullptr;
-        if (rdma_get_cm_event(channel_, &raw_event) != 0) break;
+        if (verbs::library.rdma_get_cm_event(channel_, &raw_event) != 0) break;
         Event event{.type = raw_event->event, .id = raw_event->id, .status = raw_event->status, .data = {}};
         const rdma_conn_param& param = raw_event->param.conn;
         const bool has_data = event.type == RDMA_CM_EVENT_CONNECT_REQUEST ||
@@ -91,7 +92,7 @@ void VerbsTransport::look_up() {
             event.data.assign(bytes, bytes + param.private_data_len);
         }
         // Acknowledged first: an identifier cannot be destroyed while one of its events is not.
-        rdma_ack_cm_event(raw_event);
+        verbs::library.rdma_ack_cm_event(raw_event);
         found_ = true;
         handle(event);
     }
@@ -227,7 +228,7 @@ void VerbsTransport::perform(Peer& peer, LinkAction action, const Happening& wha
         case LinkAction::find_route:
             if (peer.id->verbs != hub_->context())
                 return break_link(peer, "the way to it leads over another device; choose with COPPICE_VERBS_DEVICE");
-            return attempt(peer, check(rdma_resolve_route(peer.id, kResolveMs)));
+            return attempt(peer, check(verbs::library.rdma_resolve_route(peer.id, kResolveMs)));
         case LinkAction::request:
             return attempt(peer, request_connection(peer));
         case LinkAction::grant:
@@ -235,7 +236,7 @@ void VerbsTransport::perform(Peer& peer, LinkAction action, const Happening& wha
                 return break_link(peer, active.error().message);
             return open_window(peer);
         case LinkAction::establish:
-            if (rdma_establish(peer.id) != 0) return break_link(peer, std::strerror(errno));
+            if (verbs::library.rdma_establish(peer.id) != 0) return break_link(peer, std::strerror(errno));
             return welcome(peer);
         case LinkAction::yield:
             peer.ask_again_ns = now_ns() + kAskAgainNs;
@@ -290,16 +291,16 @@ Result<void> VerbsTransport::prepare(Peer& peer) {
 
 Result<void> VerbsTransport::start_request(Peer& peer) {
     peer.requested_ns = now_ns();
-    if (rdma_create_id(channel_, &peer.id, &peer, RDMA_PS_TCP) != 0) {
+    if (verbs::library.rdma_create_id(channel_, &peer.id, &peer, RDMA_PS_TCP) != 0) {
         peer.id = nullptr;
         return fail(COPPICE_ERR_NO_RESOURCES, "rdma_cm gives no identifier: {}", std::strerror(errno));
     }
     if (options_.traffic_class != 0) {
         std::uint8_t type = options_.traffic_class;
-        rdma_set_option(peer.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &type, sizeof type);
+        verbs::library.rdma_set_option(peer.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &type, sizeof type);
     }
     sockaddr_in6 from = hub_->device().address;
-    if (rdma_resolve_addr(peer.id, raw(from), raw(peer.address->where), kResolveMs) != 0)
+    if (verbs::library.rdma_resolve_addr(peer.id, raw(from), raw(peer.address->where), kResolveMs) != 0)
         return fail(COPPICE_ERR_NO_TRANSPORT, "no way to {}: {}", verbs::text_of(peer.address->where),
                     std::strerror(errno));
     return {};
@@ -309,7 +310,7 @@ Result<void> VerbsTransport::request_connection(Peer& peer) {
     if (auto prepared = prepare(peer); !prepared) return prepared;
     const auto card = verbs::encode(own_card(peer));
     rdma_conn_param param = parameters(card, options_.retries, peer.queue_pair_number());
-    return check(rdma_connect(peer.id, &param));
+    return check(verbs::library.rdma_connect(peer.id, &param));
 }
 
 Result<void> VerbsTransport::renew(Peer& peer) {
@@ -351,7 +352,7 @@ void VerbsTransport::no_window(Peer& peer) {
 void VerbsTransport::accept(Peer& peer) {
     const auto answer = verbs::encode(own_card(peer));
     rdma_conn_param param = parameters(answer, options_.retries, peer.queue_pair_number());
-    if (rdma_accept(peer.id, &param) != 0) happened(peer, {LinkEvent::not_admitted});
+    if (verbs::library.rdma_accept(peer.id, &param) != 0) happened(peer, {LinkEvent::not_admitted});
 }
 
 void VerbsTransport::welcome(Peer& peer) {
@@ -378,7 +379,7 @@ void VerbsTransport::close(Peer& peer) {
 }
 
 void VerbsTransport::forget_request(Peer& peer) {
-    if (peer.id != nullptr) rdma_destroy_id(peer.id);
+    if (peer.id != nullptr) verbs::library.rdma_destroy_id(peer.id);
     peer.id = nullptr;
 }
 

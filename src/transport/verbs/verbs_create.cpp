@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/verbs/library.hpp"
 #include "transport/verbs/verbs_transport.hpp"
 
 namespace coppice::transport {
@@ -33,7 +34,9 @@ Result<std::unique_ptr<VerbsTransport>> VerbsTransport::create(const VerbsOption
     if (options.group_size == 0 || options.group_size > kMaxProcesses || options.self.value >= options.group_size)
         return fail(COPPICE_ERR_OUT_OF_RANGE, "verbs: rank {} is no rank of a group of {}", options.self.value,
                     options.group_size);
-    ibv_fork_init();  // a fork of the program must not move our pages away; nothing to do on kernels since 5.12
+    if (const auto& loaded = verbs::load(); !loaded) return tl::unexpected(loaded.error());
+    // A fork of the program must not move our pages away. Nothing to do on kernels since 5.12.
+    verbs::library.ibv_fork_init();
     const auto device =
         verbs::choose_device({.device = options.device, .gid_index = options.gid_index, .mtu = options.mtu});
     if (!device) return tl::unexpected(device.error());
@@ -43,27 +46,29 @@ Result<std::unique_ptr<VerbsTransport>> VerbsTransport::create(const VerbsOption
 }
 
 Result<void> VerbsTransport::listen(const verbs::Device& device) {
-    channel_ = rdma_create_event_channel();
+    channel_ = verbs::library.rdma_create_event_channel();
     if (channel_ == nullptr)
         return fail(COPPICE_ERR_NO_TRANSPORT,
                     "verbs: no connection manager: {}; load its kernel module ('modprobe rdma_ucm')",
                     std::strerror(errno));
     fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
     fcntl(channel_->fd, F_SETFD, FD_CLOEXEC);
-    if (rdma_create_id(channel_, &listener_, nullptr, RDMA_PS_TCP) != 0) {
+    if (verbs::library.rdma_create_id(channel_, &listener_, nullptr, RDMA_PS_TCP) != 0) {
         listener_ = nullptr;
         return fail(COPPICE_ERR_NO_RESOURCES, "verbs: rdma_cm gives no identifier: {}", std::strerror(errno));
     }
     sockaddr_in6 where = device.address;
     if (options_.port != 0) where.sin6_port = htons(static_cast<std::uint16_t>(options_.port + options_.self.value));
-    if (rdma_bind_addr(listener_, reinterpret_cast<sockaddr*>(&where)) != 0 || rdma_listen(listener_, kBacklog) != 0)
+    if (verbs::library.rdma_bind_addr(listener_, reinterpret_cast<sockaddr*>(&where)) != 0 ||
+        verbs::library.rdma_listen(listener_, kBacklog) != 0)
         return cannot_listen(where, device, errno);
-    if (listener_->verbs == nullptr || device.name != ibv_get_device_name(listener_->verbs->device))
+    if (listener_->verbs == nullptr || device.name != verbs::library.ibv_get_device_name(listener_->verbs->device))
         return fail(COPPICE_ERR_NO_TRANSPORT,
                     "verbs: connections at {} come to device {}, not {}: two devices have one address; choose with "
                     "COPPICE_VERBS_DEVICE",
                     verbs::text_of(where),
-                    listener_->verbs == nullptr ? "?" : ibv_get_device_name(listener_->verbs->device), device.name);
+                    listener_->verbs == nullptr ? "?" : verbs::library.ibv_get_device_name(listener_->verbs->device),
+                    device.name);
     auto hub = verbs::Hub::make(
         listener_->verbs, device,
         {.window = options_.window, .sends_ahead = link_options().slots, .memory_windows = options_.memory_windows});
@@ -74,7 +79,7 @@ Result<void> VerbsTransport::listen(const verbs::Device& device) {
                            .rank = options_.self.value,
                            .group_size = options_.group_size,
                            .incarnation = options_.incarnation};
-    address.where.sin6_port = rdma_get_src_port(listener_);
+    address.where.sin6_port = verbs::library.rdma_get_src_port(listener_);
     address_ = verbs::encode(address);
     const std::size_t rides = hub_->inline_bytes() > kLine ? hub_->inline_bytes() - kLine : 0;
     capabilities_ = {
@@ -90,8 +95,8 @@ VerbsTransport::~VerbsTransport() {
     }
     peers_.clear();
     hub_.reset();
-    if (listener_ != nullptr) rdma_destroy_id(listener_);
-    if (channel_ != nullptr) rdma_destroy_event_channel(channel_);
+    if (listener_ != nullptr) verbs::library.rdma_destroy_id(listener_);
+    if (channel_ != nullptr) verbs::library.rdma_destroy_event_channel(channel_);
 }
 
 VerbsTransport::Peer& VerbsTransport::obtain(Seat rank) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "transport/verbs/library.hpp"
 
 namespace coppice::transport {
 
@@ -128,7 +129,7 @@ void VerbsTransport::receive(const ibv_wc& completion) {
             }
         }
     } else if (completion.status != IBV_WC_WR_FLUSH_ERR) {
-        break_link(*peer, ibv_wc_status_str(completion.status));
+        break_link(*peer, verbs::library.ibv_wc_status_str(completion.status));
     }
     hub_->pool.set_kept(buffer, kept);
     if (!kept) hub_->pool.give(buffer);
@@ -193,7 +194,7 @@ void VerbsTransport::drain_sent() {
             } else if (granting) {
                 no_window(*peer);
             } else {
-                break_link(*peer, ibv_wc_status_str(completion.status));
+                break_link(*peer, verbs::library.ibv_wc_status_str(completion.status));
             }
         }
     } while (count == kBatch);
