@@ -81,6 +81,17 @@ class Commands(unittest.TestCase):
         self.renew("stabilize", r"6 ranks: \d+ rounds, \d+ renewals, 2 left out, 2 newcomers",
                    "-n", "6", "--spares", "2", "--kill", "2@500ms", "--kill", "4@800ms")
 
+    def test_a_spare_has_the_core_of_the_dead(self):
+        # Both cores have two of the four ranks, and the spare begins on the first one. Ranks 1 and 3 are on the second.
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        program = f"{PERF} stabilize -n 200 && grep Cpus_allowed_list /proc/self/status"
+        done = run(["taskset", "--cpu-list", ",".join(map(str, cores)), RUN, "-n", "4", "--spares", "1", "--kill", "3@500ms",
+                    "sh", "-c", program])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"# stabilize of 4 ranks: \d+ rounds, \d+ renewals, 1 left out, 1 newcomers")
+        pinned = sorted(map(int, re.findall(r"^Cpus_allowed_list:\s(\d+)$", done.stdout, re.M)))
+        self.assertEqual(pinned, sorted(2 * cores if len(cores) == 2 else 4 * cores), done.stdout)
+
     def go_on_after_a_cut(self, quorum, **settings):
         # Each makes and ends namespaces, for which the cuts of the others have to wait.
         command = [RUN, "-n", "5", "--hosts", "5", "--cut", "0,1/2,3,4@500ms", PERF, "stabilize", "-n", "200"]

@@ -43,7 +43,8 @@ bool is_keeper(pid_t pid) {
 
 }  // namespace
 
-Job::Job(const Options& options, const SignalState& signals) : options_(options), signals_(signals) {
+Job::Job(const Options& options, const SignalState& signals)
+    : options_(options), signals_(signals), cores_(options.bind_to_cores ? Cores::allowed() : Cores({})) {
     for (const Fault& fault : options.faults)
         faults_.push_back({fault});
 }
@@ -115,6 +116,7 @@ StartPlan Job::plan() {
             signals_,
             server_->path(),
             witness_ ? witness_->path() : "",
+            [this](std::uint32_t rank) { return cores_.of_rank(rank); },
             hosts_.get(),
             starter_.get(),
             descriptors_,
@@ -162,6 +164,7 @@ std::optional<int> Job::start() {
     ranks_.resize(options_.ranks + options_.late_numbers());
     for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
         ranks_[rank].pid = (*started)[rank].pid;
+        ranks_[rank].core = cores_.of_rank(rank);
         take_streams(rank, (*started)[rank]);
     }
     running_ = options_.ranks;
@@ -303,6 +306,7 @@ void Job::rank_ended(std::uint32_t rank, int status) {
     has_success_ = has_success_ || (!by_signal && WEXITSTATUS(status) == 0);
     // One that crashes before it is taken in would crash again.
     if (by_signal && (on_purpose || !was_waiting) && respawn(rank, on_purpose)) return;
+    move_those_that_wait();
     if (on_purpose) return;
     if (!by_signal && WEXITSTATUS(status) == 0) return;
     if (end_kill_ns_) return;  // it was told to end

@@ -11,6 +11,7 @@
 #include "bootstrap/server.hpp"
 #include "bootstrap/witness_keeper.hpp"
 #include "cables.hpp"
+#include "cores.hpp"
 #include "guard.hpp"
 #include "hosts.hpp"
 #include "links.hpp"
@@ -42,6 +43,7 @@ class Job {
   private:
     struct RankState {
         pid_t pid = -1;  // of the process that has the number now; -1: none yet, or none any more
+        int core = Cores::kAny;
         bool ended = false;
         bool killed = false;  // by --kill
         std::uint32_t respawns = 0;
@@ -75,6 +77,8 @@ class Job {
     // late.cpp
     void start_late(std::uint32_t number);
     bool respawn(std::uint32_t number, bool on_purpose);
+    int core_for(std::uint32_t number) const;
+    void move_those_that_wait();
     void take_streams(std::uint32_t rank, const RankStart& started);
     bool is_waiting(std::uint32_t number) const;
     bool is_running(std::uint32_t number) const { return ranks_[number].pid >= 0 && !ranks_[number].ended; }
@@ -103,6 +107,7 @@ class Job {
 
     const Options& options_;
     const SignalState& signals_;
+    const Cores cores_;
     std::unique_ptr<bootstrap::Server> server_;
     std::unique_ptr<bootstrap::WitnessKeeper> witness_;  // null: there is no memory for one
     std::unique_ptr<status::KeptPages> pages_;

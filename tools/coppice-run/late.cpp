@@ -2,6 +2,8 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "job.hpp"
@@ -27,13 +29,15 @@ void Job::start_late(std::uint32_t number) {
     RankState& state = ranks_[number];
     const bool was_there = state.pid >= 0;
     const std::uint32_t incarnation = was_there ? server_->lobby()->incarnation(number) + 1 : 0;
-    auto started = run::start_late(plan(), number, incarnation);
+    const int core = core_for(number);
+    auto started = run::start_late(plan(), {number, incarnation, core});
     if (!started) {
         say("{}", started.error().message);
         return fail_with(started.error().exit_code);
     }
     RankState next;
     next.pid = started->pid;
+    next.core = core;
     next.respawns = state.respawns;
     next.was_parted = state.was_parted;
     if (state.cut_off_at_ns) next.cut_off_at_ns = now_ns();
@@ -41,6 +45,28 @@ void Job::start_late(std::uint32_t number) {
     ++running_;
     server_->late_started(number, started->pid);
     take_streams(number, *started);
+}
+
+// Of one that is started now.
+int Job::core_for(std::uint32_t number) const {
+    std::vector<int> others;
+    for (std::uint32_t other = 0; other < ranks_.size(); ++other)
+        if (other != number && is_running(other)) others.push_back(ranks_[other].core);
+    return cores_.least_used(others, cores_.of_rank(number));
+}
+
+// Another has ended: the first of them may be in its place next.
+void Job::move_those_that_wait() {
+    std::vector<int> others;
+    for (std::uint32_t number = 0; number < ranks_.size(); ++number)
+        if (is_running(number) && !is_waiting(number)) others.push_back(ranks_[number].core);
+    for (std::uint32_t number = 0; number < ranks_.size(); ++number) {
+        RankState& state = ranks_[number];
+        if (!is_running(number) || !is_waiting(number)) continue;
+        const int core = cores_.least_used(others, state.core);
+        move(state.pid, std::exchange(state.core, core), core);
+        others.push_back(core);
+    }
 }
 
 // It was killed. False when it is not started again.

@@ -386,7 +386,8 @@ ParseResult parse_options(int argc, char** argv) {
     app.add_option("--timeout", timeout, "end everything after S seconds (or a time with a unit) and exit with 124")
         ->type_name("S");
     app.add_flag("--tag-output", options.tag_output, "begin every line that rank R prints with [R]");
-    app.add_option("--bind", bind, "core (default): pin rank R to core R mod cores; none: do not")
+    app.add_option("--bind", bind,
+                   "core (default): pin rank R to core R mod cores, and who comes later where fewest are; none: do not")
         ->check(CLI::IsMember({"core", "none"}))
         ->type_name("core|none");
 

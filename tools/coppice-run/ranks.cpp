@@ -43,26 +43,6 @@ struct Pipe {
     }
 };
 
-std::vector<int> allowed_cores() {
-    std::vector<int> cores;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (::sched_getaffinity(0, sizeof set, &set) == 0) {
-        for (int core = 0; core < CPU_SETSIZE; ++core) {
-            if (CPU_ISSET(core, &set)) cores.push_back(core);
-        }
-    }
-    return cores;
-}
-
-void pin(std::uint32_t rank, const std::vector<int>& cores) {
-    if (cores.empty()) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cores[rank % cores.size()], &set);
-    ::sched_setaffinity(0, sizeof set, &set);
-}
-
 void set_number(const char* name, std::uint32_t value) {
     ::setenv(name, std::to_string(value).c_str(), 1);
 }
@@ -112,14 +92,14 @@ void set_environment(const StartPlan& plan, std::uint32_t rank, std::optional<st
 
 struct Child {
     std::uint32_t rank = 0;
+    int core = Cores::kAny;
     std::optional<std::uint32_t> incarnation{};  // of one that is started late
 };
 
 // In the child: becomes the rank. Returns only as a failure. `gate`: closed when it may; −1: at once.
-ChildFailure become_rank(const StartPlan& plan, const Child& child, pid_t launcher, int gate, int output, int errors,
-                         const std::vector<int>& cores) {
+ChildFailure become_rank(const StartPlan& plan, const Child& child, pid_t launcher, int gate, int output, int errors) {
     const std::uint32_t rank = child.rank;
-    if (plan.options.bind_to_cores) pin(rank, cores);
+    pin(child.core);
     set_environment(plan, rank, child.incarnation);
     ::setrlimit(RLIMIT_NOFILE, &plan.descriptors);
     ::fcntl(plan.all_happened, F_SETFD, 0);  // stays open in the program
@@ -172,7 +152,6 @@ StartError out_of(const StartPlan& plan, std::uint32_t rank, const char* what, c
 }  // namespace
 
 tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& plan) {
-    const auto cores = allowed_cores();
     const pid_t launcher = ::getpid();
     Pipe gate;    // closed by the launcher when all exist
     Pipe report;  // closed by every execve
@@ -188,7 +167,8 @@ tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& pl
         if (pid < 0) return tl::unexpected(out_of(plan, rank, "fork", "see `ulimit -u` and the memory that is free"));
         if (pid == 0) {
             gate.close_write();
-            const auto failure = become_rank(plan, {rank}, launcher, gate.read, output.write, errors.write, cores);
+            const auto failure =
+                become_rank(plan, {rank, plan.core_of(rank)}, launcher, gate.read, output.write, errors.write);
             [[maybe_unused]] const auto told = ::write(report.write, &failure, sizeof failure);
             ::_exit(127);
         }
@@ -213,22 +193,21 @@ tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& pl
 void become_late(const StartPlan& plan, pid_t launcher, const Starter::Wish& wish, const Starter::Pipes& pipes) {
     const auto [output, errors, report] = pipes;
     const bool has_pipes = plan.options.tag_output;
-    const auto failure = become_rank(plan, {wish.number, wish.incarnation}, launcher, -1, has_pipes ? output : -1,
-                                     has_pipes ? errors : -1, allowed_cores());
+    const auto failure = become_rank(plan, {wish.number, wish.core, wish.incarnation}, launcher, -1,
+                                     has_pipes ? output : -1, has_pipes ? errors : -1);
     [[maybe_unused]] const auto told = ::write(report, &failure, sizeof failure);
 }
 
-tl::expected<RankStart, StartError> start_late(const StartPlan& plan, std::uint32_t number, std::uint32_t incarnation) {
+tl::expected<RankStart, StartError> start_late(const StartPlan& plan, const Starter::Wish& wish) {
     const auto failed = [&](const char* what) {
         return tl::unexpected(StartError{1, fmt::format("cannot start rank {} late: {}: {} (see `ulimit -n` and -u)",
-                                                        number, what, strerror(errno))});
+                                                        wish.number, what, strerror(errno))});
     };
     Pipe report;  // closed by execve
     Pipe output;
     Pipe errors;
     if (!report.open() || (plan.options.tag_output && (!output.open() || !errors.open()))) return failed("pipe");
     const pid_t launcher = ::getpid();
-    const Starter::Wish wish{number, incarnation};
     const Starter::Pipes pipes{output.write, errors.write, report.write};
     const pid_t pid = plan.starter != nullptr ? plan.starter->start(wish, pipes) : ::fork();
     if (pid < 0) return failed("fork");

@@ -1,7 +1,6 @@
 // Starting the processes of the ranks.
 #pragma once
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "cores.hpp"
 #include "guard.hpp"
 #include "hosts.hpp"
 #include "options.hpp"
@@ -30,6 +30,7 @@ struct StartPlan {
     const SignalState& signals;
     std::string launcher_path;                          // COPPICE_LAUNCHER
     std::string witness_path;                           // COPPICE_WITNESS; empty: none
+    std::function<int(std::uint32_t)> core_of;          // a rank's, or Cores::kAny
     const Hosts* hosts = nullptr;                       // with --hosts, unless devices stand for them
     const Starter* starter = nullptr;                   // of late ones; null: the launcher does it itself
     rlimit descriptors{};                               // RLIMIT_NOFILE as the ranks shall have it
@@ -53,7 +54,7 @@ struct StartError {
 tl::expected<std::vector<RankStart>, StartError> start_ranks(const StartPlan& plan);
 
 // One more, late: it runs PROGRAM at once, and is told how many had its number before. `started` and `before_release` are not called.
-tl::expected<RankStart, StartError> start_late(const StartPlan& plan, std::uint32_t number, std::uint32_t incarnation);
+tl::expected<RankStart, StartError> start_late(const StartPlan& plan, const Starter::Wish& wish);
 // What that one does in the new process when there is a starter. `launcher` is the parent. Returns when it can't.
 void become_late(const StartPlan& plan, pid_t launcher, const Starter::Wish& wish, const Starter::Pipes& pipes);
 

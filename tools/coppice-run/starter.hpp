@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 
+#include "cores.hpp"
+
 namespace coppice::run {
 
 class Starter {
@@ -16,6 +18,7 @@ class Starter {
     struct Wish {
         std::uint32_t number = 0;
         std::uint32_t incarnation = 0;
+        int core = Cores::kAny;
     };
     // The child's ends of its pipes for what it prints, what it complains of, and why it could not be started; the first two may be −1.
     using Pipes = std::array<int, 3>;
