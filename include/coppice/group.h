@@ -93,7 +93,8 @@ typedef struct coppice_group_options {
     /* W, how many broadcasts may be under way; a power of two, 2 … 1024 (default 32). Also COPPICE_WINDOW. */
     uint32_t window;
 
-    /* How long creation may take (default 60 s). Also COPPICE_START_TIMEOUT. */
+    /* How long creation may take (default 60 s). Also COPPICE_START_TIMEOUT. A process that coppice-run has started late connects for so long
+     * to the launcher; it then waits for the others without a bound, unless one is given here. */
     uint64_t timeout_ns;
 
     coppice_failure_fn on_failure;
@@ -132,7 +133,7 @@ typedef struct coppice_group_options {
 /* Makes a group. The caller
  *  - calls it at all ranks of the new group, at most 1048576 (COPPICE_ERR_OUT_OF_RANGE);
  *  - gives the same trees, correction, hierarchy and window everywhere (COPPICE_ERR_MISMATCH names the rank that differs);
- *  - may pass NULL for `options` under coppice-run;
+ *  - may pass NULL for `options` where a launcher has started it (coppice-run, PMIx, PMI; docs/launchers.md);
  *  - destroys the group, before the context.
  * A rank that died before is a failed member from the start where the launcher knows of its death. A rank that never shows up
  * ends the call at the deadline with COPPICE_ERR_BOOTSTRAP, which names it. Everything that the group will ever need is
@@ -144,14 +145,14 @@ typedef struct coppice_group_options {
 COPPICE_API coppice_status_t coppice_group_create(coppice_context_t* context, const coppice_group_options_t* options,
                                                   coppice_group_t** group);
 
-/* Leaves the group and frees it; it is gone whatever is returned. The caller
- *  - calls it at all ranks, once;
- *  - frees its requests and views before (COPPICE_ERR_BUSY ends those that are open);
+/* Leaves the group and frees it. The caller
+ *  - calls it at all ranks, once, and again only after COPPICE_ERR_BUSY;
+ *  - frees its requests and views before: while some are open it gets COPPICE_ERR_BUSY, and the group is as it was;
  *  - gives the others time: with timeout_ns 0 it leaves immediately, and they may then see this rank as failed.
  * Ends when every live rank has everything of this group, because it may still need this one's copy; or with COPPICE_ERR_TIMEOUT
  * at `timeout_ns` from now, naming the rank it waits for. COPPICE_ERR_MISMATCH when several ranks of this host were root of
- * one broadcast (coppice_broadcast). A later call on the group says that it has been destroyed (COPPICE_ERR_INVALID_ARGUMENT), as
- * long as no more than 256 others have been since: it is a mistake all the same. */
+ * one broadcast (coppice_broadcast). With all that is returned but COPPICE_ERR_BUSY the group is gone, and to use it is a mistake. A call that
+ * does returns COPPICE_ERR_INVALID_ARGUMENT, and says that the group has been destroyed, as long as no more than 256 others have been since. */
 COPPICE_API coppice_status_t coppice_group_destroy(coppice_group_t* group, uint64_t timeout_ns);
 
 typedef struct coppice_group_info {

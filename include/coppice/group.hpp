@@ -341,7 +341,8 @@ class Group {
         }
     }
 
-    // Whether some rank wants to leave, as of the last agreement: the same at all that have returned from it.
+    // Whether some rank wants to leave, or a process waits to join and can, as of the last agreement or barrier: the same at all that have
+    // returned from it.
     bool pending() const {
         bool waits = false;
         detail::throw_unless_ok(try_pending(waits));

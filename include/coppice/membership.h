@@ -77,7 +77,10 @@ COPPICE_API coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, cop
 /* A group never changes: it is one view of its members. A renewal makes the next one, without the ranks that have failed or
  * want to leave, and with the processes that wait to join. Under coppice-run with --respawn, --spares or --join processes are started late:
  * their first coppice_group_create joins the group that the ranks have made first, or that was made of it by renewals. Any other process joins
- * with a ticket: coppice_group_invite, coppice_group_join. */
+ * with a ticket: coppice_group_invite, coppice_group_join.
+ * One group admits at a time: the first one, then whichever a renewal or shrink has made of the one that admits. That is also a duplicate of a
+ * group that goes on: the old one has nobody waiting from then on (coppice_group_pending), and its later renewals take in nobody. So a program
+ * whose library shrinks its group for itself renews the group that the library has, or has the library begin with a group of its own. */
 
 typedef enum coppice_numbering {
     COPPICE_NUMBERS_OF_THE_GONE = 0, /* newcomers take the numbers of those that are gone, in their order */
@@ -138,7 +141,8 @@ COPPICE_API coppice_status_t coppice_group_pending(const coppice_group_t* group,
  * It names up to 8 members at which a process may ask, this one first. It is good as long as one of these is a member.
  * COPPICE_ERR_CONFIG: nobody may join (COPPICE_JOIN=none), or the launcher starts those that join.
  * COPPICE_ERR_TRUNCATED: *bytes are too few; *bytes says how many it takes.
- * COPPICE_ERR_BUSY: another group was made of this one by a renewal: invite to that one.
+ * COPPICE_ERR_BUSY: another group was made of this one by a renewal or shrink: invite to that one.
+ * COPPICE_ERR_BOOTSTRAP: this rank takes nobody in any more, and why.
  * Source of the listener's rules: docs/security.md. */
 COPPICE_API coppice_status_t coppice_group_invite(coppice_group_t* group, uint32_t uses, uint64_t lifetime_ns,
                                                   void* ticket, size_t* bytes);
@@ -156,7 +160,7 @@ COPPICE_API coppice_status_t coppice_group_invite(coppice_group_t* group, uint32
  * COPPICE_ERR_INVALID_ARGUMENT: this is no ticket, or was damaged.
  * COPPICE_ERR_MISMATCH: another version, or other settings: the message says which.
  * COPPICE_ERR_BOOTSTRAP, with the reason: the ticket has expired, is spent, or was changed; nobody that it names is there; a member
- * can't reach this process.
+ * can't reach this process; the members have agreed to take it in, and the group that has it can't be made (coppice_group_renew there).
  * COPPICE_ERR_NO_RESOURCES: the group has, or waits for, as many members as it has room for (COPPICE_CAPACITY).
  * COPPICE_ERR_CONFIG: COPPICE_JOIN=none. */
 COPPICE_API coppice_status_t coppice_group_join(coppice_context_t* context, const void* ticket, size_t bytes,

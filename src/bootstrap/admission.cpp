@@ -20,7 +20,7 @@ Result<std::vector<std::byte>> Admission::invite(std::uint32_t /*uses*/, std::ui
 Result<std::unique_ptr<Admission>> LauncherAdmission::enter(const LauncherEnvironment& environment,
                                                             std::uint64_t deadline_ns) {
     auto connection = LauncherConnection::open(environment.socket_path, environment.rank,
-                                               4 + kMaxBlob + sizeof(PersonBody), deadline_ns);
+                                               max_formed_bytes(kMaxLauncherRanks), deadline_ns);
     if (!connection) return tl::unexpected(std::move(connection.error()));
     std::vector<std::byte> body;
     append(body, EnterBody{environment.rank.value, environment.incarnation ? 1U : 0U});

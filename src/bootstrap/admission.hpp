@@ -88,7 +88,7 @@ class LauncherAdmission final : public Admission {
     static Result<std::unique_ptr<Admission>> enter(const LauncherEnvironment& environment, std::uint64_t deadline_ns);
     ~LauncherAdmission() override;
 
-    int descriptor() const override { return connection_->descriptor(); }
+    int descriptor() const override { return connection_->poll_descriptor(); }
     Result<std::optional<Event>> next() override;
     void tell_card(std::span<const std::byte> group, std::span<const std::byte> card) override {
         connection_->post(card_frame(group, card));

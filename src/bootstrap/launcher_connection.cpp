@@ -1,6 +1,7 @@
 #include "bootstrap/launcher_connection.hpp"
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -96,6 +97,22 @@ Result<std::unique_ptr<LauncherConnection>> LauncherConnection::open(const std::
 
 LauncherConnection::~LauncherConnection() {
     ::close(descriptor_);
+    if (poll_ >= 0) ::close(poll_);
+}
+
+int LauncherConnection::poll_descriptor() {
+    if (poll_ < 0) {
+        poll_ = ::epoll_create1(EPOLL_CLOEXEC);
+        if (poll_ >= 0) watch(EPOLL_CTL_ADD);
+    }
+    return poll_ < 0 ? descriptor_ : poll_;
+}
+
+void LauncherConnection::watch(int operation) {
+    room_wanted_ = !unsent_.empty();
+    epoll_event event{};
+    event.events = EPOLLIN | (room_wanted_ ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
+    ::epoll_ctl(poll_, operation, descriptor_, &event);
 }
 
 Error LauncherConnection::launcher_died() const {
@@ -183,10 +200,11 @@ void LauncherConnection::flush() {
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0) {
             if (errno != EAGAIN) unsent_.clear();  // reading finds the end
-            return;
+            break;
         }
         unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
     }
+    if (poll_ >= 0 && room_wanted_ == unsent_.empty()) watch(EPOLL_CTL_MOD);
 }
 
 }  // namespace coppice::bootstrap

@@ -42,17 +42,22 @@ class LauncherConnection {
     // Sends now what can be sent now, and the rest with flush().
     void post(std::span<const std::byte> frame);
     void flush();
+    // Readable when something may have come, or when what is unsent can be sent. The socket alone where no other descriptor is to be had.
+    int poll_descriptor();
 
   private:
     LauncherConnection(std::string path, Rank rank, std::uint64_t most_bytes, int descriptor)
         : path_(std::move(path)), rank_(rank), most_bytes_(most_bytes), descriptor_(descriptor) {}
     Result<std::optional<LauncherFrame>> parse_frame();
     Error launcher_died() const;
+    void watch(int operation);
 
     std::string path_;
     Rank rank_;
     std::uint64_t most_bytes_;
     int descriptor_;
+    int poll_ = -1;
+    bool room_wanted_ = false;       // as the kernel knows it there
     std::vector<std::byte> input_;   // received and not parsed yet
     std::vector<std::byte> unsent_;  // of post()
 };

@@ -31,7 +31,7 @@
 //     formed      what the receiver has to know of the group that has it
 //
 // At a member's door (door/door.hpp) they are the same but for the greeting: `enter` has more behind it, and the door may answer with
-//     welcome_in  PersonBody of the member whose door it is
+//     welcome_in  PersonBody of the member whose door it is, its ledger (door/ledger.hpp)
 //     elsewhere   DoorAddress: ask there
 //     again       nothing: not now
 //
@@ -132,6 +132,13 @@ struct MissingEntry {
     std::uint32_t rank = 0;
     MissingState state = MissingState::never_called;
 };
+
+// The largest body of `formed`, of a group that has numbers below `capacity`: it names each process twice at most, each member, and the
+// switches above the hosts of those that were members and of those that are (Birth in engine/joining/cards.hpp).
+inline constexpr std::size_t kMaxFormedPart = 2 * 12 + 28 + 2UL * (4 + 255);
+constexpr std::size_t max_formed_bytes(std::uint32_t capacity) {
+    return kMaxBlob + std::size_t{capacity} * kMaxFormedPart;
+}
 
 // The largest body that a rank accepts from the launcher of a group of `size`.
 constexpr std::uint64_t max_gathered_bytes(std::uint32_t size) {

@@ -244,13 +244,19 @@ void Server::read_from(std::uint64_t id) {
     }
 }
 
+// The longest body that it may send.
+std::size_t Server::most_of(const Connection& connection, FrameKind kind) const {
+    const bool is_formed = connection.state == State::inside && kind == FrameKind::formed;
+    return is_formed ? max_formed_bytes(capacity_) : kMaxBlob + sizeof(HandshakeBody);
+}
+
 // False when the connection has ended; `connection` may be gone then.
 bool Server::parse(std::uint64_t id, Connection& connection) {
     for (;;) {
         std::span<const std::byte> rest(connection.input);
         FrameHeader header;
         if (!take(rest, header)) return true;
-        if (header.magic != kFrameMagic || header.length > kMaxBlob + sizeof(HandshakeBody)) {
+        if (header.magic != kFrameMagic || header.length > most_of(connection, header.kind)) {
             drop_garbage(id, "this is not the protocol of coppice-run");
             return false;
         }

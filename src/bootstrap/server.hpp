@@ -34,7 +34,7 @@ namespace coppice::bootstrap {
 
 class Server {
   public:
-    // What a rank does not read of newcomers is kept up to here: then it has stopped, and is refused.
+    // What a rank does not read of newcomers is kept up to here, and one frame more: then it has stopped, and is refused.
     static constexpr std::size_t kMostUnsent = 8UL * 1024 * 1024;
 
     struct Counters {
@@ -128,6 +128,7 @@ class Server {
     Result<void> listen_somewhere();
     void accept_all();
     void read_from(std::uint64_t id);
+    std::size_t most_of(const Connection& connection, FrameKind kind) const;
     bool parse(std::uint64_t id, Connection& connection);
     bool handle(std::uint64_t id, Connection& connection, FrameKind kind, std::span<const std::byte> body);
     bool handshake(std::uint64_t id, Connection& connection, std::span<const std::byte> body);

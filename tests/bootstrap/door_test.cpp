@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "bootstrap/door/hall.hpp"
 #include "bootstrap/door/passage.hpp"
@@ -190,6 +191,22 @@ TEST_F(Passages, FramesThatAreChangedRepeatedOrLeftOutEndIt) {
     }
 }
 
+// What newcomers have to know of the largest group that may take them in.
+TEST_F(Passages, LongFramesAreHeardWhereTheyAreExpectedAndEndItElsewhere) {
+    const Bytes birth(max_formed_bytes(kMaxLauncherRanks), std::byte{7});
+    const Bytes frame = make_frame(FrameKind::formed, birth);
+    for (const bool is_expected : {true, false}) {
+        Passage stranger = Passage::knock(key_of(kSecret, some_terms()), a_knock());
+        Passage door = a_door();
+        meet(stranger, door);
+        if (is_expected) stranger.take_frames_of(frame.size());
+        door.send(frame);
+        carry(door, stranger);
+        EXPECT_EQ(stranger.next() == frame, is_expected);
+        EXPECT_EQ(stranger.state(), is_expected ? Passage::State::open : Passage::State::broken);
+    }
+}
+
 TEST_F(Passages, AnotherVersionIsTold) {
     for (int which = 0; which < 3; ++which) {
         Knock knock = a_knock();
@@ -240,11 +257,11 @@ class Halls : public ::testing::Test {
     }
     void SetUp() override {
         ASSERT_GE(sodium_init(), 0);
-        EXPECT_TRUE(hall.hear(0, FrameKind::card, card_body("the group", "zero")));
+        EXPECT_TRUE(hall.hear(0, FrameKind::card, card_body("the group", "zero"), 1));
     }
     void complete() {
-        EXPECT_EQ(hall.enter(1, 0, Ledger(kCapacity).bytes()), "");
-        EXPECT_TRUE(hall.hear(1, FrameKind::card, card_body("the group", "one")));
+        EXPECT_EQ(hall.enter(1, 0, Ledger(kCapacity).bytes(), 1), "");
+        EXPECT_TRUE(hall.hear(1, FrameKind::card, card_body("the group", "one"), 1));
         deliver();
     }
     // All do at once what they are told, but for those that say nothing.
@@ -256,12 +273,12 @@ class Halls : public ::testing::Test {
             ASSERT_TRUE(take(rest, header));
             const bool is_silent = std::ranges::find(silent, send->to) != silent.end();
             if (header.kind == FrameKind::invitation && !is_silent) {
-                EXPECT_TRUE(hall.hear(send->to, FrameKind::card, card_body("", "new")));
+                EXPECT_TRUE(hall.hear(send->to, FrameKind::card, card_body("", "new"), 1));
             }
             if (header.kind == FrameKind::introduce && take(rest, who) && !is_silent) {
                 Bytes body;
                 append(body, who.serial);
-                EXPECT_TRUE(hall.hear(send->to, FrameKind::wired, body));
+                EXPECT_TRUE(hall.hear(send->to, FrameKind::wired, body, 1));
             }
         }
     }
@@ -269,9 +286,9 @@ class Halls : public ::testing::Test {
 
 TEST_F(Halls, NobodyIsLetInBeforeAllMembersHaveEntered) {
     EXPECT_FALSE(hall.is_complete());
-    EXPECT_EQ(hall.enter(1, 0, Ledger(kCapacity).bytes()), "");
+    EXPECT_EQ(hall.enter(1, 0, Ledger(kCapacity).bytes(), 1), "");
     EXPECT_FALSE(hall.is_complete());  // it has yet to say how it can be reached
-    EXPECT_TRUE(hall.hear(1, FrameKind::card, card_body("the group", "one")));
+    EXPECT_TRUE(hall.hear(1, FrameKind::card, card_body("the group", "one"), 1));
     EXPECT_TRUE(hall.is_complete());
     const Hall::Entry entry = let_in(some_terms(), 1);
     ASSERT_TRUE(entry.number);
@@ -286,13 +303,13 @@ TEST_F(Halls, AMemberThatIsDeadIsNotWaitedFor) {
 }
 
 TEST_F(Halls, NoneIsAMemberThatTheGroupDoesNotHave) {
-    EXPECT_NE(hall.enter(2, 0, Ledger(kCapacity).bytes()), "");
-    EXPECT_NE(hall.enter(1, 1, Ledger(kCapacity).bytes()), "");
-    EXPECT_NE(hall.enter(0, 0, Ledger(kCapacity).bytes()), "");  // a living one's number
-    EXPECT_NE(hall.enter(99, 0, Ledger(kCapacity).bytes()), "");
-    EXPECT_NE(hall.enter(1, 0, bytes_of("nothing that a member says")), "");
+    EXPECT_NE(hall.enter(2, 0, Ledger(kCapacity).bytes(), 1), "");
+    EXPECT_NE(hall.enter(1, 1, Ledger(kCapacity).bytes(), 1), "");
+    EXPECT_NE(hall.enter(0, 0, Ledger(kCapacity).bytes(), 1), "");  // a living one's number
+    EXPECT_NE(hall.enter(99, 0, Ledger(kCapacity).bytes(), 1), "");
+    EXPECT_NE(hall.enter(1, 0, bytes_of("nothing that a member says"), 1), "");
     complete();
-    EXPECT_NE(hall.enter(1, 0, Ledger(kCapacity).bytes()), "");
+    EXPECT_NE(hall.enter(1, 0, Ledger(kCapacity).bytes(), 1), "");
 }
 
 TEST_F(Halls, TicketsAreSpentByThoseThatWereToldHowToReachTheMembers) {
@@ -343,7 +360,7 @@ TEST_F(Halls, OneThatWasTakenInIsAMember) {
     deliver();
     const PersonBody newcomer{2, 0, 0};
     const Bytes frame = Admission::formed_frame(std::span(&newcomer, 1), {}, bytes_of("born"));
-    EXPECT_TRUE(hall.hear(1, FrameKind::formed, std::span(frame).subspan(sizeof(FrameHeader))));
+    EXPECT_TRUE(hall.hear(1, FrameKind::formed, std::span(frame).subspan(sizeof(FrameHeader)), 1));
     const auto told = hall.next();
     ASSERT_TRUE(told);
     EXPECT_EQ(told->to, 2U);
@@ -357,9 +374,9 @@ TEST_F(Halls, OneThatWasTakenInIsAMember) {
 // What was agreed upon at one door counts at the next.
 TEST_F(Halls, TheNextOneKnowsWhatMembersRemember) {
     Ledger theirs(kCapacity);
-    theirs.note_use({some_terms().id, UINT64_MAX, 99}, {3, 4, 0});
-    EXPECT_EQ(hall.enter(1, 0, theirs.bytes()), "");
-    EXPECT_TRUE(hall.hear(1, FrameKind::card, card_body("the group", "one")));
+    theirs.note_use({some_terms().id, UINT64_MAX, 99}, {3, 4, 0}, 1);
+    EXPECT_EQ(hall.enter(1, 0, theirs.bytes(), 1), "");
+    EXPECT_TRUE(hall.hear(1, FrameKind::card, card_body("the group", "one"), 1));
     EXPECT_EQ(ledger.next_incarnation(3), 5U);
     EXPECT_FALSE(let_in(some_terms(1), 1).number);
     EXPECT_TRUE(let_in(some_terms(2), 1).number);
@@ -368,9 +385,9 @@ TEST_F(Halls, TheNextOneKnowsWhatMembersRemember) {
 // The member at whose door it waited is gone: it comes to the next one, with a ticket that is used up by itself.
 TEST_F(Halls, AProcessThatBeginsAnewUsesItsTicketOnce) {
     Ledger theirs(kCapacity);
-    theirs.note_use({some_terms().id, UINT64_MAX, 77}, {3, 0, 0});
-    EXPECT_EQ(hall.enter(1, 0, theirs.bytes()), "");
-    EXPECT_TRUE(hall.hear(1, FrameKind::card, card_body("the group", "one")));
+    theirs.note_use({some_terms().id, UINT64_MAX, 77}, {3, 0, 0}, 1);
+    EXPECT_EQ(hall.enter(1, 0, theirs.bytes(), 1), "");
+    EXPECT_TRUE(hall.hear(1, FrameKind::card, card_body("the group", "one"), 1));
     EXPECT_FALSE(hall.let_in(some_terms(1), 78, 1).number);
     EXPECT_TRUE(hall.let_in(some_terms(1), 77, 1).number);
     deliver();
@@ -397,18 +414,41 @@ TEST_F(Halls, AProcessThatIsHereAlreadyHasNotSpentItsTicket) {
     EXPECT_FALSE(last.let_in(some_terms(1), 77, 1).earlier);
 }
 
+TicketUse a_use(std::uint32_t ticket, std::uint64_t expires_ns) {
+    TicketUse use{.id = {1}, .expires_ns = expires_ns, .joiner = ticket};
+    std::memcpy(&use.id[4], &ticket, sizeof ticket);
+    return use;
+}
+
+// At a member that does not keep the door, and so is not asked whether there is room.
+TEST(Ledgers, UsesOfTicketsThatHaveExpiredMakeRoom) {
+    Ledger full(kCapacity);
+    for (std::uint32_t ticket = 0; ticket < Ledger::kMostUses; ++ticket)
+        full.note_use(a_use(ticket, 100), {3, ticket, 0}, 1);
+    Ledger told = full;
+    const TicketUse lives = a_use(5000, UINT64_MAX);
+    full.note_use(lives, {4, 0, 0}, 99);
+    EXPECT_EQ(full.used(lives.id), 0U);  // all of them may still be asked about
+    full.note_use(lives, {4, 0, 0}, 100);
+    EXPECT_EQ(full.used(lives.id), 1U);
+    EXPECT_TRUE(full.has_room(100));
+    EXPECT_EQ(full.used(lives.id), 1U);
+    EXPECT_TRUE(told.merge(full.bytes(), 100));
+    EXPECT_EQ(told.used(lives.id), 1U);
+}
+
 TEST(Ledgers, WhatNoneHasWrittenIsNotTakenIn) {
     Ledger full(kCapacity);
     full.note({2, 7, 0});
-    full.note_use({some_terms().id, 5, 1}, {3, 0, 0});
+    full.note_use({some_terms().id, 5, 1}, {3, 0, 0}, 1);
     const Bytes whole = full.bytes();
     Ledger ledger(kCapacity);
     for (std::size_t length = 0; length < whole.size(); ++length)
-        EXPECT_FALSE(ledger.merge(std::span(whole).first(length))) << length;
-    EXPECT_FALSE(Ledger(2).merge(whole));  // it has no such number
+        EXPECT_FALSE(ledger.merge(std::span(whole).first(length), 1)) << length;
+    EXPECT_FALSE(Ledger(2).merge(whole, 1));  // it has no such number
     EXPECT_EQ(ledger.bytes(), Ledger(kCapacity).bytes());
-    EXPECT_TRUE(ledger.merge(whole));
-    EXPECT_TRUE(ledger.merge(whole));
+    EXPECT_TRUE(ledger.merge(whole, 1));
+    EXPECT_TRUE(ledger.merge(whole, 1));
     EXPECT_EQ(ledger.used(some_terms().id), 1U);
 }
 

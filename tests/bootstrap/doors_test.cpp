@@ -1,13 +1,18 @@
 // A door that stands open: sockets, and processes that come more than once, or stop on their way. What is said there is in door_test.cpp.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <string>
@@ -25,6 +30,7 @@ using Bytes = std::vector<std::byte>;
 constexpr std::uint64_t kDeadlineNs = 60 * Door::kSecond;
 constexpr std::uint64_t kHourNs = 3600 * Door::kSecond;
 constexpr std::uint32_t kCapacity = 3;
+const std::vector<unsigned char> kSecret(32, 7);
 
 Bytes bytes_of(std::string_view text) {
     const auto raw = std::as_bytes(std::span(text));
@@ -44,12 +50,11 @@ bool becomes(const std::function<bool()>& condition) {
 // The one member of a group, which keeps its door, and makes each newcomer known to itself at once.
 class Keeper {
   public:
-    explicit Keeper(const Door::Patience& patience = {}) {
+    explicit Keeper(const Door::Patience& patience = {}, unsigned char secret = kSecret[0]) {
         auto door = Door::open(true, {}, patience);
         EXPECT_TRUE(door) << door.error().message;
         door_ = std::move(*door);
-        const std::vector<unsigned char> secret(32, 7);
-        door_->belong(secret, {.number = 0}, kCapacity, bytes_of("the group"));
+        door_->belong(std::vector<unsigned char>(32, secret), {.number = 0}, kCapacity, bytes_of("the group"));
         door_->tell_card(bytes_of("the group"), bytes_of("the member"));
         attend({});
         thread_ = std::jthread([this](const std::stop_token& stop) {
@@ -77,6 +82,11 @@ class Keeper {
         company.members.insert(company.members.end(), others.begin(), others.end());
         door_->attend(company);
     }
+    // Has been introduced to.
+    bool knows(const PersonBody& who) {
+        const std::scoped_lock lock(mutex_);
+        return known_.contains({who.number, who.incarnation});
+    }
     bool is_ready(const PersonBody& who) {
         const std::scoped_lock lock(mutex_);
         return ready_.contains({who.number, who.incarnation});
@@ -88,13 +98,17 @@ class Keeper {
         while (const auto event = door_->next()) {
             if (!*event) return;
             const PersonBody who = (*event)->who;
-            if ((*event)->kind == Admission::Event::Kind::introduced) door_->tell_wired(who.serial);
+            if ((*event)->kind == Admission::Event::Kind::introduced) {
+                known_.insert({who.number, who.incarnation});
+                door_->tell_wired(who.serial);
+            }
             if ((*event)->kind == Admission::Event::Kind::ready) ready_.insert({who.number, who.incarnation});
         }
     }
 
     std::mutex mutex_;
     std::unique_ptr<Door> door_;
+    std::set<std::pair<std::uint32_t, std::uint32_t>> known_;
     std::set<std::pair<std::uint32_t, std::uint32_t>> ready_;
     std::jthread thread_;
 };
@@ -189,6 +203,179 @@ TEST(StandingDoors, ConnectionsOfThoseThatWereLeftOutEndWithoutHarmToWhoHasTheir
     ASSERT_EQ(self.number, before.number);
     left_out->reset();
     become_ready(keeper, **next, self);
+}
+
+// --------------------------------------------------------------------------------------------------- who is refused ---
+
+// A door at which nobody answers: the kernel takes connections, as of a process that is stopped.
+class SilentDoor {
+  public:
+    SilentDoor() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t length = sizeof at;
+        EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&at), length), 0);
+        EXPECT_EQ(::listen(socket_.get(), 16), 0);
+        EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&at), &length), 0);
+        address_ = {.port = ntohs(at.sin_port), .ips = {{.version = 4, .bytes = {127, 0, 0, 1}}}};
+    }
+    const DoorAddress& address() const { return address_; }
+
+  private:
+    Handle socket_;
+    DoorAddress address_;
+};
+
+TEST(StandingDoors, OneRefusalByAMemberIsEnough) {
+    Keeper keeper;
+    Ticket ticket = keeper.ticket(1);
+    ticket.terms.expires_ns = 1;
+    ticket.key = key_of(kSecret, ticket.terms);
+    const SilentDoor silent;
+    ticket.doors.insert(ticket.doors.begin(), silent.address());
+    ticket.doors.push_back(silent.address());
+    const auto refused = come(ticket, 77);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().status, COPPICE_ERR_BOOTSTRAP) << refused.error().message;
+    EXPECT_NE(refused.error().message.find("expired"), std::string::npos) << refused.error().message;
+}
+
+// Who listens at the first door may be somebody else by now.
+TEST(StandingDoors, WhoDoesNotKnowTheTicketDoesNotRefuseIt) {
+    Keeper keeper;
+    Keeper other(Door::Patience{}, 9);
+    Ticket ticket = keeper.ticket(1);
+    ticket.doors.insert(ticket.doors.begin(), other.ticket(1).doors[0]);
+    const auto door = come(ticket, 77);
+    EXPECT_TRUE(door) << door.error().message;
+}
+
+TEST(StandingDoors, SeveralTicketsAreTriedInTurn) {
+    Keeper keeper;
+    const Ticket good = keeper.ticket(1);
+    Ticket expired = keeper.ticket(1);
+    expired.terms.expires_ns = 1;
+    expired.key = key_of(kSecret, expired.terms);
+    Ticket changed = keeper.ticket(1);
+    changed.key[3] ^= 1;
+    const std::vector<Ticket> tickets{expired, changed, good};
+    const auto door = be_let_in(tickets, 77, true, {}, now_ns() + kDeadlineNs);
+    ASSERT_TRUE(door) << door.error().message;
+    // None is left: the first reason is told.
+    const auto refused = be_let_in(tickets, 78, true, {}, now_ns() + kDeadlineNs);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("expired"), std::string::npos) << refused.error().message;
+}
+
+TEST(StandingDoors, SoManyTicketsAndNoMore) {
+    Keeper keeper;
+    const Bytes one = keeper.ticket(1).bytes();
+    Bytes all;
+    for (std::size_t n = 0; n < kMostTickets; ++n)
+        append_bytes(all, one);
+    const auto read = read_tickets(all);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->size(), kMostTickets);
+    append_bytes(all, one);
+    const auto refused = read_tickets(all);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().status, COPPICE_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(refused.error().message.find("too many"), std::string::npos) << refused.error().message;
+}
+
+// All that have met who came before are gone: what they knew the newcomer was told when it came.
+TEST(StandingDoors, NewcomersKnowWhoHasComeBeforeThem) {
+    auto keeper = std::make_unique<Keeper>();
+    const Ticket used = keeper->ticket(1);
+    {
+        auto first = come(used, 77);
+        ASSERT_TRUE(first) << first.error().message;
+        become_ready(*keeper, **first, invited(**first));
+    }
+    auto came = come(keeper->ticket(1), 78);
+    ASSERT_TRUE(came) << came.error().message;
+    Door& heir = **came;
+    const PersonBody self = invited(heir);
+    heir.belong(kSecret, self, kCapacity, bytes_of("the group"));
+    become_ready(*keeper, heir, self);
+    keeper.reset();
+    const auto address = heir.address().bytes();
+    heir.attend({.members = {self}, .keeper = self, .door = {address.begin(), address.end()}});
+    Ticket there = used;
+    there.doors = {heir.address()};
+    const auto made = heir.invite(1, kHourNs, {});
+    ASSERT_TRUE(made) << made.error().message;
+    Ticket fresh;
+    ASSERT_EQ(Ticket::read(*made, fresh), Ticket::Reading::whole);
+    const std::jthread looks([&heir](const std::stop_token& stop) {
+        for (; !stop.stop_requested(); look_again())
+            EXPECT_TRUE(heir.next());
+    });
+    const auto again = come(there, 79);
+    ASSERT_FALSE(again);
+    EXPECT_NE(again.error().message.find("spent"), std::string::npos) << again.error().message;
+    // Whose number it gets has had an owner.
+    auto next = come(fresh, 80);
+    ASSERT_TRUE(next) << next.error().message;
+    EXPECT_EQ(invited(**next).incarnation, 1U);
+}
+
+// ---------------------------------------------------------------------------------------------- those that do not read ---
+
+std::ptrdiff_t count_descriptors() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+// A member that comes to the door, and then reads nothing.
+class Deaf {
+  public:
+    explicit Deaf(const DoorAddress& door) : line_(line_to(door)) {
+        EXPECT_TRUE(becomes([this] {
+            line_.move();
+            return line_.is_open();
+        }));
+        Bytes body;
+        append(body, EnterBody{.number = 1});
+        append(body, std::uint32_t{0});
+        append_bytes(body, Ledger(kCapacity).bytes());
+        line_.post(make_frame(FrameKind::enter, body));
+        line_.post(Admission::card_frame(bytes_of("the group"), bytes_of("a deaf member")));
+    }
+
+  private:
+    static Line line_to(const DoorAddress& door) {
+        Knock knock;
+        knock.role = Role::member;
+        knock.number = 1;
+        knock.nonce = draw_door_nonce();
+        return {start_to_connect(door.ips[0], door.port), Passage::knock(member_key(kSecret), knock)};
+    }
+    Line line_;
+};
+
+TEST(StandingDoors, KeepSoMuchForAMemberThatDoesNotRead) {
+    Keeper keeper;
+    keeper.attend({{1, 0, 0}});
+    const Ticket ticket = keeper.ticket(1000);
+    const std::ptrdiff_t before = count_descriptors();
+    const Deaf deaf(ticket.doors[0]);
+    constexpr std::size_t kCard = 60'000;
+    // With what the kernel keeps.
+    constexpr std::size_t kNewcomers = 3 * Line::kMostUnsent / kCard;
+    for (std::uint64_t joiner = 1; joiner <= kNewcomers; ++joiner) {
+        Result<std::unique_ptr<Door>> door = come(ticket, joiner);
+        // There is one number for all of them, and the one before may not be known to have gone.
+        ASSERT_TRUE(becomes([&] {
+            if (!door) door = come(ticket, joiner);
+            return door.has_value();
+        })) << door.error().message;
+        const PersonBody self = invited(**door);
+        (*door)->tell_card({}, Bytes(kCard));
+        ASSERT_TRUE(becomes([&] { return keeper.knows(self) && (*door)->next().has_value(); }));
+    }
+    // Its own end of the connection is all that is left.
+    EXPECT_TRUE(becomes([&] { return count_descriptors() == before + 1; })) << count_descriptors() - before;
 }
 
 // ------------------------------------------------------------------------------------------- those that stop on the way ---

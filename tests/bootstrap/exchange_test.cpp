@@ -22,6 +22,58 @@ TEST_F(exchange, gives_sixteen_ranks_everything_round_after_round) {
     EXPECT_EQ(server_->counters().strangers, 0U);
 }
 
+// Looks when there is something to see, as a rank does that sleeps.
+bool attend(Admission& admission, const std::atomic<int>& stage,
+            const std::function<void(const Admission::Event&)>& heed) {
+    for (const std::uint64_t until = generous(); stage < 1;) {
+        CHECK(now_ns() < until);
+        pollfd entry{admission.descriptor(), POLLIN, 0};
+        if (::poll(&entry, 1, 10) == 0) continue;
+        for (auto event = admission.next();; event = admission.next()) {
+            CHECK(event.has_value());
+            if (!*event) break;
+            heed(**event);
+        }
+    }
+    return true;
+}
+
+TEST_F(exchange, carries_what_newcomers_have_to_know_of_the_largest_group) {
+    begin(2, kMaxLauncherRanks - 2);
+    auto* const stage = finished_;
+    constexpr std::size_t kBirth = max_formed_bytes(kMaxLauncherRanks) - 2 * sizeof(std::uint32_t) - sizeof(PersonBody);
+    start(0, [stage](const LauncherEnvironment& environment) {
+        const auto admission = LauncherAdmission::enter(environment, generous());
+        CHECK(admission.has_value());
+        (*admission)->tell_card(std::vector<std::byte>(10), std::vector<std::byte>(10));
+        return attend(**admission, *stage, [&](const Admission::Event& event) {
+            using Kind = Admission::Event::Kind;
+            if (event.kind == Kind::introduced) (*admission)->tell_wired(event.who.serial);
+            if (event.kind == Kind::ready)
+                (*admission)->tell_formed({&event.who, 1}, {}, std::vector<std::byte>(kBirth, std::byte{9}));
+        });
+    });
+    // The process of the last number: that of rank 1 has ended.
+    const pid_t pid = start(1, [stage](const LauncherEnvironment& rank) {
+        LauncherEnvironment environment = rank;
+        environment.rank = Rank(kMaxLauncherRanks - 1);
+        environment.incarnation = 0;
+        const auto admission = LauncherAdmission::enter(environment, generous());
+        CHECK(admission.has_value());
+        return attend(**admission, *stage, [&](const Admission::Event& event) {
+            using Kind = Admission::Event::Kind;
+            if (event.kind == Kind::invited) (*admission)->tell_card({}, std::vector<std::byte>(10));
+            if (event.kind == Kind::introduced) (*admission)->tell_wired(event.who.serial);
+            if (event.kind == Kind::formed && event.body.size() == kBirth) *stage = 1;
+        });
+    });
+    server_->rank_ended(1);
+    server_->late_started(kMaxLauncherRanks - 1, pid);
+    serve_until_all_ended();
+    EXPECT_EQ(server_->counters().garbage, 0U);
+    EXPECT_EQ(server_->counters().strangers, 0U);
+}
+
 TEST_F(exchange, serves_groups_made_one_after_the_other_and_inside_each_other) {
     begin(4);
     for (std::uint32_t rank = 0; rank < 4; ++rank) {

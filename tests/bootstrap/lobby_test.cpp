@@ -229,6 +229,23 @@ TEST_F(Lobbies, OneThatAMemberCantReachIsToldWhyAndTheOthersAreNotHeldUp) {
     EXPECT_FALSE(refused.contains(5));
 }
 
+// The members had decided to take it in, and can't; one that the group has is a member, whatever others say of it later.
+TEST_F(Lobbies, OneThatIsReadyMayBeTurnedAwayAndAMemberMayNot) {
+    EXPECT_EQ(join(4), "");
+    EXPECT_EQ(join(5), "");
+    deliver();
+    const PersonBody five = person(5);
+    EXPECT_TRUE(lobby.formed(0, {&five, 1}, {}, bytes_of("a group")));
+    for (const std::uint32_t number : {0U, 1U}) {
+        EXPECT_TRUE(lobby.unwired(number, serial[4], "there is no room"));
+        EXPECT_TRUE(lobby.unwired(number, serial[5], "there is no room"));
+    }
+    deliver();
+    EXPECT_EQ(refused, (std::map<std::uint32_t, std::string>{{4, "there is no room"}}));
+    EXPECT_EQ(in, std::set<std::uint32_t>{5});
+    EXPECT_FALSE(is_ready(4));
+}
+
 TEST_F(Lobbies, WithoutMembersNobodyWaits) {
     held = {0, 1, 2};
     EXPECT_EQ(join(4), "");

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "bootstrap/admission.hpp"
+#include "topology/switch_path.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -35,6 +38,21 @@ TEST(Cards, ACardSaysHowAProcessCanBeReached) {
 TEST(Cards, ACardWhoseHostOrSwitchesAreCutShortIsNone) {
     const Bytes whole = Card{.host = "a host", .switches = "leaf4", .addresses = {}}.bytes();
     expect_no_part_of<Card>(whole);
+}
+
+// Of members that the launcher has started, each on a host of its own below switches with long names, all of which come in place of others.
+TEST(Cards, WhatIsSaidOfTheLargestGroupHasRoom) {
+    Birth birth{.id = {.token = 17, .epoch = Epoch(3)}, .panel = 5, .most = 9, .members = {}};
+    std::vector<bootstrap::PersonBody> all;
+    for (std::uint32_t rank = 0; rank < bootstrap::kMaxLauncherRanks; ++rank) {
+        birth.members.push_back({.origin = {.seat = Seat(rank)}, .node = rank});
+        all.push_back({.number = rank});
+    }
+    birth.switches.assign(2 * std::size_t{bootstrap::kMaxLauncherRanks}, std::string(topology::kMaxSwitchPath, 's'));
+    const Bytes bytes = birth.bytes();
+    ASSERT_TRUE(Birth::parse(bytes));
+    const Bytes frame = bootstrap::Admission::formed_frame(all, all, bytes);
+    EXPECT_LE(frame.size(), sizeof(bootstrap::FrameHeader) + bootstrap::max_formed_bytes(bootstrap::kMaxLauncherRanks));
 }
 
 TEST(Cards, AnInvitationSaysWhatAllHaveInCommon) {

@@ -16,13 +16,16 @@ class SomeAdmission final : public bootstrap::Admission {
   public:
     explicit SomeAdmission(std::vector<std::uint32_t>& wired) : wired_(wired) {}
 
-    void introduce(const bootstrap::PersonBody& who) {
+    void introduce(const bootstrap::PersonBody& who, std::string_view transport = "wire") {
         Card card{.host = "elsewhere", .switches = "", .addresses = {}};
-        append_address(card.addresses, "wire", {});
+        append_address(card.addresses, transport, {});
         events_.push_back({.kind = Event::Kind::introduced, .who = who, .body = card.bytes()});
     }
+    void say_ready(const bootstrap::PersonBody& who) { events_.push_back({.kind = Event::Kind::ready, .who = who}); }
+    void end(coppice_status_t status) { end_ = Error{status, "it has ended"}; }
     int descriptor() const override { return -1; }
     Result<std::optional<Event>> next() override {
+        if (events_.empty() && end_) return tl::unexpected(*end_);
         if (events_.empty()) return std::optional<Event>();
         Event event = std::move(events_.front());
         events_.pop_front();
@@ -33,16 +36,18 @@ class SomeAdmission final : public bootstrap::Admission {
         wired_.push_back(serial);
         if (when_wired) when_wired();
     }
-    void tell_unwired(std::uint32_t, std::string_view why) override { FAIL() << why; }
+    void tell_unwired(std::uint32_t serial, std::string_view why) override { unwired.emplace_back(serial, why); }
     void tell_formed(std::span<const bootstrap::PersonBody>, std::span<const bootstrap::PersonBody>,
                      std::span<const std::byte>) override {}
     bool is_witness() const override { return false; }
 
     std::function<void()> when_wired;
+    std::vector<std::pair<std::uint32_t, std::string>> unwired;
 
   private:
     std::vector<std::uint32_t>& wired_;
     std::deque<Event> events_;
+    std::optional<Error> end_;
 };
 
 class Newcomers : public ::testing::Test {
@@ -81,6 +86,40 @@ TEST_F(Newcomers, ComeToASeatInTheirOrder) {
     introductions->poll();
     introductions->poll();
     EXPECT_EQ(wired, std::vector<std::uint32_t>({11, 10, 12}));
+}
+
+TEST_F(Newcomers, AreTurnedAwayWhereTheyWaitAndNowhereElse) {
+    admission->say_ready({.number = 2, .incarnation = 1, .serial = 10});
+    admission->say_ready({.number = 3, .incarnation = 1, .serial = 11});
+    introductions->poll();
+    introductions->turn_away(3, 1, "there is no room");
+    introductions->turn_away(2, 0, "there is no room");  // an earlier one of that number
+    const std::vector<std::pair<std::uint32_t, std::string>> told{{11, "there is no room"}};
+    EXPECT_EQ(admission->unwired, told);
+}
+
+// Why a newcomer is refused: what it could not do itself, where that is why. It begins again where a door is lost, whatever was before.
+TEST_F(Newcomers, WhatEndedLastIsWhyWhereADoorIsLost) {
+    set.first.dead = {Seat(2)};
+    admission->introduce({.number = 2, .incarnation = 1, .serial = 10}, "another wire");
+    introductions->poll();
+    ASSERT_EQ(admission->unwired.size(), 1U);
+    ASSERT_TRUE(introductions->error());
+    const coppice_status_t before = introductions->error()->status;
+    EXPECT_NE(before, COPPICE_ERR_PEER_FAILED);
+    admission->end(COPPICE_ERR_PEER_FAILED);
+    introductions->poll();
+    EXPECT_EQ(introductions->error()->status, COPPICE_ERR_PEER_FAILED);
+}
+
+TEST_F(Newcomers, WhatTheyCouldNotDoIsWhyTheyAreRefused) {
+    set.first.dead = {Seat(2)};
+    admission->introduce({.number = 2, .incarnation = 1, .serial = 10}, "another wire");
+    introductions->poll();
+    const std::string before = introductions->error()->message;
+    admission->end(COPPICE_ERR_BOOTSTRAP);
+    introductions->poll();
+    EXPECT_EQ(introductions->error()->message, before);
 }
 
 }  // namespace

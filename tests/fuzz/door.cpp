@@ -44,12 +44,12 @@ void read_door(std::span<const std::byte> input) {
 void read_ledger(std::span<const std::byte> input) {
     Ledger ledger(16);
     const std::vector<std::byte> bytes = fuzz::exact(input);
-    if (!ledger.merge(bytes)) {
+    if (!ledger.merge(bytes, 0)) {
         FUZZ_CHECK(fuzz::same(ledger.bytes(), Ledger(16).bytes()));
         return;
     }
     Ledger again(16);
-    FUZZ_CHECK(again.merge(ledger.bytes()));
+    FUZZ_CHECK(again.merge(ledger.bytes(), 0));
     FUZZ_CHECK(fuzz::same(again.bytes(), ledger.bytes()));
 }
 

@@ -113,6 +113,29 @@ class Growing(unittest.TestCase):
         self.assertIn("rank 2 is not started again: it has been 2 times already, as often as --respawn allows", said)
         self.assertNotEqual(job.returncode, 0, said)
 
+    def test_one_that_dies_before_it_is_taken_in_is_not_started_again(self):
+        dies = 'test -z "$COPPICE_INCARNATION" || kill -SEGV $$; exec "$@"'
+        with self.started("-n", "3", "--respawn", "--kill", "2@100ms", "sh", "-c", dies, "sh", GROWING, "--newcomers", "1") as job:
+            ender = threading.Timer(DEADLINE, job.terminate)
+            ender.start()
+            said = ""
+            for line in job.stderr:
+                said += line
+                if "was killed by signal 11" in line:
+                    break
+            ender.cancel()
+            job.terminate()
+            said += job.stderr.read()
+        self.assertEqual(said.count("started rank 2 again"), 1, said)
+        self.assertRegex(said, r"rank 2 \(pid \d+\), which no group had taken in, was killed by signal 11")
+
+    def test_nobody_is_invited_where_the_launcher_starts_those_that_join(self):
+        for option in ("--respawn", "--spares=1", "--join=1@1s"):
+            with tempfile.TemporaryDirectory() as folder:
+                done = self.run_it("-n", "1", option, GROWING, "--newcomers", "1", "--ticket", os.path.join(folder, "ticket"))
+            self.assertNotEqual(done.returncode, 0, done.stderr)
+            self.assertIn("the launcher starts those that join this group", done.stderr)
+
     def test_others_join(self):
         self.grows_to(8, 4, "-n", "4", "--join", "4@100ms", GROWING, "--newcomers", "4")
 

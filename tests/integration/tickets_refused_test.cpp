@@ -21,6 +21,22 @@ TEST_F(Refused, ATicketThatHasExpired) {
     end(job);
 }
 
+// One member's word is enough.
+TEST_F(Refused, ATicketThatHasExpiredWhileTheMemberThatMadeItIsStopped) {
+    Job job = make(8, 1'000'000);
+    auto* const notes = &job.note(0);
+    const std::vector<std::byte> ticket = get_ticket(notes);
+    const auto is_refused = [&] {
+        expect_refusal(
+            job, [ticket] { return ticket; }, COPPICE_ERR_BOOTSTRAP, "expired");
+    };
+    is_refused();  // the other one keeps the door, and this one has entered there
+    job.processes().signal(1, SIGSTOP);
+    is_refused();
+    job.processes().signal(1, SIGCONT);
+    end(job);
+}
+
 TEST_F(Refused, ATicketThatIsSpent) {
     Job job = make(1);
     auto* const notes = &job.note(0);
@@ -69,6 +85,34 @@ TEST_F(Refused, BytesThatAreNoTicket) {
     expect_refusal(job, changed([](Bytes& ticket) { ticket[4] = std::byte{9}; }), COPPICE_ERR_MISMATCH,
                    "another version");
     end(job);
+}
+
+TEST_F(Refused, TicketsBehindOneAnotherOfWhichOneIsGood) {
+    Job job = make(1);
+    auto* const notes = &job.note(0);
+    const auto changed = [notes] {
+        Ticket ticket = read(get_ticket(notes));
+        ticket.key[5] ^= 1;
+        return ticket.bytes();
+    };
+    const auto so_many = [changed, notes](std::size_t many) {
+        std::vector<std::byte> tickets;
+        for (std::size_t n = 0; n + 1 < many; ++n)
+            bootstrap::append_bytes(tickets, changed());
+        bootstrap::append_bytes(tickets, get_ticket(notes));
+        return tickets;
+    };
+    expect_refusal(
+        job, [so_many] { return so_many(bootstrap::kMostTickets + 1); }, COPPICE_ERR_INVALID_ARGUMENT, "too many");
+    const std::size_t one = Stranger::start(job, kOpen, [so_many, notes](coppice_context_t* context) {
+        coppice_group_t* group = Stranger::join(context, so_many(bootstrap::kMostTickets));
+        notes[4].fetch_add(1);
+        go_on(context, group, notes);
+    });
+    EXPECT_TRUE(job.await_note(4, 1));
+    end(job);
+    const Ending ending = job.processes().wait(one);
+    EXPECT_TRUE(ending.well()) << ending.text();
 }
 
 TEST_F(Refused, OtherSettings) {
@@ -225,6 +269,33 @@ TEST_F(Refused, NobodyIsInvitedToAGroupThatIsClosed) {
         COPPICE_CHECK(std::string(coppice_last_error()).find("COPPICE_JOIN") != std::string::npos);
         member.leave();
     });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_F(Refused, NobodyIsInvitedToAGroupThatAnotherWasMadeOf) {
+    JobOptions options;
+    options.ranks = 2;
+    options.environment = kOpen;
+    Job job(
+        options,
+        [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            // A duplicate is the one to invite to, too.
+            coppice_group_t* groups[3] = {member.group};
+            COPPICE_CHECK(coppice_group_renew(groups[0], nullptr, &groups[1], kDeadlineNs) == COPPICE_OK);
+            COPPICE_CHECK(coppice_group_shrink(groups[1], &groups[2], kDeadlineNs) == COPPICE_OK);
+            for (coppice_group_t* const old : {groups[0], groups[1]}) {
+                std::byte ticket[COPPICE_TICKET_BYTES];
+                std::size_t bytes = sizeof ticket;
+                COPPICE_CHECK(coppice_group_invite(old, 1, kHour, ticket, &bytes) == COPPICE_ERR_BUSY);
+            }
+            member.group = groups[2];
+            invite(member, 1);
+            for (coppice_group_t* const one : groups)
+                COPPICE_CHECK(coppice_group_destroy(one, kDeadlineNs) == COPPICE_OK);
+            COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+        },
+        kNotes);
     EXPECT_EQ(job.finish(), "");
 }
 

@@ -30,12 +30,13 @@ struct Outcome {
         inside,
         elsewhere,
         again,
-        nobody,   // nothing listens there
-        refused,  // for good, with this ticket
+        nobody,    // nothing listens there
+        stranger,  // whoever listens there has not shown that it knows the ticket
+        refused,   // for good, with this ticket, by a member of its group
     };
     Kind kind = Kind::again;
     std::optional<Line> line{};
-    PersonBody host{};
+    Welcome welcome{};
     DoorAddress door{};
     Error error{};
 };
@@ -55,8 +56,8 @@ class Caller {
     }
 
   private:
-    static Outcome refuse(coppice_status_t status, std::string message) {
-        return {.kind = Outcome::Kind::refused, .error = {status, std::move(message)}};
+    static Outcome refuse(Outcome::Kind kind, coppice_status_t status, std::string message) {
+        return {.kind = kind, .error = {status, std::move(message)}};
     }
 
     // Until something happens there; false: the time is up.
@@ -96,13 +97,13 @@ class Caller {
     std::optional<Outcome> judge(Line& line) const {
         using State = Passage::State;
         if (line.passage().state() == State::misunderstood) {
-            return refuse(COPPICE_ERR_MISMATCH,
+            return refuse(Outcome::Kind::stranger, COPPICE_ERR_MISMATCH,
                           fmt::format("the group's door speaks version {} of its protocol, this process version {}, or "
                                       "another word size or byte order: install one version",
                                       line.passage().their_version(), kDoorVersion));
         }
         if (line.passage().state() == State::forged || line.passage().state() == State::broken) {
-            return refuse(COPPICE_ERR_BOOTSTRAP,
+            return refuse(Outcome::Kind::stranger, COPPICE_ERR_BOOTSTRAP,
                           "whoever listens at the ticket's door does not know it: the ticket was changed, or is of a "
                           "group that has ended");
         }
@@ -111,7 +112,8 @@ class Caller {
         std::span<const std::byte> rest(frame->body);
         if (frame->kind == FrameKind::welcome_in) {
             Outcome outcome{.kind = Outcome::Kind::inside};
-            if (!take(rest, outcome.host)) return Outcome{};
+            if (!take(rest, outcome.welcome.host)) return Outcome{};
+            outcome.welcome.ledger.assign(rest.begin(), rest.end());
             outcome.line.emplace(std::move(line));
             return outcome;
         }
@@ -123,7 +125,7 @@ class Caller {
         std::int32_t status = 0;
         if (frame->kind != FrameKind::refused || !take(rest, status)) return Outcome{};
         const bool is_full = status == COPPICE_ERR_NO_RESOURCES;
-        return refuse(is_full ? COPPICE_ERR_NO_RESOURCES : COPPICE_ERR_BOOTSTRAP,
+        return refuse(Outcome::Kind::refused, is_full ? COPPICE_ERR_NO_RESOURCES : COPPICE_ERR_BOOTSTRAP,
                       "the group does not take this process in: " + readable(rest));
     }
 
@@ -144,8 +146,8 @@ Outcome go_around(const Ticket& ticket, std::uint64_t joiner, std::uint64_t dead
             if (outcome.kind == Outcome::Kind::nobody) outcome.kind = Outcome::Kind::again;
         }
         if (outcome.kind == Outcome::Kind::elsewhere) outcome.kind = Outcome::Kind::again;
-        if (outcome.kind == Outcome::Kind::inside) return outcome;
-        // A refusal may be that of somebody else who got this port since: another door may know better.
+        if (outcome.kind == Outcome::Kind::inside || outcome.kind == Outcome::Kind::refused) return outcome;
+        // Somebody else may have got this port since: another door may know better.
         const bool is_better = best.kind == Outcome::Kind::nobody || outcome.kind == Outcome::Kind::again;
         if (is_better && outcome.kind != Outcome::Kind::nobody) best = std::move(outcome);
         if (now_ns() >= deadline_ns) break;
@@ -186,19 +188,29 @@ Result<std::unique_ptr<Door>> be_let_in(std::span<const Ticket> tickets, std::ui
                                         const std::vector<DoorAddress::Ip>& ips, std::uint64_t deadline_ns) {
     if (sodium_init() < 0)
         return fail(COPPICE_ERR_NO_RESOURCES, "libsodium finds no source of random numbers on this machine");
+    std::vector<const Ticket*> good;
+    for (const Ticket& ticket : tickets)
+        good.push_back(&ticket);
+    std::optional<Error> refusal;  // the first one
     for (;;) {
         bool again = false;
-        std::optional<Error> refusal;
-        for (const Ticket& ticket : tickets) {
-            Outcome outcome = go_around(ticket, joiner, deadline_ns);
+        std::optional<Error> doubt;
+        std::vector<const Ticket*> refused;
+        for (const Ticket* const ticket : good) {
+            Outcome outcome = go_around(*ticket, joiner, deadline_ns);
             if (outcome.kind == Outcome::Kind::inside)
-                return Door::inside(std::move(*outcome.line), outcome.host, host_only, ips);
+                return Door::inside(std::move(*outcome.line), std::move(outcome.welcome), host_only, ips);
             again = again || outcome.kind == Outcome::Kind::again;
-            if (outcome.kind == Outcome::Kind::refused && !refusal) refusal = std::move(outcome.error);
+            if (outcome.kind == Outcome::Kind::stranger && !doubt) doubt = std::move(outcome.error);
+            if (outcome.kind != Outcome::Kind::refused) continue;
+            refused.push_back(ticket);
+            if (!refusal) refusal = std::move(outcome.error);
         }
+        std::erase_if(good, [&refused](const Ticket* one) { return std::ranges::find(refused, one) != refused.end(); });
+        if (!again && refusal) return tl::unexpected(std::move(*refusal));
         if (now_ns() >= deadline_ns)
             return fail(COPPICE_ERR_TIMEOUT, "no member of the group has let this process in before the deadline");
-        if (!again && refusal) return tl::unexpected(std::move(*refusal));
+        if (!again && doubt) return tl::unexpected(std::move(*doubt));
         if (!again) {
             return fail(COPPICE_ERR_BOOTSTRAP,
                         "nobody listens where the ticket says ({}{}): the group has ended, or those of its members "

@@ -85,11 +85,12 @@ Result<std::unique_ptr<Door>> Door::open(bool host_only, std::vector<DoorAddress
     return door;
 }
 
-Result<std::unique_ptr<Door>> Door::inside(Line line, const PersonBody& host, bool host_only,
+Result<std::unique_ptr<Door>> Door::inside(Line line, Welcome welcome, bool host_only,
                                            std::vector<DoorAddress::Ip> ips) {
     auto door = open(host_only, std::move(ips));
     if (!door) return door;
-    (*door)->host_ = host;
+    (*door)->host_ = welcome.host;
+    (*door)->ledger_before_ = std::move(welcome.ledger);
     (*door)->client_.emplace(std::move(line));
     (*door)->has_arrived_ = true;
     (*door)->watch((*door)->client_->socket(), kClient);
@@ -116,10 +117,15 @@ void Door::belong(std::span<const unsigned char> group_secret, const PersonBody&
     group_.assign(group.begin(), group.end());
     ledger_.emplace(capacity);
     ledger_->note(self);
+    const std::uint64_t wall_ns = wall_clock_ns();
+    if (ledger_before_ && !ledger_->merge(*ledger_before_, wall_ns))
+        error_ = Error{COPPICE_ERR_BOOTSTRAP, "the member at whose door this process waits remembers what none does"};
+    ledger_before_.reset();
     for (const auto& [use, who] : introduced_early_)
-        ledger_->note_use(use, who);
+        ledger_->note_use(use, who, wall_ns);
     introduced_early_.clear();
     inside_.assign(capacity, 0);
+    if (client_) client_->take_formed(capacity);
 }
 
 Result<std::vector<std::byte>> Door::invite(std::uint32_t uses, std::uint64_t lifetime_ns,
@@ -169,7 +175,7 @@ void Door::keep() {
     if (hall_) give_up_keeping();
     hall_.emplace(*company_, self_, *ledger_);
     const std::vector<std::byte> frame = card_frame(group_, card_);
-    hall_->hear(self_.number, FrameKind::card, std::span(frame).subspan(sizeof(FrameHeader)));
+    hall_->hear(self_.number, FrameKind::card, std::span(frame).subspan(sizeof(FrameHeader)), wall_clock_ns());
     events_.push_back({.kind = Event::Kind::over});
 }
 
@@ -188,20 +194,23 @@ void Door::tell_those_inside() {
     while (hall_) {
         const auto send = hall_->next();
         if (!send) return;
+        std::span<const std::byte> rest(*send->frame);
+        FrameHeader header;
+        if (!take(rest, header)) continue;
         if (send->to == self_.number) {
-            std::span<const std::byte> rest(*send->frame);
-            FrameHeader header;
-            if (!take(rest, header)) continue;
             if (auto event = event_of({header.kind, {rest.begin(), rest.end()}})) note(std::move(*event));
             continue;
         }
         const auto found = visitors_.find(inside_[send->to]);
         if (found == visitors_.end()) continue;
-        found->second.line.post(*send->frame);
+        Visitor& visitor = found->second;
+        visitor.line.post(*send->frame);
+        if (header.kind == FrameKind::formed) visitor.line.take_formed(ledger_->capacity());  // it is a member
+        watch(visitor.line.socket(), found->first, visitor.line.has_unsent(), true);
         if (!send->is_last) continue;
         inside_[send->to] = 0;
-        found->second.kind = Visitor::Kind::leaving;
-        found->second.age_ns = 0;
+        visitor.kind = Visitor::Kind::leaving;
+        visitor.age_ns = 0;
         hall_->lost(send->to);
     }
 }
@@ -282,7 +291,7 @@ void Door::tell(const std::vector<std::byte>& frame) {
         std::span<const std::byte> rest(frame);
         FrameHeader header;
         // What was said of those that wait no more, before this member heard of it, makes no sense to the hall.
-        if (take(rest, header)) hall_->hear(self_.number, header.kind, rest);
+        if (take(rest, header)) hall_->hear(self_.number, header.kind, rest, wall_clock_ns());
         tell_those_inside();
     } else if (client_ && client_->is_open()) {
         client_->post(frame);
@@ -303,7 +312,7 @@ void Door::note(Event event) {
         TicketUse use;
         if (!take(rest, use)) return;
         if (ledger_) {
-            ledger_->note_use(use, event.who);
+            ledger_->note_use(use, event.who, wall_clock_ns());
         } else {
             introduced_early_.emplace_back(use, event.who);
         }

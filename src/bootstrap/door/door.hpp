@@ -29,6 +29,12 @@
 
 namespace coppice::bootstrap {
 
+// What a process hears that is let in.
+struct Welcome {
+    PersonBody host{};                // whose door it is
+    std::vector<std::byte> ledger{};  // what that one remembers
+};
+
 class Door final : public Admission {
   public:
     static constexpr std::size_t kMostStrangers = 32;  // that have proved nothing
@@ -52,12 +58,12 @@ class Door final : public Admission {
     static Result<std::unique_ptr<Door>> open(bool host_only, std::vector<DoorAddress::Ip> ips,
                                               const Patience& patience);
     // Of a process that was let in at a member's door, over that connection (caller.hpp).
-    static Result<std::unique_ptr<Door>> inside(Line line, const PersonBody& host, bool host_only,
+    static Result<std::unique_ptr<Door>> inside(Line line, Welcome welcome, bool host_only,
                                                 std::vector<DoorAddress::Ip> ips);
     ~Door() override;
 
     const DoorAddress& address() const { return address_; }
-    // Before anything else but address() can be asked. `group`: what newcomers have to know of it.
+    // Before anything else but address() can be asked, of a newcomer when it has been invited. `group`: what newcomers have to know of it.
     void belong(std::span<const unsigned char> group_secret, const PersonBody& self, std::uint32_t capacity,
                 std::span<const std::byte> group);
 
@@ -134,6 +140,7 @@ class Door final : public Admission {
     std::vector<std::byte> group_;
     std::vector<std::byte> card_;
     std::optional<Ledger> ledger_;
+    std::optional<std::vector<std::byte>> ledger_before_;             // of a newcomer, before belong(): the host's
     std::vector<std::pair<TicketUse, PersonBody>> introduced_early_;  // before belong()
     std::optional<Company> company_;                                  // none: not a member yet
     bool is_born_ = false;                                            // but about to be one

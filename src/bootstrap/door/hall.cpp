@@ -29,10 +29,11 @@ bool Hall::attend(const Admission::Company& company) {
     return true;
 }
 
-std::string Hall::enter(std::uint32_t number, std::uint32_t incarnation, std::span<const std::byte> ledger) {
+std::string Hall::enter(std::uint32_t number, std::uint32_t incarnation, std::span<const std::byte> ledger,
+                        std::uint64_t wall_ns) {
     if (number >= seats_.size() || !seats_[number].is_member || seats_[number].incarnation != incarnation)
         return "it is no member of the group";
-    if (!ledger_.merge(ledger)) return "it remembers what no member does";
+    if (!ledger_.merge(ledger, wall_ns)) return "it remembers what no member does";
     return lobby_.enter(number, false);
 }
 
@@ -112,7 +113,7 @@ void Hall::refuse(std::uint32_t number, const std::string& why) {
     lobby_.refuse(number, why);
 }
 
-bool Hall::hear(std::uint32_t number, FrameKind kind, std::span<const std::byte> body) {
+bool Hall::hear(std::uint32_t number, FrameKind kind, std::span<const std::byte> body, std::uint64_t wall_ns) {
     Seat& seat = seats_[number];
     if (kind != FrameKind::card) return lobby_.hear(number, kind, body);
     std::uint32_t length = 0;
@@ -123,7 +124,8 @@ bool Hall::hear(std::uint32_t number, FrameKind kind, std::span<const std::byte>
     append_bytes(card, body.subspan(length));
     if (!lobby_.card(number, body.first(length), card)) return false;
     if (seat.is_member) seat.has_entered = true;
-    if (!seat.is_member) ledger_.note_use(use, {.number = number, .incarnation = seat.incarnation, .serial = 0});
+    if (!seat.is_member)
+        ledger_.note_use(use, {.number = number, .incarnation = seat.incarnation, .serial = 0}, wall_ns);
     seat.has_card = true;
     return true;
 }

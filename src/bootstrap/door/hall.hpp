@@ -26,7 +26,8 @@ class Hall {
     // The group has changed. False: it has a member of which this hall can't know; another one has to begin.
     bool attend(const Admission::Company& company);
     // A member says what it is, and what it remembers. Empty, or why it is none.
-    std::string enter(std::uint32_t number, std::uint32_t incarnation, std::span<const std::byte> ledger);
+    std::string enter(std::uint32_t number, std::uint32_t incarnation, std::span<const std::byte> ledger,
+                      std::uint64_t wall_ns);
     bool has_entered(std::uint32_t number) const { return seats_[number].has_entered; }
     // All members have.
     bool is_complete() const;
@@ -47,7 +48,7 @@ class Hall {
 
     // --- both
     // A frame of one that has entered. False: it makes no sense.
-    bool hear(std::uint32_t number, FrameKind kind, std::span<const std::byte> body);
+    bool hear(std::uint32_t number, FrameKind kind, std::span<const std::byte> body, std::uint64_t wall_ns);
     // Its connection is gone.
     void lost(std::uint32_t number);
     std::optional<Lobby::Send> next();

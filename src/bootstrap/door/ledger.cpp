@@ -21,17 +21,17 @@ void Ledger::note(const PersonBody& who) {
         next_[who.number] = std::max(next_[who.number], who.incarnation + 1);
 }
 
-void Ledger::add(const Used& used) {
+void Ledger::add(const Used& used, std::uint64_t wall_ns) {
     const auto is_it = [&used](const Used& one) {
         return one.number == used.number && one.incarnation == used.incarnation && one.use.id == used.use.id &&
                one.use.joiner == used.use.joiner;
     };
-    if (used_.size() < kMostUses && std::ranges::none_of(used_, is_it)) used_.push_back(used);
+    if (std::ranges::none_of(used_, is_it) && has_room(wall_ns)) used_.push_back(used);
 }
 
-void Ledger::note_use(const TicketUse& use, const PersonBody& who) {
+void Ledger::note_use(const TicketUse& use, const PersonBody& who, std::uint64_t wall_ns) {
     note(who);
-    if (use.id != TicketId{}) add({.use = use, .number = who.number, .incarnation = who.incarnation});
+    if (use.id != TicketId{}) add({.use = use, .number = who.number, .incarnation = who.incarnation}, wall_ns);
 }
 
 std::uint32_t Ledger::used(const TicketId& id) const {
@@ -64,7 +64,7 @@ std::vector<std::byte> Ledger::bytes() const {
     return bytes;
 }
 
-bool Ledger::merge(std::span<const std::byte> bytes) {
+bool Ledger::merge(std::span<const std::byte> bytes, std::uint64_t wall_ns) {
     std::uint32_t count = 0;
     if (!take(bytes, count) || count > kMostNumbers || bytes.size() / sizeof(Count) < count) return false;
     std::vector<Count> counts(count);
@@ -75,7 +75,7 @@ bool Ledger::merge(std::span<const std::byte> bytes) {
     for (const Count& one : counts)
         next_[one.number] = std::max(next_[one.number], one.next);
     for (Used one; take(bytes, one);)
-        add(one);
+        add(one, wall_ns);
     return true;
 }
 

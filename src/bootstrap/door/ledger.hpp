@@ -24,7 +24,7 @@ static_assert(sizeof(TicketUse) == 32);
 
 class Ledger {
   public:
-    // Uses that are kept: of tickets that have not expired yet. One more is refused.
+    // Uses that are kept: where there is no room for more, of tickets that have not expired yet. One more is refused.
     static constexpr std::size_t kMostUses = 1024;
 
     explicit Ledger(std::uint32_t capacity) : next_(capacity, 0) {}
@@ -33,7 +33,8 @@ class Ledger {
     // Of the next process that gets this number; 0: none had it.
     std::uint32_t next_incarnation(std::uint32_t number) const { return next_[number]; }
     void note(const PersonBody& who);
-    void note_use(const TicketUse& use, const PersonBody& who);
+    // `wall_ns`, here and below: the time by which tickets expire.
+    void note_use(const TicketUse& use, const PersonBody& who, std::uint64_t wall_ns);
     std::uint32_t used(const TicketId& id) const;
     bool has_used(const TicketUse& use) const;
     // Calls tell(number, incarnation) for each process that has come by that use.
@@ -44,10 +45,10 @@ class Ledger {
     }
     bool has_room(std::uint64_t wall_ns);
 
-    // For the member that keeps the door next.
+    // For the member that keeps the door next, and for newcomers.
     std::vector<std::byte> bytes() const;
     // Takes in what another one remembers. False, and nothing is taken in, for bytes that none has written.
-    bool merge(std::span<const std::byte> bytes);
+    bool merge(std::span<const std::byte> bytes, std::uint64_t wall_ns);
 
   private:
     struct Used {
@@ -57,7 +58,7 @@ class Ledger {
     };
     static_assert(sizeof(Used) == 40);
 
-    void add(const Used& used);
+    void add(const Used& used, std::uint64_t wall_ns);
 
     std::vector<std::uint32_t> next_;  // by number
     std::vector<Used> used_;

@@ -66,7 +66,7 @@ void Line::move() {
             break;
         }
         passage_.receive(std::span(chunk).first(static_cast<std::size_t>(got)));
-        if (passage_.waiting() > Passage::kMostFrame) break;  // there is a frame to take first
+        if (passage_.waiting() > passage_.most_frame()) break;  // there is a frame to take first
     }
     flush();
 }
@@ -100,8 +100,9 @@ std::optional<LauncherFrame> Line::next() {
 }
 
 void Line::post(std::span<const std::byte> frame) {
-    passage_.send(frame);
     if (passage_.output().size() > kMostUnsent) is_over_ = true;
+    if (is_over()) return;
+    passage_.send(frame);
     flush();
 }
 

@@ -35,7 +35,7 @@ Handle start_to_connect(const DoorAddress::Ip& ip, std::uint16_t port);
 
 class Line {
   public:
-    // What the other side does not read is kept up to here: then it has stopped, and the line is over.
+    // What the other side does not read is kept up to here, and one frame more: then it has stopped, and the line is over.
     static constexpr std::size_t kMostUnsent = 8UL * 1024 * 1024;
 
     Line(Handle socket, Passage passage) : socket_(std::move(socket)), passage_(std::move(passage)) {}
@@ -51,8 +51,12 @@ class Line {
     void move();
     // The next frame; a bad one ends the line.
     std::optional<LauncherFrame> next();
-    // Header and body.
+    // Header and body. Does nothing on a line that is over.
     void post(std::span<const std::byte> frame);
+    // The other side may say what group there is now.
+    void take_formed(std::uint32_t capacity) {
+        passage_.take_frames_of(sizeof(FrameHeader) + max_formed_bytes(capacity));
+    }
 
   private:
     void flush();

@@ -176,7 +176,7 @@ void Passage::open() {
 }
 
 void Passage::send(std::span<const std::byte> frame) {
-    if (state_ != State::open || frame.size() > kMostFrame) return;
+    if (state_ != State::open) return;
     append(output_, static_cast<std::uint32_t>(frame.size() + kTag));
     const std::size_t at = output_.size();
     output_.resize(at + frame.size() + kTag);
@@ -190,7 +190,7 @@ std::optional<std::vector<std::byte>> Passage::next() {
     std::uint32_t length = 0;
     if (state_ != State::open || input_.size() < kLengthBytes) return std::nullopt;
     std::memcpy(&length, input_.data(), sizeof length);
-    if (length < kTag || length > kMostFrame + kTag) {
+    if (length < kTag || length > most_frame_ + kTag) {
         state_ = State::broken;
         return std::nullopt;
     }

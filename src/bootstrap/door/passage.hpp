@@ -26,7 +26,7 @@
 
 namespace coppice::bootstrap {
 
-inline constexpr std::uint16_t kDoorVersion = 1;
+inline constexpr std::uint16_t kDoorVersion = 2;
 using DoorNonce = std::array<unsigned char, 32>;
 DoorNonce draw_door_nonce();  // of cryptographic quality
 
@@ -63,7 +63,7 @@ static_assert(sizeof(Answer) == 72);
 
 class Passage {
   public:
-    // A frame and what is around it.
+    // A frame and what is around it, unless this side has said otherwise.
     static constexpr std::size_t kMostFrame = sizeof(FrameHeader) + 4 + kMaxBlob + 64;
     using FindKey = std::function<std::optional<Key>(const Knock&)>;  // none: nobody knocks like that here
 
@@ -86,8 +86,11 @@ class Passage {
     void receive(std::span<const std::byte> bytes);
     // The next frame that has come, header and body. Only when open.
     std::optional<std::vector<std::byte>> next();
-    // Seals a frame of kMostFrame bytes at most. Only when open.
+    // Seals a frame. Only when open. One that is longer than what the other side takes ends the connection there.
     void send(std::span<const std::byte> frame);
+    // Of one that may say as much: `formed`.
+    void take_frames_of(std::size_t most) { most_frame_ = most; }
+    std::size_t most_frame() const { return most_frame_; }
     // What is to be sent; the owner takes it from the front.
     std::vector<std::byte>& output() { return output_; }
     const std::vector<std::byte>& output() const { return output_; }
@@ -116,6 +119,7 @@ class Passage {
     Key unseal_{};
     std::uint64_t sent_ = 0;
     std::uint64_t received_ = 0;
+    std::size_t most_frame_ = kMostFrame;  // that comes
     std::vector<std::byte> input_;
     std::vector<std::byte> output_;
 };

@@ -79,6 +79,7 @@ void Door::proven(Visitor& visitor) {
     if (visitor.line.passage().knocked().role == Role::member) {
         if (!is_keeper()) return send_away(visitor, FrameKind::again);
         visitor.kind = Visitor::Kind::arriving;
+        visitor.line.take_formed(ledger_->capacity());
         return;
     }
     const auto guests = std::ranges::count_if(visitors_, [](const auto& one) {
@@ -129,6 +130,7 @@ void Door::let_in(std::uint64_t id, Visitor& visitor) {
     inside_[*entry.number] = id;
     std::vector<std::byte> body;
     append(body, self_);
+    append_bytes(body, ledger_->bytes());  // it may outlive all that are members now
     visitor.line.post(make_frame(FrameKind::welcome_in, body));
     tell_those_inside();
 }
@@ -150,7 +152,8 @@ bool Door::hear(std::uint64_t id, Visitor& visitor, const LauncherFrame& frame) 
     if (frame.kind == FrameKind::bye || inside_[visitor.number] != id) return false;
     const Hall::Step before = hall_->step(visitor.number);
     // What is said of one that has gone meanwhile makes no sense, and is no fault; a card that does not is one.
-    if (!hall_->hear(visitor.number, frame.kind, frame.body) && frame.kind == FrameKind::card) return false;
+    if (!hall_->hear(visitor.number, frame.kind, frame.body, wall_clock_ns()) && frame.kind == FrameKind::card)
+        return false;
     if (hall_->step(visitor.number) != before) visitor.age_ns = 0;
     return true;
 }
@@ -168,7 +171,7 @@ bool Door::arrive(std::uint64_t id, Visitor& visitor, const LauncherFrame& frame
         keep();
         return false;
     }
-    const std::string objection = hall_->enter(said.number, incarnation, rest);
+    const std::string objection = hall_->enter(said.number, incarnation, rest, wall_clock_ns());
     if (!objection.empty()) {
         send_away(visitor, FrameKind::again);
         return true;
@@ -191,6 +194,7 @@ void Door::lose(std::uint64_t id) {
 }
 
 bool Door::is_overdue(std::uint64_t id, const Visitor& visitor) const {
+    if (visitor.line.is_over()) return true;
     switch (visitor.kind) {
         case Visitor::Kind::stranger:
         case Visitor::Kind::leaving:
@@ -218,6 +222,10 @@ void Door::lose_patience() {
     }
     for (const std::uint64_t id : overdue) {
         Visitor& visitor = visitors_.at(id);
+        if (visitor.line.is_over()) {  // it does not read what it is told
+            lose(id);
+            continue;
+        }
         switch (visitor.kind) {
             case Visitor::Kind::guest:
                 send_away(visitor, FrameKind::again);

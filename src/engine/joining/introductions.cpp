@@ -36,7 +36,8 @@ void Introductions::poll() {
     while (admission_) {
         auto event = admission_->next();
         if (!event) {
-            error_ = error_ ? error_ : std::move(event.error());
+            // Where this rank could not make somebody known, that is why it is refused; that a door is lost has another reason.
+            if (!error_ || event.error().status == COPPICE_ERR_PEER_FAILED) error_ = std::move(event.error());
             admission_.reset();
         } else if (*event) {
             idle_looks_ = 0;
@@ -139,7 +140,6 @@ Result<void> Introductions::wire(const Person& who, const Card& card) {
     if (!wired || host_memory == nullptr || card.host != own_host_) return wired;
     auto admitted = host_memory->admit(seat, who.incarnation);
     if (!admitted) transport_set_.vacate(seat, TransportSet::Ended::certainly);
-    host_memory->look_at_cores();
     return admitted;
 }
 
@@ -177,6 +177,12 @@ void Introductions::attend(const bootstrap::Admission::Company& company) {
 void Introductions::note_members(const Birth& birth) {
     for (const Birth::Member& one : birth.members)
         note_taken_in(one.origin.seat.value, one.origin.incarnation);
+}
+
+void Introductions::turn_away(std::uint32_t number, std::uint32_t incarnation, std::string_view why) {
+    const auto it = std::ranges::find_if(
+        ready_, [=](const Person& one) { return one.number == number && one.incarnation == incarnation; });
+    if (admission_ && it != ready_.end()) admission_->tell_unwired(it->serial, why);
 }
 
 void Introductions::announce(std::span<const Person> taken_in, std::span<const Person> left_out, const Birth& birth) {

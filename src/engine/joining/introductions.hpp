@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -63,6 +64,8 @@ class Introductions {
     }
     // That group has taken these in (their serials are not looked at): they are told. And it has those no more, whether they live or not.
     void announce(std::span<const Person> taken_in, std::span<const Person> left_out, const Birth& birth);
+    // That group has decided to take it in, and can't: it is told why.
+    void turn_away(std::uint32_t number, std::uint32_t incarnation, std::string_view why);
     // These are members: they do not wait any more.
     void note_members(const Birth& birth);
 

@@ -271,11 +271,9 @@ class Joining {
                           .router = Router(transport_set_, std::move(there)),
                           .id = birth->id,
                           .cores = own_cores(),
-                          .sharing_cores = 1,
                           .on_failure = std::move(on_failure),
                           .panel = birth->panel,
                           .lineage = Lineage(std::move(origins))};
-        if (host_memory() != nullptr) host_memory()->look_at_cores();
         parts.open_board();
         transport_set_->introductions()->note_members(*birth);
         transport_set_->introductions()->admit_from(birth->id.token, birth->most);
@@ -323,8 +321,8 @@ Result<std::unique_ptr<Group>> join_group(Context& context, const Settings& sett
     const std::uint64_t joiner = bootstrap::draw_joiner();
     for (;;) {
         auto joined = Joining(context, settings, deadline_ns).run(*read, joiner, on_failure);
-        const bool again = !joined && joined.error().status == COPPICE_ERR_PEER_FAILED;
-        if (!again || context.clock().now_ns() >= deadline_ns) return joined;
+        if (joined || joined.error().status != COPPICE_ERR_PEER_FAILED) return joined;
+        if (context.clock().now_ns() >= deadline_ns) return fail(COPPICE_ERR_TIMEOUT, "{}", joined.error().message);
     }
 }
 

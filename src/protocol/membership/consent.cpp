@@ -82,7 +82,7 @@ bool Membership::waits_for_callers() const {
 bool Membership::is_consented() const {
     if (!plan_->consents || !may_be_alike()) return false;
     const bool all = own_consent()->members.count() + failures_.suspected.count() == view_.count();
-    return (all || lacks(kConsentsNeedNotBeAlike)) && is_quorum(plan_->quorum, view_.count(), failures_);
+    return (all || lacks(kConsentsNeedNotBeAlike)) && are_enough();
 }
 
 FailedSet Membership::ranks_at(const FailedSet& seats) const {

@@ -54,8 +54,7 @@ void Membership::propose(const Change& change) {
 
 void Membership::conclude() {
     const bool is_overtaken = failures_.followed > followed_;
-    const bool halves = lacks(kHalvesAreEnough);
-    const bool has_quorum = lacks(kQuorumIsNotAsked) || is_quorum(plan_->quorum, view_.count(), failures_, halves);
+    const bool has_quorum = lacks(kQuorumIsNotAsked) || are_enough();
     if (is_overtaken || !has_quorum) return say_no_quorum();
     lacks_quorum_ = false;
     if (phase_ == Phase::voting) return install(Change(*proposal_));

@@ -221,6 +221,9 @@ void Membership::carry_over(const View& old) {
     failures_ = {.suspected = translate(failures_.suspected, old, view_),
                  .certain = translate(failures_.certain, old, view_)};
     leaves_ = translate(leaves_, old, view_);
+    voiceless_ = translate(voiceless_, old, view_);
+    for (const Occupant& one : made_.joined)
+        if (plan_->newcomers_go) voiceless_.insert(view_.rank_of(one.seat));
 }
 
 // -------------------------------------------------------------------------------------------------------- looking ---
@@ -242,6 +245,10 @@ std::vector<std::uint32_t> Membership::children_before() const {
     tree.for_children(before_->self_rank, before_->suspected, [&all](std::uint32_t child) { all.push_back(child); });
     std::ranges::sort(all);
     return all;
+}
+
+bool Membership::are_enough() const {
+    return is_quorum(plan_->quorum, view_.count(), failures_, lacks(kHalvesAreEnough), voiceless_);
 }
 
 LastVote Membership::last_vote() const {

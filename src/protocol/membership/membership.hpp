@@ -87,6 +87,8 @@ struct MembershipPlan {
     bool consents = false;
     // Newcomers are known to all members before any of them counts (introduce()); else each asks one member, which passes it on.
     bool introduces = false;
+    // Each view makes a group of its own, with machines of its own: in these newcomers never speak, and none counts for a quorum.
+    bool newcomers_go = false;
     std::uint32_t faults = 0;
 };
 
@@ -161,6 +163,10 @@ class Membership {
     // The caller waits, and as root: with those that live there would be fewer than it has asked for.
     bool lacks_members() const { return called_ && is_root() && view_.after(next_change()).count() < least_; }
     const Failures& failures() const { return failures_; }
+    // Whether those of the view that are not suspected may make the next one.
+    bool are_enough() const;
+    // Of the view, ranks that count for no quorum (MembershipPlan::newcomers_go).
+    const FailedSet& voiceless() const { return voiceless_; }
     LastVote last_vote() const;
     // Of a member.
     Process root_process() const { return view_.process_of(root()); }
@@ -280,6 +286,7 @@ class Membership {
     View view_;
     Change made_;  // the view
     Failures failures_;
+    FailedSet voiceless_;  // ranks
     bool called_ = false;
     bool leaving_ = false;
     std::uint32_t least_ = 0;

@@ -20,7 +20,9 @@ namespace coppice::protocol {
 
 enum class Quorum : std::uint8_t { certain, majority, any };
 
-// Whether all but the suspected of `members` are enough. `halves`: one half is, too, whichever it is (a fault).
-bool is_quorum(Quorum quorum, std::uint32_t members, const Failures& failures, bool halves = false);
+// Whether all but the suspected of `members` are enough. `halves`: one half is, too, whichever it is (a fault). `voiceless`: members that
+// never speak, and count on neither side.
+bool is_quorum(Quorum quorum, std::uint32_t members, const Failures& failures, bool halves = false,
+               const FailedSet& voiceless = {});
 
 }  // namespace coppice::protocol

@@ -373,5 +373,35 @@ TEST(Membership, M18AnExcludedMemberIsIgnoredAndMayJoinAgain) {
     EXPECT_EQ(group.members_at(8), (Ranks{0, 1, 2, 8}));
 }
 
+// Where each view makes a group of its own, its newcomers are gone from this one for good: a majority is one of those that are left.
+TEST(Membership, NewcomersThatHaveGoneToTheirOwnGroupCountForNoQuorum) {
+    for (const bool go : {true, false}) {
+        Conversation group(3, {.quorum = Quorum::majority, .consents = true, .introduces = true, .newcomers_go = go});
+        for (std::uint32_t newcomer = 10; newcomer < 14; ++newcomer)
+            group.join({.process = Process(newcomer), .waits = true});
+        group.deliver_all();
+        group.all_renew();
+        group.deliver_all();
+        ASSERT_EQ(group.members_at(0), (Ranks{0, 1, 2, 10, 11, 12, 13}));
+        for (std::uint32_t newcomer = 10; newcomer < 14; ++newcomer)
+            group.crash(newcomer);
+        for (std::uint32_t newcomer = 10; newcomer < 14; ++newcomer)
+            group.all_notice(newcomer);
+        group.all_renew();
+        group.deliver_all();
+        for (const std::uint32_t process : {0U, 1U, 2U})
+            EXPECT_EQ(group[process].epoch(), go ? 2U : 1U) << process;
+        EXPECT_EQ(group[0].lacks_quorum(), !go);
+        EXPECT_EQ(group[0].voiceless().count(), 0U);
+        // And of those that are left.
+        if (!go) continue;
+        group.crash(1);
+        group.all_notice(1);
+        group.all_renew();
+        group.deliver_all();
+        EXPECT_EQ(group.members_at(2), (Ranks{0, 2}));
+    }
+}
+
 }  // namespace
 }  // namespace coppice::protocol

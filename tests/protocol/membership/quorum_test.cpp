@@ -38,6 +38,20 @@ TEST(Quorum, AtHalfTheSideWithTheLowestOfTheRest) {
     EXPECT_FALSE(goes_on(Quorum::majority, 4, 0b1110 & 0b0110, 0));
 }
 
+// Three members and four that never speak.
+TEST(Quorum, WhoNeverSpeaksCountsOnNeitherSide) {
+    const FailedSet voiceless = set_of(0b1101001);
+    for (const Quorum quorum : {Quorum::certain, Quorum::majority}) {
+        EXPECT_TRUE(is_quorum(quorum, 7, {.suspected = voiceless, .certain = {}}, false, voiceless));
+        EXPECT_TRUE(is_quorum(quorum, 7, {.suspected = set_of(0b1101011), .certain = {}}, false, voiceless));
+        EXPECT_FALSE(is_quorum(quorum, 7, {.suspected = set_of(0b1101111), .certain = {}}, false, voiceless));
+        // At half the side with the lowest of those that speak.
+        const FailedSet two_speak = set_of(0b1111001);
+        EXPECT_TRUE(is_quorum(quorum, 7, {.suspected = set_of(0b1111101), .certain = {}}, false, two_speak));
+        EXPECT_FALSE(is_quorum(quorum, 7, {.suspected = set_of(0b1111011), .certain = {}}, false, two_speak));
+    }
+}
+
 // The argument of quorum.hpp by brute force: two quorums that share nobody, each with the dead that it knows, of which
 // none has followed the other. `with_votes`: what the dead have voted counts, too.
 bool two_groups(Quorum quorum, std::uint32_t members, bool with_votes, bool halves) {

@@ -1,6 +1,7 @@
 // Shrinking's other half: the newcomers that a renewal may take in (joining/introductions.hpp), and what they have to know of the group that
 // has them.
 #include <algorithm>
+#include <utility>
 
 #include "engine/collectives/shrink/heirs.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
@@ -125,6 +126,7 @@ void Shrink::announce(const Heritage& heritage, const Birth& birth) {
     Introductions* const introductions = router_.transport_set()->introductions();
     if (introductions == nullptr || !introductions->admits(core_.id().token)) return;
     introductions->admit_from(birth.id.token, birth.most);
+    admit_no_more();
     std::vector<Introductions::Person> taken_in;
     for (const Heritage::Heir& heir : heritage.heirs)
         if (!heir.before) taken_in.push_back({.number = heir.number, .incarnation = heir.incarnation});
@@ -135,6 +137,21 @@ void Shrink::announce(const Heritage& heritage, const Birth& birth) {
         left_out.push_back({.number = origin.seat.value, .incarnation = origin.incarnation});
     }
     if (!taken_in.empty() || !left_out.empty()) introductions->announce(taken_in, left_out, birth);
+}
+
+// Who waits does so for the new group: this one may go on, and be renewed again, without them.
+void Shrink::admit_no_more() {
+    for (const Introductions::Person& one : std::exchange(newcomers_, {}))
+        succession_->withdraw(one.number, one.incarnation);
+    if (std::exchange(newcomers_wait_, false)) agreement_.announce_change(succession_->is_leaving());
+}
+
+// All members refuse the change that has them: nobody takes them in.
+void Shrink::turn_away(const Heritage& heritage, const std::string& why) {
+    Introductions* const introductions = router_.transport_set()->introductions();
+    if (introductions == nullptr) return;
+    for (const Heritage::Heir& heir : heritage.heirs)
+        if (!heir.before) introductions->turn_away(heir.number, heir.incarnation, why);
 }
 
 }  // namespace coppice::engine

@@ -228,10 +228,12 @@ void Shrink::make_successor(const Heritage& heritage) {
                                   unknown->number, unknown->incarnation));
     }
     if (has_board && !heritage.panel) {
-        return refuse(COPPICE_ERR_NO_RESOURCES,
-                      fmt::format("{} groups of these ranks share memory already, or there is no more of it: destroy "
-                                  "groups that are not used any more, at all ranks",
-                                  transport::HostMemory::kPanels));
+        const std::string why = fmt::format(
+            "{} groups of these ranks share memory already, or there is no more of it: destroy "
+            "groups that are not used any more, at all ranks",
+            transport::HostMemory::kPanels);
+        if (!heritage.others_have_one) turn_away(heritage, why);
+        return refuse(COPPICE_ERR_NO_RESOURCES, why);
     }
     const Birth birth = birth_of(heritage);
     std::vector<Seat> there;
@@ -260,16 +262,17 @@ void Shrink::make_successor(const Heritage& heritage) {
     Members members(Rank(static_cast<std::uint32_t>(self - heritage.heirs.begin())), std::move(new_nodes),
                     std::move(sites), topology::domains_of(domains), std::move(switches));
     auto plan = core_.settings().plan_for(members.nodes(), members.sites());
-    if (!plan) return refuse(COPPICE_ERR_CONFIG, plan.error());
+    if (!plan) {
+        turn_away(heritage, plan.error());
+        return refuse(COPPICE_ERR_CONFIG, plan.error());
+    }
 
-    const std::uint32_t count = static_cast<std::uint32_t>(heritage.heirs.size());
     Core::Parts parts{.context = &core_.context(),
                       .settings = core_.settings(),
                       .members = std::move(members),
                       .router = Router(transport_set, std::move(there)),
                       .id = birth.id,
                       .cores = core_.cores(),
-                      .sharing_cores = std::min(core_.sharing_cores(), count),
                       .on_failure = nullptr,
                       .panel = heritage.panel.value_or(0),
                       .is_successor = true,

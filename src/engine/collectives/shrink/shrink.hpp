@@ -81,6 +81,8 @@ class Shrink final : public Collective, private DeathJudge {
     const Heritage::Heir* unknown_newcomer(const Heritage& heritage) const;
     Birth birth_of(const Heritage& heritage) const;
     void announce(const Heritage& heritage, const Birth& birth);
+    void admit_no_more();
+    void turn_away(const Heritage& heritage, const std::string& why);
     void make_successor(const Heritage& heritage);
     void end(coppice_status_t status, std::string message = {});
 

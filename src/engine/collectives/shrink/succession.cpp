@@ -61,7 +61,8 @@ Succession::Succession(const Members& members, const Router& router, const Group
             .hosts = &members.nodes_table(),
             .quorum = quorum,
             .consents = true,
-            .introduces = true},
+            .introduces = true,
+            .newcomers_go = true},
       votes_(votes),
       machine_(plan_, protocol::Process(members.self().value)),
       assembly_(protocol::longest_membership_body(seats_)),
@@ -219,6 +220,7 @@ Heritage Succession::heritage() {
     // A side of a cut may have decided for one that had not said what it has.
     const bool has_it = host_memory == nullptr || (host_memory->clean_panels() & clean & (~clean + 1)) != 0;
     if (clean != 0 && has_it) heritage.panel = static_cast<std::uint32_t>(std::countr_zero(clean));
+    heritage.others_have_one = clean != 0 && !has_it;
     return heritage;
 }
 
@@ -268,15 +270,13 @@ void Succession::look_for_dead() {
 
 std::string Succession::why_no_quorum() const {
     const protocol::View& view = machine_.view();
-    const protocol::FailedSet& suspected = machine_.failures().suspected;
     protocol::FailedSet gone;
-    for (const protocol::FailedSet::Interval& run : suspected.intervals()) {
+    for (const protocol::FailedSet::Interval& run : machine_.failures().suspected.intervals()) {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
             if (is_rank(view.process_of(rank))) gone.insert(view.process_of(rank).value);
     }
-    const bool are_enough = protocol::is_quorum(plan_.quorum, view.count(), machine_.failures());
-    return "renewing: " +
-           describe_no_quorum(plan_.quorum, view.count(), view.count() - suspected.count(), gone, are_enough);
+    const std::uint32_t count = view.count() - machine_.voiceless().count();
+    return "renewing: " + describe_no_quorum(plan_.quorum, count, count - gone.count(), gone, machine_.are_enough());
 }
 
 void Succession::peer_was_never_here(Rank rank) {

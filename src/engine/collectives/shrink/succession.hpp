@@ -41,7 +41,8 @@ struct Heritage {
     std::uint64_t number = 0;                             // which successor of the old group, counted from the first
     std::shared_ptr<const protocol::FailedSet> excluded;  // of the old group's ranks: the dead, and
     protocol::FailedSet left;                             // those that wanted to leave
-    std::optional<std::uint32_t> panel;                   // none: no panel is clean at all of them
+    std::optional<std::uint32_t> panel;                   // none: no panel is clean at all of them,
+    bool others_have_one = false;                         // or not at this rank
     struct Heir {
         std::optional<Rank> before;  // its rank in the old group; none: a newcomer
         // Of a newcomer: the launcher's number, and how many had that before (joining/introductions.hpp).
