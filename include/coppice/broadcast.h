@@ -67,7 +67,8 @@ COPPICE_API coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, c
 
 /* ---------------------------------------------------------------------------------- registered memory --- */
 
-/* Memory from which a root's payload leaves without being staged first. The caller
+/* Memory from which a root's payload of up to COPPICE_EAGER bytes leaves without being staged first; a larger one is copied in the
+ * call. The caller
  *  - keeps it mapped until it is deregistered;
  *  - registers once, not per broadcast: over verbs memory is pinned and made known to the device, which takes time;
  *  - after COPPICE_ERR_TIMEOUT at a root leaves the payload as it is until deregistering succeeds (COPPICE_ERR_BUSY until
@@ -89,9 +90,9 @@ COPPICE_API coppice_status_t coppice_memory_deregister(coppice_group_t* group, v
  *  - frees it, at any time, a view of it included: what others still have to read, or read just now, stays until they have. Memory that is not freed goes
  *    with its group;
  *  - does not touch it in a child of fork(2), which may not have it.
- * All memory of this kind that a rank has not freed, and all payloads under way, share the COPPICE_PAYLOAD_WINDOW bytes that a rank shows
- * to its host. Beyond these it is ordinary memory, that a broadcast copies.
- * allocate: aligned to pages, and its contents are undefined. COPPICE_ERR_NO_MEMORY; COPPICE_ERR_TOO_LARGE for more than max_payload.
+ * It is memory that other ranks of the host map. Where there is none, or where a bound of silence is set (COPPICE_DETECTION_BOUND) and it is
+ * larger than COPPICE_PAYLOAD_WINDOW, it is ordinary memory, that a broadcast copies.
+ * allocate: aligned to 4,096 bytes, and its contents are undefined. COPPICE_ERR_NO_MEMORY; COPPICE_ERR_TOO_LARGE for more than max_payload.
  * free: nothing for NULL. COPPICE_ERR_INVALID_ARGUMENT for what is not (or no more) the start of such memory.
  * A broadcast that reaches beyond such memory, or begins in some that was freed and is still kept, is COPPICE_ERR_INVALID_ARGUMENT. */
 COPPICE_API coppice_status_t coppice_memory_allocate(coppice_group_t* group, size_t bytes, void** memory);

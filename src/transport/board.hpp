@@ -100,13 +100,14 @@ class Board {
     // taken until the panel is cleared.
     // take_bulk: aligned to pages; no data where there is none, or no room. `most`: bytes that this process shows at most,
     // in all its groups together; what is asked for first counts.
+    // give_bulk_back: of what nobody has taken then, so many bytes stay memory of this process, for those that are taken next.
     // bulk: null when it can't be mapped, or nothing is there.
     struct Bulk {
         std::byte* data = nullptr;
         std::uint64_t place = 0;  // never 0 where there is data
     };
     virtual Bulk take_bulk(std::size_t /*bytes*/, std::uint64_t /*most*/) { return {}; }
-    virtual void give_bulk_back(std::uint64_t /*place*/) {}
+    virtual void give_bulk_back(std::uint64_t /*place*/, std::size_t /*keep*/) {}
     virtual const std::byte* bulk(Rank /*member*/, std::uint64_t /*place*/, std::size_t /*bytes*/) { return nullptr; }
 
     // The obituary: false once the member's process is dead, however it died, reaped or not. One cache line read.

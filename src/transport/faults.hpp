@@ -196,7 +196,7 @@ class FaultyBoard final : public Board {
     void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
     void leave_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
     Bulk take_bulk(std::size_t bytes, std::uint64_t most) override { return inner_.take_bulk(bytes, most); }
-    void give_bulk_back(std::uint64_t place) override { inner_.give_bulk_back(place); }
+    void give_bulk_back(std::uint64_t place, std::size_t keep) override { inner_.give_bulk_back(place, keep); }
     const std::byte* bulk(Rank member, std::uint64_t place, std::size_t bytes) override {
         return inner_.bulk(member, place, bytes);
     }

@@ -271,6 +271,111 @@ TEST_F(LargePayload, AChunkThatIsNotWhatItsCheckSaysIsCountedAndFetchedElsewhere
     EXPECT_NE(group_->payloads().source(Sequence(0)), source_);
 }
 
+// Of two chunks; both are read at the source, which has said that it has them.
+class TwoChunks : public GroupOfFour {
+  protected:
+    TwoChunks() {
+        say(kRoot,
+            {.tag = {Channel::broadcast, protocol::MessageKind::tree}, .root = kRoot.value, .length = kDescribed},
+            descriptor_.as_bytes());
+        source_ = group_->payloads().source(Sequence(0)).value();
+        Offer offer{.chunks = 1 << 20, .desk = 1 << 16, .chunks_key = 1, .desk_key = 1, .of = descriptor_.check};
+        offer.seal();
+        say(source_, {.tag = {Channel::reading, ReadingKind::here}, .root = kRoot.value}, offer.as_bytes());
+        const HaveWord word{.have = 2,
+                            .seal = HaveWord::sealed(HaveWord::seed_of(descriptor_, kToken, Sequence(0), source_), 2)};
+        land(std::as_bytes(std::span(&word, 1)));
+        EXPECT_EQ(wire_->under_way.size(), 3U) << "their checks and the two";
+    }
+    void land(std::span<const std::byte> what) {
+        hear([&](transport::Receiver&) { wire_->land(what); });
+    }
+    bool has_asked(Rank rank) const { return has_sent(rank, {Channel::payload, protocol::PullKind::ask}); }
+
+    const std::vector<std::byte> chunk_{8192, std::byte{42}};
+    const Descriptor descriptor_ = Descriptor::of(16384, 8192);
+    Rank source_{0};
+};
+
+// It would land on one that another rank's check has found right, and that is served to others.
+TEST_F(TwoChunks, NothingIsFetchedElsewhereWhileAnotherChunkOfAWrongSourceIsUnderWay) {
+    const std::uint32_t right = transport::crc32c(chunk_);
+    const std::array<std::uint32_t, 2> checks{right ^ 1, right};
+    land(std::as_bytes(std::span(checks)));
+    wire_->sent_to.clear();
+    wire_->sent.clear();
+    land(chunk_);
+    EXPECT_EQ(group_->payloads().counts().damaged, 1U);
+    EXPECT_TRUE(
+        std::ranges::none_of(std::array{Rank(0), kRoot, kOther}, [this](Rank rank) { return has_asked(rank); }));
+    const WireHeader first{.tag = {Channel::payload, protocol::PullKind::chunk}, .root = kRoot.value, .detail = right};
+    say(kOther, first, chunk_);
+    EXPECT_EQ(group_->payloads().counts().taken, 0U);
+    land(chunk_);
+    const Rank next = group_->payloads().source(Sequence(0)).value();
+    EXPECT_NE(next, source_);
+    EXPECT_TRUE(has_asked(next));
+    say(next, first, chunk_);
+    EXPECT_EQ(group_->payloads().counts().taken, 1U);
+}
+
+// While a rank copies nothing is heard of it, and it may have been late for a payload of any size.
+TEST_F(GroupOfFour, ALatePayloadIsCopiedInPiecesBetweenWhichTheRankIsHeardOf) {
+    wire_->reads(false);
+    const std::vector<std::byte> chunk(std::size_t{1} << 20, std::byte{42});
+    const Descriptor descriptor = Descriptor::of(12 * chunk.size(), 1 << 20);
+    say(kRoot, {.tag = {Channel::broadcast, protocol::MessageKind::tree}, .root = kRoot.value, .length = kDescribed},
+        descriptor.as_bytes());
+    for (std::uint64_t number = 0; number < 12; ++number)
+        say(group_->payloads().source(Sequence(0)).value(),
+            {.tag = {Channel::payload, protocol::PullKind::chunk},
+             .root = kRoot.value,
+             .detail = transport::crc32c(chunk),
+             .more = number << 32},
+            chunk);
+    ASSERT_EQ(group_->payloads().counts().taken, 12U);
+    std::vector<std::byte> room(12 * chunk.size());
+    const auto started = group_->start_pooled([&](Request& place) {
+        return group_->broadcasts().start({.buffer = room.data(), .bytes = room.size(), .root = kRoot}, place);
+    });
+    Request& request = *started.value();
+    std::size_t last = 0;
+    std::uint32_t rounds = 0;
+    while (request.state == RequestState::waiting) {
+        EXPECT_LE(request.received - last, std::size_t{4} << 20);
+        EXPECT_TRUE(rounds == 0 || group_->waits_for_room());
+        last = request.received;
+        EXPECT_TRUE(rounds == 0 || request.received > 0);
+        group_->progress(Group::Care::thorough);
+        ASSERT_LT(++rounds, 100U);
+    }
+    EXPECT_GE(rounds, 2U);
+    EXPECT_EQ(request.status, COPPICE_OK);
+    EXPECT_TRUE(std::ranges::all_of(room, [](std::byte byte) { return byte == std::byte{42}; }));
+}
+
+// So it does with the checks of chunks that others are to read.
+TEST(OpenPayload, TellsOfAsManyChunksAtOnceAsTakeLittleTime) {
+    constexpr std::uint64_t kSeed = 99;
+    ReadingWire wire;
+    std::vector<std::byte> payload(std::size_t{10} << 20);
+    const Descriptor descriptor = Descriptor::of(payload.size(), 1 << 20);
+    const auto open = OpenPayload::make(wire, payload, descriptor, kSeed);
+    const auto word = [&] {
+        HaveWord shown;
+        std::memcpy(&shown, reinterpret_cast<const void*>(open->desk().address), sizeof shown);
+        return shown.chunks(kSeed, descriptor.chunks());
+    };
+    EXPECT_EQ(word(), 0U);
+    EXPECT_FALSE(open->tell(10));
+    EXPECT_EQ(word(), 4U);
+    EXPECT_FALSE(open->tell(10));
+    EXPECT_TRUE(open->tell(10));
+    EXPECT_EQ(word(), 10U);
+    for (std::uint32_t chunk = 0; chunk < 10; ++chunk)
+        EXPECT_TRUE(open->is_right(chunk));
+}
+
 class GroupWithABound : public GroupOfFour {
   protected:
     GroupWithABound() : GroupOfFour({{"COPPICE_DETECTION_BOUND", "20ms"}}) {}

@@ -32,6 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Allocated, ::testing::ValuesIn(layouts()),
 unsigned char* allocate(const Member& member, const std::vector<unsigned char>& contents) {
     void* memory = nullptr;
     COPPICE_CHECK(coppice_memory_allocate(member.group, contents.size(), &memory) == COPPICE_OK);
+    COPPICE_CHECK(reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
     std::ranges::copy(contents, static_cast<unsigned char*>(memory));
     return static_cast<unsigned char*>(memory);
 }

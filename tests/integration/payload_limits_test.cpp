@@ -149,10 +149,15 @@ TEST(PayloadLimitsOfOneHost, ARankWithoutDescriptorsGetsAndServesAllOfIt) {
         for (std::uint32_t root = 0; root < member.ranks; ++root)
             broadcast(member, root, root);
         if (is_limited) COPPICE_CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+        COPPICE_CHECK(coppice_barrier(member.group, kTimeout) == COPPICE_OK);
+        const std::uint64_t sent = member.counts().chunks_sent;
         broadcast(member, 99, 0);
+        COPPICE_CHECK(coppice_barrier(member.group, kTimeout) == COPPICE_OK);
+        member.notes[kSent] += member.counts().chunks_sent - sent;
         member.leave();
     });
     EXPECT_EQ(job.finish(), "");
+    EXPECT_EQ(job.note(kSent), 0U) << "the last one was shown, as there are descriptors again";
 }
 
 }  // namespace

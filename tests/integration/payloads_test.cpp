@@ -1,9 +1,11 @@
 // Payloads above what one message carries, between real processes: they arrive whole or not at all, whichever rank dies between two chunks.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -260,6 +262,102 @@ TEST(Payloads, AStoppedRankHoldsUpNobodyButItself) {
     EXPECT_EQ(job.finish(), "");
 }
 
+// No other rank has heard of the second broadcast, and each calls when its root is dead. They have mapped its memory for the first one.
+TEST(Payloads, ARootThatDiesWhenAllOfItIsShownHasHarmedNobody) {
+    enum : std::uint8_t { kShown, kGone };
+    const Layout layout{"one_host", 4, 1, {{"COPPICE_PROGRESS_THREAD", "0"}}};
+    Job job(layout.job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        auto expected = payload_of(0, 0, std::size_t{1} << 20);
+        std::vector<unsigned char> first = expected;
+        COPPICE_CHECK(coppice_broadcast(member.group, first.data(), first.size(), 0, nullptr, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(coppice_barrier(member.group, kTimeout) == COPPICE_OK);
+        std::ranges::reverse(expected);
+        if (member.rank == 0) {
+            std::vector<unsigned char> payload = expected;
+            COPPICE_CHECK(coppice_broadcast(member.group, payload.data(), payload.size(), 0, nullptr, kTimeout) ==
+                          COPPICE_OK);
+            member.notes[kShown] = 1;
+            for (;;)
+                pause();
+        }
+        member.await_note(kGone, 1);
+        std::vector<unsigned char> buffer(expected.size());
+        COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), buffer.size(), 0, nullptr, kTimeout) ==
+                      COPPICE_OK);
+        COPPICE_CHECK(buffer == expected);
+        member.leave();
+    });
+    ASSERT_TRUE(job.await_note(kShown, 1));
+    job.kill(0, true);
+    job.note(kGone) = 1;
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0; }), "");
+}
+
+// The root serves nobody before its next call.
+TEST(Payloads, ADeadlineNamesTheRankThatTheNextChunkWasAskedOf) {
+    enum : std::uint8_t { kTimedOut };
+    const Layout layout{"two_ranks", 2, 1, {{"COPPICE_TRANSPORT", "tcp"}, {"COPPICE_PROGRESS_THREAD", "0"}}};
+    Job job(layout.job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const auto expected = payload_of(0, 0, std::size_t{1} << 20);
+        std::vector<unsigned char> buffer = member.rank == 0 ? expected : std::vector<unsigned char>(expected.size());
+        COPPICE_CHECK(coppice_barrier(member.group, kTimeout) == COPPICE_OK);  // they are connected
+        coppice_request_t* request = nullptr;
+        COPPICE_CHECK(coppice_broadcast_nb(member.group, buffer.data(), buffer.size(), 0, &request) == COPPICE_OK);
+        if (member.rank == 0) {
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            member.await_note(kTimedOut, 1);
+        } else {
+            std::string text;
+            while (text.find("chunks are here") == std::string::npos) {
+                COPPICE_CHECK(coppice_request_wait(request, nullptr, 100'000'000) == COPPICE_ERR_TIMEOUT);
+                text = coppice_last_error();
+            }
+            COPPICE_CHECK(text.find(" chunks are here, the next is asked of rank 0") != std::string::npos);
+            member.notes[kTimedOut] = 1;
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+        }
+        COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        COPPICE_CHECK(buffer == expected);
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+std::uint64_t memory_for_shown() {
+    for (const auto& descriptor : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        const std::string target = std::filesystem::read_symlink(descriptor.path(), gone);
+        struct stat file {};
+        if (target.find("coppice-bulk") != std::string::npos && stat(descriptor.path().c_str(), &file) == 0)
+            return static_cast<std::uint64_t>(file.st_blocks) * 512;
+    }
+    return 0;
+}
+
+// And what it took is given back, but for what the window keeps for the next ones.
+TEST(Payloads, ALargerOneThanTheWindowIsShownToItsHostToo) {
+    enum : std::uint8_t { kSent };
+    constexpr std::size_t kWindow = std::size_t{1} << 20;
+    const Layout layout{"one_host", 4, 1, {{"COPPICE_PAYLOAD_WINDOW", "1M"}}};
+    Job job(layout.job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        for (const std::size_t bytes : {20 * kWindow + 5, std::size_t{40'000}, 7 * kWindow}) {
+            const auto expected = payload_of(bytes, 0, bytes);
+            std::vector<unsigned char> buffer = member.rank == 0 ? expected : std::vector<unsigned char>(bytes);
+            COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), bytes, 0, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(buffer == expected);
+            if (member.rank == 0)
+                member.await_call("the memory is given back", [] { return memory_for_shown() <= kWindow + 4096; });
+        }
+        member.notes[kSent] += member.counts().chunks_sent;
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+    EXPECT_EQ(job.note(kSent), 0U);
+}
+
 TEST(Payloads, TheWindowCountsBytesAndALargerOneGoesAlone) {
     Layout layout{"flat", 3, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_PAYLOAD_WINDOW", "64K"}}};
     constexpr std::size_t kTried = 0;
@@ -275,6 +373,9 @@ TEST(Payloads, TheWindowCountsBytesAndALargerOneGoesAlone) {
         if (member.rank == 0) {
             COPPICE_CHECK(coppice_broadcast_nb(member.group, room.data(), room.size(), 0, &second) == COPPICE_ERR_BUSY);
             COPPICE_CHECK(second == nullptr);
+            const std::string text = coppice_last_error();
+            COPPICE_CHECK(text.find("40000 bytes are more than there is room for") != std::string::npos);
+            COPPICE_CHECK(text.find("rank 1") != std::string::npos || text.find("rank 2") != std::string::npos);
             member.notes[kTried] = 1;
         }
         COPPICE_CHECK(coppice_request_wait(first, nullptr, kTimeout) == COPPICE_OK);

@@ -211,7 +211,7 @@ TEST_P(HostMemory, BulkIsReadWhereItsOwnerSaysAndOutlivesIt) {
     EXPECT_EQ(board(1).bulk(Rank(0), second.place, 2 * kMost), nullptr);
     EXPECT_EQ(board(1).bulk(Rank(0), UINT64_MAX - 1, 8), nullptr);
     EXPECT_EQ(own.take_bulk(2 * kMost, kMost).data, nullptr);
-    own.give_bulk_back(first.place);
+    own.give_bulk_back(first.place, kMost);
     EXPECT_EQ(own.take_bulk(8000, kMost).place, first.place) << "what was given back is taken first";
     host_->end(0);
     EXPECT_TRUE(std::all_of(seen, seen + 20'000, [](std::byte byte) { return byte == std::byte{2}; }));

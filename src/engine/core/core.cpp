@@ -36,7 +36,7 @@ bool Core::may_call_back() const {
 std::size_t Core::progress(Care care) {
     const std::size_t events = poll_wires();
     attend(events, care);
-    return events;
+    return events + std::exchange(work_, 0);
 }
 
 void Core::attend(std::size_t events, Care care) {

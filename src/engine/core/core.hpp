@@ -78,7 +78,7 @@ class Core final : private SetUser {
         bool is_successor = false;  // of a group that was shrunk: its caller has yet to claim it
         Lineage lineage{};          // of the members
 
-        // Where ranks share a host: sets `board`, in that panel, and `sharing_cores`.
+        // Counts `sharing_cores` anew, and sets `board`, in that panel, where ranks share memory.
         void open_board();
     };
     explicit Core(Parts parts);
@@ -102,7 +102,6 @@ class Core final : private SetUser {
     transport::Board* board() const { return board_; }
     std::uint32_t panel() const { return panel_; }
     std::uint32_t cores() const { return cores_; }
-    std::uint32_t sharing_cores() const { return sharing_cores_; }
     bool publishing() const { return publishing_; }  // this rank shares its node with others
     bool single_node() const { return members_.nodes() == 1; }
     // Of this group, on this host: with more than one each waiting loops must yield at once. Read without the guard, too.
@@ -205,6 +204,8 @@ class Core final : private SetUser {
     void attend_to_news(bool count_concerns_components);
     // Something has changed that is looked at rarely: it is looked at when this round, or the next one, ends.
     void look_soon() { look_soon_ = true; }
+    // A component has done work that takes long, and may have more: a caller that waits goes on at once.
+    void note_work() { ++work_; }
     // The passenger has something to pass on.
     void count_moved() { count_moved_ = true; }
     std::uint64_t next_timer_ns() const;
@@ -342,6 +343,7 @@ class Core final : private SetUser {
     std::uint64_t looked_ns_ = 0;  // when the wires were polled; kept up where there is a bound of silence
     std::uint32_t rounds_ = 0;
     bool look_soon_ = false;
+    std::size_t work_ = 0;  // since the last progress
     bool count_moved_ = false;
     bool hears_of_the_end_ = false;    // of ranks that may have left, and live: learn_from(), do_without_the_departed()
     std::vector<Rank> may_have_left_;  // that this rank does without since: the others hear nothing of it

@@ -28,7 +28,10 @@ constexpr Nanoseconds kAnswerAfter{1'000'000'000};
 void Core::Parts::open_board() {
     const std::shared_ptr<TransportSet>& transport_set = router.transport_set();
     transport::HostMemory* const host_memory = transport_set->host_memory();
-    if (host_memory == nullptr) return;
+    if (host_memory == nullptr) {
+        sharing_cores = static_cast<std::uint32_t>(members.ranks_of(members.own_node()).size());
+        return;
+    }
     std::vector<transport::HostMemory::BoardMember> local_peers;
     std::vector<Seat> known_as;
     for (const Rank local_peer : members.ranks_of(members.own_node())) {
@@ -36,6 +39,7 @@ void Core::Parts::open_board() {
         known_as.push_back(router.seat_of(local_peer));
         local_peers.push_back({.rank = local_peer, .seat = origin.seat, .incarnation = origin.incarnation});
     }
+    host_memory->look_at_cores();  // they may have been moved since they were made known
     sharing_cores = host_memory->sharing_cores(known_as);
     board = &host_memory->open_board(panel, local_peers);
     if (!transport_set->faults()) return;

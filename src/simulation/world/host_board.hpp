@@ -45,7 +45,7 @@ class HostBoard final : public transport::Board {
     void publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
     void leave_word(shared::Published<std::uint64_t>& word, std::uint64_t value) override;
     Bulk take_bulk(std::size_t bytes, std::uint64_t most) override;
-    void give_bulk_back(std::uint64_t place) override { own().give_bulk_back(place); }
+    void give_bulk_back(std::uint64_t place, std::size_t /*keep*/) override { own().give_bulk_back(place); }
     const std::byte* bulk(Rank member, std::uint64_t place, std::size_t bytes) override;
     bool alive(Rank member) const override;
     bool fenced() const override;

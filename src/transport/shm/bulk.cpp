@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <utility>
 
 #include "base/process.hpp"
 
@@ -24,6 +24,8 @@ struct BulkHeader {
     std::uint64_t magic;
     std::uint64_t nonce;  // of the segment
 };
+// Each rank maps those of all others of its host, and has as much address space as 47 bits name.
+constexpr std::uint64_t kLargest = std::uint64_t{32} << 30;
 constexpr std::uint64_t kBulkMagic = 0x316b6c75'62706f43U;  // "Copbulk1"
 
 bool may_be_so_large(std::uint64_t bytes) {
@@ -36,14 +38,33 @@ bool may_be_so_large(std::uint64_t bytes) {
 // ---------------------------------------------------------------------------------------------------- the owner's ---
 
 OwnBulk::~OwnBulk() {
-    if (fd_ < 0) return;
-    process::forget_descriptor(fd_);
-    close(fd_);
+    drop();
 }
 
-bool OwnBulk::make(OwnSegment& own, std::uint64_t most) {
-    const std::uint64_t size = kPage + round_up(most, kPage);
-    if (size < most || size / kPage > UINT32_MAX || !may_be_so_large(size)) return false;
+void OwnBulk::drop() {
+    size_ = prepared_ = 0;
+    mapping_ = Mapping();
+    if (fd_ < 0) return;
+    process::forget_descriptor(fd_);
+    close(std::exchange(fd_, -1));
+}
+
+// As large as the limits of this process let it be.
+bool OwnBulk::make(OwnSegment& own, std::uint64_t most, std::size_t least) {
+    std::uint64_t size = std::min(most, kLargest);
+    while (size >= least && !make_file(kPage + round_up(size, kPage))) {
+        drop();
+        size /= 2;
+    }
+    if (size < least || !prepare(kPage)) return false;
+    size_ = kPage + round_up(size, kPage);
+    new (mapping_.base()) BulkHeader{.magic = kBulkMagic, .nonce = own.header().nonce};
+    own.header().bulk_file.publish(std::uint64_t{size_ / kPage} << 32 | (static_cast<std::uint32_t>(fd_) + 1));
+    return true;
+}
+
+bool OwnBulk::make_file(std::uint64_t size) {
+    if (!may_be_so_large(size)) return false;
     fd_ = memfd_create("coppice-bulk", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd_ < 0) return false;
     process::close_in_children(fd_);
@@ -52,29 +73,24 @@ bool OwnBulk::make(OwnSegment& own, std::uint64_t most) {
     void* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
     if (base == MAP_FAILED) return false;
     mapping_ = Mapping(static_cast<std::byte*>(base), size);
-    size_ = size;
     (void)madvise(base, size, MADV_DONTFORK);  // a child would write to what the others read
-    if (!prepare(kPage)) return false;
-    new (mapping_.base()) BulkHeader{.magic = kBulkMagic, .nonce = own.header().nonce};
-    own.header().bulk_file.publish(std::uint64_t{size / kPage} << 32 | (static_cast<std::uint32_t>(fd_) + 1));
+    (void)madvise(base, size, MADV_DONTDUMP);  // most of it is nothing
     return true;
 }
 
 bool OwnBulk::prepare(std::size_t end) {
     if (end <= prepared_) return true;
-    const auto at = static_cast<off_t>(prepared_);
-    if (fallocate(fd_, 0, at, static_cast<off_t>(end - prepared_)) != 0) return false;
-    if (!populate(mapping_.base() + prepared_, end - prepared_)) return false;
+    const std::size_t from = prepared_;
     prepared_ = end;
-    return true;
+    if (allocate(fd_, from, end - from) && populate(mapping_.base() + from, end - from)) return true;
+    shorten(from);
+    return false;
 }
 
-// The first place that is large enough: what was used last is in the caches.
+// The first place that is large enough: what was used last is in the caches. What is missing now, a descriptor or memory, may be there when
+// the next payload comes.
 Board::Bulk OwnBulk::take(OwnSegment& own, std::size_t bytes, std::uint64_t most, std::uint32_t panel) {
-    if (!tried_) {
-        tried_ = true;
-        if (!make(own, most)) size_ = 0;
-    }
+    if (size_ == 0 && !make(own, most, bytes)) drop();
     if (bytes > size_) return {};
     const std::size_t wanted = round_up(bytes, kPage);
     std::size_t at = kPage;
@@ -86,8 +102,19 @@ Board::Bulk OwnBulk::take(OwnSegment& own, std::size_t bytes, std::uint64_t most
     return {.data = mapping_.base() + at, .place = at};
 }
 
-void OwnBulk::give_back(std::uint64_t place) {
+void OwnBulk::give_back(std::uint64_t place, std::size_t keep) {
     std::erase_if(pieces_, [place](const Piece& piece) { return piece.at == place; });
+    std::size_t end = kPage + round_up(keep, kPage);
+    if (!pieces_.empty()) end = std::max(end, pieces_.back().at + pieces_.back().bytes);
+    shorten(end);
+}
+
+// What is behind that is no memory of this process any more.
+void OwnBulk::shorten(std::size_t end) {
+    if (end >= prepared_) return;
+    const auto rest = static_cast<off_t>(prepared_ - end);
+    fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end), rest);
+    prepared_ = end;
 }
 
 void OwnBulk::clear(std::uint32_t panels) {
@@ -111,6 +138,7 @@ void PeerBulk::map(const Address& address, const PeerSegment& segment) {
     void* const base = is_wrong_ ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     close(fd);
     if (base == MAP_FAILED) return;
+    (void)madvise(base, size, MADV_DONTDUMP);
     Mapping mapped(static_cast<std::byte*>(base), size);
     const auto& header = *reinterpret_cast<const BulkHeader*>(mapped.base());
     is_wrong_ = header.magic != kBulkMagic || header.nonce != address.nonce;

@@ -1,5 +1,5 @@
 // Memory in which a rank shows payloads that are too large for a line: a file of its own (memfd), made when it is first needed, of
-// which peers map all at once and for good. It is as large as the bound on what a rank shows; only what has been used of it has memory.
+// which peers map all at once and for good. It is as large as what a rank may show, or can be; only what has been used of it has memory.
 //
 // Peers open it as they open the segment (segment.hpp), whose header says which descriptor it is.
 #pragma once
@@ -22,7 +22,7 @@ class OwnBulk {
 
     // As Board::take_bulk(), for a group's panel. What it gives has its memory: neither SIGBUS nor SIGXFSZ can follow.
     Board::Bulk take(OwnSegment& own, std::size_t bytes, std::uint64_t most, std::uint32_t panel);
-    void give_back(std::uint64_t place);
+    void give_back(std::uint64_t place, std::size_t keep);
     // All that is taken for these panels is given back.
     void clear(std::uint32_t panels);
 
@@ -33,13 +33,15 @@ class OwnBulk {
         std::uint32_t panel;
     };
 
-    bool make(OwnSegment& own, std::uint64_t most);
+    bool make(OwnSegment& own, std::uint64_t most, std::size_t least);
+    bool make_file(std::uint64_t size);
+    void drop();
     bool prepare(std::size_t end);
+    void shorten(std::size_t end);
 
-    bool tried_ = false;
     int fd_ = -1;
     Mapping mapping_;
-    std::size_t size_ = 0;
+    std::size_t size_ = 0;       // 0: there is none
     std::size_t prepared_ = 0;   // has memory up to there
     std::vector<Piece> pieces_;  // taken, by place
 };

@@ -88,9 +88,8 @@ Result<OwnSegment> OwnSegment::make(Seat self, const Layout& layout) {
 
     if (ftruncate(segment.fd(), static_cast<off_t>(layout.size)) != 0) return no_memory(self, layout.size, errno);
     const std::size_t always = layout.panels_at + layout.inboxes_at - layout.mailroom_at;
-    if (fallocate(segment.fd(), 0, 0, static_cast<off_t>(layout.panels_at)) != 0 ||
-        fallocate(segment.fd(), 0, static_cast<off_t>(layout.mailroom_at),
-                  static_cast<off_t>(layout.inboxes_at - layout.mailroom_at)) != 0)
+    if (!allocate(segment.fd(), 0, layout.panels_at) ||
+        !allocate(segment.fd(), layout.mailroom_at, layout.inboxes_at - layout.mailroom_at))
         return no_memory(self, always, errno);
     fcntl(segment.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     void* const base = mmap(nullptr, layout.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment.fd(), 0);
@@ -122,7 +121,7 @@ OwnSegment::~OwnSegment() {
 
 bool OwnSegment::make_panel(std::uint32_t number) {
     const std::size_t at = layout_.panels_at + number * layout_.panel_stride;
-    if (fallocate(fd(), 0, static_cast<off_t>(at), static_cast<off_t>(layout_.panel_stride)) != 0) return false;
+    if (!allocate(fd(), at, layout_.panel_stride)) return false;
     if (!populate(panel(number), layout_.panel_stride)) return false;
     clear_panel(number);
     return true;
@@ -154,6 +153,19 @@ void OwnSegment::open_reserve() {
 
 void OwnSegment::close_reserve() {
     if (reserve_.number < 0) reserve_.number = fcntl(fd_.number, F_DUPFD_CLOEXEC, 0);
+}
+
+// In pieces: a signal ends the call, and takes back what it has given. A profiler's timer would not let a long one come to its end, ever.
+bool allocate(int file, std::size_t at, std::size_t bytes) {
+    constexpr std::size_t kPiece = std::size_t{1} << 20;
+    for (const std::size_t end = at + bytes; at < end;) {
+        const std::size_t piece = std::min(kPiece, end - at);
+        if (fallocate(file, 0, static_cast<off_t>(at), static_cast<off_t>(piece)) == 0)
+            at += piece;
+        else if (errno != EINTR)
+            return false;
+    }
+    return true;
 }
 
 bool populate(std::byte* begin, std::size_t size) {

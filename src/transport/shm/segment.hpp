@@ -131,6 +131,8 @@ struct MapError {
 };
 tl::expected<PeerSegment, MapError> map_peer(const Address& address, const Layout& layout);
 
+// Gives memory to a part of a file. False, with errno: there is none.
+bool allocate(int file, std::size_t at, std::size_t bytes);
 // Gives memory to [begin, begin + size) of a shared mapping, so that stores there can't fault. False: there is none.
 bool populate(std::byte* begin, std::size_t size);
 

@@ -18,7 +18,7 @@ class ShmBoard final : public Board {
         virtual void ring_listeners() = 0;  // something was published, and Mailroom::listeners is 1
         // As the calls of Board, for a panel, and for the rank whose segment is mapped there.
         virtual Bulk take_bulk(std::size_t bytes, std::uint64_t most, std::uint32_t panel) = 0;
-        virtual void give_bulk_back(std::uint64_t place) = 0;
+        virtual void give_bulk_back(std::uint64_t place, std::size_t keep) = 0;
         virtual const std::byte* bulk(const std::byte* segment, std::uint64_t place, std::size_t bytes) = 0;
         // Once the mailroom says that somebody takes this rank for dead: whether a member of that board does.
         virtual bool is_fenced_on(const ShmBoard& board) const = 0;
@@ -62,7 +62,7 @@ class ShmBoard final : public Board {
         return start == nullptr ? nullptr : start + regions_at_ + place.at;
     }
     Bulk take_bulk(std::size_t bytes, std::uint64_t most) override { return owner_.take_bulk(bytes, most, number_); }
-    void give_bulk_back(std::uint64_t place) override { owner_.give_bulk_back(place); }
+    void give_bulk_back(std::uint64_t place, std::size_t keep) override { owner_.give_bulk_back(place, keep); }
     const std::byte* bulk(Rank member, std::uint64_t place, std::size_t bytes) override;
     bool alive(Rank member) const override;
     bool fenced() const override;

@@ -86,7 +86,7 @@ class ShmTransport final : public Transport, public HostMemory, public shm::ShmB
     void listen() override;
     void ring_listeners() override;
     Board::Bulk take_bulk(std::size_t bytes, std::uint64_t most, std::uint32_t panel) override;
-    void give_bulk_back(std::uint64_t place) override { own_bulk_.give_back(place); }
+    void give_bulk_back(std::uint64_t place, std::size_t keep) override { own_bulk_.give_back(place, keep); }
     const std::byte* bulk(const std::byte* segment, std::uint64_t place, std::size_t bytes) override;
     bool is_fenced_on(const shm::ShmBoard& board) const override;
 

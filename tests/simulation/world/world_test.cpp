@@ -165,6 +165,11 @@ TEST(World, ARankThatMakesItsGroupLateIsServedThoughTheRootsSeatIsTaken) {
     expect_promises_kept({107386, 210427}, {});
 }
 
+// A cut ends; a message that was sent while those that speak for the host looked dead to its sender arrives at another rank of the host.
+TEST(World, OneRankSpeaksForAHostThoughOthersTakeItForDead) {
+    expect_promises_kept({103178}, {});
+}
+
 // A payload that all have consumed may still be on its way to a rank which gave up waiting for it: the row where it said how much it has is a
 // later broadcast's by then.
 TEST(World, WhatIsShownOfAnOldPayloadSpoilsNoLaterOne) {

@@ -270,6 +270,7 @@ void Broadcasts::stage_what_is_in_place(Slot& slot) {
 // --------------------------------------------------------------------------------------------- as a component ---
 
 void Broadcasts::progress(bool /*thorough*/) {
+    has_more_to_copy_ = false;
     if (core_.revoked()) {
         for (Slot& slot : slots_)
             if (slot.in_flight == 0) slot.in_place = false;  // the caller's memory has been let go of
@@ -308,6 +309,7 @@ std::optional<Error> Broadcasts::reason_to_revoke() {
 
 // Messages that a transport did not take, and machines that wait for nothing but time.
 bool Broadcasts::waits_for_room() const {
+    if (has_more_to_copy_) return true;
     return std::ranges::any_of(active_, [this](const Slot* slot) {
         if (!slot->engaged || !slot->machine) return false;
         const bool timed = (plan_.is_paced || plan_.is_timed) && !slot->machine.finished();
@@ -318,6 +320,7 @@ bool Broadcasts::waits_for_room() const {
 void Broadcasts::end_all(coppice_status_t status, const std::string& why) {
     next_look_ = Sequence(0);
     pending_.clear();
+    for_leader_.clear();
     for (Slot& slot : slots_) {
         if (slot.request != nullptr) complete(slot, status, fmt::format("broadcast {}: {}", slot.sequence.value, why));
     }

@@ -139,7 +139,7 @@ class Broadcasts final : public Collective {
     void complete(Slot& slot, coppice_status_t status, std::string message = {});
     void deliver(Slot& slot);
     void deliver_described(Slot& slot);
-    void take_what_is_here(const Slot& slot, std::span<const std::byte> payload, std::uint64_t bytes);
+    bool take_what_is_here(const Slot& slot, std::span<const std::byte> payload, std::uint64_t bytes);
     void hand_over(Slot& slot, std::span<const std::byte> payload);
     void note_payload(const Slot& slot, std::size_t bytes) const;
     void truncate(Slot& slot, std::uint64_t bytes);
@@ -159,7 +159,10 @@ class Broadcasts final : public Collective {
     bool protocol_message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                           transport::Buffer buffer);
     bool refuse(const WireHeader& header);
-    bool keep_pending(Rank from, const WireHeader& header, std::span<const std::byte> payload);
+    struct PendingMessage;
+    bool keep_for_leader(Rank from, const WireHeader& header, std::span<const std::byte> payload);
+    bool keep(std::deque<PendingMessage>& kept, Rank from, const WireHeader& header,
+              std::span<const std::byte> payload);
     bool take_root(Slot& slot, Rank from, const WireHeader& header);
     bool take_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer);
     bool hold_payload(Slot& slot, Rank from, std::span<const std::byte> payload, transport::Buffer buffer);
@@ -246,8 +249,10 @@ class Broadcasts final : public Collective {
     std::vector<Slot> slots_;
     std::vector<Slot*> active_;  // whose machines may have something to send, or whose callers wait for them
     std::vector<std::byte> private_lines_;
-    std::deque<PendingMessage> pending_;  // arrived for a slot whose memory is still on its way out
-    std::vector<Rank> lost_roots_;        // of broadcasts that ended without a payload: not learned of yet
+    std::deque<PendingMessage> pending_;     // arrived for a slot whose memory is still on its way out
+    std::deque<PendingMessage> for_leader_;  // and for one that speaks for this host, which is another one yet
+    std::vector<Rank> lost_roots_;           // of broadcasts that ended without a payload: not learned of yet
+    bool has_more_to_copy_ = false;          // to callers' buffers, than one round may
     bool told_of_a_death_ = false;  // a caller is told of a death that the leader of its host may have logged just now
     std::vector<Range> registered_;
     Roots roots_;

@@ -1,5 +1,7 @@
 // Deaths: what a rank takes up in the place of another, and what the machines have to know.
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "engine/collectives/broadcast/broadcasts.hpp"
 
@@ -27,6 +29,7 @@ void Broadcasts::own_node_lost(const Death& death) {
             slot.machine.origin_lost();
         }
     }
+    std::ranges::move(std::exchange(for_leader_, {}), std::back_inserter(pending_));
 }
 
 // Broadcasts that only dead ranks of this host have taken part in so far: somebody outside may depend on them.

@@ -1,6 +1,7 @@
 // How a broadcast ends for its caller: delivery and completion, and the lines of the host's board that tell of it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,9 @@
 
 namespace coppice::engine {
 namespace {
+
+// While a rank copies nothing is heard of it: so it does that in pieces of this size.
+constexpr std::size_t kCopiedAtOnce = std::size_t{4} << 20;
 
 bool may_take(const Request& request, std::uint64_t bytes) {
     return bytes < kLeastLookedAt || may_write({request.buffer, static_cast<std::size_t>(bytes)});
@@ -67,11 +71,11 @@ void Broadcasts::deliver_described(Slot& slot) {
                                     slot.sequence.value, look.bytes, fmt::ptr(request.buffer)));
     switch (look.state) {
         case Payloads::State::pending:
-            take_what_is_here(slot, look.payload, look.bytes);
+        case Payloads::State::here:
+            if (take_what_is_here(slot, look.payload, look.bytes) && look.state == Payloads::State::here)
+                return hand_over(slot, look.payload);
             if (slot.machine) wake(slot);  // to be looked at again; where there is none its line is
             return;
-        case Payloads::State::here:
-            return hand_over(slot, look.payload);
         case Payloads::State::root_failed:
             return complete_without_payload(slot, LineKind::root_failed);
         case Payloads::State::no_memory:
@@ -85,17 +89,21 @@ void Broadcasts::deliver_described(Slot& slot) {
     }
 }
 
-void Broadcasts::take_what_is_here(const Slot& slot, std::span<const std::byte> payload, std::uint64_t bytes) {
+// False: of a part of it.
+bool Broadcasts::take_what_is_here(const Slot& slot, std::span<const std::byte> payload, std::uint64_t bytes) {
     Request& request = *slot.request;
-    if (request.view || slot.root == members_.self() || payload.size() <= request.received) return;
-    const auto news = payload.subspan(request.received);
+    if (request.view || slot.root == members_.self() || payload.size() <= request.received) return true;
+    auto news = payload.subspan(request.received);
+    news = news.first(std::min(news.size(), kCopiedAtOnce));
     copy_for_caller(request.buffer + request.received, news.data(), news.size(), static_cast<std::size_t>(bytes));
-    request.received = payload.size();
+    request.received += news.size();
+    core_.note_work();
+    has_more_to_copy_ = request.received < payload.size() || has_more_to_copy_;
+    return request.received == payload.size();
 }
 
 void Broadcasts::hand_over(Slot& slot, std::span<const std::byte> payload) {
     Request& request = *slot.request;
-    take_what_is_here(slot, payload, payload.size());
     if (payloads_.may_be_overwritten()) return core_.be_fenced();  // as in deliver()
     request.received = payload.size();
     request.payload = payload.data();

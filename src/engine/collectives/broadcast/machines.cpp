@@ -86,9 +86,11 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
                                   transport::Buffer buffer) {
     if (header.sequence - window_.stable() >= window_.size() || single_node_) [[unlikely]]
         return refuse(header);
+    if (publishing_ && !members_.is_leader_for(Rank(header.root))) [[unlikely]]
+        return keep_for_leader(from, header, payload);
     Slot* const slot = engage(Sequence(header.sequence), Rank(header.root));
     if (slot == nullptr) [[unlikely]]
-        return keep_pending(from, header, payload);
+        return keep(pending_, from, header, payload);
     if (slot->root.value != header.root && !take_root(*slot, from, header)) [[unlikely]]
         return false;
     slot->confirmed = true;
@@ -126,11 +128,21 @@ bool Broadcasts::refuse(const WireHeader& header) {
     return false;
 }
 
-bool Broadcasts::keep_pending(Rank from, const WireHeader& header, std::span<const std::byte> payload) {
-    if (pending_.size() >= kMostPending) {
+// The sender takes those for dead that speak for this host. If they are, this rank is about to hear of it. But they may live: what is behind a
+// cut looks dead, and what was sent meanwhile arrives when the cut is over. If two ranks spoke for one host, then one could have the payload and
+// the other say that it is not here, for both: a verdict stands on that.
+bool Broadcasts::keep_for_leader(Rank from, const WireHeader& header, std::span<const std::byte> payload) {
+    core_.do_without_the_departed();
+    auto& kept = members_.is_leader_for(Rank(header.root)) ? pending_ : for_leader_;
+    return keep(kept, from, header, payload);
+}
+
+bool Broadcasts::keep(std::deque<PendingMessage>& kept, Rank from, const WireHeader& header,
+                      std::span<const std::byte> payload) {
+    if (kept.size() >= kMostPending) {
         core_.note_garbage();
     } else {
-        pending_.push_back({from, header, {payload.begin(), payload.end()}});
+        kept.push_back({from, header, {payload.begin(), payload.end()}});
     }
     return false;
 }

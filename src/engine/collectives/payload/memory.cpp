@@ -8,7 +8,7 @@ namespace coppice::engine {
 namespace {
 
 constexpr std::size_t kLeastMapped = 256 * 1024;
-constexpr std::align_val_t kLine{64};
+constexpr std::align_val_t kPage{4096};
 
 }  // namespace
 
@@ -21,7 +21,7 @@ PayloadMemory PayloadMemory::allocate(std::size_t bytes) {
         if (at == MAP_FAILED) return memory;
         (void)madvise(at, bytes, MADV_HUGEPAGE);  // fewer faults while it fills
     } else {
-        at = ::operator new(bytes, kLine, std::nothrow);
+        at = ::operator new(bytes, kPage, std::nothrow);
         if (at == nullptr) return memory;
     }
     memory.data_ = static_cast<std::byte*>(at);
@@ -34,7 +34,7 @@ PayloadMemory::~PayloadMemory() {
     if (is_mapped_)
         munmap(data_, size_);
     else
-        ::operator delete(data_, kLine);
+        ::operator delete(data_, kPage);
 }
 
 }  // namespace coppice::engine

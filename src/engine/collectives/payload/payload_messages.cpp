@@ -47,7 +47,7 @@ bool Payloads::message(Rank from, const WireHeader& header, std::span<const std:
 // Whether these bytes are what comes next of a chunk. `end` of a chunk's message says where in it they begin. In parts it comes from
 // the rank that was asked for it alone, as those of two would be mixed.
 bool Payloads::continues(const Entry& entry, const PullMessage& part, std::size_t bytes) const {
-    if (!entry.machine.takes(part.first)) return false;
+    if (!entry.machine.takes(part.first) || wrong_is_under_way(entry)) return false;
     const std::size_t length = entry.descriptor->length(part.first);
     if (part.end == 0 && bytes == length) return true;
     if (bytes > length || part.end > length - bytes || entry.machine.source() != part.from) return false;
@@ -88,7 +88,10 @@ bool Payloads::take_chunk(Entry& entry, Rank from, const PullMessage& message, c
         entry.machine.spoiled(from);
         return true;
     }
-    if (!take_copy(entry)) return true;
+    if (!take_copy(entry)) {
+        entry.has_no_memory = entry.own() == nullptr;
+        return true;
+    }
     std::byte* const to = entry.own() + entry.descriptor->at(message.first) + message.end;
     if (payload.data() != to) std::memcpy(to, payload.data(), payload.size());
     if (end < length) {
@@ -158,6 +161,7 @@ bool Payloads::tell_failures(Rank to, Unsent& unsent) {
 
 // A rank that takes nothing for a while holds up nobody else. What waits is bounded: by what each may ask for at once.
 void Payloads::pump(Entry& entry) {
+    if (wrong_is_under_way(entry)) return;
     std::vector<Unsent>& unsent = entry.unsent;
     const auto waits = [&unsent](Rank to, std::size_t among) {
         return std::ranges::any_of(std::span(unsent).first(among),

@@ -5,7 +5,8 @@
 // that it is done when nothing of its is under way there any more. So nothing is ever read that is not open, which would end the
 // connection and look like a death. Each `here` is answered by one `done`, also where it comes too late.
 //
-// What a rank that was left sends late may land while another one's chunk is there already: they are the same bytes.
+// What is read at a rank that was left may land late, while another one's chunk is there already: they are the same bytes. Where what has come
+// from it was wrong, they may not be: then nothing is asked for elsewhere, nor taken, before all of that has landed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,7 +93,7 @@ void Payloads::offer_to_readers(Entry& entry) {
 
 // False: there is no room.
 bool Payloads::send_offer(Entry& entry, const Link& link) {
-    entry.open->tell(entry.machine.have());
+    has_more_ = !entry.open->tell(entry.machine.have()) || has_more_;
     const Offer& offer = entry.open->offer();
     const WireHeader header{.token = core_.id().token,
                             .tag = {Channel::reading, ReadingKind::here},
@@ -228,6 +229,11 @@ void Payloads::read_on(Entry& entry) {
     }
 }
 
+bool Payloads::wrong_is_under_way(const Entry& entry) {
+    return std::ranges::any_of(entry.readings,
+                               [](const auto& one) { return one->is_wrong && one->reads.under_way > 0; });
+}
+
 // What is known to be there, then the word that tells of more, behind it.
 void Payloads::ask_for_more(Entry& entry, Reading& reading) {
     if (const std::uint32_t have = entry.machine.have(); reading.next < have) {
@@ -278,7 +284,9 @@ void Payloads::take_what_came(Entry& entry, Reading& reading) {
         if (item.what == What::word) take_word(entry, reading);
         if (item.what == What::chunk) take_read_chunk(entry, reading, item.number);
     }
-    if (reading.reads.under_way > 0 || reading.asked.empty()) return;
+    if (reading.reads.under_way > 0) return;
+    reading.is_wrong = false;
+    if (reading.asked.empty()) return;
     reading.asked.clear();  // the connection has ended
     reading.looks = false;
     reading.is_left = true;
@@ -292,7 +300,7 @@ void Payloads::take_word(Entry& entry, Reading& reading) {
         if (++reading.wrong_words < kWrongWords) return;
         reading.wrong_words = 0;
         core_.note_garbage();
-        entry.machine.spoiled(reading.from);
+        leave_as_wrong(entry, reading);
         return;
     }
     reading.wrong_words = 0;
@@ -305,6 +313,11 @@ void Payloads::take_word(Entry& entry, Reading& reading) {
     reading.look_ns = core_.now_ns() + reading.pause_ns;
 }
 
+void Payloads::leave_as_wrong(Entry& entry, Reading& reading) {
+    reading.is_wrong = true;
+    entry.machine.spoiled(reading.from);
+}
+
 void Payloads::take_read_chunk(Entry& entry, Reading& reading, std::uint32_t chunk) {
     // What came out of a dead rank's memory is refused from its peer_failed() on, as its messages are: a verdict may stand on that.
     if (core_.revoked() || members_.failed(reading.from) || !entry.machine.takes(chunk)) {
@@ -313,7 +326,7 @@ void Payloads::take_read_chunk(Entry& entry, Reading& reading, std::uint32_t chu
     }
     if (!entry.open->is_right(chunk)) {
         ++counts_.damaged;
-        entry.machine.spoiled(reading.from);
+        leave_as_wrong(entry, reading);
         return;
     }
     entry.open->note_checked(chunk);

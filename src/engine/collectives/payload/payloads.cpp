@@ -96,7 +96,6 @@ bool Payloads::take_memory(Entry& entry) {
 bool Payloads::take_copy(Entry& entry) {
     if (entry.own() != nullptr) return true;
     entry.memory = memory_for(static_cast<std::size_t>(entry.descriptor->bytes));
-    entry.has_no_memory = !entry.memory;
     if (!entry.memory) return false;
     const std::uint32_t have = entry.machine.have();
     if (have == 0) return true;
@@ -205,7 +204,7 @@ bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
 
 // Others read what is there.
 void Payloads::tell(Entry& entry) {
-    if (entry.open) entry.open->tell(entry.machine.have());
+    if (entry.open && !entry.open->tell(entry.machine.have())) has_more_ = true;
     if (entry.bulk.data == nullptr || entry.machine.have() == entry.told) return;
     entry.told = entry.machine.have();
     shown_.tell(entry.sequence, entry.told);
@@ -222,20 +221,21 @@ void Payloads::learn(Sequence sequence, Rank root, std::span<const std::byte> de
     admit();
 }
 
-// Memory for those that may be pulled, the oldest first.
+// Memory for those that may be pulled, the oldest first. What is read where it lies needs none.
 void Payloads::admit() {
+    bool is_full = false;
     for (const auto& entry : entries_) {
         if (!entry->descriptor || entry->is_admitted() || entry->has_no_memory) continue;
-        if (!fits(entry->descriptor->bytes, entry.get())) {
-            window_.ask_for(window_.stable() + 1);
-            return;
-        }
-        entry->has_no_memory = !reads_its_leader(*entry) && !take_memory(*entry);
+        const bool needs_memory = !reads_its_leader(*entry);
+        is_full = is_full || (needs_memory && !fits(entry->descriptor->bytes, entry.get()));
+        if (needs_memory && is_full) continue;
+        entry->has_no_memory = needs_memory && !take_memory(*entry);
         if (entry->has_no_memory) continue;
         entry->machine.learn(entry->descriptor->chunks());
         watch(*entry);
         show(*entry);
     }
+    if (is_full) window_.ask_for(window_.stable() + 1);
 }
 
 // Then it needs no memory, unless it is to serve others.

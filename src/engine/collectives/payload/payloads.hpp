@@ -190,6 +190,8 @@ class Payloads final : public Collective {
     void reading_message(Rank from, const WireHeader& header, std::span<const std::byte> payload);
     void read_on(Entry& entry);
     bool is_wanted(const Entry& entry, const Reading& reading) const;
+    static void leave_as_wrong(Entry& entry, Reading& reading);
+    static bool wrong_is_under_way(const Entry& entry);
     void ask_for_more(Entry& entry, Reading& reading);
     bool ask_for(const Entry& entry, Reading& reading, Reading::Item item, std::uint32_t count = 1);
     void take_what_came(Entry& entry, Reading& reading);
@@ -212,7 +214,7 @@ class Payloads final : public Collective {
     std::vector<std::unique_ptr<Entry>> entries_;  // by sequence
     PayloadMemory spare_;                          // of the last one that was given back, for the next one
     Counts counts_;
-    bool has_more_ = false;  // to send, than one round may
+    bool has_more_ = false;  // to do, than one round may
 };
 
 }  // namespace coppice::engine

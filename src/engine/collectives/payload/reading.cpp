@@ -7,6 +7,12 @@
 
 namespace coppice::engine {
 
+namespace {
+
+constexpr std::uint64_t kCheckedAtOnce = std::uint64_t{4} << 20;
+
+}  // namespace
+
 struct OpenPayload::Word {
     shared::Published<std::uint64_t> have;
     shared::Published<std::uint64_t> seal;
@@ -46,16 +52,18 @@ OpenPayload::~OpenPayload() {
 }
 
 // Checks, then the word. A device that reads one half of a word before and the other behind this has read one whose seal is wrong.
-void OpenPayload::tell(std::uint32_t have) {
-    if (have == told_) return;
-    for (; checked_ < have; ++checked_) {
+bool OpenPayload::tell(std::uint32_t have) {
+    if (have == told_) return true;
+    for (std::uint64_t bytes = 0; checked_ < have && bytes < kCheckedAtOnce; ++checked_) {
         const std::uint32_t check = transport::crc32c(chunk(checked_));
         std::memcpy(checks(checked_, 1).data(), &check, sizeof check);
+        bytes += descriptor_.length(checked_);
     }
-    told_ = have;
+    told_ = std::min(have, checked_);
     auto& word = shared::at<Word>(memory_.data());
-    word.have.publish(have);
-    word.seal.publish(HaveWord::sealed(seed_, have));
+    word.have.publish(told_);
+    word.seal.publish(HaveWord::sealed(seed_, told_));
+    return told_ == have;
 }
 
 std::span<std::byte> OpenPayload::landing(std::uint32_t slot) const {

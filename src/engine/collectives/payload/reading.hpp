@@ -32,8 +32,9 @@ class OpenPayload {
     bool is_open_to(const transport::Transport& wire) const { return &wire_ == &wire; }
     // Stays where it is.
     const Offer& offer() const { return offer_; }
-    // So many leading chunks are there, for others to read.
-    void tell(std::uint32_t have);
+    // So many leading chunks are there, for others to read. False: that is told of a part of them, as their checks take time in which
+    // nothing is heard of this rank.
+    bool tell(std::uint32_t have);
 
     const transport::Exposure& chunks() const { return chunks_; }
     const transport::Exposure& desk() const { return desk_; }
@@ -93,6 +94,7 @@ struct Reading {
     std::uint32_t slot = 0;  // of its word
     bool is_open = false;    // it has said where
     bool is_left = false;    // nothing more is to be read there
+    bool is_wrong = false;   // what has come from there was, and more is under way
     Offer offer{};
     transport::Reads reads{};
     std::deque<Item> asked{};       // and not seen to have arrived

@@ -52,8 +52,15 @@ class Shown {
     const std::byte* data(Rank by, const Row& row) const {
         return board_->bulk(by, row.place, static_cast<std::size_t>(row.descriptor.bytes));
     }
-    transport::Board::Bulk take(std::size_t bytes) { return board_->take_bulk(bytes, most_bytes_); }
-    void give_back(const transport::Board::Bulk& bulk) { board_->give_bulk_back(bulk.place); }
+    // Of any size: a payload that is larger than the bound goes alone. But to make that much memory takes long, and a rank of which
+    // nothing is heard meanwhile would be taken for dead where silence has a bound.
+    transport::Board::Bulk take(std::size_t bytes) {
+        if (bytes > most_bytes_ && is_to_be_heard_) return {};
+        return board_->take_bulk(bytes, kMaxBroadcast);
+    }
+    void give_back(const transport::Board::Bulk& bulk) {
+        board_->give_bulk_back(bulk.place, static_cast<std::size_t>(most_bytes_));
+    }
     // Others have taken this rank for dead: what it has read of theirs may have been something else.
     bool is_fenced() const { return board_->fenced(); }
 
@@ -70,6 +77,7 @@ class Shown {
     std::vector<const shared::Published<std::uint64_t>*>
         firsts_;  // of the others: 0 until they show something for the first time
     std::uint64_t most_bytes_;
+    bool is_to_be_heard_;
 };
 
 }  // namespace coppice::engine
