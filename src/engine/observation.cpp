@@ -33,12 +33,14 @@ std::unique_ptr<Observation> Observation::make(const Clock& clock) {
 
 // ------------------------------------------------------------------------------------------------------ who waits ---
 
+// A request that is waited for again and again, for a little while each time, has been waited for since the first time.
 void Observation::wait(Waiter& waiter) {
     const std::uint64_t now = clock_.now_ns();
     if (waiter.since_ns == 0) {
-        waiter.since_ns = now;
+        Request* const request = waiter.awaited.request;
+        if (request != nullptr && request->seen_ns == 0) request->seen_ns = now;
+        waiter.since_ns = request != nullptr ? request->seen_ns : now;
         waiters_.push_back(&waiter);
-        return;
     }
     if (waiter.shown ? now - written_ns_ < kRefreshNs && !changed_ : now - waiter.since_ns < kPatienceNs) return;
     waiter.shown = true;

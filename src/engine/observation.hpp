@@ -27,7 +27,7 @@ class Group;
 // What a caller waits for: an operation of a request that has begun, or one that has found no room to begin.
 struct Awaited {
     status::Kind kind = status::Kind::none;  // of a call without a request, or whose request has not begun
-    const Request* request = nullptr;
+    Request* request = nullptr;
     Rank root{};  // of a broadcast that has not begun
 };
 
