@@ -130,6 +130,7 @@ class InBox(unittest.TestCase):
 
     def test_what_is_wrong_is_said(self):
         for words, said in (((("exec", "9", "true")), "there is no host 9: they are 0 to 3"), (("cut", "x"), "no host x"),
+                            (("exec", "None", "true"), "no host None"),
                             (("up", "--hosts", "0"), "1 to 250 hosts"), (("up",), "already"),
                             (("exec", "0"), "which command"), (("run", "--cut", "4@1s", "--", "true"), "there is no host 4"),
                             (("run", "--cut", "4", "--", "true"), "HOST@TIME"), (("run", "--cut", "1@5", "--", "true"), "a time with a unit")):

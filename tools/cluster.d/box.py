@@ -167,7 +167,7 @@ class Box:
 
     def find(self, name):
         for one in self.all():
-            if name in (one.name, str(one.number)):
+            if name == one.name or (one.number is not None and name == str(one.number)):
                 if one.state == "off":
                     raise ValueError(f"host {name} is off")
                 return one

@@ -1,5 +1,5 @@
-// Which core each process is pinned to (--bind core): rank R to core R mod cores. Who is started late, or waits when another ends, gets
-// the core with the fewest others: a spare that shares one with two ranks, while the dead one's is free, would make all wait for it.
+// Which core each process is pinned to (--bind core): rank R to core R mod cores. A process that is started late gets
+// the core with the fewest others, then and when another one ends: a spare that shares one with two ranks, while the dead one's is free, would make all wait for it.
 #pragma once
 
 #include <sys/types.h>

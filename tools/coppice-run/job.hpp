@@ -44,6 +44,7 @@ class Job {
     struct RankState {
         pid_t pid = -1;  // of the process that has the number now; -1: none yet, or none any more
         int core = Cores::kAny;
+        bool is_late = false;
         bool ended = false;
         bool killed = false;  // by --kill
         std::uint32_t respawns = 0;
@@ -78,7 +79,7 @@ class Job {
     void start_late(std::uint32_t number);
     bool respawn(std::uint32_t number, bool on_purpose);
     int core_for(std::uint32_t number) const;
-    void move_those_that_wait();
+    void move_those_that_came_late();
     void take_streams(std::uint32_t rank, const RankStart& started);
     bool is_waiting(std::uint32_t number) const;
     bool is_running(std::uint32_t number) const { return ranks_[number].pid >= 0 && !ranks_[number].ended; }

@@ -38,6 +38,7 @@ void Job::start_late(std::uint32_t number) {
     RankState next;
     next.pid = started->pid;
     next.core = core;
+    next.is_late = true;
     next.respawns = state.respawns;
     next.was_parted = state.was_parted;
     if (state.cut_off_at_ns) next.cut_off_at_ns = now_ns();
@@ -55,14 +56,20 @@ int Job::core_for(std::uint32_t number) const {
     return cores_.least_used(others, cores_.of_rank(number));
 }
 
-// Another has ended: the first of them may be in its place next.
-void Job::move_those_that_wait() {
+// Another has ended: one of them may be in its place already, and those in groups have their cores before those that wait.
+void Job::move_those_that_came_late() {
     std::vector<int> others;
-    for (std::uint32_t number = 0; number < ranks_.size(); ++number)
-        if (is_running(number) && !is_waiting(number)) others.push_back(ranks_[number].core);
+    std::vector<std::uint32_t> late;
     for (std::uint32_t number = 0; number < ranks_.size(); ++number) {
+        if (!is_running(number)) continue;
+        if (ranks_[number].is_late)
+            late.push_back(number);
+        else
+            others.push_back(ranks_[number].core);
+    }
+    std::ranges::stable_partition(late, [this](std::uint32_t number) { return !is_waiting(number); });
+    for (const std::uint32_t number : late) {
         RankState& state = ranks_[number];
-        if (!is_running(number) || !is_waiting(number)) continue;
         const int core = cores_.least_used(others, state.core);
         move(state.pid, std::exchange(state.core, core), core);
         others.push_back(core);
