@@ -22,13 +22,15 @@ void retire(struct communicator* state) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* However the last barrier ends: all that live have entered it, so they have received everything, or this process is not one of them
+/* However the last barrier ends, once it has begun: all that live have entered it, so they have received everything, or this process is not one of them
  * any more. */
 static int is_over(struct communicator* state) {
     if (__atomic_load_n(&state->pending, __ATOMIC_ACQUIRE) > 0) return 0;
     if (state->last == NULL) {
         const coppice_status_t status = coppice.barrier_nb(state->group, &state->last);
-        if (status != COPPICE_OK) return status != COPPICE_ERR_BUSY;
+        if (status == COPPICE_ERR_BUSY || status == COPPICE_ERR_NO_MEMORY || status == COPPICE_ERR_NO_RESOURCES)
+            return 0;
+        if (status != COPPICE_OK) return 1;
     }
     return coppice.request_test(state->last, NULL) != COPPICE_IN_PROGRESS;
 }

@@ -1,5 +1,7 @@
 #include "base/memory_access.hpp"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,6 +41,19 @@ bool may_read(std::span<const std::byte> memory) {
 bool may_write(std::span<std::byte> memory) {
     return memory.size() < kWord ||
            (may_read(memory) && may_write_word(memory.data()) && may_write_word(memory.data() + memory.size() - kWord));
+}
+
+// Where what is mapped is locked, a page is there before anything touches it.
+bool may_map_plenty() {
+    rlimit space{};
+    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur != RLIM_INFINITY) return false;
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void* const mapped = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return false;
+    unsigned char is_there = 1;
+    const bool is_known = mincore(mapped, page, &is_there) == 0;
+    munmap(mapped, page);
+    return is_known && (is_there & 1) == 0;
 }
 
 }  // namespace coppice

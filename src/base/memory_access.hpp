@@ -15,4 +15,8 @@ bool may_read(std::span<const std::byte> memory);
 // The same; leaves in it what was there. Nobody else may write there meanwhile.
 bool may_write(std::span<std::byte> memory);
 
+// Whether this process may map far more than it uses: its address space has no limit of its own (RLIMIT_AS), and what it maps is not
+// locked in memory at once (mlockall with MCL_FUTURE).
+bool may_map_plenty();
+
 }  // namespace coppice

@@ -61,7 +61,7 @@ void Server::tell_those_inside() {
         }
         queue(connection, send->frame);
         flush(id, connection);
-        if (connection.unsent > kMostUnsent + send->frame->size()) {
+        if (connection.unsent > kMostUnsent + max_formed_bytes(capacity_)) {
             // To the lobby it has left: nobody waits for it any more.
             refuse(id, connection,
                    fmt::format(

@@ -38,8 +38,8 @@ void Observation::wait(Waiter& waiter) {
     const std::uint64_t now = clock_.now_ns();
     if (waiter.since_ns == 0) {
         Request* const request = waiter.awaited.request;
-        if (request != nullptr && request->seen_ns == 0) request->seen_ns = now;
-        waiter.since_ns = request != nullptr ? request->seen_ns : now;
+        if (request != nullptr && request->awaited_ns == 0) request->awaited_ns = now;
+        waiter.since_ns = request != nullptr ? request->awaited_ns : now;
         waiters_.push_back(&waiter);
     }
     if (waiter.shown ? now - written_ns_ < kRefreshNs && !changed_ : now - waiter.since_ns < kPatienceNs) return;

@@ -100,7 +100,7 @@ class Board {
     // taken until the panel is cleared.
     // take_bulk: aligned to pages; no data where there is none, or no room. `most`: bytes that this process shows at most,
     // in all its groups together; what is asked for first counts.
-    // give_bulk_back: of what nobody has taken then, so many bytes stay memory of this process, for those that are taken next.
+    // give_bulk_back: frees the memory behind the last piece that is taken, but keeps the first `keep` bytes for those that come next.
     // bulk: null when it can't be mapped, or nothing is there.
     struct Bulk {
         std::byte* data = nullptr;

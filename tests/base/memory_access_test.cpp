@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,6 +60,36 @@ TEST_F(MemoryAccess, OfLessThanAWordNothingIsSaid) {
     protect_second(PROT_NONE);
     EXPECT_TRUE(may_read(memory_.subspan(page_, 7)));
     EXPECT_TRUE(may_write(memory_.subspan(page_, 7)));
+}
+
+// What it says in a process of its own that has done that before.
+template <class Before>
+bool may_map_plenty_after(Before&& before) {
+    const pid_t child = fork();
+    if (child == 0) {
+        before();
+        _exit(may_map_plenty() ? 1 : 0);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    return WEXITSTATUS(status) == 1;
+}
+
+TEST(MapPlenty, NotWhereTheAddressSpaceIsLimited) {
+    rlimit space{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &space), 0);
+    EXPECT_EQ(may_map_plenty_after([] {}), space.rlim_cur == RLIM_INFINITY);
+    EXPECT_FALSE(may_map_plenty_after([] {
+        const rlimit less{rlim_t{1} << 45, rlim_t{1} << 45};
+        setrlimit(RLIMIT_AS, &less);
+    }));
+}
+
+TEST(MapPlenty, NotWhereAllIsLockedInMemory) {
+    if (mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "this process may lock no memory (ulimit -l)";
+    munlockall();
+    EXPECT_FALSE(may_map_plenty_after([] { mlockall(MCL_FUTURE); }));
 }
 
 }  // namespace

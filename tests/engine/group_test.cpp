@@ -44,10 +44,10 @@ class ReadingWire final : public Wire {
     }
     bool may_be_read_by(Seat) const override { return true; }
 
-    // The first one does.
-    void land(std::span<const std::byte> bytes) {
-        const Read read = under_way.at(0);
-        under_way.erase(under_way.begin());
+    // One of those under way does, by default the first.
+    void land(std::span<const std::byte> bytes, std::size_t which = 0) {
+        const Read read = under_way.at(which);
+        under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
         ASSERT_EQ(read.into.size(), bytes.size());
         std::memcpy(read.into.data(), bytes.data(), bytes.size());
         --read.reads->under_way;
@@ -279,16 +279,25 @@ class TwoChunks : public GroupOfFour {
             {.tag = {Channel::broadcast, protocol::MessageKind::tree}, .root = kRoot.value, .length = kDescribed},
             descriptor_.as_bytes());
         source_ = group_->payloads().source(Sequence(0)).value();
+        read_at(source_);
+    }
+    // It says where they lie, and that both are there. Their checks and the two are under way then.
+    void read_at(Rank rank) {
+        const std::size_t before = wire_->under_way.size();
         Offer offer{.chunks = 1 << 20, .desk = 1 << 16, .chunks_key = 1, .desk_key = 1, .of = descriptor_.check};
         offer.seal();
-        say(source_, {.tag = {Channel::reading, ReadingKind::here}, .root = kRoot.value}, offer.as_bytes());
+        say(rank, {.tag = {Channel::reading, ReadingKind::here}, .root = kRoot.value}, offer.as_bytes());
         const HaveWord word{.have = 2,
-                            .seal = HaveWord::sealed(HaveWord::seed_of(descriptor_, kToken, Sequence(0), source_), 2)};
-        land(std::as_bytes(std::span(&word, 1)));
-        EXPECT_EQ(wire_->under_way.size(), 3U) << "their checks and the two";
+                            .seal = HaveWord::sealed(HaveWord::seed_of(descriptor_, kToken, Sequence(0), rank), 2)};
+        land(std::as_bytes(std::span(&word, 1)), before);
+        EXPECT_EQ(wire_->under_way.size(), before + 3);
     }
-    void land(std::span<const std::byte> what) {
-        hear([&](transport::Receiver&) { wire_->land(what); });
+    void land(std::span<const std::byte> what, std::size_t which = 0) {
+        hear([&](transport::Receiver&) { wire_->land(what, which); });
+    }
+    void land_checks(std::uint32_t first, std::uint32_t second, std::size_t which = 0) {
+        const std::array<std::uint32_t, 2> checks{first, second};
+        land(std::as_bytes(std::span(checks)), which);
     }
     bool has_asked(Rank rank) const { return has_sent(rank, {Channel::payload, protocol::PullKind::ask}); }
 
@@ -300,8 +309,7 @@ class TwoChunks : public GroupOfFour {
 // It would land on one that another rank's check has found right, and that is served to others.
 TEST_F(TwoChunks, NothingIsFetchedElsewhereWhileAnotherChunkOfAWrongSourceIsUnderWay) {
     const std::uint32_t right = transport::crc32c(chunk_);
-    const std::array<std::uint32_t, 2> checks{right ^ 1, right};
-    land(std::as_bytes(std::span(checks)));
+    land_checks(right ^ 1, right);
     wire_->sent_to.clear();
     wire_->sent.clear();
     land(chunk_);
@@ -317,6 +325,29 @@ TEST_F(TwoChunks, NothingIsFetchedElsewhereWhileAnotherChunkOfAWrongSourceIsUnde
     EXPECT_TRUE(has_asked(next));
     say(next, first, chunk_);
     EXPECT_EQ(group_->payloads().counts().taken, 1U);
+}
+
+// The source was slow, and another one is read by now.
+TEST_F(TwoChunks, NothingThatIsReadElsewhereCountsWhileAnotherChunkOfAWrongSourceIsUnderWay) {
+    const std::uint32_t right = transport::crc32c(chunk_);
+    while (group_->payloads().source(Sequence(0)) == source_)
+        hear([](transport::Receiver&) {});
+    const Rank next = group_->payloads().source(Sequence(0)).value();
+    read_at(next);
+    land_checks(right ^ 1, right);
+    land(chunk_);
+    EXPECT_EQ(group_->payloads().counts().damaged, 1U);
+    land_checks(right, right, 1);
+    land(chunk_, 1);
+    land(chunk_, 1);
+    EXPECT_EQ(group_->payloads().counts().taken, 0U);
+    ASSERT_EQ(wire_->under_way.size(), 1U) << "of the wrong source";
+    land(chunk_);
+    ASSERT_EQ(wire_->under_way.size(), 3U) << "the next one is asked again";
+    land_checks(right, right);
+    land(chunk_);
+    land(chunk_);
+    EXPECT_EQ(group_->payloads().counts().taken, 2U);
 }
 
 // While a rank copies nothing is heard of it, and it may have been late for a payload of any size.

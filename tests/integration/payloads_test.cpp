@@ -282,6 +282,7 @@ TEST(Payloads, ARootThatDiesWhenAllOfItIsShownHasHarmedNobody) {
                 pause();
         }
         member.await_note(kGone, 1);
+        member.await_call("the root's death is known", [&] { return !member.failed().empty(); });
         std::vector<unsigned char> buffer(expected.size());
         COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), buffer.size(), 0, nullptr, kTimeout) ==
                       COPPICE_OK);

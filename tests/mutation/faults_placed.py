@@ -107,7 +107,7 @@ FAULTS = [
      "    if (end >= prepared_) return;\n", "    if (end > 0) return;\n",
      linked("tests/integration/integration_payloads", "Payloads.ALargerOneThan*")),
     ("a payload that goes alone is not shown", "src/engine/collectives/payload/shown.hpp",
-     "board_->take_bulk(bytes, kMaxBroadcast)", "board_->take_bulk(bytes, most_bytes_)",
+     "*may_map_plenty_ ? kMaxBroadcast : most_bytes_", "most_bytes_",
      linked("tests/integration/integration_payloads", "Payloads.ALargerOneThan*")),
     ("a window has no count of bytes", PAYLOADS,
      "    return held == 0 || held + bytes <= most_bytes_;\n", "    return true;\n",

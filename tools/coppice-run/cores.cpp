@@ -42,10 +42,14 @@ std::vector<pid_t> threads_of(pid_t process) {
     return threads;
 }
 
-// A thread that was being made meanwhile has its maker's core: those that are there when nothing is new have all been moved.
+// A thread that was being made meanwhile has its maker's core: those that are there when nothing is new have all been moved. A program that
+// makes threads all the time is not followed for ever.
 void move_threads(pid_t process, int from, int to) {
+    constexpr int kMostLooks = 8;
     std::vector<pid_t> moved;
-    for (std::vector<pid_t> threads = threads_of(process); threads != moved; threads = threads_of(process)) {
+    for (int look = 0; look < kMostLooks; ++look) {
+        std::vector<pid_t> threads = threads_of(process);
+        if (threads == moved) return;
         for (const pid_t thread : threads)
             move_thread(thread, from, to);
         moved = std::move(threads);

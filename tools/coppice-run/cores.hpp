@@ -1,5 +1,6 @@
-// Which core each process is pinned to (--bind core): rank R to core R mod cores. A process that is started late gets
-// the core with the fewest others, then and when another one ends: a spare that shares one with two ranks, while the dead one's is free, would make all wait for it.
+// Which core each process is pinned to (--bind core): rank R to core R mod cores. A process that is started late gets the core with
+// the fewest others, when it starts and again when another process is lost: a spare that shares its core with two ranks, while the
+// dead one's is free, would make all wait for it.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +30,7 @@ class Cores {
 
 // The calling process.
 void pin(int core);
-// A process with all that it has started. What has pinned itself elsewhere since stays there.
+// A process with those that it has started so far. What has pinned itself elsewhere since stays there.
 void move(pid_t process, int from, int to);
 
 }  // namespace coppice::run

@@ -306,7 +306,7 @@ void Job::rank_ended(std::uint32_t rank, int status) {
     has_success_ = has_success_ || (!by_signal && WEXITSTATUS(status) == 0);
     // One that crashes before it is taken in would crash again.
     if (by_signal && (on_purpose || !was_waiting) && respawn(rank, on_purpose)) return;
-    move_those_that_came_late();
+    if (!end_kill_ns_ && (by_signal || WEXITSTATUS(status) != 0)) move_those_that_came_late();
     if (on_purpose) return;
     if (!by_signal && WEXITSTATUS(status) == 0) return;
     if (end_kill_ns_) return;  // it was told to end

@@ -56,7 +56,7 @@ int Job::core_for(std::uint32_t number) const {
     return cores_.least_used(others, cores_.of_rank(number));
 }
 
-// Another has ended: one of them may be in its place already, and those in groups have their cores before those that wait.
+// Another is lost: one of them may be in its place already. Those in groups have their cores before those that wait.
 void Job::move_those_that_came_late() {
     std::vector<int> others;
     std::vector<std::uint32_t> late;

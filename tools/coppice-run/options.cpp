@@ -387,7 +387,8 @@ ParseResult parse_options(int argc, char** argv) {
         ->type_name("S");
     app.add_flag("--tag-output", options.tag_output, "begin every line that rank R prints with [R]");
     app.add_option("--bind", bind,
-                   "core (default): pin rank R to core R mod cores, and who comes later where fewest are; none: do not")
+                   "core (default): pin rank R to core R mod cores, a process that is started late where the fewest "
+                   "are; none: do not")
         ->check(CLI::IsMember({"core", "none"}))
         ->type_name("core|none");
 

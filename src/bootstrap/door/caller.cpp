@@ -146,9 +146,13 @@ Outcome go_around(const Ticket& ticket, std::uint64_t joiner, std::uint64_t dead
             if (outcome.kind == Outcome::Kind::nobody) outcome.kind = Outcome::Kind::again;
         }
         if (outcome.kind == Outcome::Kind::elsewhere) outcome.kind = Outcome::Kind::again;
-        if (outcome.kind == Outcome::Kind::inside || outcome.kind == Outcome::Kind::refused) return outcome;
+        // A ticket that is no good is none anywhere. That there is no room is what one member knows, and another may keep the door by now.
+        const bool is_refused = outcome.kind == Outcome::Kind::refused;
+        const bool is_final = is_refused && outcome.error.status != COPPICE_ERR_NO_RESOURCES;
+        if (outcome.kind == Outcome::Kind::inside || is_final) return outcome;
         // Somebody else may have got this port since: another door may know better.
-        const bool is_better = best.kind == Outcome::Kind::nobody || outcome.kind == Outcome::Kind::again;
+        const bool is_better = best.kind == Outcome::Kind::nobody || is_refused ||
+                               (outcome.kind == Outcome::Kind::again && best.kind != Outcome::Kind::refused);
         if (is_better && outcome.kind != Outcome::Kind::nobody) best = std::move(outcome);
         if (now_ns() >= deadline_ns) break;
     }

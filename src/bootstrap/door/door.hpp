@@ -63,7 +63,7 @@ class Door final : public Admission {
     ~Door() override;
 
     const DoorAddress& address() const { return address_; }
-    // Before anything else but address() can be asked, of a newcomer when it has been invited. `group`: what newcomers have to know of it.
+    // Comes before all other calls but address(); at a newcomer when it has been invited. `group`: what newcomers have to know of it.
     void belong(std::span<const unsigned char> group_secret, const PersonBody& self, std::uint32_t capacity,
                 std::span<const std::byte> group);
 

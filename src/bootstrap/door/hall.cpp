@@ -117,7 +117,7 @@ bool Hall::hear(std::uint32_t number, FrameKind kind, std::span<const std::byte>
     Seat& seat = seats_[number];
     if (kind != FrameKind::card) return lobby_.hear(number, kind, body);
     std::uint32_t length = 0;
-    if (!take(body, length) || length > body.size()) return false;
+    if (!take(body, length) || length > body.size() || body.size() > kMaxBlob) return false;
     const TicketUse use = seat.ticket.value_or(TicketUse{});
     std::vector<std::byte> card;
     append(card, use);

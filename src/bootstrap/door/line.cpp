@@ -100,7 +100,7 @@ std::optional<LauncherFrame> Line::next() {
 }
 
 void Line::post(std::span<const std::byte> frame) {
-    if (passage_.output().size() > kMostUnsent) is_over_ = true;
+    if (passage_.output().size() > kMostUnsent + longest_) is_over_ = true;
     if (is_over()) return;
     passage_.send(frame);
     flush();

@@ -55,7 +55,8 @@ class Line {
     void post(std::span<const std::byte> frame);
     // The other side may say what group there is now.
     void take_formed(std::uint32_t capacity) {
-        passage_.take_frames_of(sizeof(FrameHeader) + max_formed_bytes(capacity));
+        longest_ = sizeof(FrameHeader) + max_formed_bytes(capacity);
+        passage_.take_frames_of(longest_);
     }
 
   private:
@@ -63,6 +64,7 @@ class Line {
 
     Handle socket_;
     Passage passage_;
+    std::size_t longest_ = 0;  // frame that may wait besides what is kept of others
     bool is_over_ = false;
 };
 

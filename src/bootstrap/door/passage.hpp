@@ -88,7 +88,7 @@ class Passage {
     std::optional<std::vector<std::byte>> next();
     // Seals a frame. Only when open. One that is longer than what the other side takes ends the connection there.
     void send(std::span<const std::byte> frame);
-    // Of one that may say as much: `formed`.
+    // How long a frame of the other side may be from now on.
     void take_frames_of(std::size_t most) { most_frame_ = most; }
     std::size_t most_frame() const { return most_frame_; }
     // What is to be sent; the owner takes it from the front.

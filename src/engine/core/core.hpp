@@ -78,7 +78,7 @@ class Core final : private SetUser {
         bool is_successor = false;  // of a group that was shrunk: its caller has yet to claim it
         Lineage lineage{};          // of the members
 
-        // Counts `sharing_cores` anew, and sets `board`, in that panel, where ranks share memory.
+        // Where ranks share memory: sets `board`, in that panel, and counts `sharing_cores` anew. Elsewhere nobody knows where they run.
         void open_board();
     };
     explicit Core(Parts parts);
@@ -102,6 +102,7 @@ class Core final : private SetUser {
     transport::Board* board() const { return board_; }
     std::uint32_t panel() const { return panel_; }
     std::uint32_t cores() const { return cores_; }
+    std::uint32_t sharing_cores() const { return sharing_cores_; }
     bool publishing() const { return publishing_; }  // this rank shares its node with others
     bool single_node() const { return members_.nodes() == 1; }
     // Of this group, on this host: with more than one each waiting loops must yield at once. Read without the guard, too.

@@ -201,10 +201,10 @@ void Core::tell_failures() {
 
 // Where the living have a core each now, they need not give theirs away when they wait.
 void Core::count_out_of_cores(Rank dead) {
-    if (ranks_per_core() <= 1) return;
     const transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
+    if (ranks_per_core() <= 1 || host_memory == nullptr) return;
     const Seat there = router_.seat_of(dead);
-    sharing_cores_ -= host_memory != nullptr ? host_memory->sharing_cores({&there, 1}) : 1;
+    sharing_cores_ -= host_memory->sharing_cores({&there, 1});
     ranks_per_core_.set(ranks_for_each(cores_, sharing_cores_));
 }
 

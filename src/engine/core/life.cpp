@@ -28,10 +28,7 @@ constexpr Nanoseconds kAnswerAfter{1'000'000'000};
 void Core::Parts::open_board() {
     const std::shared_ptr<TransportSet>& transport_set = router.transport_set();
     transport::HostMemory* const host_memory = transport_set->host_memory();
-    if (host_memory == nullptr) {
-        sharing_cores = static_cast<std::uint32_t>(members.ranks_of(members.own_node()).size());
-        return;
-    }
+    if (host_memory == nullptr) return;
     std::vector<transport::HostMemory::BoardMember> local_peers;
     std::vector<Seat> known_as;
     for (const Rank local_peer : members.ranks_of(members.own_node())) {

@@ -36,7 +36,7 @@ void Introductions::poll() {
     while (admission_) {
         auto event = admission_->next();
         if (!event) {
-            // Where this rank could not make somebody known, that is why it is refused; that a door is lost has another reason.
+            // A rank that could not make somebody known is refused for that. That a door is lost has another reason.
             if (!error_ || event.error().status == COPPICE_ERR_PEER_FAILED) error_ = std::move(event.error());
             admission_.reset();
         } else if (*event) {

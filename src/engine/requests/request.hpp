@@ -40,6 +40,7 @@ struct alignas(64) Request {
     bool traced = false;                 // non-blocking: a trace has its beginning, and not its end
     bool change_waits = false;           // an agreement: a change of members, as some rank knew
     std::uint64_t seen_ns = 0;           // non-blocking: when it was first seen to wait (observation.hpp); 0: not yet
+    std::uint64_t awaited_ns = 0;        // when its caller was first seen to wait for it
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and
     coppice_group_t** shrunk = nullptr;  // where the new one goes
 
@@ -52,7 +53,7 @@ struct alignas(64) Request {
         payload = nullptr;
         received = 0;
         change_waits = false;
-        seen_ns = 0;
+        seen_ns = awaited_ns = 0;
     }
     void end(coppice_status_t with, std::string why = {}) {
         status = with;

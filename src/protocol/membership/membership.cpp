@@ -312,8 +312,8 @@ void Membership::append_state(std::vector<std::uint32_t>& words) const {
     protocol::append_state(made_, words);
     words.insert(words.end(), {offer_, consent_told_});
     protocol::append_state(consents_, words);
-    for (const FailedSet* set :
-         {&failures_.suspected, &failures_.certain, &acked_, &owed_, &leaves_, &told_here_, &called_below_})
+    for (const FailedSet* set : {&failures_.suspected, &failures_.certain, &acked_, &owed_, &leaves_, &told_here_,
+                                 &called_below_, &voiceless_})
         protocol::append_state(*set, words);
     if (proposal_) protocol::append_state(*proposal_, words);
     if (latest_) {

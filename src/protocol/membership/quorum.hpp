@@ -1,8 +1,8 @@
 // Which members may make the next view without the others (COPPICE_QUORUM).
 //
-//   certain   more than half of the old view less those that are dead for certain; at exactly half, the side with the
+//   certain   more than half of the old view, as far as it speaks, less those that are dead for certain; at exactly half, the side with the
 //             lowest of the rest
-//   majority  more than half of the old view, at exactly half the side with its lowest member
+//   majority  more than half of those of the old view that speak, at exactly half the side with its lowest member
 //   any       all that are left, on each side of a cut
 //
 // Why two sides never both have a quorum, with `certain`: let a root r count the votes Q of a view V, C being dead for

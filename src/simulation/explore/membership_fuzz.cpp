@@ -61,6 +61,7 @@ class Run {
                  .faults = range.faults};
         differing_ = plan_.consents && random_.one_in(4);
         plan_.introduces = plan_.consents && random_.one_in(2);
+        plan_.newcomers_go = plan_.introduces;
         // With `any` the views of the two sides are not of one line, and what the dead of the other one have voted says nothing.
         drawn_.sees_across_cuts = random_.one_in(2) && drawn_.quorum != Quorum::any;
         if (random_.one_in(3)) drawn_.hosts = 1 + random_.below(std::min(drawn_.ranks, 8U));
@@ -350,18 +351,16 @@ class Run {
                 check_joiner(who, machine);
             } else if (machine.epoch() < drawn_.views) {
                 if (!machine.lacks_quorum()) fail(who + " waits for a view for ever");
-                const bool may_lack = !side_.empty() || (drawn_.quorum == Quorum::majority && costs_votes());
-                if (!may_lack && are_enough(machine.view()))
+                const bool may_lack = !side_.empty() || (drawn_.quorum == Quorum::majority && outcome_.deaths > 0);
+                if (!may_lack && are_enough(machine))
                     fail(who + " lacks a quorum, and enough deaths are certain to those that live");
             }
         }
     }
 
-    // Newcomers that go at once are votes that are missing, too.
-    bool costs_votes() const { return outcome_.deaths > 0 || (plan_.introduces && count() > drawn_.ranks); }
-
     // With what any member that lives knows for certain.
-    bool are_enough(const View& view) const {
+    bool are_enough(const Membership& machine) const {
+        const View& view = machine.view();
         protocol::Failures failures;
         for (std::uint32_t rank = 0; rank < view.count(); ++rank) {
             const std::uint32_t process = view.process_of(rank).value;
@@ -374,7 +373,8 @@ class Run {
                 }))
                 failures.certain.insert(rank);
         }
-        return drawn_.hosts == 0 || protocol::is_quorum(drawn_.quorum, view.count(), failures);
+        return drawn_.hosts == 0 ||
+               protocol::is_quorum(drawn_.quorum, view.count(), failures, false, machine.voiceless());
     }
 
     void check_joiner(const std::string& who, const Membership& joiner) {

@@ -27,6 +27,7 @@ MembershipLocals::MembershipLocals(const MembershipScenario& scenario) : scenari
              .reports = scenario.reports,
              .consents = scenario.consents,
              .introduces = scenario.introduced,
+             .newcomers_go = scenario.introduced,
              .faults = scenario.faults};
     views_.emplace_back();
 }

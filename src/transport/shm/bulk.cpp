@@ -104,7 +104,12 @@ Board::Bulk OwnBulk::take(OwnSegment& own, std::size_t bytes, std::uint64_t most
 
 void OwnBulk::give_back(std::uint64_t place, std::size_t keep) {
     std::erase_if(pieces_, [place](const Piece& piece) { return piece.at == place; });
-    std::size_t end = kPage + round_up(keep, kPage);
+    keep_ = keep;
+    shorten();
+}
+
+void OwnBulk::shorten() {
+    std::size_t end = kPage + round_up(keep_, kPage);
     if (!pieces_.empty()) end = std::max(end, pieces_.back().at + pieces_.back().bytes);
     shorten(end);
 }
@@ -119,6 +124,7 @@ void OwnBulk::shorten(std::size_t end) {
 
 void OwnBulk::clear(std::uint32_t panels) {
     std::erase_if(pieces_, [panels](const Piece& piece) { return (panels >> piece.panel & 1) != 0; });
+    if (keep_ > 0) shorten();
 }
 
 // ---------------------------------------------------------------------------------------------------------- a peer's ---

@@ -1,5 +1,5 @@
 // Memory in which a rank shows payloads that are too large for a line: a file of its own (memfd), made when it is first needed, of
-// which peers map all at once and for good. It is as large as what a rank may show, or can be; only what has been used of it has memory.
+// which peers map all at once and for good. It is as large as all that a rank may show, or as the system lets it be; only what has been used of it has memory.
 //
 // Peers open it as they open the segment (segment.hpp), whose header says which descriptor it is.
 #pragma once
@@ -37,12 +37,14 @@ class OwnBulk {
     bool make_file(std::uint64_t size);
     void drop();
     bool prepare(std::size_t end);
+    void shorten();
     void shorten(std::size_t end);
 
     int fd_ = -1;
     Mapping mapping_;
     std::size_t size_ = 0;       // 0: there is none
     std::size_t prepared_ = 0;   // has memory up to there
+    std::size_t keep_ = 0;       // bytes of it that stay
     std::vector<Piece> pieces_;  // taken, by place
 };
 

@@ -32,11 +32,12 @@ tl::expected<void, std::string> load_ucs() {
     stack_t stack{};
     sigaltstack(nullptr, &stack);
     auto loaded = load_library(kUcs, kUcsFunctions);
+    const bool handles_errors = set_by_user("UCX_HANDLE_ERRORS") || set_by_user("UCX_ERROR_SIGNALS");
+    if (!is_anothers && !handles_errors) sigaltstack(&stack, nullptr);
     if (!loaded || is_anothers) return loaded;
-    if (!set_by_user("UCX_HANDLE_ERRORS") && !set_by_user("UCX_ERROR_SIGNALS")) {
+    if (!handles_errors) {
         for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE})
             library.ucs_debug_disable_signal(signal);
-        sigaltstack(&stack, nullptr);
     }
     if (!set_by_user("UCX_DEBUG_SIGNO")) library.ucs_debug_disable_signal(SIGHUP);
     return loaded;

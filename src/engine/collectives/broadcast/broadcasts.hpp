@@ -252,7 +252,7 @@ class Broadcasts final : public Collective {
     std::deque<PendingMessage> pending_;     // arrived for a slot whose memory is still on its way out
     std::deque<PendingMessage> for_leader_;  // and for one that speaks for this host, which is another one yet
     std::vector<Rank> lost_roots_;           // of broadcasts that ended without a payload: not learned of yet
-    bool has_more_to_copy_ = false;          // to callers' buffers, than one round may
+    bool has_more_to_copy_ = false;          // there is more to copy to callers' buffers than one round may
     bool told_of_a_death_ = false;  // a caller is told of a death that the leader of its host may have logged just now
     std::vector<Range> registered_;
     Roots roots_;

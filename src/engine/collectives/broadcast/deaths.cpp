@@ -65,7 +65,7 @@ void Broadcasts::member_left(Rank /*rank*/) {
 
 // Those will never serve what this rank has begun beyond their own calls.
 void Broadcasts::do_without_the_departed() {
-    if (window_.all_consumed()) return;
+    if (window_.all_consumed() && for_leader_.empty()) return;
     core_.do_without_the_departed();
 }
 

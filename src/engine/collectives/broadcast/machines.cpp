@@ -133,6 +133,7 @@ bool Broadcasts::refuse(const WireHeader& header) {
 // the other say that it is not here, for both: a verdict stands on that.
 bool Broadcasts::keep_for_leader(Rank from, const WireHeader& header, std::span<const std::byte> payload) {
     core_.do_without_the_departed();
+    std::erase_if(for_leader_, [this](const auto& one) { return one.header.sequence < window_.stable(); });
     auto& kept = members_.is_leader_for(Rank(header.root)) ? pending_ : for_leader_;
     return keep(kept, from, header, payload);
 }

@@ -81,6 +81,8 @@ bool Payloads::take_chunk(Entry& entry, Rank from, const PullMessage& message, c
     const std::size_t end = message.end + payload.size();
     if (!continues(entry, message, payload.size())) {
         if (end == length) ++counts_.again;
+        // It would wait for what it takes for under way.
+        if (wrong_is_under_way(entry)) entry.machine.spoiled(from);
         return true;
     }
     if (!router_.to(from).within_host() && transport::crc32c(payload) != header.detail) {

@@ -93,7 +93,7 @@ void Payloads::offer_to_readers(Entry& entry) {
 
 // False: there is no room.
 bool Payloads::send_offer(Entry& entry, const Link& link) {
-    has_more_ = !entry.open->tell(entry.machine.have()) || has_more_;
+    tell(entry);
     const Offer& offer = entry.open->offer();
     const WireHeader header{.token = core_.id().token,
                             .tag = {Channel::reading, ReadingKind::here},
@@ -216,7 +216,7 @@ void Payloads::read_on(Entry& entry) {
         Reading& reading = *entry.readings[i];
         take_what_came(entry, reading);
         if (is_wanted(entry, reading)) {
-            if (reading.is_open) ask_for_more(entry, reading);
+            if (reading.is_open && !wrong_is_under_way(entry)) ask_for_more(entry, reading);
             ++i;
             continue;
         }
@@ -323,6 +323,10 @@ void Payloads::take_read_chunk(Entry& entry, Reading& reading, std::uint32_t chu
     if (core_.revoked() || members_.failed(reading.from) || !entry.machine.takes(chunk)) {
         ++counts_.again;
         return;
+    }
+    if (wrong_is_under_way(entry)) {
+        ++counts_.again;
+        return reading.begin_at(entry.machine.have());
     }
     if (!entry.open->is_right(chunk)) {
         ++counts_.damaged;

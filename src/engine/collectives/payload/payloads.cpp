@@ -204,7 +204,10 @@ bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
 
 // Others read what is there.
 void Payloads::tell(Entry& entry) {
-    if (entry.open && !entry.open->tell(entry.machine.have())) has_more_ = true;
+    if (entry.open && !entry.open->tell(entry.machine.have())) {
+        core_.note_work();
+        has_more_ = true;
+    }
     if (entry.bulk.data == nullptr || entry.machine.have() == entry.told) return;
     entry.told = entry.machine.have();
     shown_.tell(entry.sequence, entry.told);
@@ -366,13 +369,13 @@ void Payloads::member_failed(const Death& death) {
 }
 
 void Payloads::progress(bool /*thorough*/) {
+    has_more_ = false;
     if (entries_.empty()) return;
     if (core_.revoked()) {
         for (const auto& entry : entries_)
             (void)end_reads(*entry);
         return;
     }
-    has_more_ = false;
     const Router::Batch batch(router_);
     for (const auto& entry : entries_) {
         watch(*entry);

@@ -214,7 +214,7 @@ class Payloads final : public Collective {
     std::vector<std::unique_ptr<Entry>> entries_;  // by sequence
     PayloadMemory spare_;                          // of the last one that was given back, for the next one
     Counts counts_;
-    bool has_more_ = false;  // to do, than one round may
+    bool has_more_ = false;  // there is more to do than one round may
 };
 
 }  // namespace coppice::engine

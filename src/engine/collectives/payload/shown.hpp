@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/memory_access.hpp"
 #include "engine/collectives/payload/descriptor.hpp"
 #include "engine/core/core.hpp"
 
@@ -52,11 +53,12 @@ class Shown {
     const std::byte* data(Rank by, const Row& row) const {
         return board_->bulk(by, row.place, static_cast<std::size_t>(row.descriptor.bytes));
     }
-    // Of any size: a payload that is larger than the bound goes alone. But to make that much memory takes long, and a rank of which
-    // nothing is heard meanwhile would be taken for dead where silence has a bound.
+    // A payload that is larger than the bound goes alone, and lies here, too, as far as the host memory can have it. But to make that much
+    // memory takes long, and where silence has a bound a rank of which nothing is heard meanwhile would be taken for dead.
     transport::Board::Bulk take(std::size_t bytes) {
         if (bytes > most_bytes_ && is_to_be_heard_) return {};
-        return board_->take_bulk(bytes, kMaxBroadcast);
+        if (!may_map_plenty_) may_map_plenty_ = may_map_plenty();
+        return board_->take_bulk(bytes, *may_map_plenty_ ? kMaxBroadcast : most_bytes_);
     }
     void give_back(const transport::Board::Bulk& bulk) {
         board_->give_bulk_back(bulk.place, static_cast<std::size_t>(most_bytes_));
@@ -78,6 +80,7 @@ class Shown {
         firsts_;  // of the others: 0 until they show something for the first time
     std::uint64_t most_bytes_;
     bool is_to_be_heard_;
+    std::optional<bool> may_map_plenty_;  // as it was when memory was taken first
 };
 
 }  // namespace coppice::engine

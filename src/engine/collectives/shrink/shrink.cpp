@@ -267,16 +267,18 @@ void Shrink::make_successor(const Heritage& heritage) {
         return refuse(COPPICE_ERR_CONFIG, plan.error());
     }
 
-    Core::Parts parts{.context = &core_.context(),
-                      .settings = core_.settings(),
-                      .members = std::move(members),
-                      .router = Router(transport_set, std::move(there)),
-                      .id = birth.id,
-                      .cores = core_.cores(),
-                      .on_failure = nullptr,
-                      .panel = heritage.panel.value_or(0),
-                      .is_successor = true,
-                      .lineage = Lineage(std::move(origins))};
+    Core::Parts parts{
+        .context = &core_.context(),
+        .settings = core_.settings(),
+        .members = std::move(members),
+        .router = Router(transport_set, std::move(there)),
+        .id = birth.id,
+        .cores = core_.cores(),
+        .sharing_cores = std::min(core_.sharing_cores(), static_cast<std::uint32_t>(heritage.heirs.size())),
+        .on_failure = nullptr,
+        .panel = heritage.panel.value_or(0),
+        .is_successor = true,
+        .lineage = Lineage(std::move(origins))};
     parts.open_board();
     successors_established_.push_back(std::make_shared<bool>(false));
     successor_ = std::make_unique<Group>(std::move(parts), std::move(*plan), successors_established_.back());
