@@ -246,7 +246,10 @@ TEST_P(EveryLayout, ARankWithoutMemoryForAPayloadIsToldAndTheOthersAreServed) {
 
 // The next one may be of any size, and of another root.
 TEST_P(EveryLayout, ARootWithoutMemoryIsToldAndHasStartedNothing) {
-    Job job(GetParam().job(), [](Member& member) {
+    JobOptions options = GetParam().job();
+    options.environment["COPPICE_PAYLOAD_WINDOW"] =
+        "1M";  // memory that its host reads has no room for it, once there is some
+    Job job(options, [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
         constexpr std::size_t kBytes = std::size_t{24} << 20;
         constexpr std::uint64_t kMoreThanTheWindow = 40;
