@@ -1,8 +1,12 @@
 #include "base/shared_library.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 namespace coppice {
@@ -28,6 +32,17 @@ bool is_loaded(const SharedLibrary& library) {
     void* const handle = ::dlopen(library.soname, RTLD_LAZY | RTLD_NOLOAD);
     if (handle != nullptr) ::dlclose(handle);
     return handle != nullptr;
+}
+
+std::optional<std::uint64_t> limit_of_used_up_descriptors() {
+    const int any = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (any >= 0) {
+        close(any);
+        return std::nullopt;
+    }
+    rlimit limit{};
+    if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+    return limit.rlim_cur;
 }
 
 }  // namespace coppice

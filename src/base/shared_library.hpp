@@ -2,6 +2,8 @@
 // when they start.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <tl/expected.hpp>
@@ -24,5 +26,8 @@ tl::expected<void, std::string> load_library(const SharedLibrary& library, std::
 
 // Whether it is in the process already.
 bool is_loaded(const SharedLibrary& library);
+
+// The limit of descriptors (RLIMIT_NOFILE) where this process has none left, which loading a library takes one of.
+std::optional<std::uint64_t> limit_of_used_up_descriptors();
 
 }  // namespace coppice

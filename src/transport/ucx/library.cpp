@@ -3,6 +3,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
 #include <span>
 
 #include "base/shared_library.hpp"
@@ -46,14 +47,23 @@ tl::expected<void, std::string> load_ucs() {
 Result<void> load_both() {
     auto loaded = load_ucs();
     if (loaded) loaded = load_library(kUcp, kUcpFunctions);
-    if (!loaded) return fail(COPPICE_ERR_NO_TRANSPORT, "ucx: {}", loaded.error());
-    return {};
+    if (loaded) return {};
+    if (const auto limit = limit_of_used_up_descriptors())
+        return fail(COPPICE_ERR_NO_RESOURCES, "ucx: {} (the limit is {} descriptors: raise it with 'ulimit -n')",
+                    loaded.error(), *limit);
+    return fail(COPPICE_ERR_NO_TRANSPORT, "ucx: {}", loaded.error());
 }
 
 }  // namespace
 
-const Result<void>& load() {
-    static const Result<void> loaded = load_both();
+// What is missing now may be there later: a descriptor, say.
+Result<void> load() {
+    static std::mutex mutex;
+    static bool is_loaded = false;
+    const std::lock_guard lock(mutex);
+    if (is_loaded) return {};
+    auto loaded = load_both();
+    is_loaded = loaded.has_value();
     return loaded;
 }
 

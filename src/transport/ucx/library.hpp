@@ -65,6 +65,6 @@ extern Library library;
 // UCX takes over the process's fatal signals (and SIGHUP, to stop for a debugger), and the signal stack of the thread that loads it. A
 // library inside somebody's process must not do that: handlers and stack are given back immediately, unless the user has asked for
 // UCX's (UCX_HANDLE_ERRORS, UCX_ERROR_SIGNALS, UCX_DEBUG_SIGNO), or UCX was in the process before, where it is somebody else's.
-const Result<void>& load();
+Result<void> load();
 
 }  // namespace coppice::transport::ucx

@@ -73,7 +73,7 @@ struct Library {
 extern Library library;
 
 // Loads them, once for the process and for good. COPPICE_ERR_NO_TRANSPORT where one is not installed: the error says what is missing.
-const Result<void>& load();
+Result<void> load();
 
 // Macros and inline functions of verbs.h have the names of these, and call others by name.
 inline ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) {
