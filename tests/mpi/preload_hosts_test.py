@@ -39,15 +39,6 @@ class OverSeveralHosts(unittest.TestCase):
                     self.assertIn("process 0 of 8", done.stderr)
                     self.assertEqual(re.findall(r"MPI_Bcast: (\d+) by Coppice, (\d+) passed on", done.stderr), [(str(count), "0")])
 
-    def test_groups_of_freed_communicators_end(self):
-        for launcher, program in PROGRAMS.items():
-            for way in ("freed", "apart"):
-                with self.subTest(launcher=launcher, way=way):
-                    done = self.preloaded(launcher, program, way)
-                    self.assertIn(f"{way}: 0 wrong", done.stdout)
-                    self.assertNotIn("without the others", done.stderr)
-                    self.assertNotIn("MPI_Finalize has waited", done.stderr)
-
     @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
     def test_survivors_of_all_processes_of_a_host_end_well(self):
         done = self.preloaded(OPENMPI, "--enable-recovery", "--mca", "async_mpi_finalize", "1", SURVIVOR, "2@50", "6@50", "3@120")
