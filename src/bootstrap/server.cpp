@@ -244,12 +244,6 @@ void Server::read_from(std::uint64_t id) {
     }
 }
 
-// The longest body that it may send.
-std::size_t Server::most_of(const Connection& connection, FrameKind kind) const {
-    const bool is_formed = connection.state == State::inside && kind == FrameKind::formed;
-    return is_formed ? max_formed_bytes(capacity_) : kMaxBlob + sizeof(HandshakeBody);
-}
-
 // False when the connection has ended; `connection` may be gone then.
 bool Server::parse(std::uint64_t id, Connection& connection) {
     for (;;) {

@@ -47,6 +47,12 @@ bool Server::handle_inside(std::uint64_t id, std::uint32_t number, FrameKind kin
     return lobby_->hear(number, kind, body);
 }
 
+// The longest body that it may send.
+std::size_t Server::most_of(const Connection& connection, FrameKind kind) const {
+    const bool is_formed = connection.state == State::inside && kind == FrameKind::formed;
+    return is_formed ? max_formed_bytes(capacity_) : kMaxBlob + sizeof(HandshakeBody);
+}
+
 void Server::tell_those_inside() {
     while (lobby_) {
         const auto send = lobby_->next();

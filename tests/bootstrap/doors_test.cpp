@@ -205,7 +205,7 @@ TEST(StandingDoors, ConnectionsOfThoseThatWereLeftOutEndWithoutHarmToWhoHasTheir
     become_ready(keeper, **next, self);
 }
 
-// --------------------------------------------------------------------------------------------------- who is refused ---
+// ------------------------------------------------------------------------------------------------------- refusals ---
 
 // A door at which nobody answers: the kernel takes connections, as of a process that is stopped.
 class SilentDoor {

@@ -344,7 +344,7 @@ FAULTS = [
     ("a long frame is dropped at the door", "src/bootstrap/door/passage.cpp",
      "    if (state_ != State::open) return;\n", "    if (state_ != State::open || frame.size() > kMostFrame) return;\n",
      gtest("tests/bootstrap/bootstrap_door_test", "Passages.Long*")),
-    ("what newcomers have to know of a large group is garbage to the launcher", "src/bootstrap/server.cpp",
+    ("what newcomers have to know of a large group is garbage to the launcher", "src/bootstrap/server_lobby.cpp",
      "return is_formed ? max_formed_bytes(capacity_) : ", "return is_formed ? kMaxBlob : ",
      gtest("tests/bootstrap/bootstrap_exchange_test", "*largest_group")),
     ("what newcomers have to know of a large group is too much for them", "src/bootstrap/admission.cpp",

@@ -3,10 +3,10 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <mutex>
 #include <span>
 
 #include "base/shared_library.hpp"
+#include "transport/loading.hpp"
 
 namespace coppice::transport::ucx {
 
@@ -26,8 +26,8 @@ bool set_by_user(const char* variable) {
     return std::getenv(variable) != nullptr;
 }
 
-// A fatal signal of another thread's that comes before the handlers are given back ends the process as UCX does it, whoever handled such
-// signals. So libucs.so, which sets them, is loaded by itself: that takes less time than with libucp.so.
+// libucs.so sets handlers of fatal signals when it is loaded, and they are given back at once. A thread that gets such a signal in between
+// ends the process by UCX's handler, not by the program's. So libucs.so is loaded by itself, which takes less time than with libucp.so.
 tl::expected<void, std::string> load_ucs() {
     const bool is_anothers = is_loaded(kUcs);
     stack_t stack{};
@@ -44,27 +44,16 @@ tl::expected<void, std::string> load_ucs() {
     return loaded;
 }
 
-Result<void> load_both() {
+tl::expected<void, std::string> load_both() {
     auto loaded = load_ucs();
-    if (loaded) loaded = load_library(kUcp, kUcpFunctions);
-    if (loaded) return {};
-    if (const auto limit = limit_of_used_up_descriptors())
-        return fail(COPPICE_ERR_NO_RESOURCES, "ucx: {} (the limit is {} descriptors: raise it with 'ulimit -n')",
-                    loaded.error(), *limit);
-    return fail(COPPICE_ERR_NO_TRANSPORT, "ucx: {}", loaded.error());
+    return loaded ? load_library(kUcp, kUcpFunctions) : loaded;
 }
 
 }  // namespace
 
-// What is missing now may be there later: a descriptor, say.
 Result<void> load() {
-    static std::mutex mutex;
-    static bool is_loaded = false;
-    const std::lock_guard lock(mutex);
-    if (is_loaded) return {};
-    auto loaded = load_both();
-    is_loaded = loaded.has_value();
-    return loaded;
+    static Loading loading;
+    return loading.load("ucx", load_both);
 }
 
 }  // namespace coppice::transport::ucx
