@@ -221,9 +221,10 @@ class Hanging(unittest.TestCase):
     def test_the_page_of_a_killed_rank_is_kept_by_the_launcher(self):
         with Job(4, "*:b0 a b3", "2:b0 a pause", "3:b0 a pause", options=("--kill", "2@1s")) as job:
             until("its end is seen", lambda: 2 in job.by_rank() and job.by_rank()[2]["ended"])
+            victim = job.by_rank()[2]["pid"]
+            until("the launcher has waited for it", lambda: not os.path.exists(f"/proc/{victim}"))
             dead = job.by_rank()[2]
-            self.assertEqual(dead["state"], "ended")
-            self.assertFalse(os.path.exists(f"/proc/{dead['pid']}"))
+            self.assertEqual([dead["pid"], dead["state"]], [victim, "ended"])
             self.assertEqual(dead["groups"][0]["broadcasts"]["entered"], 1)
             until("others know of it", lambda: job.by_rank()[0]["groups"][0]["failed_ranks"] == [2])
 
