@@ -182,7 +182,10 @@ class Context final : private Attended {
                 if (done()) return true;
             }
             const bool sleeps = idle.sleeps_next();  // which takes longer than a look at the clock
-            if ((sleeps || round % kRoundsPerClock == 0) && deadline.passed()) return false;
+            if ((sleeps || round % kRoundsPerClock == 0) && deadline.passed()) {
+                if (is_attended()) watch.wait_again();  // else nobody might see that the caller stays away
+                return false;
+            }
             if (!sleeps) {
                 if (round % kRoundsPerWatch == 0) watch.look();
                 idle.pause();
@@ -221,6 +224,11 @@ class Context final : private Attended {
         }
         void look_within_turn() {
             if (context_.observation_ != nullptr) context_.observation_->wait(waiter_);
+        }
+        void wait_again() {
+            if (context_.observation_ == nullptr) return;
+            const Turn turn(context_);
+            context_.observation_->wait_again(waiter_);
         }
 
       private:

@@ -38,8 +38,9 @@ void Observation::wait(Waiter& waiter) {
     const std::uint64_t now = clock_.now_ns();
     if (waiter.since_ns == 0) {
         Request* const request = waiter.awaited.request;
-        if (request != nullptr && request->awaited_ns == 0) request->awaited_ns = now;
-        waiter.since_ns = request != nullptr ? request->awaited_ns : now;
+        if (request != nullptr && request->seen.awaited_ns == 0) request->seen.awaited_ns = now;
+        waiter.since_ns = request != nullptr ? request->seen.awaited_ns : now;
+        waiter.shown = request != nullptr && request->seen.as_awaited;
         waiters_.push_back(&waiter);
     }
     if (waiter.shown ? now - written_ns_ < kRefreshNs && !changed_ : now - waiter.since_ns < kPatienceNs) return;
@@ -50,7 +51,23 @@ void Observation::wait(Waiter& waiter) {
 void Observation::go_on(Waiter& waiter) {
     if (waiter.since_ns == 0) return;
     std::erase(waiters_, &waiter);
-    if (waiter.shown) write(clock_.now_ns());
+    if (!waiter.shown) return;
+    const std::uint64_t now = clock_.now_ns();
+    if (waiter.awaited.request == nullptr || !was_just_awaited(*waiter.awaited.request, now)) write(now);
+}
+
+// Such waits may be too short for a wait() in any of them. The next report says it.
+void Observation::wait_again(const Waiter& waiter) {
+    if (waiter.awaited.request == nullptr) return;
+    Request::Seen& seen = waiter.awaited.request->seen;
+    seen.last_awaited_ns = clock_.now_ns();
+    if (seen.awaited_ns == 0) seen.awaited_ns = seen.last_awaited_ns;
+}
+
+bool Observation::was_just_awaited(const Request& request, std::uint64_t now_ns) {
+    const Request::Seen& seen = request.seen;
+    return request.state == RequestState::waiting && seen.last_awaited_ns != 0 &&
+           now_ns - seen.last_awaited_ns < kLatelyNs && now_ns - seen.awaited_ns >= kPatienceNs;
 }
 
 void Observation::begin_creation() {
@@ -157,6 +174,7 @@ void Observation::add_waiter(status::Report& report, const Waiter& waiter) const
     operation->blocking = 1;
     operation->since_ns = waiter.since_ns;
     if (has_begun) {
+        awaited.request->seen.as_awaited = true;
         waiter.group->show_request(*awaited.request, *operation);
     } else {
         operation->root = awaited.root.value;
@@ -164,14 +182,17 @@ void Observation::add_waiter(status::Report& report, const Waiter& waiter) const
     }
 }
 
-// Non-blocking ones, for which nobody waits just now.
+// Those for which nobody waits just now.
 void Observation::add_requests(status::Report& report, Group& group, std::uint64_t now_ns) const {
     group.for_each_waiting([&](Request& request) {
         if (is_awaited(request)) return;
-        if (request.seen_ns == 0) request.seen_ns = now_ns;
+        Request::Seen& seen = request.seen;
+        if (seen.waiting_ns == 0) seen.waiting_ns = now_ns;
+        seen.as_awaited = was_just_awaited(request, now_ns);
         status::Operation* const operation = add(report, group);
         if (operation == nullptr) return;
-        operation->since_ns = request.seen_ns;
+        operation->blocking = seen.as_awaited ? 1 : 0;
+        operation->since_ns = seen.as_awaited ? seen.awaited_ns : seen.waiting_ns;
         group.show_request(request, *operation);
     });
 }

@@ -45,6 +45,8 @@ class Observation {
     };
     void wait(Waiter& waiter);
     void go_on(Waiter& waiter);
+    // Its wait ends, and the request does not: the caller may come back for it at once. Until go_on() at the latest.
+    void wait_again(const Waiter& waiter);
 
     // While a group is being made.
     void begin_creation();
@@ -59,7 +61,7 @@ class Observation {
 
     // So that coppice-status can still read its page after it was killed, as long as this context is there. Of a few.
     void keep_page_of(pid_t process, int descriptor) {
-        kept_.drop_closed();
+        kept_.tidy();
         kept_.keep(process, descriptor);
     }
     int page_descriptor() const { return page_->descriptor(); }
@@ -74,6 +76,8 @@ class Observation {
   private:
     static constexpr std::uint64_t kPatienceNs = 1'000'000;
     static constexpr std::uint64_t kRefreshNs = 100'000'000;
+    // Who waited for a request so lately still waits for it: such a caller may be without a processor between two waits.
+    static constexpr std::uint64_t kLatelyNs = 100'000'000;
     static constexpr std::uint32_t kLooksPerClock = 16;
     static constexpr std::size_t kMostKept = 8;
 
@@ -89,10 +93,11 @@ class Observation {
     void add_waiter(status::Report& report, const Waiter& waiter) const;
     void add_requests(status::Report& report, Group& group, std::uint64_t now_ns) const;
     bool is_awaited(const Request& request) const;
+    static bool was_just_awaited(const Request& request, std::uint64_t now_ns);
 
     const Clock& clock_;
     std::unique_ptr<status::OwnPage> page_;
-    status::KeptPages kept_{kMostKept};
+    status::KeptPages kept_{kMostKept, kMostKept};
     std::vector<Shown> groups_;
     std::array<bool, status::kMostGroups> slots_{};
     std::vector<Waiter*> waiters_;  // most often none, or one

@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <iterator>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 
 #include "base/process.hpp"
 
@@ -21,8 +23,8 @@ void drop(int descriptor) {
 
 KeptPages::~KeptPages() {
     if (process::in_forked_child()) return;
-    for (const auto& [file, descriptor] : kept_)
-        drop(descriptor);
+    for (const Kept& one : kept_)
+        drop(one.descriptor);
 }
 
 void KeptPages::keep(pid_t process) {
@@ -37,15 +39,22 @@ void KeptPages::keep(pid_t process, int descriptor) {
     if (is_page(place)) keep_at(place);
 }
 
+bool KeptPages::has(const File& file) const {
+    return std::ranges::find(kept_, file, &Kept::file) != kept_.end();
+}
+
 bool KeptPages::keep_at(const PagePlace& place) {
+    if (most_ == 0) return false;
+    if (kept_.size() >= most_) tidy(most_ - 1);
     const auto descriptor = kept_.size() < most_ ? open_page(place) : tl::expected<int, ReadError>(-1);
     if (!descriptor || *descriptor < 0) return false;
     struct stat about {};
     const auto page = read_page(*descriptor);
     const auto owner = look_at(place.holder);
-    const bool is_new = page && owner && is_owner(*page, *owner) && ::fstat(*descriptor, &about) == 0 &&
-                        kept_.try_emplace(File{about.st_dev, about.st_ino}, *descriptor).second;
-    if (is_new) {
+    const bool is_one = page && owner && is_owner(*page, *owner) && ::fstat(*descriptor, &about) == 0;
+    const File file{about.st_dev, about.st_ino};
+    if (is_one && !has(file)) {
+        kept_.push_back({.file = file, .process = place.holder, .descriptor = *descriptor});
         process::close_in_children(*descriptor);
     } else {
         ::close(*descriptor);
@@ -53,16 +62,25 @@ bool KeptPages::keep_at(const PagePlace& place) {
     return true;
 }
 
-void KeptPages::drop_closed() {
-    for (auto at = kept_.begin(); at != kept_.end();) {
-        const auto page = read_page(at->second);
-        const auto next = std::next(at);
-        if (page && page->state == State::closed) {
-            drop(at->second);
-            kept_.erase(at);
-        }
-        at = next;
+void KeptPages::tidy() {
+    tidy(most_);
+}
+
+void KeptPages::tidy(std::size_t most) {
+    std::size_t all = kept_.size();
+    std::size_t ended = 0;
+    for (Kept& one : kept_) {
+        one.ended = one.ended || (::kill(one.process, 0) != 0 && errno == ESRCH);
+        ended += one.ended ? 1 : 0;
     }
+    std::erase_if(kept_, [&](const Kept& one) {
+        const bool gives_way = one.ended && (ended > most_ended_ || all > most);
+        if (!gives_way && !is_page_closed(one.descriptor)) return false;
+        ended -= one.ended ? 1 : 0;
+        --all;
+        drop(one.descriptor);
+        return true;
+    });
 }
 
 }  // namespace coppice::status

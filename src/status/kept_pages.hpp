@@ -5,8 +5,8 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <map>
 #include <utility>
+#include <vector>
 
 #include "status/reader.hpp"
 
@@ -14,27 +14,37 @@ namespace coppice::status {
 
 class KeptPages {
   public:
-    // `most`: descriptors that may be taken for it.
-    explicit KeptPages(std::size_t most) : most_(most) {}
+    // `most`: descriptors that may be taken for it; `most_ended`: how many of these for processes that have ended, the latest ones.
+    KeptPages(std::size_t most, std::size_t most_ended) : most_(most), most_ended_(most_ended) {}
     ~KeptPages();
     KeptPages(const KeptPages&) = delete;
     KeptPages& operator=(const KeptPages&) = delete;
 
-    // What that process shows now. Nothing where it shows none, or where there are no descriptors.
+    // What that process shows now. Nothing where it shows none, or where there are no descriptors: those of the living are not given up.
     void keep(pid_t process);
     // The same of one whose descriptor that process has told: what it has open besides is not gone through.
     void keep(pid_t process, int descriptor);
-    // Closes those whose contexts were destroyed in peace.
-    void drop_closed();
+    // Closes those whose contexts were destroyed in peace, and the oldest ones of the ended. When a process has ended.
+    void tidy();
 
   private:
+    using File = std::pair<dev_t, ino_t>;
+    struct Kept {
+        File file;
+        pid_t process;
+        int descriptor;
+        bool ended = false;
+    };
+
     // False: there is no room for more.
     bool keep_at(const PagePlace& place);
-
-    using File = std::pair<dev_t, ino_t>;
+    bool has(const File& file) const;
+    // So that no more than that are left, if enough of them have ended.
+    void tidy(std::size_t most);
 
     std::size_t most_;
-    std::map<File, int> kept_;
+    std::size_t most_ended_;
+    std::vector<Kept> kept_;  // the oldest first
 };
 
 }  // namespace coppice::status

@@ -238,6 +238,12 @@ std::optional<Process> look_at(pid_t pid) {
     return process;
 }
 
+bool is_page_closed(int descriptor) {
+    std::uint32_t state = 0;
+    return read_all(descriptor, &state, sizeof state, offsetof(Header, state)) &&
+           state == static_cast<std::uint32_t>(State::closed);
+}
+
 bool is_owner(const Snapshot& page, const Process& holder) {
     const pid_t own = holder.numbers.empty() ? 0 : holder.numbers.back();
     return page.pid == own && page.start_time == holder.start_time;

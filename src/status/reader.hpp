@@ -52,6 +52,9 @@ tl::expected<Snapshot, ReadError> read_page(int descriptor);
 // Its bytes, of which read_page() makes the same as of the page. Of one that read_page() has read.
 tl::expected<std::string, ReadError> copy_page(int descriptor);
 
+// Whether its context was destroyed in peace. One word is read of it.
+bool is_page_closed(int descriptor);
+
 // A descriptor of a process that is a page: of its own context, or of one that it keeps for the post mortem.
 struct PagePlace {
     pid_t holder = 0;

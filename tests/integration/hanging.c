@@ -3,7 +3,8 @@
  *   coppice-run -n RANKS hanging '*:CALLS' ['RANK:CALLS' …]
  *
  * Each rank makes the calls of its number, or those of '*': b0 is a broadcast of which rank 0 is the root, n0 the same without
- * waiting for it, w0 the same and then waits, p0 the same but waits for a millisecond at a time, a an agreement, B a barrier, s a shrink, pause sleeps for good outside of any call,
+ * waiting for it, w0 the same and then waits, p0 the same but waits for a millisecond at a time, q0 for a
+ * microsecond, a an agreement, B a barrier, s a shrink, pause sleeps for good outside of any call,
  * signal does until SIGUSR1 comes, leave destroys the group; after limit each call has a second. */
 #include <coppice/coppice.h>
 #include <signal.h>
@@ -64,10 +65,11 @@ int main(int argc, char** argv) {
             check(coppice_broadcast_nb(group, &value, sizeof value, root, &request));
             check(coppice_request_wait(request, NULL, patience));
             check(coppice_request_free(request));
-        } else if (call[0] == 'p') {
+        } else if (call[0] == 'p' || call[0] == 'q') {
+            const uint64_t at_a_time = call[0] == 'p' ? 1000000 : 1000;
             coppice_status_t status = COPPICE_OK;
             check(coppice_broadcast_nb(group, &value, sizeof value, root, &request));
-            while ((status = coppice_request_wait(request, NULL, 1000000)) == COPPICE_ERR_TIMEOUT) {
+            while ((status = coppice_request_wait(request, NULL, at_a_time)) == COPPICE_ERR_TIMEOUT) {
             }
             check(status);
             check(coppice_request_free(request));

@@ -142,13 +142,14 @@ class Hanging(unittest.TestCase):
             job.await_findings(r"rank 2 \(pid \d+, \w+\) has not entered broadcast 1 .*ranks 0, 1 and 3 wait for it")
             self.assertEqual({one["program"] for one in ranks.values()}, {"hanging"})
 
-    def test_a_caller_that_waits_a_millisecond_at_a_time_is_blocked_all_the_same(self):
-        with Job(4, "*:b0 p2", "2:b0 pause") as job:
-            operations = job.await_blocked(0, 1, 3)
-            for rank in (0, 1, 3):
-                self.assertEqual((operations[rank]["operation"], operations[rank]["number"]), ("broadcast", 1))
-                self.assertIn("waits for rank 2, which has not entered broadcast 1", operations[rank]["why"])
-            job.await_findings(r"rank 2 \(pid \d+, \w+\) has not entered broadcast 1 .*ranks 0, 1 and 3 wait for it")
+    def test_a_caller_that_waits_a_little_at_a_time_is_blocked_all_the_same(self):
+        for waits in ("p2", "q2"):
+            with self.subTest(waits), Job(4, f"*:b0 {waits}", "2:b0 pause") as job:
+                operations = job.await_blocked(0, 1, 3)
+                for rank in (0, 1, 3):
+                    self.assertEqual((operations[rank]["operation"], operations[rank]["number"]), ("broadcast", 1))
+                    self.assertIn("waits for rank 2, which has not entered broadcast 1", operations[rank]["why"])
+                job.await_findings(r"rank 2 \(pid \d+, \w+\) has not entered broadcast 1 .*ranks 0, 1 and 3 wait for it")
 
     def test_a_shrink_names_the_ranks_that_have_not_entered_it(self):
         with Job(5, "*:b0 s", "2:b0 pause", "4:b0 pause") as job:

@@ -12,6 +12,9 @@ def real(names):
     return linked("tests/integration/integration_pmix_reports", f"Pmix/Reports.{names}/*")
 
 
+PAGES = "src/status/kept_pages.cpp"
+KEPT = gtest("tests/engine/engine_unit", "KeptPages.*")
+
 FAULTS = [
     # --- what is said
     ("a report about another job is heeded", REPORTS,
@@ -59,4 +62,10 @@ FAULTS = [
      "    if (!is_over(seat)) peer_failed(seat,", "    if (std::ranges::find(dead_, seat) == dead_.end()) peer_failed(seat,", SHARED),
     ("a death that is known is reported again", SET,
      "    if (!is_over(seat)) peer_failed(seat,", "    if (std::ranges::find(gone_, seat) == gone_.end()) peer_failed(seat,", SHARED),
+    # --- pages of processes that have ended
+    ("pages of the ended are kept without end", PAGES, "(ended > most_ended_ || all > most)", "all > most", KEPT),
+    ("one that has ended does not give way", PAGES, "(ended > most_ended_ || all > most)", "ended > most_ended_", KEPT),
+    ("pages of the living give way", PAGES, "one.ended && (ended > most_ended_", "(ended > most_ended_", KEPT),
+    ("the latest of the ended go first", PAGES, "        ended -= one.ended ? 1 : 0;\n        --all;\n", "        --all;\n", KEPT),
+    ("pages of contexts that were destroyed are kept", PAGES, "!gives_way && !is_page_closed(one.descriptor)", "!gives_way", KEPT),
 ]

@@ -30,6 +30,9 @@ namespace {
 // survivors may want just then to agree on it.
 constexpr std::uint64_t kReapEvery = kSecond / 50;
 
+// Of so many processes that have ended coppice-status finds the pages, or of as many as the job has ranks.
+constexpr std::size_t kFewestEndedPages = 64;
+
 constexpr std::uint64_t kSignalTag = 0;
 constexpr std::uint64_t kTimerTag = 1;
 constexpr std::uint64_t kServerTag = 2;
@@ -142,7 +145,8 @@ std::optional<int> Job::start() {
         }
     }
     // The ranks' connections need most of them.
-    pages_ = std::make_unique<status::KeptPages>(raised.rlim_cur / 4);
+    pages_ = std::make_unique<status::KeptPages>(raised.rlim_cur / 4,
+                                                 std::max<std::size_t>(kFewestEndedPages, ranks_.size()));
     if (witness_) witness_->watch_at_most(raised.rlim_cur / 8);
     server_->on_arrival([this](std::uint32_t number, pid_t process) {
         pages_->keep(process);
@@ -300,7 +304,7 @@ void Job::rank_ended(std::uint32_t rank, int status) {
     --running_;
     const bool was_waiting = is_waiting(rank);
     server_->rank_ended(rank);
-    pages_->drop_closed();
+    pages_->tidy();
     const bool by_signal = WIFSIGNALED(status);
     const bool on_purpose = state.killed && by_signal && WTERMSIG(status) == SIGKILL;
     has_success_ = has_success_ || (!by_signal && WEXITSTATUS(status) == 0);

@@ -37,10 +37,15 @@ struct alignas(64) Request {
     std::string message;
     // An agreement (or shrink) that has ended: the ranks that all hold to be dead.
     std::shared_ptr<const protocol::FailedSet> agreed;
-    bool traced = false;                 // non-blocking: a trace has its beginning, and not its end
-    bool change_waits = false;           // an agreement: a change of members, as some rank knew
-    std::uint64_t seen_ns = 0;           // non-blocking: when it was first seen to wait (observation.hpp); 0: not yet
-    std::uint64_t awaited_ns = 0;        // when its caller was first seen to wait for it
+    bool traced = false;        // non-blocking: a trace has its beginning, and not its end
+    bool change_waits = false;  // an agreement: a change of members, as some rank knew
+    // For the status page (observation.hpp). 0: not yet.
+    struct Seen {
+        std::uint64_t waiting_ns = 0;       // non-blocking: when it was first seen to wait
+        std::uint64_t awaited_ns = 0;       // when its caller was first seen to wait for it
+        std::uint64_t last_awaited_ns = 0;  // when a wait for it ended in vain
+        bool as_awaited = false;            // what the page says
+    } seen;
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and
     coppice_group_t** shrunk = nullptr;  // where the new one goes
 
@@ -53,7 +58,7 @@ struct alignas(64) Request {
         payload = nullptr;
         received = 0;
         change_waits = false;
-        seen_ns = awaited_ns = 0;
+        seen = {};
     }
     void end(coppice_status_t with, std::string why = {}) {
         status = with;
