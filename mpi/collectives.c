@@ -5,15 +5,6 @@
 #include "payload.h"
 #include "requests.h"
 
-/* While this process waits for Coppice, MPI makes no progress of its own: it is asked to, that often. */
-#define PATIENCE_NS 1000000U
-
-static void let_mpi_work(void) {
-    int flag = 0;
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-    poll_requests();
-}
-
 static coppice_status_t wait_for(coppice_request_t* request) {
     coppice_status_t status = COPPICE_ERR_TIMEOUT;
     while ((status = coppice.request_wait(request, NULL, PATIENCE_NS)) == COPPICE_ERR_TIMEOUT)
@@ -36,13 +27,22 @@ static int pass_on_without_group(enum operation operation, struct communicator* 
 /* Decides in the same way at all processes, or reports arguments that MPI refuses. */
 static int is_ours(enum operation operation, struct communicator* communicator, int count, MPI_Datatype type, int root,
                    size_t* size) {
-    if (communicator->group == NULL) return pass_on_without_group(operation, communicator);
+    if (communicator->group == NULL && communicator->reason != kSeldom) return pass_on(operation, communicator->reason);
     int known = 0;
     *size = payload_size(count, type, &known);
     if (!known || root < 0 || root >= communicator->size) return pass_on(operation, kArguments);
     if (*size > communicator->max_payload) return pass_on(operation, kTooLarge);
+    if (communicator->group == NULL) return pass_on_without_group(operation, communicator);
     count_ours(operation);
     return MPI_SUCCESS;
+}
+
+/* The others have begun it, or will. A process that left it out would take the next one for it. */
+__attribute__((noreturn)) static void cannot_take_part(MPI_Comm comm, int code) {
+    char sentence[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    PMPI_Error_string(code, sentence, &length);
+    end_program(comm, "coppice-mpi: this process cannot take part in a broadcast: %s\n", sentence);
 }
 
 static coppice_status_t broadcast(const struct communicator* communicator, const struct payload* payload, int root) {
@@ -64,10 +64,9 @@ int ours_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm co
 
     struct payload payload;
     int code = payload_open(&payload, buffer, count, type, size, root == communicator->rank, 0);
-    if (code == MPI_SUCCESS) {
-        code = raise_status(comm, broadcast(communicator, &payload, root));
-        if (code == MPI_SUCCESS && root != communicator->rank) code = payload_unpack(&payload);
-    }
+    if (code != MPI_SUCCESS) cannot_take_part(comm, code);
+    code = raise_status(comm, broadcast(communicator, &payload, root));
+    if (code == MPI_SUCCESS && root != communicator->rank) code = payload_unpack(&payload);
     payload_close(&payload, 0);
     return code;
 }
@@ -97,6 +96,6 @@ int ours_Ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm c
     struct payload payload;
     int code = payload_open(&payload, buffer, count, type, size, root == communicator->rank, 1);
     if (code == MPI_SUCCESS) code = start_broadcast(communicator, &payload, root, request);
-    if (code != MPI_SUCCESS) payload_close(&payload, 1);
-    return code;
+    if (code != MPI_SUCCESS) cannot_take_part(comm, code);
+    return MPI_SUCCESS;
 }

@@ -12,6 +12,7 @@
 
 #include "library.h"
 #include "requests.h"
+#include "retired.h"
 
 #ifdef OPEN_MPI
 #define THIS_MPI "Open MPI"
@@ -27,15 +28,15 @@
 #define OTHER_PRELOAD "libcoppice-openmpi.so"
 #endif
 
-/* How long MPI_Finalize waits at most for processes that have not received everything. */
-#define LAST_WAIT_NS 30000000000U
-
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static int keyval = MPI_KEYVAL_INVALID;
 static int self_keyval = MPI_KEYVAL_INVALID;
 static coppice_context_t* context;
-static struct communicator* communicators;
 static int error_class = MPI_ERR_OTHER;
+
+/* Of the list. A communicator may be freed under locks of MPI's, so nothing of MPI's is called with it. */
+static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct communicator* communicators;
 
 static int is_other_mpi(struct dl_phdr_info* info, size_t size, void* found) {
     (void)size;
@@ -91,11 +92,15 @@ static int communicator_freed(MPI_Comm comm, int key, void* value, void* extra) 
     (void)key;
     (void)extra;
     struct communicator* state = value;
-    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&list_mutex);
     forget(state);
-    pthread_mutex_unlock(&mutex);
-    if (state->group != NULL) coppice.group_destroy(state->group, COPPICE_NO_TIMEOUT);
-    free(state);
+    pthread_mutex_unlock(&list_mutex);
+    if (state->group == NULL) {
+        free(state);
+    } else {
+        state->is_freed = 1;
+        retire(state);
+    }
     return MPI_SUCCESS;
 }
 
@@ -106,11 +111,12 @@ static int finalizing(MPI_Comm comm, int key, void* value, void* extra) {
     (void)value;
     (void)extra;
     end_requests();
-    for (struct communicator* state = communicators; state != NULL; state = state->next) {
-        if (state->group != NULL) coppice.group_destroy(state->group, LAST_WAIT_NS);
-        state->group = NULL;
-        state->reason = kNoGroup;
+    while (communicators != NULL) {
+        struct communicator* state = communicators;
+        communicators = state->next;
+        if (state->group != NULL) retire(state);
     }
+    end_retired();
     if (context != NULL) coppice.context_destroy(context);
     context = NULL;
     int rank = 0;
@@ -222,7 +228,7 @@ static void make_group(MPI_Comm comm, struct communicator* state) {
     if (all_made) {
         coppice_group_info_t info = {.struct_size = sizeof info};
         coppice.group_query(state->group, &info);
-        state->max_payload = info.max_payload < kMostInOneMessage ? info.max_payload : kMostInOneMessage;
+        if (info.max_payload < state->max_payload) state->max_payload = info.max_payload;
         count_group();
         return;
     }
@@ -259,6 +265,7 @@ static struct communicator* make_communicator(MPI_Comm comm) {
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &state->size);
     PMPI_Comm_rank(comm, &state->rank);
+    state->max_payload = kMostInOneMessage;
     if (inter) {
         state->reason = kIntercommunicator;
     } else if (state->size == 1) {
@@ -267,15 +274,16 @@ static struct communicator* make_communicator(MPI_Comm comm) {
         state->reason = kSeldom;
         state->after = operations_before_group(comm, state);
     }
-    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&list_mutex);
     state->next = communicators;
     communicators = state;
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&list_mutex);
     PMPI_Comm_set_attr(comm, keyval, state);
     return state;
 }
 
 struct communicator* communicator_of(MPI_Comm comm, int may_make) {
+    look_at_retired();
     if (comm == MPI_COMM_NULL) return NULL;
     prepare_once();
     if (keyval == MPI_KEYVAL_INVALID) return NULL; /* MPI_Init has not been called */

@@ -1,5 +1,5 @@
-/* A group of Coppice's for each communicator: made when an operation first needs it, by an exchange over that communicator, and
- * destroyed when the communicator is freed, or in MPI_Finalize. */
+/* Groups of Coppice's for communicators: made when an operation needs one, by an exchange over that communicator, and destroyed behind
+ * MPI_Comm_free, or in MPI_Finalize (retired.h). */
 #ifndef COPPICE_MPI_COMMUNICATORS_H
 #define COPPICE_MPI_COMMUNICATORS_H
 
@@ -15,8 +15,11 @@ struct communicator {
     int size;
     int rank;
     size_t max_payload;
-    int after;     /* its group is made when so many operations have been passed on for kSeldom */
-    int unstarted; /* broadcasts that wait for room in the group's window; by requests.c */
+    int after;               /* its group is made when so many operations have been passed on for kSeldom */
+    int unstarted;           /* broadcasts that wait for room in the group's window; by requests.c */
+    int pending;             /* broadcasts that refer to this; by requests.c */
+    int is_freed;            /* the program does not have it any more */
+    coppice_request_t* last; /* the barrier behind everything else; by retired.c */
     struct communicator* next;
 };
 

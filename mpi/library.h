@@ -12,6 +12,7 @@
     FUNCTION(group_create)            \
     FUNCTION(group_query)             \
     FUNCTION(group_ack_failed)        \
+    FUNCTION(group_revoke)            \
     FUNCTION(group_destroy)           \
     FUNCTION(broadcast_nb)            \
     FUNCTION(barrier_nb)              \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "library.h"
+#include "retired.h"
 
 struct pending {
     struct communicator* communicator;
@@ -36,6 +37,7 @@ static void finish(struct pending* pending, coppice_status_t status) {
     pending->code = code_of(status);
     if (status == COPPICE_OK && pending->root != pending->communicator->rank)
         pending->code = payload_unpack(&pending->payload);
+    __atomic_sub_fetch(&pending->communicator->pending, 1, __ATOMIC_RELEASE); /* it may be gone now */
     payload_close(&pending->payload, 1);
     __atomic_store_n(&pending->complete, 1, __ATOMIC_RELEASE);
     PMPI_Grequest_complete(pending->request);
@@ -43,6 +45,7 @@ static void finish(struct pending* pending, coppice_status_t status) {
 
 int poll_requests(void) {
     int done = 0;
+    look_at_retired();
     /* MPI's progress may be made from within this function. */
     if (__atomic_load_n(&oldest, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&mutex) != 0) return 0;
     const struct communicator* full = NULL;
@@ -66,6 +69,12 @@ int poll_requests(void) {
     }
     pthread_mutex_unlock(&mutex);
     return done;
+}
+
+void let_mpi_work(void) {
+    int flag = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    poll_requests();
 }
 
 static int asked(void* state, MPI_Status* status) {
@@ -156,6 +165,7 @@ int start_broadcast(struct communicator* communicator, const struct payload* pay
     *request = pending->request;
     pthread_mutex_lock(&mutex);
     ++communicator->unstarted;
+    __atomic_add_fetch(&communicator->pending, 1, __ATOMIC_RELAXED);
     *end = pending;
     end = &pending->next;
     pthread_mutex_unlock(&mutex);

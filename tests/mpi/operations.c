@@ -1,6 +1,9 @@
 /* A program of MPI as others write them, in one of these ways, each of which checks every byte:
  *
- *   operations splits | kept | types | requests | threads | other | unused | late
+ *   operations splits | kept | types | requests | freed | sent | apart | last | threads | other | often | large | unpackable | unpackable_later |
+ *              unused | late [say]
+ *
+ * say: of MPICH, each process says how it went in MPI_Finalize, before MPICH's own part of that.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -101,6 +104,29 @@ static void types(void) {
         MPI_Type_free(&all[t]);
 }
 
+static int lines_of_maps(const char* name) {
+    FILE* maps = fopen("/proc/self/maps", "r");
+    char line[4400];
+    int found = 0;
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        found += strstr(line, name) != NULL;
+    if (maps == NULL || fclose(maps) != 0) ++wrong;
+    return found;
+}
+
+/* From process 1 to process 0, longer than the network takes at once. */
+static MPI_Request send_long_message(void) {
+    enum { kLong = 4000000 };
+    static char message[kLong];
+    MPI_Request request = MPI_REQUEST_NULL;
+    memset(message, rank == 1 ? 7 : 0, kLong);
+    if (rank == 1) MPI_Isend(message, kLong, MPI_CHAR, 0, 0, MPI_COMM_WORLD, &request);
+    if (rank == 0) MPI_Recv(message, kLong, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; rank == 0 && i < kLong; ++i)
+        wrong += message[i] != 7;
+    return request;
+}
+
 /* More than a group's window has room for, completed in other orders, with others that wait between them. */
 static void requests(void) {
     enum { kMany = 90 };
@@ -129,24 +155,164 @@ static void requests(void) {
             for (int k = 0; k < 6; k += 2)
                 wrong += numbers[i][k] != turn + i + k;
     }
-    /* A message that is longer than the network takes at once goes on while its sender is in a broadcast. */
-    enum { kLong = 4000000 };
-    char* message = calloc(kLong, 1);
-    MPI_Request sent = MPI_REQUEST_NULL;
-    if (rank == 1) MPI_Isend(message, kLong, MPI_CHAR, 0, 0, MPI_COMM_WORLD, &sent);
-    if (rank == 0) MPI_Recv(message, kLong, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    /* It goes on while its sender is in a broadcast. */
+    MPI_Request sent = send_long_message();
     broadcasts(MPI_COMM_WORLD, 1);
     MPI_Wait(&sent, MPI_STATUS_IGNORE);
-    free(message);
+}
+
+/* How much of Coppice's memory is mapped: more with each group. */
+static int mappings(void) {
+    return lines_of_maps("/memfd:coppice");
+}
+
+/* A communicator may be freed while broadcasts are pending on it, and its group ends nevertheless. */
+static void freed(void) {
+    enum { kTurns = 3, kMany = 90, kInts = 5 };
+    static int numbers[kTurns][kMany][kInts];
+    MPI_Request started[kTurns][kMany];
+    broadcasts(MPI_COMM_WORLD, 1);
+    const int before = mappings();
+    for (int turn = 0; turn < kTurns; ++turn) {
+        MPI_Comm comm;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        broadcasts(comm, 1);
+        wrong += mappings() <= before;
+        for (int i = 0; i < kMany; ++i) {
+            for (int k = 0; k < kInts; ++k)
+                numbers[turn][i][k] = rank == i % size ? turn + i + k : -1;
+            MPI_Ibcast(numbers[turn][i], kInts, MPI_INT, i % size, comm, &started[turn][i]);
+        }
+        MPI_Comm_free(&comm);
+        if (turn == 0) MPI_Waitall(kMany, started[0], MPI_STATUSES_IGNORE);
+    }
+    for (int turn = 1; turn < kTurns; ++turn)
+        MPI_Waitall(kMany, started[turn], MPI_STATUSES_IGNORE);
+    for (int turn = 0; turn < kTurns; ++turn)
+        for (int i = 0; i < kMany; ++i)
+            for (int k = 0; k < kInts; ++k)
+                wrong += numbers[turn][i][k] != turn + i + k;
+    while (mappings() > before)
+        broadcasts(MPI_COMM_SELF, 1);
+}
+
+/* A process frees a communicator before others have received what it has sent there, and they wait for a message of its first. */
+static void sent(void) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    broadcasts(comm, 1);
+    MPI_Request request = send_long_message();
+    int number = rank == 1 ? 4711 : 0;
+    MPI_Bcast(&number, 1, MPI_INT, 1, comm);
+    wrong += number != 4711;
+    MPI_Comm_free(&comm);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* One comes back to Coppice again and again behind MPI_Comm_free, the others not before they have a message of its. */
+static void apart(void) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    broadcasts(MPI_COMM_WORLD, 1);
+    const int before = mappings();
+    broadcasts(comm, 1);
+    MPI_Comm_free(&comm);
+    broadcasts(MPI_COMM_SELF, 1);
+    int number = rank == 0 ? 4711 : 0;
+    if (rank != 0) MPI_Send(&number, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    for (int other = 1; rank == 0 && other < size; ++other)
+        MPI_Recv(&number, 1, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    while (rank == 0 && mappings() > before)
+        broadcasts(MPI_COMM_SELF, 1);
+    number = rank == 0 ? 4711 : 0;
+    for (int other = 1; rank == 0 && other < size; ++other)
+        MPI_Send(&number, 1, MPI_INT, other, 0, MPI_COMM_WORLD);
+    if (rank != 0) MPI_Recv(&number, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    wrong += number != 4711;
+}
+
+/* As sent(), and what comes next is MPI_Finalize. */
+static void last(void) {
+    broadcasts(MPI_COMM_WORLD, 1);
+    MPI_Request request = send_long_message();
+    int number = rank == 1 ? 4711 : 0;
+    MPI_Bcast(&number, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    wrong += number != 4711;
+    if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+}
+
+/* A communicator that is worth a group only after a while: what could not be Coppice's does not count. */
+static void often(void) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    broadcasts(comm, 2049);
+    for (int i = 0; i < 1000 + 10; ++i) {
+        int number = rank == i % size ? i : -1;
+        int sum = 0;
+        if (i < 24) MPI_Barrier(comm);
+        if (i < 100) MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+        MPI_Bcast(&number, 1, MPI_INT, i % size, comm);
+        wrong += number != i;
+    }
+    MPI_Barrier(comm);
+    broadcasts(comm, 2049);
+    MPI_Comm_free(&comm);
+}
+
+/* As much as goes into one message, and more. */
+static void large(void) {
+    broadcasts(MPI_COMM_WORLD, 2048);
+    broadcasts(MPI_COMM_WORLD, 2049);
+}
+
+/* The root's type is one that MPI refuses to pack. */
+static void unpackable(int later) {
+    const int lengths[2] = {2, 2};
+    const int places[2] = {2, 0};
+    int numbers[4] = {0};
+    MPI_Request request;
+    MPI_Datatype reversed;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    broadcasts(MPI_COMM_WORLD, 1);
+    MPI_Type_indexed(2, lengths, places, MPI_INT, &reversed);
+    if (rank != 0) MPI_Type_commit(&reversed);
+    if (later) {
+        MPI_Ibcast(numbers, 1, reversed, 0, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Bcast(numbers, 1, reversed, 0, MPI_COMM_WORLD);
+    }
+    ++wrong; /* the program has ended */
+}
+
+static void unpackable_at_once(void) {
+    unpackable(0);
+}
+
+static void unpackable_later(void) {
+    unpackable(1);
 }
 
 static void* one_thread(void* argument) {
+    enum { kMany = 40 };
+    int numbers[kMany];
+    MPI_Request started[kMany];
+    MPI_Comm* const comm = argument;
     for (int i = 0; i < 300; ++i)
-        broadcasts(*(MPI_Comm*)argument, 2);
+        broadcasts(*comm, 2);
+    for (int i = 0; i < kMany; ++i) {
+        numbers[i] = rank == i % size ? i : -1;
+        MPI_Ibcast(&numbers[i], 1, MPI_INT, i % size, *comm, &started[i]);
+    }
+    MPI_Comm_free(comm);
+    MPI_Waitall(kMany, started, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < kMany; ++i)
+        __atomic_fetch_add(&wrong, numbers[i] != i, __ATOMIC_RELAXED);
     return NULL;
 }
 
-/* Each thread has a communicator of its own, and makes its group at another time than others. */
+/* Each thread has a communicator of its own, and makes its group, and frees it, at another time than others. */
 static void threads(void) {
     MPI_Comm comms[3];
     pthread_t running[3];
@@ -156,8 +322,6 @@ static void threads(void) {
         pthread_create(&running[(i + rank) % 3], NULL, one_thread, &comms[(i + rank) % 3]);
     for (int i = 0; i < 3; ++i)
         pthread_join(running[i], NULL);
-    for (int i = 0; i < 3; ++i)
-        MPI_Comm_free(&comms[i]);
 }
 
 /* Communicators that are not for Coppice, payloads that are too large, and arguments that MPI refuses. */
@@ -182,22 +346,12 @@ static void other(void) {
     broadcasts(MPI_COMM_WORLD, 1);
 }
 
-static int has_loaded(const char* name) {
-    FILE* maps = fopen("/proc/self/maps", "r");
-    char line[4400];
-    int found = 0;
-    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
-        found |= strstr(line, name) != NULL;
-    if (maps == NULL || fclose(maps) != 0) ++wrong;
-    return found;
-}
-
 /* None of the operations that are Coppice's: its library is not there, and the preload is. */
 static void unused(void) {
     int sum = 0;
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     wrong += sum != size * (size - 1) / 2;
-    wrong += !has_loaded("/libcoppice-") || has_loaded("/libcoppice.so");
+    wrong += lines_of_maps("/libcoppice-") == 0 || lines_of_maps("/libcoppice.so") != 0;
 }
 
 /* Nor is it for those that need no group, until one does. */
@@ -205,7 +359,24 @@ static void late(void) {
     broadcasts(MPI_COMM_SELF, 3);
     unused();
     broadcasts(MPI_COMM_WORLD, 3);
-    wrong += !has_loaded("/libcoppice.so");
+    wrong += lines_of_maps("/libcoppice.so") == 0;
+}
+
+static int verdict(const char* way, long all_wrong) {
+    if (mappings() > 0) fprintf(stderr, "%s: Coppice's memory is still there\n", way);
+    return all_wrong == 0 && mappings() == 0 ? 0 : 1;
+}
+
+static long all_wrong;
+
+/* MPICH's MPI_Finalize comes here behind the preload's part, and before its own. */
+static int say_verdict(MPI_Comm comm, int key, void* way, void* extra) {
+    (void)comm;
+    (void)key;
+    (void)extra;
+    printf("%s: process %d is %s\n", (const char*)way, rank, verdict(way, all_wrong) == 0 ? "right" : "wrong");
+    fflush(NULL);
+    return MPI_SUCCESS;
 }
 
 int main(int argc, char** argv) {
@@ -217,15 +388,35 @@ int main(int argc, char** argv) {
     const struct {
         const char* name;
         void (*run)(void);
-    } ways[] = {{"splits", splits},   {"kept", kept},   {"types", types},   {"requests", requests},
-                {"threads", threads}, {"other", other}, {"unused", unused}, {"late", late}};
+    } ways[] = {{"splits", splits},
+                {"kept", kept},
+                {"types", types},
+                {"requests", requests},
+                {"freed", freed},
+                {"sent", sent},
+                {"apart", apart},
+                {"last", last},
+                {"threads", threads},
+                {"other", other},
+                {"often", often},
+                {"large", large},
+                {"unpackable", unpackable_at_once},
+                {"unpackable_later", unpackable_later},
+                {"unused", unused},
+                {"late", late}};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; ++i)
         if (strcmp(way, ways[i].name) == 0) ways[i].run();
-    for (int i = 0; i < 3 && strcmp(way, "unused") != 0; ++i)
+    const int ends_soon = strcmp(way, "last") == 0;
+    for (int i = 0; i < 3 && !ends_soon && strcmp(way, "unused") != 0; ++i)
         MPI_Barrier(MPI_COMM_WORLD);
-    long all_wrong = 0;
-    MPI_Reduce(&wrong, &all_wrong, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    all_wrong = ends_soon ? wrong : 0;
+    if (!ends_soon) MPI_Reduce(&wrong, &all_wrong, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) printf("%s: %ld wrong\n", way, all_wrong);
+    if (argc > 2 && strcmp(argv[2], "say") == 0) {
+        int key = MPI_KEYVAL_INVALID;
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, say_verdict, &key, NULL);
+        MPI_Comm_set_attr(MPI_COMM_WORLD, key, argv[1]);
+    }
     MPI_Finalize();
-    return all_wrong == 0 ? 0 : 1;
+    return verdict(way, all_wrong);
 }

@@ -25,6 +25,9 @@ PROGRAMS = dict(word.split("=") for word in sys.argv[5:] if "=" in word)
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEADLINE = 240 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
 OPENMPI, MPICH = "mpirun.openmpi", "mpiexec.hydra"
+# Long messages need the sender's progress then.
+OVER_TCP = ["--mca", "btl", "self,tcp"]
+WITHOUT_SETTING = ["sh", "-c", 'unset COPPICE_MPI_AFTER; exec "$@"', "sh"]
 # MPICH's processes spin: no more of them than cores.
 RANKS = {OPENMPI: 4, MPICH: 2}
 OPTIONS = {OPENMPI: ["--oversubscribe", "--bind-to", "none"], MPICH: []}
@@ -50,14 +53,15 @@ class Preloaded(unittest.TestCase):
     def check(self, done, said):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(said, done.stdout)
+        self.assertNotIn("left without the others", done.stderr)
         counts = re.findall(r"coppice-mpi: (\w+): (\d+) by Coppice, (\d+) passed on", done.stderr)
         self.assertEqual([name for name, *_ in counts], ["MPI_Bcast", "MPI_Barrier", "MPI_Ibcast"], done.stderr)
         return {name: (int(ours), int(passed)) for name, ours, passed in counts}
 
-    def everywhere(self, way):
+    def everywhere(self, way, openmpi=(), before=()):
         results = []
         for launcher, program in PROGRAMS.items():
-            done = preloaded(launcher, [program, way])
+            done = preloaded(launcher, [*before, program, way], *(openmpi if launcher == OPENMPI else ()))
             results.append((RANKS[launcher], self.check(done, f"{way}: 0 wrong"), done.stderr))
         return results
 
@@ -76,8 +80,7 @@ class Preloaded(unittest.TestCase):
         was called before is passed on, the same at all processes, whatever each of them is told."""
         for launcher, program in PROGRAMS.items():
             ranks = RANKS[launcher]
-            unset = ["sh", "-c", 'unset COPPICE_MPI_AFTER; exec "$@"', "sh"]
-            counts = self.check(preloaded(launcher, [*unset, program, "kept"]), "kept: 0 wrong")
+            counts = self.check(preloaded(launcher, [*WITHOUT_SETTING, program, "kept"]), "kept: 0 wrong")
             self.assertGreater(counts["MPI_Bcast"][0], 0)
             self.assertGreater(counts["MPI_Bcast"][1], 0)
             self.assertEqual(sum(counts["MPI_Bcast"]), ranks * (1 + 12 + 6))
@@ -86,6 +89,19 @@ class Preloaded(unittest.TestCase):
             done = preloaded(launcher, [*differ, program, "types"])
             self.assertEqual(self.check(done, "types: 0 wrong")["MPI_Bcast"], (16 * ranks + 1 - 3, 3))
             self.assertIn("3 on communicators before their group was worth it", done.stderr)
+
+    def test_without_a_setting_a_group_comes_after_1024_operations(self):
+        """Of those that could be Coppice's, whichever of the three they are."""
+        for ranks, counts, said in self.everywhere("often", before=WITHOUT_SETTING):
+            self.assertEqual(counts, {"MPI_Bcast": (10, 1000 + 2 * ranks), "MPI_Barrier": (1 + 3, 24), "MPI_Ibcast": (0, 0)})
+            self.assertIn("1024 on communicators before their group was worth it (COPPICE_MPI_AFTER)", said)
+            self.assertIn(f"passed on: {2 * ranks} larger than one message of Coppice", said)
+            self.assertIn("2 groups", said)
+
+    def test_broadcasts_larger_than_one_message_are_passed_on(self):
+        for ranks, counts, said in self.everywhere("large"):
+            self.assertEqual(counts["MPI_Bcast"], (ranks, ranks))
+            self.assertEqual(re.findall("passed on: .*", said), [f"passed on: {ranks} larger than one message of Coppice"])
 
     def test_a_number_of_operations_that_is_none(self):
         for launcher, program in PROGRAMS.items():
@@ -103,9 +119,42 @@ class Preloaded(unittest.TestCase):
             self.assertEqual(counts["MPI_Ibcast"], (180, 90))
             self.assertIn("90 on communicators that nothing had waited on before", said)
 
+    def test_communicators_freed_while_broadcasts_are_pending(self):
+        for ranks, counts, said in self.everywhere("freed"):
+            self.assertEqual(counts["MPI_Ibcast"], (3 * 90, 0))
+            self.assertEqual(counts["MPI_Bcast"][0], ranks * (1 + 3))
+            self.assertIn("4 groups", said)
+
+    def test_freeing_a_communicator_waits_for_nobody(self):
+        for ranks, counts, _ in self.everywhere("sent", OVER_TCP):
+            self.assertEqual(counts["MPI_Bcast"], (ranks + 1, 0))
+
+    def test_a_group_ends_while_others_stay_away(self):
+        self.everywhere("apart")
+
+    def test_mpi_makes_progress_in_finalize(self):
+        for launcher, program in PROGRAMS.items():
+            options = OVER_TCP if launcher == OPENMPI else []
+            # A machine that stands still may take as long as MPI_Finalize waits, though not three times.
+            for _ in range(3):
+                done = preloaded(launcher, [program, "last"], *options)
+                self.check(done, "last: 0 wrong")
+                if "MPI_Finalize has waited" not in done.stderr:
+                    break
+            self.assertNotIn("MPI_Finalize has waited", done.stderr)
+
+    def test_a_process_that_cannot_take_part_ends_the_program(self):
+        for way in ("unpackable", "unpackable_later"):
+            for launcher, program in PROGRAMS.items():
+                with self.subTest(way=way, launcher=launcher):
+                    done = preloaded(launcher, [program, way])
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn("coppice-mpi: this process cannot take part in a broadcast: MPI_ERR_TYPE" if launcher == OPENMPI else
+                                  "coppice-mpi: this process cannot take part in a broadcast: ", done.stderr)
+
     def test_several_threads_at_once(self):
         for ranks, counts, _ in self.everywhere("threads"):
-            self.assertEqual(counts["MPI_Bcast"], (3 * 300 * ranks, 0))
+            self.assertEqual((counts["MPI_Bcast"], counts["MPI_Ibcast"]), ((3 * 300 * ranks, 0), (3 * 40, 0)))
 
     def test_what_is_not_for_coppice_is_passed_on(self):
         for _, counts, said in self.everywhere("other"):
@@ -158,7 +207,7 @@ class Preloaded(unittest.TestCase):
             self.skipTest("a mount namespace cannot be made here: run as root to try it")
         # Open MPI goes without memory of its own there: several processes that complain of it at once bring its mpirun down, without
         # Coppice, too.
-        done = preloaded(OPENMPI, ["--mca", "btl", "self,tcp", PROGRAMS[OPENMPI], "types"], within=jobs.FULL_DEV_SHM)
+        done = preloaded(OPENMPI, [*OVER_TCP, PROGRAMS[OPENMPI], "types"], within=jobs.FULL_DEV_SHM)
         self.assertEqual(self.check(done, "types: 0 wrong")["MPI_Bcast"], (16 * RANKS[OPENMPI] + 1, 0))
         self.assertIn("there is: full\n", done.stdout)
 

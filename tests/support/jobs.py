@@ -116,11 +116,15 @@ def look_at(pids):
     return text
 
 
-def ends(process, deadline):
+def ends(process, deadline, is_over=lambda: False):
     """Whether it does within so many seconds, of those in which this process gets its turn: when the whole machine stands still for
-    minutes, nobody has hung."""
+    minutes, nobody has hung. One that is over before it ends is ended."""
     step = 0.25
+    ended = False
     for _ in range(int(deadline / step)):
+        if not ended and is_over():
+            process.terminate()
+            ended = True
         try:
             process.wait(step)
             return True
@@ -129,9 +133,10 @@ def ends(process, deadline):
     return False
 
 
-def run(command, deadline, environment=None, directory=None):
+def run(command, deadline, environment=None, directory=None, is_over=lambda printed: False):
     """Like subprocess.run() with captured text, in an environment with these settings and none of SETTINGS else. When it does not end
-    within `deadline` seconds, the test fails with what it has printed and what its processes do; they are ended then."""
+    within `deadline` seconds, the test fails with what it has printed and what its processes do; they are ended then. It is
+    ended at once when what it has printed says that it is over."""
     setting = f"TEST_JOB={os.getpid()}-{next(numbers)}"
     settings = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
     settings |= {"TEST_JOB": setting.partition("=")[2], **(environment or {})}
@@ -139,7 +144,7 @@ def run(command, deadline, environment=None, directory=None):
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=settings, cwd=directory)
         hangs = None
-        if not ends(process, deadline):
+        if not ends(process, deadline, lambda: is_over(os.pread(out.fileno(), 1 << 20, 0).decode(errors="replace"))):
             hangs = look_at(processes_with(setting))
             for pid in [process.pid, *processes_with(setting)]:
                 os.kill(pid, signal.SIGKILL)

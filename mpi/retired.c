@@ -1,0 +1,101 @@
+#include "retired.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "library.h"
+#include "requests.h"
+
+/* How long MPI_Finalize waits at most for processes that do not come, and a call for the end of a revoked group. */
+#define LAST_WAIT_NS 30000000000U
+
+/* Of the list. A communicator may be freed under locks of MPI's, so nothing of MPI's is called with it. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct communicator* retired;
+
+void retire(struct communicator* state) {
+    pthread_mutex_lock(&mutex);
+    state->next = retired;
+    __atomic_store_n(&retired, state, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&mutex);
+}
+
+/* However the last barrier ends, once it has begun: all that live have entered it, so they have received everything, or this process is not one of them
+ * any more. */
+static int is_over(struct communicator* state) {
+    if (__atomic_load_n(&state->pending, __ATOMIC_ACQUIRE) > 0) return 0;
+    if (state->last == NULL) {
+        const coppice_status_t status = coppice.barrier_nb(state->group, &state->last);
+        if (status == COPPICE_ERR_BUSY || status == COPPICE_ERR_NO_MEMORY || status == COPPICE_ERR_NO_RESOURCES)
+            return 0;
+        if (status != COPPICE_OK) return 1;
+    }
+    return coppice.request_test(state->last, NULL) != COPPICE_IN_PROGRESS;
+}
+
+static void forget_group(struct communicator* state) {
+    state->last = NULL;
+    state->group = NULL;
+    state->reason = kNoGroup;
+}
+
+/* A group is destroyed by calls that wait for each other, while others may wait for a message of this process. Of a revoked one nobody
+ * waits for a call, and all are done with it. */
+static void end_group(struct communicator* state) {
+    coppice.request_free(state->last);
+    coppice.group_revoke(state->group);
+    if (coppice.group_destroy(state->group, LAST_WAIT_NS) == COPPICE_ERR_TIMEOUT)
+        fprintf(stderr, "coppice-mpi: %s\n", coppice.last_error());
+    forget_group(state);
+    if (state->is_freed) free(state);
+}
+
+void look_at_retired(void) {
+    if (__atomic_load_n(&retired, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&mutex) != 0) return;
+    struct communicator* over = NULL;
+    for (struct communicator** place = &retired; *place != NULL;) {
+        struct communicator* state = *place;
+        if (!is_over(state)) {
+            place = &state->next;
+            continue;
+        }
+        __atomic_store_n(place, state->next, __ATOMIC_RELEASE);
+        state->next = over;
+        over = state;
+    }
+    pthread_mutex_unlock(&mutex);
+    while (over != NULL) {
+        struct communicator* state = over;
+        over = state->next;
+        end_group(state);
+    }
+}
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+/* No other thread is in MPI any more. */
+void end_retired(void) {
+    const uint64_t deadline = now_ns() + LAST_WAIT_NS;
+    let_mpi_work();
+    while (retired != NULL && now_ns() < deadline) {
+        if (retired->last != NULL) coppice.request_wait(retired->last, NULL, PATIENCE_NS);
+        let_mpi_work();
+    }
+    unsigned left = 0;
+    for (struct communicator* state = retired; state != NULL; state = state->next, ++left) {
+        coppice.request_free(state->last);
+        coppice.group_destroy(state->group, 0);
+        forget_group(state); /* which stays: requests may refer to it */
+    }
+    retired = NULL;
+    if (left > 0)
+        fprintf(stderr,
+                "coppice-mpi: MPI_Finalize has waited for other processes for %u s, and ends %u groups without them\n",
+                (unsigned)(LAST_WAIT_NS / 1000000000U), left);
+}
