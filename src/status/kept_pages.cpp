@@ -19,6 +19,12 @@ void drop(int descriptor) {
     ::close(descriptor);
 }
 
+bool is_of_holder(int descriptor, pid_t holder) {
+    const auto page = read_page(descriptor);
+    const auto owner = look_at(holder);
+    return page && owner && is_owner(*page, *owner);
+}
+
 }  // namespace
 
 KeptPages::~KeptPages() {
@@ -49,11 +55,9 @@ bool KeptPages::keep_at(const PagePlace& place) {
     const auto descriptor = kept_.size() < most_ ? open_page(place) : tl::expected<int, ReadError>(-1);
     if (!descriptor || *descriptor < 0) return false;
     struct stat about {};
-    const auto page = read_page(*descriptor);
-    const auto owner = look_at(place.holder);
-    const bool is_one = page && owner && is_owner(*page, *owner) && ::fstat(*descriptor, &about) == 0;
+    const bool is_there = ::fstat(*descriptor, &about) == 0;
     const File file{about.st_dev, about.st_ino};
-    if (is_one && !has(file)) {
+    if (is_there && !has(file) && is_of_holder(*descriptor, place.holder)) {
         kept_.push_back({.file = file, .process = place.holder, .descriptor = *descriptor});
         process::close_in_children(*descriptor);
     } else {
@@ -67,6 +71,8 @@ void KeptPages::tidy() {
 }
 
 void KeptPages::tidy(std::size_t most) {
+    // Those that ended before stand before those that end now.
+    std::ranges::stable_partition(kept_, &Kept::ended);
     std::size_t all = kept_.size();
     std::size_t ended = 0;
     for (Kept& one : kept_) {

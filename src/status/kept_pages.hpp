@@ -44,7 +44,7 @@ class KeptPages {
 
     std::size_t most_;
     std::size_t most_ended_;
-    std::vector<Kept> kept_;  // the oldest first
+    std::vector<Kept> kept_;  // in the order of their ends, the living behind
 };
 
 }  // namespace coppice::status

@@ -118,11 +118,13 @@ TEST(KeptPages, OfThoseThatHaveEndedTheLatestAreKept) {
     KeptPages kept(8, 2);
     for (const Owner& owner : owners)
         owner.be_kept(kept);
-    for (std::size_t last = 0; last < 4; ++last) {
-        owners[last].kill();
+    // Not in the order in which they came.
+    constexpr std::array<std::size_t, 4> kEnds{3, 1, 5, 0};
+    for (std::size_t last = 0; last < kEnds.size(); ++last) {
+        owners[kEnds[last]].kill();
         kept.tidy();
-        for (std::size_t i = 0; i < owners.size(); ++i)
-            EXPECT_EQ(is_kept(owners[i]), i + 2 > last) << i << " after the end of " << last;
+        for (std::size_t i = 0; i < kEnds.size(); ++i)
+            EXPECT_EQ(is_kept(owners[kEnds[i]]), i + 2 > last) << kEnds[i] << " after the end of " << kEnds[last];
     }
 }
 

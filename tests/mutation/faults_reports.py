@@ -66,6 +66,7 @@ FAULTS = [
     ("pages of the ended are kept without end", PAGES, "(ended > most_ended_ || all > most)", "all > most", KEPT),
     ("one that has ended does not give way", PAGES, "(ended > most_ended_ || all > most)", "ended > most_ended_", KEPT),
     ("pages of the living give way", PAGES, "one.ended && (ended > most_ended_", "(ended > most_ended_", KEPT),
-    ("the latest of the ended go first", PAGES, "        ended -= one.ended ? 1 : 0;\n        --all;\n", "        --all;\n", KEPT),
+    ("pages of all of the ended go", PAGES, "        ended -= one.ended ? 1 : 0;\n        --all;\n", "        --all;\n", KEPT),
+    ("of the ended those that came first go first", PAGES, "    std::ranges::stable_partition(kept_, &Kept::ended);\n", "", KEPT),
     ("pages of contexts that were destroyed are kept", PAGES, "!gives_way && !is_page_closed(one.descriptor)", "!gives_way", KEPT),
 ]

@@ -56,6 +56,12 @@ class Guest(unittest.TestCase):
         self.assertIn("4 ranks, 2 positions", result.stdout)
         self.assertIn("lost 0 corrupt 0 duplicate 0", result.stdout)
 
+    def test_large_payloads_are_delivered_with_every_byte(self):
+        result = guest("coppice-run", "-n", "4", "--hosts", "2", "coppice-perf", "broadcast", "-s", "1M", "-n", "50", "--verify")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, r"(?m)^ 1048576 50 ")
+        self.assertIn("\nlost 0 corrupt 0 duplicate 0\n", result.stdout)
+
     def test_survivors_agree_over_rdma_that_their_root_is_dead(self):
         # Two ranks share a host and its memory; or every rank is by itself, and all of it is RDMA.
         agree = "coppice-run -n 8 --hosts 4 coppice-perf agree -n 30 -w 5 --victims 0 --at 10"

@@ -146,7 +146,7 @@ std::optional<int> Job::start() {
     }
     // The ranks' connections need most of them.
     pages_ = std::make_unique<status::KeptPages>(raised.rlim_cur / 4,
-                                                 std::max<std::size_t>(kFewestEndedPages, ranks_.size()));
+                                                 std::max<std::size_t>(kFewestEndedPages, options_.ranks));
     if (witness_) witness_->watch_at_most(raised.rlim_cur / 8);
     server_->on_arrival([this](std::uint32_t number, pid_t process) {
         pages_->keep(process);
