@@ -99,7 +99,7 @@ static int communicator_freed(MPI_Comm comm, int key, void* value, void* extra) 
         free(state);
     } else {
         state->is_freed = 1;
-        retire(state);
+        if (!state->is_retired) retire(state); /* MPI may put a free off until MPI_Finalize makes progress */
     }
     return MPI_SUCCESS;
 }

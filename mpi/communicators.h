@@ -19,6 +19,7 @@ struct communicator {
     int unstarted;           /* broadcasts that wait for room in the group's window; by requests.c */
     int pending;             /* broadcasts that refer to this; by requests.c */
     int is_freed;            /* the program does not have it any more */
+    int is_retired;          /* retired.c has it */
     coppice_request_t* last; /* the barrier behind everything else; by retired.c */
     struct communicator* next;
 };

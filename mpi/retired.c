@@ -17,6 +17,7 @@ static struct communicator* retired;
 
 void retire(struct communicator* state) {
     pthread_mutex_lock(&mutex);
+    state->is_retired = 1;
     state->next = retired;
     __atomic_store_n(&retired, state, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&mutex);

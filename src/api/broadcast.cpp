@@ -176,7 +176,7 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         const engine::Context::Visit visit(context);
         api::TracedCall traced(context, "wait", engine::traced(inner), inner.capacity);
         Deadline deadline(context.clock(), timeout_ns);
-        if (!context.wait(group, deadline, [&] { return group.peek(inner); }, {.request = &inner})) {
+        if (!context.wait(group, deadline, [&] { return group.peek(inner); }, {.request = &inner, .returns = true})) {
             const engine::Context::Turn turn(context);
             if (inner.state == engine::RequestState::waiting) {
                 return traced.ended(api::remember(COPPICE_ERR_TIMEOUT, api::in_vain(group, inner, timeout_ns)));

@@ -58,7 +58,7 @@ void Observation::go_on(Waiter& waiter) {
 
 // Such waits may be too short for a wait() in any of them. The next report says it.
 void Observation::wait_again(const Waiter& waiter) {
-    if (waiter.awaited.request == nullptr) return;
+    if (!waiter.awaited.returns) return;
     Request::Seen& seen = waiter.awaited.request->seen;
     seen.last_awaited_ns = clock_.now_ns();
     if (seen.awaited_ns == 0) seen.awaited_ns = seen.last_awaited_ns;

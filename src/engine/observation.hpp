@@ -28,7 +28,8 @@ class Group;
 struct Awaited {
     status::Kind kind = status::Kind::none;  // of a call without a request, or whose request has not begun
     Request* request = nullptr;
-    Rank root{};  // of a broadcast that has not begun
+    Rank root{};           // of a broadcast that has not begun
+    bool returns = false;  // its caller has the request, and may wait for it again
 };
 
 class Observation {
@@ -45,7 +46,7 @@ class Observation {
     };
     void wait(Waiter& waiter);
     void go_on(Waiter& waiter);
-    // Its wait ends, and the request does not: the caller may come back for it at once. Until go_on() at the latest.
+    // Its wait ends, and the request does not: the caller may come back for it at once. Before go_on().
     void wait_again(const Waiter& waiter);
 
     // While a group is being made.

@@ -4,7 +4,7 @@
  *
  * Each rank makes the calls of its number, or those of '*': b0 is a broadcast of which rank 0 is the root, n0 the same without
  * waiting for it, w0 the same and then waits, p0 the same but waits for a millisecond at a time, q0 for a
- * microsecond, a an agreement, B a barrier, s a shrink, pause sleeps for good outside of any call,
+ * microsecond, a an agreement, B a barrier, T one that it gives up, and then it stops itself, s a shrink, pause sleeps for good outside of any call,
  * signal does until SIGUSR1 comes, leave destroys the group; after limit each call has a second. */
 #include <coppice/coppice.h>
 #include <signal.h>
@@ -78,6 +78,9 @@ int main(int argc, char** argv) {
             check(coppice_agree(group, &value, sizeof value, &options, patience));
         } else if (call[0] == 'B') {
             check(coppice_barrier(group, patience));
+        } else if (strcmp(call, "T") == 0) {
+            if (coppice_barrier(group, 100000000) != COPPICE_ERR_TIMEOUT) exit(4);
+            raise(SIGSTOP);
         } else if (strcmp(call, "s") == 0) {
             coppice_group_t* shrunk = NULL;
             check(coppice_group_shrink(group, &shrunk, patience));

@@ -151,6 +151,11 @@ class Hanging(unittest.TestCase):
                     self.assertIn("waits for rank 2, which has not entered broadcast 1", operations[rank]["why"])
                 job.await_findings(r"rank 2 \(pid \d+, \w+\) has not entered broadcast 1 .*ranks 0, 1 and 3 wait for it")
 
+    def test_a_call_that_was_given_up_is_not_shown_any_more(self):
+        with Job(2, "0:b0 T", "1:b0 pause") as job:
+            until("it has stopped itself", lambda: job.by_rank().get(0, {}).get("state") == "stopped")
+            self.assertIsNone(job.operations()[0])
+
     def test_a_shrink_names_the_ranks_that_have_not_entered_it(self):
         with Job(5, "*:b0 s", "2:b0 pause", "4:b0 pause") as job:
             def all_wait():
