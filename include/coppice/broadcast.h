@@ -36,13 +36,14 @@ extern "C" {
  * COPPICE_ERR_INVALID_ARGUMENT: of a payload of 256 KiB or more the ends of the buffer show that it can't be read (at the root: nothing
  * was started) or written (elsewhere: the broadcast counts as done). Smaller ones, and holes in between, are not looked for.
  * COPPICE_ERR_NO_QUORUM: too few ranks are left, see coppice_group_shrink.
- * COPPICE_ERR_MISMATCH: others name another root. On a host several ranks that name themselves root may all return COPPICE_OK,
- * and so may others, with the payload of one of them. The group is then revoked as soon as that is seen, and every rank of
- * the host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast: the last of these roots by one of its
- * next 32 calls of a broadcast or agreement, or by a coppice_group_destroy that waits; the others by the same, or sooner
- * where they wait for a rank that has been told. Ranks of other hosts may have COPPICE_OK of the broadcast, too. They are told
- * COPPICE_ERR_MISMATCH of it, or COPPICE_ERR_REVOKED by a later call once they hear of it, or nothing: coppice_group_destroy
- * returns COPPICE_OK there.
+ * COPPICE_ERR_MISMATCH: others name another root. Several ranks that name themselves root may all return COPPICE_OK, and so may
+ * others, with the payload of one of them. The group is then revoked as soon as a rank sees that, and every rank of that rank's
+ * host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast. Where the roots are of one host that is their
+ * host: the last of them is told by one of its next 32 calls of a broadcast or agreement, or by a coppice_group_destroy that
+ * waits; the others by the same, or sooner where they wait for a rank that has been told. Where they are of several hosts, or the
+ * hierarchy is flat, it is a rank to which the payloads of two roots are sent, and which has not left by then. Ranks of other
+ * hosts are told COPPICE_ERR_MISMATCH of that broadcast, or COPPICE_ERR_REVOKED by a later call once they hear of it, or nothing:
+ * coppice_group_destroy returns COPPICE_OK there.
  *
  * Source: PPoPP'19 §3; what holds when ranks die in mid-operation: docs/corrections.md. */
 COPPICE_API coppice_status_t coppice_broadcast(coppice_group_t* group, void* buffer, size_t bytes, uint32_t root,

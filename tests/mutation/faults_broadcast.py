@@ -1,6 +1,6 @@
 """Faults in broadcasts: corrections, the root's death, failure-proof correction, gossip, the binomial graph."""
 
-from catchers import gtest
+from catchers import gtest, linked
 
 BROADCAST = "src/protocol/broadcast.cpp"
 HEADER = "src/protocol/broadcast.hpp"
@@ -17,6 +17,8 @@ GRAPH = "src/protocol/baselines/binomial_graph.cpp"
 def test(name, names="*"):
     return gtest(f"tests/protocol/protocol_{name}", names)
 
+
+ROOTS = linked("tests/integration/integration_roots", "Jobs/RootsBetweenHosts.*:RootsOfTwoRanks.*")
 
 FAULTS = [
     # --- the ring, beyond what is remembered one by one
@@ -100,4 +102,9 @@ FAULTS = [
      "        if (directions_ == Directions::both &&\n            !failed(", "        if (false && !failed(", test("binomial_graph", "BinomialGraphBothWays.*")),
     ("a stand-in in the binomial graph used both ways is not sent to again", GRAPH,
      "            sent_ = 0;\n", "", test("binomial_graph", "BinomialGraphBothWays.*")),
+    # --- two roots on two hosts
+    ("a rank that is sent two roots' payloads tells nobody", "src/engine/collectives/broadcast/machines.cpp",
+     "            (void)roots_.tell({header.sequence, slot.root, Rank(header.root)});\n", "            (void)0;\n", ROOTS),
+    ("nobody revokes a group in which two roots were found by messages", "src/engine/collectives/broadcast/broadcasts.cpp",
+     "    if (roots_.found() != nullptr) revocation_.begin();\n", "", ROOTS),
 ]

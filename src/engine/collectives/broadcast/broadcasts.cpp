@@ -283,6 +283,7 @@ void Broadcasts::progress(bool /*thorough*/) {
     }
     if (!lost_roots_.empty()) core_.learn_failures(std::exchange(lost_roots_, {}));
     if (std::exchange(told_of_a_death_, false)) core_.read_failure_logs();
+    if (roots_.found() != nullptr) revocation_.begin();
 }
 
 void Broadcasts::keep_house() {
@@ -304,7 +305,7 @@ void Broadcasts::compare_roots() {
 
 std::optional<Error> Broadcasts::reason_to_revoke() {
     if (publishing_) roots_.hear();
-    return roots_.found();
+    return roots_.error();
 }
 
 // Messages that a transport did not take, and machines that wait for nothing but time.

@@ -62,7 +62,7 @@ class Broadcasts final : public Collective {
     Result<void> register_memory(const std::byte* address, std::size_t bytes);
     Result<void> deregister_memory(const std::byte* address);
     // Several ranks of this host are known to have been root of one broadcast: an error that names them.
-    std::optional<Error> several_roots() const { return roots_.found(); }
+    std::optional<Error> several_roots() const { return roots_.error(); }
 
     // Collective
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,

@@ -110,6 +110,9 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
     if (slot->request != nullptr || !slot->machine.finished() || slot->machine.tree() == nullptr) wake(*slot);
     // Nothing leaves before the payload is published: machines are asked for sends between polls only.
     if (slot->has_payload || !carries_payload(header.tag) || !slot->machine.colored()) return false;
+    // This rank's caller has had it from a line, perhaps of a root on this host.
+    if (publishing_ && slot->request == nullptr && header.sequence < window_.next().value) [[unlikely]]
+        (void)roots_.lines_differ(slot->sequence, slot->root);
     slot->described = header.length & kDescribed;
     return take_payload(*slot, from, payload, buffer);
 }
@@ -158,6 +161,8 @@ bool Broadcasts::take_root(Slot& slot, Rank from, const WireHeader& header) {
     // If nobody but this rank's own caller has named its root so far, then others rely on this rank for theirs.
     if (slot.confirmed || slot.has_payload || slot.root == members_.self()) {
         core_.note_garbage();
+        if (slot.has_payload && carries_payload(header.tag))
+            (void)roots_.tell({header.sequence, slot.root, Rank(header.root)});
         return false;
     }
     slot.root = Rank(header.root);

@@ -1,9 +1,9 @@
-// Several ranks of one host that take themselves for the root of one broadcast.
+// Several ranks that take themselves for the root of one broadcast.
 //
-// Between hosts a message names its root, and a rank that expects another one says so. On a host a root publishes, and has done
-// its part; nobody sends it anything. So each rank notes in its region of which broadcasts it was root, a bit each, and all
-// compare these now and then: with every 32nd start, each its own with the others', and all of them while they wait and before
-// they leave.
+// Between hosts a message names its root. A rank that has one root's payload, and is sent another one's, has found two.
+// On a host a root publishes, and has done its part; nobody sends it anything. So each rank notes in its region of which broadcasts
+// it was root, a bit each, and all compare these now and then: with every 32nd start, each its own with the others', and all of them
+// while they wait and before they leave.
 //
 //   kRootWords words, broadcast / 32 modulo kRootWords: what is above 32 bits of the block's number | a bit for each broadcast
 //
@@ -11,8 +11,13 @@
 // compares later finds the other's bit: a word is written over kRootWords · 32 broadcasts later, and nobody is further ahead of
 // that rank than the window and the starts between two looks.
 //
-// The payloads that the ranks of the host have been given differ then, and calls have returned. So the group is revoked; what
-// was found stands in a region of the rank that did, before its revocation, and is the error that ranks of this host are told.
+// Where one of two roots is of another host, its payload comes to this host through the host's leader, in a line of the leader's. If the
+// leader has published it before it saw this host's root, then neither's messages leave the host. So a root compares with the
+// leader's line, too, and before it leaves each rank compares all lines that are there.
+//
+// The payloads that ranks have been given differ then, and calls have returned. So the group is revoked; what was found stands in a
+// region of the rank that did, before its revocation, and is the error that ranks of this host are told. Others are told of the
+// revocation.
 #include "engine/collectives/broadcast/roots.hpp"
 
 #include <fmt/format.h>
@@ -46,6 +51,7 @@ Roots::Roots(const Core& core, const Window& window)
     : members_(core.members()),
       window_(window),
       board_(core.publishing() ? core.board() : nullptr),
+      single_node_(core.single_node()),
       most_(std::min(1U << kBlockBits, window.size())) {
     if (board_ == nullptr) return;
     const transport::Regions::Place roots = board_->find_region(kRootsRegion);
@@ -74,6 +80,7 @@ bool Roots::own_differ() {
         published_ = window_.next();
         return false;
     }
+    if (another_came_from_afar()) return true;
     std::uint64_t block = published_.value >> kBlockBits;
     publish();
     for (; block <= (window_.next().value - 1) >> kBlockBits; ++block) {
@@ -86,6 +93,19 @@ bool Roots::own_differ() {
             if ((own ^ its) >> 32 == 0 && static_cast<std::uint32_t>(own & its) != 0)
                 return differ_from(Sequence(block << kBlockBits));
         }
+    }
+    return false;
+}
+
+// Of those that are noted: the leader's line is another root's.
+bool Roots::another_came_from_afar() {
+    const std::optional<Rank> leader = members_.leader(members_.own_node());
+    if (single_node_ || !leader || *leader == members_.self()) return false;
+    for (Sequence sequence = published_; sequence < window_.next(); sequence.value += 1) {
+        transport::PublishedLine line;
+        const bool is_own = (noted_ >> (sequence.value & 63) & 1) != 0;
+        if (!is_own || !board_->look(*leader, sequence, line) || Rank(line.root) == members_.self()) continue;
+        return tell({sequence.value, members_.self(), Rank(line.root)});
     }
     return false;
 }
@@ -110,7 +130,7 @@ bool Roots::differ_from(Sequence from) {
                 const auto bit = static_cast<std::uint32_t>(std::countr_zero(seen & bits));
                 const auto first = std::ranges::find_if(
                     words_, [&word_of, bit](const Words& other) { return (word_of(other) >> bit & 1) != 0; });
-                return tell((block << kBlockBits) + bit, first->rank, rank.rank);
+                return tell({(block << kBlockBits) + bit, first->rank, rank.rank});
             }
             seen |= bits;
         }
@@ -123,23 +143,29 @@ bool Roots::differ_from(Sequence from) {
 bool Roots::differ_at_the_end() {
     if (differ_from(Sequence(0))) return true;
     const std::uint64_t next = window_.next().value;
-    for (std::uint64_t number = next - std::min<std::uint64_t>(next, window_.size()); number < next; ++number) {
-        std::optional<Rank> first;
-        for (const Words& rank : words_) {
-            transport::PublishedLine line;
-            if (!board_->look(rank.rank, Sequence(number), line) || line.root != rank.rank.value) continue;
-            if (first) return tell(number, *first, rank.rank);
-            first = rank.rank;
-        }
+    for (std::uint64_t number = next - std::min<std::uint64_t>(next, window_.size()); number < next; ++number)
+        if (lines_differ(Sequence(number), std::nullopt)) return true;
+    return false;
+}
+
+bool Roots::lines_differ(Sequence sequence, std::optional<Rank> root) {
+    for (const Words& rank : words_) {
+        transport::PublishedLine line;
+        if (!board_->look(rank.rank, sequence, line)) continue;
+        if (root && root->value != line.root) return tell({sequence.value, *root, Rank(line.root)});
+        root = Rank(line.root);
     }
     return false;
 }
 
-bool Roots::tell(std::uint64_t broadcast, Rank first, Rank second) {
-    found_ = {broadcast, first, second};
+// On a host others read it.
+bool Roots::tell(const Found& found) {
+    const auto [lower, higher] = std::minmax(found.first, found.second);
+    if (!found_) found_ = {found.broadcast, lower, higher};
+    if (board_ == nullptr) return true;
     auto& words = shared::at<FoundWords>(board_->own_region(found_region_));
-    words.ranks.set(std::uint64_t{first.value} << 32 | second.value);
-    board_->publish_word(words.broadcast, broadcast + 1);
+    words.ranks.set(std::uint64_t{found_->first.value} << 32 | found_->second.value);
+    board_->publish_word(words.broadcast, found_->broadcast + 1);
     return true;
 }
 
@@ -156,13 +182,12 @@ void Roots::hear() {
     }
 }
 
-std::optional<Error> Roots::found() const {
+std::optional<Error> Roots::error() const {
     if (!found_) return std::nullopt;
-    return Error{
-        COPPICE_ERR_MISMATCH,
-        fmt::format("broadcast {}: ranks {} and {} both named themselves root, so ranks of this host have been "
-                    "given different payloads; the group is revoked",
-                    found_->broadcast, found_->first.value, found_->second.value)};
+    return Error{COPPICE_ERR_MISMATCH,
+                 fmt::format("broadcast {}: ranks {} and {} both named themselves root, so ranks have been given "
+                             "different payloads; the group is revoked",
+                             found_->broadcast, found_->first.value, found_->second.value)};
 }
 
 }  // namespace coppice::engine
