@@ -18,6 +18,8 @@
 #include <optional>
 #include <span>
 
+#include "base/process.hpp"
+
 namespace coppice {
 
 namespace {
@@ -26,10 +28,10 @@ namespace {
 // ranks look at each other this way.
 std::size_t read_small(const char* path, std::span<char> text) {
     text.front() = '\0';
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = process::open_own([path] { return open(path, O_RDONLY | O_CLOEXEC); });
     if (fd < 0) return 0;
     const ssize_t got = read(fd, text.data(), text.size() - 1);
-    close(fd);
+    process::close_own(fd);
     const std::size_t length = got > 0 ? static_cast<std::size_t>(got) : 0;
     text[length] = '\0';
     return length;
@@ -78,7 +80,7 @@ std::uint64_t process_start_time(pid_t pid) {
 }
 
 ProcessState process_state(pid_t pid, std::uint64_t start_time) {
-    const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0U));
+    const int fd = process::open_own([pid] { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0U)); });
     if (fd < 0) return errno == ESRCH ? ProcessState::gone : ProcessState::unknown;
     pollfd ended{fd, POLLIN, 0};
     const int ready = poll(&ended, 1, 0);
@@ -91,7 +93,7 @@ ProcessState process_state(pid_t pid, std::uint64_t start_time) {
         else if (started != start_time)
             state = ProcessState::gone;
     }
-    close(fd);
+    process::close_own(fd);
     return state;
 }
 

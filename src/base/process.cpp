@@ -14,7 +14,8 @@ namespace coppice::process {
 
 namespace detail {
 constinit shared::Counter<std::uint32_t> unusual;
-}
+constinit std::mutex no_fork;
+}  // namespace detail
 
 namespace {
 
@@ -39,6 +40,10 @@ class DescriptorSet {
     bool contains(int descriptor) const {
         const auto number = static_cast<std::size_t>(descriptor);
         return number < kMost && (words_[number / 64].get() >> number % 64 & 1) != 0;
+    }
+    void clear() {
+        for (std::size_t at = 0; at < end_.value(); ++at)
+            words_[at].set(0);
     }
     template <class Body>
     void for_each(Body&& body) const {
@@ -72,11 +77,18 @@ void in_child() {
     parent.set(getppid());
     sets.for_each(close_members);
     descriptors.for_each([](int descriptor) { close(descriptor); });
+    // From now on these numbers are those of the child's own files, which its own children keep.
+    sets.clear();
+    descriptors.clear();
 }
 
 // Before main(), or when the library is loaded: so the library's handler runs before those of the program in a child.
 [[gnu::constructor]] void watch_forks() {
-    pthread_atfork(nullptr, nullptr, in_child);
+    pthread_atfork([] { detail::no_fork.lock(); }, [] { detail::no_fork.unlock(); },
+                   [] {
+                       in_child();
+                       detail::no_fork.unlock();
+                   });
 }
 
 }  // namespace
@@ -113,6 +125,13 @@ void close_in_children(int descriptor, Closes what) {
 void forget_descriptor(int descriptor) {
     sets.erase(descriptor);
     descriptors.erase(descriptor);
+}
+
+void close_own(int descriptor) {
+    if (descriptor < 0 || in_forked_child()) return;
+    const std::scoped_lock lock(detail::no_fork);
+    forget_descriptor(descriptor);
+    close(descriptor);
 }
 
 void for_each_member(int set, void (*tell)(int member)) {

@@ -6,12 +6,14 @@
 // would not see its death. vfork, posix_spawn, system and popen call no such handlers; their children have the parent's
 // memory or none of it, and what they execute gets no descriptors of the library's.
 //
-// Nothing here allocates or locks, so it may be used by any thread and in a child whose other threads are gone.
+// Nothing here allocates, and what a child calls does not lock, so all of it may be used by any thread and in a child
+// whose other threads are gone.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <mutex>
 
 #include "base/shared_words.hpp"
 
@@ -21,6 +23,8 @@ namespace detail {
 inline constexpr std::uint32_t kForked = 1U << 31;
 // 0 in the ordinary case: the one word that each call looks at. kForked, and how many callbacks are running.
 extern shared::Counter<std::uint32_t> unusual;
+// fork(2) waits for it.
+extern std::mutex no_fork;
 }  // namespace detail
 
 // False: this process was not forked from one that used Coppice, and no thread of it is within a callback. One load.
@@ -59,6 +63,18 @@ bool in_callback();  // this thread
 enum class Closes : std::uint8_t { it, kMembers };
 void close_in_children(int descriptor, Closes what = Closes::it);
 void forget_descriptor(int descriptor);
+
+// What `open` opens is such a descriptor from its first moment on, also for a child that another thread forks just then.
+// Returns what `open` returned, with its errno. `open` neither forks nor calls anything here.
+template <class Open>
+int open_own(Open&& open, Closes what = Closes::it) {
+    const std::scoped_lock lock(detail::no_fork);
+    const int descriptor = open();
+    if (descriptor >= 0) close_in_children(descriptor, what);
+    return descriptor;
+}
+// Closes one, if it is one. In a forked child it is closed already, and the number may be another file's.
+void close_own(int descriptor);
 
 // Calls `tell` for each descriptor that is a member of this process's epoll set `set`. Nothing where there is no /proc.
 void for_each_member(int set, void (*tell)(int member));

@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/process.hpp"
 
 namespace coppice::bootstrap {
 namespace {
@@ -51,7 +51,8 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
                     path, sizeof address.sun_path - 1);
     }
     path.copy(address.sun_path, path.size());
-    const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int descriptor =
+        process::open_own([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
     if (descriptor < 0) {
         return fail(COPPICE_ERR_NO_RESOURCES, "cannot make a socket to the launcher: {} (see `ulimit -n`)",
                     std::strerror(errno));
@@ -59,7 +60,7 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
     for (;;) {
         if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
             if (is_of_this_user(descriptor)) return descriptor;
-            ::close(descriptor);
+            process::close_own(descriptor);
             return fail(
                 COPPICE_ERR_BOOTSTRAP,
                 "another user's process listens at COPPICE_LAUNCHER={}: run coppice-run and the ranks as one user",
@@ -72,7 +73,7 @@ Result<int> connect_to(const std::string& path, std::uint64_t deadline_ns) {
             continue;
         }
         if (reason == EINTR) continue;
-        ::close(descriptor);
+        process::close_own(descriptor);
         if (reason == ENOENT || reason == ECONNREFUSED) {
             return fail(
                 COPPICE_ERR_BOOTSTRAP,
@@ -96,13 +97,13 @@ Result<std::unique_ptr<LauncherConnection>> LauncherConnection::open(const std::
 }
 
 LauncherConnection::~LauncherConnection() {
-    ::close(descriptor_);
-    if (poll_ >= 0) ::close(poll_);
+    process::close_own(descriptor_);
+    process::close_own(poll_);
 }
 
 int LauncherConnection::poll_descriptor() {
     if (poll_ < 0) {
-        poll_ = ::epoll_create1(EPOLL_CLOEXEC);
+        poll_ = process::open_own([] { return ::epoll_create1(EPOLL_CLOEXEC); });
         if (poll_ >= 0) watch(EPOLL_CTL_ADD);
     }
     return poll_ < 0 ? descriptor_ : poll_;

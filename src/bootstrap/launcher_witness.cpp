@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
+#include "base/process.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/launcher_protocol.hpp"
 
@@ -83,10 +83,10 @@ const Witness* LauncherWitness::of_this_process() {
 }
 
 std::unique_ptr<Witness> LauncherWitness::open(const std::string& path, std::uint32_t number) {
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int descriptor = process::open_own([&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC); });
     if (descriptor < 0) return nullptr;
     auto memory = witness::Memory::map(descriptor);
-    ::close(descriptor);
+    process::close_own(descriptor);
     if (!memory || number >= memory->numbers()) return nullptr;
     return std::unique_ptr<Witness>(new LauncherWitness(std::move(*memory), number));
 }
@@ -138,7 +138,7 @@ bool LauncherWitness::write(const Place& place, std::span<const std::byte> bytes
     const std::uint64_t stamp = vote.stamp.own() + 1;
     witness::Vote::Place& at = vote.places[stamp & 1];
     at.length = bytes.size() > witness::kMostBytes ? witness::kTooLong : static_cast<std::uint32_t>(bytes.size());
-    if (at.length != witness::kTooLong) std::memcpy(at.bytes, bytes.data(), bytes.size());
+    if (at.length != witness::kTooLong) std::ranges::copy(bytes, at.bytes);
     vote.stamp.publish(stamp);
     return true;
 }

@@ -13,6 +13,8 @@
 #include <new>
 #include <optional>
 
+#include "base/process.hpp"
+
 namespace coppice::bootstrap::pmix {
 namespace {
 
@@ -183,18 +185,18 @@ Listener::~Listener() {
                 one.reference, [](int, void*) {}, nullptr);
     }
     library_.finalize(nullptr, 0);
-    ::close(bell_);
+    process::close_own(bell_);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Reports>> listen(const Library& library, const Process& self, std::uint32_t size) {
     if (library.register_handler == nullptr) return fail(COPPICE_ERR_BOOTSTRAP, "{} has no events", library.version());
-    const int bell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const int bell = process::open_own([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
     if (bell < 0) return fail(COPPICE_ERR_BOOTSTRAP, "no descriptor to be woken by: {}", std::strerror(errno));
     Process again{};
     if (const int status = library.init(&again, nullptr, 0); status != COPPICE_PMIX_SUCCESS) {
-        ::close(bell);
+        process::close_own(bell);
         return fail(COPPICE_ERR_BOOTSTRAP, "PMIx keeps no session: {}", library.error(status));
     }
     auto made = std::make_unique<Listener>(library, self, size, bell);

@@ -189,7 +189,7 @@ std::uint64_t Context::arm(std::vector<pollfd>& descriptors) {
         if (armed.descriptor >= 0 && std::ranges::none_of(descriptors, has))
             descriptors.push_back({.fd = armed.descriptor, .events = POLLIN, .revents = 0});
         if (!armed.complete || group->owes_summary()) until = std::min(until, now + kLongestNapNs);
-        if (armed.descriptor < 0 || group->waits_for_room()) until = std::min(until, now + kLongestPauseNs);
+        if (armed.unheard || group->waits_for_room()) until = std::min(until, now + kLongestPauseNs);
         until = std::min(until, group->next_timer_ns());
     }
     return until;

@@ -59,8 +59,9 @@ class Context final : private Attended {
     // has asked for that. Under the guard.
     bool may_call_back() const { return !on_thread_ || settings_.progress_thread == ProgressMode::with_callbacks; }
 
-    // The progress thread makes progress where callers stay away.
-    bool is_attended() const { return thread_ != nullptr && settings_.progress_thread != ProgressMode::none; }
+    // The progress thread makes progress where callers stay away. In this order, because without the guard `thread_` may be read only
+    // where it stays what create() has made it.
+    bool is_attended() const { return settings_.progress_thread != ProgressMode::none && thread_ != nullptr; }
     // Something stays with this rank for its caller's next call: the thread is to see soon that there is none. Only where is_attended().
     void watch_closely() { thread_->watch_closely(); }
     // Whether the calling thread is the progress thread, in a callback.

@@ -1,11 +1,11 @@
 #include "engine/transport_set.hpp"
 
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/process.hpp"
 #include "engine/addresses/copying.hpp"
 #include "engine/addresses/unwired.hpp"
 #include "engine/joining/introductions.hpp"
@@ -170,13 +170,13 @@ void TransportSet::look_outside() {
 }
 
 TransportSet::~TransportSet() {
-    if (sleep_set_ >= 0) close(sleep_set_);
+    process::close_own(sleep_set_);
 }
 
 // Puts it into the set, in place of the one that was known before.
 bool TransportSet::sleep_on(int descriptor, int& known) {
     if (descriptor == known) return true;
-    if (sleep_set_ < 0) sleep_set_ = epoll_create1(EPOLL_CLOEXEC);
+    if (sleep_set_ < 0) sleep_set_ = process::open_own([] { return epoll_create1(EPOLL_CLOEXEC); });
     epoll_event event{};
     event.events = EPOLLIN;
     if (known >= 0) epoll_ctl(sleep_set_, EPOLL_CTL_DEL, known, &event);
@@ -200,6 +200,7 @@ TransportSet::Armed TransportSet::arm() {
     polls_ = kPollsPerIntroduction;  // whatever wakes this rank, it looks
     if (several) armed.descriptor = sleep_set_;
     if (!all) armed.descriptor = -1;
+    armed.unheard = !all;
     return armed;
 }
 

@@ -138,10 +138,12 @@ class TransportSet final : private transport::Receiver {
 
     std::size_t poll();
     // What to sleep on, as Transport::arm() of all of them: poll once more before. `descriptor` −1: nothing, or not now.
-    // `complete`: whatever happens shows there.
+    // `complete`: whatever happens shows there. `unheard`: one of them has no descriptor, or not now, so what arrives shows nowhere. A set
+    // without transports hears nothing, and misses nothing.
     struct Armed {
         int descriptor = -1;
         bool complete = false;
+        bool unheard = false;
     };
     Armed arm();
     // A group takes the rank for dead. Once all groups are done with it, and none is being made in which it may be well, nothing

@@ -58,9 +58,7 @@ std::string program_name() {
 class Descriptor {
   public:
     explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) close(number_);
-    }
+    ~Descriptor() { process::close_own(number_); }
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
     int number() const { return number_; }
@@ -93,7 +91,7 @@ Result<std::unique_ptr<OwnPage>> OwnPage::make(std::uint64_t now_ns) {
         return fail(COPPICE_ERR_NO_RESOURCES, "the limit of file sizes (RLIMIT_FSIZE) is {}, {} bytes are needed",
                     limit.rlim_cur, sizeof(Page));
     }
-    Descriptor file(memfd_create(kFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    Descriptor file(process::open_own([] { return memfd_create(kFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING); }));
     if (file.number() < 0) return no_page("memfd_create");
     if (fchmod(file.number(), 0600) != 0) return no_page("fchmod");
     if (ftruncate(file.number(), sizeof(Page)) != 0) return no_page("ftruncate");
@@ -117,7 +115,6 @@ Result<std::unique_ptr<OwnPage>> OwnPage::make(std::uint64_t now_ns) {
     char host[64] = "";
     gethostname(host, sizeof host - 1);
     set_text(header.host, host);
-    process::close_in_children(file.number());
     std::unique_ptr<OwnPage> own(new OwnPage(page, file.take()));
     own->next();
     own->publish(now_ns);
@@ -128,8 +125,7 @@ Result<std::unique_ptr<OwnPage>> OwnPage::make(std::uint64_t now_ns) {
 OwnPage::~OwnPage() {
     if (!process::in_forked_child()) {
         page_->header.state.publish(static_cast<std::uint32_t>(State::closed));
-        process::forget_descriptor(descriptor_);
-        close(descriptor_);
+        process::close_own(descriptor_);
     }
     munmap(page_, sizeof(Page));
 }

@@ -112,11 +112,10 @@ Result<std::unique_ptr<Recorder>> Recorder::make(const std::string& file, const 
     for (int name = 1; descriptor < 0 && name <= kMostNames; ++name) {
         path = fmt::format("{}.{}.{}", file, host, getpid());
         if (name > 1) path += fmt::format(".{}", name);
-        descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        descriptor = process::open_own([&] { return open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); });
         if (descriptor < 0 && errno != EEXIST) break;
     }
     if (descriptor < 0) return fail(COPPICE_ERR_CONFIG, "COPPICE_TRACE: {}: {}", path, std::strerror(errno));
-    process::close_in_children(descriptor);
     std::unique_ptr<Recorder> recorder(new Recorder(clock, descriptor, path));
     if (!recorder->next_chunk()) {
         const int why = errno;
@@ -143,8 +142,7 @@ Recorder::~Recorder() {
     }
     if (!stopped_) append("\n]\n");
     unmap();
-    process::forget_descriptor(descriptor_);
-    close(descriptor_);
+    process::close_own(descriptor_);
 }
 
 // Written first, and not only made room for: a store to a page of a file that has no room for it ends the process.

@@ -2,7 +2,7 @@
 //
 //   fork_rank HOW        every rank verifies broadcasts and agreements before, meanwhile, and afterwards
 //
-//   exit, _exit, return   ranks 0 and 1 fork a child that makes every call, and ends in that way
+//   exit, _exit, return   ranks 0 and 1 fork a child that looks at what it has open, makes every call, and ends in that way
 //   runs-on               the same; the child goes on making calls until its parent is through
 //   spawn, vfork, system  they execute this program again, which looks at what it was given
 //   orphan, daemon, left  the last rank leaves a process behind (forked; by daemon(3); executed) and dies; the launcher
@@ -34,7 +34,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 60s;
+// Where everything is emulated it takes longer.
+const auto kPatience = [] {
+    const char* const patience = std::getenv("COPPICE_TEST_PATIENCE");
+    return 60s * (patience == nullptr ? 1 : std::atoi(patience));
+}();
 constexpr unsigned kOrphanSeconds = 120;
 
 #define CHECK(condition)                                                                         \
@@ -50,6 +54,8 @@ coppice::Group group;
 coppice_request_t* request = nullptr;  // under way all the time
 coppice_group_t* shrunk = nullptr;
 
+std::set<int> inherited;  // the descriptors that were open before the library was called
+
 std::set<int> open_descriptors() {
     std::set<int> numbers;
     DIR* const directory = opendir("/proc/self/fd");
@@ -58,6 +64,20 @@ std::set<int> open_descriptors() {
             numbers.insert(std::atoi(entry->d_name));
     closedir(directory);
     return numbers;
+}
+
+// Says what is open besides those.
+bool has_only(const std::set<int>& allowed, const char* who) {
+    bool only = true;
+    for (const int descriptor : open_descriptors()) {
+        if (allowed.contains(descriptor)) continue;
+        char target[256] = {};
+        const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+        if (readlink(link.c_str(), target, sizeof target - 1) < 0) continue;
+        std::fprintf(stderr, "%s has descriptor %d: %s\n", who, descriptor, target);
+        only = false;
+    }
+    return only;
 }
 
 void check_refused(coppice_status_t status) {
@@ -154,10 +174,49 @@ void work(int rounds, std::uint32_t living) {
     CHECK(living != ranks() || bits == expected);
 }
 
+// A large payload, and a caller that comes late: every rank sleeps, on all that it can sleep on.
+void work_with_all_it_has() {
+    constexpr auto kLate = 200ms;
+    std::vector<std::byte> payload(std::size_t{1} << 20);
+    for (std::uint32_t root = 0; root < ranks(); ++root)
+        group.broadcast(payload, root, kPatience);
+    if (rank() == ranks() - 1) usleep(std::chrono::microseconds(kLate).count());
+    work(1, ranks());
+}
+
+void check_ended_well(pid_t child) {
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// What the child opens has the numbers of what the library had open: its own child keeps that.
+void check_that_a_grandchild_keeps_files() {
+    constexpr int kFiles = 200;
+    std::vector<int> files;
+    for (int i = 0; i < kFiles; ++i)
+        files.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const pid_t grandchild = fork();
+    if (grandchild == 0) {
+        bool all = true;
+        for (const int file : files)
+            all = all && fcntl(file, F_GETFD) >= 0;
+        _exit(all && coppice_progress(context.native()) == COPPICE_ERR_FORKED ? 0 : 1);
+    }
+    CHECK(grandchild > 0);
+    check_ended_well(grandchild);
+    for (const int file : files)
+        CHECK(close(file) == 0);
+}
+
 // In the forked child; ends it.
 [[noreturn]] void be_child(const std::string& how, int until) {
     try {
+        std::set<int> allowed = inherited;
+        allowed.insert(until);
+        CHECK(has_only(allowed, "a forked child"));
         make_every_call();
+        check_that_a_grandchild_keeps_files();
         char byte = 0;
         while (how == "runs-on" && read(until, &byte, 1) < 0 && errno == EAGAIN) {
             make_every_call();
@@ -174,12 +233,6 @@ void work(int rounds, std::uint32_t living) {
     }
     if (how == "_exit") _exit(0);
     std::exit(0);
-}
-
-void check_ended_well(pid_t child) {
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 void with_forked_child(const std::string& how) {
@@ -208,7 +261,7 @@ void with_forked_child(const std::string& how) {
 }
 
 // Executes this program; its own arguments say which descriptors it may have.
-void execute(const std::string& how, const std::set<int>& inherited) {
+void execute(const std::string& how) {
     std::vector<std::string> words{"/proc/self/exe", "look"};
     for (const int descriptor : inherited)
         words.push_back(std::to_string(descriptor));
@@ -238,17 +291,11 @@ void execute(const std::string& how, const std::set<int>& inherited) {
     check_ended_well(child);
 }
 
-int look(std::span<char*> allowed) {
-    std::set<int> surplus = open_descriptors();
-    for (const char* number : allowed)
-        surplus.erase(std::atoi(number));
-    for (const int descriptor : surplus) {
-        char target[256] = {};
-        const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
-        if (readlink(link.c_str(), target, sizeof target - 1) < 0) continue;
-        std::fprintf(stderr, "an executed program has descriptor %d: %s\n", descriptor, target);
-    }
-    return surplus.empty() ? 0 : 1;
+int look(std::span<char*> numbers) {
+    std::set<int> allowed;
+    for (const char* number : numbers)
+        allowed.insert(std::atoi(number));
+    return has_only(allowed, "an executed program") ? 0 : 1;
 }
 
 // The last rank. It ends without having left its group, so to the others it has died.
@@ -280,16 +327,22 @@ int main(int count, char** arguments) {
     const std::string how = count > 1 ? arguments[1] : "";
     if (how == "look") return look(std::span(arguments + 2, static_cast<std::size_t>(count) - 2));
     try {
-        const std::set<int> inherited = open_descriptors();
+        inherited = open_descriptors();
         coppice::ContextOptions options;
+        // Others that end before the fork; what they share with these does not end.
+        auto early_context = coppice::Context::create(options);
+        auto early_group = coppice::Group::create(early_context);
         context = coppice::Context::create(options);
         group = coppice::Group::create(context);
+        early_group = {};
+        early_context = {};
         CHECK(coppice_agree_nb(group.native(), nullptr, 0, nullptr, &request) == COPPICE_OK);
         work(50, ranks());
+        work_with_all_it_has();
         if (how == "orphan" || how == "daemon" || how == "left") {
             without_the_last(how);
         } else if (how == "spawn" || how == "vfork" || how == "system") {
-            if (rank() < 2) execute(how, inherited);
+            if (rank() < 2) execute(how);
             work(300, ranks());
         } else {
             with_forked_child(how);

@@ -7,7 +7,30 @@ SHARED = gtest("tests/engine/engine_unit", "TransportSet.*")
 # Worlds in which ranks were stopped for longer than the bound.
 SILENT = gtest("tests/simulation/world/world_test", "World.SeedsThat*:World.ARankThat*")
 
+TCP = "src/transport/tcp/tcp_connect.cpp"
+TCP_SHORT = gtest("tests/transport/transport_tcp_tests", "TcpShortage.*")
+DOOR_SHORT = gtest("tests/bootstrap/bootstrap_door_shortage_test", "*")
+
 FAULTS = [
+    # --- what a rank costs that stays outside
+    ("a rank that has no transport hears nothing, and looks every millisecond", SET,
+     "    armed.unheard = !all;\n", "    armed.unheard = armed.descriptor < 0;\n", SHARED),
+    ("a rank that has no transport looks every millisecond", "src/engine/context.cpp", "        if (armed.unheard || ",
+     "        if (armed.descriptor < 0 || ", linked("tests/integration/integration_idle", "Idle.ARankThatIsAlone*")),
+    ("what has nothing to sleep on goes unheard", SET, "    armed.unheard = !all;\n", "", SHARED),
+    ("who connects wakes a rank without descriptors again and again", TCP,
+     "            if (is_shortage(errno)) look_at_listeners(false);\n", "",
+     linked("tests/integration/integration_idle", "Idle.ARankThatHasNoDescriptor*")),
+    ("a rank that had no descriptors listens no more", TCP, "    if (now >= listen_again_ns_) look_at_listeners(true);\n", "", TCP_SHORT),
+    ("a rank that had no descriptors sleeps for ever", TCP, "    set_timer(listen_again_ns_);\n}\n", "}\n", TCP_SHORT),
+    ("a rank that had no descriptors sleeps for ever once it has looked at something else", TCP,
+     "    set_timer(listen_again_ns_);\n    set_timer(strangers_", "    set_timer(strangers_", TCP_SHORT),
+    ("who knocks wakes a member without descriptors again and again", "src/bootstrap/door/visitors.cpp",
+     "            if (is_shortage(errno)) look_at_listener(false);\n", "", DOOR_SHORT),
+    ("a door that had no descriptors stays closed", "src/bootstrap/door/door.cpp",
+     "    if (now_ns() >= listen_again_ns_) look_at_listener(true);\n", "", DOOR_SHORT),
+    ("a door that had no descriptors sleeps for ever", "src/bootstrap/door/door.cpp",
+     "    due = std::min(due, listen_again_ns_);\n", "", DOOR_SHORT),
     # --- seats
     ("a seat is vacated while a group is made in which its holder may be well", SET,
      "    if (expected_ > 0 && ended == Ended::perhaps) return false;\n", "", SHARED),
@@ -141,4 +164,10 @@ FAULTS = [
      "    if (core_.fenced())\n        return fail(COPPICE_ERR_FENCED, \"rank {} was taken for dead by the others\", members_.self().value);\n    if (shrinking_ != nullptr) return fail(COPPICE_ERR_BUSY, \"this group is being shrunk already: wait for that\");\n    core_.read_failure_logs();\n", SILENT),
     ("a rank that has left in peace is waited for", "src/engine/collectives/broadcast/deaths.cpp",
      "    core_.do_without_the_departed();\n", "", linked("tests/integration/integration_leaving", "Hosts/Leaving.ABroadcastWhoseRootHasLeftInPeaceFails/hosts_2")),
+    # --- callbacks of the program
+    ("a combine function may destroy its group", "src/engine/collectives/agreement/agreements.cpp",
+     "            const process::InCallback within;\n", "", linked("tests/integration/integration_callbacks", "CombineFunction.*")),
+    ("a callback that throws on the progress thread ends the process", "src/engine/progress/progress_thread.cpp",
+     "        } catch (...) {\n            // Whatever", "        } catch (const std::bad_alloc&) {\n            // Whatever",
+     linked("tests/integration/integration_callbacks", "FailureCallback.*")),
 ]

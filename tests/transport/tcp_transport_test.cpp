@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "transport/tcp_support.hpp"
 
@@ -273,6 +275,25 @@ TEST(TcpTransport, AForkedChildThatDestroysItsCopyDisturbsNobody) {
     }
     group.poll_until([&] { return group.recorders[0].messages.size() + group.recorders[1].messages.size() == 200; });
     EXPECT_TRUE(group.nobody_failed());
+}
+
+TEST(TcpTransport, AForkedChildKeepsNoDescriptorThatAnotherThreadOpensJustThen) {
+    const std::size_t before = open_descriptors();
+    std::atomic<bool> over = false;
+    std::thread other([&] {
+        while (!over)
+            transport::tcp::Descriptor::from([] { return ::dup(STDERR_FILENO); });
+    });
+    int wrong = 0;
+    for (int forks = 0; forks < 500; ++forks) {
+        const pid_t child = fork();
+        if (child == 0) _exit(open_descriptors() == before ? 0 : 1);
+        int status = -1;
+        wrong += waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+    }
+    over = true;
+    other.join();
+    EXPECT_EQ(wrong, 0);
 }
 
 TEST(TcpTransport, IPv6AloneWorks) {

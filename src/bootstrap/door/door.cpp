@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/process.hpp"
 #include "bootstrap/door/doors.hpp"
 
 namespace coppice::bootstrap {
@@ -36,7 +37,8 @@ Result<Handle> listen_at(bool host_only, std::uint16_t& port) {
     std::string why;
     for (const int family : {AF_INET6, AF_INET}) {
         if (host_only && family == AF_INET6) continue;
-        Handle socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        Handle socket(
+            process::open_own([&] { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
         sockaddr_storage storage{};
         socklen_t length = sizeof(sockaddr_in6);
         const int off = 0;
@@ -74,8 +76,9 @@ Door::~Door() {
 
 Result<std::unique_ptr<Door>> Door::open(bool host_only, std::vector<DoorAddress::Ip> ips, const Patience& patience) {
     std::unique_ptr<Door> door(new Door(patience));
-    door->poll_ = Handle(::epoll_create1(EPOLL_CLOEXEC));
-    door->timer_ = Handle(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    door->poll_ = Handle(process::open_own([] { return ::epoll_create1(EPOLL_CLOEXEC); }));
+    door->timer_ =
+        Handle(process::open_own([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); }));
     if (sodium_init() < 0 || door->poll_.get() < 0 || door->timer_.get() < 0)
         return fail(COPPICE_ERR_NO_RESOURCES, "this rank can't watch a door: {} (see `ulimit -n`)",
                     std::strerror(errno));
@@ -333,6 +336,7 @@ void Door::watch(int descriptor, std::uint64_t id, bool for_room, bool is_known)
 void Door::set_timer() {
     std::uint64_t due = UINT64_MAX;
     if (!visitors_.empty()) due = now_ns() + kLookNs;
+    due = std::min(due, listen_again_ns_);
     if (company_ && !is_keeper() && !client_) due = std::min(due, std::max(call_at_ns_, now_ns() + 1));
     itimerspec at{};
     if (due != UINT64_MAX) at.it_value = {static_cast<time_t>(due / kSecond), static_cast<long>(due % kSecond)};
@@ -356,6 +360,7 @@ bool Door::work() {
             visit(id);
         }
     }
+    if (now_ns() >= listen_again_ns_) look_at_listener(true);
     lose_patience();
     call();
     set_timer();

@@ -104,6 +104,7 @@ class Door final : public Admission {
     bool work();
     // Visitors
     void accept_all();
+    void look_at_listener(bool looks);
     void visit(std::uint64_t id);
     void step(std::uint64_t id, Visitor& visitor);
     void proven(Visitor& visitor);
@@ -134,6 +135,8 @@ class Door final : public Admission {
     Handle poll_;
     Handle timer_;
     Handle listener_;
+    // Nothing was left to take a connection with, and nobody looks at it until then. UINT64_MAX: somebody does.
+    std::uint64_t listen_again_ns_ = UINT64_MAX;
     DoorAddress address_;
     std::vector<unsigned char> secret_;
     PersonBody self_{};

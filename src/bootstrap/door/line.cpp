@@ -3,11 +3,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "base/process.hpp"
 
 namespace coppice::bootstrap {
 namespace {
@@ -26,7 +27,7 @@ void bound_silence(int socket) {
 }  // namespace
 
 Handle::~Handle() {
-    if (number_ >= 0) ::close(number_);
+    process::close_own(number_);
 }
 
 Handle start_to_connect(const DoorAddress::Ip& ip, std::uint16_t port) {
@@ -45,7 +46,8 @@ Handle start_to_connect(const DoorAddress::Ip& ip, std::uint16_t port) {
         std::memcpy(&to.sin6_addr, ip.bytes.data(), 16);
         length = sizeof to;
     }
-    Handle socket(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    Handle socket(
+        process::open_own([&] { return ::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
     if (socket.get() < 0) return {};
     bound_silence(socket.get());
     if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0 && errno != EINPROGRESS)

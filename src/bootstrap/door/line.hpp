@@ -13,7 +13,7 @@
 
 namespace coppice::bootstrap {
 
-// A descriptor that is closed with its owner.
+// A descriptor of process::open_own() that is closed with its owner.
 class Handle {
   public:
     Handle() = default;

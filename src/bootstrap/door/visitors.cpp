@@ -1,10 +1,14 @@
 // Who comes to a member's door: strangers until they have proved what they say, then newcomers and other members.
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/process.hpp"
+#include "base/shortage.hpp"
 #include "bootstrap/door/door.hpp"
 #include "bootstrap/door/doors.hpp"
 
@@ -29,8 +33,12 @@ std::optional<Key> Door::key_for(const Knock& knock) const {
 
 void Door::accept_all() {
     for (int accepted = 0; accepted < kMostAccepted; ++accepted) {
-        Handle socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (socket.get() < 0) return;
+        Handle socket(process::open_own(
+            [this] { return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
+        if (socket.get() < 0) {
+            if (is_shortage(errno)) look_at_listener(false);
+            return;
+        }
         std::vector<std::uint64_t> strangers;
         for (const auto& [id, visitor] : visitors_)
             if (visitor.kind == Visitor::Kind::stranger) strangers.push_back(id);
@@ -45,6 +53,14 @@ void Door::accept_all() {
         visitors_.emplace(id, Visitor{.line = Line(std::move(socket), std::move(passage))});
         watch(number, id);
     }
+}
+
+void Door::look_at_listener(bool looks) {
+    listen_again_ns_ = looks ? UINT64_MAX : now_ns() + kShortageNs;
+    epoll_event event{};
+    event.events = looks ? EPOLLIN : 0U;
+    event.data.u64 = kListener;
+    ::epoll_ctl(poll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
 }
 
 void Door::visit(std::uint64_t id) {

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "base/clock.hpp"
+#include "base/process.hpp"
 
 namespace coppice::engine {
 
@@ -46,7 +47,7 @@ void ProgressThread::forsake(Attended& what) {
 }
 
 Result<void> ProgressThread::start() {
-    bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bell_ = process::open_own([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
     if (bell_ < 0) {
         const int error = errno;
         rlimit limit{};
@@ -70,7 +71,7 @@ Result<void> ProgressThread::start() {
         thread_ = std::thread([this] { run(); });
         pthread_setname_np(thread_.native_handle(), "coppice-progr");
     } catch (const std::system_error& error) {
-        close(std::exchange(bell_, -1));
+        process::close_own(std::exchange(bell_, -1));
         result = fail(COPPICE_ERR_NO_RESOURCES,
                       "no progress thread: {}; raise ulimit -u, or do without one (COPPICE_PROGRESS_THREAD=0)",
                       error.what());
@@ -84,7 +85,7 @@ void ProgressThread::stop() {
     stop_.set(true);
     wake();
     thread_.join();
-    close(std::exchange(bell_, -1));
+    process::close_own(std::exchange(bell_, -1));
 }
 
 void ProgressThread::stop_at_exit() {
@@ -135,7 +136,7 @@ void ProgressThread::look_once_more() {
         if (!charge.what->lock().try_claim()) continue;
         try {
             if (charge.what->has_work()) charge.what->progress_for_callers();
-        } catch (const std::bad_alloc&) {  // nobody is left to tell
+        } catch (...) {  // nobody is left to tell
         }
         charge.what->lock().release();
     }
@@ -190,8 +191,8 @@ void ProgressThread::serve(Charge& charge, Plan& plan) {
             }
             if (events > 0) charge.fruitless = 0;
             plan.again = plan.again || events > 0;
-        } catch (const std::bad_alloc&) {
-            // Whatever needed the memory is tried again; a caller's own call will tell of it.
+        } catch (...) {
+            // Whatever needed memory is tried again; a caller's own call will tell of it. A callback may have thrown what it likes.
             plan.until_ns = std::min(plan.until_ns, now_ns() + kTickNs);
         }
     } else {

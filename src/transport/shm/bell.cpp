@@ -6,11 +6,12 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstddef>
 #include <cstring>
+
+#include "base/process.hpp"
 
 namespace coppice::transport::shm {
 
@@ -55,7 +56,7 @@ bool admit_only(int socket, std::uint64_t key) {
 Bell Bell::make(std::uint64_t key) {
     Bell bell;
     if (getrandom(&bell.name_, sizeof bell.name_, 0) != static_cast<ssize_t>(sizeof bell.name_)) return {};
-    bell.socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bell.socket_ = process::open_own([] { return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
     if (bell.socket_ < 0) return {};
     const Address own = address_of(bell.name_);
     // The filter comes first: nothing gets in before it.
@@ -66,7 +67,7 @@ Bell Bell::make(std::uint64_t key) {
 }
 
 Bell::~Bell() {
-    if (socket_ >= 0) close(socket_);
+    process::close_own(socket_);
 }
 
 void Bell::ring(std::uint64_t name, std::uint64_t key) const {

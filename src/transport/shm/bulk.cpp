@@ -44,9 +44,7 @@ OwnBulk::~OwnBulk() {
 void OwnBulk::drop() {
     size_ = prepared_ = 0;
     mapping_ = Mapping();
-    if (fd_ < 0) return;
-    process::forget_descriptor(fd_);
-    close(std::exchange(fd_, -1));
+    process::close_own(std::exchange(fd_, -1));
 }
 
 // As large as the limits of this process let it be.
@@ -65,9 +63,8 @@ bool OwnBulk::make(OwnSegment& own, std::uint64_t most, std::size_t least) {
 
 bool OwnBulk::make_file(std::uint64_t size) {
     if (!may_be_so_large(size)) return false;
-    fd_ = memfd_create("coppice-bulk", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    fd_ = process::open_own([] { return memfd_create("coppice-bulk", MFD_CLOEXEC | MFD_ALLOW_SEALING); });
     if (fd_ < 0) return false;
-    process::close_in_children(fd_);
     if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return false;
     fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     void* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
@@ -135,14 +132,14 @@ void PeerBulk::map(const Address& address, const PeerSegment& segment) {
     if (number < 0 || is_wrong_) return;
     char path[64];
     *fmt::format_to_n(path, sizeof path - 1, "/proc/{}/fd/{}", address.pid, number).out = '\0';
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = process::open_own([&] { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
     if (fd < 0) return;  // it has died, or there is no descriptor left just now
     const std::uint64_t size = (file >> 32) * kPage;
     struct stat status {};
     is_wrong_ = fstat(fd, &status) != 0 || static_cast<std::uint64_t>(status.st_size) != size || size <= kPage ||
                 (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0;
     void* const base = is_wrong_ ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    close(fd);
+    process::close_own(fd);
     if (base == MAP_FAILED) return;
     (void)madvise(base, size, MADV_DONTDUMP);
     Mapping mapped(static_cast<std::byte*>(base), size);

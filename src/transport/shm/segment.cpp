@@ -72,16 +72,13 @@ Mapping::~Mapping() {
 }
 
 OwnSegment::Descriptor::~Descriptor() {
-    if (number < 0) return;
-    process::forget_descriptor(number);
-    close(number);
+    process::close_own(number);
 }
 
 Result<OwnSegment> OwnSegment::make(Seat self, const Layout& layout) {
     if (auto fits = check_file_size(self, layout.size); !fits) return tl::unexpected(fits.error());
-    Descriptor fd(memfd_create("coppice", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    Descriptor fd(process::open_own([] { return memfd_create("coppice", MFD_CLOEXEC | MFD_ALLOW_SEALING); }));
     if (fd.number < 0) return no_descriptor(self, errno);
-    process::close_in_children(fd.number);
     OwnSegment segment(layout, std::move(fd));
     segment.close_reserve();
     if (segment.reserve_.number < 0) return no_descriptor(self, errno);
@@ -148,11 +145,12 @@ bool OwnSegment::is_ours() const {
 }
 
 void OwnSegment::open_reserve() {
-    if (const int number = reserve_.take(); number >= 0) close(number);
+    process::close_own(reserve_.take());
 }
 
 void OwnSegment::close_reserve() {
-    if (reserve_.number < 0) reserve_.number = fcntl(fd_.number, F_DUPFD_CLOEXEC, 0);
+    if (reserve_.number < 0)
+        reserve_.number = process::open_own([this] { return fcntl(fd_.number, F_DUPFD_CLOEXEC, 0); });
 }
 
 // In pieces: a signal ends the call, and takes back what it has given. A profiler's timer would not let a long one come to its end, ever.
@@ -202,7 +200,7 @@ tl::unexpected<MapError> why_not(const Address& address, const char* what, int e
 
 struct Closer {
     int fd;
-    ~Closer() { close(fd); }
+    ~Closer() { process::close_own(fd); }
 };
 
 }  // namespace
@@ -210,7 +208,7 @@ struct Closer {
 tl::expected<PeerSegment, MapError> map_peer(const Address& address, const Layout& layout) {
     char path[64];
     *fmt::format_to_n(path, sizeof path - 1, "/proc/{}/fd/{}", address.pid, address.fd).out = '\0';
-    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    const int fd = process::open_own([&] { return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK); });
     if (fd < 0)
         return why_not(address,
                        errno == EACCES ? "it belongs to another user, or may not be looked into (prctl PR_SET_DUMPABLE)"

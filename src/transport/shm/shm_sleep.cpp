@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "base/host.hpp"
+#include "base/process.hpp"
 #include "transport/shm/shm_peer.hpp"
 
 namespace coppice::transport {
@@ -32,17 +33,17 @@ bool is_readable(int descriptor) {
 }  // namespace
 
 ShmTransport::Sleep::~Sleep() {
-    if (process >= 0) close(process);
-    if (set >= 0) close(set);
+    process::close_own(process);
+    process::close_own(set);
 }
 
 int ShmTransport::arm() {
     if (!sleep_.bell || !own_.is_ours()) return -1;
     if (sleep_.set < 0) {
-        sleep_.set = epoll_create1(EPOLL_CLOEXEC);
+        sleep_.set = process::open_own([] { return epoll_create1(EPOLL_CLOEXEC); });
         if (sleep_.set < 0) return -1;
         if (!add_to(sleep_.set, sleep_.bell.descriptor())) {
-            close(std::exchange(sleep_.set, -1));
+            process::close_own(std::exchange(sleep_.set, -1));
             return -1;
         }
     }
@@ -108,23 +109,23 @@ void ShmTransport::watch_next_process() {
         if (next == kNobody || distance(index) < distance(next)) next = index;
     }
     if (next == sleep_.watched) return;
-    if (sleep_.process >= 0) close(std::exchange(sleep_.process, -1));
+    process::close_own(std::exchange(sleep_.process, -1));
     sleep_.watched = next;
     if (next == kNobody) return;
     const Peer& peer = *peers_[next];
-    sleep_.process = static_cast<int>(syscall(SYS_pidfd_open, peer.address.pid, 0U));
+    sleep_.process = process::open_own([&] { return static_cast<int>(syscall(SYS_pidfd_open, peer.address.pid, 0U)); });
     // The number may be another process's by now; or there is no descriptor left, and the next look finds the death.
     const bool right = sleep_.process >= 0 &&
                        process_state(peer.address.pid, peer.address.start_time) != ProcessState::gone &&
                        add_to(sleep_.set, sleep_.process);
-    if (!right && sleep_.process >= 0) close(std::exchange(sleep_.process, -1));
+    if (!right) process::close_own(std::exchange(sleep_.process, -1));
 }
 
 // The process that is watched has ended, which its obituary may not say yet to a rank that polls seldom.
 std::size_t ShmTransport::look_at_watched_process(Receiver& receiver) {
     if (sleep_.process < 0 || !is_readable(sleep_.process)) return 0;
     Peer& peer = *peers_[sleep_.watched];
-    close(std::exchange(sleep_.process, -1));
+    process::close_own(std::exchange(sleep_.process, -1));
     sleep_.watched = kNobody;
     return peer.gone ? 0 : bury(peer, FailureCause::process_gone, receiver);
 }

@@ -35,10 +35,19 @@ Table& table() {
 
 }  // namespace
 
-Descriptor::Descriptor(int number) : number_(number) {
+std::unique_lock<std::mutex> Descriptor::no_fork() {
+    return std::unique_lock(table().mutex);
+}
+
+Descriptor::Descriptor(int number) {
+    const auto lock = no_fork();
+    take(number);
+}
+
+void Descriptor::take(int number) {
+    number_ = number;
     if (number < 0) return;
     Table& all = table();
-    const std::scoped_lock lock(all.mutex);
     if (all.ours.size() <= static_cast<std::size_t>(number)) all.ours.resize(static_cast<std::size_t>(number) + 64);
     all.ours[static_cast<std::size_t>(number)] = true;
     forks_ = all.forks;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <utility>
 
 namespace coppice::transport::tcp {
@@ -14,6 +15,14 @@ class Descriptor {
   public:
     Descriptor() = default;
     explicit Descriptor(int number);  // −1: none
+    // Of what `open` opens, which returns a number or −1. A child that another thread forks just then does not keep it either.
+    template <class Open>
+    static Descriptor from(Open&& open) {
+        const auto lock = no_fork();
+        Descriptor made;
+        made.take(open());
+        return made;
+    }
     Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)), forks_(other.forks_) {}
     Descriptor& operator=(Descriptor&& other) noexcept {
         if (this != &other) {
@@ -30,6 +39,9 @@ class Descriptor {
     void close();
 
   private:
+    static std::unique_lock<std::mutex> no_fork();
+    void take(int number);  // under that lock
+
     int number_ = -1;
     std::uint64_t forks_ = 0;
 };

@@ -38,7 +38,9 @@ void prepare(int socket, std::uint32_t buffer) {
 }
 
 Descriptor open_socket(const Endpoint& endpoint, std::uint32_t buffer) {
-    Descriptor made(::socket(endpoint.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int family = endpoint.family == 4 ? AF_INET : AF_INET6;
+    Descriptor made =
+        Descriptor::from([family] { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
     if (made) prepare(made.get(), buffer);
     return made;
 }
@@ -72,7 +74,7 @@ Descriptor start_connecting(const Endpoint& endpoint, std::uint32_t buffer) {
 }
 
 Descriptor accept_from(int listener) {
-    return Descriptor(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    return Descriptor::from([listener] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
 }
 
 void end_kernel_bound(int socket) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/shortage.hpp"
 #include "transport/tcp/socket.hpp"
 #include "transport/tcp/tcp_transport.hpp"
 
@@ -101,6 +102,7 @@ void TcpTransport::accept(std::size_t listener) {
         Descriptor socket = tcp::accept_from(listeners_[listener].get());
         if (!socket) {
             if (errno == ECONNABORTED || errno == EINTR) continue;
+            if (is_shortage(errno)) look_at_listeners(false);
             break;
         }
         const std::size_t place = strangers_.next_place();
@@ -110,6 +112,15 @@ void TcpTransport::accept(std::size_t listener) {
         meet(place);
     }
     set_timer(strangers_.next_look_ns());
+}
+
+// All of them, because it is the process that has nothing left. hear_farewells() tries all the same.
+void TcpTransport::look_at_listeners(bool looks) {
+    if (looks == (listen_again_ns_ == UINT64_MAX)) return;
+    listen_again_ns_ = looks ? UINT64_MAX : now_ns() + kShortageNs;
+    for (std::size_t listener = 0; listener < listeners_.size(); ++listener)
+        add_to_epoll(listeners_[listener].get(), Tag::listener, listener, looks ? EPOLLIN : 0U, true);
+    set_timer(listen_again_ns_);
 }
 
 // In time, or what waits in its socket is heard at least.
@@ -219,6 +230,7 @@ void TcpTransport::look_at_clock() {
     if (::read(timer_.get(), &expirations, sizeof expirations) < 0) return;
     timer_ns_ = UINT64_MAX;
     const std::uint64_t now = now_ns();
+    if (now >= listen_again_ns_) look_at_listeners(true);
     look_at_strangers(now);
     for (std::size_t i = 0; i < connecting_.size();) {
         Peer& peer = *connecting_[i];
@@ -227,6 +239,7 @@ void TcpTransport::look_at_clock() {
     }
     if (now >= next_look_ns_) look_for_silence(now);
     set_timer(next_look_ns_);
+    set_timer(listen_again_ns_);
     set_timer(strangers_.next_look_ns());
     for (const Peer* const peer : connecting_)
         set_timer(peer->attempt->wake_ns());

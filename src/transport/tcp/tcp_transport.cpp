@@ -79,8 +79,8 @@ TcpTransport::TcpTransport(const TcpOptions& options)
                 .buffer = options.buffer != 0 ? options.buffer : kBuffer,
                 .secret = options.secret},
       forks_(tcp::forks_so_far()),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      epoll_(tcp::Descriptor::from([] { return epoll_create1(EPOLL_CLOEXEC); })),
+      timer_(tcp::Descriptor::from([] { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); })),
       strangers_(identity_),
       book_(options.group_size),
       peers_(options.group_size) {}

@@ -115,6 +115,7 @@ class TcpTransport final : public Transport {
     // tcp_connect.cpp: how connections come to be
     bool connect(Peer& peer);
     void accept(std::size_t listener);
+    void look_at_listeners(bool looks);
     void meet(std::size_t place);
     void hear_farewells();
     void learn_departure(const tcp::Handshake& word);
@@ -165,6 +166,8 @@ class TcpTransport final : public Transport {
     std::uint64_t timer_ns_ = UINT64_MAX;  // when it goes off
     std::vector<tcp::Endpoint> endpoints_;
     std::vector<Descriptor> listeners_;
+    // Nothing was left to take a connection with, and nobody looks at them until then. UINT64_MAX: somebody does.
+    std::uint64_t listen_again_ns_ = UINT64_MAX;
     tcp::Strangers strangers_;
     tcp::AddressBook book_;                     // of all that were added
     std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: nothing was to do with it yet, or it is forgotten

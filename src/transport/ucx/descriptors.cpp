@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <iterator>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -18,11 +20,29 @@
 namespace coppice::transport::ucx {
 namespace {
 
-bool is_epoll_set(int descriptor) {
+constexpr std::string_view kEpollSet = "anon_inode:[eventpoll]";
+
+// Where it leads; empty: it is not open.
+std::string name_of(int descriptor) {
     char target[64];
     const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
     const ssize_t size = readlink(path.c_str(), target, sizeof target);
-    return size > 0 && std::string_view(target, static_cast<std::size_t>(size)) == "anon_inode:[eventpoll]";
+    return {target, size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+void close_in_children(int descriptor, bool is_set) {
+    process::close_in_children(descriptor, is_set ? process::Closes::kMembers : process::Closes::it);
+}
+
+// What outlives the workers that opened it. Never destroyed: a program's contexts may be static objects.
+struct Outliving {
+    std::mutex mutex;
+    std::uint32_t workers = 0;
+    std::vector<int> numbers;
+};
+Outliving& outliving() {
+    static auto* const one = new Outliving;
+    return *one;
 }
 
 void close_on_exec(int descriptor) {
@@ -46,11 +66,14 @@ std::vector<int> Descriptors::open() {
 
 void Descriptors::take_new(const std::vector<int>& before) {
     std::ranges::set_difference(open(), before, std::back_inserter(all_));
+    if (all_.empty()) return;
+    const std::scoped_lock lock(outliving().mutex);
+    ++outliving().workers;
     for (const int descriptor : all_) {
         close_on_exec(descriptor);
-        const bool is_set = is_epoll_set(descriptor);
+        const bool is_set = name_of(descriptor) == kEpollSet;
         if (is_set) sets_.push_back(descriptor);
-        process::close_in_children(descriptor, is_set ? process::Closes::kMembers : process::Closes::it);
+        close_in_children(descriptor, is_set);
     }
 }
 
@@ -68,10 +91,30 @@ void Descriptors::bound_set_up() const {
 }
 
 void Descriptors::forget() {
-    for (const int descriptor : all_)
+    if (all_.empty()) return;
+    Outliving& others = outliving();
+    const std::scoped_lock lock(others.mutex);
+    if (--others.workers == 0) {
+        std::ranges::for_each(others.numbers, process::forget_descriptor);
+        others.numbers.clear();
+    }
+    for (const int descriptor : all_) {
+        if (others.workers > 0) forgotten_.push_back({descriptor, name_of(descriptor)});
         process::forget_descriptor(descriptor);
+    }
     all_.clear();
     sets_.clear();
+}
+
+void Descriptors::keep_shared() {
+    Outliving& others = outliving();
+    const std::scoped_lock lock(others.mutex);
+    for (const Named& one : forgotten_) {
+        if (others.workers == 0 || one.name.empty() || name_of(one.number) != one.name) continue;
+        close_in_children(one.number, one.name == kEpollSet);
+        others.numbers.push_back(one.number);
+    }
+    forgotten_.clear();
 }
 
 }  // namespace coppice::transport::ucx

@@ -3,8 +3,10 @@
 // A connection ends when the last process that has its socket is gone. So a child with a copy of it, even one that executes some
 // other program, would make a dead rank look alive to ranks on other hosts. UCX has no setting for that and does not tell its
 // descriptors. Those of a worker are what is open after it was made and was not before; connections are members of its epoll sets.
+// Those of UCX's own threads are opened with the first worker of a process and closed with the last one, whichever that is.
 #pragma once
 
+#include <string>
 #include <vector>
 
 namespace coppice::transport::ucx {
@@ -17,6 +19,8 @@ class Descriptors {
     ~Descriptors() { forget(); }
     // Before they are closed: their numbers may be others' then.
     void forget();
+    // Afterwards: of those that were forgotten, what other workers still need.
+    void keep_shared();
 
     // What is open now.
     static std::vector<int> open();
@@ -29,8 +33,14 @@ class Descriptors {
     void bound_set_up() const;
 
   private:
+    struct Named {
+        int number = -1;
+        std::string name;  // where it leads
+    };
+
     std::vector<int> all_;
     std::vector<int> sets_;  // the epoll sets of them
+    std::vector<Named> forgotten_;
 };
 
 }  // namespace coppice::transport::ucx

@@ -279,6 +279,7 @@ Worker::~Worker() {
     descriptors_.forget();
     if (worker_ != nullptr) library.ucp_worker_destroy(worker_);
     if (context_ != nullptr) library.ucp_cleanup(context_);
+    descriptors_.keep_shared();
 }
 
 Result<std::vector<std::byte>> Worker::address() const {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/process.hpp"
 #include "transport/verbs/library.hpp"
 #include "transport/verbs/wire.hpp"
 
@@ -40,7 +41,10 @@ Result<void> Hub::make_queues() {
     domain = library.ibv_alloc_pd(context_);
     if (domain == nullptr)
         return refused(device_, "protection domain", static_cast<std::uint64_t>(limits_.max_pd), "of them");
-    wake_up = library.ibv_create_comp_channel(context_);
+    process::open_own([this] {
+        wake_up = library.ibv_create_comp_channel(context_);
+        return wake_up == nullptr ? -1 : wake_up->fd;
+    });
     if (wake_up == nullptr)
         return fail(COPPICE_ERR_NO_RESOURCES, "verbs: device {} gives no completion channel: {}; see 'ulimit -n'",
                     device_.name, reason_of(errno));
@@ -145,7 +149,10 @@ Hub::~Hub() {
     if (shared_receives != nullptr) library.ibv_destroy_srq(shared_receives);
     if (sent != nullptr) library.ibv_destroy_cq(sent);
     if (received != nullptr) library.ibv_destroy_cq(received);
-    if (wake_up != nullptr) library.ibv_destroy_comp_channel(wake_up);
+    if (wake_up != nullptr) {
+        process::forget_descriptor(wake_up->fd);
+        library.ibv_destroy_comp_channel(wake_up);
+    }
     pool = Pool();
     if (domain != nullptr) library.ibv_dealloc_pd(domain);
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/process.hpp"
 #include "transport/verbs/library.hpp"
 #include "transport/verbs/verbs_transport.hpp"
 
@@ -46,7 +47,10 @@ Result<std::unique_ptr<VerbsTransport>> VerbsTransport::create(const VerbsOption
 }
 
 Result<void> VerbsTransport::listen(const verbs::Device& device) {
-    channel_ = verbs::library.rdma_create_event_channel();
+    process::open_own([this] {
+        channel_ = verbs::library.rdma_create_event_channel();
+        return channel_ == nullptr ? -1 : channel_->fd;
+    });
     if (channel_ == nullptr)
         return fail(COPPICE_ERR_NO_TRANSPORT,
                     "verbs: no connection manager: {}; load its kernel module ('modprobe rdma_ucm')",
@@ -69,6 +73,7 @@ Result<void> VerbsTransport::listen(const verbs::Device& device) {
                     verbs::text_of(where),
                     listener_->verbs == nullptr ? "?" : verbs::library.ibv_get_device_name(listener_->verbs->device),
                     device.name);
+    device_.take(listener_->verbs);
     auto hub = verbs::Hub::make(
         listener_->verbs, device,
         {.window = options_.window, .sends_ahead = link_options().slots, .memory_windows = options_.memory_windows});
@@ -95,8 +100,11 @@ VerbsTransport::~VerbsTransport() {
     }
     peers_.clear();
     hub_.reset();
+    device_.forget();
     if (listener_ != nullptr) verbs::library.rdma_destroy_id(listener_);
-    if (channel_ != nullptr) verbs::library.rdma_destroy_event_channel(channel_);
+    if (channel_ == nullptr) return;
+    process::forget_descriptor(channel_->fd);
+    verbs::library.rdma_destroy_event_channel(channel_);
 }
 
 VerbsTransport::Peer& VerbsTransport::obtain(Seat rank) {

@@ -33,6 +33,7 @@
 #include "transport/transport.hpp"
 #include "transport/verbs/hub.hpp"
 #include "transport/verbs/link.hpp"
+#include "transport/verbs/open_device.hpp"
 #include "transport/verbs/peer.hpp"
 #include "transport/verbs/tuning.hpp"
 
@@ -168,6 +169,7 @@ class VerbsTransport final : public Transport {
     std::vector<std::byte> address_;
     rdma_event_channel* channel_ = nullptr;
     rdma_cm_id* listener_ = nullptr;
+    verbs::OpenDevice device_;
     std::unique_ptr<verbs::Hub> hub_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null: never heard of, or forgotten
     Incarnations incarnations_;

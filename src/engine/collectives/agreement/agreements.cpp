@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "base/process.hpp"
 #include "engine/tracing.hpp"
 #include "transport/transport.hpp"
 
@@ -101,6 +102,7 @@ Result<void> Agreements::start(const AgreementCall& call, Request& request) {
     if (call.combine != nullptr) {
         operation.combine = [](void* context, std::byte* into, const std::byte* from, std::size_t bytes) {
             const Combiner& own = *static_cast<const Combiner*>(context);
+            const process::InCallback within;
             own.combine(own.argument, into, from, bytes);
         };
     }

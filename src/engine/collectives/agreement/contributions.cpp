@@ -33,7 +33,7 @@ struct Contributions::Line {
     std::uint32_t acknowledged;
     std::uint16_t bytes;
     std::uint8_t operation;
-    bool change_waits;
+    std::uint8_t change_waits;  // 0 or not: what others write there need be no bool
     std::byte value[protocol::AgreementPlan::kMaxValue];
 
     static constexpr std::size_t kStride = 384;
@@ -101,7 +101,7 @@ void Contributions::publish(std::uint64_t sequence, const protocol::Contribution
     line.acknowledged = contribution.acknowledged;
     line.bytes = static_cast<std::uint16_t>(contribution.value.size());
     line.operation = contribution.operation;
-    line.change_waits = contribution.change_waits;
+    line.change_waits = contribution.change_waits ? 1 : 0;
     if (!contribution.value.empty()) std::memcpy(line.value, contribution.value.data(), contribution.value.size());
     board_.publish_word(line.stamp, sequence + 1);
 }
@@ -114,7 +114,7 @@ bool Contributions::look(std::uint32_t member, std::uint64_t sequence, protocol:
     const std::uint16_t bytes = line.bytes;
     if (bytes > sizeof line.value) return false;
     contribution = {.operation = line.operation,
-                    .change_waits = line.change_waits,
+                    .change_waits = line.change_waits != 0,
                     .acknowledged = line.acknowledged,
                     .value = {line.value, bytes}};
     return true;

@@ -1,0 +1,31 @@
+"""Faults in what forked children keep."""
+
+from catchers import gtest, linked
+
+PROCESS = "src/base/process.cpp"
+UNIT = gtest("tests/base/process_test", "*")
+
+
+def fork(names):
+    return linked("tests/integration/integration_fork", f"Ends/*/{names}")
+
+
+FAULTS = [
+    ("a child of a forked child loses files of its own", PROCESS, "    sets.clear();\n    descriptors.clear();\n", "", UNIT),
+    ("a child keeps what another thread opens just then", "src/base/process.hpp",
+     "    const std::scoped_lock lock(detail::no_fork);\n    const int descriptor = open();", "    const int descriptor = open();", UNIT),
+    ("a forked child closes its copy twice", PROCESS, "descriptor < 0 || in_forked_child()", "descriptor < 0", UNIT),
+    ("a child keeps what the progress thread is woken by", "src/engine/progress/progress_thread.cpp",
+     "process::open_own([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })", "eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)", fork("one_host__exit")),
+    ("a child keeps the payload reserve", "src/transport/shm/segment.cpp",
+     "process::open_own([this] { return fcntl(fd_.number, F_DUPFD_CLOEXEC, 0); })", "fcntl(fd_.number, F_DUPFD_CLOEXEC, 0)", fork("one_host__exit")),
+    ("a child keeps its parent's bell", "src/transport/shm/bell.cpp",
+     "process::open_own([] { return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); })",
+     "socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)", fork("one_host__exit")),
+    ("a child keeps what several transports sleep on", "src/engine/transport_set.cpp",
+     "process::open_own([] { return epoll_create1(EPOLL_CLOEXEC); })", "epoll_create1(EPOLL_CLOEXEC)", fork("two_hosts__exit")),
+    ("a child keeps the door", "src/bootstrap/door/door.cpp",
+     "process::open_own([] { return ::epoll_create1(EPOLL_CLOEXEC); })", "::epoll_create1(EPOLL_CLOEXEC)", fork("open_hosts__exit")),
+    ("a child keeps what UCX shares among contexts", "src/transport/ucx/worker.cpp", "    descriptors_.keep_shared();\n", "",
+     fork("ucx_hosts__exit")),
+]
