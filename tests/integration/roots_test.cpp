@@ -180,6 +180,28 @@ TEST_P(RootsBetweenHosts, AreToldOfByTheNextCalls) {
     EXPECT_EQ(job.finish(), "");
 }
 
+// Rank 3 comes to it when all others have had the payload of rank 1: rank 0, to which it sends its own, from a line.
+TEST(ARootThatComesLate, IsToldOfByTheNextCalls) {
+    const BetweenHosts param{"no_leaders", 4, 2, 3, "host"};
+    Job job(param.job(), [&param](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        if (member.rank == 3) member.await_note(0, 3);
+        COPPICE_CHECK(param.broadcast_from(member) == COPPICE_OK);
+        member.notes[0] += 1;
+        coppice_status_t status = COPPICE_OK;
+        member.await_call("the other root is found", [&] {
+            std::uint64_t value = 0;
+            status = coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout);
+            return status != COPPICE_OK;
+        });
+        COPPICE_CHECK(status == COPPICE_ERR_MISMATCH || status == COPPICE_ERR_REVOKED);
+        if (status == COPPICE_ERR_MISMATCH) expect_named("0", param.roots());
+        (void)coppice_group_destroy(member.group, kTimeout);
+        COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 // Nobody calls again. Between two ranks the other's payload comes before the news that it may leave.
 TEST(RootsOfTwoRanks, AreToldOfByDestroy) {
     const BetweenHosts param{"two_ranks", 2, 2, 0, "host"};

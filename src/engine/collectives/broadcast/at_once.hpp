@@ -1,8 +1,8 @@
-// The shortcut of a blocking call that need not wait. That is nearly every call of a root, and every call of a rank that comes
+// The shortcut of a call that need not wait. That is nearly every call of a root, and every call of a rank that comes
 // later than the payload. There is one for groups all of whose ranks publish on one host, and one for groups where nobody
 // publishes and each rank's messages are known beforehand (at_once.cpp).
 //
-// A broadcast that is published needs no slot and no request: it begins and ends within this function, and what a slot tells of an
+// A broadcast that is published needs no slot, and of a blocking call no request: it begins and ends within this function, and what a slot tells of an
 // ended broadcast is that its place is free. The slot keeps what the broadcast W before it has left there, which says the same.
 // All else is as start() and complete() leave it: the line, the roots noted, and the counts of what was started and consumed.
 // What is new is looked at as often as start() does it, and at once where this rank takes part in nothing any more
@@ -34,6 +34,19 @@ inline bool Broadcasts::at_once(std::byte* buffer, std::size_t bytes, Rank root,
         return false;
     }
     window_.start_and_consume();
+    return true;
+}
+
+inline bool Broadcasts::at_once(const BroadcastCall& call, Request& request) {
+    std::size_t received = 0;
+    if (!publishing_ || call.view || !at_once(call.buffer, call.bytes, call.root, &received)) return false;
+    request.begin(this, Sequence(window_.next().value - 1));
+    request.root = call.root;
+    request.buffer = call.buffer;
+    request.capacity = call.bytes;
+    request.view = false;
+    request.received = received;
+    request.end(COPPICE_OK);
     return true;
 }
 

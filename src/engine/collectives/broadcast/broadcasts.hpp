@@ -58,6 +58,8 @@ class Broadcasts final : public Collective {
     // A blocking call's shortcut (at_once.hpp): where the broadcast can begin and end well here and now it does; the payload's
     // length goes to `received` if that is not null. False: start() is to follow, nothing has been begun.
     bool at_once(std::byte* buffer, std::size_t bytes, Rank root, std::size_t* received);
+    // The same of a call that does not block, whose request (state free) has ended then. Only where ranks publish.
+    bool at_once(const BroadcastCall& call, Request& request);
 
     Result<void> register_memory(const std::byte* address, std::size_t bytes);
     Result<void> deregister_memory(const std::byte* address);

@@ -110,9 +110,6 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
     if (slot->request != nullptr || !slot->machine.finished() || slot->machine.tree() == nullptr) wake(*slot);
     // Nothing leaves before the payload is published: machines are asked for sends between polls only.
     if (slot->has_payload || !carries_payload(header.tag) || !slot->machine.colored()) return false;
-    // This rank's caller has had it from a line, perhaps of a root on this host.
-    if (publishing_ && slot->request == nullptr && header.sequence < window_.next().value) [[unlikely]]
-        (void)roots_.lines_differ(slot->sequence, slot->root);
     slot->described = header.length & kDescribed;
     return take_payload(*slot, from, payload, buffer);
 }

@@ -11,9 +11,8 @@
 // compares later finds the other's bit: a word is written over kRootWords · 32 broadcasts later, and nobody is further ahead of
 // that rank than the window and the starts between two looks.
 //
-// Where one of two roots is of another host, its payload comes to this host through the host's leader, in a line of the leader's. If the
-// leader has published it before it saw this host's root, then neither's messages leave the host. So a root compares with the
-// leader's line, too, and before it leaves each rank compares all lines that are there.
+// Where one of two roots is of another host, its payload comes to this host in a line of another rank's: so before it leaves each rank
+// compares all lines that are there.
 //
 // The payloads that ranks have been given differ then, and calls have returned. So the group is revoked; what was found stands in a
 // region of the rank that did, before its revocation, and is the error that ranks of this host are told. Others are told of the
@@ -51,7 +50,6 @@ Roots::Roots(const Core& core, const Window& window)
     : members_(core.members()),
       window_(window),
       board_(core.publishing() ? core.board() : nullptr),
-      single_node_(core.single_node()),
       most_(std::min(1U << kBlockBits, window.size())) {
     if (board_ == nullptr) return;
     const transport::Regions::Place roots = board_->find_region(kRootsRegion);
@@ -80,7 +78,6 @@ bool Roots::own_differ() {
         published_ = window_.next();
         return false;
     }
-    if (another_came_from_afar()) return true;
     std::uint64_t block = published_.value >> kBlockBits;
     publish();
     for (; block <= (window_.next().value - 1) >> kBlockBits; ++block) {
@@ -93,19 +90,6 @@ bool Roots::own_differ() {
             if ((own ^ its) >> 32 == 0 && static_cast<std::uint32_t>(own & its) != 0)
                 return differ_from(Sequence(block << kBlockBits));
         }
-    }
-    return false;
-}
-
-// Of those that are noted: the leader's line is another root's.
-bool Roots::another_came_from_afar() {
-    const std::optional<Rank> leader = members_.leader(members_.own_node());
-    if (single_node_ || !leader || *leader == members_.self()) return false;
-    for (Sequence sequence = published_; sequence < window_.next(); sequence.value += 1) {
-        transport::PublishedLine line;
-        const bool is_own = (noted_ >> (sequence.value & 63) & 1) != 0;
-        if (!is_own || !board_->look(*leader, sequence, line) || Rank(line.root) == members_.self()) continue;
-        return tell({sequence.value, members_.self(), Rank(line.root)});
     }
     return false;
 }
@@ -143,17 +127,15 @@ bool Roots::differ_from(Sequence from) {
 bool Roots::differ_at_the_end() {
     if (differ_from(Sequence(0))) return true;
     const std::uint64_t next = window_.next().value;
-    for (std::uint64_t number = next - std::min<std::uint64_t>(next, window_.size()); number < next; ++number)
-        if (lines_differ(Sequence(number), std::nullopt)) return true;
-    return false;
-}
-
-bool Roots::lines_differ(Sequence sequence, std::optional<Rank> root) {
-    for (const Words& rank : words_) {
-        transport::PublishedLine line;
-        if (!board_->look(rank.rank, sequence, line)) continue;
-        if (root && root->value != line.root) return tell({sequence.value, *root, Rank(line.root)});
-        root = Rank(line.root);
+    for (std::uint64_t number = next - std::min<std::uint64_t>(next, window_.size()); number < next; ++number) {
+        std::optional<Rank> first;
+        for (const Words& rank : words_) {
+            transport::PublishedLine line;
+            if (!board_->look(rank.rank, Sequence(number), line)) continue;
+            const Rank root(line.root);
+            if (first && *first != root) return tell({number, *first, root});
+            first = root;
+        }
     }
     return false;
 }

@@ -38,8 +38,6 @@ class Roots {
     bool differ() { return differ_from(looked_at_); }
     // The same of all broadcasts whose lines are still there. To be called when this rank has consumed all.
     bool differ_at_the_end();
-    // Whether a line of this host's is of another root than `root`, or than another line is. True: as above.
-    bool lines_differ(Sequence sequence, std::optional<Rank> root);
     // What others of this host have found.
     void hear();
     // This rank has one root's payload, and another one's has arrived. What was found first counts. True.
@@ -55,7 +53,6 @@ class Roots {
 
     bool differ_from(Sequence from);
     void publish();
-    bool another_came_from_afar();
 
     const Members& members_;
     const Window& window_;
@@ -64,9 +61,8 @@ class Roots {
     std::uint64_t noted_ = 0;  // of which of the last broadcasts, modulo 64, this rank was root: not in its region yet
     std::uint64_t word_ = 0;   // the last word in its region
     Sequence published_;       // the first broadcast that noted_ may speak of
-    bool single_node_;
-    std::uint32_t most_;  // broadcasts between two comparisons
-    Sequence looked_at_;  // the first broadcast whose roots have not been compared, of all ranks
+    std::uint32_t most_;       // broadcasts between two comparisons
+    Sequence looked_at_;       // the first broadcast whose roots have not been compared, of all ranks
     shared::Published<std::uint64_t>* own_words_ = nullptr;
     std::vector<Words> words_;  // of the ranks of this host, this one's among them
     std::optional<Found> found_;
