@@ -3,8 +3,8 @@
 #
 #   bench/idle.sh [--ranks N] [--seconds S] [BUILD_DIR]
 #
-# Read from /proc/PID/task/*/schedstat. One line for each way in which ranks reach each other. Exit code 1 when one of
-# them costs more than 0.2 % of a core.
+# Read from /proc/PID/task/*/schedstat. One line for each way in which ranks reach each other, and one for a rank that is alone in its group.
+# Exit code 1 when one of them costs more than 0.2 % of a core.
 set -euo pipefail
 
 ranks=8 seconds=10 build=
@@ -37,6 +37,7 @@ show() {
     return 0
 }
 
+ranks=1 show "alone"
 show "one host"
 COPPICE_HIERARCHY=flat show "one host, by messages"
 COPPICE_TRANSPORT=ucx show "ucx, on loopback"

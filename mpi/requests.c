@@ -129,13 +129,11 @@ static int polled(void* state, MPI_Status* status) {
 
 static int waited(int count, void** states, double timeout, MPI_Status* status) {
     (void)timeout;
+    (void)status;
     for (int i = 0; i < count; ++i) {
         struct pending* pending = states[i];
-        while (!__atomic_load_n(&pending->complete, __ATOMIC_ACQUIRE)) {
-            int flag = 0;
-            PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-            polled(pending, status);
-        }
+        while (!__atomic_load_n(&pending->complete, __ATOMIC_ACQUIRE))
+            let_mpi_work();
     }
     return MPI_SUCCESS;
 }

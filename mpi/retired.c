@@ -1,5 +1,6 @@
 #include "retired.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,20 +12,43 @@
 /* How long MPI_Finalize waits at most for processes that do not come, and a call for the end of a revoked group. */
 #define LAST_WAIT_NS 30000000000U
 
-/* Of the list. A communicator may be freed under locks of MPI's, so nothing of MPI's is called with it. */
+/* How many groups one call looks at: more than the two looks that most of them need, so that a program that frees a communicator and makes
+ * one call, again and again, leaves no more and more of them behind. */
+enum { kLooks = 4 };
+
+/* Of the queue; held as list_mutex is (communicators.c). */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct communicator* retired;
+static struct communicator* head; /* the next to be looked at */
+static struct communicator* tail;
+static unsigned length;
+
+/* With the mutex. */
+static void put_at_tail(struct communicator* state) {
+    state->next = NULL;
+    if (length++ == 0) {
+        __atomic_store_n(&head, state, __ATOMIC_RELEASE);
+    } else {
+        tail->next = state;
+    }
+    tail = state;
+}
+
+static struct communicator* take_head(void) {
+    struct communicator* const state = head;
+    --length;
+    __atomic_store_n(&head, state->next, __ATOMIC_RELEASE);
+    return state;
+}
 
 void retire(struct communicator* state) {
     pthread_mutex_lock(&mutex);
     state->is_retired = 1;
-    state->next = retired;
-    __atomic_store_n(&retired, state, __ATOMIC_RELEASE);
+    put_at_tail(state);
     pthread_mutex_unlock(&mutex);
 }
 
-/* However the last barrier ends, once it has begun: all that live have entered it, so they have received everything, or this process is not one of them
- * any more. */
+/* However the last barrier ends, once it has begun: all that live have entered it, so they have received everything, or this process is
+ * not one of them any more. */
 static int is_over(struct communicator* state) {
     if (__atomic_load_n(&state->pending, __ATOMIC_ACQUIRE) > 0) return 0;
     if (state->last == NULL) {
@@ -53,18 +77,18 @@ static void end_group(struct communicator* state) {
     if (state->is_freed) free(state);
 }
 
-void look_at_retired(void) {
-    if (__atomic_load_n(&retired, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&mutex) != 0) return;
+/* Each of them once, or as many of them. */
+static void look_at(unsigned most) {
+    if (__atomic_load_n(&head, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&mutex) != 0) return;
     struct communicator* over = NULL;
-    for (struct communicator** place = &retired; *place != NULL;) {
-        struct communicator* state = *place;
-        if (!is_over(state)) {
-            place = &state->next;
-            continue;
+    for (unsigned looks = length < most ? length : most; looks > 0; --looks) {
+        struct communicator* state = take_head();
+        if (is_over(state)) {
+            state->next = over;
+            over = state;
+        } else {
+            put_at_tail(state);
         }
-        __atomic_store_n(place, state->next, __ATOMIC_RELEASE);
-        state->next = over;
-        over = state;
     }
     pthread_mutex_unlock(&mutex);
     while (over != NULL) {
@@ -72,6 +96,10 @@ void look_at_retired(void) {
         over = state->next;
         end_group(state);
     }
+}
+
+void look_at_retired(void) {
+    look_at(kLooks);
 }
 
 static uint64_t now_ns(void) {
@@ -83,18 +111,19 @@ static uint64_t now_ns(void) {
 /* No other thread is in MPI any more. */
 void end_retired(void) {
     const uint64_t deadline = now_ns() + LAST_WAIT_NS;
-    let_mpi_work();
-    while (retired != NULL && now_ns() < deadline) {
-        if (retired->last != NULL) coppice.request_wait(retired->last, NULL, PATIENCE_NS);
+    for (;;) {
         let_mpi_work();
+        look_at(UINT_MAX); /* all barriers begin here at once, because others may wait for any of them */
+        if (head == NULL || now_ns() >= deadline) break;
+        if (head->last != NULL) coppice.request_wait(head->last, NULL, PATIENCE_NS);
     }
-    unsigned left = 0;
-    for (struct communicator* state = retired; state != NULL; state = state->next, ++left) {
+    const unsigned left = length;
+    while (head != NULL) {
+        struct communicator* state = take_head();
         coppice.request_free(state->last);
         coppice.group_destroy(state->group, 0);
         forget_group(state); /* which stays: requests may refer to it */
     }
-    retired = NULL;
     if (left > 0)
         fprintf(stderr,
                 "coppice-mpi: MPI_Finalize has waited for other processes for %u s, and ends %u groups without them\n",

@@ -8,7 +8,7 @@
  * so far with it; the state goes with it if its communicator was freed. Waits for nobody, and may be called from within MPI. */
 void retire(struct communicator* state);
 
-/* Ends the groups whose time has come. Costs one look where none is retired. */
+/* Ends groups whose time has come. Looks at a few at each call, by turns, however many there are. */
 void look_at_retired(void);
 
 /* MPI_Finalize: waits for the others, for a while, and ends all groups. */

@@ -33,12 +33,21 @@ std::unique_ptr<Observation> Observation::make(const Clock& clock) {
 
 // ------------------------------------------------------------------------------------------------------ who waits ---
 
-// A request that is waited for again and again, for a little while each time, has been waited for since the first time.
+// A request that is waited for again and again, for a little while each time, has been waited for since the first time. One whose
+// caller was away for longer than that is waited for anew.
+void Observation::note_wait(Request::Seen& seen, std::uint64_t now_ns) {
+    if (seen.awaited_ns == 0 || now_ns - seen.last_awaited_ns >= kLatelyNs) {
+        seen.awaited_ns = now_ns;
+        seen.as_awaited = false;
+    }
+    seen.last_awaited_ns = now_ns;
+}
+
 void Observation::wait(Waiter& waiter) {
     const std::uint64_t now = clock_.now_ns();
+    Request* const request = waiter.awaited.request;
     if (waiter.since_ns == 0) {
-        Request* const request = waiter.awaited.request;
-        if (request != nullptr && request->seen.awaited_ns == 0) request->seen.awaited_ns = now;
+        if (request != nullptr) note_wait(request->seen, now);
         waiter.since_ns = request != nullptr ? request->seen.awaited_ns : now;
         waiter.shown = request != nullptr && request->seen.as_awaited;
         waiters_.push_back(&waiter);
@@ -51,23 +60,25 @@ void Observation::wait(Waiter& waiter) {
 void Observation::go_on(Waiter& waiter) {
     if (waiter.since_ns == 0) return;
     std::erase(waiters_, &waiter);
-    if (!waiter.shown) return;
+    Request* const request = waiter.awaited.request;
+    if (request == nullptr && !waiter.shown) return;
     const std::uint64_t now = clock_.now_ns();
-    if (waiter.awaited.request == nullptr || !was_just_awaited(*waiter.awaited.request, now)) write(now);
+    if (request != nullptr) request->seen.last_awaited_ns = now;
+    if (waiter.shown && (request == nullptr || !was_just_awaited(*request, now))) write(now);
 }
 
 // Such waits may be too short for a wait() in any of them. The next report says it.
 void Observation::wait_again(const Waiter& waiter) {
     if (!waiter.awaited.returns) return;
     Request::Seen& seen = waiter.awaited.request->seen;
-    seen.last_awaited_ns = clock_.now_ns();
-    if (seen.awaited_ns == 0) seen.awaited_ns = seen.last_awaited_ns;
+    if (waiter.since_ns == 0) note_wait(seen, clock_.now_ns());
+    seen.may_come_back = true;
 }
 
 bool Observation::was_just_awaited(const Request& request, std::uint64_t now_ns) {
     const Request::Seen& seen = request.seen;
-    return request.state == RequestState::waiting && seen.last_awaited_ns != 0 &&
-           now_ns - seen.last_awaited_ns < kLatelyNs && now_ns - seen.awaited_ns >= kPatienceNs;
+    return request.state == RequestState::waiting && seen.may_come_back && now_ns - seen.last_awaited_ns < kLatelyNs &&
+           now_ns - seen.awaited_ns >= kPatienceNs;
 }
 
 void Observation::begin_creation() {

@@ -1,8 +1,9 @@
 // What a context shows of itself on its status page (status/page.hpp): its groups, and what their callers wait for.
 //
 // On the way of a call that need not wait there is one plain store for each operation, which counts it. Reports are written
-// by what waits anyway: when a call has waited for kPatienceNs, when it goes on after that, on what happens rarely (a group comes or
-// goes, a rank fails), and every kRefreshNs while somebody looks after the context. A report costs a microsecond or two.
+// by what waits anyway: when a call has waited for kPatienceNs, when it goes on after that (not if its caller may come back for its request at
+// once), on what happens rarely (a group comes or goes, a rank fails), and every kRefreshNs while somebody looks after the context. A report
+// costs a microsecond or two.
 //
 // Under the context's guard.
 #pragma once
@@ -94,6 +95,7 @@ class Observation {
     void add_waiter(status::Report& report, const Waiter& waiter) const;
     void add_requests(status::Report& report, Group& group, std::uint64_t now_ns) const;
     bool is_awaited(const Request& request) const;
+    static void note_wait(Request::Seen& seen, std::uint64_t now_ns);
     static bool was_just_awaited(const Request& request, std::uint64_t now_ns);
 
     const Clock& clock_;

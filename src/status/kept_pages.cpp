@@ -71,8 +71,15 @@ void KeptPages::tidy() {
 }
 
 void KeptPages::tidy(std::size_t most) {
+    // Before anything is counted: nobody looks for them, and no other is to give way to them.
+    std::erase_if(kept_, [](const Kept& one) {
+        const bool closed = is_page_closed(one.descriptor);
+        if (closed) drop(one.descriptor);
+        return closed;
+    });
     // Those that ended before stand before those that end now.
-    std::ranges::stable_partition(kept_, &Kept::ended);
+    // Not the one of std::ranges, which Clang 14 cannot compile.
+    std::stable_partition(kept_.begin(), kept_.end(), [](const Kept& one) { return one.ended; });
     std::size_t all = kept_.size();
     std::size_t ended = 0;
     for (Kept& one : kept_) {
@@ -80,9 +87,8 @@ void KeptPages::tidy(std::size_t most) {
         ended += one.ended ? 1 : 0;
     }
     std::erase_if(kept_, [&](const Kept& one) {
-        const bool gives_way = one.ended && (ended > most_ended_ || all > most);
-        if (!gives_way && !is_page_closed(one.descriptor)) return false;
-        ended -= one.ended ? 1 : 0;
+        if (!one.ended || (ended <= most_ended_ && all <= most)) return false;
+        --ended;
         --all;
         drop(one.descriptor);
         return true;

@@ -14,7 +14,8 @@ namespace coppice::status {
 
 class KeptPages {
   public:
-    // `most`: descriptors that may be taken for it; `most_ended`: how many of these for processes that have ended, the latest ones.
+    // `most`: descriptors that may be taken for it, one for each page; `most_ended`: how many of these for pages of processes that have
+    // ended, the latest ones. A process has a page for each context.
     KeptPages(std::size_t most, std::size_t most_ended) : most_(most), most_ended_(most_ended) {}
     ~KeptPages();
     KeptPages(const KeptPages&) = delete;

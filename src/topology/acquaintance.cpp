@@ -51,7 +51,7 @@ std::vector<Rank> Acquaintance::of(Rank rank) const {
     known.push_back(next(rank, true));
     known.push_back(next(rank, false));
     std::ranges::sort(known);
-    known.erase(std::ranges::unique(known).begin(), known.end());
+    known.erase(std::unique(known.begin(), known.end()), known.end());
     std::erase(known, rank);
     return known;
 }

@@ -142,6 +142,35 @@ TEST(KeptPages, WhereThereIsNoRoomOneThatHasEndedGivesWayAndNoLivingOne) {
     EXPECT_TRUE(is_kept(owners[2]));
 }
 
+TEST(KeptPages, AClosedOneCountsNotAmongThoseThatHaveEnded) {
+    std::array<Owner, 3> owners;
+    KeptPages kept(8, 2);
+    for (const Owner& owner : owners)
+        owner.be_kept(kept);
+    owners[0].kill();
+    for (Owner* const closed : {&owners[1], &owners[2]}) {
+        closed->close_page();
+        closed->kill();
+    }
+    kept.tidy();
+    EXPECT_TRUE(is_kept(owners[0]));
+    EXPECT_FALSE(is_kept(owners[1]));
+    EXPECT_FALSE(is_kept(owners[2]));
+}
+
+TEST(KeptPages, WhereThereIsNoRoomAClosedOneGivesWayFirst) {
+    std::array<Owner, 3> owners;
+    KeptPages kept(2, 2);
+    owners[0].be_kept(kept);
+    owners[1].be_kept(kept);
+    owners[0].kill();
+    owners[1].close_page();
+    owners[2].be_kept(kept);
+    EXPECT_TRUE(is_kept(owners[0]));
+    EXPECT_FALSE(is_kept(owners[1]));
+    EXPECT_TRUE(is_kept(owners[2]));
+}
+
 TEST(KeptPages, OnesWhoseContextsWereDestroyedAreNotKept) {
     const Owner one, other;
     KeptPages kept(4, 4);

@@ -264,6 +264,24 @@ TEST(TransportSet, HeedsTheLaunchersReports) {
     EXPECT_EQ(set.first.failed, std::vector{kPeer});
 }
 
+// A rank that is alone in its group, or whose others were dead before they were met, has no transport: whoever sleeps need not look often.
+TEST(TransportSet, MissesNothingWithoutTransports) {
+    TransportSet alone(1);
+    EXPECT_FALSE(alone.arm().unheard);
+    EXPECT_TRUE(alone.arm().complete);
+}
+
+TEST(TransportSet, TransportsThatHaveNothingToSleepOnGoUnheard) {
+    Set set;
+    EXPECT_TRUE(set.groups.arm().unheard);
+    const SomeReports quiet;
+    set.wire->sleeps_on = quiet.descriptor();
+    EXPECT_FALSE(set.groups.arm().unheard);
+    set.groups.add(std::make_unique<Wire>());
+    EXPECT_TRUE(set.groups.arm().unheard) << "one of two is heard";
+    EXPECT_EQ(set.groups.arm().descriptor, -1);
+}
+
 TEST(TransportSet, IsWokenByAReport) {
     Set set;
     set.groups.directory().take(kPeer, 0);

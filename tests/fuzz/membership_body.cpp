@@ -1,4 +1,4 @@
-// What members of a group say about its next view.
+// What members of a group say about its next view, and leave behind.
 #include "fuzz.hpp"
 #include "protocol/membership/codec.hpp"
 
@@ -9,6 +9,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::Input input(data, size);
     const std::uint32_t ranks = 1 + (input.number<std::uint32_t>() & 0xFFFFF);
     const std::vector<std::byte> bytes = fuzz::exact(input.rest());
+    // What a member that is gone had voted for last, from its host's memory or a witness's.
+    if (const auto vote = read_last_vote(bytes, ranks)) {
+        FUZZ_CHECK(vote->followed <= ranks);
+        std::vector<std::byte> written;
+        write_last_vote(*vote, written);
+        FUZZ_CHECK(fuzz::same(written, bytes));
+    }
     MembershipMessage message;
     if (!read_membership(bytes, ranks, message)) return 0;
     FUZZ_CHECK(message.root < ranks && message.consents.size() <= kMostConsents);

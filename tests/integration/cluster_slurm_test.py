@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
-"""What a user does on a cluster with Slurm, in one box: coppice-info and an MPI beside Coppice by srun, and the job scripts of docs/launchers.md.
+"""What a user does on a cluster with Slurm, in one box: coppice-info, coppice-status and an MPI beside Coppice by srun, and the job scripts of
+docs/launchers.md.
 
-Usage: cluster_slurm_test.py CLUSTER LAUNCHED COPPICE_INFO [MPI_BESIDE]"""
+Usage: cluster_slurm_test.py CLUSTER LAUNCHED COPPICE_INFO COPPICE_STATUS HANGING [MPI_BESIDE]"""
 
 import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, os.pardir, "support"))
 import jobs  # noqa: E402
 
-CLUSTER, LAUNCHED, INFO = (os.path.abspath(path) for path in sys.argv[1:4])
-MPI_BESIDE = os.path.abspath(sys.argv[4]) if len(sys.argv) > 4 else None
+CLUSTER, LAUNCHED, INFO, STATUS, HANGING = (os.path.abspath(path) for path in sys.argv[1:6])
+MPI_BESIDE = os.path.abspath(sys.argv[6]) if len(sys.argv) > 6 else None
 DOCUMENT = os.path.join(HERE, os.pardir, os.pardir, "docs", "launchers.md")
 DEADLINE = 280
 NAME = f"slurm-{os.getpid()}"
@@ -58,6 +61,41 @@ class UnderSlurm(unittest.TestCase):
                 facts = json.loads(self.on_control_host(*SRUN, f"--mpi={way}", INFO, "--json").stdout)
                 self.assertEqual(facts["bootstrap"], name)
                 self.assertEqual((facts["group"]["ranks"], facts["group"]["positions"]), (8, 4))
+
+    def status(self, host, *words, **settings):
+        """What coppice-status shows on that host: the ranks, the hosts that they are on, and the names of their jobs."""
+        command = [CLUSTER, "--name", NAME, "exec", str(host), "env", *(f"{name}={value}" for name, value in settings.items()), STATUS, "--json", *words]
+        done = jobs.run(command, DEADLINE, directory=self.folder.name)
+        shown = json.loads(done.stdout) if done.stdout else {"jobs": []}
+        ranks = {one["groups"][0]["rank"]: one for job in shown["jobs"] for one in job["processes"] if one["groups"]}
+        return ranks, {job["job"] for job in shown["jobs"]}, done.stdout + done.stderr
+
+    def await_ranks(self, ranks, host, *words, **settings):
+        end = time.monotonic() + DEADLINE
+        while True:
+            found, names, said = self.status(host, *words, **settings)
+            if sorted(found) == ranks and all(one["groups"][0]["broadcasts"]["entered"] == 1 for one in found.values()):
+                return found, names
+            self.assertLess(time.monotonic(), end, said)
+            time.sleep(0.2)
+
+    def test_coppice_status_shows_the_ranks_of_a_job(self):
+        """Those of a host from there, and all of them by the command of docs/status.md, within the job's allocation."""
+        for way in ("pmix", "pmi2"):
+            with self.subTest(way=way):
+                command = [CLUSTER, "--name", NAME, "exec", "ctl", *SRUN, f"--mpi={way}", HANGING, "*:b0 pause"]
+                with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
+                    try:
+                        names = set()
+                        for host in range(4):
+                            names |= self.await_ranks([2 * host, 2 * host + 1], host, "--all")[1]
+                        (name,) = names
+                        number = re.fullmatch(r"slurm-(\d+)\.\d+", name)[1]
+                        found, _ = self.await_ranks(list(range(8)), 0, "--everywhere", "--reach", "srun --overlap -N1 -n1 -w", name, SLURM_JOB_ID=number)
+                        self.assertEqual([found[rank]["host"] for rank in range(8)], [f"n{rank // 2}" for rank in range(8)])
+                    finally:
+                        job.terminate()
+                        job.wait(DEADLINE)
 
     @unittest.skipUnless(MPI_BESIDE, "without Open MPI")
     def test_the_launchers_exchange_does_not_disturb_an_mpi(self):
@@ -107,4 +145,4 @@ if __name__ == "__main__":
     if shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None:
         print("Slurm is missing (tools/setup.sh --test installs it)")
         sys.exit(1)
-    unittest.main(argv=[sys.argv[0], *sys.argv[4 + (MPI_BESIDE is not None):]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[6 + (MPI_BESIDE is not None):]])

@@ -3,9 +3,10 @@
  *   coppice-run -n RANKS hanging '*:CALLS' ['RANK:CALLS' …]
  *
  * Each rank makes the calls of its number, or those of '*': b0 is a broadcast of which rank 0 is the root, n0 the same without
- * waiting for it, w0 the same and then waits, p0 the same but waits for a millisecond at a time, q0 for a
- * microsecond, a an agreement, B a barrier, T one that it gives up, and then it stops itself, s a shrink, pause sleeps for good outside of any call,
- * signal does until SIGUSR1 comes, leave destroys the group; after limit each call has a second. */
+ * waiting for it, w0 the same and then waits, p0 the same but waits for a millisecond at a time, q0 for a microsecond, r0 for a tenth of a
+ * second, in vain, and then it stops itself and waits again; a an agreement, B a barrier, T one that it gives up, and then it stops itself,
+ * s a shrink, pause sleeps for good outside of any call, signal does until SIGUSR1 comes, leave destroys the group; after limit each call
+ * has a second. */
 #include <coppice/coppice.h>
 #include <signal.h>
 #include <stdio.h>
@@ -72,6 +73,12 @@ int main(int argc, char** argv) {
             while ((status = coppice_request_wait(request, NULL, at_a_time)) == COPPICE_ERR_TIMEOUT) {
             }
             check(status);
+            check(coppice_request_free(request));
+        } else if (call[0] == 'r') {
+            check(coppice_broadcast_nb(group, &value, sizeof value, root, &request));
+            if (coppice_request_wait(request, NULL, 100000000) != COPPICE_ERR_TIMEOUT) exit(4);
+            raise(SIGSTOP);
+            check(coppice_request_wait(request, NULL, patience));
             check(coppice_request_free(request));
         } else if (call[0] == 'a') {
             coppice_agree_options_t options = COPPICE_AGREE_OPTIONS_INIT;

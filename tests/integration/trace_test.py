@@ -283,8 +283,58 @@ class BadInput(Traced):
             self.assertEqual(os.path.getsize(file), 16 << 20)
         self.join(*self.files())
 
+    HEADER = ('{"ph":"M","name":"coppice","pid":7,"tid":7,"ts":1,'
+              '"args":{"format":1,"host":"node","clock":"a clock","unix_us":1700000000000000}}')
+    GOOD = '{"ph":"i","s":"p","name":"rank 2 failed","cat":"member","pid":7,"tid":7,"ts":5,"args":{"what":"failed"}}'
+
+    def joined_of(self, name, *records):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("[\n" + ",\n".join(records) + "\n]\n")
+        return self.join(path)
+
+    def test_the_name_of_a_process_need_not_end_with_a_number(self):
+        for name in "rank x", "rank 0 of 99999999999999999999", "", "rank ":
+            with self.subTest(name=name):
+                rank = f'{{"ph":"M","name":"process_name","pid":7,"ts":2,"args":{{"name":"{name}","rank":3}}}}'
+                joined, said = self.joined_of("named", self.HEADER, rank, self.GOOD)
+                self.assertIn("rank 3 (node, pid 7), 1 records", said)
+                self.assertEqual(joined[-1]["args"], {"what": "failed"})
+
+    def test_records_that_make_no_sense_are_left_out_and_the_others_are_not(self):
+        wrong = ['{"ph":"M","name":"process_name","pid":7,"ts":2,"args":{"name":"rank 0 of 1","rank":"x"}}',
+                 '{"ph":"B","pid":7,"ts":1e300}', '{"ph":"B","pid":7,"ts":-1}', '{"ph":"B","pid":7,"ts":"5"}',
+                 '{"ph":"B","pid":7,"tid":"x","ts":5}', '{"ph":"B","pid":7,"ts":5,"args":[]}', '{"ph":"B","pid":7,"ts":5,"args":{"of":7}}',
+                 '{"ph":"b","pid":7,"ts":5,"args":{"number":"x"}}', '{"ph":"b","pid":7,"ts":5,"args":{"number":-1}}',
+                 '{"ph":"E","pid":7,"ts":5,"args":{"status":"x"}}', '{"ph":"X","cat":5,"pid":7,"ts":5}', '{"ph":5,"pid":7,"ts":5}',
+                 '{"ph":"B","pid":8,"ts":5}', "[]", "7", '{"ph":"B","pid":7,"ts":5,"args":{"a":' + "[" * 100000 + "]" * 100000 + "}}",
+                 self.HEADER.replace("node", "another")]
+        for record in wrong:
+            with self.subTest(record=record[:100]):
+                joined, said = self.joined_of("wrong", self.HEADER, record, self.GOOD)
+                self.assertIn("node, pid 7, 1 records; 1 lines left out", said)
+                self.assertEqual(joined[-1]["args"], {"what": "failed"})
+
+    def test_clocks_that_can_not_be_are_put_in_some_order(self):
+        """Causes after their effects, and as far apart as times can be."""
+        header = self.HEADER.replace('"clock":"a clock"', '"clock":"another"').replace("1700000000000000", "0").replace("7", "8")
+        payload = ('{{"ph":"X","cat":"payload","pid":{},"ts":{},"{}":true,"args":{{"of":"broadcast","group":"g","number":{}}}}}').format
+        first = [self.HEADER, payload(7, 576460752303423, "flow_out", 0), payload(7, 0, "flow_in", 1)]
+        second = [header, payload(8, 0, "flow_in", 0), payload(8, 576460752303423, "flow_out", 1)]
+        paths = []
+        for name, records in {"first": first, "second": second}.items():
+            paths.append(os.path.join(self.folder, name))
+            with open(paths[-1], "w", encoding="utf-8") as file:
+                file.write("[\n" + ",\n".join(records) + "\n]\n")
+        joined, said = self.join(*paths)
+        self.assertIn("clocks have run at different speeds", said)
+        times = [record["ts"] for record in joined if "ts" in record]
+        self.assertEqual((len(times), times), (4, sorted(times)))
+
     def test_what_is_no_trace_is_refused(self):
-        for name, text in {"empty": "", "text": "no trace\n", "other": '[\n{"ph":"M","name":"x","pid":1}\n]', "half": "[\n"}.items():
+        for name, text in {"empty": "", "text": "no trace\n", "other": '[\n{"ph":"M","name":"x","pid":1}\n]', "half": "[\n",
+                           "without-a-beginning": "[\n" + self.GOOD + "\n]\n",
+                           "of-another-version": "[\n" + self.HEADER.replace('"format":1', '"format":2') + "\n]\n"}.items():
             path = os.path.join(self.folder, name)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)

@@ -5,6 +5,7 @@ Usage: preload_hosts_test.py CLUSTER COPPICE_MPIRUN SURVIVOR LAUNCHER=OPERATIONS
 
 import os
 import re
+import signal
 import sys
 import unittest
 
@@ -32,8 +33,14 @@ class OverSeveralHosts(unittest.TestCase):
             # Now and then Open MPI's mpirun sees the end of a rank that was held up before it sees its MPI_Finalize, without Coppice, too.
             if "exiting improperly" not in done.stderr:
                 break
-        if done.stdout.count(" is right\n") != ALL:
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        codes = [0]
+        if done.was_ended:
+            # Of the box, and of mpiexec.hydra, which may tell what its processes ended by as the kernel has it, or complains that some had
+            # ended before it could pass SIGTERM on.
+            codes += [128 + signal.SIGTERM, -signal.SIGTERM, signal.SIGTERM]
+            if "[mpiexec@ctl]" in done.stderr:
+                codes.append(255)
+        self.assertIn(done.returncode, codes, done.stdout + done.stderr)
         return done
 
     def test_eight_processes_on_four_hosts_get_what_mpi_would_have_given_them(self):

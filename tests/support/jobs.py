@@ -136,7 +136,7 @@ def ends(process, deadline, is_over=lambda: False):
 def run(command, deadline, environment=None, directory=None, is_over=lambda printed: False):
     """Like subprocess.run() with captured text, in an environment with these settings and none of SETTINGS else. When it does not end
     within `deadline` seconds, the test fails with what it has printed and what its processes do; they are ended then. It is
-    ended at once when what it has printed says that it is over."""
+    ended at once, by SIGTERM, when what it has printed says that it is over: what is returned has `was_ended` then."""
     setting = f"TEST_JOB={os.getpid()}-{next(numbers)}"
     settings = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
     settings |= {"TEST_JOB": setting.partition("=")[2], **(environment or {})}
@@ -144,7 +144,13 @@ def run(command, deadline, environment=None, directory=None, is_over=lambda prin
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=settings, cwd=directory)
         hangs = None
-        if not ends(process, deadline, lambda: is_over(os.pread(out.fileno(), 1 << 20, 0).decode(errors="replace"))):
+        was_ended = False
+
+        def ask():
+            nonlocal was_ended
+            was_ended = is_over(os.pread(out.fileno(), 1 << 20, 0).decode(errors="replace"))
+            return was_ended
+        if not ends(process, deadline, ask):
             hangs = look_at(processes_with(setting))
             for pid in [process.pid, *processes_with(setting)]:
                 os.kill(pid, signal.SIGKILL)
@@ -155,4 +161,6 @@ def run(command, deadline, environment=None, directory=None, is_over=lambda prin
             texts.append(file.read())
         if hangs is not None:
             raise AssertionError(f"{' '.join(command)} did not end within {deadline} s\n{''.join(texts)}\n{hangs}")
-        return subprocess.CompletedProcess(command, process.returncode, *texts)
+        done = subprocess.CompletedProcess(command, process.returncode, *texts)
+        done.was_ended = was_ended
+        return done

@@ -85,14 +85,14 @@ class Bounds {
         ++arrows_;
         lower(most_[effect][cause], effect_ns - cause_ns);
     }
-    // False: they contradict each other.
+    // False: they contradict each other. Then there is no end to it: each round around the same clocks makes them tighter.
     bool tighten() {
         const std::size_t clocks = most_.size();
         for (std::size_t k = 0; k < clocks; ++k)
             for (std::size_t i = 0; i < clocks; ++i)
                 for (std::size_t j = 0; j < clocks; ++j)
                     if (most_[i][k] < kUnbounded && most_[k][j] < kUnbounded)
-                        lower(most_[i][j], most_[i][k] + most_[k][j]);
+                        lower(most_[i][j], std::max(most_[i][k] + most_[k][j], -kUnbounded));
         bool consistent = true;
         for (std::size_t i = 0; i < clocks; ++i)
             consistent = consistent && std::exchange(most_[i][i], 0) >= 0;
@@ -144,7 +144,7 @@ Order put_in_order(const std::vector<Trace>& traces) {
     for (std::size_t clock = 1; clock < order.clocks.size(); ++clock) {
         const std::int64_t most = bounds.most(0, clock);
         const std::int64_t least = bounds.most(clock, 0) == kUnbounded ? -kUnbounded : -bounds.most(clock, 0);
-        const std::int64_t by_world = guess[clock] - guess[0];
+        const std::int64_t by_world = std::clamp(guess[clock] - guess[0], 1 - kUnbounded, kUnbounded - 1);
         std::int64_t offset = std::clamp(by_world, std::min(least, most), std::max(least, most));
         if (most < kUnbounded && least > -kUnbounded) offset = least + (most - least) / 2;
         order.clocks[clock].offset_ns = offset;

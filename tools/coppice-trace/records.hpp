@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <istream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,15 +17,17 @@ struct Trace {
     std::string path;
     std::string host, clock;
     std::uint64_t pid = 0;
-    std::optional<std::uint32_t> rank, ranks;  // in its first group
-    std::int64_t unix_offset_ns = 0;           // from its clock to that of the world, as it was when it began
+    std::optional<std::uint32_t> rank;  // in its first group
+    std::int64_t unix_offset_ns = 0;    // from its clock to that of the world, as it was when it began
     std::vector<Record> records;
     bool ended = false;          // its context was destroyed
-    std::uint64_t left_out = 0;  // parts of lines
+    std::uint64_t left_out = 0;  // lines that are no record, whole and of this process
 };
 
-// Throws std::runtime_error, in words, for what is no trace.
+// Throws std::runtime_error, in words, for what is no trace. What the records say of times and operations is of the right kind and
+// within bounds; the rest is as it was found.
 Trace read_trace(const std::string& path);
+Trace read_trace(std::istream& file, const std::string& path);
 
 std::int64_t time_ns(const Record& record);
 void set_time_ns(Record& record, std::int64_t ns);

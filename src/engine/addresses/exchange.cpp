@@ -48,7 +48,7 @@ std::vector<Rank> needed(const Met& met, const topology::Acquaintance& acquainta
     for (std::uint32_t r = 0; r < met.nodes.ranks(); ++r)
         if (Rank(r) != met.self && is_of_host(met, Rank(r))) ranks.emplace_back(r);
     std::ranges::sort(ranks);
-    ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     return ranks;
 }
 

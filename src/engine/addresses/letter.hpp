@@ -1,6 +1,7 @@
 // What ranks write to each other to copy addresses: messages of Channel::addresses. Nothing that is read is trusted.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -26,16 +27,19 @@ struct Letter {
                        .detail = number,
                        .length = static_cast<std::uint32_t>(content.size())});
     }
-    // None when it is no letter, or is of no seat below `seats`.
+    // None when it is not what header() would say of a letter, or is of no seat below `seats`.
     static std::optional<Letter> read(std::span<const std::byte> header, std::span<const std::byte> payload,
                                       std::uint32_t token, std::uint32_t seats) {
         const auto read = decode(header, payload.size(), {.token = token});
         if (!read || read->tag.channel != Channel::addresses) return std::nullopt;
         if (read->root >= seats) return std::nullopt;
-        return Letter{.kind = static_cast<AddressesKind>(read->tag.kind),
+        Letter letter{.kind = static_cast<AddressesKind>(read->tag.kind),
                       .from = Seat(read->root),
                       .number = read->detail,
                       .content = {payload.begin(), payload.end()}};
+        const Encoded written = letter.header(token);
+        if (!std::ranges::equal(std::span<const std::byte>(written), header)) return std::nullopt;
+        return letter;
     }
 };
 

@@ -42,8 +42,9 @@ struct alignas(64) Request {
     // For the status page (observation.hpp). 0: not yet.
     struct Seen {
         std::uint64_t waiting_ns = 0;       // non-blocking: when it was first seen to wait
-        std::uint64_t awaited_ns = 0;       // when its caller was first seen to wait for it
-        std::uint64_t last_awaited_ns = 0;  // when a wait for it ended in vain
+        std::uint64_t awaited_ns = 0;       // since when its caller waits for it, or waited last
+        std::uint64_t last_awaited_ns = 0;  // until when, as far as that was seen
+        bool may_come_back = false;         // its caller, whose wait has ended in vain
         bool as_awaited = false;            // what the page says
     } seen;
     coppice_group_t* old = nullptr;      // a shrink: the group as the caller knows it, and

@@ -15,6 +15,7 @@
 
 #include "base/memory_access.hpp"
 #include "engine/collectives/payload/descriptor.hpp"
+#include "engine/collectives/payload/row.hpp"
 #include "engine/core/core.hpp"
 
 namespace coppice::engine {
@@ -30,14 +31,7 @@ class Shown {
     // Whether another rank of it could read this one's.
     bool has_readers() const { return has_readers_; }
 
-    struct Row {
-        Sequence sequence;
-        Rank root{0};
-        Descriptor descriptor{};
-        std::uint64_t place = 0;  // 0: it lies where others can't read it
-        std::uint32_t have = 0;   // chunks
-        bool is_wrong = false;    // its check fails: nothing of it counts
-    };
+    using Row = engine::Row;
     void begin(const Row& row);
     void tell(Sequence sequence, std::uint32_t have);
     // Good while that rank lives, as far as this one knows.
@@ -67,11 +61,8 @@ class Shown {
     bool is_fenced() const { return board_->fenced(); }
 
   private:
-    struct Words;
-    static std::uint64_t sealed(const Words& words, Sequence sequence, std::uint32_t have);
-    Words& own_words(Sequence sequence) const;
-    std::optional<Row> row_of(const Words& words) const;
-    const Words* words_of(Rank by) const;
+    RowWords& own_words(Sequence sequence) const;
+    const RowWords* words_of(Rank by) const;
 
     transport::Board* board_;
     transport::Regions::Place region_;
