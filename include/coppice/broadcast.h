@@ -41,7 +41,7 @@ extern "C" {
  * host is told with COPPICE_ERR_MISMATCH, naming two of the roots and the broadcast. Where the roots are of one host that is their
  * host: the last of them is told by one of its next 32 calls of a broadcast or agreement, or by a coppice_group_destroy that
  * waits; the others by the same, or sooner where they wait for a rank that has been told. Where they are of several hosts, or the
- * hierarchy is flat, it is a rank to which the payloads of two roots are sent, and which has not left by then. Ranks of other
+ * hierarchy is flat, a rank sees it that is sent the payloads of two roots before it has left; there may be none. Ranks of other
  * hosts are told COPPICE_ERR_MISMATCH of that broadcast, or COPPICE_ERR_REVOKED by a later call once they hear of it, or nothing:
  * coppice_group_destroy returns COPPICE_OK there.
  *

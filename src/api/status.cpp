@@ -79,9 +79,8 @@ coppice_status_t refuse(Callers callers) noexcept {
     }
     if (callers == Callers::kNoCallbacks && process::in_callback()) {
         return caught([] {
-            return remember(
-                COPPICE_ERR_BUSY,
-                "a callback may call nothing of the library; one for failures may call coppice_group_failed");
+            return remember(COPPICE_ERR_BUSY,
+                            "a callback may not call the library (a failure callback may call coppice_group_failed)");
         });
     }
     return COPPICE_OK;

@@ -138,8 +138,8 @@ class TransportSet final : private transport::Receiver {
 
     std::size_t poll();
     // What to sleep on, as Transport::arm() of all of them: poll once more before. `descriptor` −1: nothing, or not now.
-    // `complete`: whatever happens shows there. `unheard`: one of them has no descriptor, or not now, so what arrives shows nowhere. A set
-    // without transports hears nothing, and misses nothing.
+    // `complete`: whatever happens shows there. `unheard`: one of them has no descriptor to sleep on now, so its messages wake nobody; false
+    // where there are no transports.
     struct Armed {
         int descriptor = -1;
         bool complete = false;

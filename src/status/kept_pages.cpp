@@ -14,10 +14,6 @@ namespace coppice::status {
 namespace {
 
 // Forked children have none of them: a helper that outlives the job shows nothing of it.
-void drop(int descriptor) {
-    process::forget_descriptor(descriptor);
-    ::close(descriptor);
-}
 
 bool is_of_holder(int descriptor, pid_t holder) {
     const auto page = read_page(descriptor);
@@ -30,7 +26,7 @@ bool is_of_holder(int descriptor, pid_t holder) {
 KeptPages::~KeptPages() {
     if (process::in_forked_child()) return;
     for (const Kept& one : kept_)
-        drop(one.descriptor);
+        process::close_own(one.descriptor);
 }
 
 void KeptPages::keep(pid_t process) {
@@ -54,14 +50,14 @@ bool KeptPages::keep_at(const PagePlace& place) {
     if (kept_.size() >= most_) tidy(most_ - 1);
     const auto descriptor = kept_.size() < most_ ? open_page(place) : tl::expected<int, ReadError>(-1);
     if (!descriptor || *descriptor < 0) return false;
+    process::close_in_children(*descriptor);
     struct stat about {};
     const bool is_there = ::fstat(*descriptor, &about) == 0;
     const File file{about.st_dev, about.st_ino};
     if (is_there && !has(file) && is_of_holder(*descriptor, place.holder)) {
         kept_.push_back({.file = file, .process = place.holder, .descriptor = *descriptor});
-        process::close_in_children(*descriptor);
     } else {
-        ::close(*descriptor);
+        process::close_own(*descriptor);
     }
     return true;
 }
@@ -74,7 +70,7 @@ void KeptPages::tidy(std::size_t most) {
     // Before anything is counted: nobody looks for them, and no other is to give way to them.
     std::erase_if(kept_, [](const Kept& one) {
         const bool closed = is_page_closed(one.descriptor);
-        if (closed) drop(one.descriptor);
+        if (closed) process::close_own(one.descriptor);
         return closed;
     });
     // Those that ended before stand before those that end now.
@@ -90,7 +86,7 @@ void KeptPages::tidy(std::size_t most) {
         if (!one.ended || (ended <= most_ended_ && all <= most)) return false;
         --ended;
         --all;
-        drop(one.descriptor);
+        process::close_own(one.descriptor);
         return true;
     });
 }

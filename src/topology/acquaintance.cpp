@@ -51,6 +51,7 @@ std::vector<Rank> Acquaintance::of(Rank rank) const {
     known.push_back(next(rank, true));
     known.push_back(next(rank, false));
     std::ranges::sort(known);
+    // Not the one of std::ranges, which Clang 14 cannot compile.
     known.erase(std::unique(known.begin(), known.end()), known.end());
     std::erase(known, rank);
     return known;

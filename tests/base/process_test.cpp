@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <set>
 #include <thread>
 
@@ -41,12 +42,14 @@ TEST(Process, AChildKeepsNoneThatAnotherThreadOpensOrClosesJustThen) {
     const std::set<int> before = open_numbers();
     std::atomic<bool> over = false;
     std::thread other([&] {
-        while (!over)
+        while (!over) {
             process::close_own(process::open_own([] {
                 const int made = make_any();
                 std::this_thread::yield();
                 return made;
             }));
+            std::this_thread::sleep_for(std::chrono::microseconds(20));  // else a fork hardly gets its turn
+        }
     });
     int wrong = 0;
     for (int forks = 0; forks < 500; ++forks)

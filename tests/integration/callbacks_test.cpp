@@ -66,7 +66,8 @@ TEST(FailureCallback, MayThrowOnTheProgressThread) {
         member.notes[0] += 1;
         while (member.rank == kVictim)
             member.await("being killed", [] { return false; });
-        member.await("the callbacks of two ranks", [&] { return member.notes[1] == 2; });
+        member.await("the callbacks of two ranks", [&] { return member.notes[1] >= 2; });
+        COPPICE_CHECK(member.notes[1] == 2);
         std::uint64_t value = 7;
         COPPICE_CHECK(coppice_broadcast(member.group, &value, sizeof value, 0, nullptr, kTimeout) == COPPICE_OK);
         member.leave();

@@ -154,7 +154,9 @@ TEST(Idle, ARankThatHasNoDescriptorLeftForOneThatConnects) {
             member.notes[0] = listening_at();
             member.await_note(1, 1);
             const std::uint64_t rounds = rounds_outside(member);
-            check(rounds <= kMostRounds, 0, rounds);
+            // Nothing in /proc can be read now, so its sleeps are not counted.
+            if (rounds > kMostRounds)
+                throw CheckFailed("the progress thread made " + std::to_string(rounds) + " rounds");
             member.notes[2] = 1;
             shortage.reset();
             member.await_note(3, 1);

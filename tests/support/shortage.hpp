@@ -25,9 +25,13 @@ class Shortage {
         rlimit fewer = before_;
         fewer.rlim_cur = std::min<rlim_t>(fewer.rlim_cur, static_cast<rlim_t>(last) + 64);
         COPPICE_CHECK(setrlimit(RLIMIT_NOFILE, &fewer) == 0);
-        for (int more = ::dup(STDERR_FILENO); more >= 0; more = ::dup(STDERR_FILENO))
-            taken_.push_back(more);
-        COPPICE_CHECK(errno == EMFILE);
+        // What other threads have open for a moment is free again a moment later.
+        for (int rounds = 0; rounds < 50; ++rounds) {
+            for (int more = ::dup(STDERR_FILENO); more >= 0; more = ::dup(STDERR_FILENO))
+                taken_.push_back(more);
+            COPPICE_CHECK(errno == EMFILE);
+            ::poll(nullptr, 0, 10);
+        }
     }
     ~Shortage() {
         for (const int one : taken_)

@@ -281,8 +281,10 @@ TEST(TcpTransport, AForkedChildKeepsNoDescriptorThatAnotherThreadOpensJustThen) 
     const std::size_t before = open_descriptors();
     std::atomic<bool> over = false;
     std::thread other([&] {
-        while (!over)
+        while (!over) {
             transport::tcp::Descriptor::from([] { return ::dup(STDERR_FILENO); });
+            std::this_thread::sleep_for(std::chrono::microseconds(20));  // else a fork hardly gets its turn
+        }
     });
     int wrong = 0;
     for (int forks = 0; forks < 500; ++forks) {

@@ -45,12 +45,18 @@ Descriptor::Descriptor(int number) {
 }
 
 void Descriptor::take(int number) {
-    number_ = number;
     if (number < 0) return;
     Table& all = table();
-    if (all.ours.size() <= static_cast<std::size_t>(number)) all.ours.resize(static_cast<std::size_t>(number) + 64);
-    all.ours[static_cast<std::size_t>(number)] = true;
+    const auto place = static_cast<std::size_t>(number);
+    try {
+        if (all.ours.size() <= place) all.ours.resize(place + 64);
+    } catch (...) {
+        ::close(number);  // nobody has it yet
+        throw;
+    }
+    all.ours[place] = true;
     forks_ = all.forks;
+    number_ = number;
 }
 
 void Descriptor::close() {

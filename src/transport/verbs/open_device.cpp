@@ -24,8 +24,9 @@ Users& users() {
 
 void OpenDevice::take(const ibv_context* context) {
     const std::scoped_lock lock(users().mutex);
+    std::uint32_t& count = users().of[context];
     context_ = context;
-    if (++users().of[context] > 1) return;
+    if (++count > 1) return;
     process::close_in_children(context->cmd_fd);
     process::close_in_children(context->async_fd);
 }

@@ -24,6 +24,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/collectives/broadcast/slot.hpp"
+
 namespace coppice::engine {
 namespace {
 
@@ -37,6 +39,12 @@ struct FoundWords {
     shared::Relaxed<std::uint64_t> ranks;        // first << 32 | second
     shared::Published<std::uint64_t> broadcast;  // + 1, stored last
 };
+
+// Others are verdicts on a root that somebody has named: it need not have named itself.
+bool tells_of_a_payload(const transport::PublishedLine& line) {
+    const auto kind = static_cast<LineKind>(line.detail);
+    return kind == LineKind::payload || kind == LineKind::descriptor;
+}
 
 }  // namespace
 
@@ -131,7 +139,7 @@ bool Roots::differ_at_the_end() {
         std::optional<Rank> first;
         for (const Words& rank : words_) {
             transport::PublishedLine line;
-            if (!board_->look(rank.rank, Sequence(number), line)) continue;
+            if (!board_->look(rank.rank, Sequence(number), line) || !tells_of_a_payload(line)) continue;
             const Rank root(line.root);
             if (first && *first != root) return tell({number, *first, root});
             first = root;

@@ -34,7 +34,8 @@ class Roots {
     // Compares those of which this rank was root since the last time with what the others say. A rank that was not has nothing
     // to do. True: as below.
     bool own_differ();
-    // Compares what is new since the last time, of all ranks. True: there are several, error() says which, and others of the host can read it.
+    // Compares what is new since the last time, of all ranks. True: there are several, error() says which, and others of the host can
+    // read it.
     bool differ() { return differ_from(looked_at_); }
     // The same of all broadcasts whose lines are still there. To be called when this rank has consumed all.
     bool differ_at_the_end();
