@@ -69,6 +69,6 @@ FAULTS = [
     ("pages of all of the ended go", PAGES, "        --ended;\n", "", KEPT),
     ("of the ended those that came first go first", PAGES,
      "    std::stable_partition(kept_.begin(), kept_.end(), [](const Kept& one) { return one.ended; });\n", "", KEPT),
-    ("pages of contexts that were destroyed are kept", PAGES, "        if (closed) drop(one.descriptor);\n        return closed;\n",
+    ("pages of contexts that were destroyed are kept", PAGES, "        if (closed) process::close_own(one.descriptor);\n        return closed;\n",
      "        return false;\n", KEPT),
 ]
