@@ -45,11 +45,21 @@ __attribute__((noreturn)) static void cannot_take_part(MPI_Comm comm, int code) 
     end_program(comm, "coppice-mpi: this process cannot take part in a broadcast: %s\n", sentence);
 }
 
+/* A root waits for room alone: what it has begun goes on without it. */
+static coppice_status_t broadcast_as_root(const struct communicator* communicator, const struct payload* payload) {
+    coppice_status_t status = COPPICE_ERR_BUSY;
+    while ((status = coppice.broadcast(communicator->group, payload->bytes, payload->size, (uint32_t)communicator->rank,
+                                       NULL, PATIENCE_NS)) == COPPICE_ERR_BUSY)
+        let_mpi_work();
+    return status == COPPICE_ERR_TIMEOUT ? COPPICE_OK : status;
+}
+
 static coppice_status_t broadcast(const struct communicator* communicator, const struct payload* payload, int root) {
     coppice_request_t* request = NULL;
     coppice_status_t status = COPPICE_ERR_BUSY;
     while (__atomic_load_n(&communicator->unstarted, __ATOMIC_RELAXED) > 0)
         let_mpi_work();
+    if (root == communicator->rank) return broadcast_as_root(communicator, payload);
     while ((status = coppice.broadcast_nb(communicator->group, payload->bytes, payload->size, (uint32_t)root,
                                           &request)) == COPPICE_ERR_BUSY)
         let_mpi_work();

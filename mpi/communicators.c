@@ -38,6 +38,15 @@ static int error_class = MPI_ERR_OTHER;
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct communicator* communicators;
 
+/* The communicator that a thread has used last: MPI looks attributes up under a lock. Only until any is freed, because its handle may be
+ * used again. */
+static unsigned frees;
+static _Thread_local struct {
+    MPI_Comm comm;
+    struct communicator* state; /* NULL: there is none */
+    unsigned frees;
+} latest;
+
 static int is_other_mpi(struct dl_phdr_info* info, size_t size, void* found) {
     (void)size;
     if (strstr(info->dlpi_name, OTHER_LIBRARY) != NULL) *(int*)found = 1;
@@ -92,6 +101,7 @@ static int communicator_freed(MPI_Comm comm, int key, void* value, void* extra) 
     (void)key;
     (void)extra;
     struct communicator* state = value;
+    __atomic_add_fetch(&frees, 1, __ATOMIC_RELEASE);
     pthread_mutex_lock(&list_mutex);
     forget(state);
     pthread_mutex_unlock(&list_mutex);
@@ -282,15 +292,26 @@ static struct communicator* make_communicator(MPI_Comm comm) {
     return state;
 }
 
+static struct communicator* find_communicator(MPI_Comm comm) {
+    const unsigned freed = __atomic_load_n(&frees, __ATOMIC_ACQUIRE);
+    if (latest.state != NULL && latest.comm == comm && latest.frees == freed) return latest.state;
+    struct communicator* state = NULL;
+    int found = 0;
+    PMPI_Comm_get_attr(comm, keyval, (void*)&state, &found);
+    if (!found) return NULL;
+    latest.comm = comm;
+    latest.state = state;
+    latest.frees = freed;
+    return state;
+}
+
 struct communicator* communicator_of(MPI_Comm comm, int may_make) {
     look_at_retired();
     if (comm == MPI_COMM_NULL) return NULL;
     prepare_once();
     if (keyval == MPI_KEYVAL_INVALID) return NULL; /* MPI_Init has not been called */
-    struct communicator* state = NULL;
-    int found = 0;
-    PMPI_Comm_get_attr(comm, keyval, (void*)&state, &found);
-    if (!found && may_make) state = make_communicator(comm);
+    struct communicator* state = find_communicator(comm);
+    if (state == NULL && may_make) state = make_communicator(comm);
     /* Making a group waits for the others. */
     if (state != NULL && may_make && state->reason == kSeldom && state->after == 0) make_group(comm, state);
     return state;

@@ -14,6 +14,7 @@
     FUNCTION(group_ack_failed)        \
     FUNCTION(group_revoke)            \
     FUNCTION(group_destroy)           \
+    FUNCTION(broadcast)               \
     FUNCTION(broadcast_nb)            \
     FUNCTION(barrier_nb)              \
     FUNCTION(request_test)            \

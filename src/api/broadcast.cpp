@@ -12,10 +12,13 @@ engine::BroadcastCall call_of(void* buffer, size_t bytes, uint32_t root, bool vi
 
 coppice_status_t start_nb(coppice_group_t* group, const engine::BroadcastCall& call, coppice_request_t** request) {
     const engine::Context::Guard guard(*group->context);
-    group->context->progress(*group->engine);
     engine::Group& inner = *group->engine;
     const std::uint64_t began_ns = api::trace_time(*group->context);
-    auto started = inner.start_pooled([&](engine::Request& place) { return inner.broadcasts().start(call, place); });
+    auto started = inner.start_pooled([&](engine::Request& place) -> Result<void> {
+        if (inner.broadcasts().at_once(call, place)) return {};
+        group->context->progress(inner);
+        return inner.broadcasts().start(call, place);
+    });
     if (!started) return api::remember(std::move(started.error()));
     api::trace_begin(*group->context, **started, began_ns);
     *request = api::handle_of(*started);

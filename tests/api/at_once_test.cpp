@@ -128,6 +128,30 @@ TEST_P(AtOnce, MixesWithEverythingElse) {
     hear_of_room();
 }
 
+TEST_P(AtOnce, ANonBlockingOneTellsWhatItHasReceived) {
+    for (std::uint64_t number = 0; number < 4 * kSizes.size(); ++number) {
+        const auto root = static_cast<std::uint32_t>(number / 3 % 2);
+        const std::vector<unsigned char> expected = payload_of(number);
+        const auto ends = [&](std::uint32_t rank, std::vector<unsigned char>& buffer) {
+            coppice_request_t* request = nullptr;
+            std::size_t received = buffer.size() + 1;
+            ASSERT_EQ(coppice_broadcast_nb(group(rank), buffer.data(), buffer.size(), root, &request), COPPICE_OK)
+                << coppice_last_error();
+            ASSERT_EQ(coppice_request_wait(request, &received, kDeadlineNs), COPPICE_OK) << coppice_last_error();
+            EXPECT_EQ(received, expected.size()) << "rank " << rank << ", broadcast " << number;
+            ASSERT_EQ(coppice_request_free(request), COPPICE_OK);
+        };
+        hear_of_room();
+        std::vector<unsigned char> payload = expected;
+        ends(root, payload);
+        std::vector<unsigned char> buffer(expected.size() + 1, 0xee);
+        ends(1 - root, buffer);
+        EXPECT_TRUE(std::equal(expected.begin(), expected.end(), buffer.begin())) << "broadcast " << number;
+        EXPECT_EQ(buffer.back(), 0xee);
+    }
+    hear_of_room();
+}
+
 TEST_P(AtOnce, ARootIsAWindowAheadAtMost) {
     std::uint64_t number = 0;
     for (int round = 0; round < 5; ++round) {

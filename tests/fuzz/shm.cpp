@@ -114,16 +114,18 @@ class Link {
         is_damaged_ = true;
         damage(memory_, input);
     }
-    // Of a message, with the stamp that is waited for.
+    // A message, mostly where the next one is waited for.
     void forge(fuzz::Input& input) {
         is_damaged_ = true;
-        const std::size_t number = input.number<std::uint8_t>() % kShape.descriptors;
-        auto& in =
-            shared::at<shm::Descriptor>(memory_.data() + kShape.descriptors_at + number * sizeof(shm::Descriptor));
-        in.payload_length = input.number<std::uint32_t>();
-        in.header_length = input.number<std::uint16_t>();
-        in.slot = input.number<std::uint16_t>();
-        in.stamp.publish(kKey + input.number<std::uint16_t>());
+        const auto what = input.number<std::uint8_t>();
+        const std::size_t number = what % 4 == 0 ? input.number<std::uint8_t>() : taken_;
+        const std::size_t at = number % kShape.descriptors * sizeof(shm::Descriptor);
+        auto& in = shared::at<shm::Descriptor>(memory_.data() + kShape.descriptors_at + at);
+        in.payload_length = input.number<std::uint32_t>() >> (input.number<std::uint8_t>() % 32);
+        in.header_length = what % 8 == 1 ? input.number<std::uint16_t>() : kMaxHeader;
+        const auto slot = input.number<std::uint8_t>();
+        in.slot = slot < 128 ? slot % (kShape.slots + 2) : shm::Descriptor::kInline;
+        in.stamp.publish(kKey + number + 1);
     }
     // What the reader says that it has consumed: more than was sent, or less than it said before, counts for nothing.
     void misstate(fuzz::Input& input) {
@@ -274,6 +276,7 @@ void read_mailroom(fuzz::Input& input) {
     const Mapped memory(*mine);
     const std::array<std::uint64_t, 4> nonces{memory.address().nonce, shm::decode(Seat(1), peer->address())->nonce,
                                               shm::decode(Seat(2), third->address())->nonce, 0};
+    bool has_claimed_for_third = false;
     const auto nonce = [&](std::uint8_t which) {
         return which % 8 < nonces.size() ? nonces[which % 8] : input.number<std::uint64_t>();
     };
@@ -286,6 +289,7 @@ void read_mailroom(fuzz::Input& input) {
                 memory.claim(inbox).holder.set(nonce(command >> 3));
                 memory.claim(inbox).rank = command % 16 == 0 ? input.number<std::uint32_t>() : command >> 4;
                 memory.claim(inbox).ready.publish(input.number<std::uint8_t>() % 4);
+                has_claimed_for_third |= memory.claim(inbox).holder.get() == nonces[2];
                 break;
             case 1:
                 damage(memory.inbox(inbox), input);
@@ -304,12 +308,12 @@ void read_mailroom(fuzz::Input& input) {
                 mail.listeners.set(command >> 3);
                 mail.listens.set(command >> 4);
                 break;
-            case 5: {  // a message, of the rank that may hold that inbox
+            case 5: {  // a message, as whoever has that inbox would write it
                 auto& in = shared::at<shm::Descriptor>(memory.inbox(inbox).data() + kLayout.inbox.descriptors_at);
                 in.payload_length = input.number<std::uint16_t>();
                 in.header_length = input.number<std::uint8_t>();
                 in.slot = (command & 8) != 0 ? shm::Descriptor::kInline : input.number<std::uint8_t>();
-                in.stamp.publish(shm::link_key(nonces[0], nonce(command >> 4)) + 1);
+                in.stamp.publish(shm::link_key(nonces[0], memory.claim(inbox).holder.get()) + 1);
                 mail.doorbell[0].ring(std::uint64_t{1} << inbox);
                 break;
             }
@@ -321,6 +325,7 @@ void read_mailroom(fuzz::Input& input) {
         }
         mine->poll(heard);
         FUZZ_CHECK(heard.headers[0].empty() && heard.headers[3].empty() && heard.headers[1].size() == sent);
+        FUZZ_CHECK(heard.headers[2].empty() || has_claimed_for_third);
     }
     send();
 }
@@ -342,6 +347,9 @@ void read_board(fuzz::Input& input) {
             line.root = command >> 6;
             line.stamp.publish(input.number<std::uint8_t>() + 1);
         }
+        if ((command & 8) != 0)
+            shared::at<shm::PanelHeader>(panel.data())
+                .log_length.value.publish(input.number<std::uint64_t>() >> (command >> 2));
         if ((command & 4) != 0) {
             const auto descriptor = input.number<std::uint8_t>();
             theirs.header().bulk_file.publish(input.number<std::uint64_t>() << 32 | descriptor % 64);

@@ -33,8 +33,6 @@ FAULTS = [
     ("an inbox's payload may have any length", INBOX, " || view.payload_length > kMaxPayload) [[unlikely]]", ") [[unlikely]]", corpus("shm")),
     ("a slot that is looked at comes again", LINK, "index < shape_.slots && held_[index] == 0", "index < shape_.slots", corpus("shm")),
     ("there are more slots than there are", LINK, "index < shape_.slots && held_[index] == 0", "held_[index % shape_.slots] == 0", corpus("shm")),
-    ("what a reader says that it has consumed is believed", LINK, "if (seen >= consumed_ && seen <= sent_) consumed_ = seen;", "consumed_ = seen;",
-     corpus("shm")),
     ("a line may have any length", BOARD, "    if (length > kMaxPayload) return false;\n", "", corpus("shm")),
     ("a log may have any length", BOARD, "std::min<std::uint64_t>(length, own_.layout().group_size)", "length", corpus("shm")),
     ("a bulk has no end", "src/transport/shm/bulk.cpp", "place < kPage || place > size_ || bytes > size_ - place", "place < kPage", corpus("shm")),

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <exception>
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
@@ -106,7 +105,9 @@ void take_line(Trace& trace, std::string_view text) {
         take(trace, std::move(record));
     } catch (const OfAnotherVersion&) {
         throw;
-    } catch (const std::exception&) {
+    } catch (const std::runtime_error&) {
+        ++trace.left_out;
+    } catch (const nlohmann::json::exception&) {
         ++trace.left_out;
     }
 }

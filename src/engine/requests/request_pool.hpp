@@ -24,8 +24,11 @@ class RequestPool {
         if (free_.empty())
             return fail(COPPICE_ERR_BUSY, "all {} requests are in use: free those that have ended", size_);
         Request* const request = free_.back();
-        if (auto started = start(*request); !started) return tl::unexpected(std::move(started.error()));
-        free_.pop_back();
+        free_.pop_back();  // before, because a callback within may start another one
+        if (auto started = start(*request); !started) {
+            free_.push_back(request);
+            return tl::unexpected(std::move(started.error()));
+        }
         return request;
     }
 

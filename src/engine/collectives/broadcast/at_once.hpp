@@ -2,8 +2,9 @@
 // later than the payload. There is one for groups all of whose ranks publish on one host, and one for groups where nobody
 // publishes and each rank's messages are known beforehand (at_once.cpp).
 //
-// A broadcast that is published needs no slot, and of a blocking call no request: it begins and ends within this function, and what a slot tells of an
-// ended broadcast is that its place is free. The slot keeps what the broadcast W before it has left there, which says the same.
+// A broadcast that is published needs no slot, and of a blocking call no request: it begins and ends within this function, and what a
+// slot tells of an ended broadcast is that its place is free. The slot keeps what the broadcast W before it has left there, which says
+// the same.
 // All else is as start() and complete() leave it: the line, the roots noted, and the counts of what was started and consumed.
 // What is new is looked at as often as start() does it, and at once where this rank takes part in nothing any more
 // (next_look_). What can't end here, because it waits, fails or is a mistake of the caller's, is start()'s; nothing has been

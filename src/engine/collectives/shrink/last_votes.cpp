@@ -103,8 +103,9 @@ std::optional<protocol::LastVote> LastVotes::of_local(Rank rank, bool has_left) 
     const std::uint64_t stamp = page.stamp.read();
     if (stamp == 0) return protocol::LastVote();
     const Page::Place& place = page.places[stamp & 1];
-    if (place.length > kPlace) return std::nullopt;
-    return protocol::read_last_vote({place.bytes, place.length}, seats_);
+    const std::uint32_t length = shared::read_once(place.length);  // one that is taken for dead may still write
+    if (length > kPlace) return std::nullopt;
+    return protocol::read_last_vote({place.bytes, length}, seats_);
 }
 
 }  // namespace coppice::engine
