@@ -6,8 +6,8 @@
 
 namespace coppice {
 
-// What accept(2) says then. The connection stays where it is, and its listener readable: whoever sleeps on that would be woken again and
-// again for nothing, so it looks away, and tries again kShortageNs later.
+// Errors of accept(2) that leave the connection in the queue. The listener stays readable then and would wake its poller without end: so
+// it is taken out of the poll set, and tried again kShortageNs later.
 inline bool is_shortage(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }

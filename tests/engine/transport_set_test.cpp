@@ -264,7 +264,7 @@ TEST(TransportSet, HeedsTheLaunchersReports) {
     EXPECT_EQ(set.first.failed, std::vector{kPeer});
 }
 
-// A rank that is alone in its group, or whose others were dead before they were met, has no transport: whoever sleeps need not look often.
+// A rank that is alone in its group, or whose peers died before it met them, has no transport. Its progress thread may sleep long.
 TEST(TransportSet, MissesNothingWithoutTransports) {
     TransportSet alone(1);
     EXPECT_FALSE(alone.arm().unheard);

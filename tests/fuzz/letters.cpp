@@ -20,7 +20,7 @@ std::optional<Letter> read_letter(fuzz::Input& input) {
     const bool is_sound = (input.number<std::uint8_t>() & 1U) != 0;
     std::vector<std::byte> header = fuzz::exact(input.take(input.number<std::uint8_t>()));
     const std::vector<std::byte> payload = fuzz::exact(input.piece());
-    // What is before and behind the seat and the number is known to whoever writes one.
+    // The sender of a letter knows all of it but the seat and the number.
     if (is_sound && header.size() >= sizeof(std::uint64_t) + 1) {
         std::uint32_t from = 0;
         std::uint32_t number = 0;
