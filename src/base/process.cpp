@@ -127,6 +127,10 @@ void forget_descriptor(int descriptor) {
     descriptors.erase(descriptor);
 }
 
+bool is_own(int descriptor) {
+    return descriptors.contains(descriptor);
+}
+
 void close_own(int descriptor) {
     if (descriptor < 0 || in_forked_child()) return;
     const std::scoped_lock lock(detail::no_fork);

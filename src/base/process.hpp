@@ -63,6 +63,7 @@ bool in_callback();  // this thread
 enum class Closes : std::uint8_t { it, kMembers };
 void close_in_children(int descriptor, Closes what = Closes::it);
 void forget_descriptor(int descriptor);
+bool is_own(int descriptor);
 
 // What `open` opens is such a descriptor from its first moment on, also for a child that another thread forks just then.
 // Returns what `open` returned, with its errno. `open` neither forks nor calls anything here.

@@ -4,6 +4,7 @@ from catchers import gtest, linked
 
 PROCESS = "src/base/process.cpp"
 UNIT = gtest("tests/base/process_test", "*")
+UCX = gtest("tests/transport/transport_ucx_tests", "UcxDescriptors.*")
 
 
 def fork(names):
@@ -28,4 +29,9 @@ FAULTS = [
      "process::open_own([] { return ::epoll_create1(EPOLL_CLOEXEC); })", "::epoll_create1(EPOLL_CLOEXEC)", fork("open_hosts__exit")),
     ("a child keeps what UCX shares among contexts", "src/transport/ucx/worker.cpp", "    descriptors_.keep_shared();\n", "",
      fork("ucx_hosts__exit")),
+    ("a number that was open before is nobody else's afterwards", "src/transport/ucx/descriptors.cpp",
+     "    std::ranges::set_difference(open(), before, std::back_inserter(made));\n",
+     "    std::ranges::set_difference(open(), before, std::back_inserter(made), {}, &Named::number, &Named::number);\n", UCX),
+    ("files of other threads are taken for UCX's", "src/transport/ucx/descriptors.cpp", " || !may_be_of_ucx(one.name)", "", UCX),
+    ("the library's own are taken for UCX's", "src/transport/ucx/descriptors.cpp", "process::is_own(one.number) || ", "", UCX),
 ]

@@ -30,6 +30,11 @@ std::string name_of(int descriptor) {
     return {target, size > 0 ? static_cast<std::size_t>(size) : 0};
 }
 
+// Sockets, pipes, event descriptors and devices. Other threads open files meanwhile, and close them.
+bool may_be_of_ucx(std::string_view name) {
+    return !name.empty() && (!name.starts_with('/') || name.starts_with("/dev/"));
+}
+
 void close_in_children(int descriptor, bool is_set) {
     process::close_in_children(descriptor, is_set ? process::Closes::kMembers : process::Closes::it);
 }
@@ -51,27 +56,30 @@ void close_on_exec(int descriptor) {
 
 }  // namespace
 
-std::vector<int> Descriptors::open() {
-    std::vector<int> numbers;
+std::vector<Descriptors::Named> Descriptors::open() {
+    std::vector<Named> all;
     DIR* const directory = opendir("/proc/self/fd");
-    if (directory == nullptr) return numbers;
+    if (directory == nullptr) return all;
     while (const dirent* entry = readdir(directory)) {
         const int number = std::atoi(entry->d_name);
-        if (entry->d_name[0] != '.' && number != dirfd(directory)) numbers.push_back(number);
+        if (entry->d_name[0] != '.' && number != dirfd(directory)) all.push_back({number, name_of(number)});
     }
     closedir(directory);
-    std::ranges::sort(numbers);
-    return numbers;
+    std::ranges::sort(all);
+    return all;
 }
 
-void Descriptors::take_new(const std::vector<int>& before) {
-    std::ranges::set_difference(open(), before, std::back_inserter(all_));
-    if (all_.empty()) return;
+void Descriptors::take_new(const std::vector<Named>& before) {
+    std::vector<Named> made;
+    std::ranges::set_difference(open(), before, std::back_inserter(made));
+    std::erase_if(made, [](const Named& one) { return process::is_own(one.number) || !may_be_of_ucx(one.name); });
+    if (made.empty()) return;
     const std::scoped_lock lock(outliving().mutex);
     ++outliving().workers;
-    for (const int descriptor : all_) {
+    for (const auto& [descriptor, name] : made) {
+        all_.push_back(descriptor);
         close_on_exec(descriptor);
-        const bool is_set = name_of(descriptor) == kEpollSet;
+        const bool is_set = name == kEpollSet;
         if (is_set) sets_.push_back(descriptor);
         close_in_children(descriptor, is_set);
     }

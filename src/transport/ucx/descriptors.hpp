@@ -6,6 +6,7 @@
 // Those of UCX's own threads are opened with the first worker of a process and closed with the last one, whichever that is.
 #pragma once
 
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -22,22 +23,23 @@ class Descriptors {
     // Afterwards: of those that were forgotten, what other workers still need.
     void keep_shared();
 
+    struct Named {
+        int number = -1;
+        std::string name;  // where it leads
+        auto operator<=>(const Named&) const = default;
+    };
     // What is open now.
-    static std::vector<int> open();
-    // What was opened since `before` is UCX's: programs that are executed don't get it, and forked children close it. (So they do
-    // with what another thread of the program has opened meanwhile.)
-    void take_new(const std::vector<int>& before);
+    static std::vector<Named> open();
+    // What was opened since `before` is UCX's, but for the library's own and for files: programs that are executed don't get it,
+    // and forked children close it. (So they do with a socket or the like that another thread of the program has opened meanwhile.)
+    // Another thread may have closed one since, and UCX have got its number: such a one is new if it leads elsewhere.
+    void take_new(const std::vector<Named>& before);
     // Connections have been made since: programs that are executed don't get them either.
     void close_connections_on_exec() const;
     // A host that does not answer at all is asked for its connections for seconds, not for two minutes.
     void bound_set_up() const;
 
   private:
-    struct Named {
-        int number = -1;
-        std::string name;  // where it leads
-    };
-
     std::vector<int> all_;
     std::vector<int> sets_;  // the epoll sets of them
     std::vector<Named> forgotten_;

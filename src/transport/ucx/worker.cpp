@@ -193,7 +193,7 @@ Result<Worker> Worker::create(const WorkerOptions& options) {
     const Hush hush;
     Hush::take();
     if (auto enough = check_descriptors(options.expected_connections); !enough) return tl::unexpected(enough.error());
-    const std::vector<int> before = Descriptors::open();
+    const std::vector<Descriptors::Named> before = Descriptors::open();
     Worker made;
     if (auto done = made.initialize(options); !done) return tl::unexpected(done.error());
     const Wires wires = wires_of(made.context_);
