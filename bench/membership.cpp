@@ -3,7 +3,8 @@
 //   membership replaced N VICTIM   N agreements in the group as it was made, then as many when a spare has VICTIM's number:
 //                                  coppice-run --spares 1
 //   membership meanwhile           agreements before a newcomer calls, and from then on until it is pending: coppice-run --join 1@TIME
-//   membership anew                a group, then a second one: from its rank's call to its first agreement
+//   membership anew                a group, then a second one: from its rank's call to its first agreement; then all of it once more,
+//                                  contexts, transports and connections included, as a process that was never there has to make them
 //
 // Prints the greatest of all ranks' medians, or times, in microseconds.
 #include <csignal>
@@ -152,20 +153,34 @@ int meanwhile(coppice_context_t* context) {
     return 0;
 }
 
-int anew(coppice_context_t* context) {
+// The slowest rank's time, in nanoseconds.
+std::uint64_t time_creation(coppice_context_t* context, std::uint64_t begin, coppice_group_t*& group) {
+    expect(coppice_group_create(context, nullptr, &group));
+    std::uint64_t value = 0;
+    agree(group, value);
+    std::uint64_t took = now_ns() - begin;
+    agree(group, took);
+    return took;
+}
+
+int anew(coppice_context_t*& context) {
+    const auto tell = [](coppice_group_t* group, const char* what, std::uint64_t ns) {
+        if (rank_in(group) == 0) std::printf("%s %.2f\n", what, static_cast<double>(ns) / 1e3);
+    };
     coppice_group_t* first = nullptr;
     expect(coppice_group_create(context, nullptr, &first));
     expect(coppice_barrier(first, kTimeout));
-    const std::uint64_t begin = now_ns();
     coppice_group_t* second = nullptr;
-    expect(coppice_group_create(context, nullptr, &second));
-    std::uint64_t value = 0;
-    agree(second, value);
-    std::uint64_t took = now_ns() - begin;
-    agree(second, took);
-    if (rank_in(second) == 0) std::printf("anew %.2f\n", static_cast<double>(took) / 1e3);
+    tell(first, "anew", time_creation(context, now_ns(), second));
     for (coppice_group_t* group : {second, first})
         expect(coppice_group_destroy(group, kTimeout));
+    coppice_context_destroy(context);
+
+    const std::uint64_t begin = now_ns();
+    expect(coppice_context_create(nullptr, &context));
+    const std::uint64_t took = time_creation(context, begin, first);
+    tell(first, "scratch", took);
+    expect(coppice_group_destroy(first, kTimeout));
     return 0;
 }
 

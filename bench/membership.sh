@@ -8,7 +8,8 @@
 #
 #   renewal    the renewal after a death, of the rank that it takes longest: without the dead (shrink), and with a spare in its place; with
 #              --before DIR also shrinks after a death by that build beside those by this one
-#   join       from a newcomer's call to its first agreement; making the whole group anew, to its first agreement; and on one host
+#   join       from a newcomer's call to its first agreement; making the whole group anew, to its first agreement, in the contexts that
+#              are there (anew), and with contexts, transports and connections, as a newcomer has to (scratch); and on one host
 #              MPI_Comm_spawn and MPI_Intercomm_merge of Open MPI, from the new process's main() to its first MPI_Allreduce
 #   agreement  an agreement in a group with a replacement beside one in the group before; and one from a newcomer's call until it is ready,
 #              beside those of the tenth of a second before
@@ -65,6 +66,7 @@ run() {
 {
     typical_of_views='/^#(renewals|joins) / { getline; print $3 }' second='{ print $2 }'
     after_death='$10 == "after-death" { print $5 }' of_fresh='$1 == "fresh" { print $2 }' of_replaced='$1 == "replaced" { print $2 }'
+    of_anew='$1 == "anew" { print $2 }' of_scratch='$1 == "scratch" { print $2 }'
     of_quiet='$1 == "quiet" { print $2 }' of_meanwhile='$1 == "meanwhile" { print $2 }'
 }
 
@@ -85,7 +87,9 @@ one_join() {
     run "$1" "$2" --join "1@joined+300ms"
     figure join "$1" "$2" "$typical_of_views" "${job[@]}" "$perf" join -n 200
     run $(($1 + 1)) "$2"
-    figure anew "$1" "$2" "$second" "${job[@]}" "$build/bench/membership" anew
+    "${job[@]}" "$build/bench/membership" anew >"$scratch/both" 2>"$scratch/errors" || true
+    figure anew "$1" "$2" "$of_anew" cat "$scratch/both"
+    figure scratch "$1" "$2" "$of_scratch" cat "$scratch/both"
     [ "$2" = 1 ] || return 0
     mpirun_of "$1"
     figure spawn "$1" 1 "$second" "${mpirun[@]}" "$scratch/mpi_spawn"
@@ -160,7 +164,7 @@ show() {
 for part in $parts; do
     case $part in
         renewal) show "renewal after a death, us" spare:shrink:1.5 new:old:1.1 ;;
-        join) show "a newcomer, us" join:anew:1.0 join:spawn:0.25 ;;
+        join) show "a newcomer, us" join:scratch:1.0 join:anew:1.0 join:spawn:0.25 ;;
         agreement) show "an agreement, us" replaced:fresh:1.05 meanwhile:quiet:1.25 ;;
         open) ranks=2 hosts=1 show "1,024 broadcasts of 8 bytes, rank 1 of 2, instructions" open:closed:1.02 any:closed:1.02 ;;
     esac

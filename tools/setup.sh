@@ -11,7 +11,7 @@ set -euo pipefail
 build=(g++ meson ninja-build pkg-config libucx-dev libibverbs-dev librdmacm-dev libhwloc-dev libfmt-dev libsodium-dev
   libcli11-dev nlohmann-json3-dev libexpected-dev libgtest-dev libgmock-dev libbenchmark-dev)
 run=(iproute2 python3)
-test=(qemu-system-x86 ibverbs-providers procps libopenmpi-dev openmpi-bin libmpich-dev mpich python3-mpi4py systemtap-sdt-dev bpftrace cmake environment-modules
+test=(qemu-system-x86 ibverbs-providers procps libopenmpi-dev openmpi-bin libmpich-dev mpich python3-mpi4py scalapack-mpi-test systemtap-sdt-dev bpftrace cmake environment-modules
   ibsim-utils libumad2sim0 opensm infiniband-diags munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins)
 develop=(clang libclang-rt-dev clang-format clang-tidy shellcheck valgrind perftest ccache python3-matplotlib)
 package=(debhelper dpkg-dev lintian mmdebstrap libmpich-dev libopenmpi-dev systemtap-sdt-dev)

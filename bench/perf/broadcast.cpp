@@ -181,15 +181,16 @@ std::optional<Failure> Run::stop_counting() {
     if (status != COPPICE_OK) return library_failure("counting", status);
     coppice_group_counts_t& mine = tally().counts;
     mine = now;
-    for (const auto field :
-         {&coppice_group_counts_t::sends, &coppice_group_counts_t::writes, &coppice_group_counts_t::received,
-          &coppice_group_counts_t::doorbells, &coppice_group_counts_t::work_requests,
-          &coppice_group_counts_t::signalled, &coppice_group_counts_t::probes, &coppice_group_counts_t::busy_polls,
-          &coppice_group_counts_t::copies, &coppice_group_counts_t::registrations, &coppice_group_counts_t::takeovers,
-          &coppice_group_counts_t::thread_rounds, &coppice_group_counts_t::thread_events,
-          &coppice_group_counts_t::chunks, &coppice_group_counts_t::chunks_sent, &coppice_group_counts_t::chunks_again,
-          &coppice_group_counts_t::chunks_damaged, &coppice_group_counts_t::chunks_read,
-          &coppice_group_counts_t::reads})
+    for (const auto field : {&coppice_group_counts_t::sends,          &coppice_group_counts_t::writes,
+                             &coppice_group_counts_t::received,       &coppice_group_counts_t::doorbells,
+                             &coppice_group_counts_t::work_requests,  &coppice_group_counts_t::signalled,
+                             &coppice_group_counts_t::probes,         &coppice_group_counts_t::busy_polls,
+                             &coppice_group_counts_t::copies,         &coppice_group_counts_t::registrations,
+                             &coppice_group_counts_t::takeovers,      &coppice_group_counts_t::thread_rounds,
+                             &coppice_group_counts_t::thread_events,  &coppice_group_counts_t::chunks,
+                             &coppice_group_counts_t::chunks_sent,    &coppice_group_counts_t::chunks_again,
+                             &coppice_group_counts_t::chunks_damaged, &coppice_group_counts_t::chunks_read,
+                             &coppice_group_counts_t::reads,          &coppice_group_counts_t::unregistered})
         mine.*field -= counts_.*field;
     return std::nullopt;
 }

@@ -124,7 +124,8 @@ void Report::counts_done() {
                                           {"chunks_again", &coppice_group_counts_t::chunks_again},
                                           {"chunks_damaged", &coppice_group_counts_t::chunks_damaged},
                                           {"chunks_read", &coppice_group_counts_t::chunks_read},
-                                          {"reads", &coppice_group_counts_t::reads}};
+                                          {"reads", &coppice_group_counts_t::reads},
+                                          {"unregistered", &coppice_group_counts_t::unregistered}};
     fmt::print("# counted per broadcast (0 beyond sends and writes where no device is driven by the library)\n# rank ");
     for (const Column& column : kColumns)
         fmt::print(" {:>14}", column.name);

@@ -99,7 +99,7 @@ coppice_status_t wait_for_broadcast(const coppice_group_t& handle, const engine:
     COPPICE_PROBE(4, call__begin, static_cast<int>(operation.kind), operation.token, call.root.value, call.bytes);
     const coppice_status_t status = wait_for_broadcast(handle, call, received, timeout_ns, nullptr);
     COPPICE_PROBE(4, call__end, static_cast<int>(operation.kind), operation.token,
-                  handle.engine->broadcasts().next().value - 1, status);
+                  handle.engine->broadcasts().next().value - 1, static_cast<int>(status));
     return status;
 }
 

@@ -67,6 +67,7 @@ coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group
         all.sent_in_leaf = over(engine::Crossing::leaf);
         all.sent_in_pod = over(engine::Crossing::pod);
         all.sent_beyond = over(engine::Crossing::network);
+        all.unregistered = payloads.unregistered;
         return api::given(api::give_answer(all, counts, COPPICE_SIZE_THROUGH(coppice_group_counts_t, registrations),
                                            "coppice_group_count", "coppice_group_counts_t"));
     });

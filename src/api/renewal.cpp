@@ -8,7 +8,7 @@ using namespace coppice;
 namespace {
 
 // A shrink is a renewal without newcomers.
-constexpr engine::Bounds kAdmitsNobody{.least = 0, .most = 0};
+constexpr engine::Bounds kAdmitsNobody{.least = 0, .most = 0, .is_shrink = true};
 
 template <class Renew>
 coppice_status_t with_bounds(const char* call, const coppice_renew_options_t* options, Renew&& renew) {

@@ -29,7 +29,8 @@ class TracedCall {
     }
     void is(const trace::Operation& operation) { operation_ = operation; }
     coppice_status_t ended(coppice_status_t status) {
-        COPPICE_PROBE(4, call__end, static_cast<int>(operation_.kind), operation_.token, operation_.number, status);
+        COPPICE_PROBE(4, call__end, static_cast<int>(operation_.kind), operation_.token, operation_.number,
+                      static_cast<int>(status));
         if (context_.trace() == nullptr) [[likely]]
             return status;
         const engine::Context::Guard guard(context_);

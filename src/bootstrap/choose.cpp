@@ -45,7 +45,7 @@ struct Launcher {
 constexpr std::array kLaunchers{
     Launcher{"coppice-run", "COPPICE_LAUNCHER", has_coppice_run, connect_to_coppice_run},
     Launcher{"pmix", "PMIX_RANK", has_pmix_environment,
-             [](Ranks ranks, std::uint64_t) { return over(connect_to_pmix(), ranks); }},
+             [](Ranks ranks, std::uint64_t deadline_ns) { return over(connect_to_pmix(deadline_ns), ranks); }},
     Launcher{"pmi", "PMI_FD", has_pmi_environment,
              [](Ranks ranks, std::uint64_t deadline_ns) { return over(connect_to_pmi(deadline_ns), ranks); }},
 };

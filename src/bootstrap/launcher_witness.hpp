@@ -35,9 +35,9 @@ namespace coppice::bootstrap {
 namespace witness {
 
 inline constexpr std::uint32_t kMagic = 0x74695743;  // "CWit"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 // Groups of a process at once whose last votes are kept, and the process itself, once for all that is made of one group (presence.hpp).
-inline constexpr std::uint32_t kEntries = 12;
+inline constexpr std::uint32_t kEntries = 32;
 inline constexpr std::size_t kMostBytes = Witness::kMostBytes;
 
 struct Header {

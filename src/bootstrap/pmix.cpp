@@ -11,16 +11,24 @@
 #include <new>
 #include <thread>
 
+#include "base/clock.hpp"
+#include "bootstrap/pmix_caller.hpp"
 #include "bootstrap/pmix_library.hpp"
 #include "bootstrap/pmix_reports.hpp"
 
 namespace coppice::bootstrap {
 namespace {
 
+using pmix::Caller;
 using pmix::Info;
 using pmix::Library;
 using pmix::Process;
 using pmix::Value;
+
+std::chrono::steady_clock::time_point time_of(std::uint64_t deadline_ns) {
+    return std::chrono::steady_clock::time_point(
+        std::chrono::nanoseconds(std::min<std::uint64_t>(deadline_ns, INT64_MAX)));
+}
 
 Info flag(const char* key) {
     Info info{};
@@ -79,26 +87,88 @@ void answered(int status, Value* value, void* argument) try {
     // The question stays open, and its caller's deadline passes.
 }
 
+// What a call of the library has brought.
+struct Answer {
+    int status = 0;
+    std::optional<std::vector<std::byte>> bytes;
+};
+
+// As it is after the fence: what there is is here, and the server is not asked.
+Answer look_up(const Library& library, const Process& peer, const std::string& key) {
+    const Info here = flag(COPPICE_PMIX_OPTIONAL);
+    Value* value = nullptr;
+    Answer answer{.status = library.get(&peer, key.c_str(), &here, 1, &value), .bytes = {}};
+    if (answer.status != COPPICE_PMIX_SUCCESS || value == nullptr) return answer;
+    answer.bytes = bytes_of(*value);
+    if (answer.bytes) std::free(value->data.object.bytes);
+    std::free(value);
+    return answer;
+}
+
+int put_and_commit(const Library& library, const std::string& key, std::vector<std::byte>& bytes) {
+    Value value{};
+    value.type = COPPICE_PMIX_BYTE_OBJECT;
+    value.data.object.bytes = reinterpret_cast<char*>(bytes.data());
+    value.data.object.size = bytes.size();
+    const int status = library.put(COPPICE_PMIX_SCOPE_GLOBAL, key.c_str(), &value);
+    return status == COPPICE_PMIX_SUCCESS ? library.commit() : status;
+}
+
+// The job's size; nullopt where the server tells none.
+std::optional<std::uint32_t> job_size(const Library& library, Process all, int& status) {
+    all.rank = COPPICE_PMIX_WILDCARD;
+    Value* value = nullptr;
+    status = library.get(&all, COPPICE_PMIX_JOB_SIZE, nullptr, 0, &value);
+    if (status != COPPICE_PMIX_SUCCESS || value == nullptr) return std::nullopt;
+    std::optional<std::uint32_t> size;
+    if (value->type == COPPICE_PMIX_UINT32) size = value->data.uint32;
+    std::free(value);
+    return size;
+}
+
+// A session as it begins.
+struct Beginning {
+    int status = 0;
+    Process self{};
+    int size_status = 0;
+    std::optional<std::uint32_t> size;
+};
+
 class PmixStore final : public Store {
   public:
-    PmixStore(const Library& library, const Process& self) : library_(library), self_(self) {}
+    // Until it has begun nobody may ask for anything else.
+    PmixStore(const Library& library, std::unique_ptr<Caller> caller, std::uint64_t deadline_ns)
+        : library_(library), caller_(std::move(caller)), deadline_ns_(deadline_ns) {}
     ~PmixStore() override {
         // With a fence under way it would wait for it.
-        if (!stuck_) library_.finalize(nullptr, 0);
+        if (is_fencing_) return;
+        const auto end = [library = library_, has_begun = has_begun_] {
+            if (*has_begun) library.finalize(nullptr, 0);
+        };
+        caller_->goodbye(std::max(deadline_ns_, now_ns() + kGoodbye), end);
     }
 
-    // Until then nobody may ask for the size.
-    Result<void> learn_size() {
-        Process all = self_;
-        all.rank = COPPICE_PMIX_WILDCARD;
-        Value* value = nullptr;
-        const int status = library_.get(&all, COPPICE_PMIX_JOB_SIZE, nullptr, 0, &value);
-        if (status != COPPICE_PMIX_SUCCESS || value == nullptr || value->type != COPPICE_PMIX_UINT32) {
-            return fail(COPPICE_ERR_BOOTSTRAP, "PMIx does not say how many ranks the job has: {}",
-                        library_.error(status));
+    Result<void> begin() {
+        const auto begun = caller_->call(deadline_ns_, [library = library_, has_begun = has_begun_] {
+            Beginning made;
+            made.status = library.init(&made.self, nullptr, 0);
+            *has_begun = made.status == COPPICE_PMIX_SUCCESS;
+            if (*has_begun) made.size = job_size(library, made.self, made.size_status);
+            return made;
+        });
+        if (!begun) return hangs("for a session");
+        if (begun->status != COPPICE_PMIX_SUCCESS) {
+            return fail(COPPICE_ERR_BOOTSTRAP,
+                        "{} can't talk to the launcher's server of PMIx: {}; has it ended, or is it of a version that "
+                        "the library does not know?",
+                        library_.version(), library_.error(begun->status));
         }
-        size_ = value->data.uint32;
-        std::free(value);
+        if (!begun->size) {
+            return fail(COPPICE_ERR_BOOTSTRAP, "PMIx does not say how many ranks the job has: {}",
+                        library_.error(begun->size_status));
+        }
+        self_ = begun->self;
+        size_ = *begun->size;
         if (size_ > self_.rank) return {};
         return fail(COPPICE_ERR_BOOTSTRAP, "PMIx says that this process is rank {} of {}", self_.rank, size_);
     }
@@ -109,35 +179,38 @@ class PmixStore final : public Store {
     std::string carrier() const override { return "PMIx"; }
 
     Result<void> put(const std::string& key, std::span<const std::byte> bytes) override {
-        std::vector<std::byte> copy(bytes.begin(), bytes.end());
-        Value value{};
-        value.type = COPPICE_PMIX_BYTE_OBJECT;
-        value.data.object.bytes = reinterpret_cast<char*>(copy.data());
-        value.data.object.size = copy.size();
-        int status = library_.put(COPPICE_PMIX_SCOPE_GLOBAL, key.c_str(), &value);
-        if (status == COPPICE_PMIX_SUCCESS) status = library_.commit();
-        if (status == COPPICE_PMIX_SUCCESS) return {};
+        const auto status = caller_->call(
+            deadline_ns_, [library = library_, key, copy = std::vector(bytes.begin(), bytes.end())]() mutable {
+                return put_and_commit(library, key, copy);
+            });
+        if (!status) return hangs("to keep some bytes");
+        if (*status == COPPICE_PMIX_SUCCESS) return {};
         return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not take {} bytes: {}", self_.rank, bytes.size(),
-                    library_.error(status));
+                    library_.error(*status));
     }
 
     Result<void> fence(std::uint64_t deadline_ns) override {
         const auto fence = std::make_shared<Fence>();
-        const Info collect = flag(COPPICE_PMIX_COLLECT_DATA);
-        Process all = self_;
-        all.rank = COPPICE_PMIX_WILDCARD;
-        auto argument = std::make_unique<std::shared_ptr<Fence>>(fence);
-        int status = library_.fence_nb(&all, 1, &collect, 1, fence_done, argument.get());
+        const auto begun = caller_->call(deadline_ns, [library = library_, self = self_, fence] {
+            const Info collect = flag(COPPICE_PMIX_COLLECT_DATA);
+            Process all = self;
+            all.rank = COPPICE_PMIX_WILDCARD;
+            auto argument = std::make_unique<std::shared_ptr<Fence>>(fence);
+            const int status = library.fence_nb(&all, 1, &collect, 1, fence_done, argument.get());
+            if (status == COPPICE_PMIX_SUCCESS) [[maybe_unused]]
+                const auto given_away = argument.release();
+            return status;
+        });
+        if (!begun) return hangs("for a fence");
+        int status = *begun;
         if (status == COPPICE_PMIX_SUCCESS) {
-            [[maybe_unused]] const auto given_away = argument.release();
             std::unique_lock lock(fence->mutex);
-            const std::chrono::steady_clock::time_point end(
-                std::chrono::nanoseconds(std::min<std::uint64_t>(deadline_ns, INT64_MAX)));
-            stuck_ = !fence->changed.wait_until(lock, end, [&] { return fence->done; });
-            if (stuck_) {
+            is_fencing_ = !fence->changed.wait_until(lock, time_of(deadline_ns), [&] { return fence->done; });
+            if (is_fencing_) {
                 return fail(COPPICE_ERR_BOOTSTRAP,
                             "rank {}: not all of the {} ranks showed up before the deadline, and PMIx does not say "
-                            "which: look for one that does not make this group, or has ended",
+                            "which: look for one that does not make this group, or has ended, and whether the "
+                            "launcher's server is stopped, or hangs",
                             self_.rank, size_);
             }
             status = fence->status;
@@ -148,21 +221,15 @@ class PmixStore final : public Store {
                     library_.error(status));
     }
 
+    // The fence has brought everything that there is: nothing of a rank means that it died before.
     Result<std::optional<std::vector<std::byte>>> get(Rank rank, const std::string& key,
-                                                      std::uint64_t /*deadline_ns*/) override {
-        // The fence has brought everything that there is: nothing of a rank means that it died before.
-        const Info here = flag(COPPICE_PMIX_OPTIONAL);
-        Process peer = self_;
-        peer.rank = rank.value;
-        Value* value = nullptr;
-        const int status = library_.get(&peer, key.c_str(), &here, 1, &value);
-        if (status == COPPICE_PMIX_NOT_FOUND) return std::optional<std::vector<std::byte>>();
-        if (status != COPPICE_PMIX_SUCCESS || value == nullptr) return not_told(rank, status);
-        auto bytes = bytes_of(*value);
-        if (bytes) std::free(value->data.object.bytes);
-        std::free(value);
-        if (!bytes) return not_told(rank, status);
-        return bytes;
+                                                      std::uint64_t deadline_ns) override {
+        auto answer = caller_->call(
+            deadline_ns, [library = library_, peer = process(rank), key] { return look_up(library, peer, key); });
+        if (!answer) return hangs(fmt::format("for what rank {} has put", rank.value));
+        if (answer->status == COPPICE_PMIX_NOT_FOUND) return std::optional<std::vector<std::byte>>();
+        if (!answer->bytes) return not_told(rank, answer->status);
+        return std::move(answer->bytes);
     }
 
     bool waits_for_single_ranks() const override { return true; }
@@ -177,14 +244,16 @@ class PmixStore final : public Store {
         constexpr std::chrono::milliseconds kMoment{100};
         if (!question_ || question_->rank != rank || question_->key != key) {
             question_ = std::make_shared<Question>(rank, key);
-            Process peer = self_;
-            peer.rank = rank.value;
-            auto argument = std::make_unique<std::shared_ptr<Question>>(question_);
-            const int status = library_.get_nb(&peer, key.c_str(), nullptr, 0, answered, argument.get());
-            if (status == COPPICE_PMIX_SUCCESS) [[maybe_unused]]
-                const auto given_away = argument.release();
-            else
-                question_->done = true, question_->status = status;
+            const auto ask = [library = library_, peer = process(rank), question = question_] {
+                auto argument = std::make_unique<std::shared_ptr<Question>>(question);
+                const int status = library.get_nb(&peer, question->key.c_str(), nullptr, 0, answered, argument.get());
+                if (status == COPPICE_PMIX_SUCCESS) [[maybe_unused]]
+                    const auto given_away = argument.release();
+                return status;
+            };
+            const auto status = caller_->call(deadline_ns_, ask);
+            if (!status) return hangs(fmt::format("for what rank {} puts", rank.value));
+            if (*status != COPPICE_PMIX_SUCCESS) question_->done = true, question_->status = *status;
         }
         const std::shared_ptr<Question> question = question_;
         std::unique_lock lock(question->mutex);
@@ -201,15 +270,32 @@ class PmixStore final : public Store {
     Result<std::unique_ptr<Reports>> reports() override { return pmix::listen(library_, self_, size_); }
 
   private:
+    // Of the server at the session's end, when the time for the group is over.
+    static constexpr std::uint64_t kGoodbye = 1'000'000'000;
+
     tl::unexpected<Error> not_told(Rank rank, int status) const {
         return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not tell what rank {} has put: {}", self_.rank,
                     rank.value, library_.error(status));
     }
+    tl::unexpected<Error> hangs(std::string_view asked) const {
+        return fail(COPPICE_ERR_BOOTSTRAP,
+                    "the launcher's server of PMIx was asked {}, and has not answered before the deadline: it is "
+                    "stopped, or hangs",
+                    asked);
+    }
+    Process process(Rank rank) const {
+        Process one = self_;
+        one.rank = rank.value;
+        return one;
+    }
 
     const Library& library_;
-    Process self_;
+    const std::unique_ptr<Caller> caller_;
+    const std::uint64_t deadline_ns_;
+    const std::shared_ptr<bool> has_begun_ = std::make_shared<bool>(false);  // of the caller's thread
+    Process self_{};
     std::uint32_t size_ = 0;
-    bool stuck_ = false;
+    bool is_fencing_ = false;
     std::shared_ptr<Question> question_;  // the last one, unless it is answered
 };
 
@@ -219,18 +305,13 @@ bool has_pmix_environment() {
     return std::getenv("PMIX_NAMESPACE") != nullptr && std::getenv("PMIX_RANK") != nullptr;
 }
 
-Result<std::unique_ptr<Store>> connect_to_pmix() {
+Result<std::unique_ptr<Store>> connect_to_pmix(std::uint64_t deadline_ns) {
     const Result<Library>& library = pmix::library();
     if (!library) return tl::unexpected(library.error());
-    Process self{};
-    if (const int status = library->init(&self, nullptr, 0); status != COPPICE_PMIX_SUCCESS) {
-        return fail(COPPICE_ERR_BOOTSTRAP,
-                    "{} can't talk to the launcher's server of PMIx: {}; has it ended, or is it of a version that the "
-                    "library does not know?",
-                    library->version(), library->error(status));
-    }
-    auto store = std::make_unique<PmixStore>(*library, self);
-    if (auto known = store->learn_size(); !known) return tl::unexpected(known.error());
+    auto caller = Caller::start(deadline_ns);
+    if (!caller) return tl::unexpected(std::move(caller.error()));
+    auto store = std::make_unique<PmixStore>(*library, std::move(*caller), deadline_ns);
+    if (auto begun = store->begin(); !begun) return tl::unexpected(std::move(begun.error()));
     return std::unique_ptr<Store>(std::move(store));
 }
 

@@ -10,7 +10,8 @@ bool has_pmix_environment();
 
 // Connects. The connection ends with the object, so that a launcher that watches its clients does not take the death of a rank
 // for the failure of the job; PMIx counts its users, so an MPI beside is not disturbed.
-// COPPICE_ERR_BOOTSTRAP without a library, or where it can't talk to the server.
-Result<std::unique_ptr<Store>> connect_to_pmix();
+// COPPICE_ERR_BOOTSTRAP without a library, or where it can't talk to the server. A server that does not answer is waited for until the
+// deadline, here and in the session, and a second longer at its end.
+Result<std::unique_ptr<Store>> connect_to_pmix(std::uint64_t deadline_ns);
 
 }  // namespace coppice::bootstrap

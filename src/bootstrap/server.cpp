@@ -1,4 +1,5 @@
-// The connections of the exchange: which processes connect, and what arrives. The exchange itself is in server_exchange.cpp.
+// The connections of the exchange: what arrives, and which processes end. Who connects is in server_listener.cpp, the exchange itself in
+// server_exchange.cpp.
 #include "bootstrap/server.hpp"
 
 #include <fcntl.h>
@@ -7,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,17 +22,8 @@
 namespace coppice::bootstrap {
 namespace {
 
-// What an epoll tag means: the listener, a connection's socket, or its caller's pidfd.
-constexpr std::uint64_t kListenerTag = 0;
-constexpr std::uint64_t socket_tag(std::uint64_t id) {
-    return id * 2;
-}
-constexpr std::uint64_t process_tag(std::uint64_t id) {
-    return id * 2 + 1;
-}
-
-// Open connections of one rank and its descendants. Further ones are refused, so that no rank uses up the descriptors.
-constexpr std::uint32_t kMostConnections = 256;
+// Of one call: its caller has other work, too.
+constexpr int kMostRounds = 64;
 // Answers that a rank has not read. An honest one asks once, at its deadline.
 constexpr std::size_t kMostUnread = 16;
 constexpr std::uint32_t kMaxGenerations = 1U << 20;
@@ -68,7 +60,7 @@ Server::~Server() {
     }
     for (const auto& [id, parting] : partings_)
         ::close(parting.socket);
-    for (const int descriptor : {poll_, listener_, handle_}) {
+    for (const int descriptor : {poll_, listener_, timer_, handle_}) {
         if (descriptor >= 0) ::close(descriptor);
     }
 }
@@ -81,46 +73,12 @@ Result<std::unique_ptr<Server>> Server::open(std::uint32_t size, std::optional<s
     std::unique_ptr<Server> server(new Server(size, late));
     server->poll_ = ::epoll_create1(EPOLL_CLOEXEC);
     if (server->poll_ < 0) return fail(COPPICE_ERR_NO_RESOURCES, "epoll_create1: {}", std::strerror(errno));
+    server->timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (server->timer_ < 0) return fail(COPPICE_ERR_NO_RESOURCES, "timerfd_create: {}", std::strerror(errno));
     if (auto ok = server->listen_somewhere(); !ok) return tl::unexpected(ok.error());
     server->watch(server->listener_, kListenerTag, EPOLLIN);
+    server->watch(server->timer_, kTimerTag, EPOLLIN);
     return server;
-}
-
-// Binds in a directory of its own and takes file and directory away again at once; the socket stays reachable
-// through the O_PATH descriptor.
-Result<void> Server::listen_somewhere() {
-    listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener_ < 0) return fail(COPPICE_ERR_NO_RESOURCES, "cannot make a socket: {}", std::strerror(errno));
-    std::string tried;
-    const char* temporary = std::getenv("TMPDIR");
-    for (const char* base : {"/tmp", temporary, "/dev/shm", "/var/tmp"}) {
-        if (base == nullptr || *base == '\0') continue;
-        std::string directory = std::string(base) + "/coppice-XXXXXX";
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        if (directory.size() + 3 > sizeof address.sun_path) continue;
-        if (::mkdtemp(directory.data()) == nullptr) {
-            tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", base, std::strerror(errno));
-            continue;
-        }
-        const std::string file = directory + "/s";
-        file.copy(address.sun_path, file.size());
-        const bool bound = ::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-        const int reason = errno;
-        if (bound) {
-            ::chmod(file.c_str(), 0600);
-            handle_ = ::open(file.c_str(), O_PATH | O_CLOEXEC);
-            ::unlink(file.c_str());
-        }
-        ::rmdir(directory.c_str());
-        if (bound && handle_ >= 0 && ::listen(listener_, 4096) == 0) {
-            path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), handle_);
-            return {};
-        }
-        if (bound) break;
-        tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", base, std::strerror(reason));
-    }
-    return fail(COPPICE_ERR_NO_RESOURCES, "cannot make a socket for the ranks in any temporary directory ({})", tried);
 }
 
 void Server::watch(int descriptor, std::uint64_t tag, std::uint32_t events) {
@@ -168,13 +126,17 @@ void Server::rank_ended(std::uint32_t rank) {
 
 void Server::serve() {
     std::array<epoll_event, 64> events{};
-    for (;;) {
+    for (int round = 0; round < kMostRounds; ++round) {
         const int count = ::epoll_wait(poll_, events.data(), static_cast<int>(events.size()), 0);
         if (count <= 0) return;
         for (int i = 0; i < count; ++i) {
             const auto& event = events[static_cast<std::size_t>(i)];
             if (event.data.u64 == kListenerTag) {
                 accept_all();
+                continue;
+            }
+            if (event.data.u64 == kTimerTag) {
+                listen_again();
                 continue;
             }
             const std::uint64_t id = event.data.u64 / 2;
@@ -191,36 +153,6 @@ void Server::serve() {
             if ((event.events & EPOLLOUT) != 0) flush(id, found->second);
             if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_from(id);
         }
-    }
-}
-
-void Server::accept_all() {
-    for (;;) {
-        const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (socket < 0) return;
-        ucred caller{};
-        socklen_t length = sizeof caller;
-        const bool known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &caller, &length) == 0;
-        if (!known || caller.uid != ::geteuid()) {
-            ++counters_.strangers;
-            ::close(socket);
-            continue;
-        }
-        const std::uint64_t id = next_id_++;
-        const auto origin = origin_of(caller.pid);
-        Connection& connection = connections_[id];
-        connection.socket = socket;
-        connection.pid = caller.pid;
-        connection.origin = origin.value_or(capacity_);
-        ++open_sockets_[connection.origin];
-        if (!origin || open_sockets_[connection.origin] > kMostConnections) {
-            ++counters_.strangers;
-            refuse(id, connection,
-                   origin ? "it has too many connections open"
-                          : fmt::format("process {} was not started by this launcher", caller.pid));
-            continue;
-        }
-        watch(socket, socket_tag(id), EPOLLIN);
     }
 }
 

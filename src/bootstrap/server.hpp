@@ -124,9 +124,17 @@ class Server {
         Round current;
     };
 
+    // What an epoll tag means: the listener, the timer, a connection's socket, or its caller's pidfd.
+    static constexpr std::uint64_t kListenerTag = 0;
+    static constexpr std::uint64_t kTimerTag = 1;
+    static constexpr std::uint64_t socket_tag(std::uint64_t id) { return id * 2; }
+    static constexpr std::uint64_t process_tag(std::uint64_t id) { return id * 2 + 1; }
+
     Server(std::uint32_t size, std::optional<std::uint32_t> late);
     Result<void> listen_somewhere();
     void accept_all();
+    void pause_listening();
+    void listen_again();
     void read_from(std::uint64_t id);
     std::size_t most_of(const Connection& connection, FrameKind kind) const;
     bool parse(std::uint64_t id, Connection& connection);
@@ -165,6 +173,7 @@ class Server {
     std::string path_;
     int poll_ = -1;
     int listener_ = -1;
+    int timer_ = -1;   // until the listener is looked at again
     int handle_ = -1;  // O_PATH descriptor of the unlinked socket file
     std::uint64_t next_id_ = 1;
     std::uint32_t ended_count_ = 0;

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <new>
 #include <thread>
 
@@ -19,47 +18,30 @@ namespace {
 
 constexpr std::string_view kDuty = "start the same build of Coppice everywhere";
 
-// How many sessions this process has had, among all ranks and by the marks of lists.
-struct Sessions {
-    std::mutex mutex;
-    std::map<std::uint64_t, std::uint32_t> begun;
-};
-Sessions& sessions() {
-    static Sessions all;
-    return all;
-}
-
-// Which process a rank is. Each rank tells it before the first bytes of a session, and those of its host look later whether it lives.
-struct Presence {
-    std::uint64_t host = 0;  // equal for those that see each other's processes
-    std::uint64_t started = 0;
-    std::uint32_t process = 0;
-    std::uint32_t reserved = 0;
-};
-
-Presence own_presence() {
+StoreHistory::Process own_process() {
     return {.host = std::hash<std::string>{}(host_identity("")),
             .started = process_start_time(getpid()),
-            .process = static_cast<std::uint32_t>(getpid())};
-}
-
-// Of the ranks that have been in a session of this process, by the launcher's numbers. Sessions may be made by several threads.
-struct Presences {
-    std::mutex mutex;
-    std::map<std::uint32_t, std::optional<Presence>> met;  // nullopt: it was dead by then
-};
-Presences& presences() {
-    static Presences all;
-    return all;
+            .number = static_cast<std::uint32_t>(getpid())};
 }
 
 }  // namespace
 
-StoreBootstrap::StoreBootstrap(std::unique_ptr<Store> store, Subset subset, std::string name, bool fences)
-    : store_(std::move(store)), subset_(std::move(subset)), name_(std::move(name)), fences_(fences) {}
+StoreHistory& StoreHistory::of_this_process() {
+    static StoreHistory all;
+    return all;
+}
+
+StoreBootstrap::StoreBootstrap(std::unique_ptr<Store> store, Subset subset, StoreHistory& history, std::string name,
+                               bool fences)
+    : store_(std::move(store)),
+      subset_(std::move(subset)),
+      history_(history),
+      name_(std::move(name)),
+      fences_(fences) {}
 
 Result<std::unique_ptr<StoreBootstrap>> StoreBootstrap::create(std::unique_ptr<Store> store,
-                                                               std::span<const std::uint32_t> ranks) try {
+                                                               std::span<const std::uint32_t> ranks,
+                                                               StoreHistory& history) try {
     auto subset = Subset::of(ranks, store->rank(), store->size());
     if (!subset) return tl::unexpected(std::move(subset.error()));
     // Where all ranks are in the list they may fence.
@@ -71,20 +53,19 @@ Result<std::unique_ptr<StoreBootstrap>> StoreBootstrap::create(std::unique_ptr<S
             "by broadcasts in a group of all",
             store->carrier(), store->size());
     }
-    Sessions& all = sessions();
-    const std::lock_guard lock(all.mutex);
+    const std::lock_guard lock(history.mutex);
     // A server may know nothing yet of ranks on other hosts; and the first fence waits only for ranks that have had no session.
-    if (!are_all && !all.begun.contains(0) && !store->fences_in_later_sessions()) {
+    if (!are_all && !history.begun.contains(0) && !store->fences_in_later_sessions()) {
         return fail(COPPICE_ERR_BOOTSTRAP,
                     "rank {}: {} brings some ranks together only after all have been: make a group of all first",
                     store->rank().value, store->carrier());
     }
     const std::uint64_t mark = are_all ? 0 : subset->mark();
-    const std::uint32_t count = all.begun[mark]++;
+    const std::uint32_t count = history.begun[mark]++;
     const bool fences = are_all && (count == 0 || store->fences_in_later_sessions());
     std::string name = are_all ? fmt::format("coppice.{}", count) : fmt::format("coppice.{:x}.{}", mark, count);
     return std::unique_ptr<StoreBootstrap>(
-        new StoreBootstrap(std::move(store), std::move(*subset), std::move(name), fences));
+        new StoreBootstrap(std::move(store), std::move(*subset), history, std::move(name), fences));
 } catch (const std::bad_alloc&) {
     return fail(COPPICE_ERR_NO_MEMORY, "no memory for a group of {} ranks", ranks.size());
 }
@@ -102,13 +83,13 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
     const std::string key = fmt::format("{}.{}", name_, header.round);
     Piece piece;
     append(piece, header);
-    if (is_first) append(piece, own_presence());
+    if (is_first) append(piece, own_process());
     append_bytes(piece, mine);
     if (auto put = store_->put(key, piece); !put) return tl::unexpected(std::move(put.error()));
     if (fences_) {
         if (auto met = store_->fence(deadline_ns); !met) return tl::unexpected(std::move(met.error()));
     }
-    std::vector<std::optional<Presence>> present(wanted.size());
+    std::vector<std::optional<StoreHistory::Process>> processes(wanted.size());
     std::vector<Piece> result(wanted.size());
     for (std::size_t i = 0; i < wanted.size(); ++i) {
         const std::uint32_t r = wanted[i].value;
@@ -119,7 +100,7 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
         PieceHeader theirs;
         if (!take(rest, theirs)) theirs.magic = 0;
         if (auto ok = check_piece(header, theirs, r, store_->carrier(), kDuty); !ok) return tl::unexpected(ok.error());
-        const bool is_whole = !is_first || take(rest, present[i].emplace());
+        const bool is_whole = !is_first || take(rest, processes[i].emplace());
         if (!is_whole || theirs.bytes != rest.size()) {
             return fail(COPPICE_ERR_BOOTSTRAP, "{} gave {} of the {} bytes of rank {}", store_->carrier(), rest.size(),
                         theirs.bytes, r);
@@ -127,9 +108,9 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
         result[i].assign(rest.begin(), rest.end());
     }
     if (is_first) {
-        const std::lock_guard lock(presences().mutex);
+        const std::lock_guard lock(history_.mutex);
         for (std::size_t i = 0; i < wanted.size(); ++i)
-            presences().met.try_emplace(subset_.outside(wanted[i].value).value, present[i]);
+            history_.met.try_emplace(subset_.outside(wanted[i].value).value, processes[i]);
     }
     return result;
 }
@@ -152,7 +133,7 @@ Result<std::optional<StoreBootstrap::Piece>> StoreBootstrap::fetch(Rank from, co
             return fail(
                 COPPICE_ERR_BOOTSTRAP,
                 "rank {}: rank {} did not show up before the deadline: it does not make this group, or has ended "
-                "on a host of which no rank is left",
+                "on a host of which no rank is left, or the launcher's server is stopped, or hangs",
                 store_->rank().value, from.value);
         }
     }
@@ -160,10 +141,10 @@ Result<std::optional<StoreBootstrap::Piece>> StoreBootstrap::fetch(Rank from, co
 
 // Ranks of its host see whether its process is there, and tell the others.
 Result<bool> StoreBootstrap::is_dead(Rank rank) {
-    std::map<std::uint32_t, std::optional<Presence>> met;
+    std::map<std::uint32_t, std::optional<StoreHistory::Process>> met;
     {
-        const std::lock_guard lock(presences().mutex);
-        met = presences().met;
+        const std::lock_guard lock(history_.mutex);
+        met = history_.met;
     }
     const auto theirs = met.find(rank.value);
     if (theirs == met.end()) return false;  // it has yet to come
@@ -172,7 +153,7 @@ Result<bool> StoreBootstrap::is_dead(Rank rank) {
     const std::string key = fmt::format("{}.dead.{}", name_, rank.value);
     const auto own = met.find(store_->rank().value);
     if (own != met.end() && own->second && own->second->host == host) {
-        if (process_state(static_cast<pid_t>(theirs->second->process), theirs->second->started) != ProcessState::gone)
+        if (process_state(static_cast<pid_t>(theirs->second->number), theirs->second->started) != ProcessState::gone)
             return false;
         const std::byte yes{1};
         if (auto put = store_->put(key, {&yes, 1}); !put) return tl::unexpected(std::move(put.error()));

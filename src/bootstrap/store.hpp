@@ -1,7 +1,10 @@
 // Bootstrap over a launcher's store of keys and values, as PMIx and PMI have it: put, a fence among all, get.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,12 +45,31 @@ class Store {
     virtual Result<std::unique_ptr<Reports>> reports() { return std::unique_ptr<Reports>(); }
 };
 
+// What the sessions of a process have in common. They may be made by several threads.
+struct StoreHistory {
+    // Which process a rank is. Each rank tells it before the first bytes of a session, and those of its host look later whether it lives.
+    struct Process {
+        std::uint64_t host = 0;  // equal for those that see each other's processes
+        std::uint64_t started = 0;
+        std::uint32_t number = 0;
+        std::uint32_t reserved = 0;
+    };
+
+    static StoreHistory& of_this_process();
+
+    std::mutex mutex;
+    std::map<std::uint64_t, std::uint32_t> begun;  // how many sessions, among all ranks and by the marks of lists
+    // Ranks that have been in one, by the launcher's numbers; nullopt: it was dead by then.
+    std::map<std::uint32_t, std::optional<Process>> met;
+};
+
 // The n-th StoreBootstrap of each rank's process meets the n-th of the others; of some ranks, the n-th of the same list.
 class StoreBootstrap final : public Bootstrap {
   public:
     // `ranks`: as for Subset::of(). COPPICE_ERR_BOOTSTRAP where the store brings together all or none.
     static Result<std::unique_ptr<StoreBootstrap>> create(std::unique_ptr<Store> store,
-                                                          std::span<const std::uint32_t> ranks = {});
+                                                          std::span<const std::uint32_t> ranks = {},
+                                                          StoreHistory& history = StoreHistory::of_this_process());
 
     Rank rank() const override { return subset_.self(store_->rank()); }
     std::uint32_t size() const override { return subset_.size(store_->size()); }
@@ -63,7 +85,7 @@ class StoreBootstrap final : public Bootstrap {
 
   private:
     using Piece = std::vector<std::byte>;
-    StoreBootstrap(std::unique_ptr<Store> store, Subset subset, std::string name, bool fences);
+    StoreBootstrap(std::unique_ptr<Store> store, Subset subset, StoreHistory& history, std::string name, bool fences);
     Result<std::vector<Piece>> exchange(std::span<const Rank> wanted, std::span<const std::byte> mine,
                                         std::uint64_t deadline_ns);
     Result<std::optional<Piece>> fetch(Rank from, const std::string& key, std::uint64_t deadline_ns);
@@ -71,6 +93,7 @@ class StoreBootstrap final : public Bootstrap {
 
     std::unique_ptr<Store> store_;
     Subset subset_;
+    StoreHistory& history_;
     std::string name_;  // of this session, the same at all its ranks: what its keys begin with
     bool fences_;
     std::uint32_t round_ = 0;

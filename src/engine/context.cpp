@@ -1,8 +1,10 @@
 #include "engine/context.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/descriptor_table.hpp"
 #include "engine/tracing.hpp"
@@ -61,6 +63,15 @@ void Context::leave_multiple() {
     if (entered_by_thread == this) return;
     if (lock_.leave() && thread_ != nullptr) thread_->caller_left();
     turns_.unlock();
+}
+
+void Context::warn_of_unregistered(std::string_view why) {
+    if (std::exchange(has_warned_, true)) return;
+    std::fprintf(
+        stderr,
+        "coppice: large payloads go in messages, and slower: %.*s (\"unregistered\" of coppice_group_count and "
+        "coppice-perf --count says how many)\n",
+        static_cast<int>(why.size()), why.data());
 }
 
 void Context::attach(Group& group) {

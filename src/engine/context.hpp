@@ -91,6 +91,8 @@ class Context final : private Attended {
     }
     // Of the status page. −1: there is none.
     int page_descriptor() const { return observation_ != nullptr ? observation_->page_descriptor() : -1; }
+    // Large payloads go in messages that would be read: tells people so, the first time. Under the guard.
+    void warn_of_unregistered(std::string_view why);
     // Null: nothing is traced. Used under the guard.
     trace::Recorder* trace() const { return trace_.get(); }
     // While one lives, a group is being made. Its caller waits in an exchange that knows nothing of other groups, so the progress
@@ -285,6 +287,7 @@ class Context final : private Attended {
     std::uint32_t creations_ = 0;       // under way
     std::uint32_t rounds_ = 0;          // of progress(group)
     bool on_thread_ = false;            // the progress thread is inside
+    bool has_warned_ = false;
     Duty duty_;
     std::unique_ptr<trace::Recorder> trace_;    // null: there is no trace
     std::unique_ptr<Observation> observation_;  // null: there is no status page

@@ -116,7 +116,8 @@ constexpr std::array kSettings{
     SettingInfo{"COPPICE_TRACE", "",
                 "a file name: each process writes what its operations do to FILE.HOST.PID, which Perfetto opens and "
                 "coppice-trace joins; empty: none"},
-    SettingInfo{"COPPICE_FAULTS", "", "faults to inject, for tests: kill-after:N, kill-before:N, damage:N, delay:..."},
+    SettingInfo{"COPPICE_FAULTS", "",
+                "faults to inject, for tests: kill-after:N, kill-at-chunk:N, damage:N, delay:..."},
 };
 
 constexpr std::array<std::string_view, 9> kLauncherVariables{

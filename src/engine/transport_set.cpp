@@ -150,8 +150,9 @@ std::size_t TransportSet::poll() {
     if (!replies_.empty()) send_replies();
     if (copying_ && copying_->is_busy()) [[unlikely]]
         events += copying_->poll();
-    if (looks_outside_ && ++polls_ >= kPollsPerIntroduction) [[unlikely]]
-        look_outside();
+    if (looks_outside_ && ++polls_ % kPollsPerClock == 0) [[unlikely]] {
+        if (polls_ >= kPollsPerLook || (introductions_ && introductions_->is_due())) look_outside();
+    }
     return events;
 }
 
@@ -160,7 +161,7 @@ void TransportSet::look_outside() {
     polls_ = 0;
     if (introductions_) {
         introductions_->poll();
-        if (introductions_->is_busy()) polls_ = kPollsPerIntroduction - kPollsWhileBusy;
+        if (introductions_->is_busy()) polls_ = kPollsPerLook - kPollsWhileBusy;
     }
     if (!reports_) return;
     for (const Rank rank : reports_->take()) {
@@ -197,7 +198,7 @@ TransportSet::Armed TransportSet::arm() {
     }
     if (introductions_) all = sleep_on(introductions_->descriptor(), sleep_on_introductions_) && all;
     if (reports_) all = sleep_on(reports_->descriptor(), sleep_on_reports_) && all;
-    polls_ = kPollsPerIntroduction;  // whatever wakes this rank, it looks
+    polls_ = kPollsPerLook - 1;  // whatever wakes this rank, it looks
     if (several) armed.descriptor = sleep_set_;
     if (!all) armed.descriptor = -1;
     armed.unheard = !all;

@@ -64,10 +64,9 @@ class TransportSet final : private transport::Receiver {
     // Its process has failed, has left in peace or is fenced by all groups here.
     bool is_over(Seat peer) const;
     // Whose boards the groups of a host have; null where they have none. It is one of the transports, or inside of one.
-    void share_host_memory(transport::HostMemory* host_memory, std::shared_ptr<transport::MessageCount> faults) {
-        host_memory_ = host_memory;
-        faults_ = std::move(faults);
-    }
+    void share_host_memory(transport::HostMemory* host_memory) { host_memory_ = host_memory; }
+    // Null: none are injected.
+    void plant(std::shared_ptr<transport::MessageCount> faults) { faults_ = std::move(faults); }
 
     transport::Transport* to(Seat peer) const {
         const std::uint8_t index = route_[peer.value];
@@ -161,8 +160,10 @@ class TransportSet final : private transport::Receiver {
     static constexpr std::uint8_t kUnwired = 0xfe;
     // More than ranks that keep to their windows can send.
     static constexpr std::size_t kMostEarly = 65536;
-    // Of a rank that does not sleep, between two looks at what the launcher says.
-    static constexpr std::uint32_t kPollsPerIntroduction = 4096;
+    // Of a rank that does not sleep, between two looks at what the launcher says; and between two at the clock, whether it is time for
+    // one: a rank that gives its core away polls seldom.
+    static constexpr std::uint32_t kPollsPerLook = 4096;
+    static constexpr std::uint32_t kPollsPerClock = 32;
 
     struct Attached {
         std::uint32_t token;

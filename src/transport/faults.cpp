@@ -34,10 +34,10 @@ std::string_view cut(std::string_view& text, char at) {
 // Adds one fault to the plan; false when it does not parse.
 bool add_fault(std::string_view text, FaultPlan& plan) {
     const std::string_view name = cut(text, ':');
-    if (name == "kill-before" || name == "kill-after") {
+    if (name == "kill-before" || name == "kill-after" || name == "kill-at-chunk") {
         const auto at = number(text);
         if (!at || *at == 0) return false;
-        (name == "kill-before" ? plan.kill_before : plan.kill_after) = *at;
+        (name == "kill-before" ? plan.kill_before : name == "kill-after" ? plan.kill_after : plan.kill_at_chunk) = *at;
         return true;
     }
     if (name == "delay") {
@@ -88,7 +88,8 @@ Result<FaultPlan> parse_faults(std::string_view text, Seat self) {
         FaultPlan of_others;
         if (!where || !add_fault(what, *where == self ? plan : of_others))
             return fail(COPPICE_ERR_CONFIG,
-                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, delay:RANK:POLLS, hold:RANK, "
+                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, kill-at-chunk:N, delay:RANK:POLLS, "
+                        "hold:RANK, "
                         "damage:N and suspect:RANK:POLLS, each optionally with @RANK at its end, separated by commas",
                         fault);
     }
@@ -101,6 +102,11 @@ void MessageCount::about_to_send() {
 
 void MessageCount::sent() {
     if (++count_ == after_) die();
+}
+
+void MessageCount::chunks_taken(std::uint32_t more) {
+    chunks_ += more;
+    if (at_chunk_ > 0 && chunks_ >= at_chunk_) die();
 }
 
 bool MessageCount::damages_next() const {

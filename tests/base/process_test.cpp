@@ -4,16 +4,44 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <set>
+#include <string>
 #include <thread>
 
 namespace coppice {
 namespace {
+
+// A close() of this descriptor waits until that thread has forked, or waits for something itself.
+struct SlowClose {
+    std::atomic<int> descriptor = -1;
+    std::atomic<bool> is_entered = false;
+    std::atomic<pid_t> forker = 0;  // about to fork
+    std::atomic<bool> has_forked = false;
+};
+SlowClose slow_close;
+
+bool sleeps(pid_t thread) {
+    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string line;
+    std::getline(stat, line);
+    const std::size_t name_end = line.rfind(')');
+    return name_end != std::string::npos && line.compare(name_end, 3, ") S") == 0;
+}
+
+void wait_for_fork() {
+    slow_close.is_entered = true;
+    while (slow_close.forker == 0)
+        std::this_thread::yield();
+    while (!slow_close.has_forked && !sleeps(slow_close.forker))
+        std::this_thread::yield();
+}
 
 constexpr int kMostNumbers = 128;
 
@@ -59,6 +87,24 @@ TEST(Process, AChildKeepsNoneThatAnotherThreadOpensOrClosesJustThen) {
     EXPECT_EQ(wrong, 0);
 }
 
+TEST(Process, AChildKeepsNoneThatAnotherThreadIsAboutToClose) {
+    const process::Use use;
+    const int own = process::open_own(make_any);
+    slow_close.descriptor = own;
+    std::thread other([own] { process::close_own(own); });
+    while (!slow_close.is_entered)
+        std::this_thread::yield();
+    slow_close.forker = gettid();
+    const pid_t child = fork();
+    if (child == 0) _exit(fcntl(own, F_GETFD) < 0 ? 0 : 1);
+    slow_close.has_forked = true;
+    other.join();
+    slow_close.descriptor = -1;
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
 TEST(Process, WhatAChildOpensItsOwnChildKeeps) {
     const process::Use use;
     const int own = process::open_own(make_any);
@@ -89,3 +135,9 @@ TEST(Process, WithoutAContextAChildKeepsThem) {
 
 }  // namespace
 }  // namespace coppice
+
+// In place of the C library's, in the whole program.
+extern "C" int close(int descriptor) {
+    if (descriptor >= 0 && descriptor == coppice::slow_close.descriptor) coppice::wait_for_fork();
+    return static_cast<int>(syscall(SYS_close, descriptor));
+}

@@ -6,112 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
-#include <string_view>
 #include <thread>
 
-#include "engine/context.hpp"
-#include "some_transport_set.hpp"
+#include "group_of_four.hpp"
 
 namespace coppice::engine {
 namespace {
-
-constexpr Rank kSelf{1};
-constexpr Rank kOther{3};  // stands in for the root
-constexpr Rank kRoot{kPeer.value};
-
-// A wire whose reads land when the test says so.
-class ReadingWire final : public Wire {
-  public:
-    struct Read {
-        transport::RemoteMemory what;
-        std::span<std::byte> into;
-        transport::Reads* reads;
-    };
-    std::vector<Read> under_way;
-
-    ReadingWire() { reads(true); }
-    void reads(bool native) { capabilities_.native_read = native; }
-
-    Result<transport::Exposure> expose(std::span<std::byte> memory) override {
-        return transport::Exposure{.address = reinterpret_cast<std::uint64_t>(memory.data()), .key = 1, .own_key = 1};
-    }
-    transport::SendStatus read(Seat, const transport::RemoteMemory& what, std::span<std::byte> into,
-                               const transport::Exposure&, transport::Reads* reads) override {
-        ++reads->under_way;
-        under_way.push_back({what, into, reads});
-        return transport::SendStatus::sent;
-    }
-    bool may_be_read_by(Seat) const override { return true; }
-
-    // One of those under way does, by default the first.
-    void land(std::span<const std::byte> bytes, std::size_t which = 0) {
-        const Read read = under_way.at(which);
-        under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
-        ASSERT_EQ(read.into.size(), bytes.size());
-        std::memcpy(read.into.data(), bytes.data(), bytes.size());
-        --read.reads->under_way;
-        ++read.reads->arrived;
-    }
-};
-
-// One of four ranks, each on a host of its own. Nobody moves it but the test.
-class GroupOfFour : public ::testing::Test {
-  protected:
-    explicit GroupOfFour(std::map<std::string_view, const char*> settings = {}, Platform* platform = nullptr) {
-        settings["COPPICE_PROGRESS_THREAD"] = "0";
-        const SettingTexts texts([&settings](const char* name) -> const char* {
-            const auto found = settings.find(name);
-            return found != settings.end() ? found->second : nullptr;
-        });
-        context_ = Context::create(texts, false, platform).value();
-        auto made = std::make_unique<ReadingWire>();
-        wire_ = made.get();
-        const std::uint8_t index = set_->add(std::move(made));
-        for (std::uint32_t peer = 0; peer < kRanks; ++peer)
-            set_->route(Seat(peer), index);
-        group_ = make_group({.token = kToken, .epoch = Epoch(0)});
-        wire_->sent_to.clear();
-        wire_->sent.clear();
-    }
-    ~GroupOfFour() override { context_->detach(*group_); }
-
-    std::unique_ptr<Group> make_group(GroupId id) {
-        auto group = std::make_unique<Group>(Core::Parts{.context = context_.get(),
-                                                         .settings = context_->settings(),
-                                                         .members = Members(kSelf, topology::Nodes::flat(kRanks)),
-                                                         .router = Router(set_, kRanks),
-                                                         .id = id,
-                                                         .on_failure = nullptr},
-                                             context_->settings().plan_for(kRanks, {}).value());
-        context_->attach(*group);
-        return group;
-    }
-
-    // One poll hears all of that, and then the group goes on.
-    void hear(std::function<void(transport::Receiver&)> what) {
-        wire_->next_poll = std::move(what);
-        group_->progress(Group::Care::thorough);
-    }
-    void say(Rank from, WireHeader header, std::span<const std::byte> payload = {}) {
-        if (header.token == 0) header.token = kToken;
-        header.length |= static_cast<std::uint32_t>(payload.size());
-        hear([from, header, payload](transport::Receiver& set) {
-            set.message(Seat(from.value), encode(header), payload, 0);
-        });
-    }
-    bool has_sent(Rank to, Tag tag) const {
-        for (std::size_t i = 0; i < wire_->sent.size(); ++i)
-            if (wire_->sent_to[i] == Seat(to.value) && wire_->sent[i].tag == tag) return true;
-        return false;
-    }
-
-    static constexpr std::uint32_t kToken = 7;
-    std::unique_ptr<Context> context_;
-    std::shared_ptr<TransportSet> set_ = std::make_shared<TransportSet>(kRanks);
-    ReadingWire* wire_ = nullptr;
-    std::unique_ptr<Group> group_;
-};
 
 // The asker takes the root for dead, and the payload for lost where all say that they have none of it.
 TEST_F(GroupOfFour, AQueryAboutARootThatHasLeftInPeaceIsAnswered) {
@@ -391,7 +291,7 @@ TEST(OpenPayload, TellsOfAsManyChunksAtOnceAsTakeLittleTime) {
     ReadingWire wire;
     std::vector<std::byte> payload(std::size_t{10} << 20);
     const Descriptor descriptor = Descriptor::of(payload.size(), 1 << 20);
-    const auto open = OpenPayload::make(wire, payload, descriptor, kSeed);
+    const auto open = OpenPayload::make(wire, payload, descriptor, kSeed).value();
     const auto word = [&] {
         HaveWord shown;
         std::memcpy(&shown, reinterpret_cast<const void*>(open->desk().address), sizeof shown);

@@ -25,6 +25,7 @@ class SomeAdmission final : public bootstrap::Admission {
     void end(coppice_status_t status) { end_ = Error{status, "it has ended"}; }
     int descriptor() const override { return -1; }
     Result<std::optional<Event>> next() override {
+        ++looks;
         if (events_.empty() && end_) return tl::unexpected(*end_);
         if (events_.empty()) return std::optional<Event>();
         Event event = std::move(events_.front());
@@ -41,6 +42,7 @@ class SomeAdmission final : public bootstrap::Admission {
                      std::span<const std::byte>) override {}
     bool is_witness() const override { return false; }
 
+    std::uint32_t looks = 0;
     std::function<void()> when_wired;
     std::vector<std::pair<std::uint32_t, std::string>> unwired;
 
@@ -48,6 +50,11 @@ class SomeAdmission final : public bootstrap::Admission {
     std::vector<std::uint32_t>& wired_;
     std::deque<Event> events_;
     std::optional<Error> end_;
+};
+
+struct SomeClock final : Clock {
+    std::uint64_t now_ns() const override { return now; }
+    std::uint64_t now = 1'000'000;
 };
 
 class Newcomers : public ::testing::Test {
@@ -120,6 +127,28 @@ TEST_F(Newcomers, WhatTheyCouldNotDoIsWhyTheyAreRefused) {
     admission->end(COPPICE_ERR_BOOTSTRAP);
     introductions->poll();
     EXPECT_EQ(introductions->error()->message, before);
+}
+
+// Among ranks that give their cores away to each other it takes milliseconds to poll as often as a rank does in 0.1 ms that has its own.
+TEST(Introductions, AreLookedAtByTheClockToo) {
+    Set set;
+    const Settings settings;
+    std::vector<std::uint32_t> wired;
+    SomeClock clock;
+    auto made = std::make_unique<SomeAdmission>(wired);
+    const SomeAdmission& admission = *made;
+    set.groups.introduce_by(std::make_unique<Introductions>(set.groups, settings, "here", std::move(made), clock));
+    const auto poll = [&set](int times) {
+        for (int i = 0; i < times; ++i)
+            set.groups.poll();
+    };
+    poll(64);
+    EXPECT_EQ(admission.looks, 1U);
+    poll(1024);
+    EXPECT_EQ(admission.looks, 1U) << "each is a system call";
+    clock.now += 1'000'000;
+    poll(64);
+    EXPECT_EQ(admission.looks, 2U);
 }
 
 }  // namespace

@@ -277,6 +277,54 @@ TEST_F(Survivors, TakeADecisionInParts) {
     EXPECT_EQ(*c.request.agreed, odd);
 }
 
+// The caller, whose function combines the values, is elsewhere when the second part comes, and so is it for what follows.
+TEST_F(Survivors, TakeADecisionWhosePartsComeWhileTheCallerIsHereAndWhileItIsAway) {
+    c.agreements->peers_failed(odd);
+    c.value = 4;
+    const AgreementCall call{.operation = {.op = protocol::Operator::user},
+                             .combine = [](void*, void*, const void*, std::size_t) {},
+                             .value = reinterpret_cast<std::byte*>(&c.value),
+                             .bytes = sizeof c.value};
+    Request next;
+    std::uint64_t next_value = 0;
+    AgreementCall next_call{.operation = {.op = protocol::Operator::bit_or},
+                            .value = reinterpret_cast<std::byte*>(&next_value),
+                            .bytes = sizeof next_value};
+    ASSERT_TRUE(c.agreements->start(call, c.request));
+    ASSERT_TRUE(c.agreements->start(next_call, next));
+    c.agreements->progress(true);
+
+    const std::uint64_t decided = 5;
+    AgreementBody body;
+    body.unacknowledged = true;
+    body.value = std::as_bytes(std::span(&decided, 1));
+    body.failed = &odd;
+    std::vector<Message> messages;
+    for (const protocol::Operator op : {protocol::Operator::user, protocol::Operator::bit_or}) {
+        const std::uint8_t agreement = messages.empty() ? 0 : 1;
+        body.operation = protocol::encode_operation({.op = op});
+        body.lag = agreement;  // the first one is not decided everywhere
+        std::vector<std::byte> bytes;
+        body.write(bytes);
+        for (Message& part : in_parts(c.self(), kDown, agreement, bytes))
+            messages.push_back(std::move(part));
+    }
+    ASSERT_EQ(messages.size(), 4U);
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+        c.agreements->allow_callbacks(i == 0);
+        EXPECT_TRUE(c.receive(Rank(0), messages[i])) << i;
+    }
+    EXPECT_FALSE(c.agreements->peek(c.request));
+    c.agreements->allow_callbacks(true);
+    c.agreements->progress(true);
+    for (Request* request : {&c.request, &next}) {
+        ASSERT_TRUE(c.agreements->peek(*request)) << c.agreements->waiting_for(*request);
+        EXPECT_EQ(request->status, COPPICE_ERR_PEER_FAILED) << request->message;
+    }
+    EXPECT_EQ(c.value, decided);
+    EXPECT_EQ(next_value, decided);
+}
+
 TEST_F(Survivors, TakeARequestInPartsAndAnswerIt) {
     c.agreements->peers_failed(odd);
     c.start(4);

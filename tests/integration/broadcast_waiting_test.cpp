@@ -234,9 +234,11 @@ TEST(Broadcast, ARankTakenForDeadIsToldSoAndTheOthersGoOn) {
     EXPECT_EQ(job.finish(), "");
 }
 
-// One rank holds the view of broadcast number `held`. All go on for as many as coppice.h promises, and are then told
-// which rank it is.
-void hold_a_view(Member& member, std::uint32_t hosts, std::uint64_t held, std::uint64_t window, std::uint32_t holder) {
+// After broadcasts up to `first`, and as round number `round`: the last rank holds the view of broadcast number `held`. All go on for as
+// many as coppice.h promises, and are then told which rank it is. Returns how many broadcasts there were by then.
+std::uint64_t hold_a_view(Member& member, bool by_messages, std::uint64_t window, std::uint64_t first,
+                          std::uint64_t held, std::uint64_t round) {
+    const std::uint32_t holder = member.ranks - 1;
     struct Open {
         coppice_request_t* request;
         std::unique_ptr<std::uint64_t> value;
@@ -274,10 +276,10 @@ void hold_a_view(Member& member, std::uint32_t hosts, std::uint64_t held, std::u
             });
         }
     };
-    start_all(0, held + window);
+    start_all(first, held + window);
     const std::string name = "rank " + std::to_string(holder) + " has not consumed broadcast " + std::to_string(held);
     // On one host a rank that only receives may be a window beyond its own broadcasts.
-    const bool waits = hosts > 1 || member.rank == 0 || member.rank == holder;
+    const bool waits = by_messages || member.rank == 0 || member.rank == holder;
     member.await("the name of the rank that holds all up", [&] {
         free_ended();
         if (!waits) return true;
@@ -285,7 +287,7 @@ void hold_a_view(Member& member, std::uint32_t hosts, std::uint64_t held, std::u
         return std::string(coppice_last_error()).find(name) != std::string::npos;
     });
     member.notes[0].fetch_add(1);
-    member.await_note(0, member.ranks);
+    member.await_note(0, (round + 1) * member.ranks);
     if (view != nullptr) {
         COPPICE_CHECK(coppice_request_wait(view, nullptr, kTimeout) == COPPICE_OK);
         COPPICE_CHECK(coppice_request_free(view) == COPPICE_OK);
@@ -295,7 +297,7 @@ void hold_a_view(Member& member, std::uint32_t hosts, std::uint64_t held, std::u
         free_ended();
         return open.empty();
     });
-    member.leave();
+    return held + 3 * window;
 }
 
 TEST(Window, AHeldViewHoldsUpNobodyBeforeAWholeWindowAndIsNamed) {
@@ -310,10 +312,40 @@ TEST(Window, AHeldViewHoldsUpNobodyBeforeAWholeWindowAndIsNamed) {
                 options.environment["COPPICE_WINDOW"] = std::to_string(window);
                 Job job(options, [&, hosts = hosts, window = window](Member& member) {
                     COPPICE_CHECK(member.join() == COPPICE_OK);
-                    hold_a_view(member, hosts, held, window, member.ranks - 1);
+                    hold_a_view(member, hosts > 1, window, 0, held, 0);
+                    member.leave();
                 });
                 EXPECT_EQ(job.finish(), "");
             }
+        }
+    }
+}
+
+// One view after the other in one group, each one broadcast further from a multiple of the window.
+TEST(Window, AViewThatIsHeldAnywhereInAWindowOfAnySizeHoldsUpNobodyBefore) {
+    struct Way {
+        std::uint32_t ranks;
+        std::uint32_t hosts;
+        const char* hierarchy;
+    };
+    for (const Way& way :
+         {Way{2, 2, "host"}, Way{5, 2, "host"}, Way{4, 4, "host"}, Way{5, 2, "flat"}, Way{3, 1, "flat"}}) {
+        for (const std::uint64_t window : {2, 4, 8, 32}) {
+            SCOPED_TRACE(std::to_string(way.ranks) + " ranks on " + std::to_string(way.hosts) + " hosts, " +
+                         way.hierarchy + ", window " + std::to_string(window));
+            JobOptions options{.ranks = way.ranks, .hosts = way.hosts};
+            options.environment["COPPICE_WINDOW"] = std::to_string(window);
+            options.environment["COPPICE_HIERARCHY"] = way.hierarchy;
+            Job job(options, [window](Member& member) {
+                COPPICE_CHECK(member.join() == COPPICE_OK);
+                std::uint64_t first = 0;
+                for (std::uint64_t behind = 1; behind < window; ++behind) {
+                    const std::uint64_t whole_windows = (first + window - 1) / window * window;
+                    first = hold_a_view(member, true, window, first, whole_windows + behind, behind - 1);
+                }
+                member.leave();
+            });
+            ASSERT_EQ(job.finish(), "");
         }
     }
 }

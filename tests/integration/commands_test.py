@@ -47,13 +47,33 @@ class Commands(unittest.TestCase):
     def test_agreement_that_loses_a_host(self):
         self.agree("-n 16 --hosts 4 --kill-host 2@500ms", 5000)
 
-    def renew(self, command, counts, *launcher, **settings):
-        done = run([RUN, *launcher, PERF, command, "-n", "200"], **settings)
+    def renew(self, command, counts, *launcher, at_least=200, **settings):
+        done = run([RUN, *launcher, PERF, command, "-n", str(at_least)], **settings)
         if "--hosts:" in done.stderr:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, f"# {command} of {counts}")
         self.assertIn("\ndivergent 0 lost 0 hung 0 leaked 0\n", done.stdout)
+        rounds = int(re.search(r" ranks: (\d+) rounds, ", done.stdout)[1])
+        self.assertGreaterEqual(rounds, at_least)
+        return rounds, done.stderr
+
+    def test_at_least_as_many_rounds_as_were_asked_for(self):
+        # Nothing else is waited for, or only what has happened long before.
+        for command in ("stabilize", "join"):
+            for rounds in (1, 200, 20000):
+                self.renew(command, r"4 ranks: \d+ rounds, 0 renewals, 0 left out, 0 newcomers", "-n", "4", at_least=rounds)
+        self.renew("stabilize", r"3 ranks: \d+ rounds, 1 renewals, 1 left out, 0 newcomers", "-n", "4", "--kill", "2@joined+0ms", at_least=200000)
+
+    def test_rounds_go_on_until_all_that_was_asked_for_has_happened(self):
+        # One round would do. Of each kind the last thing to happen comes long after it, and changes nothing for which ranks would wait anyway.
+        for command, counts, launcher, last in (
+                ("stabilize", "4 ranks: .*, 1 left out, 1 newcomers", "-n 4 --respawn --kill 2@1500ms", "killed rank 2"),
+                ("join", "2 ranks: .*, 1 left out, 1 newcomers", "-n 2 --kill 0@1200ms --join 1@1500ms", "starting 1 process at 1.5 s"),
+                ("stabilize", "3 ranks: .*, 0 left out, 0 newcomers", "-n 3 --hosts 3 --cut 0/1,2@1500ms+10ms", "repaired what joins hosts")):
+            with self.subTest(launcher=launcher):
+                _, errors = self.renew(command, counts, *launcher.split(), at_least=1)
+                self.assertIn(last, errors)
 
     def test_ranks_that_are_killed_and_come_back(self):
         self.renew("stabilize", r"8 ranks: \d+ rounds, \d+ renewals, 2 left out, 2 newcomers",
@@ -184,18 +204,17 @@ class Commands(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "broadcasts that nobody had to wait for: 20\n"), done.stderr)
 
     def test_how_long_others_wait_for_a_root_that_computes(self):
-        # Others that have to wait until the root calls again wait for longer than it computes, however long that is. Those that
-        # need not may be kept from their cores for as long as a short one lasts.
-        for milliseconds in (300, 1500, 6000):
-            done = run([RUN, "-n", "4", "--hosts", "4", ROOT_LEAVES, "3", str(milliseconds)])
+        # Others that have to wait until the root calls again wait for all of 300 ms, in every try. One in which the machine keeps ranks
+        # from their cores tells nothing.
+        longest = []
+        while not longest or (min(longest) >= 50 and len(longest) < 10):
+            done = run([RUN, "-n", "4", "--hosts", "4", ROOT_LEAVES, "20", "300"])
             if "--hosts:" in done.stderr:
                 self.skipTest(done.stderr.strip())
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(done.stdout, r"^longest wait of any other rank: \d+\.\d{3} ms\n$")
-            longest = float(done.stdout.split()[-2])
-            if longest < milliseconds:
-                return
-        self.fail(f"others waited for {longest} ms for a root that computed for {milliseconds}")
+            longest.append(float(done.stdout.split()[-2]))
+        self.assertLess(min(longest), 50, longest)
 
     def broadcast_on_leaves(self, *words, count=1000, launcher=(), known=True):
         """Two hosts a leaf, two ranks a host. What was counted on the leaves' up-links is for each of `count` broadcasts."""
@@ -271,9 +290,25 @@ class Commands(unittest.TestCase):
         self.assertIn(f"{lost} lost: cut off", done.stdout, done.stderr)
         return done.stderr
 
+    def seconds_to_notice(self, trace):
+        """From a rank's last agreement of all to when it knew of the first one that it can't reach."""
+        with open(trace, encoding="utf-8") as file:
+            text = file.read()
+        before, failed, _ = re.split(r'^.*"name":"rank \d failed".*"ts":([0-9.]+),.*$', text, maxsplit=1, flags=re.MULTILINE)
+        agreed = re.findall(r'^.*"ph":"E".*"ts":([0-9.]+),.*"of":"agreement".*"status":0\}', before, re.MULTILINE)
+        return (float(failed) - float(agreed[-1])) / 1e6
+
     def test_network_that_parts(self):
-        said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1)
-        self.assertRegex(said, "rank 2: .*: too few ranks can be reached .*COPPICE_QUORUM=certain: ranks 0, 1 can't be reached")
+        # The bound is for ranks that get their cores. A try in which the machine keeps them from these tells nothing.
+        longest = []
+        while not longest or (min(longest) >= 4 and len(longest) < 5):
+            with tempfile.TemporaryDirectory() as folder:
+                said = self.agree_through_a_cut("3", "2@1s", "15s", lost=1, COPPICE_TRACE=os.path.join(folder, "trace"))
+                traces = [os.path.join(folder, name) for name in os.listdir(folder)]
+                self.assertEqual(len(traces), 3)
+                longest.append(max(map(self.seconds_to_notice, traces)))
+            self.assertRegex(said, "rank 2: .*: too few ranks can be reached .*COPPICE_QUORUM=certain: ranks 0, 1 can't be reached")
+        self.assertLess(min(longest), 4, longest)
 
     def test_network_that_parts_where_each_side_may_go_on(self):
         said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1, COPPICE_QUORUM="any")

@@ -129,6 +129,21 @@ TEST_P(EveryLayout, ARankWhoseOtherWasDeadBeforeTheyMet) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
 }
 
+// The other one wants to know which rank it waits for, again and again.
+TEST_P(EveryLayout, ARankWhoseOtherWaitsForItToLeave) {
+    Job job(GetParam().job(), [](Member& member) {
+        meet(member);
+        if (member.rank == 0) {
+            member.await_note(0, 1);
+            stay_outside(member);
+        } else {
+            member.notes[0] = 1;
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 // Where this process's transport between hosts listens, in one word.
 std::uint64_t listening_at() {
     for (int one = 0; one < 1024; ++one) {

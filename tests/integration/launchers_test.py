@@ -274,6 +274,31 @@ class WentWrong(unittest.TestCase):
                         job.kill()
                     job.wait()
 
+    CALLS = ("PMIx_Init", "PMIx_Get", "PMIx_Put", "PMIx_Commit", "PMIx_Fence_nb", "PMIx_Get_nb", "PMIx_Finalize")
+
+    def test_a_server_of_pmix_that_is_stopped(self):
+        """Before a rank begins, and before each of the calls: no rank waits for it longer than for a group."""
+        for call in ("", *self.CALLS):
+            with self.subTest(call=call), tempfile.TemporaryDirectory() as folder:
+                # A launcher that is stopped starts no more ranks.
+                script = (f'number=$PMIX_RANK; touch {folder}/here.$number; while [ ! -e {folder}/here.0 ] || [ ! -e {folder}/here.1 ]; do sleep 0.05; done; '
+                          f'{"" if call else "kill -STOP $PPID; "}UNSURE_PMIX_SERVER=$PPID {LAUNCHED} 2 2>{folder}/error.$number; '
+                          f'echo $? >{folder}/new.$number; mv {folder}/new.$number {folder}/code.$number')
+                stopping = [f"LD_LIBRARY_PATH={os.path.dirname(UNSURE_PMIX)}", f"UNSURE_PMIX={real_pmix()}", f"UNSURE_PMIX_STOP={call}"]
+                job = subprocess.Popen([*MPIRUN, "-n", "2", "env", *(stopping if call else []), "COPPICE_START_TIMEOUT=2s", "sh", "-c", script],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+                try:
+                    codes = [f"{folder}/code.{rank}" for rank in range(2)]
+                    self.wait_for(*codes)
+                    for rank, code in enumerate(codes):
+                        error = pathlib.Path(folder, f"error.{rank}").read_text("utf-8")
+                        self.assertEqual(pathlib.Path(code).read_text("utf-8").strip(), "3", error)
+                        self.assertRegex(error, "the launcher's server .*is stopped, or hangs")
+                finally:
+                    job.send_signal(signal.SIGCONT)
+                    job.kill()
+                    job.wait()
+
     def wait_for(self, *files):
         end = time.monotonic() + DEADLINE
         while not all(os.path.exists(file) for file in files):

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -136,6 +138,52 @@ TEST(Payloads, SoDoesADeathInTheMiddleOfALargeChunk) {
     for (const std::size_t chunk : {std::size_t{64} * 1024, std::size_t{256} * 1024})
         for (const std::uint32_t victim : {1U, 2U})
             ASSERT_NO_FATAL_FAILURE(expect_one_chunk_again_at_most(layout, chunk, victim, 13));
+}
+
+// A chain ends at sixteen hosts. Beyond, two take their chunks from each.
+class ManyHosts : public ::testing::Test {
+  protected:
+    static constexpr std::uint32_t kHosts = 20;
+    static constexpr std::uint64_t kChunks = 32;
+
+    static void broadcast(Job& job, const std::function<bool(std::uint32_t)>& doomed) {
+        ASSERT_EQ(job.finish(doomed), "");
+        EXPECT_EQ(job.note(kDamaged), 0U);
+    }
+    static std::unique_ptr<Job> job(const std::string& faults) {
+        JobOptions options = with_chunks({"many_hosts", kHosts, kHosts, {}}, kChunk, "10m");
+        options.environment["COPPICE_FAULTS"] = faults;
+        return std::make_unique<Job>(options, [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            COPPICE_CHECK(receive(member, 1, kChunks * kChunk, 0) == COPPICE_OK);
+            // Nothing is sent any more when all have come here.
+            COPPICE_CHECK(coppice_barrier(member.group, kTimeout) != COPPICE_ERR_TIMEOUT);
+            note_counts(member, 0);
+            member.leave();
+        });
+    }
+};
+
+TEST_F(ManyHosts, TakeTheirChunksDownATree) {
+    const auto all = job("");
+    ASSERT_NO_FATAL_FAILURE(broadcast(*all, {}));
+    EXPECT_EQ(all->note(kTaken), kChunks * (kHosts - 1));
+    EXPECT_EQ(all->note(kSentByOthers), kChunks * (kHosts - 1 - 2)) << "the root sends each to two";
+    EXPECT_EQ(all->note(kAgain), 0U);
+}
+
+TEST_F(ManyHosts, LoseNothingByADeathInTheTree) {
+    for (const std::uint32_t victim : {1U, 7U}) {
+        for (const std::uint64_t chunk : {std::uint64_t{1}, kChunks / 2, kChunks}) {
+            const std::string fault = faults_at("kill-at-chunk", static_cast<int>(chunk), {victim});
+            SCOPED_TRACE(fault);
+            const auto all = job(fault);
+            ASSERT_NO_FATAL_FAILURE(broadcast(*all, [&](std::uint32_t rank) { return rank == victim; }));
+            EXPECT_TRUE(all->ending(victim).killed_by(SIGKILL));
+            EXPECT_EQ(all->note(kTaken), kChunks * (kHosts - 2));
+            EXPECT_LE(all->note(kAgain), 2U) << "one for each orphan";
+        }
+    }
 }
 
 // Parts of a chunk are put together from one source alone. So a rank that is left for the next one before it can have sent a chunk,

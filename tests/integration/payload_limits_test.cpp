@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -97,6 +99,94 @@ TEST_P(PayloadLimits, ABufferThatIsNotThereIsAnErrorOfItsOwnRank) {
         member.leave();
     });
     ASSERT_EQ(job.finish(), "");
+}
+
+// A payload in chunks is copied when its call begins, so memory that is deregistered then is deregistered early enough.
+TEST_P(PayloadLimits, MemoryMayBeDeregisteredWhenTheRequestHasEnded) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        std::vector<unsigned char> memory(kBytes);
+        for (std::uint64_t number = 0; number < 8; ++number) {
+            const auto expected = payload_of(number, 0, kBytes);
+            if (member.rank == 0) memory = expected;
+            COPPICE_CHECK(coppice_memory_register(member.group, memory.data(), kBytes) == COPPICE_OK);
+            coppice_request_t* request = nullptr;
+            COPPICE_CHECK(coppice_broadcast_nb(member.group, memory.data(), kBytes, 0, &request) == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_memory_deregister(member.group, memory.data()) == COPPICE_OK);
+            COPPICE_CHECK(coppice_memory_deregister(member.group, memory.data()) == COPPICE_ERR_INVALID_ARGUMENT);
+            COPPICE_CHECK(memory == expected);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+            std::ranges::fill(memory, 0x11);  // nobody may ever see this
+        }
+        member.leave();
+    });
+    ASSERT_EQ(job.finish(), "");
+}
+
+std::size_t mapped_bytes() {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Every mistake that a caller can make with a large payload, by each rank in turn.
+void make_mistakes(const Member& member, const Mapping& memory, std::uint64_t number) {
+    const auto victim = static_cast<std::uint32_t>(number % member.ranks);
+    const auto expected = payload_of(number, 0, kBytes);
+    const auto broadcast_into = [&](unsigned char* buffer, std::size_t bytes) {
+        return coppice_broadcast(member.group, buffer, bytes, 0, nullptr, kTimeout);
+    };
+    const bool is_victim = member.rank == victim;
+    std::vector<unsigned char> buffer = member.rank == 0 ? expected : std::vector<unsigned char>(kBytes);
+    if (member.rank == 0) {
+        COPPICE_CHECK(broadcast_into(buffer.data(), std::size_t{1} << 62) == COPPICE_ERR_TOO_LARGE);
+        memory.protect_end(PROT_NONE);
+        COPPICE_CHECK(broadcast_into(memory.data(), kBytes) == COPPICE_ERR_INVALID_ARGUMENT);
+        void* lent = nullptr;
+        COPPICE_CHECK(coppice_memory_allocate(member.group, kBytes, &lent) == COPPICE_OK);
+        auto* const at = static_cast<unsigned char*>(lent);
+        COPPICE_CHECK(broadcast_into(at + 1, kBytes) == COPPICE_ERR_INVALID_ARGUMENT);
+        COPPICE_CHECK(coppice_memory_free(member.group, lent) == COPPICE_OK);
+    }
+    const bool is_short = is_victim && member.rank != 0;
+    COPPICE_CHECK(broadcast_into(buffer.data(), is_short ? kBytes - 1 : kBytes) ==
+                  (is_short ? COPPICE_ERR_TRUNCATED : COPPICE_OK));
+    memory.protect_end(is_short ? PROT_READ : PROT_READ | PROT_WRITE);
+    if (member.rank == 0) std::memcpy(memory.data(), expected.data(), kBytes);
+    COPPICE_CHECK(broadcast_into(memory.data(), kBytes) == (is_short ? COPPICE_ERR_INVALID_ARGUMENT : COPPICE_OK));
+    memory.protect_end(PROT_READ | PROT_WRITE);
+    COPPICE_CHECK(is_short || std::memcmp(memory.data(), expected.data(), kBytes) == 0);
+}
+
+// What is held for others is bounded by the window.
+void expect_mistakes_to_leave_nothing(const Layout& layout) {
+    JobOptions options = layout.job();
+    options.environment["COPPICE_PAYLOAD_WINDOW"] = "8M";
+    Job job(options, [](Member& member) {
+        constexpr std::uint64_t kRounds = 60;
+        constexpr std::size_t kMadeLate = 4;  // what a rank sleeps on, say
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Mapping memory;
+        std::uint64_t number = 0;
+        for (; number < member.ranks; ++number)
+            make_mistakes(member, memory, number);
+        const std::size_t descriptors = open_descriptors();
+        const std::size_t mapped = mapped_bytes();
+        for (; number < kRounds; ++number)
+            make_mistakes(member, memory, number);
+        COPPICE_CHECK(open_descriptors() <= descriptors + kMadeLate);
+        COPPICE_CHECK(mapped_bytes() <= mapped + 4 * (std::size_t{8} << 20));
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+TEST_P(PayloadLimits, MistakesLeaveNothing) {
+    expect_mistakes_to_leave_nothing(GetParam());
+}
+TEST(PayloadLimitsWithoutSharedMemory, MistakesLeaveNothing) {
+    expect_mistakes_to_leave_nothing({"tcp", 4, 1, {{"COPPICE_TRANSPORT", "tcp"}}});
 }
 
 // The ranks of its host get their chunks by messages.

@@ -120,6 +120,38 @@ TEST_P(RenewEveryLayout, OneLeavesWhileAnotherDies) {
     EXPECT_EQ(job.finish([victim](std::uint32_t rank) { return rank == victim; }), "");
 }
 
+// The others renew already, and wait for it.
+TEST_P(RenewEveryLayout, OneLeavesWhileTheOthersRenew) {
+    for (const std::uint32_t leaver : {0U, GetParam().ranks - 1}) {
+        Job job(GetParam().job(), [leaver](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            const Lineage old = Lineage::begin(member);
+            Lineage next;
+            coppice_request_t* request = nullptr;
+            if (member.rank == leaver) {
+                member.await_note(0, member.ranks - 1);
+                COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_OK);
+            }
+            COPPICE_CHECK(coppice_group_renew_nb(old.group, nullptr, &next.group, &request) == COPPICE_OK);
+            if (member.rank != leaver) {
+                COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_ERR_BUSY);
+                member.notes[0].fetch_add(1);
+            }
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+            COPPICE_CHECK((next.group == nullptr) == (member.rank == leaver));
+            COPPICE_CHECK(agreed(old.group) == (std::vector<std::uint32_t>{leaver}));
+            if (member.rank == leaver) return member.leave();
+            next = next.of(old);
+            next.check(member);
+            work(next, member);
+            COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+            leave(member, next);
+        });
+        EXPECT_EQ(job.finish(), "") << "leaver " << leaver;
+    }
+}
+
 // Those that go on have no time for the old group: there they count as failed, to the rank that leaves. It is in no other group with them.
 TEST_P(RenewEveryLayout, WhoGivesTheOldGroupUpIsWellInTheNext) {
     const std::uint32_t leaver = GetParam().ranks - 1;
@@ -169,6 +201,77 @@ TEST_P(RenewEveryLayout, ARenewalWaitsForTheMembersThatItIsToHave) {
         next = next.of(old);
         next.check(member);
         check_view(next, old);
+        COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+        leave(member, next);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// Options of which one rank alone has others than the rest: least, most, numbering. Rank 0 decides, and the last only follows. The group can
+// be renewed when all are of one mind; so it can where one has died meanwhile.
+TEST_P(RenewEveryLayout, RanksThatGiveDifferentOptionsAreAllTold) {
+    Layout layout = GetParam();
+    layout.environment["COPPICE_CAPACITY"] = std::to_string(layout.ranks + 1);
+    Job job(layout.job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        const std::uint32_t last = member.ranks - 1;
+        // `least` of the odd one, which nobody would reach: without a word to the contrary the others would wait with it.
+        const std::vector<coppice_renew_options_t> odd_ones{
+            {sizeof(coppice_renew_options_t), member.ranks + 1, 0, COPPICE_NUMBERS_OF_THE_GONE},
+            {sizeof(coppice_renew_options_t), 0, member.ranks + 1, COPPICE_NUMBERS_OF_THE_GONE},
+            {sizeof(coppice_renew_options_t), 0, 0, COPPICE_NUMBERS_LAST}};
+        coppice_group_t* next = nullptr;
+        for (const coppice_renew_options_t& options : odd_ones) {
+            for (const std::uint32_t odd : {0U, 1U, last}) {
+                const auto* const own = member.rank == odd ? &options : nullptr;
+                COPPICE_CHECK(coppice_group_renew(old.group, own, &next, kTimeout) == COPPICE_ERR_MISMATCH);
+                COPPICE_CHECK(next == nullptr && std::strstr(coppice_last_error(), "different options") != nullptr);
+                coppice_request_t* request = nullptr;
+                COPPICE_CHECK(coppice_group_renew_nb(old.group, own, &next, &request) == COPPICE_OK);
+                COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_ERR_MISMATCH);
+                COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+            }
+        }
+        agree_on_nothing(old.group);
+        member.notes[0].fetch_add(1);
+        member.await_note(0, member.ranks);
+        if (member.rank == 1) raise(SIGKILL);
+        member.await_failed(1);
+        const auto* const own = member.rank == last ? odd_ones.data() : nullptr;
+        COPPICE_CHECK(coppice_group_renew(old.group, own, &next, kTimeout) == COPPICE_ERR_MISMATCH);
+        coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+        options.numbering = COPPICE_NUMBERS_LAST;
+        options.most = member.ranks;
+        COPPICE_CHECK(coppice_group_renew(old.group, &options, &next, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(agreed(old.group) == (std::vector<std::uint32_t>{1}));
+        Lineage renewed;
+        renewed.group = next;
+        renewed = renewed.of(old);
+        renewed.check(member);
+        work(renewed, member);
+        COPPICE_CHECK(coppice_group_revoke(old.group) == COPPICE_OK);
+        COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+        COPPICE_CHECK(info_of(renewed.group).garbage == 0);
+        leave(member, renewed);
+    });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
+}
+
+// A shrink has no options, whatever a renewal's are: the two are one operation.
+TEST_P(RenewEveryLayout, AShrinkIsAtOddsWithNoRenewal) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+        options.numbering = COPPICE_NUMBERS_LAST;
+        options.least = member.ranks;
+        Lineage next;
+        COPPICE_CHECK((member.rank % 2 == 0
+                           ? coppice_group_shrink(old.group, &next.group, kTimeout)
+                           : coppice_group_renew(old.group, &options, &next.group, kTimeout)) == COPPICE_OK);
+        next = next.of(old);
+        next.check(member);
         COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
         leave(member, next);
     });

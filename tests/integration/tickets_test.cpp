@@ -1,5 +1,5 @@
 // Processes that nobody of a job has started join it with a ticket.
-#include "integration/tickets.hpp"
+#include "integration/joiners.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,40 +10,6 @@
 
 namespace coppice::testing {
 namespace {
-
-using Environment = Stranger::Environment;
-
-const Environment kOpen{{"COPPICE_JOIN", "any"}, {"COPPICE_CAPACITY", "8"}, {"COPPICE_TRANSPORT", "shm,tcp"}};
-
-Environment with(Environment environment, const Environment& more) {
-    for (const auto& [name, value] : more)
-        environment[name] = value;
-    return environment;
-}
-
-JobOptions job_of(std::uint32_t ranks, const Environment& environment = kOpen) {
-    JobOptions options;
-    options.ranks = ranks;
-    options.environment = environment;
-    return options;
-}
-
-std::size_t start_joiner(Job& job, const Environment& environment, std::uint32_t members, std::size_t at = kTicketAt) {
-    const auto* const notes = &job.note(0);
-    return Stranger::start(job, environment, [notes, members, at](coppice_context_t* context) {
-        coppice_group_t* group = Stranger::join(context, get_ticket(notes, at));
-        group = grow(group, members);
-        work_together(group);
-        leave(context, group);
-    });
-}
-
-void expect_well(Job& job, const std::vector<std::size_t>& strangers) {
-    for (const std::size_t one : strangers) {
-        const Ending ending = job.processes().wait(one);
-        EXPECT_TRUE(ending.well()) << "stranger " << one << ": " << ending.text();
-    }
-}
 
 // ------------------------------------------------------------------------------------------------------ who joins ---
 
@@ -392,111 +358,6 @@ TEST(Doors, NewcomersKnowWhichTicketsWereSpentBeforeTheyCame) {
     notes[1].store(1);
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 0; }), "");
     expect_well(job, {heir});
-}
-
-// ---------------------------------------------------------------------------------------- who waits, and for which group ---
-
-// Until somebody waits, as all that agree in this group are told, or nobody does.
-void agree_until_pending(coppice_group_t* group, int wanted) {
-    const std::uint64_t deadline = now_ns() + kDeadlineNs;
-    for (int pending = 1 - wanted; pending != wanted; usleep(200)) {
-        std::uint64_t late = now_ns() > deadline ? 1 : 0;
-        COPPICE_CHECK(agree(group, late));
-        if (late != 0) throw CheckFailed("pending does not become " + std::to_string(wanted));
-        COPPICE_CHECK(coppice_group_pending(group, &pending) == COPPICE_OK);
-    }
-}
-
-// A duplicate of a group that goes on: a library's, say.
-TEST(WaitingNewcomers, WaitForTheGroupThatWasMadeLast) {
-    Job job(
-        job_of(2),
-        [](Member& member) {
-            COPPICE_CHECK(member.join() == COPPICE_OK);
-            if (member.rank == 0) invite(member, 1);
-            agree_until_pending(member.group, 1);
-            coppice_group_t* duplicate = nullptr;
-            COPPICE_CHECK(coppice_group_shrink(member.group, &duplicate, kDeadlineNs) == COPPICE_OK);
-            agree_until_pending(member.group, 0);
-            // Nor does a renewal of the old group take in who waits for the other one.
-            coppice_group_t* other = nullptr;
-            COPPICE_CHECK(coppice_group_renew(member.group, nullptr, &other, kDeadlineNs) == COPPICE_OK);
-            COPPICE_CHECK(size_of(other) == 2 && size_of(duplicate) == 2);
-            duplicate = grow(duplicate, 3);
-            work_together(duplicate);
-            COPPICE_CHECK(coppice_group_destroy(other, kDeadlineNs) == COPPICE_OK);
-            COPPICE_CHECK(coppice_group_destroy(member.group, kDeadlineNs) == COPPICE_OK);
-            leave(member.context, duplicate);
-        },
-        kNotes);
-    const std::size_t stranger = start_joiner(job, kOpen, 3);
-    EXPECT_EQ(job.finish(), "");
-    expect_well(job, {stranger});
-}
-
-// All members want to take it in, and there is no memory for one more group.
-TEST(WaitingNewcomers, AreToldWhereTheGroupThatHasThemCantBeMade) {
-    Job job(
-        job_of(2),
-        [](Member& member) {
-            COPPICE_CHECK(member.join() == COPPICE_OK);
-            std::vector<coppice_group_t*> all{member.group};
-            coppice_group_t* one_more = nullptr;
-            while (coppice_group_shrink(all.back(), &one_more, kDeadlineNs) == COPPICE_OK) {
-                all.push_back(one_more);
-                COPPICE_CHECK(all.size() < 20);
-            }
-            COPPICE_CHECK(all.size() > 2);
-            member.group = all.back();
-            if (member.rank == 0) invite(member, 1);
-            agree_until_pending(member.group, 1);
-            COPPICE_CHECK(coppice_group_renew(member.group, nullptr, &one_more, kDeadlineNs) ==
-                          COPPICE_ERR_NO_RESOURCES);
-            agree_until_pending(member.group, 0);
-            for (coppice_group_t* const one : all)
-                COPPICE_CHECK(coppice_group_destroy(one, kDeadlineNs) == COPPICE_OK);
-            COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
-        },
-        kNotes);
-    auto* const notes = &job.note(0);
-    const std::size_t stranger = Stranger::start(job, kOpen, [notes](coppice_context_t* context) {
-        Stranger::expect_refusal(context, get_ticket(notes), COPPICE_ERR_BOOTSTRAP, "share memory already");
-    });
-    EXPECT_EQ(job.finish(), "");
-    expect_well(job, {stranger});
-}
-
-// Newcomers went to the group that the first renewal has made: those of the old one are all that count there.
-TEST(WaitingNewcomers, OfAnEarlierRenewalCostNoMajority) {
-    constexpr std::uint32_t kMembers = 2;
-    constexpr std::uint32_t kNewcomers = 3;
-    const Environment environment = with(kOpen, {{"COPPICE_QUORUM", "majority"}});
-    Job job(
-        job_of(kMembers, environment),
-        [](Member& member) {
-            COPPICE_CHECK(member.join() == COPPICE_OK);
-            if (member.rank == 0) invite(member, kNewcomers);
-            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
-            options.least = kMembers + kNewcomers;
-            coppice_group_t* grown = nullptr;
-            COPPICE_CHECK(coppice_group_renew(member.group, &options, &grown, kDeadlineNs) == COPPICE_OK);
-            coppice_group_t* again = nullptr;
-            if (coppice_group_renew(member.group, nullptr, &again, kDeadlineNs) != COPPICE_OK)
-                throw CheckFailed(coppice_last_error());
-            COPPICE_CHECK(size_of(again) == kMembers);
-            work_together(again);
-            COPPICE_CHECK(coppice_group_destroy(again, kDeadlineNs) == COPPICE_OK);
-            COPPICE_CHECK(coppice_group_destroy(member.group, kDeadlineNs) == COPPICE_OK);
-            grown = grow(grown, kMembers + kNewcomers);
-            work_together(grown);
-            leave(member.context, grown);
-        },
-        kNotes);
-    std::vector<std::size_t> strangers;
-    for (std::uint32_t n = 0; n < kNewcomers; ++n)
-        strangers.push_back(start_joiner(job, environment, kMembers + kNewcomers));
-    EXPECT_EQ(job.finish(), "");
-    expect_well(job, strangers);
 }
 
 }  // namespace

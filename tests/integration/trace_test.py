@@ -347,36 +347,101 @@ class BadInput(Traced):
 
 @unittest.skipUnless(HAS_PROBES, "built without sys/sdt.h")
 class Probes(Traced):
-    POINTS = {"call__begin", "call__end", "payload", "failed"}
+    KINDS = {"broadcast": 1, "agreement": 2, "barrier": 3, "renewal": 4, "leaving": 5, "creation": 6}
+    OF_64_BITS = {"bytes", "number"}
+    SIGNED = {"kind", "status"}
 
-    def test_the_library_has_a_probe_at_each_point(self):
-        notes = subprocess.run(["readelf", "-n", LIBRARY], capture_output=True, text=True, check=True).stdout
-        self.assertEqual(set(re.findall(r"Provider: coppice\s+Name: (\w+)", notes)), self.POINTS)
+    @staticmethod
+    def documented():
+        """Each probe's arguments, as the document lists them."""
+        document = text_of(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "docs", "tracing.md"))
+        table = document.split("| probe | arguments |", 1)[1].split("\n\n", 1)[0]
+        return {name: [word.removesuffix(" of the group") for word in words.split(", ")]
+                for name, words in re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)}
 
-    def test_bpftrace_counts_them(self):
+    def test_the_library_has_the_probes_of_the_document_with_their_arguments(self):
+        notes = subprocess.run(["readelf", "-nW", LIBRARY], capture_output=True, text=True, check=True).stdout
+        found = re.findall(r"Provider: coppice\s+Name: (\w+)\s+Location: .*\s+Arguments: (.*)", notes)
+        documented = self.documented()
+        self.assertEqual({name for name, _ in found}, set(documented))
+        for name, arguments in found:
+            sizes = [int(size) for size in re.findall(r"(-?\d+)@", arguments)]
+            self.assertEqual(sizes, [8 if word in self.OF_64_BITS else -4 if word in self.SIGNED else 4 for word in documented[name]],
+                             f"{name}: {arguments}")
+
+    def probed(self, *words, traced=False, code=0):
+        """What bpftrace sees of a job's processes: of each of them (probe, arguments…), in their order."""
         if shutil.which("bpftrace") is None or os.geteuid() != 0:
             self.skipTest("no bpftrace here, or not root")
         # A copy: other tests use the library, too.
         library = os.path.join(self.folder, os.path.basename(LIBRARY))
         shutil.copy(LIBRARY, library)
-        os.symlink(os.path.basename(LIBRARY), os.path.join(self.folder, "libcoppice.so.0"))
-        program = 'BEGIN { printf("attached\\n"); }' + "".join(
-            f' usdt:{library}:coppice:{point} {{ @{point} = count(); }}' for point in ("call__begin", "call__end"))
-        counter = subprocess.Popen(["bpftrace", "-e", program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, text=True)
+        if not os.path.exists(os.path.join(self.folder, "libcoppice.so.0")):
+            os.symlink(os.path.basename(LIBRARY), os.path.join(self.folder, "libcoppice.so.0"))
+        program = 'BEGIN { printf("attached\\n"); }'
+        for name, arguments in self.documented().items():
+            values = ", ".join(f"arg{i}" for i in range(len(arguments)))
+            program += f' usdt:{library}:coppice:{name} {{ printf("%d {name}{" %ld" * len(arguments)}\\n", pid, {values}); }}'
+        tracer = subprocess.Popen(["bpftrace", "-e", program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True)
         said = ""
         while "attached" not in said:
-            line = counter.stdout.readline()
+            line = tracer.stdout.readline()
             if line == "":
-                self.skipTest("bpftrace can't count here")
+                self.skipTest("bpftrace can't see them here")
             said += line
-        done = subprocess.run([RUN, "-n", "2", HANGING, "*:b0 b1 B"], check=False, timeout=TIME_OUT,
-                              env=clean_environment(LD_LIBRARY_PATH=self.folder, COPPICE_TRACE=self.file))
-        counter.send_signal(signal.SIGINT)
-        said, _ = counter.communicate(timeout=PATIENCE)
-        self.assertEqual(done.returncode, 0)
-        # Each of two ranks makes the group, calls three times and leaves.
-        self.assertEqual(dict(re.findall(r"@(\w+): (\d+)", said)), {"call__begin": "10", "call__end": "10"})
+        more = {"COPPICE_TRACE": self.file} if traced else {}
+        done = subprocess.run([RUN, *words], capture_output=True, text=True, check=False, timeout=TIME_OUT,
+                              env=clean_environment(LD_LIBRARY_PATH=self.folder, **more))
+        tracer.send_signal(signal.SIGINT)
+        said, _ = tracer.communicate(timeout=PATIENCE)
+        self.assertEqual(done.returncode, code, done.stderr)
+        seen = collections.defaultdict(list)
+        for pid, name, values in re.findall(r"^(\d+) (\w+) ([-\d ]+)$", said, re.MULTILINE):
+            seen[pid].append((name, *map(int, values.split())))
+        return list(seen.values())
+
+    def of_trace(self, file):
+        """The same of a process's trace, which has written the values down otherwise."""
+        seen = []
+        for record in records_of(file)[0]:
+            args = record.get("args", {})
+            token, epoch = (int(args["group"].split(".")[0], 16), int(args["group"].split(".")[1])) if "group" in args else (0, 0)
+            kind = self.KINDS.get(args.get("of"))
+            if record["ph"] == "B":
+                seen.append(("call__begin", kind, token, args.get("root", 0), args.get("bytes", 0)))
+            elif record["ph"] == "E":
+                seen.append(("call__end", kind, token, args["number"], args["status"]))
+            elif record["name"].startswith("payload "):
+                seen.append(("payload", token, epoch, args["number"], args["root"], args["bytes"]))
+            elif args.get("what") == "failed":
+                seen.append(("failed", token, epoch, args["rank"]))
+        return seen
+
+    def test_they_tell_what_the_trace_tells(self):
+        processes = self.probed("-n", "3", "--kill", "2@1s", HANGING, "*:b0 b1 a B s b1", "2:b0 b1 pause", traced=True)
+        traces = [self.of_trace(file) for file in self.files()]
+        # Between a probe and what is written down the one that is killed may end.
+        traces = [trace for trace in traces if any(name == "failed" for name, *_ in trace)]
+        self.assertEqual(len(traces), 2)
+        for trace in traces:
+            self.assertIn(trace, processes)
+        names = collections.Counter(name for trace in traces for name, *_ in trace)
+        self.assertEqual(set(names), set(self.documented()))
+
+    def test_they_tell_what_was_called_where_there_is_no_trace(self):
+        timed_out = -5
+        broadcast = self.KINDS["broadcast"]
+        # The root does not call again, and is told of the other one's end.
+        processes = self.probed("-n", "2", HANGING, "1:b0 limit b0", "0:b0 a", code=3)
+        (waiting,) = (events for events in processes if any(event[0] == "call__end" and event[4] == timed_out for event in events))
+        calls = [event for event in waiting if event[:2] in (("call__begin", broadcast), ("call__end", broadcast))]
+        token = calls[0][2]
+        self.assertNotEqual(token, 0)
+        # The first broadcast, number 0, may have taken the shortcut.
+        self.assertEqual(calls[-2:], [("call__begin", broadcast, token, 0, 8), ("call__end", broadcast, token, 1, timed_out)])
+        (root,) = (events for events in processes if events is not waiting)
+        self.assertIn(("failed", token, 0, 1), root)
 
 
 if __name__ == "__main__":

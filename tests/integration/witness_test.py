@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
 """COPPICE_QUORUM=certain, the default, under coppice-run, which is a witness of deaths: hosts that are lost as a whole cost no quorum, cuts do.
 
-Usage: witness_test.py COPPICE_RUN COPPICE_PERF"""
+Usage: witness_test.py COPPICE_RUN COPPICE_PERF OWN_EXCHANGE"""
 
 import os
 import pathlib
+import re
 import signal
+import sys
+import tempfile
 
 from launcher import LauncherTest, RANK as PERF, environment, main, processes_with, run, wait_for
 from jobs import read
 
+OWN_EXCHANGE = os.path.abspath(sys.argv.pop(3))
 CLEAN = "\ndivergent 0 lost 0 hung 0 leaked 0\n"
 STABILIZE = (PERF, "stabilize", "-n", "200")
 FOR_EVER = (PERF, "stabilize", "-n", "100000000")
+# In /proc/PID/net/tcp. Ranks of two hosts connect when they have their group.
+CONNECTED = "^ *[0-9]+: [0-9A-F:]+ [0-9A-F:]+ 01 "
 NO_QUORUM = r"too few for COPPICE_QUORUM=certain: rank.* can't be reached.*COPPICE_QUORUM=any"
 
 
@@ -54,12 +60,18 @@ class Witness(LauncherTest):
         done = self.run_hosts("-n", "4", "--hosts", "2", "--respawn", "--kill-host", "0@500ms", "--kill-host", "1@1500ms", *STABILIZE)
         self.assert_goes_on(done, 4, 4, 4)
 
+    def test_a_group_that_the_program_has_brought_together_has_a_witness_too(self):
+        """It has not said anything to the launcher."""
+        with tempfile.TemporaryDirectory() as directory:
+            done = self.run_hosts("-n", "2", OWN_EXCHANGE, directory, COPPICE_TRANSPORT="tcp")
+        self.assertEqual(done.stdout, "rank 1 goes on\n", done.stderr)
+
     def test_a_rank_that_a_shell_has_started_has_a_witness_for_itself(self):
         """The shell's end is not the rank's, and the rank's is known though the shell lives."""
         done = self.run_hosts("-n", "2", "--hosts", "2", "--kill", "0@500ms", "sh", "-c", f"{' '.join(STABILIZE)}; exit $?")
         self.assert_goes_on(done, 1, 1)
         ended = (f"{' '.join(FOR_EVER)} & [ $COPPICE_RANK = 1 ] && {{ wait $!; exit 0; }}; "
-                 "until grep -q coppice-witness /proc/$!/maps; do sleep 0.01; done; kill -STOP $!; exit 0")
+                 f"until grep -Eq '{CONNECTED}' /proc/$!/net/tcp; do sleep 0.01; done; kill -STOP $!; exit 0")
         done = self.run_hosts("-n", "2", "--hosts", "2", "sh", "-c", ended, COPPICE_DETECTION_BOUND="300ms")
         self.assertRegex(done.stderr, "rank 1: .*" + NO_QUORUM)
 
@@ -85,9 +97,13 @@ class Witness(LauncherTest):
                 found[int(settings["COPPICE_RANK"])] = pid
         return found
 
+    def are_connected(self, job):
+        ranks = self.ranks_of(job)
+        return len(ranks) == 2 and all(re.search(CONNECTED, read(pathlib.Path(f"/proc/{pid}/net/tcp")), re.M) for pid in ranks.values())
+
     def start_pair(self):
         job = self.start("-n", "2", "--hosts", "2", *FOR_EVER)
-        wait_for(lambda: len(self.ranks_of(job)) == 2 or job.process.poll() is not None, "the ranks")
+        wait_for(lambda: self.are_connected(job) or job.process.poll() is not None, "the ranks")
         if job.process.poll() is not None:
             self.skipTest(job.stderr)
         return job, self.ranks_of(job)

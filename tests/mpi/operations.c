@@ -275,6 +275,11 @@ static void unpackable(int later) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     broadcasts(MPI_COMM_WORLD, 1);
+    /* In MPI's own broadcast the others wait for good: its root gets an error, and goes on. */
+    if (mappings() == 0) {
+        fprintf(stderr, "unpackable: Coppice has no group here\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     MPI_Type_indexed(2, lengths, places, MPI_INT, &reversed);
     if (rank != 0) MPI_Type_commit(&reversed);
     if (later) {

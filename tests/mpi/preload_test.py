@@ -152,6 +152,13 @@ class Preloaded(unittest.TestCase):
                     self.assertIn("coppice-mpi: this process cannot take part in a broadcast: MPI_ERR_TYPE" if launcher == OPENMPI else
                                   "coppice-mpi: this process cannot take part in a broadcast: ", done.stderr)
 
+    def test_that_program_without_a_group_says_so(self):
+        for launcher, program in PROGRAMS.items():
+            with self.subTest(launcher=launcher):
+                done = preloaded(launcher, [program, "unpackable"], COPPICE_TREE="oak")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("unpackable: Coppice has no group here", done.stderr)
+
     def test_several_threads_at_once(self):
         for ranks, counts, _ in self.everywhere("threads"):
             self.assertEqual((counts["MPI_Bcast"], counts["MPI_Ibcast"]), ((3 * 300 * ranks, 0), (3 * 40, 0)))

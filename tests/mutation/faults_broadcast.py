@@ -107,4 +107,10 @@ FAULTS = [
      "            (void)roots_.tell({header.sequence, slot.root, Rank(header.root)});\n", "            (void)0;\n", ROOTS),
     ("nobody revokes a group in which two roots were found by messages", "src/engine/collectives/broadcast/broadcasts.cpp",
      "    if (roots_.found() != nullptr) revocation_.begin();\n", "", ROOTS),
+    # --- what a rank reads that the others have left out: its memory of the group may be another one's by now
+    ("what a rank reads begins broadcasts that are another group's", "src/engine/collectives/broadcast/deaths.cpp",
+     "            if (board_->fenced()) return core_.be_fenced();", "            if (false) return core_.be_fenced();",
+     gtest("tests/simulation/world/world_test", "World.ARankThatMakesItsGroupLateTakes*")),
+    ("roots of another group are taken for this one's", "src/engine/collectives/broadcast/roots.cpp", "    return !board_->fenced() && tell(found);",
+     "    return tell(found);", gtest("tests/simulation/world/world_test", "World.ARankThatIsLeftOutFinds*")),
 ]

@@ -20,6 +20,7 @@ ROW = "src/engine/collectives/payload/row.hpp"
 LINES = "src/engine/collectives/agreement/contributions.cpp"
 WITNESS = "src/bootstrap/launcher_witness.cpp"
 HALL = "src/bootstrap/door/hall.cpp"
+STORE = "src/bootstrap/store.cpp"
 TRACE = "tools/coppice-trace/records.cpp"
 CLOCKS = "tools/coppice-trace/clocks.cpp"
 
@@ -52,6 +53,15 @@ FAULTS = [
     ("the living have last words", WITNESS, "owner == 0 || entry.ended.get() != owner", "owner == 0", corpus("witness")),
     ("a ticket is good for one use more", HALL, "on_their_way >= terms.uses", "on_their_way > terms.uses", corpus("hall")),
     ("a card may begin behind its end", HALL, " || length > body.size() || ", " || ", corpus("hall")),
+    # --- a launcher's store, presences, and up-links
+    ("a piece may have other bytes than it says", STORE, "!is_whole || theirs.bytes != rest.size()", "!is_whole", corpus("store")),
+    ("a process that is there counts as dead", STORE, "!= ProcessState::gone)\n", "== ProcessState::unknown)\n", corpus("store")),
+    ("a process may have voted in the group that it had forgotten last", "src/bootstrap/presence.cpp", "from = epoch + 1;", "from = epoch;",
+     corpus("presence")),
+    ("an epoch of any length is one", "src/bootstrap/presence.cpp", "    if (words->size() != sizeof from) return std::nullopt;\n",
+     "    if (words->size() < sizeof from) return 0;\n", corpus("presence")),
+    ("an up-link's name is where a line begins with it", "tools/coppice-run/links.cpp", "name == Hosts::uplink_name(leaf)",
+     "name.starts_with(Hosts::uplink_name(leaf))", corpus("links")),
     # --- traces
     ("a record may be of any time", TRACE, "!(ns >= 0 && ns <= latest_ns)", "!(ns >= 0)", corpus("trace")),
     ("a record of another process is taken for one of this", TRACE, " || whole(record.at(\"pid\"), kMostPid) != trace.pid)", ")", corpus("trace")),

@@ -9,6 +9,7 @@ SILENT = gtest("tests/simulation/world/world_test", "World.SeedsThat*:World.ARan
 
 TCP = "src/transport/tcp/tcp_connect.cpp"
 TCP_SHORT = gtest("tests/transport/transport_tcp_tests", "TcpShortage.*")
+SERVER_SHORT = gtest("tests/bootstrap/bootstrap_server_shortage_test", "*")
 DOOR_SHORT = gtest("tests/bootstrap/bootstrap_door_shortage_test", "*")
 
 FAULTS = [
@@ -27,6 +28,10 @@ FAULTS = [
      "    set_timer(listen_again_ns_);\n    set_timer(strangers_", "    set_timer(strangers_", TCP_SHORT),
     ("who knocks wakes a member without descriptors again and again", "src/bootstrap/door/visitors.cpp",
      "            if (is_shortage(errno)) look_at_listener(false);\n", "", DOOR_SHORT),
+    ("a launcher without descriptors is woken again and again", "src/bootstrap/server_listener.cpp",
+     "            if (is_shortage(errno)) pause_listening();\n", "", SERVER_SHORT),
+    ("a launcher that had no descriptor takes in no rank afterwards", "src/bootstrap/server_listener.cpp",
+     "    watch(listener_, kListenerTag, EPOLLIN);\n", "", SERVER_SHORT),
     ("a door that had no descriptors stays closed", "src/bootstrap/door/door.cpp",
      "    if (now_ns() >= listen_again_ns_) look_at_listener(true);\n", "", DOOR_SHORT),
     ("a door that had no descriptors sleeps for ever", "src/bootstrap/door/door.cpp",

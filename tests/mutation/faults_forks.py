@@ -15,6 +15,8 @@ FAULTS = [
     ("a child of a forked child loses files of its own", PROCESS, "    sets.clear();\n    descriptors.clear();\n", "", UNIT),
     ("a child keeps what another thread opens just then", "src/base/process.hpp",
      "    const std::scoped_lock lock(detail::no_fork);\n    const int descriptor = open();", "    const int descriptor = open();", UNIT),
+    ("a child keeps what another thread closes just then", PROCESS,
+     "    const std::scoped_lock lock(detail::no_fork);\n    forget_descriptor(descriptor);", "    forget_descriptor(descriptor);", UNIT),
     ("a forked child closes its copy twice", PROCESS, "descriptor < 0 || in_forked_child()", "descriptor < 0", UNIT),
     ("a child keeps what the progress thread is woken by", "src/engine/progress/progress_thread.cpp",
      "process::open_own([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })", "eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)", fork("one_host__exit")),

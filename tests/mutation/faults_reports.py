@@ -8,6 +8,10 @@ SHARED = gtest("tests/engine/engine_unit", "TransportSet.*")
 SAID = gtest("tests/bootstrap/bootstrap_pmix_reports_test", "PmixReports.*")
 
 
+CALLER = "src/bootstrap/pmix_caller.cpp"
+HANGING = gtest("tests/bootstrap/bootstrap_pmix_caller_test", "PmixCaller.*")
+
+
 def real(names):
     return linked("tests/integration/integration_pmix_reports", f"Pmix/Reports.{names}/*")
 
@@ -54,6 +58,12 @@ FAULTS = [
      "answer->changed.wait_for(lock, std::chrono::hours(1), [&] { return answer->done; })", real("AreDoneWithoutWhereThereAreNone")),
     ("each group says that there are no reports", "src/engine/formation/formation.cpp", "        static std::once_flag told;\n",
      "        std::once_flag told;\n", real("AreDoneWithoutWhereThereAreNone")),
+    # --- calls that hang
+    ("libpmix is called beside a call that hangs", CALLER, "    if (!shared_->calls.empty()) return false;\n", "", HANGING),
+    ("a next session begins beside a call that hangs", CALLER, "[&] { return others.count == 0; }", "[] { return true; }", HANGING),
+    ("no session begins once a call has hung", CALLER, "        --others.count;\n", "", HANGING),
+    ("a session whose call comes back late is not ended", CALLER, "            if (calls.empty()) break;\n", "            if (is_left || calls.empty()) break;\n", HANGING),
+    ("a call without memory is taken for one that has returned", CALLER, "std::exchange(shared_->no_memory, false)", "false", HANGING),
     # --- heeding
     ("a report of a seat's earlier holder ends the later one", SET, "        if (directory_.has(seat, 0)) note_end(seat);\n",
      "        note_end(seat);\n", SHARED),

@@ -76,6 +76,7 @@ FIELD(coppice_group_counts_t, sent_in_host, 160);
 FIELD(coppice_group_counts_t, sent_in_leaf, 168);
 FIELD(coppice_group_counts_t, sent_in_pod, 176);
 FIELD(coppice_group_counts_t, sent_beyond, 184);
+FIELD(coppice_group_counts_t, unregistered, 192);
 
 FIELD(coppice_agree_options_t, struct_size, 0);
 FIELD(coppice_agree_options_t, operation, 8);

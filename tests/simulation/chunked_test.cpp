@@ -3,7 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
+
 #include "simulation/chunked_order.hpp"
+#include "topology/pipeline.hpp"
 
 namespace coppice::simulation {
 namespace {
@@ -42,6 +48,45 @@ TEST(Chunked, ABinomialPipelineOfAPowerOfTwoTakesAsManyRoundsAsItMust) {
         const double steps = of(Shape::binomial_pipeline, ranks, 50 * 100, 100, kBytesOnly).steps;
         EXPECT_NEAR(steps, (50 + bits - 1) * round, 1e-6) << ranks;
         bits = ranks == 8 ? 6 : bits + 1;
+    }
+}
+
+// A round is what a port takes for a chunk; nothing else takes time.
+std::uint64_t rounds_of(Shape shape, std::uint32_t ranks, std::uint64_t chunks) {
+    constexpr LogGP kBytesOnly{.latency = 0, .overhead = 0, .gap = 0, .gap_per_byte = 1};
+    const ChunkedOutcome outcome = of(shape, ranks, chunks * 101, 101, kBytesOnly);
+    EXPECT_EQ(outcome.again, 0U) << to_string(shape) << " " << ranks << " ranks";
+    return static_cast<std::uint64_t>(std::llround(outcome.steps / 100));
+}
+
+// What ships: a chain's last rank waits for all before it. A tree takes two rounds for each level at most, as each rank sends a chunk to two,
+// and two for each chunk behind the first.
+TEST(Chunked, WhatShipsTakesTheRoundsOfItsForm) {
+    for (std::uint32_t ranks = 2; ranks <= 200; ++ranks) {
+        const std::uint64_t levels = std::bit_width(ranks) - 1U;
+        for (const std::uint64_t chunks : {1U, 2U, 9U, 40U}) {
+            const std::uint64_t rounds = rounds_of(Shape::pull, ranks, chunks);
+            if (ranks <= topology::kLongestChain) {
+                EXPECT_EQ(rounds, ranks - 1 + chunks - 1) << ranks << " ranks, " << chunks << " chunks";
+                continue;
+            }
+            EXPECT_GE(rounds, levels + 2 * (chunks - 1)) << ranks << " ranks, " << chunks << " chunks";
+            EXPECT_LE(rounds, 2 * levels + 2 * (chunks - 1)) << ranks << " ranks, " << chunks << " chunks";
+        }
+    }
+}
+
+// Where there are not as many as a power of two, some have no partner in some rounds. Each gets each chunk once in any case.
+TEST(Chunked, ABinomialPipelineOfAnyNumberTakesThreeTimesTheRoundsOfAPowerOfTwoAtMost) {
+    for (std::uint32_t ranks = 2; ranks <= 200; ++ranks) {
+        const std::uint64_t bits = std::bit_width(ranks - 1);
+        for (const std::uint64_t chunks : {1U, 2U, 9U, 40U, 100U}) {
+            const std::uint64_t least = chunks + bits - 1;
+            const std::uint64_t rounds = rounds_of(Shape::binomial_pipeline, ranks, chunks);
+            EXPECT_GE(rounds, least) << ranks << " ranks, " << chunks << " chunks";
+            EXPECT_LE(rounds, std::has_single_bit(ranks) ? least : 3 * least)
+                << ranks << " ranks, " << chunks << " chunks";
+        }
     }
 }
 

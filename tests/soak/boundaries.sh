@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# A soak of large broadcasts in which a rank dies at a drawn chunk: 64 MiB to 8 ranks on four hosts, each rank but the root in turn.
+# A soak of large broadcasts in which a rank dies at a chunk: 64 MiB to 8 ranks on four hosts, each rank but the root in turn.
 #
-#   tests/soak/boundaries.sh [--minutes M | --seconds S | --every N] [-s SIZE] [--chunk K] [-n RANKS] [--hosts H] [--seed N] [--build DIR]
-#                            [--verbose]
+#   tests/soak/boundaries.sh [--minutes M | --seconds S | --every N | --at N] [-s SIZE] [--chunk K] [-n RANKS] [--hosts H] [--seed N]
+#                            [--build DIR] [--verbose]
 #
-#   --minutes M   how long (default 5); --seconds S the same for short runs
-#   --every N     in place of a time: each rank but the root dies at every N-th message, from the first to the last one
+#   --minutes M   how long (default 5), a chunk being drawn for each death; --seconds S the same for short runs
+#   --every N     in place of a time: each rank but the root dies at the first chunk, at every N-th one behind it, and at the last one;
+#                 1: at all
+#   --at N        each rank but the root dies at the N-th chunk, and that is all
 #   --chunk K     kibibytes of a chunk (default: as COPPICE_PAYLOAD_CHUNK=auto has it)
 #   -s SIZE       of each broadcast, as coppice-perf has it (default 64M)
 #   -n RANKS      of each job (default 8)
@@ -14,20 +16,21 @@
 #   --build DIR   where Coppice was built (default: build beside tests)
 #   --verbose     a line for each job, not only for those that went wrong
 #
-# A leader of a host dies behind a drawn one of the chunks that it passes on, another rank behind a drawn one of the messages that it
-# sends at all. coppice-perf compares every byte at every survivor, and counts what came to a rank in vain.
+# A rank dies once it has so many chunks, whether they came in messages or are read where another rank of its host shows them (several at
+# once, perhaps: then with those). It has not passed the last one on. coppice-perf compares every byte at every survivor, and counts what
+# came to a rank in vain.
 #
 # Nobody is left because it is slow (COPPICE_PAYLOAD_PATIENCE), so that what came in vain came so by a death.
 #
-# Found are: a survivor that lacks the payload (lost) or has another one (corrupt), a job that does not end (hung), and more than one chunk
-# in vain for each of the two ranks that take theirs from the dead one (again).
+# Found are: a survivor that lacks the payload (lost) or has another one (corrupt), a job that does not end (hung), more than one chunk in
+# vain for each rank that takes its chunks from the dead one (again), and a job whose rank did not die, so that it shows nothing (not killed).
 #
 # Exit code: 0 nothing of that was found; 1 something was; 2 the options make no sense.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../build
-seconds=300 every=0 chunk=0 size=64M ranks=8 hosts=4 seed="" verbose=0
+seconds=300 every=0 at=0 chunk=0 size=64M ranks=8 hosts=4 seed="" verbose=0
 patience_s=600 # of a job
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
@@ -38,6 +41,7 @@ while [ $# -gt 0 ]; do
         --minutes) number "$@"; seconds=$((60 * $2)); shift ;;
         --seconds) number "$@"; seconds=$2; shift ;;
         --every) number "$@"; every=$2; shift ;;
+        --at) number "$@"; at=$2; shift ;;
         --chunk) number "$@"; chunk=$2; shift ;;
         -s) [[ ${2-} =~ ^[0-9]+[KM]$ ]] || complain "-s needs a size in K or M"; size=$2; shift ;;
         -n) number "$@"; ranks=$2; shift ;;
@@ -78,18 +82,50 @@ fi
 chunks=$(((kibibytes + chunk - 1) / chunk))
 [ "$chunks" -gt 1 ] || complain "-s $size: it goes in one message"
 
+# The lowest of each host but the root's takes its chunks from the host before, and the other ranks of its host, and the host behind it, take
+# theirs from it. Ranks lie in blocks (coppice-run --hosts).
+if [ "$hosts" -gt "$ranks" ]; then hosts=$ranks; fi
+orphans_of() {
+    local host first=0 size
+    for ((host = 0; host < hosts; ++host, first += size)); do
+        size=$((ranks / hosts + (host < ranks % hosts ? 1 : 0)))
+        if [ "$1" -eq "$first" ]; then
+            orphans=$((size - 1 + (host + 1 < hosts ? 1 : 0)))
+            return
+        fi
+    done
+    orphans=0
+}
+
+# The victim, and no other rank, by the launcher's word, which ends with its signal, and by that of the others.
+is_killed() {
+    [ "$status" -eq 137 ] && grep -q "^1 of $ranks ranks died$" "$scratch/output" && grep -q "^rank $victim: noticed by " "$scratch/output"
+}
+
+# The chunk at which the next rank dies. Ends the loop when all have died at all.
+next_chunk() {
+    local round=$((jobs / (ranks - 1)))
+    if [ "$at" -gt 0 ]; then
+        chunk_number=$at
+        [ "$round" -eq 0 ]
+    elif [ "$every" -gt 0 ]; then
+        chunk_number=$((round * every + 1))
+        if [ "$chunk_number" -lt "$chunks" ]; then return; fi
+        [ $(((round - 1) * every + 1)) -lt "$chunks" ] || return 1
+        chunk_number=$chunks
+    else
+        draw "$chunks"
+        chunk_number=$((drawn + 1))
+        [ "$(date +%s)" -lt "$end" ]
+    fi
+}
+
 echo "seed $seed: $ranks ranks on $hosts hosts, $size in $chunks chunks of $chunk KiB"
 end=$(($(date +%s) + seconds)) jobs=0 deaths=0 found=0 again=0
-while [ "$every" -gt 0 ] || [ "$(date +%s)" -lt "$end" ]; do
+while next_chunk; do
     victim=$((jobs % (ranks - 1) + 1))
-    if [ "$every" -gt 0 ]; then
-        # shellcheck disable=SC2017 # in whole steps
-        drawn=$((jobs / (ranks - 1) * every))
-        [ "$drawn" -lt $((chunks + 4)) ] || break
-    else
-        draw $((chunks + 4))
-    fi
-    fault=kill-after:$((drawn + 1))@$victim
+    orphans_of "$victim"
+    fault=kill-at-chunk:$chunk_number@$victim
     status=0
     echo '{}' >"$scratch/figures.json"
     COPPICE_FAULTS=$fault COPPICE_PAYLOAD_CHUNK=${chunk}K COPPICE_PAYLOAD_PATIENCE=10m timeout -k 10 "$patience_s" "$launcher" -n "$ranks" --hosts "$hosts" \
@@ -99,10 +135,10 @@ while [ "$every" -gt 0 ] || [ "$(date +%s)" -lt "$end" ]; do
     finding=""
     if [ "$status" -eq 124 ]; then finding=hung; fi # a job of which a rank was killed ends with that rank's signal
     if ! grep -q '^lost 0 corrupt 0 duplicate 0$' "$scratch/output"; then finding=${finding:-lost}; fi
-    if grep -q "^1 of $ranks ranks died" "$scratch/output"; then deaths=$((deaths + 1)); fi
+    if is_killed; then deaths=$((deaths + 1)); else finding=${finding:-not killed}; fi
     vain=$(grep -o '"chunks_again": *[0-9]*' "$scratch/figures.json" | awk -F: '{ sum += $2 } END { print sum + 0 }')
     again=$((again + vain))
-    if [ "$vain" -gt 2 ]; then finding=${finding:-again}; fi
+    if [ "$vain" -gt "$orphans" ]; then finding=${finding:-again}; fi
     if [ -n "$finding" ]; then
         found=$((found + 1))
         echo "$finding: COPPICE_FAULTS=$fault, $vain chunks in vain"

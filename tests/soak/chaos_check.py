@@ -15,6 +15,7 @@ class Rank:
         self.agreements = {}  # (team, number): (status, contributors, failed)
         self.left = set()     # teams
         self.ended = self.fenced = self.armed = self.uncreated = False
+        self.quorumless = None  # (team, why)
         self.wrong = []       # (kind, text)
         # Of jobs that grow:
         self.pid = None
@@ -23,7 +24,6 @@ class Rank:
         self.asked = set()    # teams that it wants to leave
         self.away = False     # it has left
         self.untaken = None   # (microseconds, why)
-        self.quorumless = None  # (team, why)
         self.leaves_at = None  # microseconds
         for line in text.split("\n")[:-1]:  # what was cut short by a death does not count
             self.read(line)
@@ -99,12 +99,15 @@ def ends(outcome, ranks, plan, code):
     by_launcher = set(map(int, re.findall(r"^coppice-run: killed rank (\d+) ", outcome.output, re.M)))
     signals = dict(re.findall(r"^coppice-run: rank (\d+) \(pid \d+\) was killed by signal (\d+)", outcome.output, re.M))
     killed = set()
+    gone = []  # without a quorum
     for rank in ranks:
         for kind, text in rank.wrong:
             outcome.note(kind if kind in KINDS else "lost", f"rank {rank.number}: {text}")
         signal = signals.get(str(rank.number))
         if signal and not (signal == "9" and rank.armed):
             outcome.note("lost", f"rank {rank.number} was ended by signal {signal}")
+        elif rank.quorumless:
+            gone.append(rank)
         elif rank.ended or rank.fenced or rank.uncreated or rank.wrong:
             continue
         elif rank.number in by_launcher or (signal == "9" and rank.armed):
@@ -113,7 +116,20 @@ def ends(outcome, ranks, plan, code):
             killed.add(rank.number)
         elif not outcome.found["hung"]:
             outcome.note("lost", f"rank {rank.number} did not come to its end (the launcher's exit code: {code})")
-    return killed
+    ended = killed | {rank.number for rank in gone}
+    for rank in gone:
+        team, why = rank.quorumless
+        if not may_lack_quorum(plan, rank, rank.teams[team], ended - {rank.number}):
+            outcome.note("lost", f"rank {rank.number} has no quorum in team {team} of {rank.teams[team]}, and should have: {why}")
+    return ended
+
+
+def may_lack_quorum(plan, rank, members, ended):
+    """Under COPPICE_QUORUM=certain. Deaths cost none, as the launcher is their witness; being cut off does."""
+    doomed = plan.doomed()
+    remaining = [other for other in members if other not in ended or other in doomed]
+    missing = [other for other in remaining if other in doomed]
+    return rank.number in doomed or 2 * len(missing) > len(remaining) or (2 * len(missing) == len(remaining) and remaining[0] in missing)
 
 
 def broadcasts(outcome, survivors, plan, dead):

@@ -69,6 +69,20 @@ class Judge(unittest.TestCase):
         everywhere = [(rank, "b 1f 1 2 0", "b 1f 1 2 -6") for rank in range(3)]
         self.assertEqual(self.judge(self.good(*everywhere)), {"lost": 1})
 
+    def test_no_quorum(self):
+        killed = "coppice-run: killed rank 0 (pid 5) at 1 s\ncoppice-run: killed rank 1 (pid 6) at 1 s\n"
+        logs = ["g 1f 0 0,1,2\n", "g 1f 1 0,1,2\n", "g 1f 2 0,1,2\nq 1f there is no quorum\n"]
+        self.assertEqual(self.judge(logs, killed), {"lost": 1}, self.notes)  # the launcher has seen them end
+        self.assertEqual(self.judge(logs, killed, doomed=[0]), {}, self.notes)  # one of the two that remain, and the lower half
+        self.assertEqual(self.judge([log.replace("0,1,2", "2,1,0") for log in logs], killed, doomed=[0]), {"lost": 1}, self.notes)
+
+    def test_no_quorum_beside_a_cut(self):
+        logs = ["g 1f 0 0,1,2\nq 1f there is no quorum\n"] + self.good()[1:]
+        self.assertEqual(self.judge(logs), {"lost": 1}, self.notes)
+        self.assertEqual(self.judge(logs, doomed=[0]), {}, self.notes)
+        self.assertEqual(self.judge(logs, doomed=[1]), {"lost": 1}, self.notes)
+        self.assertEqual(self.judge(logs, doomed=[1, 2]), {}, self.notes)
+
     def test_a_broadcast_that_a_rank_never_called(self):
         self.assertEqual(self.judge(self.good((2, "b 1f 1 2 0\n", ""))), {"lost": 1})
 

@@ -9,11 +9,11 @@
 //   x KIND TEXT           something is wrong: lost, corrupt, diverged, hung or leaked
 //   f                     it was taken for dead, where the job allows that
 //   c TEXT                no group could be made, where the job allows that
+//   q TEAM TEXT           it has no quorum
 //   e                     it has come to its end, and all was well
 // With --grows (chaos_grower.hpp) the log of those that are started again is DIRECTORY/log-RANK.INCARNATION, and there are also
 //   w MICROSECONDS TEXT   no group has taken it in, and why
 //   o                     it has left as it wanted to, and all was well
-//   q TEAM TEXT           it has no quorum
 //   z MICROSECONDS        it leaves the last group, as all members do
 // Exit code 0, or 1 after an x.
 #include <unistd.h>

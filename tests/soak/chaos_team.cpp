@@ -90,6 +90,10 @@ void Team::adopt(coppice_group_t* group) {
     log_line(fmt::format("g {:x} {} {}", id_, info_.rank, listing(members_)));
 }
 
+void Team::leave_without_quorum(const std::string& what) const {
+    leave(fmt::format("q {:x} {}", id_, what));
+}
+
 // What any operation may end with, so that there is nothing to be checked. Whatever else is no result ends this
 // process.
 bool Team::ends_here(coppice_status_t status, const std::string& what) {
@@ -101,6 +105,7 @@ bool Team::ends_here(coppice_status_t status, const std::string& what) {
         revoked_ = lost_quorum_ = true;
         return true;
     }
+    if (status == COPPICE_ERR_NO_QUORUM) leave_without_quorum(describe(what, status));
     if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
     if (status == COPPICE_ERR_TIMEOUT || status == COPPICE_ERR_BUSY) wrong("hung", describe(what, status));
     return false;
@@ -422,6 +427,7 @@ std::unique_ptr<Team> Team::shrink(std::uint64_t id, bool blocking) {
     log_line(fmt::format("s {:x} {} {}", id_, number, std::to_string(status)));
     const std::string what = describe(fmt::format("shrink {} of team {:x}", number, id_), status);
     if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
+    if (status == COPPICE_ERR_NO_QUORUM) leave_without_quorum(what);
     if (status == COPPICE_ERR_TIMEOUT) wrong("hung", what);
     if (status != COPPICE_OK) wrong("lost", what);
     const Members failed = listed([&](std::uint32_t* ranks, std::size_t capacity, std::size_t* count) {

@@ -105,6 +105,7 @@ class Team {
     void look(coppice_group_t* group, std::uint32_t self);
     void check_heritage(const Team& parent, const Members& gone) const;
     bool ends_here(coppice_status_t status, const std::string& what);
+    [[noreturn]] void leave_without_quorum(const std::string& what) const;
 
     Flight draw_broadcast(Draw& common);
     Flight draw_agreement(Draw& common);

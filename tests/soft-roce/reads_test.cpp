@@ -132,7 +132,8 @@ TEST_P(ReadsOver, ARelayThatIsKilledIsReplacedByTheRoot) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == kRelay; }), "");
 }
 
-// From the second payload on rank 1 may lock no more memory than it has: what it takes, and what is taken from it, goes in messages, as it says.
+// From the second payload on rank 1 may lock no more memory than it has: what it takes, and what is taken from it, goes in messages. It counts
+// the payloads.
 TEST(Reads, ARankThatMayLockNoMoreMemoryGetsAndServesByMessages) {
     constexpr std::uint32_t kLimited = 1;
     constexpr std::uint32_t kNobody = 65534;
@@ -152,6 +153,7 @@ TEST(Reads, ARankThatMayLockNoMoreMemoryGetsAndServesByMessages) {
         const std::uint64_t read = member.counts().chunks_read;
         COPPICE_CHECK(member.rank == 0 || member.notes[kTaken + member.rank] == kChunks + 1);
         COPPICE_CHECK(member.rank != kLimited || read == kChunks + 1);
+        COPPICE_CHECK(member.counts().unregistered == (member.rank == kLimited ? 3 : 0));
         member.leave();
     });
     EXPECT_EQ(job.finish(), "");

@@ -119,6 +119,7 @@ TEST(Faults, AreReadStrictly) {
                                   "kill-after:0",
                                   "kill-after:x",
                                   "kill-after:1 ",
+                                  "kill-at-chunk:0",
                                   "kill-after:-1",
                                   "kill-after:1@",
                                   "kill-after:1@x",
@@ -218,6 +219,26 @@ TEST(Faults, KillsAtExactlyTheMessageThatItWasTold) {
         });
         EXPECT_TRUE(processes.wait(child).killed_by(SIGKILL));
         EXPECT_EQ(passed.load(), 3U);
+    }
+}
+
+// Several may come at once.
+TEST(Faults, KillsWithTheChunkThatMakesThemAsManyAsItWasTold) {
+    for (const std::uint32_t at_once : {1U, 4U}) {
+        SharedMemory memory(sizeof(std::uint32_t));
+        auto& passed = *static_cast<std::atomic<std::uint32_t>*>(memory.get());
+        Processes processes;
+        const std::size_t child = processes.start([&] {
+            MessageCount count(*parse_faults("kill-at-chunk:11,kill-at-chunk:1@1", Seat{0}));
+            count.chunks_taken(0);
+            for (int number = 0; number < 20; ++number) {
+                count.chunks_taken(at_once);
+                ++passed;
+            }
+            return 0;
+        });
+        EXPECT_TRUE(processes.wait(child).killed_by(SIGKILL));
+        EXPECT_EQ(passed.load(), at_once == 1 ? 10U : 2U);
     }
 }
 

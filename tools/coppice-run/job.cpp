@@ -154,7 +154,11 @@ std::optional<int> Job::start() {
     });
 
     StartPlan all = plan();
-    all.started = [this](std::uint32_t rank, pid_t pid) { server_->rank_started(rank, pid); };
+    all.started = [this](std::uint32_t rank, pid_t pid) {
+        server_->rank_started(rank, pid);
+        // A program that brings its ranks together by itself says nothing to the launcher.
+        if (witness_) witness_->arrived(rank, pid);
+    };
     all.before_release = [this] {
         if (options_.count_links) links_.emplace(options_.leaves);
         if (hosts_) hosts_->drop_rights();

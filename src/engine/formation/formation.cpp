@@ -138,6 +138,7 @@ class Formation {
         if (!made) return tl::unexpected(std::move(made.error()));
         host_memory_ = made->host_memory;
         fault_count_ = std::move(made->fault_count);
+        transport_set_->plant(fault_count_);
         return {};
     }
 
@@ -276,7 +277,7 @@ class Formation {
             }
             if (auto sealed = host_memory_->seal_board(std::move(local_peers)); !sealed) return sealed;
             board_ = &host_memory_->board(0);
-            transport_set_->share_host_memory(host_memory_, fault_count_);
+            transport_set_->share_host_memory(host_memory_);
             if (fault_count_) {
                 board_wrapper_ = std::make_unique<transport::FaultyBoard>(*board_, fault_count_);
                 board_ = board_wrapper_.get();

@@ -32,6 +32,7 @@ Introductions::Introductions(TransportSet& transport_set, const Settings& settin
 }
 
 void Introductions::poll() {
+    due_ns_ = clock_.now_ns() + kLookNs;
     idle_looks_ = tasks_.empty() ? std::min(idle_looks_ + 1, kIdleLooks) : 0;
     while (admission_) {
         auto event = admission_->next();

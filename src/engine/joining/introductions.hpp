@@ -37,6 +37,8 @@ class Introductions {
     void poll();
     // Something has happened lately: it is worth while to look again soon.
     bool is_busy() const { return idle_looks_ < kIdleLooks; }
+    // The last look was a while ago.
+    bool is_due() const { return clock_.now_ns() >= due_ns_; }
 
     // Those that all can reach, in the order in which that became known; and a number that changes with it.
     std::span<const Person> ready() const { return ready_; }
@@ -81,6 +83,7 @@ class Introductions {
     };
 
     static constexpr std::uint32_t kIdleLooks = 256;
+    static constexpr std::uint64_t kLookNs = 200'000;
 
     void take(bootstrap::Admission::Event& event);
     void do_tasks();
@@ -107,6 +110,7 @@ class Introductions {
     std::vector<Person> ready_;
     std::uint32_t version_ = 0;
     std::uint32_t idle_looks_ = kIdleLooks;
+    std::uint64_t due_ns_ = 0;
     std::uint32_t admitting_ = 0;
     std::uint32_t most_ = UINT32_MAX;
     std::optional<Bytes> born_;

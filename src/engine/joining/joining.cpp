@@ -152,6 +152,7 @@ class Joining {
                                           .regions = regions};
         auto made = context_.platform() != nullptr ? take_those_of(*context_.platform(), regions) : make_all(facts);
         if (!made) return made;
+        transport_set_->plant(faults_);
         transport_set_->directory().take(self_, incarnation_);
         const bool by_host = settings_.hierarchy == Hierarchy::host && settings_.allows_within_host();
         if (!by_host || host_memory_ == nullptr) return {};
@@ -159,7 +160,7 @@ class Joining {
         if (auto sealed = host_memory_->seal_board({self_}); !sealed) return sealed;
         host_memory_->close_board(0);
         host_memory_->clear_panels(1);
-        transport_set_->share_host_memory(host_memory_, faults_);
+        transport_set_->share_host_memory(host_memory_);
         return {};
     }
 

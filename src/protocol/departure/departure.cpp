@@ -17,7 +17,7 @@ std::string_view to_string(DepartureKind kind) {
 }
 
 Departure::Departure(const DeparturePlan& plan, Rank self)
-    : roster_(*plan.nodes, self), plan_(plan), faults_(plan.faults) {}
+    : roster_(*plan.nodes, self), plan_(plan), faults_(plan.faults), pause_(plan.ask_again) {}
 
 // ---------------------------------------------------------------------------------------------------------- facts ---
 
@@ -26,12 +26,13 @@ void Departure::want() {
 }
 
 void Departure::wait_for(std::optional<Rank> rank, Nanoseconds now) {
+    if (rank != waits_for_) ask_soon(now);
     waits_for_ = rank;
     const bool is_old = now.value >= told_at_.value + plan_.answer_after.value;
     if (holder_ && is_old && !lacks(kNamesOfHoldersStay)) holder_.reset();
     if (!ask_at_) ask_at_ = Nanoseconds(now.value + plan_.ask_after.value);
     if (!is_due(now)) return;
-    ask_at_ = Nanoseconds(now.value + plan_.ask_again.value);
+    ask_at_ = Nanoseconds(now.value + pause_.value);
     if (rank && *rank != self()) tell(DepartureKind::ask, *rank);
 }
 
@@ -47,12 +48,27 @@ bool Departure::receive(const DepartureMessage& message, Nanoseconds now) {
             break;
         case DepartureKind::answer:
             if (message.about == self() || (is_gone(message.about) && !lacks(kNamesOfHoldersStay))) break;
-            holder_ = {message.about, message.said_so};
             told_by_ = message.from;
-            told_at_ = now;
+            hear_of({message.about, message.said_so}, now);
             break;
     }
     return true;
+}
+
+void Departure::hear_of(const Holder& holder, Nanoseconds now) {
+    if (holder_ == holder && holder.said_so && holder.rank == told_by_) {
+        pause_.value = std::max(pause_.value, std::min(2 * pause_.value, plan_.ask_at_least.value));
+    } else {
+        ask_soon(now);
+    }
+    holder_ = holder;
+    told_at_ = now;
+}
+
+// As often as at first, counted from `since`.
+void Departure::ask_soon(Nanoseconds since) {
+    pause_ = plan_.ask_again;
+    if (ask_at_) ask_at_->value = std::min(ask_at_->value, since.value + pause_.value);
 }
 
 void Departure::heard(Rank from) {
@@ -75,7 +91,9 @@ void Departure::peer_left(Rank rank) {
 
 void Departure::forget(Rank rank) {
     if (holder_ && holder_->rank == rank && !lacks(kNamesOfHoldersStay)) holder_.reset();
-    if (waits_for_ == rank) waits_for_.reset();
+    if (waits_for_ != rank) return;
+    waits_for_.reset();
+    ask_soon(told_at_);
 }
 
 void Departure::answer(Rank asker) {

@@ -17,6 +17,9 @@
 // the ranks that stay, so a name that has become wrong is replaced. While messages are under way two ranks may wait for each
 // other: neither tells the other what it has from it, or an old name would go to and fro between them.
 //
+// A rank that stays may be outside of the library, asleep, and each question wakes it. So it is asked half as often after each time
+// that it says of itself that it stays, down to a bound. Ranks that leave are awake, and are asked as often as ever.
+//
 // What holds, and is checked by exploring every order of events in small groups (simulation/explore/departure_explorer.hpp
 // has the predicates):
 //  - No rank leaves in peace while a live rank still needs something of it.
@@ -75,6 +78,7 @@ struct DeparturePlan {
     // Most ranks leave together: only one that has waited for so long asks, and then asks again.
     Nanoseconds ask_after{0};
     Nanoseconds ask_again{0};
+    Nanoseconds ask_at_least{0};  // so often one that says that it stays; less than ask_again: as often as that
     // A name is told again by then, or the rank that told it has fallen silent, and may be the one that stays.
     Nanoseconds answer_after{0};
     std::uint32_t farthest = UINT32_MAX;  // neighbour that is told; less only for tests
@@ -146,6 +150,8 @@ class Departure {
     bool lacks(DepartureFault rule) const { return (faults_ & rule) != 0; }
     bool is_gone(Rank rank) const { return roster_.gone(rank.value); }
     void forget(Rank rank);
+    void hear_of(const Holder& holder, Nanoseconds now);
+    void ask_soon(Nanoseconds since);
     void end();
     void end_without_peace();
     void say_farewell();
@@ -167,6 +173,7 @@ class Departure {
     Rank told_by_;
     Nanoseconds told_at_{0};
     std::optional<Nanoseconds> ask_at_;
+    Nanoseconds pause_{0};  // until the question after that
 };
 
 }  // namespace coppice::protocol

@@ -15,6 +15,11 @@ void write(std::uint32_t number, std::vector<std::byte>& out) {
     out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
+void write(const Offer& offer, std::vector<std::byte>& out) {
+    for (const std::uint64_t number : {std::uint64_t{offer.bits}, offer.terms & UINT32_MAX, offer.terms >> 32})
+        write(static_cast<std::uint32_t>(number), out);
+}
+
 void write(const Change& change, std::vector<std::byte>& out) {
     write(change.offer, out);
     write_failed(change.gone, out);
@@ -34,6 +39,13 @@ class Reader {
         if (bytes_.size() < sizeof number) return false;
         std::memcpy(&number, bytes_.data(), sizeof number);
         bytes_ = bytes_.subspan(sizeof number);
+        return true;
+    }
+    bool read(Offer& offer) {
+        std::uint32_t low = 0;
+        std::uint32_t high = 0;
+        if (!read(offer.bits) || !read(low) || !read(high)) return false;
+        offer.terms = std::uint64_t{high} << 32 | low;
         return true;
     }
     bool read(FailedSet& set) { return read_failed(bytes_, seats_, set); }
@@ -67,8 +79,9 @@ class Reader {
 void write_membership(const MembershipMessage& message, std::vector<std::byte>& out) {
     const int flags = (message.proposal ? kProposal : 0) | (message.latest ? kLatest : 0) | (message.made ? kMade : 0);
     write(static_cast<std::uint32_t>(flags), out);
-    for (const std::uint32_t number : {message.epoch, message.root, message.failures.followed, message.offer})
+    for (const std::uint32_t number : {message.epoch, message.root, message.failures.followed})
         write(number, out);
+    write(message.offer, out);
     write_failed(message.failures.suspected, out);
     write_failed(message.failures.certain, out);
     write_failed(message.leaves, out);

@@ -2,6 +2,7 @@
 //
 //   flags  epoch  root  followed  offer  suspected  certain  leaves  [proposal]  [latest: root, change]  [made]  count (change, members)×count
 //   change: offer  gone  left  count (seat, incarnation, process)×count
+//   offer: bits, terms (8 bytes)
 //
 // Numbers are 4 bytes, little endian; sets of ranks or seats as in failed_codec.hpp. What only newcomers are told (a whole view), and what
 // they ask for, is not written: in the engine they are told by other means.
@@ -20,7 +21,7 @@ namespace coppice::protocol {
 // and numbers.
 constexpr std::size_t longest_membership_body(std::uint32_t seats) {
     return (9 + 3 * kMostConsents) * longest_failed(seats) + 3 * sizeof(Occupant) * seats +
-           4 * (13 + 2 * kMostConsents);
+           4 * (21 + 4 * kMostConsents);
 }
 static_assert(sizeof(Occupant) == 12);
 

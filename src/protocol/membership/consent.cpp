@@ -10,7 +10,7 @@
 
 namespace coppice::protocol {
 
-void Membership::consent(std::uint32_t offer) {
+void Membership::consent(const Offer& offer) {
     if (followed_ != 0 || latest_ || own_consent() != nullptr) return;
     Change change = next_change();
     // Of those who wait or leave only the root knows.

@@ -33,11 +33,15 @@ bool Membership::is_acknowledged() const {
 void Membership::start_as_root() {
     if (!called_ || followed_ > self_rank_ || waits_for_callers()) return;
     const Change change = next_change();
-    if (view_.after(change).count() < least_) return;
+    if (has_too_few(change)) return;
     if (is_consented()) return install(Change(own_consent()->change));
     // Nobody can have followed an earlier root than the lowest member.
     if (self_rank_ == 0 || lacks(kNewRootsDoNotAsk)) return propose(change);
     begin(Phase::asking, self_rank_);
+}
+
+bool Membership::has_too_few(const Change& next) const {
+    return view_.after(next).count() < least_ && !next.offer.is_at_odds();
 }
 
 void Membership::propose(const Change& change) {

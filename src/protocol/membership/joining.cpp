@@ -151,8 +151,9 @@ Change Membership::next_change() const {
         const bool is_empty = !view_.has(Seat(seat)) || change.gone.contains(seat);
         return seat < plan_->capacity && is_empty && !taken.contains(seat);
     };
+    const std::uint32_t most = offer_.is_at_odds() ? 0 : most_;
     const auto seat_down = [&](const Waiting& one, std::uint32_t seat) {
-        if (members >= most_ || !is_free(seat)) return;
+        if (members >= most || !is_free(seat)) return;
         taken.insert(seat);
         ++members;
         const bool is_new = !view_.holder_of(Seat(seat)).has_value();

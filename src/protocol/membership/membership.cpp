@@ -35,7 +35,7 @@ Membership::Membership(const MembershipPlan& plan, const JoinRequest& request)
 
 // ---------------------------------------------------------------------------------------------------------- facts ---
 
-void Membership::renew(std::uint32_t least, std::uint32_t offer, std::uint32_t most) {
+void Membership::renew(std::uint32_t least, const Offer& offer, std::uint32_t most) {
     if (standing_ != Standing::member) return;
     called_ = true;
     least_ = least;
@@ -182,7 +182,7 @@ void Membership::install(const Change& change, std::uint32_t told_by) {
     called_ = false;
     least_ = 0;
     most_ = UINT32_MAX;
-    offer_ = UINT32_MAX;
+    offer_ = {};
     consents_.clear();
     called_below_.clear();
     consent_told_ = RadixTree::kNobody;
@@ -310,7 +310,8 @@ void Membership::append_state(std::vector<std::uint32_t>& words) const {
     if (standing_ == Standing::joining) return protocol::append_state(unreachable_, words);
     view_.append_state(words);
     protocol::append_state(made_, words);
-    words.insert(words.end(), {offer_, consent_told_});
+    protocol::append_state(offer_, words);
+    words.push_back(consent_told_);
     protocol::append_state(consents_, words);
     for (const FailedSet* set : {&failures_.suspected, &failures_.certain, &acked_, &owed_, &leaves_, &told_here_,
                                  &called_below_, &voiceless_})

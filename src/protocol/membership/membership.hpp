@@ -123,8 +123,9 @@ class Membership {
     // --------------------------------------------------------------------------------------------------- facts
 
     // The caller wants the next view, which should have so many members at least; newcomers are taken in up to so many at most.
-    // Both are the root's to say. Of what it offers, bits of the driver's, the view has those that all others offer, too.
-    void renew(std::uint32_t least = 0, std::uint32_t offer = UINT32_MAX, std::uint32_t most = UINT32_MAX);
+    // Both are the root's to say. The view has of the offer what all others offer, too; where their terms are at odds nobody is waited for,
+    // and nobody joins.
+    void renew(std::uint32_t least = 0, const Offer& offer = {}, std::uint32_t most = UINT32_MAX);
     // While it waits for the next view: other bounds.
     void ask_for(std::uint32_t least, std::uint32_t most);
     // It wants not to be in the next view.
@@ -161,7 +162,7 @@ class Membership {
     // That is because one of the dead has followed a later root than this one.
     bool is_overtaken() const { return lacks_quorum_ && failures_.followed > followed_; }
     // The caller waits, and as root: with those that live there would be fewer than it has asked for.
-    bool lacks_members() const { return called_ && is_root() && view_.after(next_change()).count() < least_; }
+    bool lacks_members() const { return called_ && is_root() && has_too_few(next_change()); }
     const Failures& failures() const { return failures_; }
     // Whether those of the view that are not suspected may make the next one.
     bool are_enough() const;
@@ -243,6 +244,7 @@ class Membership {
     bool is_acknowledged() const;
     void settle();
     void start_as_root();
+    bool has_too_few(const Change& next) const;
     void propose(const Change& change);
     void conclude();
     void say_no_quorum();
@@ -254,7 +256,7 @@ class Membership {
         std::optional<Change> change;
         bool is_torn = false;  // there are two, of which only one can have been decided
     };
-    void consent(std::uint32_t offer);
+    void consent(const Offer& offer);
     void note(const Consent& consent);
     void tell_consent();
     bool is_void(const Consent& consent) const;
@@ -302,7 +304,7 @@ class Membership {
     bool lacks_quorum_ = false;
 
     // What was said before anybody has asked.
-    std::uint32_t offer_ = UINT32_MAX;  // in common
+    Offer offer_;  // in common
     std::vector<Consent> consents_;
     FailedSet called_below_;                           // children from which on all have called
     std::uint32_t consent_told_ = RadixTree::kNobody;  // the parent that has been told so

@@ -114,7 +114,7 @@ void append_state(const MembershipMessage& message, std::vector<std::uint32_t>& 
         words.insert(words.end(),
                      {message.request->process.value, message.request->seat, message.request->waits ? 1U : 0U});
     }
-    words.push_back(message.offer);
+    append_state(message.offer, words);
     append_state(message.leaves, words);
     append_state(message.consents, words);
 }

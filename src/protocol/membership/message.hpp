@@ -104,9 +104,9 @@ struct MembershipMessage {
     std::optional<Change> made{};      // what made the sender's view: the receiver may be one behind
     std::optional<View> view{};        // the sender's, to those who joined with it
     std::optional<JoinRequest> request{};
-    std::vector<Consent> consents{};   // that the sender knows of
-    std::uint32_t offer = UINT32_MAX;  // what those have in common that the sender speaks for
-    FailedSet leaves{};                // ranks that want to leave, with the consents
+    std::vector<Consent> consents{};  // that the sender knows of
+    Offer offer{};                    // what those have in common that the sender speaks for
+    FailedSet leaves{};               // ranks that want to leave, with the consents
 
     bool operator==(const MembershipMessage&) const = default;
 };

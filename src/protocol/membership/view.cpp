@@ -87,10 +87,16 @@ void append_state(const FailedSet& set, std::vector<std::uint32_t>& words) {
         words.insert(words.end(), {interval.first, interval.last});
 }
 
+void append_state(const Offer& offer, std::vector<std::uint32_t>& words) {
+    words.insert(words.end(),
+                 {offer.bits, static_cast<std::uint32_t>(offer.terms >> 32), static_cast<std::uint32_t>(offer.terms)});
+}
+
 void append_state(const Change& change, std::vector<std::uint32_t>& words) {
     append_state(change.gone, words);
     append_state(change.left, words);
-    words.insert(words.end(), {change.offer, static_cast<std::uint32_t>(change.joined.size())});
+    append_state(change.offer, words);
+    words.push_back(static_cast<std::uint32_t>(change.joined.size()));
     for (const Occupant& one : change.joined)
         words.insert(words.end(), {one.seat.value, one.incarnation, one.process.value});
 }

@@ -28,12 +28,28 @@ struct Occupant {
     bool operator==(const Occupant&) const = default;
 };
 
+// What each member that wants the next view brings along: the view has of it what all bring (renew()).
+struct Offer {
+    std::uint32_t bits = UINT32_MAX;   // the driver's
+    std::uint64_t terms = UINT64_MAX;  // what the member asks for; all bits where that is whatever the others do
+
+    // Of what it asks for, a number: its bits, and their opposites. Where all have the same, one of each two is left.
+    static constexpr std::uint64_t asking(std::uint32_t terms) { return std::uint64_t{terms} << 32 | ~terms; }
+    constexpr bool is_at_odds() const { return static_cast<std::uint32_t>(terms >> 32 | terms) != UINT32_MAX; }
+    constexpr Offer& operator&=(const Offer& other) {
+        bits &= other.bits;
+        terms &= other.terms;
+        return *this;
+    }
+    bool operator==(const Offer&) const = default;
+};
+
 // What a decree says: the seats that are empty in the next view, and who sits down, in the order of the seats.
 struct Change {
     FailedSet gone;
     std::vector<Occupant> joined;
-    std::uint32_t offer = UINT32_MAX;  // the bits that all of the next view's members have offered in common (renew())
-    FailedSet left{};                  // of the seats that are gone: whose holders wanted that
+    Offer offer{};     // of all of the next view's members, in common
+    FailedSet left{};  // of the seats that are gone: whose holders wanted that
 
     bool seats(Process process) const;
     bool operator==(const Change&) const = default;
@@ -47,7 +63,7 @@ class View {
     std::uint32_t epoch() const { return epoch_; }
     std::uint32_t seats() const { return seats_; }  // taken or not
     std::uint32_t count() const { return seats_ - empty_.count(); }
-    std::uint32_t offer() const { return offer_; }     // that of the change which made it
+    const Offer& offer() const { return offer_; }      // that of the change which made it
     const FailedSet& empty() const { return empty_; }  // seats that nobody has
     bool has(Seat seat) const { return seat.value < seats_ && !empty_.contains(seat.value); }
 
@@ -72,13 +88,14 @@ class View {
     std::uint32_t epoch_ = 0;
     std::uint32_t first_ = 0;  // seats of the first view
     std::uint32_t seats_ = 0;
-    std::uint32_t offer_ = UINT32_MAX;
+    Offer offer_;
     FailedSet empty_;
     std::vector<Occupant>
         later_;  // by seat: those who were not there first, the last holders of empty seats among them
 };
 
 void append_state(const FailedSet& set, std::vector<std::uint32_t>& words);
+void append_state(const Offer& offer, std::vector<std::uint32_t>& words);
 void append_state(const Change& change, std::vector<std::uint32_t>& words);
 
 }  // namespace coppice::protocol

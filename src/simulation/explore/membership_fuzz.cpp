@@ -209,7 +209,7 @@ class Run {
                 member.knew.push_back(known.process);
         }
         member.called_at = member.machine.epoch();
-        member.machine.renew(0, offer_of(process));
+        member.machine.renew(0, {offer_of(process)});
         after(process);
         return true;
     }
@@ -337,7 +337,7 @@ class Run {
             if (view.rank_of(Process(gone)))
                 fail(std::to_string(process) + " is in a view with one that it knew to be gone");
         }
-        if ((view.offer() & ~offer_of(process)) != 0)
+        if ((view.offer().bits & ~offer_of(process)) != 0)
             fail(std::to_string(process) + " has not offered what its view has");
         member.called_at = kNotCalled;
     }

@@ -63,7 +63,7 @@ const MembershipLocals::Step& MembershipLocals::call(std::uint32_t local) {
         at.knew = scenario_.consents ? at.facts.unreachable : 0;
         // One that leaves knows that it will be gone.
         if (scenario_.consents && at.facts.leaving) at.knew |= 1U << at.facts.process;
-        at.machine.renew(0, offer_of(at.facts.process));
+        at.machine.renew(0, {offer_of(at.facts.process)});
     });
 }
 
@@ -196,7 +196,8 @@ void MembershipLocals::check_step(const MembershipFacts& before, std::uint32_t k
     // A newcomer that dies while it is taken in may be a dead member of the view.
     if (scenario_.introduced) knew &= before.members;
     if ((now.members & knew) != 0) fail(who + " is in a view with one that it knew to be gone");
-    if ((after.machine.view().offer() & ~offer_of(now.process)) != 0) fail(who + " has not offered what its view has");
+    if ((after.machine.view().offer().bits & ~offer_of(now.process)) != 0)
+        fail(who + " has not offered what its view has");
 }
 
 // -------------------------------------------------------------------------------------------------------- numbers ---

@@ -19,7 +19,8 @@ std::string reason_of(int error) {
 tl::unexpected<Error> registration_failed(int error, std::size_t bytes, const char* what) {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (error == ENOMEM && limit.rlim_cur != RLIM_INFINITY)
+    const bool is_locked_out = error == ENOMEM || error == EPERM;  // where nothing at all may be locked
+    if (is_locked_out && limit.rlim_cur != RLIM_INFINITY)
         return fail(
             COPPICE_ERR_NO_RESOURCES,
             "verbs: {} KiB could not be locked for {}: this process may lock {} KiB in all ('ulimit -l'); allow "

@@ -1,19 +1,47 @@
 // libpmix as it is now and then: the server of another host does not know a process yet, and says so instead of waiting for it. In the
 // first three answers here; all else is the library's own, which UNSURE_PMIX names. With UNSURE_PMIX_EVENTS=refused or =silent it takes no handler of
-// events, or never says whether it does. With UNSURE_PMIX_INIT=STATUS no session begins: this is what is said.
+// events, or never says whether it does. With UNSURE_PMIX_INIT=STATUS no session begins: this is what is said. With UNSURE_PMIX_STOP=FUNCTION the
+// launcher's process UNSURE_PMIX_SERVER is stopped before that function is called.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "bootstrap/pmix_abi.hpp"
 
 namespace {
 
+// SIGSTOP is on its way when kill() returns.
+bool is_stopped(const std::string& process) {
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + process + "/task")) {
+        std::ifstream file(thread.path() / "stat");
+        std::string line;
+        std::getline(file, line);
+        const std::size_t end = line.rfind(") ");
+        if (end != std::string::npos && line.compare(end + 2, 1, "T") != 0) return false;
+    }
+    return true;
+}
+
+void stop_server_at(const char* name) {
+    const char* const when = std::getenv("UNSURE_PMIX_STOP");
+    const char* const server = std::getenv("UNSURE_PMIX_SERVER");
+    if (when == nullptr || server == nullptr || std::strcmp(when, name) != 0) return;
+    if (kill(std::atoi(server), SIGSTOP) != 0) std::abort();
+    while (!is_stopped(server))
+        usleep(1000);
+}
+
 template <class Function>
 Function* own(Function* /*wrapper*/, const char* name) {
+    stop_server_at(name);
     static void* const library = dlopen(std::getenv("UNSURE_PMIX"), RTLD_NOW | RTLD_LOCAL);
     void* const function = library == nullptr ? nullptr : dlsym(library, name);
     if (function != nullptr) return reinterpret_cast<Function*>(function);

@@ -131,6 +131,56 @@ TEST(Departure, AsksOnlyAfterAWhileAndNotInEveryRound) {
     EXPECT_EQ(receivers(machine, DepartureKind::ask), std::vector<std::uint32_t>{2});
 }
 
+TEST(Departure, ARankThatSaysThatItStaysIsAskedLessOften) {
+    const topology::Nodes nodes = hosts_of({1, 1, 1, 1});
+    Departure machine({.nodes = &nodes,
+                       .ask_after = Nanoseconds(20),
+                       .ask_again = Nanoseconds(50),
+                       .ask_at_least = Nanoseconds(300),
+                       .answer_after = Nanoseconds(1'000'000)},
+                      Rank(0));
+    machine.want();
+    std::uint64_t now = 0;
+    const auto wait_until_it_asks = [&](std::uint32_t rank) {
+        const std::uint64_t since = now;
+        while (receivers(machine, DepartureKind::ask).empty())
+            machine.wait_for(Rank(rank), Nanoseconds(++now));
+        return now - since;
+    };
+    const auto hear = [&](std::uint32_t about, bool said_so) {
+        EXPECT_TRUE(machine.receive(answer(1, about, said_so), Nanoseconds(now)));
+    };
+    wait_until_it_asks(1);
+    EXPECT_EQ(wait_until_it_asks(1), 50U) << "without an answer";
+    for (int same = 0; same < 3; ++same) {
+        hear(3, true);
+        EXPECT_EQ(wait_until_it_asks(1), 50U) << "a name that others have said";
+    }
+    hear(1, true);
+    EXPECT_EQ(wait_until_it_asks(1), 50U);
+    hear(1, true);
+    EXPECT_EQ(wait_until_it_asks(1), 50U) << "the question that was due before the answer came";
+    for (const std::uint64_t pause : {100U, 200U, 300U, 300U}) {
+        hear(1, true);
+        EXPECT_EQ(wait_until_it_asks(1), pause);
+    }
+    hear(3, false);
+    EXPECT_EQ(wait_until_it_asks(1), 50U) << "it leaves now";
+    for (int same = 0; same < 5; ++same) {
+        hear(1, true);
+        wait_until_it_asks(1);
+    }
+    EXPECT_EQ(wait_until_it_asks(1), 300U);
+    EXPECT_EQ(wait_until_it_asks(2), 51U) << "50 after it waits for another rank";
+    for (int same = 0; same < 5; ++same) {
+        hear(1, true);
+        wait_until_it_asks(1);
+    }
+    hear(1, true);
+    machine.peer_left(Rank(1));
+    EXPECT_EQ(wait_until_it_asks(2), 50U) << "it has left";
+}
+
 TEST(Departure, ANameHoldsUntilItsRankGoesOrNobodyTellsItAnyMore) {
     const topology::Nodes nodes = hosts_of({1, 1, 1, 1});
     Departure machine({.nodes = &nodes, .ask_after = Nanoseconds(1000), .answer_after = Nanoseconds(100)}, Rank(0));

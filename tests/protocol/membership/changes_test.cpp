@@ -65,8 +65,8 @@ TEST(Membership, NewcomersAreTakenInUpToTheMostThatTheRootWants) {
     group.join({.process = Process(8), .waits = true});
     group.deliver_all();
     const auto renew = [&group](std::uint32_t most) {
-        group[0].renew(0, UINT32_MAX, most);
-        group[1].renew(0, UINT32_MAX, most);
+        group[0].renew(0, {}, most);
+        group[1].renew(0, {}, most);
         group.deliver_all();
     };
     renew(0);
@@ -94,7 +94,7 @@ TEST(Membership, AMemberKeepsSoManyConsentsAtMost) {
     Membership machine(plan, Process(2));
     MembershipMessage many{.kind = MembershipKind::consent, .from = Process(3), .to = Process(2)};
     for (std::uint32_t i = 0; i < kMostConsents + 9; ++i) {
-        Consent one{.change = {.gone = {}, .joined = {}, .offer = i}, .members = {}};
+        Consent one{.change = {.gone = {}, .joined = {}, .offer = {i}}, .members = {}};
         one.members.insert(3);
         one.change.gone.insert(3);
         many.consents = {one};
@@ -117,7 +117,7 @@ TEST(Membership, OneThatKeepsAsManyConsentsAsItCanDecidesNothingByThem) {
         group.all_notice(0);
         MembershipMessage many{.kind = MembershipKind::consent, .from = Process(2), .to = Process(1)};
         for (std::uint32_t i = 0; i < kMostConsents; ++i) {
-            Consent one{.change = {.gone = {}, .joined = {}, .offer = i}, .members = {}};
+            Consent one{.change = {.gone = {}, .joined = {}, .offer = {i}}, .members = {}};
             one.members.insert(2);
             one.change.gone.insert(2);  // else of these one at most may have been decided
             many.consents.push_back(one);
@@ -137,7 +137,7 @@ TEST(Membership, AnyNumberOfDifferentConsentsCostsNoQuorum) {
     group.crash(0);
     group.all_notice(0);
     for (std::uint32_t process = 1; process < kMembers; ++process)
-        group[process].renew(0, process);
+        group[process].renew(0, {process});
     group.deliver_all();
     for (std::uint32_t process = 1; process < kMembers; ++process) {
         EXPECT_EQ(group[process].epoch(), 1U) << process;
@@ -179,6 +179,64 @@ TEST(Membership, TheRootWaitsUntilThereAreAsManyMembersAsItsCallerWants) {
     group.join({.process = Process(7)});
     group.deliver_all();
     EXPECT_EQ(group.members_at(1), (Ranks{0, 1, 7}));
+}
+
+// Whoever is root, and whether or not its caller has asked for more: nobody is waited for, and the newcomer waits on.
+TEST(Membership, CallersThatAskForDifferentThingsAllHearOfIt) {
+    constexpr std::uint32_t kMembers = 5;
+    for (const std::uint32_t dead : {kMembers, 0U, 1U}) {
+        for (std::uint32_t odd = 0; odd < kMembers; ++odd) {
+            if (odd == dead) continue;
+            Conversation group(kMembers, {.consents = true, .introduces = true, .newcomers_go = true});
+            group.join({.process = Process(7), .waits = true});
+            group.deliver_all();
+            if (dead != kMembers) {
+                group.crash(dead);
+                group.all_notice(dead);
+            }
+            const auto renew = [&](std::uint32_t least, std::uint32_t terms, std::uint32_t terms_of_one) {
+                for (std::uint32_t process = 0; process < kMembers; ++process) {
+                    if (process == dead) continue;
+                    const std::uint32_t own = process == odd ? terms_of_one : terms;
+                    group[process].renew(least, {.terms = Offer::asking(own)});
+                }
+                group.deliver_all();
+            };
+            renew(kMembers + 9, 6, 5);
+            for (std::uint32_t process = 0; process < kMembers; ++process) {
+                if (process == dead) continue;
+                EXPECT_EQ(group[process].epoch(), 1U) << "dead " << dead << ", odd " << odd << ", at " << process;
+                EXPECT_TRUE(group[process].view().offer().is_at_odds());
+                EXPECT_TRUE(group[process].made_by().joined.empty());
+            }
+            renew(0, 6, 6);
+            for (std::uint32_t process = 0; process < kMembers; ++process) {
+                if (process == dead) continue;
+                EXPECT_EQ(group[process].epoch(), 2U) << "dead " << dead << ", odd " << odd << ", at " << process;
+                EXPECT_FALSE(group[process].view().offer().is_at_odds());
+                EXPECT_FALSE(group[process].made_by().joined.empty());
+            }
+        }
+    }
+}
+
+// One that asks for nothing is at odds with nobody.
+TEST(Membership, TermsAreAtOddsWhereTwoAreDifferent) {
+    constexpr std::uint32_t kSome = 0x80000001;
+    const auto in_common = [](std::initializer_list<std::uint64_t> all) {
+        Offer offer;
+        for (const std::uint64_t terms : all)
+            offer &= {.terms = terms};
+        return offer;
+    };
+    const std::uint64_t none = Offer().terms;
+    EXPECT_FALSE(in_common({}).is_at_odds());
+    EXPECT_FALSE(in_common({none, Offer::asking(0), Offer::asking(0)}).is_at_odds());
+    EXPECT_FALSE(in_common({Offer::asking(kSome), none}).is_at_odds());
+    for (std::uint32_t bit = 0; bit < 32; ++bit) {
+        EXPECT_TRUE(in_common({Offer::asking(kSome), Offer::asking(kSome ^ 1U << bit)}).is_at_odds()) << bit;
+        EXPECT_TRUE(in_common({none, Offer::asking(1U << bit), none, Offer::asking(0)}).is_at_odds()) << bit;
+    }
 }
 
 TEST(Membership, WhatCannotBeIsRefused) {

@@ -22,24 +22,24 @@ Occupant occupant(std::uint32_t seat, std::uint32_t incarnation) {
 }
 
 MembershipMessage a_full_one() {
-    return {
-        .kind = MembershipKind::root_dead_ack,
-        .from = Process(3),
-        .to = Process(1),
-        .epoch = 7,
-        .root = 1,
-        .failures = {.suspected = set_of({0, 2}), .certain = set_of({2}), .followed = 1},
-        .proposal =
-            Change{
-                .gone = set_of({0, 1}), .joined = {occupant(0, 1), occupant(99, 0)}, .offer = 12, .left = set_of({1})},
-        .latest = Vote{.root = 0, .change = {.gone = set_of({99}), .joined = {occupant(99, 3)}, .offer = 13}},
-        .made = Change{.gone = {}, .joined = {}, .offer = 14},
-        .view = {},
-        .request = {},
-        .consents = {{.change = {.gone = set_of({0, 2}), .joined = {}, .offer = 15}, .members = set_of({1, 3})},
-                     {.change = {.gone = set_of({0}), .joined = {}, .offer = 16}, .members = set_of({4})}},
-        .offer = 17,
-        .leaves = set_of({1, 3})};
+    return {.kind = MembershipKind::root_dead_ack,
+            .from = Process(3),
+            .to = Process(1),
+            .epoch = 7,
+            .root = 1,
+            .failures = {.suspected = set_of({0, 2}), .certain = set_of({2}), .followed = 1},
+            .proposal = Change{.gone = set_of({0, 1}),
+                               .joined = {occupant(0, 1), occupant(99, 0)},
+                               .offer = {12, 0x123456789a},
+                               .left = set_of({1})},
+            .latest = Vote{.root = 0, .change = {.gone = set_of({99}), .joined = {occupant(99, 3)}, .offer = {13}}},
+            .made = Change{.gone = {}, .joined = {}, .offer = {14}},
+            .view = {},
+            .request = {},
+            .consents = {{.change = {.gone = set_of({0, 2}), .joined = {}, .offer = {15}}, .members = set_of({1, 3})},
+                         {.change = {.gone = set_of({0}), .joined = {}, .offer = {16}}, .members = set_of({4})}},
+            .offer = {17},
+            .leaves = set_of({1, 3})};
 }
 
 std::vector<std::byte> written(const MembershipMessage& message) {
@@ -123,13 +123,13 @@ TEST(MembershipCodec, NoBodyIsLongerThanTheLongest) {
 
 TEST(MembershipCodec, TheLastVotesOfTheDeadAreRead) {
     LastVote vote{.epoch = 4,
-                  .made = {.gone = set_of({7}), .joined = {}, .offer = 3},
+                  .made = {.gone = set_of({7}), .joined = {}, .offer = {3}},
                   .followed = 2,
                   .latest = {},
                   .consent = {}};
     for (const int with : {0, 1, 2}) {
-        if (with == 1) vote.latest = Vote{.root = 1, .change = {.gone = set_of({0, 9}), .joined = {}, .offer = 5}};
-        if (with == 2) vote.consent = Change{.gone = set_of({0}), .joined = {}, .offer = 6};
+        if (with == 1) vote.latest = Vote{.root = 1, .change = {.gone = set_of({0, 9}), .joined = {}, .offer = {5}}};
+        if (with == 2) vote.consent = Change{.gone = set_of({0}), .joined = {}, .offer = {6}};
         std::vector<std::byte> bytes;
         write_last_vote(vote, bytes);
         EXPECT_EQ(read_last_vote(bytes, kRanks), vote);
@@ -160,7 +160,7 @@ TEST(MembershipCodec, AMessageBringsSoManyConsentsAtMost) {
     message.consents.clear();
     for (std::uint32_t i = 0; i < kMostConsents; ++i)
         message.consents.push_back(
-            {.change = {.gone = set_of({i, i + 2, i + 5}), .joined = {}, .offer = i}, .members = set_of({i})});
+            {.change = {.gone = set_of({i, i + 2, i + 5}), .joined = {}, .offer = {i}}, .members = set_of({i})});
     EXPECT_TRUE(is_read(written(message)));
     EXPECT_LE(written(message).size(), longest_membership_body(kRanks));
     message.consents.push_back(message.consents.back());

@@ -285,6 +285,36 @@ TEST_F(PullRules, ARankThatSaysThatItHasEverythingAndSendsNothingIsLeftForTheOth
     EXPECT_EQ(pull.have(), 0U);
 }
 
+// Of a payload of 1 TiB in chunks of 1 KiB, which are as many as there may be.
+TEST_F(PullRules, TheLastChunksOfTheLargestPayloadAreAskedForAndServed) {
+    constexpr std::uint32_t kAll = 1U << 30;
+    PullPlan plan = plan_;
+    plan.shows = true;
+    Pull pull(plan, Rank(5), Rank(0), {});
+    pull.learn(kAll);
+    pull.shown(Rank(4), kAll / 2);
+    pull.not_shown(Rank(4));
+    EXPECT_EQ(*pull.next_send(kStart), from(5, 4, PullKind::ask, kAll / 2, kAll / 2 + 4));
+    Pull last(plan, Rank(5), Rank(0), {});
+    last.learn(kAll);
+    last.shown(Rank(4), kAll + 1);
+    EXPECT_EQ(last.have(), 0U) << "there are not so many";
+    last.shown(Rank(4), kAll - 3);
+    last.not_shown(Rank(4));
+    EXPECT_EQ(*last.next_send(kStart), from(5, 4, PullKind::ask, kAll - 3, kAll));
+    Pull root(plan_, Rank(0), Rank(0), {});
+    root.hold(kAll);
+    EXPECT_FALSE(root.receive(from(2, 0, PullKind::ask, kAll - 3, kAll + 1)));
+    EXPECT_FALSE(root.receive(from(2, 0, PullKind::ask, 0, UINT32_MAX)));
+    EXPECT_TRUE(root.receive(from(2, 0, PullKind::ask, kAll - 3, kAll)));
+    for (std::uint32_t chunk = kAll - 3; chunk < kAll; ++chunk) {
+        EXPECT_EQ(*root.next_send(kStart), from(0, 2, PullKind::chunk, chunk));
+        EXPECT_TRUE(last.receive(from(4, 5, PullKind::chunk, chunk)));
+    }
+    EXPECT_FALSE(root.next_send(kStart));
+    EXPECT_EQ(last.result(), PullResult::complete);
+}
+
 TEST(Pipeline, TargetsAreTheInverseOfSources) {
     for (const std::uint32_t positions :
          {1U, 2U, 5U, topology::kLongestChain, topology::kLongestChain + 1, 18U, 1000U}) {

@@ -155,6 +155,11 @@ TEST(World, ThatADeathIsNotCertainIsToldToOtherHosts) {
     expect_promises_kept({5922, 507512, 514272}, {.silence = true});
 }
 
+// It was stopped while its group was made. What it reads of the others is of their next group by now, which has the same memory.
+TEST(World, ARankThatMakesItsGroupLateTakesNothingFromTheNext) {
+    expect_promises_kept({607326}, {.silence = true});
+}
+
 // After a cut was repaired, each rank waits in a renewal for a rank that takes it for dead, and that waits for another one in turn.
 TEST(World, RanksThatWaitForEachOtherInARenewalAcrossAMendedCutAreTold) {
     expect_promises_kept({71128, 90189}, {});
@@ -221,6 +226,34 @@ std::string broken(const Drawn& drawn) {
     for (const promises::Violation& violation : run(drawn).violations)
         all += violation.promise + ": " + violation.what + "\n";
     return all;
+}
+
+// Rank 0 was root in its group, and is stopped until the others have made so many more that one has the memory of that. There another rank is
+// root of a broadcast of the same number.
+TEST(World, ARankThatIsLeftOutFindsNoRootOfAnotherGroup) {
+    constexpr std::uint64_t kBound = 40'000'000;
+    for (std::uint64_t at_ns = 130'000; at_ns < 730'000; at_ns += 5'000) {
+        Drawn drawn;
+        drawn.fate.ranks = 6;
+        drawn.fate.host_of = {0, 0, 0, 1, 1, 1};
+        drawn.fate.detection_bound_ns = drawn.program.detection_bound_ns = kBound;
+        drawn.fate.stops.push_back({.rank = 0, .at_ns = at_ns, .for_ns = 10 * kBound});
+        drawn.program.seed = at_ns;
+        using Kind = Step::Kind;
+        std::vector<Step>& steps = drawn.program.steps;
+        steps.push_back({.kind = Kind::broadcast, .who = 1});
+        steps.push_back({.kind = Kind::broadcast, .who = 0});
+        steps.push_back({.kind = Kind::away, .away_ns = 1'000'000});
+        for (int group = 1; group < 4; ++group) {
+            steps.push_back({.kind = Kind::shrink});
+            steps.push_back({.kind = Kind::agree});
+            for (const std::uint32_t root : {2, 1})
+                steps.push_back({.kind = Kind::broadcast, .who = root});
+        }
+        for (std::uint32_t number = 0; number < steps.size(); ++number)
+            steps[number].number = number + 1;
+        EXPECT_EQ(broken(drawn), "") << "at " << at_ns;
+    }
 }
 
 // Two ranks against one, with nothing to do but to shrink: the two have the next group, and the third is told that it has no quorum. With `any`
@@ -306,6 +339,24 @@ TEST(World, WhoeverWaitsIsTakenIn) {
         ADD_FAILURE() << violation.promise << ": " << violation.what;
     EXPECT_EQ(made.count("0, 3, 2, 4"), 2U);
     EXPECT_EQ(delivered, (std::set<std::string>{"0", "2", "3", "4"}));
+}
+
+// A chain ends at sixteen. Beyond, each leader takes its chunks from the one half as far from the root, which may die.
+TEST(World, PayloadsOfMoreThanSixteenHostsGoDownATree) {
+    std::uint64_t large = 0;
+    std::uint64_t deaths = 0;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        const Drawn drawn =
+            draw(seed, {.fewest_ranks = 18, .most_ranks = 26, .hosts = 17, .joins = false, .cuts = false});
+        for (const Step& step : drawn.program.steps)
+            large += step.kind == Step::Kind::broadcast && step.bytes > 8192 ? 1 : 0;
+        const Outcome outcome = run(drawn);
+        deaths += outcome.deaths;
+        for (const promises::Violation& violation : outcome.violations)
+            ADD_FAILURE() << "seed " << seed << ": " << violation.promise << ": " << violation.what;
+    }
+    EXPECT_GT(large, 30U);
+    EXPECT_GT(deaths, 30U);
 }
 
 TEST(World, OtherSeedsAreOtherRuns) {

@@ -230,9 +230,11 @@ void Agreements::look(bool thoroughly) {
 }
 
 bool Agreements::message(Rank from, const WireHeader& header, std::span<const std::byte> part) {
-    if (callbacks_allowed_ || !needs_caller(header.sequence)) return receive(from, header, part);
+    const auto [state, body] = assembly_.take(from, {header.tag.kind, header.sequence}, part, header.detail);
+    if (state != Assembly::State::whole) return state == Assembly::State::unfinished;
+    if (callbacks_allowed_ || !needs_caller(header.sequence)) return receive(from, header, body);
     if (deferred_.size() >= kMostDeferred) return false;
-    deferred_.push_back({from, header, {part.begin(), part.end()}});
+    deferred_.push_back({from, header, {body.begin(), body.end()}});
     return true;
 }
 
@@ -240,19 +242,17 @@ void Agreements::take_deferred() {
     std::vector<Deferred> deferred;
     deferred.swap(deferred_);
     for (const Deferred& one : deferred)
-        if (!members_.failed(one.from)) receive(one.from, one.header, one.part);
+        if (!members_.failed(one.from)) receive(one.from, one.header, one.body);
 }
 
-bool Agreements::receive(Rank from, const WireHeader& header, std::span<const std::byte> part) {
-    const auto [state, body] = assembly_.take(from, {header.tag.kind, header.sequence}, part, header.detail);
-    if (state != Assembly::State::whole) return state == Assembly::State::unfinished;
+// False: garbage.
+bool Agreements::receive(Rank from, const WireHeader& header, std::span<const std::byte> body) {
     const protocol::AgreementMessage message{.kind = static_cast<protocol::AgreementKind>(header.tag.kind),
                                              .from = from,
                                              .to = members_.self(),
                                              .agreement = Sequence(header.sequence),
                                              .body = body};
-    const auto reception = machine_->receive(message);
-    return reception != protocol::Reception::garbage;
+    return machine_->receive(message) != protocol::Reception::garbage;
 }
 
 void Agreements::peer_failed(Rank rank) {

@@ -124,14 +124,14 @@ class Agreements {
     struct Deferred {
         Rank from;
         WireHeader header;
-        std::vector<std::byte> part;
+        std::vector<std::byte> body;
     };
     static constexpr std::size_t kMostDeferred = 65536;
 
     bool needs_caller(std::uint64_t agreement) const;
     bool needs_caller() const;
     void look(bool thoroughly);
-    bool receive(Rank from, const WireHeader& header, std::span<const std::byte> part);
+    bool receive(Rank from, const WireHeader& header, std::span<const std::byte> body);
     void take_deferred();
     Sequence next() const { return machine_->next(); }
     Sequence decided_below() const { return machine_->decided_below(); }

@@ -40,6 +40,7 @@ void Broadcasts::engage_published() {
         transport::PublishedLine line;
         for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
             if (local_peer == members_.self() || !board_->look(local_peer, sequence, line)) continue;
+            if (board_->fenced()) return core_.be_fenced();  // that line may be another group's by now
             if (line.root < members_.ranks()) engage(sequence, Rank(line.root));
             break;
         }

@@ -122,7 +122,7 @@ bool Roots::differ_from(Sequence from) {
                 const auto bit = static_cast<std::uint32_t>(std::countr_zero(seen & bits));
                 const auto first = std::ranges::find_if(
                     words_, [&word_of, bit](const Words& other) { return (word_of(other) >> bit & 1) != 0; });
-                return tell({(block << kBlockBits) + bit, first->rank, rank.rank});
+                return tell_what_is_read({(block << kBlockBits) + bit, first->rank, rank.rank});
             }
             seen |= bits;
         }
@@ -141,11 +141,16 @@ bool Roots::differ_at_the_end() {
             transport::PublishedLine line;
             if (!board_->look(rank.rank, Sequence(number), line) || !tells_of_a_payload(line)) continue;
             const Rank root(line.root);
-            if (first && *first != root) return tell({number, *first, root});
+            if (first && *first != root) return tell_what_is_read({number, *first, root});
             first = root;
         }
     }
     return false;
+}
+
+// In the memory of others, which may be another group's by now where they take this rank for dead.
+bool Roots::tell_what_is_read(const Found& found) {
+    return !board_->fenced() && tell(found);
 }
 
 // On a host others read it.

@@ -53,6 +53,7 @@ class Roots {
     };
 
     bool differ_from(Sequence from);
+    bool tell_what_is_read(const Found& found);
     void publish();
 
     const Members& members_;

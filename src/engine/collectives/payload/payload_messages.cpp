@@ -102,10 +102,11 @@ bool Payloads::take_chunk(Entry& entry, Rank from, const PullMessage& message, c
         return true;
     }
     entry.landing = {};
-    ++counts_.taken;
     PullMessage whole = message;
     whole.end = 0;
-    return entry.machine.receive(whole);
+    const bool is_taken = entry.machine.receive(whole);
+    note_taken(1);
+    return is_taken;
 }
 
 // False: the transport has no room, or its receiver has to hear of deaths first.

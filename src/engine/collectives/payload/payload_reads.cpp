@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "engine/collectives/payload/payloads.hpp"
+#include "engine/context.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -41,11 +42,17 @@ bool Payloads::open_for(Entry& entry, const Link& link) {
     if (entry.open) return entry.open->is_open_to(link.wire());
     if (!link.native_read() || entry.cannot_be_open || !take_copy(entry)) return false;
     const auto bytes = static_cast<std::size_t>(entry.descriptor->bytes);
-    entry.open =
+    auto made =
         OpenPayload::make(link.wire(), {entry.own(), bytes}, *entry.descriptor,
                           HaveWord::seed_of(*entry.descriptor, core_.id().token, entry.sequence, members_.self()));
-    entry.cannot_be_open = !entry.open;
-    return !entry.cannot_be_open;
+    entry.cannot_be_open = !made;
+    if (!made) {
+        ++counts_.unregistered;
+        core_.context().warn_of_unregistered(made.error().message);
+        return false;
+    }
+    entry.open = std::move(*made);
+    return true;
 }
 
 // True: that message is of a rank that reads, or will be told where.
@@ -70,10 +77,11 @@ bool Payloads::serves_by_reads(Entry& entry, Rank from, const WireHeader& header
     return true;
 }
 
-// Those that can't be, for want of memory that may be locked, are served by messages.
-void Payloads::offer_to_readers(Entry& entry) {
+// Those that can't be, for want of memory that may be locked, are served by messages. True: there are some, and the machine knows of them now.
+bool Payloads::offer_to_readers(Entry& entry) {
     forget_lost_readers(entry);
-    if (!entry.is_admitted()) return;
+    bool serves_by_messages = false;
+    if (!entry.is_admitted()) return serves_by_messages;
     for (std::size_t i = 0; i < entry.readers.size();) {
         Reader& reader = entry.readers[i];
         const Link link = router_.to(reader.rank);
@@ -88,7 +96,9 @@ void Payloads::offer_to_readers(Entry& entry) {
         }
         if (!entry.machine.receive(reader.ask)) core_.note_garbage();
         entry.readers.erase(entry.readers.begin() + static_cast<std::ptrdiff_t>(i));
+        serves_by_messages = true;
     }
+    return serves_by_messages;
 }
 
 // False: there is no room.
@@ -334,9 +344,9 @@ void Payloads::take_read_chunk(Entry& entry, Reading& reading, std::uint32_t chu
         return;
     }
     entry.open->note_checked(chunk);
-    ++counts_.taken;
     ++counts_.read;
     (void)entry.machine.receive({.kind = PullKind::chunk, .from = reading.from, .to = members_.self(), .first = chunk});
+    note_taken(1);
 }
 
 void Payloads::say_done(Rank to, Sequence sequence) {

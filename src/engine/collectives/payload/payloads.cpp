@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/copy_large.hpp"
+#include "transport/faults.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -60,6 +61,12 @@ Payloads::Entry* Payloads::engage(Sequence sequence, Rank root) {
     auto made = std::make_unique<Entry>(plan_, members_.self(), sequence, root, failed_);
     const auto place = std::ranges::upper_bound(entries_, sequence, {}, [](const auto& one) { return one->sequence; });
     return entries_.insert(place, std::move(made))->get();
+}
+
+// From others, and what this rank knows of them is up to date.
+void Payloads::note_taken(std::uint32_t chunks) {
+    counts_.taken += chunks;
+    if (const auto& faults = router_.transport_set()->faults()) faults->chunks_taken(chunks);
 }
 
 // Of all that are known to be before this one; null: of all.
@@ -265,7 +272,7 @@ void Payloads::watch(Entry& entry) {
     const std::uint32_t before = entry.machine.have();
     entry.machine.shown(*by, row->have);
     const std::uint32_t news = entry.machine.have() - before;
-    counts_.taken += news;
+    note_taken(news);
     if (news == 0 || entry.own() == nullptr) return;
     const std::uint64_t from = entry.descriptor->at(before);
     const std::uint64_t to = entry.descriptor->at(row->have - 1) + entry.descriptor->length(row->have - 1);
@@ -381,7 +388,7 @@ void Payloads::progress(bool /*thorough*/) {
         watch(*entry);
         if (!entry->readings.empty()) read_on(*entry);
         pump(*entry);
-        if (!entry->readers.empty()) offer_to_readers(*entry);
+        if (!entry->readers.empty() && offer_to_readers(*entry)) pump(*entry);
         tell(*entry);
     }
 }

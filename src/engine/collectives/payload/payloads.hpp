@@ -71,11 +71,12 @@ class Payloads final : public Collective {
     bool is_wanted(Sequence sequence) const;
 
     struct Counts {
-        std::uint64_t taken = 0;    // chunks
-        std::uint64_t read = 0;     // of those, out of others' memory
-        std::uint64_t sent = 0;     // to others
-        std::uint64_t again = 0;    // came in vain: are here, or are asked of another rank
-        std::uint64_t damaged = 0;  // whose check failed
+        std::uint64_t taken = 0;         // chunks
+        std::uint64_t read = 0;          // of those, out of others' memory
+        std::uint64_t sent = 0;          // to others
+        std::uint64_t again = 0;         // came in vain: are here, or are asked of another rank
+        std::uint64_t damaged = 0;       // whose check failed
+        std::uint64_t unregistered = 0;  // payloads that the wire could not have open to reads
     };
     const Counts& counts() const { return counts_; }
 
@@ -157,6 +158,7 @@ class Payloads final : public Collective {
     Entry* find(Sequence sequence) const;
     Entry* engage(Sequence sequence, Rank root);
     void admit();
+    void note_taken(std::uint32_t chunks);
     bool fits(std::uint64_t bytes, const Entry* before) const;
     void release_stable();
     PayloadMemory memory_for(std::size_t bytes);
@@ -180,7 +182,7 @@ class Payloads final : public Collective {
     // payload_reads.cpp: what is read out of this rank's memory
     bool open_for(Entry& entry, const Link& link);
     bool serves_by_reads(Entry& entry, Rank from, const WireHeader& header, const protocol::PullMessage& message);
-    void offer_to_readers(Entry& entry);
+    bool offer_to_readers(Entry& entry);
     bool send_offer(Entry& entry, const Link& link);
     void forget_lost_readers(Entry& entry);
     const Reader* last_reader(Sequence before) const;

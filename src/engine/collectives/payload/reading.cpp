@@ -18,19 +18,20 @@ struct OpenPayload::Word {
     shared::Published<std::uint64_t> seal;
 };
 
-std::unique_ptr<OpenPayload> OpenPayload::make(transport::Transport& wire, std::span<std::byte> payload,
-                                               const Descriptor& descriptor, std::uint64_t seed) {
+Result<std::unique_ptr<OpenPayload>> OpenPayload::make(transport::Transport& wire, std::span<std::byte> payload,
+                                                       const Descriptor& descriptor, std::uint64_t seed) {
     std::unique_ptr<OpenPayload> made(new OpenPayload(wire, payload, descriptor, seed));
     const std::size_t bytes = made->landings_at() + kMostReadings * sizeof(HaveWord);
     made->memory_ = PayloadMemory::allocate(bytes);
-    if (!made->memory_) return nullptr;
+    if (!made->memory_)
+        return fail(COPPICE_ERR_NO_MEMORY, "there is no memory for {} bytes beside a large payload", bytes);
     std::memset(made->memory_.data(), 0, bytes);
     const auto chunks = wire.expose(payload);
-    if (!chunks) return nullptr;
+    if (!chunks) return tl::unexpected(chunks.error());
     const auto desk = wire.expose({made->memory_.data(), bytes});
     if (!desk) {
         wire.withdraw(*chunks);
-        return nullptr;
+        return tl::unexpected(desk.error());
     }
     made->chunks_ = *chunks;
     made->desk_ = *desk;

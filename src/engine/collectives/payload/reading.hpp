@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "base/error.hpp"
 #include "engine/collectives/payload/memory.hpp"
 #include "engine/collectives/payload/offer.hpp"
 #include "engine/router.hpp"
@@ -22,9 +23,9 @@ class OpenPayload {
     // How many ranks this one may read one payload of at a time: one, and those that it has left in the middle of a read.
     static constexpr std::uint32_t kMostReadings = 8;
 
-    // Null: the wire can't have it open, or there is no memory for a desk.
-    static std::unique_ptr<OpenPayload> make(transport::Transport& wire, std::span<std::byte> payload,
-                                             const Descriptor& descriptor, std::uint64_t seed);
+    // An error: the wire can't have it open, or there is no memory for a desk.
+    static Result<std::unique_ptr<OpenPayload>> make(transport::Transport& wire, std::span<std::byte> payload,
+                                                     const Descriptor& descriptor, std::uint64_t seed);
     OpenPayload(const OpenPayload&) = delete;
     OpenPayload& operator=(const OpenPayload&) = delete;
     ~OpenPayload();

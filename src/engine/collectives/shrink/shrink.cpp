@@ -221,6 +221,10 @@ void Shrink::make_successor(const Heritage& heritage) {
         return end(COPPICE_OK);
     }
     if (self == heritage.heirs.end()) return refuse(COPPICE_ERR_FENCED, "the others take this rank for dead");
+    if (heritage.is_at_odds) {
+        return refuse(COPPICE_ERR_MISMATCH,
+                      "ranks have given different options to coppice_group_renew: no group was made");
+    }
     if (const Heritage::Heir* const unknown = unknown_newcomer(heritage)) {
         return refuse(COPPICE_ERR_MISMATCH,
                       fmt::format("the others take in a process that this rank was not told of: number {}, started {} "

@@ -36,6 +36,14 @@ protocol::Process process_of(std::uint32_t number, std::uint32_t incarnation) {
     return protocol::Process(kNewcomer | number << bootstrap::kIncarnationBits | incarnation);
 }
 
+// A shrink takes what the renewals of others ask for.
+std::uint64_t terms_of(const Bounds& bounds) {
+    if (bounds.is_shrink) return protocol::Offer().terms;
+    const std::uint64_t word =
+        mix(mix(bounds.newcomers_last ? 2 : 1) + (std::uint64_t{bounds.least} << 32 | bounds.most));
+    return protocol::Offer::asking(static_cast<std::uint32_t>(word ^ word >> 32));
+}
+
 constexpr std::uint32_t kRadixBits = 4;
 // Messages that a transport has not let go of: one for each child.
 constexpr std::uint32_t kOutgoing = 1U << kRadixBits;
@@ -112,7 +120,7 @@ void Succession::leave() {
 }
 
 void Succession::contribute() {
-    std::uint32_t offer = UINT32_MAX;
+    protocol::Offer offer{.terms = terms_of(bounds_)};
     if (transport::HostMemory* const host_memory = router_.transport_set()->host_memory()) {
         if (all_panels_) {
             host_memory->make_all_panels_ready();
@@ -122,9 +130,9 @@ void Succession::contribute() {
         router_.transport_set()->close_boards();
         // A clean one is not in use either: a newcomer has closed none of those that others have.
         const std::uint32_t clean = host_memory->clean_panels();
-        offer = clean | (clean | host_memory->closed_panels()) << kClosedAt | kInPlace;
+        offer.bits = clean | (clean | host_memory->closed_panels()) << kClosedAt | kInPlace;
     }
-    if (bounds_.newcomers_last) offer &= ~kInPlace;
+    if (bounds_.newcomers_last) offer.bits &= ~kInPlace;
     machine_.renew(bounds_.least, offer, bounds_.most);
     look();
 }
@@ -173,7 +181,8 @@ std::optional<Heritage> Succession::progress() {
     while (is_written_ && under_way_ && machine_.epoch() != epoch_ && !fenced_) {
         ++epoch_;
         const bool may_find_one = machine_.made_by().joined.empty() && !has_left() &&
-                                  (machine_.view().offer() & kAllPanels) == 0 && !all_panels_;
+                                  (machine_.view().offer().bits & kAllPanels) == 0 && !all_panels_ &&
+                                  !machine_.view().offer().is_at_odds();
         if (!may_find_one) return heritage();
         all_panels_ = true;
         contribute();
@@ -195,7 +204,7 @@ std::vector<Heritage::Heir> Succession::heirs() const {
             const Heritage::Heir heir{.before = {},
                                       .number = person >> bootstrap::kIncarnationBits,
                                       .incarnation = person & bootstrap::kMostIncarnation};
-            ((view.offer() & kInPlace) != 0 ? heirs : last).push_back(heir);
+            ((view.offer().bits & kInPlace) != 0 ? heirs : last).push_back(heir);
         }
     }
     heirs.insert(heirs.end(), last.begin(), last.end());
@@ -203,7 +212,7 @@ std::vector<Heritage::Heir> Succession::heirs() const {
 }
 
 Heritage Succession::heritage() {
-    const std::uint32_t offer = machine_.view().offer();
+    const std::uint32_t offer = machine_.view().offer().bits;
     under_way_ = false;
     all_panels_ = false;
     protocol::FailedSet excluded;
@@ -220,6 +229,7 @@ Heritage Succession::heritage() {
     // A side of a cut may have decided for one that had not said what it has.
     const bool has_it = host_memory == nullptr || (host_memory->clean_panels() & clean & (~clean + 1)) != 0;
     if (clean != 0 && has_it) heritage.panel = static_cast<std::uint32_t>(std::countr_zero(clean));
+    heritage.is_at_odds = machine_.view().offer().is_at_odds();
     heritage.others_have_one = clean != 0 && !has_it;
     return heritage;
 }

@@ -34,6 +34,7 @@ struct Bounds {
     std::uint32_t least = 0;
     std::uint32_t most = 0;
     bool newcomers_last = false;  // else they take the numbers of those that are gone
+    bool is_shrink = false;       // which has no options that could differ from the others'
 };
 
 // What all members of the new group have agreed upon.
@@ -43,6 +44,7 @@ struct Heritage {
     protocol::FailedSet left;                             // those that wanted to leave
     std::optional<std::uint32_t> panel;                   // none: no panel is clean at all of them,
     bool others_have_one = false;                         // or not at this rank
+    bool is_at_odds = false;  // callers have asked for different things: there is to be no group
     struct Heir {
         std::optional<Rank> before;  // its rank in the old group; none: a newcomer
         // Of a newcomer: the launcher's number, and how many had that before (joining/introductions.hpp).
