@@ -205,8 +205,8 @@ typedef struct coppice_group_counts {
     uint64_t sent_in_leaf; /* hosts of one leaf switch */
     uint64_t sent_in_pod;  /* leaves of one pod, where there are several pods */
     uint64_t sent_beyond;  /* also where it is not known which switches there are */
-    /* Payloads that others would have read out of this rank's memory, or this rank out of theirs. Their memory could not be registered with
-     * the device: more than may be locked, say. Their chunks went in messages. */
+    /* Payloads that others could not read out of this rank's memory, or that this rank could not read into its own, because the device would
+     * not register that memory: more would have been locked than may be, say. Their chunks went in messages. */
     uint64_t unregistered;
 } coppice_group_counts_t;
 

@@ -6,8 +6,8 @@
 //
 //   header | per number of the launcher's: claim, entries | per number and entry: stamp, two places of length and bytes
 //
-// - A *claim* says which process may write in the name of a number. The launcher makes it when the process first connects, and watches
-//   that very process by a pidfd: a rank may be a shell around the program, and its number may be used again.
+// - A *claim* says which process may write in the name of a number. The launcher makes it when it starts a process, and when another
+//   one connects by that number. It watches that very process by a pidfd: a rank may be a shell around the program, and its number may be used again.
 // - An *entry* belongs to one claim, and is about one rank of one group. Who takes it writes its claim as owner; the launcher writes the claims
 //   that have ended. An entry whose owner has ended may be taken by a later process of the same number, when none is free. So a reader looks at the owner
 //   before and after it has copied what it wants.

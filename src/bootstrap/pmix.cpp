@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/time_point.hpp"
 #include "bootstrap/pmix_caller.hpp"
 #include "bootstrap/pmix_library.hpp"
 #include "bootstrap/pmix_reports.hpp"
@@ -24,11 +25,6 @@ using pmix::Info;
 using pmix::Library;
 using pmix::Process;
 using pmix::Value;
-
-std::chrono::steady_clock::time_point time_of(std::uint64_t deadline_ns) {
-    return std::chrono::steady_clock::time_point(
-        std::chrono::nanoseconds(std::min<std::uint64_t>(deadline_ns, INT64_MAX)));
-}
 
 Info flag(const char* key) {
     Info info{};
@@ -136,16 +132,13 @@ struct Beginning {
 
 class PmixStore final : public Store {
   public:
-    // Until it has begun nobody may ask for anything else.
-    PmixStore(const Library& library, std::unique_ptr<Caller> caller, std::uint64_t deadline_ns)
-        : library_(library), caller_(std::move(caller)), deadline_ns_(deadline_ns) {}
+    // Until it has begun nobody may ask for anything else. The caller's last call ends the session where `has_begun` says so.
+    PmixStore(const Library& library, std::unique_ptr<Caller> caller, std::shared_ptr<bool> has_begun,
+              std::uint64_t deadline_ns)
+        : library_(library), caller_(std::move(caller)), has_begun_(std::move(has_begun)), deadline_ns_(deadline_ns) {}
     ~PmixStore() override {
         // With a fence under way it would wait for it.
-        if (is_fencing_) return;
-        const auto end = [library = library_, has_begun = has_begun_] {
-            if (*has_begun) library.finalize(nullptr, 0);
-        };
-        caller_->goodbye(std::max(deadline_ns_, now_ns() + kGoodbye), end);
+        if (!is_fencing_) caller_->goodbye(deadline_ns_);
     }
 
     Result<void> begin() {
@@ -191,6 +184,7 @@ class PmixStore final : public Store {
 
     Result<void> fence(std::uint64_t deadline_ns) override {
         const auto fence = std::make_shared<Fence>();
+        is_fencing_ = true;
         const auto begun = caller_->call(deadline_ns, [library = library_, self = self_, fence] {
             const Info collect = flag(COPPICE_PMIX_COLLECT_DATA);
             Process all = self;
@@ -205,8 +199,7 @@ class PmixStore final : public Store {
         int status = *begun;
         if (status == COPPICE_PMIX_SUCCESS) {
             std::unique_lock lock(fence->mutex);
-            is_fencing_ = !fence->changed.wait_until(lock, time_of(deadline_ns), [&] { return fence->done; });
-            if (is_fencing_) {
+            if (!fence->changed.wait_until(lock, time_of(deadline_ns), [&] { return fence->done; })) {
                 return fail(COPPICE_ERR_BOOTSTRAP,
                             "rank {}: not all of the {} ranks showed up before the deadline, and PMIx does not say "
                             "which: look for one that does not make this group, or has ended, and whether the "
@@ -215,6 +208,7 @@ class PmixStore final : public Store {
             }
             status = fence->status;
         }
+        is_fencing_ = false;
         if (status == COPPICE_PMIX_SUCCESS) return {};
         return fail(COPPICE_ERR_BOOTSTRAP,
                     "rank {}: the exchange through PMIx broke off: {}; is the launcher still there?", self_.rank,
@@ -267,12 +261,16 @@ class PmixStore final : public Store {
         return std::optional<std::vector<std::byte>>();
     }
 
-    Result<std::unique_ptr<Reports>> reports() override { return pmix::listen(library_, self_, size_); }
+    Result<std::unique_ptr<Reports>> reports() override {
+        const auto listen = [library = library_, self = self_, size = size_] {
+            return pmix::listen(library, self, size);
+        };
+        auto made = caller_->call(std::max(deadline_ns_, now_ns() + pmix::kListenTime), listen);
+        if (!made) return hangs("whether it tells of deaths");
+        return std::move(*made);
+    }
 
   private:
-    // Of the server at the session's end, when the time for the group is over.
-    static constexpr std::uint64_t kGoodbye = 1'000'000'000;
-
     tl::unexpected<Error> not_told(Rank rank, int status) const {
         return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not tell what rank {} has put: {}", self_.rank,
                     rank.value, library_.error(status));
@@ -291,8 +289,8 @@ class PmixStore final : public Store {
 
     const Library& library_;
     const std::unique_ptr<Caller> caller_;
+    const std::shared_ptr<bool> has_begun_;  // of the caller's thread
     const std::uint64_t deadline_ns_;
-    const std::shared_ptr<bool> has_begun_ = std::make_shared<bool>(false);  // of the caller's thread
     Process self_{};
     std::uint32_t size_ = 0;
     bool is_fencing_ = false;
@@ -308,9 +306,18 @@ bool has_pmix_environment() {
 Result<std::unique_ptr<Store>> connect_to_pmix(std::uint64_t deadline_ns) {
     const Result<Library>& library = pmix::library();
     if (!library) return tl::unexpected(library.error());
-    auto caller = Caller::start(deadline_ns);
+    return connect_to_pmix(*library, deadline_ns, Caller::kLeast);
+}
+
+Result<std::unique_ptr<Store>> connect_to_pmix(const Library& library, std::uint64_t deadline_ns,
+                                               std::uint64_t least_ns) {
+    const auto has_begun = std::make_shared<bool>(false);
+    const auto end = [library, has_begun] {
+        if (*has_begun) library.finalize(nullptr, 0);
+    };
+    auto caller = Caller::start(deadline_ns, end, least_ns);
     if (!caller) return tl::unexpected(std::move(caller.error()));
-    auto store = std::make_unique<PmixStore>(*library, std::move(*caller), deadline_ns);
+    auto store = std::make_unique<PmixStore>(library, std::move(*caller), has_begun, deadline_ns);
     if (auto begun = store->begin(); !begun) return tl::unexpected(std::move(begun.error()));
     return std::unique_ptr<Store>(std::move(store));
 }

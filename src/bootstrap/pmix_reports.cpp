@@ -13,7 +13,9 @@
 #include <new>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "base/process.hpp"
+#include "bootstrap/pmix_caller.hpp"
 
 namespace coppice::bootstrap::pmix {
 namespace {
@@ -80,7 +82,7 @@ class Listener final : public Reports {
     Result<void> begin();
 
   private:
-    const Library& library_;
+    const Library library_;
     const Process self_;
     const int bell_;  // eventfd
     bool begun_ = false;
@@ -172,19 +174,35 @@ Result<void> Listener::begin() {
     return {};
 }
 
-Listener::~Listener() {
-    {
+// Of one session; `begun`: with a listener.
+void end_session(const Library& library, bool begun) {
+    if (begun) {
         Registration& one = registration();
         const std::lock_guard lock(one.mutex);
-        if (begun_) {
-            const std::lock_guard list_lock(listeners().mutex);
-            std::erase(listeners().all, this);
-        }
-        if (begun_ && --one.users == 0)
-            library_.deregister_handler(
+        if (--one.users == 0)
+            library.deregister_handler(
                 one.reference, [](int, void*) {}, nullptr);
     }
-    library_.finalize(nullptr, 0);
+    library.finalize(nullptr, 0);
+}
+
+// Both calls may hang. A session that can't be ended because an earlier call hangs is left to the process's end.
+void end_session_in_time(const Library& library, bool begun) try {
+    if (Caller::is_this_thread()) return end_session(library, begun);
+    const auto end = [library, begun] { end_session(library, begun); };
+    const auto caller = Caller::start(now_ns() + Caller::kLeast, end);
+    if (caller) return (*caller)->goodbye(now_ns() + Caller::kLeast);
+    if (caller.error().status == COPPICE_ERR_NO_RESOURCES) end_session(library, begun);
+} catch (const std::bad_alloc&) {
+    end_session(library, begun);
+}
+
+Listener::~Listener() {
+    {
+        const std::lock_guard lock(listeners().mutex);
+        std::erase(listeners().all, this);
+    }
+    end_session_in_time(library_, begun_);
     process::close_own(bell_);
 }
 

@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -27,10 +26,6 @@ constexpr int kMostRounds = 64;
 // Answers that a rank has not read. An honest one asks once, at its deadline.
 constexpr std::size_t kMostUnread = 16;
 constexpr std::uint32_t kMaxGenerations = 1U << 20;
-
-int open_pidfd(pid_t pid) {
-    return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-}
 
 bool process_is_over(int pidfd) {
     pollfd entry{pidfd, POLLIN, 0};
@@ -124,11 +119,11 @@ void Server::rank_ended(std::uint32_t rank) {
         review(number);
 }
 
-void Server::serve() {
+bool Server::serve() {
     std::array<epoll_event, 64> events{};
     for (int round = 0; round < kMostRounds; ++round) {
         const int count = ::epoll_wait(poll_, events.data(), static_cast<int>(events.size()), 0);
-        if (count <= 0) return;
+        if (count <= 0) return false;
         for (int i = 0; i < count; ++i) {
             const auto& event = events[static_cast<std::size_t>(i)];
             if (event.data.u64 == kListenerTag) {
@@ -154,6 +149,7 @@ void Server::serve() {
             if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_from(id);
         }
     }
+    return true;
 }
 
 void Server::read_from(std::uint64_t id) {
@@ -268,13 +264,8 @@ bool Server::handshake(std::uint64_t id, Connection& connection, std::span<const
         static_cast<std::uint32_t>(std::ranges::find(circle.ranks, handshake.rank) - circle.ranks.begin());
     if (objection.empty() && circle.begun[connection.place] >= kMaxGenerations)
         objection = "it has connected too often";
-    if (objection.empty()) {
-        connection.process = open_pidfd(connection.pid);
-        if (connection.process < 0 && errno != ESRCH) {
-            objection =
-                fmt::format("the launcher cannot watch its process: {} (see `ulimit -n`)", std::strerror(errno));
-        }
-    }
+    if (objection.empty() && connection.unwatched != 0)
+        objection = fmt::format("the launcher cannot watch its process: {}", std::strerror(connection.unwatched));
     if (!objection.empty()) {
         ++counters_.strangers;
         forget_unused(*number);

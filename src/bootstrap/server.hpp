@@ -52,7 +52,8 @@ class Server {
     // What goes into COPPICE_LAUNCHER.
     const std::string& path() const { return path_; }
     int poll_descriptor() const { return poll_; }
-    void serve();
+    // True: there is more to do already.
+    bool serve();
 
     // The process that was started as `rank`; it or a descendant of it may call.
     void rank_started(std::uint32_t rank, pid_t pid);
@@ -80,7 +81,8 @@ class Server {
     struct Connection {
         State state = State::fresh;
         int socket = -1;
-        int process = -1;  // pidfd of the caller, from handshake on
+        int process = -1;   // pidfd of the caller, which is watched from handshake on
+        int unwatched = 0;  // why there is none, though it lives
         pid_t pid = -1;
         std::uint32_t origin = 0;  // the rank from which the caller descends, capacity_ when that cannot be told
         std::uint32_t rank = 0;    // as it says
@@ -133,6 +135,7 @@ class Server {
     Server(std::uint32_t size, std::optional<std::uint32_t> late);
     Result<void> listen_somewhere();
     void accept_all();
+    bool has_room_for_one() const;
     void pause_listening();
     void listen_again();
     void read_from(std::uint64_t id);

@@ -4,10 +4,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +22,8 @@ namespace {
 
 // Open connections of one rank and its descendants. Further ones are refused, so that no rank uses up the descriptors.
 constexpr std::uint32_t kMostConnections = 256;
+// What one takes: its socket, its process, and for a moment a file that says what that descends from.
+constexpr std::size_t kDescriptorsOfOne = 3;
 
 }  // namespace
 
@@ -62,9 +66,10 @@ Result<void> Server::listen_somewhere() {
 
 void Server::accept_all() {
     for (;;) {
+        if (!has_room_for_one()) return pause_listening();
         const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (socket < 0) {
-            if (is_shortage(errno)) pause_listening();
+            if (is_shortage(errno)) pause_listening();  // of the machine
             return;
         }
         ucred caller{};
@@ -81,6 +86,8 @@ void Server::accept_all() {
         connection.socket = socket;
         connection.pid = caller.pid;
         connection.origin = origin.value_or(capacity_);
+        connection.process = static_cast<int>(::syscall(SYS_pidfd_open, caller.pid, 0));
+        if (connection.process < 0 && errno != ESRCH) connection.unwatched = errno;
         ++open_sockets_[connection.origin];
         if (!origin || open_sockets_[connection.origin] > kMostConnections) {
             ++counters_.strangers;
@@ -91,6 +98,17 @@ void Server::accept_all() {
         }
         watch(socket, socket_tag(id), EPOLLIN);
     }
+}
+
+// A rank that is half taken in would have to be refused, for good.
+bool Server::has_room_for_one() const {
+    std::array<int, kDescriptorsOfOne> tried{};
+    for (int& one : tried)
+        one = ::fcntl(poll_, F_DUPFD_CLOEXEC, 0);
+    const bool has_room = tried.back() >= 0;
+    for (const int one : tried)
+        if (one >= 0) ::close(one);
+    return has_room;
 }
 
 // For a while. Those that wait stay in the listener's queue.

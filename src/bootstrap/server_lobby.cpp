@@ -1,5 +1,8 @@
 // The server's part of what newcomers and members say to each other by way of the launcher: lobby.hpp judges, this carries.
+#include <unistd.h>
+
 #include <cerrno>
+#include <utility>
 
 #include "bootstrap/server.hpp"
 
@@ -30,6 +33,7 @@ bool Server::enter(std::uint64_t id, Connection& connection, std::span<const std
         return false;
     }
     connection.state = State::inside;
+    if (connection.process >= 0) ::close(std::exchange(connection.process, -1));  // the socket's end is this one's
     connection.rank = said.number;
     inside_[said.number] = id;
     contacted_ = true;

@@ -37,7 +37,9 @@ bool add_fault(std::string_view text, FaultPlan& plan) {
     if (name == "kill-before" || name == "kill-after" || name == "kill-at-chunk") {
         const auto at = number(text);
         if (!at || *at == 0) return false;
-        (name == "kill-before" ? plan.kill_before : name == "kill-after" ? plan.kill_after : plan.kill_at_chunk) = *at;
+        if (name == "kill-before") plan.kill_before = *at;
+        if (name == "kill-after") plan.kill_after = *at;
+        if (name == "kill-at-chunk") plan.kill_at_chunk = *at;
         return true;
     }
     if (name == "delay") {

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
+#include "bootstrap/pmix_caller.hpp"
 #include "bootstrap/pmix_reports.hpp"
 
 namespace coppice::bootstrap::pmix {
@@ -77,6 +79,12 @@ Info about(coppice_pmix_array_t& array) {
     info.value.type = COPPICE_PMIX_DATA_ARRAY;
     info.value.data.array = &array;
     return info;
+}
+
+// And waits for the calls that this makes.
+void end(std::unique_ptr<Reports>& reports) {
+    reports.reset();
+    EXPECT_TRUE(Caller::start(now_ns() + 120'000'000'000));
 }
 
 bool is_readable(const Reports& reports) {
@@ -154,12 +162,12 @@ TEST(PmixReports, ShareOneHandlerAndEndTheSessionWithTheLast) {
     ASSERT_TRUE(first && second);
     EXPECT_EQ(called.registrations, 1);
     EXPECT_EQ(called.sessions, 2);
-    first->reset();
+    end(*first);
     EXPECT_EQ(called.handlers, 1);
     Process dead = process(3);
     tell({about(dead)});
     EXPECT_EQ((*second)->take(), std::vector{Rank(3)});
-    second->reset();
+    end(*second);
     EXPECT_EQ(called.handlers, 0);
     EXPECT_EQ(called.sessions, 0);
     tell({about(dead)});  // the library was about to say so

@@ -99,6 +99,36 @@ TEST(Succession, ARankThatHasLeftTakesNobodyForAnotherRank) {
     EXPECT_EQ(succession.failed(), set_of({1}));
 }
 
+// Without a panel that all have there is one view more. What a rank has asked for meanwhile, the others have not.
+TEST(Succession, ARankAsksForTheSameInTheViewAfterItsPanelsAreReady) {
+    using Kind = protocol::MembershipKind;
+    const Members members(Rank(0), topology::Nodes::flat(2));
+    const Router router(std::make_shared<TransportSet>(2), 2);
+    Succession succession(members, router, {0xfeedbeef, Epoch(0)}, protocol::Quorum::any, nullptr);
+    std::uint64_t sequence = 0;
+    const auto hear = [&](Kind kind, std::uint32_t epoch, const protocol::Offer& offer) {
+        protocol::MembershipMessage message{
+            .kind = kind, .from = protocol::Process(1), .to = protocol::Process(0), .epoch = epoch};
+        message.offer = offer;
+        std::vector<std::byte> body;
+        protocol::write_membership(message, body);
+        const WireHeader header{
+            .token = 0xfeedbeef, .tag = {Channel::succession, message.kind}, .sequence = sequence++};
+        ASSERT_TRUE(succession.message(Rank(1), header, body));
+    };
+    const Bounds first{.least = 2, .most = 9, .newcomers_last = true};
+    succession.begin(first);
+    succession.ask_for({.least = 0, .most = 2});
+    hear(Kind::consent, 0, {.bits = 0});
+    hear(Kind::failure_ack, 0, {});
+    ASSERT_FALSE(succession.progress());
+    hear(Kind::consent, 1, {.terms = terms_of(first)});
+    hear(Kind::failure_ack, 1, {});
+    const auto heritage = succession.progress();
+    ASSERT_TRUE(heritage);
+    EXPECT_FALSE(heritage->is_at_odds);
+}
+
 TEST(Succession, EpochsCountAndTokensDifferFromTheirAncestorsAndAmongSuccessors) {
     std::set<std::uint32_t> tokens;
     GroupId group{0xfeedbeef, Epoch(0)};

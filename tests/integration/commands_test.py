@@ -68,9 +68,9 @@ class Commands(unittest.TestCase):
     def test_rounds_go_on_until_all_that_was_asked_for_has_happened(self):
         # One round would do. Of each kind the last thing to happen comes long after it, and changes nothing for which ranks would wait anyway.
         for command, counts, launcher, last in (
-                ("stabilize", "4 ranks: .*, 1 left out, 1 newcomers", "-n 4 --respawn --kill 2@1500ms", "killed rank 2"),
-                ("join", "2 ranks: .*, 1 left out, 1 newcomers", "-n 2 --kill 0@1200ms --join 1@1500ms", "starting 1 process at 1.5 s"),
-                ("stabilize", "3 ranks: .*, 0 left out, 0 newcomers", "-n 3 --hosts 3 --cut 0/1,2@1500ms+10ms", "repaired what joins hosts")):
+                ("stabilize", "4 ranks: .*, 1 left out, 1 newcomers", "-n 4 --respawn --kill 2@joined+1500ms", "killed rank 2"),
+                ("join", "2 ranks: .*, 1 left out, 1 newcomers", "-n 2 --kill 0@joined+1200ms --join 1@joined+1500ms", "starting 1 process at 1.5 s"),
+                ("stabilize", "3 ranks: .*, 0 left out, 0 newcomers", "-n 3 --hosts 3 --cut 0/1,2@joined+1500ms+10ms", "repaired what joins hosts")):
             with self.subTest(launcher=launcher):
                 _, errors = self.renew(command, counts, *launcher.split(), at_least=1)
                 self.assertIn(last, errors)

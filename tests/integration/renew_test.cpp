@@ -258,6 +258,62 @@ TEST_P(RenewEveryLayout, RanksThatGiveDifferentOptionsAreAllTold) {
     EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 1; }), "");
 }
 
+// Whether it is the one that decides or not.
+TEST_P(RenewEveryLayout, OneThatLeavesIsAtOddsWithNobody) {
+    for (const std::uint32_t leaver : {0U, GetParam().ranks - 1}) {
+        Job job(GetParam().job(), [leaver](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            const Lineage old = Lineage::begin(member);
+            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+            options.numbering = COPPICE_NUMBERS_LAST;
+            options.least = 2;
+            const bool leaves = member.rank == leaver;
+            if (leaves) COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_OK);
+            Lineage next;
+            COPPICE_CHECK(coppice_group_renew(old.group, leaves ? nullptr : &options, &next.group, kTimeout) ==
+                          COPPICE_OK);
+            COPPICE_CHECK((next.group == nullptr) == leaves);
+            if (leaves) return member.leave();
+            next = next.of(old);
+            next.check(member);
+            COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+            leave(member, next);
+        });
+        EXPECT_EQ(job.finish(), "") << "leaver " << leaver;
+    }
+}
+
+// The others know it already when rank 0 calls again: it has heard of it in another call.
+TEST_P(RenewEveryLayout, ARankWhoseCallHadTimedOutIsToldOfDifferentOptionsByTheNext) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        Lineage next;
+        if (member.rank == 0) {
+            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+            options.numbering = COPPICE_NUMBERS_LAST;
+            COPPICE_CHECK(coppice_group_renew(old.group, &options, &next.group, 1'000'000) == COPPICE_ERR_TIMEOUT);
+            member.notes[0].fetch_add(1);
+        } else {
+            member.await_note(0, 1);
+            COPPICE_CHECK(coppice_group_renew(old.group, nullptr, &next.group, kTimeout) == COPPICE_ERR_MISMATCH);
+        }
+        for (int again = 0; again < 3; ++again)
+            agree_on_nothing(old.group);
+        if (member.rank == 0) {
+            COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_ERR_BUSY);
+            COPPICE_CHECK(coppice_group_renew(old.group, nullptr, &next.group, kTimeout) == COPPICE_ERR_MISMATCH);
+            COPPICE_CHECK(next.group == nullptr && std::strstr(coppice_last_error(), "different options") != nullptr);
+        }
+        COPPICE_CHECK(coppice_group_renew(old.group, nullptr, &next.group, kTimeout) == COPPICE_OK);
+        next = next.of(old);
+        next.check(member);
+        COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+        leave(member, next);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
 // A shrink has no options, whatever a renewal's are: the two are one operation.
 TEST_P(RenewEveryLayout, AShrinkIsAtOddsWithNoRenewal) {
     Job job(GetParam().job(), [](Member& member) {

@@ -173,7 +173,7 @@ FAULTS = [
     ("questions go to the dead", DEPARTURE,
      "        if (!failed_.contains(message.to.value)) return message;\n", "        return message;\n", of_machine("departure", "rules")),
     ("a rank that stays is asked as often as ever", DEPARTURE,
-     "        pause_.value = std::max(pause_.value, std::min(2 * pause_.value, plan_.ask_at_least.value));\n", "        (void)plan_;\n",
+     "        pause_.value = std::max(pause_.value, std::min(2 * pause_.value, plan_.longest_pause.value));\n", "        (void)plan_;\n",
      linked("tests/integration/integration_idle", "*/EveryLayout.ARankWhoseOtherWaits*/tcp")),
     ("a rank that hears something else still asks rarely", DEPARTURE, "    } else {\n        ask_soon(now);\n    }\n    holder_ = holder;\n",
      "    }\n    holder_ = holder;\n", gtest("tests/protocol/departure/departure_rules", "*")),

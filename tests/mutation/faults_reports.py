@@ -10,6 +10,11 @@ SAID = gtest("tests/bootstrap/bootstrap_pmix_reports_test", "PmixReports.*")
 
 CALLER = "src/bootstrap/pmix_caller.cpp"
 HANGING = gtest("tests/bootstrap/bootstrap_pmix_caller_test", "PmixCaller.*")
+PMIX = "src/bootstrap/pmix.cpp"
+
+
+def stored(name):
+    return gtest("tests/bootstrap/bootstrap_pmix_test", f"Pmix.{name}")
 
 
 def real(names):
@@ -42,13 +47,13 @@ FAULTS = [
     # --- the session
     ("the session is kept though nobody has asked for it", "src/engine/formation/formation.cpp", "if (settings_.keeps_pmix_session) listen_to_launcher();",
      "listen_to_launcher();", real("AreNotHeardByThoseThatEndTheirSessions")),
-    ("the first group that goes takes the reports with it", REPORTS, "begun_ && --one.users == 0", "begun_ && --one.users > 0",
+    ("the first group that goes takes the reports with it", REPORTS, "if (--one.users == 0)", "if (--one.users > 0)",
      real("AreForAllGroupsOfAProcess")),
-    ("the session outlives the groups", REPORTS, "    library_.finalize(nullptr, 0);\n    process::close_own(bell_);\n", "    ::close(bell_);\n",
+    ("the session outlives the groups", REPORTS, "    library.finalize(nullptr, 0);\n", "",
      real("AreForAllGroupsOfAProcess")),
     ("of several groups one hears", REPORTS, "    if (one.users == 0) {\n", "    if (one.users > 0) return {};\n    {\n",
      real("AreForAllGroupsOfAProcess")),
-    ("the handler of the last session is taken for one of the next", REPORTS, "begun_ && --one.users == 0", "begun_ && one.users == 0",
+    ("the handler of the last session is taken for one of the next", REPORTS, "if (--one.users == 0)", "if (one.users == 0)",
      SAID),
     ("a library without events is called for them", REPORTS, "    if (library.register_handler == nullptr) return", "    if (library.version == nullptr) return", SAID),
     ("a handler that is not asked for is waited for", REPORTS, "    if (asked != COPPICE_PMIX_SUCCESS)\n", "    if (asked == INT32_MAX)\n", SAID),
@@ -64,6 +69,31 @@ FAULTS = [
     ("no session begins once a call has hung", CALLER, "        --others.count;\n", "", HANGING),
     ("a session whose call comes back late is not ended", CALLER, "            if (calls.empty()) break;\n", "            if (is_left || calls.empty()) break;\n", HANGING),
     ("a call without memory is taken for one that has returned", CALLER, "std::exchange(shared_->no_memory, false)", "false", HANGING),
+    ("a call whose deadline has passed before has no time", CALLER, "const auto end = time_of(in_time(deadline_ns));", "const auto end = time_of(deadline_ns);",
+     HANGING),
+    ("a rank that is absent is taken for a server that hangs", CALLER, "const auto end = time_of(in_time(deadline_ns));",
+     "const auto end = time_of(deadline_ns);", stored("SaysOfARankThatDoesNotComeThatItDoesNotCome")),
+    ("a farewell needs memory", CALLER, "    shared_->calls.splice(shared_->calls.end(), shared_->last);\n",
+     "    shared_->calls.push_back(std::move(shared_->last.front()));\n", HANGING),
+    ("a thread that gets no memory for another one takes no signals from then on", "src/base/signals.hpp",
+     "~SignalsBlocked() { ", "~SignalsBlocked() { if (std::uncaught_exceptions() == 0) ", HANGING),
+    ("a progress thread that gets no memory leaves its descriptor", "src/engine/progress/progress_thread.cpp",
+     "    } catch (const std::bad_alloc&) {\n        process::close_own(std::exchange(bell_, -1));\n        throw;\n", "",
+     gtest("tests/engine/progress_thread_shortage_test", "ProgressThreads.*")),
+    ("a progress thread that gets no memory leaves its maker without signals", "src/base/signals.hpp",
+     "~SignalsBlocked() { pthread", "~SignalsBlocked() { if (std::uncaught_exceptions() == 0) pthread",
+     gtest("tests/engine/progress_thread_shortage_test", "ProgressThreads.*")),
+    ("a forked child waits for its parent's threads", CALLER, "new (&of_this_process()) LeftBehind;", "", HANGING),
+    ("what a call brings too late goes while its caller waits", CALLER, "            call = nullptr;", "            //", HANGING),
+    ("a session is ended behind a fence that has yet to begin", PMIX, "        is_fencing_ = true;\n", "",
+     stored("EndsNoSessionBehindAFenceThatHasYetToBegin")),
+    ("a server that hangs holds up who asks it for reports", PMIX,
+     "caller_->call(std::max(deadline_ns_, now_ns() + pmix::kListenTime), listen);", "std::optional(listen());",
+     stored("WaitsForNoHandlerOfEventsBeyondItsTime")),
+    ("a handler that comes too late stays", REPORTS, "    if (Caller::is_this_thread()) return end_session(library, begun);\n", "",
+     stored("WaitsForNoHandlerOfEventsBeyondItsTime")),
+    ("a server that hangs holds up the end of a group", REPORTS, "    if (caller) return (*caller)->goodbye(now_ns() + Caller::kLeast);\n",
+     "    if (caller) return end();\n", stored("EndsReportsThoughTheServerHangs")),
     # --- heeding
     ("a report of a seat's earlier holder ends the later one", SET, "        if (directory_.has(seat, 0)) note_end(seat);\n",
      "        note_end(seat);\n", SHARED),

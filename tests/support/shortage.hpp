@@ -14,10 +14,10 @@
 
 namespace coppice::testing {
 
-// While it lives this process can open nothing, neither its tests nor the library.
+// While it lives this process can open no more than `left`, its tests and the library together.
 class Shortage {
   public:
-    Shortage() {
+    explicit Shortage(std::size_t left = 0) {
         COPPICE_CHECK(getrlimit(RLIMIT_NOFILE, &before_) == 0);
         const int last = ::dup(STDERR_FILENO);
         COPPICE_CHECK(last >= 0);
@@ -31,6 +31,10 @@ class Shortage {
                 taken_.push_back(more);
             COPPICE_CHECK(errno == EMFILE);
             ::poll(nullptr, 0, 10);
+        }
+        for (; left > 0; --left) {
+            ::close(taken_.back());
+            taken_.pop_back();
         }
     }
     ~Shortage() {

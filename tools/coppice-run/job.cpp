@@ -286,7 +286,8 @@ void Job::reap() {
             return one.pid == pid && !one.ended;  // numbers of processes are used again
         });
         if (found == ranks_.end()) continue;  // an orphan of a rank
-        server_->serve();                     // what the rank said before its end comes first
+        while (server_->serve()) {            // what the rank said before its end comes first
+        }
         rank_ended(static_cast<std::uint32_t>(found - ranks_.begin()), status);
     }
     if (running_ == 0) return;

@@ -20,7 +20,7 @@ constexpr std::uint32_t kStartsPerProgress = 16;
 // Of a rank that leaves (protocol/departure/).
 constexpr Nanoseconds kAskAfter{20'000'000};
 constexpr Nanoseconds kAskAgain{50'000'000};
-constexpr Nanoseconds kAskAtLeast{400'000'000};
+constexpr Nanoseconds kLongestPause{400'000'000};
 constexpr Nanoseconds kAnswerAfter{1'000'000'000};
 
 }  // namespace
@@ -63,7 +63,7 @@ Core::Core(Parts parts)
       departure_({.nodes = &members_.nodes_table(),
                   .ask_after = kAskAfter,
                   .ask_again = kAskAgain,
-                  .ask_at_least = kAskAtLeast,
+                  .longest_pause = kLongestPause,
                   .answer_after = kAnswerAfter},
                  members_.self()),
       detector_(

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "base/process.hpp"
+#include "base/signals.hpp"
 
 namespace coppice::engine {
 
@@ -62,22 +62,20 @@ Result<void> ProgressThread::start() {
     (void)registered;
     stop_.set(false);
     process_ = getpid();
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    Result<void> result;
     try {
+        const SignalsBlocked blocked;
         thread_ = std::thread([this] { run(); });
         pthread_setname_np(thread_.native_handle(), "coppice-progr");
     } catch (const std::system_error& error) {
         process::close_own(std::exchange(bell_, -1));
-        result = fail(COPPICE_ERR_NO_RESOURCES,
-                      "no progress thread: {}; raise ulimit -u, or do without one (COPPICE_PROGRESS_THREAD=0)",
-                      error.what());
+        return fail(COPPICE_ERR_NO_RESOURCES,
+                    "no progress thread: {}; raise ulimit -u, or do without one (COPPICE_PROGRESS_THREAD=0)",
+                    error.what());
+    } catch (const std::bad_alloc&) {
+        process::close_own(std::exchange(bell_, -1));
+        throw;
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return result;
+    return {};
 }
 
 void ProgressThread::stop() {

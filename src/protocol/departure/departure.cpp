@@ -57,7 +57,7 @@ bool Departure::receive(const DepartureMessage& message, Nanoseconds now) {
 
 void Departure::hear_of(const Holder& holder, Nanoseconds now) {
     if (holder_ == holder && holder.said_so && holder.rank == told_by_) {
-        pause_.value = std::max(pause_.value, std::min(2 * pause_.value, plan_.ask_at_least.value));
+        pause_.value = std::max(pause_.value, std::min(2 * pause_.value, plan_.longest_pause.value));
     } else {
         ask_soon(now);
     }

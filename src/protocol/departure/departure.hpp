@@ -78,7 +78,8 @@ struct DeparturePlan {
     // Most ranks leave together: only one that has waited for so long asks, and then asks again.
     Nanoseconds ask_after{0};
     Nanoseconds ask_again{0};
-    Nanoseconds ask_at_least{0};  // so often one that says that it stays; less than ask_again: as often as that
+    // One that says of itself that it stays is asked after twice as long each time, up to this; if it is less than ask_again, after that.
+    Nanoseconds longest_pause{0};
     // A name is told again by then, or the rank that told it has fallen silent, and may be the one that stays.
     Nanoseconds answer_after{0};
     std::uint32_t farthest = UINT32_MAX;  // neighbour that is told; less only for tests

@@ -32,12 +32,17 @@ bool Membership::is_acknowledged() const {
 
 void Membership::start_as_root() {
     if (!called_ || followed_ > self_rank_ || waits_for_callers()) return;
-    const Change change = next_change();
+    const Change change = change_as_root();
     if (has_too_few(change)) return;
-    if (is_consented()) return install(Change(own_consent()->change));
+    if (is_consented()) return install(change);
     // Nobody can have followed an earlier root than the lowest member.
     if (self_rank_ == 0 || lacks(kNewRootsDoNotAsk)) return propose(change);
     begin(Phase::asking, self_rank_);
+}
+
+// Terms of one that died before it consented are in the offer in common, and not in that to which all others have consented.
+Change Membership::change_as_root() const {
+    return is_consented() ? own_consent()->change : next_change();
 }
 
 bool Membership::has_too_few(const Change& next) const {
@@ -64,7 +69,10 @@ void Membership::conclude() {
     if (phase_ == Phase::voting) return install(Change(*proposal_));
     const Found found = find_decided();
     if (found.is_torn) return say_no_quorum();
-    propose(found.change ? *found.change : next_change());
+    const Change change = found.change ? *found.change : next_change();
+    // It may have heard of deaths and leaves since it began to ask. What may be decided already is so whatever it has.
+    if (!found.change && has_too_few(change)) return;
+    propose(change);
     settle();
 }
 

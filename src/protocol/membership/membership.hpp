@@ -123,8 +123,8 @@ class Membership {
     // --------------------------------------------------------------------------------------------------- facts
 
     // The caller wants the next view, which should have so many members at least; newcomers are taken in up to so many at most.
-    // Both are the root's to say. The view has of the offer what all others offer, too; where their terms are at odds nobody is waited for,
-    // and nobody joins.
+    // Both are the root's to say. The view's offer is what its members' offers have in common. Where their terms are at odds nobody is
+    // waited for, and nobody joins.
     void renew(std::uint32_t least = 0, const Offer& offer = {}, std::uint32_t most = UINT32_MAX);
     // While it waits for the next view: other bounds.
     void ask_for(std::uint32_t least, std::uint32_t most);
@@ -162,7 +162,7 @@ class Membership {
     // That is because one of the dead has followed a later root than this one.
     bool is_overtaken() const { return lacks_quorum_ && failures_.followed > followed_; }
     // The caller waits, and as root: with those that live there would be fewer than it has asked for.
-    bool lacks_members() const { return called_ && is_root() && has_too_few(next_change()); }
+    bool lacks_members() const { return called_ && is_root() && has_too_few(change_as_root()); }
     const Failures& failures() const { return failures_; }
     // Whether those of the view that are not suspected may make the next one.
     bool are_enough() const;
@@ -244,6 +244,7 @@ class Membership {
     bool is_acknowledged() const;
     void settle();
     void start_as_root();
+    Change change_as_root() const;
     bool has_too_few(const Change& next) const;
     void propose(const Change& change);
     void conclude();

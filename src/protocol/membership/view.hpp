@@ -28,13 +28,14 @@ struct Occupant {
     bool operator==(const Occupant&) const = default;
 };
 
-// What each member that wants the next view brings along: the view has of it what all bring (renew()).
+// What each member that wants the next view brings along: the view has of it what all bring (renew()). What a member has brought counts
+// also where it dies before the view.
 struct Offer {
     std::uint32_t bits = UINT32_MAX;   // the driver's
     std::uint64_t terms = UINT64_MAX;  // what the member asks for; all bits where that is whatever the others do
 
-    // Of what it asks for, a number: its bits, and their opposites. Where all have the same, one of each two is left.
-    static constexpr std::uint64_t asking(std::uint32_t terms) { return std::uint64_t{terms} << 32 | ~terms; }
+    // High half: a hash of the options. Low half: its complement. ANDed words that agree still cover all 32 bits.
+    static constexpr std::uint64_t asking(std::uint32_t hash) { return std::uint64_t{hash} << 32 | ~hash; }
     constexpr bool is_at_odds() const { return static_cast<std::uint32_t>(terms >> 32 | terms) != UINT32_MAX; }
     constexpr Offer& operator&=(const Offer& other) {
         bits &= other.bits;

@@ -25,6 +25,7 @@ struct Member {
     Chain chain;
     std::uint32_t known_left = 0;
     bool has_answer = true;
+    std::uint64_t asked = 0;  // so often; no part of the state, as time is none
     std::vector<std::uint32_t> unsent;
 
     void append_state(std::vector<std::uint32_t>& words) const {
@@ -42,6 +43,7 @@ class World {
         : scenario_(&scenario), nodes_(&nodes), crashes_left_(scenario.crashes) {
         const DeparturePlan plan{.nodes = nodes_,
                                  .ask_after = kSoon,
+                                 .ask_again = kSoon,
                                  .answer_after = kMuchLater,
                                  .farthest = scenario.farthest,
                                  .faults = scenario.faults};
@@ -94,7 +96,7 @@ class World {
                 learn_departure(rank, move.detail);
                 break;
             case kAsk:
-                members_[rank].change().machine.wait_for(members_[rank]->chain.waits_for(), kLater);
+                ask(rank);
                 break;
             case kForget:
                 members_[rank].change().machine.wait_for(members_[rank]->chain.waits_for(), kMuchLater);
@@ -306,6 +308,11 @@ class World {
         asker.receive(*reply, Nanoseconds(0));
         if (asker.holder() != member.machine.holder()) return true;
         return asker.departed().size() != member.machine.departed().size();
+    }
+
+    void ask(std::uint32_t rank) {
+        Member& member = members_[rank].change();
+        member.machine.wait_for(member.chain.waits_for(), Nanoseconds(kLater.value * ++member.asked));
     }
 
     // It knows a name that nobody will tell it again.

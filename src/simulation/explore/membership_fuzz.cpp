@@ -16,6 +16,7 @@ using protocol::JoinRequest;
 using protocol::LastVote;
 using protocol::Membership;
 using protocol::MembershipMessage;
+using protocol::Offer;
 using protocol::Process;
 using protocol::Quorum;
 using protocol::View;
@@ -23,6 +24,8 @@ using Standing = Membership::Standing;
 
 constexpr std::uint64_t kMostEvents = 200'000;
 constexpr std::uint32_t kNotCalled = UINT32_MAX;
+// What callers ask for has random numbers of its own: a schedule without it is the same with and without this part.
+constexpr std::uint64_t kOptionsSeed = 0x6f7074696f6e73;
 
 struct Drawn {
     std::uint32_t ranks = 3;
@@ -42,7 +45,7 @@ struct Drawn {
 class Run {
   public:
     Run(std::uint64_t seed, const MembershipFuzzRange& range, const std::function<void(const std::string&)>& tell)
-        : random_(seed), tell_(tell) {
+        : random_(seed), options_(seed + kOptionsSeed), tell_(tell) {
         drawn_.ranks = range.fewest_ranks + random_.below(range.most_ranks - range.fewest_ranks + 1);
         drawn_.views = 1 + random_.below(4);
         drawn_.joins = random_.below(4);
@@ -80,6 +83,7 @@ class Run {
         if (drawn_.hosts > 0) outcome_.scenario += ", ";
         if (drawn_.hosts > 0) add(drawn_.hosts, plan_.hosts ? " hosts, in a tree of two levels" : " hosts");
         if (plan_.consents) outcome_.scenario += plan_.introduces ? ", consents, newcomers introduced" : ", consents";
+        if (plan_.consents && options_.one_in(2)) draw_options();
     }
 
     MembershipFuzzOutcome run() {
@@ -107,6 +111,16 @@ class Run {
         plan_.hosts = &*nodes_;
     }
 
+    // Most callers ask for the same; some for other things, and in some schedules some for nothing.
+    void draw_options() {
+        has_options_ = true;
+        some_shrink_ = options_.one_in(2);
+        oddness_ = 2 + options_.below(4 * drawn_.ranks);
+        least_ = options_.below(drawn_.ranks + 3);
+        outcome_.scenario += ", options, at least " + std::to_string(least_);
+        if (some_shrink_) outcome_.scenario += " or none";
+    }
+
     struct Known {
         std::uint32_t process;
         bool certainly;
@@ -121,10 +135,18 @@ class Run {
         std::uint32_t told = 0;                // the epoch of the view that was told last
         std::vector<std::uint32_t> knew{};     // to be gone when it called last
         std::uint32_t called_at = kNotCalled;  // the epoch
+        std::uint64_t terms = Offer().terms;   // of its call then
+        std::uint32_t least = 0;               // that it waits for
+    };
+    // What was asked for in a view, the dead included.
+    struct Asked {
+        Offer all{};
+        std::uint32_t least = UINT32_MAX;
     };
 
     // Something that may happen now, by chance; false when nothing is left that has to.
     bool one_event() {
+        if (has_options_ && options_.one_in(256) && wait_for_nobody(options_.below(count()))) return true;
         const std::uint32_t dice = random_.below(64);
         if (dice == 0 && drawn_.crashes > 0) return crash(random_.below(count()));
         if (dice == 1 && drawn_.joins > 0) return join();
@@ -134,7 +156,8 @@ class Run {
         if (dice % drawn_.patience == 0 && notice(random_.below(count()))) return true;
         if (!wire_.empty()) return receive(random_.below(static_cast<std::uint32_t>(wire_.size())));
         return anybody([this](std::uint32_t process) { return call(process); }) ||
-               anybody([this](std::uint32_t process) { return notice(process); });
+               anybody([this](std::uint32_t process) { return notice(process); }) ||
+               anybody([this](std::uint32_t process) { return wait_for_nobody(process); });
     }
 
     template <class Happen>
@@ -185,6 +208,7 @@ class Run {
         say(process, "wants to leave");
         member.machine.leave();
         after(process);
+        if (has_options_ && options_.one_in(2)) call(process);  // before the others, often
         return true;
     }
 
@@ -209,7 +233,29 @@ class Run {
                 member.knew.push_back(known.process);
         }
         member.called_at = member.machine.epoch();
-        member.machine.renew(0, {offer_of(process)});
+        if (has_options_) ask(member);
+        member.machine.renew(member.least, {.bits = offer_of(process), .terms = member.terms});
+        after(process);
+        return true;
+    }
+
+    void ask(Member& member) {
+        const bool shrinks = some_shrink_ && options_.one_in(3);
+        const bool is_odd = options_.one_in(member.machine.is_leaving() ? 2 : oddness_);
+        member.terms = shrinks ? Offer().terms : Offer::asking(is_odd ? 2 : 1);
+        member.least = shrinks ? 0 : least_;
+        Asked& asked = asked_[member.called_at];
+        asked.all &= {.terms = member.terms};
+        asked.least = std::min(asked.least, member.least);
+    }
+
+    // The caller has lost its patience, and calls again.
+    bool wait_for_nobody(std::uint32_t process) {
+        Member& member = members_[process];
+        if (member.is_gone || !member.machine.is_renewing() || member.least == 0) return false;
+        say(process, "waits for nobody any more");
+        member.least = asked_[member.called_at].least = 0;
+        member.machine.ask_for(0, UINT32_MAX);
         after(process);
         return true;
     }
@@ -309,6 +355,7 @@ class Run {
     void check_view(std::uint32_t process) {
         Member& member = members_[process];
         const View& view = member.machine.view();
+        check_options(process);
         check_promises_of_consent(process);
         if (!view.rank_of(Process(process))) fail(std::to_string(process) + " is in a view of which it is no member");
         const auto [first, is_new] = views_.try_emplace(view.epoch(), view);
@@ -325,6 +372,26 @@ class Run {
         for (std::uint32_t rank = 0; rank < view.count(); ++rank)
             members.append(" ").append(std::to_string(view.process_of(rank).value));
         say(process, members);
+    }
+
+    // Also where there is a cut, and with `any`. But whoever learns across a cut what the other side has made may have asked otherwise:
+    // that side may have to carry on with what it can't rule out.
+    void check_options(std::uint32_t process) {
+        const Member& member = members_[process];
+        const View& view = member.machine.view();
+        const std::string who = std::to_string(process);
+        if (!has_options_ || member.called_at == kNotCalled || view.epoch() != member.called_at + 1) return;
+        const Asked& asked = asked_[member.called_at];
+        if (view.offer().is_at_odds()) {
+            if (!asked.all.is_at_odds()) fail(who + " is told of different options, and nobody has given any");
+            if (!member.machine.made_by().joined.empty()) fail(who + " has newcomers, and callers were at odds");
+            return;
+        }
+        const bool is_of_its_side = side_.empty() || !drawn_.sees_across_cuts;
+        if (is_of_its_side && (view.offer().terms & ~member.terms) != 0)
+            fail(who + " is in a view for which it has asked otherwise");
+        const bool is_known = side_.empty() && !drawn_.late_witness && drawn_.hosts == 0;
+        if (is_known && view.count() < asked.least) fail(who + " has a view with fewer members than all wait for");
     }
 
     // A member that has called is in no view with one that it knew to be gone, nor with more than it has offered.
@@ -400,9 +467,14 @@ class Run {
     }
 
     Random random_;
+    Random options_;
     const std::function<void(const std::string&)>& tell_;
     Drawn drawn_;
     bool differing_ = false;  // members offer different things
+    bool has_options_ = false;
+    bool some_shrink_ = false;
+    std::uint32_t oddness_ = 1;  // one caller in so many asks for other things
+    std::uint32_t least_ = 0;
     std::optional<topology::Nodes> nodes_;
     protocol::MembershipPlan plan_;
     std::vector<Member> members_;
@@ -410,6 +482,7 @@ class Run {
     std::vector<bool> side_;  // by process; empty without a cut
     std::optional<std::uint32_t> first_dead_;
     std::map<std::uint32_t, View> views_;
+    std::map<std::uint32_t, Asked> asked_;  // by epoch
     MembershipFuzzOutcome outcome_;
 };
 

@@ -136,7 +136,7 @@ TEST(Departure, ARankThatSaysThatItStaysIsAskedLessOften) {
     Departure machine({.nodes = &nodes,
                        .ask_after = Nanoseconds(20),
                        .ask_again = Nanoseconds(50),
-                       .ask_at_least = Nanoseconds(300),
+                       .longest_pause = Nanoseconds(300),
                        .answer_after = Nanoseconds(1'000'000)},
                       Rank(0));
     machine.want();

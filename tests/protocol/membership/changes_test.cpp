@@ -220,6 +220,50 @@ TEST(Membership, CallersThatAskForDifferentThingsAllHearOfIt) {
     }
 }
 
+// It told what it asks for, and died before it could consent. The others have consented to the same.
+TEST(Membership, TermsOfOneThatDiedMakeNoViewOfTooFew) {
+    constexpr std::uint32_t kMembers = 4;
+    Conversation group(kMembers, {.radix_bits = 2, .consents = true});
+    group[3].leave();
+    group[3].renew(kMembers, {.terms = Offer::asking(5)});
+    group.deliver_all();
+    group.crash(3);
+    group.all_notice(3);
+    for (std::uint32_t process = 0; process < 3; ++process)
+        group[process].renew(kMembers, {.terms = Offer::asking(6)});
+    group.deliver_all();
+    EXPECT_EQ(group[0].epoch(), 0U);
+    EXPECT_TRUE(group[0].lacks_members());
+    group[0].ask_for(3, kMembers);
+    group.deliver_all();
+    for (std::uint32_t process = 0; process < 3; ++process) {
+        EXPECT_EQ(group.members_at(process), (Ranks{0, 1, 2}));
+        EXPECT_EQ(group[process].view().offer().terms, Offer::asking(6));
+    }
+}
+
+// It began to ask when there were enough, and has heard since that one leaves.
+TEST(Membership, ARootThatHasAskedWaitsForMembersAgain) {
+    Conversation group(5, {.radix_bits = 3, .consents = true, .introduces = true, .newcomers_go = true});
+    const JoinRequest newcomer{.process = Process(7), .waits = true};
+    group.crash(0);
+    group.notice(1, 0);
+    group.join(newcomer);
+    group[1].introduce(newcomer);
+    group[1].renew(5);
+    ASSERT_TRUE(group.deliver_until(MembershipKind::root_dead));
+    group[4].leave();
+    for (const std::uint32_t process : {2U, 3U, 4U})
+        group[process].renew(5);
+    group.deliver_all();
+    EXPECT_EQ(group[1].epoch(), 0U);
+    EXPECT_TRUE(group[1].lacks_members());
+    group[1].ask_for(4, 5);
+    group.deliver_all();
+    for (const std::uint32_t process : {1U, 2U, 3U})
+        EXPECT_EQ(group.members_at(process), (Ranks{7, 1, 2, 3}));
+}
+
 // One that asks for nothing is at odds with nobody.
 TEST(Membership, TermsAreAtOddsWhereTwoAreDifferent) {
     constexpr std::uint32_t kSome = 0x80000001;

@@ -80,8 +80,8 @@ bool Payloads::serves_by_reads(Entry& entry, Rank from, const WireHeader& header
 // Those that can't be, for want of memory that may be locked, are served by messages. True: there are some, and the machine knows of them now.
 bool Payloads::offer_to_readers(Entry& entry) {
     forget_lost_readers(entry);
+    if (!entry.is_admitted()) return false;
     bool serves_by_messages = false;
-    if (!entry.is_admitted()) return serves_by_messages;
     for (std::size_t i = 0; i < entry.readers.size();) {
         Reader& reader = entry.readers[i];
         const Link link = router_.to(reader.rank);

@@ -79,6 +79,12 @@ Result<void> Shrink::start(Request& request, const Bounds& bounds) {
     request.view = false;
     shrinking_ = &request;
     bounds_ = bounds;
+    if (untold_) {
+        request.agreed = excluded_;
+        const Error untold = *std::exchange(untold_, std::nullopt);
+        end(untold.status, untold.message);
+        return {};
+    }
     const bool has_left = succession_ && succession_->has_left() && !succession_->under_way();
     if (successor_ || has_left) {  // after an earlier call had given up, or again
         request.agreed = excluded_;
@@ -97,7 +103,7 @@ Result<void> Shrink::leave() {
     core_.look_whether_fenced();
     if (core_.fenced())
         return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
-    if (succession().under_way() || successor_)
+    if (succession().under_way() || successor_ || untold_)
         return fail(COPPICE_ERR_BUSY, "this group is being renewed already, with this rank: leave the new one");
     succession().leave();
     agreement_.announce_change(true);
@@ -214,6 +220,7 @@ void Shrink::make_successor(const Heritage& heritage) {
     const bool has_board = transport_set->host_memory() != nullptr;
     const auto refuse = [&](coppice_status_t status, const std::string& why) {
         transport_set->expect_no_more();
+        if (shrinking_ == nullptr) untold_ = Error{status, "shrinking: " + why};
         end(status, "shrinking: " + why);
     };
     if (succession_->has_left()) {

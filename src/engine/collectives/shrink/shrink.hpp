@@ -104,7 +104,8 @@ class Shrink final : public Collective, private DeathJudge {
     bool newcomers_wait_ = false;
     std::size_t attended_without_ = SIZE_MAX;  // so many members were gone when the door was last told who is there
     Request* shrinking_ = nullptr;
-    std::unique_ptr<Group> successor_;                     // made, and not taken yet
+    std::unique_ptr<Group> successor_;  // made, and not taken yet
+    std::optional<Error> untold_;       // why none was made, where the caller had given up: for its next call
     std::shared_ptr<const protocol::FailedSet> excluded_;  // from it, or from the one without this rank
     std::vector<std::shared_ptr<bool>> successors_established_;
     std::shared_ptr<bool> established_;

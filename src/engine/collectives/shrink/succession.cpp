@@ -36,19 +36,18 @@ protocol::Process process_of(std::uint32_t number, std::uint32_t incarnation) {
     return protocol::Process(kNewcomer | number << bootstrap::kIncarnationBits | incarnation);
 }
 
-// A shrink takes what the renewals of others ask for.
+constexpr std::uint32_t kRadixBits = 4;
+// Messages that a transport has not let go of: one for each child.
+constexpr std::uint32_t kOutgoing = 1U << kRadixBits;
+
+}  // namespace
+
 std::uint64_t terms_of(const Bounds& bounds) {
     if (bounds.is_shrink) return protocol::Offer().terms;
     const std::uint64_t word =
         mix(mix(bounds.newcomers_last ? 2 : 1) + (std::uint64_t{bounds.least} << 32 | bounds.most));
     return protocol::Offer::asking(static_cast<std::uint32_t>(word ^ word >> 32));
 }
-
-constexpr std::uint32_t kRadixBits = 4;
-// Messages that a transport has not let go of: one for each child.
-constexpr std::uint32_t kOutgoing = 1U << kRadixBits;
-
-}  // namespace
 
 GroupId id_after(const GroupId& group, const Heritage& heritage) {
     std::uint64_t word = mix(mix(mix(group.token) + heritage.number) + hash_of(*heritage.excluded));
@@ -82,7 +81,7 @@ Succession::Succession(const Members& members, const Router& router, const Group
 void Succession::begin(const Bounds& bounds) {
     under_way_ = true;
     has_begun_ = true;
-    bounds_ = bounds;
+    bounds_ = first_bounds_ = bounds;
     if (machine_.epoch() == epoch_) contribute();
 }
 
@@ -120,7 +119,9 @@ void Succession::leave() {
 }
 
 void Succession::contribute() {
-    protocol::Offer offer{.terms = terms_of(bounds_)};
+    protocol::Offer offer;
+    // Options of one that leaves are no matter to the others' group.
+    if (!machine_.is_leaving()) offer.terms = terms_of(first_bounds_);
     if (transport::HostMemory* const host_memory = router_.transport_set()->host_memory()) {
         if (all_panels_) {
             host_memory->make_all_panels_ready();
@@ -132,7 +133,7 @@ void Succession::contribute() {
         const std::uint32_t clean = host_memory->clean_panels();
         offer.bits = clean | (clean | host_memory->closed_panels()) << kClosedAt | kInPlace;
     }
-    if (bounds_.newcomers_last) offer.bits &= ~kInPlace;
+    if (first_bounds_.newcomers_last && !machine_.is_leaving()) offer.bits &= ~kInPlace;
     machine_.renew(bounds_.least, offer, bounds_.most);
     look();
 }

@@ -37,6 +37,9 @@ struct Bounds {
     bool is_shrink = false;       // which has no options that could differ from the others'
 };
 
+// What a call with these options asks for (protocol::Offer); a shrink takes what the renewals of others ask for.
+std::uint64_t terms_of(const Bounds& bounds);
+
 // What all members of the new group have agreed upon.
 struct Heritage {
     std::uint64_t number = 0;                             // which successor of the old group, counted from the first
@@ -126,7 +129,8 @@ class Succession {
     protocol::Membership machine_;
     Assembly assembly_;
     Outbox outbox_;
-    Bounds bounds_;
+    Bounds bounds_;        // of the last call
+    Bounds first_bounds_;  // of the first: a rank that calls again would be at odds with those that need not
     protocol::FailedSet failed_;
     protocol::FailedSet left_;
     std::uint32_t left_out_epoch_ = 0;  // of the machine's view without whose newcomers it goes on
