@@ -66,7 +66,7 @@ struct Called {
     int handlers = 0;
 } called;
 
-// As rank 0 of three. It says nothing of others: whoever waits for what they put waits in vain.
+// As rank 0 of three. It has nothing of the other ranks: a caller that waits for what they put waits until its deadline.
 Library fake() {
     called = {};
     Library library;

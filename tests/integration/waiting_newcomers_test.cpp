@@ -107,7 +107,7 @@ TEST(WaitingNewcomers, OfAnEarlierRenewalCostNoMajority) {
     expect_well(job, strangers);
 }
 
-// The renewals that come to nothing take in nobody; whoever waits is in the next one.
+// Renewals that end without a group take in no newcomer. The next renewal takes in those that wait.
 TEST(WaitingNewcomers, WaitWhileRanksGiveDifferentOptions) {
     constexpr std::uint32_t kMembers = 3;
     Job job(

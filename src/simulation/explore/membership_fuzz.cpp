@@ -374,7 +374,7 @@ class Run {
         say(process, members);
     }
 
-    // Also where there is a cut, and with `any`. But whoever learns across a cut what the other side has made may have asked otherwise:
+    // Also where there is a cut, and with `any`. But a member that learns across a cut which view the other side has made may have asked for something else:
     // that side may have to carry on with what it can't rule out.
     void check_options(std::uint32_t process) {
         const Member& member = members_[process];

@@ -181,7 +181,7 @@ TEST(Membership, TheRootWaitsUntilThereAreAsManyMembersAsItsCallerWants) {
     EXPECT_EQ(group.members_at(1), (Ranks{0, 1, 7}));
 }
 
-// Whoever is root, and whether or not its caller has asked for more: nobody is waited for, and the newcomer waits on.
+// Any rank may be root, and its caller may have asked for more: no member is waited for, and the newcomer goes on waiting.
 TEST(Membership, CallersThatAskForDifferentThingsAllHearOfIt) {
     constexpr std::uint32_t kMembers = 5;
     for (const std::uint32_t dead : {kMembers, 0U, 1U}) {
