@@ -105,6 +105,30 @@ void tell(const cg::Solver& solver, const cg::Solver::Owners& before, std::size_
     std::fflush(stdout);
 }
 
+struct Job {
+    std::size_t unknowns;
+    double seconds;
+    int living;  // ranks
+    std::size_t slabs;
+};
+
+// One rank prints the results. Collective, as the others go only when that is done: should it die before, they throw
+// RankDied, and another has to. What is printed may come twice, when it dies just then.
+void report(coppice::Group& group, const cg::Solver& solver, bool prints, const Job& job) {
+    for (std::size_t source = 0; prints && source < solver.results().size(); ++source) {
+        const cg::Solver::Result& result = solver.results()[source];
+        std::printf("cg: source %zu: residual %.17g after %u iterations, off the solution by %.3g at most\n", source,
+                    result.residual, static_cast<unsigned>(result.iterations), result.error);
+    }
+    if (prints) {
+        std::printf("cg: %zu unknowns solved in %.2f s; %d of %zu ranks live\n", job.unknowns, job.seconds, job.living,
+                    job.slabs);
+        std::fflush(stdout);
+    }
+    const auto [printed, agreed] = group.agree(std::uint64_t{prints ? 1U : 0U}, coppice::Operation::kMax);
+    if (printed == 0) throw cg::RankDied();
+}
+
 void run(const Options& options) {
     using Clock = std::chrono::steady_clock;
     coppice::Context context = coppice::Context::create();
@@ -140,6 +164,12 @@ void run(const Options& options) {
             }
             whole = true;
             solver->solve(group, options.sources, options.tolerance);
+            const std::chrono::duration<double> took = Clock::now() - start;
+            report(group, *solver, name == std::countr_zero(living),
+                   {.unknowns = options.grid * options.grid * options.grid,
+                    .seconds = took.count(),
+                    .living = std::popcount(living),
+                    .slabs = slabs});
             break;
         } catch (const cg::RankDied&) {
         } catch (const cg::NewcomerWaits&) {
@@ -149,15 +179,6 @@ void run(const Options& options) {
         if (whole) broken = Clock::now();
         whole = false;
     }
-    if (name != std::countr_zero(living)) return;
-    for (std::size_t source = 0; source < solver->results().size(); ++source) {
-        const cg::Solver::Result& result = solver->results()[source];
-        std::printf("cg: source %zu: residual %.17g after %u iterations, off the solution by %.3g at most\n", source,
-                    result.residual, static_cast<unsigned>(result.iterations), result.error);
-    }
-    const std::chrono::duration<double> took = Clock::now() - start;
-    std::printf("cg: %zu unknowns solved in %.2f s; %d of %zu ranks live\n", options.grid * options.grid * options.grid,
-                took.count(), std::popcount(living), slabs);
 }
 
 }  // namespace
