@@ -86,7 +86,8 @@ Muster muster(coppice::Group& group, std::uint8_t& name, std::size_t& slabs, boo
 // To a group of the survivors and of processes that wait, over the connections that are there.
 void renew(coppice::Group& group, std::size_t slabs) {
     group.revoke();
-    coppice::Group next = group.renew({.most = static_cast<std::uint32_t>(slabs)});
+    // One that has just been taken in may not know yet how many slabs there are: the others do.
+    coppice::Group next = group.renew({.most = static_cast<std::uint32_t>(slabs), .as_others = slabs == 0});
     group.leave();  // in a revoked group this waits for nobody's calls
     group = std::move(next);
 }

@@ -306,8 +306,8 @@ class Group {
     Status try_renew(Group& group, const RenewOptions& options = {}, Timeout timeout = kNoTimeout) noexcept {
         const coppice_renew_options_t plain = options.to_c();
         Group made;
-        const Status status =
-            detail::from_c(coppice_group_renew(handle_, &plain, &made.handle_, detail::to_c(timeout)));
+        const Status status = detail::from_c(
+            coppice_group_renew(handle_, options.as_others ? nullptr : &plain, &made.handle_, detail::to_c(timeout)));
         if (status != Status::kOk) return status;
         if (made.handle_ != nullptr) made.state_ = state_;
         group = std::move(made);

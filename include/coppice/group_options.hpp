@@ -51,11 +51,12 @@ struct GroupOptions {
     const coppice_witness_t* witness = nullptr;
 };
 
-// Of a renewal. `most` 0: as many as wait.
+// Of a renewal. `most` 0: as many as wait. With `as_others` the rest does not count: this rank goes by what the others ask for.
 struct RenewOptions {
     std::uint32_t least = 0;
     std::uint32_t most = 0;
     bool newcomers_come_last = false;
+    bool as_others = false;
 
     coppice_renew_options_t to_c() const noexcept {
         coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;

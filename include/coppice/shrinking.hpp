@@ -102,8 +102,9 @@ inline Shrinking Group::renew_nb(const RenewOptions& options) {
 
 inline Status Group::try_renew_nb(Shrinking& renewing, const RenewOptions& options) noexcept {
     const coppice_renew_options_t plain = options.to_c();
-    return begin(renewing, [this, &plain](coppice_group_t** next, coppice_request_t** request) {
-        return coppice_group_renew_nb(handle_, &plain, next, request);
+    const coppice_renew_options_t* const given = options.as_others ? nullptr : &plain;
+    return begin(renewing, [this, given](coppice_group_t** next, coppice_request_t** request) {
+        return coppice_group_renew_nb(handle_, given, next, request);
     });
 }
 

@@ -8,30 +8,30 @@ using namespace coppice;
 namespace {
 
 // A shrink is a renewal without newcomers.
-constexpr engine::Bounds kAdmitsNobody{.least = 0, .most = 0, .is_shrink = true};
+constexpr engine::Wish kAdmitsNobody{.bounds = protocol::Bounds{.least = 0, .most = 0}, .is_shrink = true};
 
 template <class Renew>
-coppice_status_t with_bounds(const char* call, const coppice_renew_options_t* options, Renew&& renew) {
+coppice_status_t with_wish(const char* call, const coppice_renew_options_t* options, Renew&& renew) {
     return api::caught([&] {
         const auto given = api::options_given<coppice_renew_options_t>(
             options, COPPICE_RENEW_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_renew_options_t, numbering), call,
             "COPPICE_RENEW_OPTIONS_INIT");
         if (!given) return api::remember(given.error());
         const auto numbering = api::number_of(given->numbering);
-        const engine::Bounds bounds{.least = given->least,
-                                    .most = given->most == 0 ? UINT32_MAX : given->most,
-                                    .newcomers_last = numbering == COPPICE_NUMBERS_LAST};
+        const protocol::Bounds bounds{.least = given->least, .most = given->most == 0 ? UINT32_MAX : given->most};
         if (bounds.least > bounds.most) {
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: at least {} members and at most {}",
                                                                            call, bounds.least, bounds.most));
         }
         if (numbering != COPPICE_NUMBERS_OF_THE_GONE && numbering != COPPICE_NUMBERS_LAST)
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: {} is no numbering", call, numbering));
-        return renew(bounds);
+        engine::Wish wish{.bounds = {}, .newcomers_last = numbering == COPPICE_NUMBERS_LAST};
+        if (options != nullptr) wish.bounds = bounds;
+        return renew(wish);
     });
 }
 
-coppice_status_t renew(const char* call, const char* result, coppice_group_t* group, const engine::Bounds& bounds,
+coppice_status_t renew(const char* call, const char* result, coppice_group_t* group, const engine::Wish& wish,
                        coppice_group_t** next, std::uint64_t timeout_ns) {
     if (!api::is_group(group)) return api::no_group(call, group);
     if (next == nullptr) return api::null_argument(call, result);
@@ -49,7 +49,7 @@ coppice_status_t renew(const char* call, const char* result, coppice_group_t* gr
         const api::GiveUp give_up(context, inner, request);
         {
             const engine::Context::Turn turn(context);
-            if (auto started = inner.shrink().start(request, bounds); !started)
+            if (auto started = inner.shrink().start(request, wish); !started)
                 return traced.ended(api::remember(std::move(started.error())));
         }
         if (!context.wait(inner, deadline, [&] { return inner.peek(request); }, {.request = &request})) {
@@ -62,7 +62,7 @@ coppice_status_t renew(const char* call, const char* result, coppice_group_t* gr
     });
 }
 
-coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t* group, const engine::Bounds& bounds,
+coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t* group, const engine::Wish& wish,
                           coppice_group_t** next, coppice_request_t** request) {
     if (!api::is_group(group)) return api::no_group(call, group);
     if (next == nullptr) return api::null_argument(call, result);
@@ -77,7 +77,7 @@ coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t*
         auto started = inner.start_pooled([&](engine::Request& place) {
             place.old = group;
             place.shrunk = next;
-            return inner.shrink().start(place, bounds);
+            return inner.shrink().start(place, wish);
         });
         if (!started) return api::remember(std::move(started.error()));
         api::trace_begin(*group->context, **started, began_ns);
@@ -112,15 +112,15 @@ coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t
 
 coppice_status_t coppice_group_renew(coppice_group_t* group, const coppice_renew_options_t* options,
                                      coppice_group_t** next, uint64_t timeout_ns) {
-    return with_bounds("coppice_group_renew", options, [&](const engine::Bounds& bounds) {
-        return renew("coppice_group_renew", "next", group, bounds, next, timeout_ns);
+    return with_wish("coppice_group_renew", options, [&](const engine::Wish& wish) {
+        return renew("coppice_group_renew", "next", group, wish, next, timeout_ns);
     });
 }
 
 coppice_status_t coppice_group_renew_nb(coppice_group_t* group, const coppice_renew_options_t* options,
                                         coppice_group_t** next, coppice_request_t** request) {
-    return with_bounds("coppice_group_renew_nb", options, [&](const engine::Bounds& bounds) {
-        return renew_nb("coppice_group_renew_nb", "next", group, bounds, next, request);
+    return with_wish("coppice_group_renew_nb", options, [&](const engine::Wish& wish) {
+        return renew_nb("coppice_group_renew_nb", "next", group, wish, next, request);
     });
 }
 

@@ -87,7 +87,7 @@ TEST(Succession, ARankThatHasLeftTakesNobodyForAnotherRank) {
     Succession succession(members, router, {0xfeedbeef, Epoch(0)}, protocol::Quorum::any, nullptr);
     succession.peer_failed(Rank(1));
     succession.leave();
-    succession.begin({.least = 0, .most = 0});
+    succession.begin({});
     protocol::MembershipMessage stable{
         .kind = protocol::MembershipKind::stable, .from = protocol::Process(0), .to = protocol::Process(3)};
     stable.proposal = protocol::Change{.gone = set_of({1, 3}), .joined = {}, .left = set_of({3})};
@@ -116,13 +116,13 @@ TEST(Succession, ARankAsksForTheSameInTheViewAfterItsPanelsAreReady) {
             .token = 0xfeedbeef, .tag = {Channel::succession, message.kind}, .sequence = sequence++};
         ASSERT_TRUE(succession.message(Rank(1), header, body));
     };
-    const Bounds first{.least = 2, .most = 9, .newcomers_last = true};
+    const Wish first{.bounds = protocol::Bounds{.least = 2, .most = 9}, .newcomers_last = true};
     succession.begin(first);
-    succession.ask_for({.least = 0, .most = 2});
+    succession.ask_for({.bounds = protocol::Bounds{.least = 0, .most = 2}});
     hear(Kind::consent, 0, {.bits = 0});
     hear(Kind::failure_ack, 0, {});
     ASSERT_FALSE(succession.progress());
-    hear(Kind::consent, 1, {.terms = terms_of(first)});
+    hear(Kind::consent, 1, {.terms = first.terms()});
     hear(Kind::failure_ack, 1, {});
     const auto heritage = succession.progress();
     ASSERT_TRUE(heritage);

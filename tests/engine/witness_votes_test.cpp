@@ -166,7 +166,7 @@ TEST_F(WitnessVotes, AreWrittenBeforeAnythingIsSent) {
     transport_set->route(Seat(0), index);
     const Router router(transport_set, 2);
     Succession succession(*members[1], router, {0xfeedbeef, Epoch(0)}, protocol::Quorum::certain, votes[1].get());
-    succession.begin({.least = 0, .most = 0});
+    succession.begin({});
     succession.progress();
     EXPECT_GE(messages, 1);
 }
@@ -177,7 +177,7 @@ TEST_F(WitnessVotes, MakeADeathCertainThatWasSuspected) {
     transport_set->route(Seat(0), transport_set->add(std::make_unique<Reader>([] {})));
     const Router router(transport_set, 2);
     Succession succession(*members[1], router, {0xfeedbeef, Epoch(0)}, protocol::Quorum::certain, votes[1].get());
-    succession.begin({.least = 0, .most = 0});
+    succession.begin({});
     succession.peer_failed(Rank(0));
     EXPECT_FALSE(succession.progress().has_value());
     EXPECT_TRUE(succession.lacks_quorum());

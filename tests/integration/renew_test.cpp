@@ -217,6 +217,7 @@ TEST_P(RenewEveryLayout, RanksThatGiveDifferentOptionsAreAllTold) {
         const Lineage old = Lineage::begin(member);
         const std::uint32_t last = member.ranks - 1;
         // `least` of the odd one, which nobody would reach: without a word to the contrary the others would wait with it.
+        const coppice_renew_options_t defaults = COPPICE_RENEW_OPTIONS_INIT;
         const std::vector<coppice_renew_options_t> odd_ones{
             {sizeof(coppice_renew_options_t), member.ranks + 1, 0, COPPICE_NUMBERS_OF_THE_GONE},
             {sizeof(coppice_renew_options_t), 0, member.ranks + 1, COPPICE_NUMBERS_OF_THE_GONE},
@@ -224,7 +225,7 @@ TEST_P(RenewEveryLayout, RanksThatGiveDifferentOptionsAreAllTold) {
         coppice_group_t* next = nullptr;
         for (const coppice_renew_options_t& options : odd_ones) {
             for (const std::uint32_t odd : {0U, 1U, last}) {
-                const auto* const own = member.rank == odd ? &options : nullptr;
+                const auto* const own = member.rank == odd ? &options : &defaults;
                 COPPICE_CHECK(coppice_group_renew(old.group, own, &next, kTimeout) == COPPICE_ERR_MISMATCH);
                 COPPICE_CHECK(next == nullptr && std::strstr(coppice_last_error(), "different options") != nullptr);
                 coppice_request_t* request = nullptr;
@@ -238,7 +239,7 @@ TEST_P(RenewEveryLayout, RanksThatGiveDifferentOptionsAreAllTold) {
         member.await_note(0, member.ranks);
         if (member.rank == 1) raise(SIGKILL);
         member.await_failed(1);
-        const auto* const own = member.rank == last ? odd_ones.data() : nullptr;
+        const auto* const own = member.rank == last ? odd_ones.data() : &defaults;
         COPPICE_CHECK(coppice_group_renew(old.group, own, &next, kTimeout) == COPPICE_ERR_MISMATCH);
         coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
         options.numbering = COPPICE_NUMBERS_LAST;
@@ -296,7 +297,8 @@ TEST_P(RenewEveryLayout, ARankWhoseCallHadTimedOutIsToldOfDifferentOptionsByTheN
             member.notes[0].fetch_add(1);
         } else {
             member.await_note(0, 1);
-            COPPICE_CHECK(coppice_group_renew(old.group, nullptr, &next.group, kTimeout) == COPPICE_ERR_MISMATCH);
+            const coppice_renew_options_t defaults = COPPICE_RENEW_OPTIONS_INIT;
+            COPPICE_CHECK(coppice_group_renew(old.group, &defaults, &next.group, kTimeout) == COPPICE_ERR_MISMATCH);
         }
         for (int again = 0; again < 3; ++again)
             agree_on_nothing(old.group);
@@ -332,6 +334,83 @@ TEST_P(RenewEveryLayout, AShrinkIsAtOddsWithNoRenewal) {
         leave(member, next);
     });
     EXPECT_EQ(job.finish(), "");
+}
+
+// Whichever rank knows them: also one that has only others' ranks below it, or above.
+TEST_P(RenewEveryLayout, RanksThatGiveNullGoByTheOptionsOfOthers) {
+    Job job(GetParam().job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        const Lineage old = Lineage::begin(member);
+        for (std::uint32_t knows = 0; knows <= member.ranks; ++knows) {
+            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+            options.numbering = COPPICE_NUMBERS_LAST;
+            options.least = member.ranks;
+            options.most = member.ranks + 1;
+            Lineage next;
+            COPPICE_CHECK(coppice_group_renew(old.group, member.rank == knows ? &options : nullptr, &next.group,
+                                              kTimeout) == COPPICE_OK);
+            next = next.of(old);
+            next.check(member);
+            COPPICE_CHECK(coppice_group_destroy(next.group, kTimeout) == COPPICE_OK);
+        }
+        leave(member, old);
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// They wait as long as those wait that say for how many, whichever of them decides, and go on when that one dies or calls again.
+TEST(Renew, RanksThatGiveNullWaitForAsManyAsOthersWant) {
+    for (const std::uint32_t knows : {0U, 2U}) {
+        Job job({.ranks = 3, .environment = {{"COPPICE_CAPACITY", "4"}}}, [knows](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            const Lineage old = Lineage::begin(member);
+            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+            options.least = 4;
+            Lineage next;
+            const auto* const own = member.rank == knows ? &options : nullptr;
+            COPPICE_CHECK(coppice_group_renew(old.group, own, &next.group, 50'000'000) == COPPICE_ERR_TIMEOUT);
+            if (member.rank == 0)
+                COPPICE_CHECK(std::strstr(coppice_last_error(), "until there are 4 members") != nullptr);
+            // Nor is that changed by a call that asks for nothing.
+            COPPICE_CHECK(coppice_group_renew(old.group, nullptr, &next.group, 50'000'000) == COPPICE_ERR_TIMEOUT);
+            member.notes[0].fetch_add(1);
+            member.await_note(0, member.ranks);
+            options.least = 0;
+            COPPICE_CHECK(coppice_group_renew(old.group, &options, &next.group, kTimeout) == COPPICE_OK);
+            next = next.of(old);
+            next.check(member);
+            COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+            leave(member, next);
+        });
+        EXPECT_EQ(job.finish(), "") << "the one that knows: " << knows;
+    }
+}
+
+// Also where it would decide.
+TEST(Renew, OneThatLeavesGoesByTheOptionsOfThoseThatStay) {
+    for (const std::uint32_t leaver : {0U, 2U}) {
+        Job job({.ranks = 3, .environment = {{"COPPICE_CAPACITY", "4"}}}, [leaver](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            const Lineage old = Lineage::begin(member);
+            const bool leaves = member.rank == leaver;
+            if (leaves) COPPICE_CHECK(coppice_group_leave(old.group) == COPPICE_OK);
+            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+            if (!leaves) options.least = 3;
+            Lineage next;
+            COPPICE_CHECK(coppice_group_renew(old.group, &options, &next.group, 50'000'000) == COPPICE_ERR_TIMEOUT);
+            member.notes[0].fetch_add(1);
+            member.await_note(0, member.ranks);
+            options.least = 0;
+            COPPICE_CHECK(coppice_group_renew(old.group, &options, &next.group, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK((next.group == nullptr) == leaves);
+            if (leaves) return member.leave();
+            next = next.of(old);
+            next.check(member);
+            COPPICE_CHECK(coppice_group_destroy(old.group, kTimeout) == COPPICE_OK);
+            leave(member, next);
+        });
+        EXPECT_EQ(job.finish(), "") << "leaver " << leaver;
+    }
 }
 
 TEST(Renew, LeavingAgainDoesNothingAndGivesNoGroup) {

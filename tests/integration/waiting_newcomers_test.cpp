@@ -134,5 +134,66 @@ TEST(WaitingNewcomers, WaitWhileRanksGiveDifferentOptions) {
     expect_well(job, {stranger});
 }
 
+// What one of them gives counts for all: the lowest member decides, which gives NULL, and the newcomer does not know.
+TEST(WaitingNewcomers, AreTakenInUpToTheMostThatOneOfTheMembersGives) {
+    constexpr std::uint32_t kMembers = 2;
+    const auto renew = [](coppice_group_t* group, const coppice_renew_options_t* options) {
+        coppice_group_t* next = nullptr;
+        if (coppice_group_renew(group, options, &next, kDeadlineNs) != COPPICE_OK)
+            throw CheckFailed(coppice_last_error());
+        COPPICE_CHECK(coppice_group_destroy(group, kDeadlineNs) == COPPICE_OK);
+        return next;
+    };
+    // The other one that waits is not taken in by a renewal like the last.
+    const auto stays_full = [](coppice_group_t* group) {
+        for (int round = 0; round < 50; ++round) {
+            std::uint64_t nothing = 0;
+            int pending = 1;
+            COPPICE_CHECK(agree(group, nothing) && coppice_group_pending(group, &pending) == COPPICE_OK &&
+                          pending == 0);
+            usleep(1000);
+        }
+    };
+    Job job(
+        job_of(kMembers),
+        [&renew, &stays_full](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            if (member.rank == 0) invite(member, 2);
+            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+            options.least = options.most = kMembers + 1;
+            const auto* const own = member.rank == 1 ? &options : nullptr;
+            coppice_group_t* group = renew(member.group, own);
+            COPPICE_CHECK(size_of(group) == kMembers + 1);
+            work_together(group);
+            stays_full(group);
+            options.least = options.most = kMembers + 2;
+            group = renew(group, own);
+            COPPICE_CHECK(size_of(group) == kMembers + 2);
+            work_together(group);
+            leave(member.context, group);
+        },
+        kNotes);
+    auto* const notes = &job.note(0);
+    std::vector<std::size_t> strangers;
+    for (int n = 0; n < 2; ++n) {
+        strangers.push_back(Stranger::start(job, kOpen, [&renew, &stays_full, notes](coppice_context_t* context) {
+            coppice_group_t* group = nullptr;
+            const std::vector<std::byte> ticket = get_ticket(notes);
+            COPPICE_CHECK(coppice_group_join(context, ticket.data(), ticket.size(), nullptr, &group, kDeadlineNs) ==
+                          COPPICE_OK);
+            work_together(group);
+            if (size_of(group) == kMembers + 1) {
+                stays_full(group);
+                group = renew(group, nullptr);
+                work_together(group);
+            }
+            COPPICE_CHECK(size_of(group) == kMembers + 2);
+            leave(context, group);
+        }));
+    }
+    EXPECT_EQ(job.finish(), "");
+    expect_well(job, strangers);
+}
+
 }  // namespace
 }  // namespace coppice::testing

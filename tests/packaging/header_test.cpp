@@ -191,6 +191,11 @@ TEST(Header, ARenewedGroupIsAGroupAndOneThatLeavesGetsNone) {
     EXPECT_EQ(membership.members[0].before, 0U);
     coppice::Group none;
     EXPECT_EQ(next.try_renew(none, {.least = 2}, 0s), Status::kTimeout);
+    EXPECT_EQ(next.try_renew(none, {.as_others = true}, 0s), Status::kTimeout) << "asks for nothing else";
+    coppice::Shrinking going_on;
+    ASSERT_EQ(next.try_renew_nb(going_on, {.as_others = true}), Status::kOk);
+    EXPECT_EQ(going_on.try_wait(none, 0s), Status::kTimeout);
+    going_on = {};
     EXPECT_FALSE(next.pending());
     EXPECT_EQ(next.try_leave_with_renewal(), Status::kBusy);
     auto third = next.renew({}, 60s);

@@ -17,7 +17,7 @@
 
 namespace coppice::engine {
 
-inline constexpr std::uint16_t kWireVersion = 14;
+inline constexpr std::uint16_t kWireVersion = 15;
 
 // Which group a message belongs to. The epoch numbers the memberships that came of one another by shrinking, from 0.
 struct GroupId {

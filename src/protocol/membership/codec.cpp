@@ -16,7 +16,8 @@ void write(std::uint32_t number, std::vector<std::byte>& out) {
 }
 
 void write(const Offer& offer, std::vector<std::byte>& out) {
-    for (const std::uint64_t number : {std::uint64_t{offer.bits}, offer.terms & UINT32_MAX, offer.terms >> 32})
+    const std::uint64_t terms = offer.terms.word();
+    for (const std::uint64_t number : {std::uint64_t{offer.bits}, terms & UINT32_MAX, terms >> 32})
         write(static_cast<std::uint32_t>(number), out);
 }
 
@@ -45,7 +46,7 @@ class Reader {
         std::uint32_t low = 0;
         std::uint32_t high = 0;
         if (!read(offer.bits) || !read(low) || !read(high)) return false;
-        offer.terms = std::uint64_t{high} << 32 | low;
+        offer.terms = Terms::of_word(std::uint64_t{high} << 32 | low);
         return true;
     }
     bool read(FailedSet& set) { return read_failed(bytes_, seats_, set); }

@@ -46,7 +46,11 @@ Change Membership::change_as_root() const {
 }
 
 bool Membership::has_too_few(const Change& next) const {
-    return view_.after(next).count() < least_ && !next.offer.is_at_odds();
+    return view_.after(next).count() < bounds(next.offer).least && !next.offer.is_at_odds();
+}
+
+Bounds Membership::bounds(const Offer& offer) const {
+    return bounds_ ? *bounds_ : offer.terms.bounds();
 }
 
 void Membership::propose(const Change& change) {

@@ -151,7 +151,7 @@ Change Membership::next_change() const {
         const bool is_empty = !view_.has(Seat(seat)) || change.gone.contains(seat);
         return seat < plan_->capacity && is_empty && !taken.contains(seat);
     };
-    const std::uint32_t most = offer_.is_at_odds() ? 0 : most_;
+    const std::uint32_t most = offer_.is_at_odds() ? 0 : bounds(offer_).most;
     const auto seat_down = [&](const Waiting& one, std::uint32_t seat) {
         if (members >= most || !is_free(seat)) return;
         taken.insert(seat);

@@ -35,21 +35,19 @@ Membership::Membership(const MembershipPlan& plan, const JoinRequest& request)
 
 // ---------------------------------------------------------------------------------------------------------- facts ---
 
-void Membership::renew(std::uint32_t least, const Offer& offer, std::uint32_t most) {
+void Membership::renew(const Offer& offer, const std::optional<Bounds>& bounds) {
     if (standing_ != Standing::member) return;
     called_ = true;
-    least_ = least;
-    most_ = most;
+    bounds_ = bounds;
     offer_ &= offer;
     if (plan_->consents && leaving_) leaves_.insert(self_rank_);
     if (plan_->consents) consent(offer);
     settle();
 }
 
-void Membership::ask_for(std::uint32_t least, std::uint32_t most) {
+void Membership::ask_for(const Bounds& bounds) {
     if (!called_) return;
-    least_ = least;
-    most_ = most;
+    bounds_ = bounds;
     settle();
 }
 
@@ -180,8 +178,7 @@ void Membership::install(const Change& change, std::uint32_t told_by) {
     owed_.clear();
     lacks_quorum_ = false;
     called_ = false;
-    least_ = 0;
-    most_ = UINT32_MAX;
+    bounds_.reset();
     offer_ = {};
     consents_.clear();
     called_below_.clear();
@@ -302,11 +299,12 @@ Membership::Delivery Membership::delivery(Process from, std::uint32_t epoch) con
 }
 
 void Membership::append_state(std::vector<std::uint32_t>& words) const {
-    words.insert(words.end(), {static_cast<std::uint32_t>(standing_) << 16 | static_cast<std::uint32_t>(phase_) << 8 |
-                                   (called_ ? 1U : 0U) | (leaving_ ? 2U : 0U) | (lacks_quorum_ ? 4U : 0U) |
-                                   (latest_ ? 8U : 0U) | (proposal_ ? 16U : 0U) | (before_ ? 32U : 0U),
-                               self_.value, least_, most_, followed_, failures_.followed, asked_,
-                               static_cast<std::uint32_t>(refused_by_)});
+    words.insert(words.end(),
+                 {static_cast<std::uint32_t>(standing_) << 16 | static_cast<std::uint32_t>(phase_) << 8 |
+                      (called_ ? 1U : 0U) | (leaving_ ? 2U : 0U) | (lacks_quorum_ ? 4U : 0U) | (latest_ ? 8U : 0U) |
+                      (proposal_ ? 16U : 0U) | (before_ ? 32U : 0U) | (bounds_ ? 64U : 0U),
+                  self_.value, bounds_.value_or(Bounds()).least, bounds_.value_or(Bounds()).most, followed_,
+                  failures_.followed, asked_, static_cast<std::uint32_t>(refused_by_)});
     if (standing_ == Standing::joining) return protocol::append_state(unreachable_, words);
     view_.append_state(words);
     protocol::append_state(made_, words);

@@ -122,12 +122,12 @@ class Membership {
 
     // --------------------------------------------------------------------------------------------------- facts
 
-    // The caller wants the next view, which should have so many members at least; newcomers are taken in up to so many at most.
-    // Both are the root's to say. The view's offer is what its members' offers have in common. Where their terms are at odds nobody is
-    // waited for, and nobody joins.
-    void renew(std::uint32_t least = 0, const Offer& offer = {}, std::uint32_t most = UINT32_MAX);
+    // The caller wants the next view. The view's offer is what its members' offers have in common. Where their terms are at odds nobody is
+    // waited for, and nobody joins. How many members there are to be is the root's to say; where its caller has no bounds, it goes
+    // by the terms that the members have in common.
+    void renew(const Offer& offer = {}, const std::optional<Bounds>& bounds = {});
     // While it waits for the next view: other bounds.
-    void ask_for(std::uint32_t least, std::uint32_t most);
+    void ask_for(const Bounds& bounds);
     // It wants not to be in the next view.
     void leave();
     // A process that all members can reach waits for a seat: each member's driver says so, sooner or later, and nobody asks the process to
@@ -162,6 +162,8 @@ class Membership {
     // That is because one of the dead has followed a later root than this one.
     bool is_overtaken() const { return lacks_quorum_ && failures_.followed > followed_; }
     // The caller waits, and as root: with those that live there would be fewer than it has asked for.
+    // So many, for which it waits.
+    std::uint32_t least() const { return bounds(change_as_root().offer).least; }
     bool lacks_members() const { return called_ && is_root() && has_too_few(change_as_root()); }
     const Failures& failures() const { return failures_; }
     // Whether those of the view that are not suspected may make the next one.
@@ -245,6 +247,7 @@ class Membership {
     void settle();
     void start_as_root();
     Change change_as_root() const;
+    Bounds bounds(const Offer& offer) const;
     bool has_too_few(const Change& next) const;
     void propose(const Change& change);
     void conclude();
@@ -292,8 +295,7 @@ class Membership {
     FailedSet voiceless_;  // ranks
     bool called_ = false;
     bool leaving_ = false;
-    std::uint32_t least_ = 0;
-    std::uint32_t most_ = UINT32_MAX;
+    std::optional<Bounds> bounds_;  // the caller's
 
     // The decree.
     Phase phase_ = Phase::idle;

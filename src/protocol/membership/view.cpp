@@ -88,8 +88,8 @@ void append_state(const FailedSet& set, std::vector<std::uint32_t>& words) {
 }
 
 void append_state(const Offer& offer, std::vector<std::uint32_t>& words) {
-    words.insert(words.end(),
-                 {offer.bits, static_cast<std::uint32_t>(offer.terms >> 32), static_cast<std::uint32_t>(offer.terms)});
+    words.insert(words.end(), {offer.bits, static_cast<std::uint32_t>(offer.terms.word() >> 32),
+                               static_cast<std::uint32_t>(offer.terms.word())});
 }
 
 void append_state(const Change& change, std::vector<std::uint32_t>& words) {

@@ -8,6 +8,7 @@
 // seats are empty, as intervals, and which were taken again or added.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -28,15 +29,64 @@ struct Occupant {
     bool operator==(const Occupant&) const = default;
 };
 
+// How many members a caller wants the next view to have: it is waited for the least, and newcomers are taken in up to the most.
+struct Bounds {
+    std::uint32_t least = 0;
+    std::uint32_t most = UINT32_MAX;
+
+    bool operator==(const Bounds&) const = default;
+};
+
+// What callers ask of the next view, in a word: those of them that ask for something have to ask for the same.
+class Terms {
+  public:
+    static constexpr std::uint32_t kMostMembers = (1U << 24) - 1;  // this and more: any number
+
+    // Asks for nothing: for whatever the others do.
+    constexpr Terms() = default;
+    // `numbering` is the driver's, below 128.
+    constexpr explicit Terms(const Bounds& bounds, std::uint32_t numbering = 0)
+        : word_(std::uint64_t{1} << 55 | std::uint64_t{numbering} << 48 |
+                std::uint64_t{std::min(bounds.least, kMostMembers)} << 24 | std::min(bounds.most, kMostMembers)) {}
+    static constexpr Terms of_word(std::uint64_t word) {
+        Terms terms;
+        terms.word_ = word;
+        return terms;
+    }
+    constexpr std::uint64_t word() const { return word_; }
+
+    constexpr bool is_at_odds() const { return word_ == kAtOdds; }
+    constexpr bool asks() const { return word_ != kNothing && word_ != kAtOdds; }
+    // Where nobody asks for anything: any number.
+    constexpr Bounds bounds() const {
+        if (!asks()) return {};
+        const std::uint32_t most = word_ & kMostMembers;
+        return {.least = static_cast<std::uint32_t>(word_ >> 24 & kMostMembers),
+                .most = most == kMostMembers ? UINT32_MAX : most};
+    }
+    constexpr Terms& operator&=(const Terms& other) {
+        if (word_ == kNothing) {
+            word_ = other.word_;
+        } else if (other.word_ != kNothing && other.word_ != word_) {
+            word_ = kAtOdds;
+        }
+        return *this;
+    }
+    constexpr bool operator==(const Terms&) const = default;
+
+  private:
+    static constexpr std::uint64_t kAtOdds = 0;
+    static constexpr std::uint64_t kNothing = UINT64_MAX;
+    std::uint64_t word_ = kNothing;
+};
+
 // What each member that wants the next view brings along: the view has of it what all bring (renew()). What a member has brought counts
 // also where it dies before the view.
 struct Offer {
-    std::uint32_t bits = UINT32_MAX;   // the driver's
-    std::uint64_t terms = UINT64_MAX;  // what the member asks for; all bits where that is whatever the others do
+    std::uint32_t bits = UINT32_MAX;  // the driver's
+    Terms terms{};                    // what the member asks for
 
-    // High half: a hash of the options. Low half: its complement. ANDed words that agree still cover all 32 bits.
-    static constexpr std::uint64_t asking(std::uint32_t hash) { return std::uint64_t{hash} << 32 | ~hash; }
-    constexpr bool is_at_odds() const { return static_cast<std::uint32_t>(terms >> 32 | terms) != UINT32_MAX; }
+    constexpr bool is_at_odds() const { return terms.is_at_odds(); }
     constexpr Offer& operator&=(const Offer& other) {
         bits &= other.bits;
         terms &= other.terms;

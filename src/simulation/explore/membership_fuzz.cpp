@@ -12,6 +12,7 @@
 namespace coppice::simulation {
 namespace {
 
+using protocol::Bounds;
 using protocol::JoinRequest;
 using protocol::LastVote;
 using protocol::Membership;
@@ -19,6 +20,7 @@ using protocol::MembershipMessage;
 using protocol::Offer;
 using protocol::Process;
 using protocol::Quorum;
+using protocol::Terms;
 using protocol::View;
 using Standing = Membership::Standing;
 
@@ -115,10 +117,14 @@ class Run {
     void draw_options() {
         has_options_ = true;
         some_shrink_ = options_.one_in(2);
+        some_ask_for_nothing_ = options_.one_in(2);
         oddness_ = 2 + options_.below(4 * drawn_.ranks);
-        least_ = options_.below(drawn_.ranks + 3);
-        outcome_.scenario += ", options, at least " + std::to_string(least_);
-        if (some_shrink_) outcome_.scenario += " or none";
+        bounds_.least = options_.below(drawn_.ranks + 3);
+        if (options_.one_in(2)) bounds_.most = bounds_.least + options_.below(drawn_.ranks + 3);
+        outcome_.scenario += ", options, at least " + std::to_string(bounds_.least);
+        if (bounds_.most != Bounds().most) outcome_.scenario += " and at most " + std::to_string(bounds_.most);
+        if (some_shrink_) outcome_.scenario += ", some shrink";
+        if (some_ask_for_nothing_) outcome_.scenario += ", some ask for nothing";
     }
 
     struct Known {
@@ -135,13 +141,13 @@ class Run {
         std::uint32_t told = 0;                // the epoch of the view that was told last
         std::vector<std::uint32_t> knew{};     // to be gone when it called last
         std::uint32_t called_at = kNotCalled;  // the epoch
-        std::uint64_t terms = Offer().terms;   // of its call then
-        std::uint32_t least = 0;               // that it waits for
+        Terms terms{};                         // of its call then
+        std::optional<Bounds> bounds{};        // none: the others'
     };
     // What was asked for in a view, the dead included.
     struct Asked {
-        Offer all{};
-        std::uint32_t least = UINT32_MAX;
+        Terms all{};
+        std::map<std::uint32_t, Bounds> bounds{};  // by process, of those that have any
     };
 
     // Something that may happen now, by chance; false when nothing is left that has to.
@@ -234,28 +240,32 @@ class Run {
         }
         member.called_at = member.machine.epoch();
         if (has_options_) ask(member);
-        member.machine.renew(member.least, {.bits = offer_of(process), .terms = member.terms});
+        member.machine.renew({.bits = offer_of(process), .terms = member.terms}, member.bounds);
         after(process);
         return true;
     }
 
     void ask(Member& member) {
         const bool shrinks = some_shrink_ && options_.one_in(3);
+        const bool asks = !shrinks && (!some_ask_for_nothing_ || !options_.one_in(2));
         const bool is_odd = options_.one_in(member.machine.is_leaving() ? 2 : oddness_);
-        member.terms = shrinks ? Offer().terms : Offer::asking(is_odd ? 2 : 1);
-        member.least = shrinks ? 0 : least_;
+        member.terms = asks ? Terms(bounds_, is_odd ? 1 : 0) : Terms();
+        member.bounds.reset();
+        if (asks) member.bounds = bounds_;
+        if (shrinks) member.bounds = Bounds{.least = 0, .most = 0};
         Asked& asked = asked_[member.called_at];
-        asked.all &= {.terms = member.terms};
-        asked.least = std::min(asked.least, member.least);
+        asked.all &= member.terms;
+        if (member.bounds) asked.bounds[member.machine.self().value] = *member.bounds;
     }
 
     // The caller has lost its patience, and calls again.
     bool wait_for_nobody(std::uint32_t process) {
         Member& member = members_[process];
-        if (member.is_gone || !member.machine.is_renewing() || member.least == 0) return false;
+        if (member.is_gone || !member.machine.is_renewing() || member.bounds == Bounds()) return false;
         say(process, "waits for nobody any more");
-        member.least = asked_[member.called_at].least = 0;
-        member.machine.ask_for(0, UINT32_MAX);
+        member.bounds = Bounds();
+        asked_[member.called_at].bounds[process] = Bounds();
+        member.machine.ask_for(Bounds());
         after(process);
         return true;
     }
@@ -388,10 +398,24 @@ class Run {
             return;
         }
         const bool is_of_its_side = side_.empty() || !drawn_.sees_across_cuts;
-        if (is_of_its_side && (view.offer().terms & ~member.terms) != 0)
-            fail(who + " is in a view for which it has asked otherwise");
+        Terms common = view.offer().terms;
+        common &= member.terms;
+        if (is_of_its_side && common.is_at_odds()) fail(who + " is in a view for which it has asked otherwise");
         const bool is_known = side_.empty() && !drawn_.late_witness && drawn_.hosts == 0;
-        if (is_known && view.count() < asked.least) fail(who + " has a view with fewer members than all wait for");
+        if (!is_known) return;
+        // Nobody needs to have heard of what the dead have asked for, but a root may go by it.
+        std::uint32_t least = UINT32_MAX;
+        std::uint32_t most = 0;
+        bool is_said = false;  // by one of whom all have heard
+        for (const auto& [other, bounds] : asked.bounds) {
+            most = std::max(most, bounds.most);
+            if (members_[other].has_died && !view.rank_of(Process(other))) continue;
+            least = std::min(least, bounds.least);
+            is_said = is_said || bounds.most > 0;
+        }
+        if (least != UINT32_MAX && view.count() < least) fail(who + " has a view with fewer members than all wait for");
+        if (is_said && !member.machine.made_by().joined.empty() && view.count() > most)
+            fail(who + " has a view with more members than any wants");
     }
 
     // A member that has called is in no view with one that it knew to be gone, nor with more than it has offered.
@@ -474,7 +498,8 @@ class Run {
     bool has_options_ = false;
     bool some_shrink_ = false;
     std::uint32_t oddness_ = 1;  // one caller in so many asks for other things
-    std::uint32_t least_ = 0;
+    bool some_ask_for_nothing_ = false;
+    Bounds bounds_;
     std::optional<topology::Nodes> nodes_;
     protocol::MembershipPlan plan_;
     std::vector<Member> members_;

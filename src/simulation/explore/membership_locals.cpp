@@ -63,7 +63,7 @@ const MembershipLocals::Step& MembershipLocals::call(std::uint32_t local) {
         at.knew = scenario_.consents ? at.facts.unreachable : 0;
         // One that leaves knows that it will be gone.
         if (scenario_.consents && at.facts.leaving) at.knew |= 1U << at.facts.process;
-        at.machine.renew(0, {offer_of(at.facts.process)});
+        at.machine.renew({offer_of(at.facts.process)});
     });
 }
 

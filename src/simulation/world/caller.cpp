@@ -360,17 +360,20 @@ void Caller::shrink(const Step& step) {
 // A shrink, or the renewal with which a rank leaves: one operation.
 coppice_status_t Caller::renew(const Step& step, coppice_group_t** next) {
     coppice_status_t status = COPPICE_ERR_TIMEOUT;
+    // Some ranks ask for the defaults, and the others go by what those ask for.
+    const coppice_renew_options_t defaults = COPPICE_RENEW_OPTIONS_INIT;
+    const coppice_renew_options_t* const options = (step.number + rank_.number()) % 2 == 0 ? &defaults : nullptr;
     while (status == COPPICE_ERR_TIMEOUT) {
         if (step.mode == Step::Mode::blocking) {
             status = rank_.call([&] {
-                return step.leaves || step.admits ? coppice_group_renew(current_.group, nullptr, next, step.timeout_ns)
+                return step.leaves || step.admits ? coppice_group_renew(current_.group, options, next, step.timeout_ns)
                                                   : coppice_group_shrink(current_.group, next, step.timeout_ns);
             });
             continue;
         }
         coppice_request_t* request = nullptr;
         status = rank_.call([&] {
-            return step.leaves || step.admits ? coppice_group_renew_nb(current_.group, nullptr, next, &request)
+            return step.leaves || step.admits ? coppice_group_renew_nb(current_.group, options, next, &request)
                                               : coppice_group_shrink_nb(current_.group, next, &request);
         });
         if (status != COPPICE_OK) break;

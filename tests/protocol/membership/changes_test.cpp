@@ -12,6 +12,10 @@ namespace {
 using Standing = Membership::Standing;
 using Ranks = std::vector<std::uint32_t>;
 
+Terms asking(std::uint32_t numbering) {
+    return Terms(Bounds(), numbering);
+}
+
 TEST(Membership, AMemberThatLeavesIsNotInTheNextViewAndIsTold) {
     Conversation group(3);
     group[1].leave();
@@ -65,8 +69,8 @@ TEST(Membership, NewcomersAreTakenInUpToTheMostThatTheRootWants) {
     group.join({.process = Process(8), .waits = true});
     group.deliver_all();
     const auto renew = [&group](std::uint32_t most) {
-        group[0].renew(0, {}, most);
-        group[1].renew(0, {}, most);
+        group[0].renew({}, Bounds{.most = most});
+        group[1].renew({}, Bounds{.most = most});
         group.deliver_all();
     };
     renew(0);
@@ -79,11 +83,11 @@ TEST(Membership, NewcomersAreTakenInUpToTheMostThatTheRootWants) {
 
 TEST(Membership, ACallerMayAskForFewerThanItHasWaitedFor) {
     Conversation group(2);
-    group[0].renew(3);
-    group[1].renew(3);
+    group[0].renew({}, Bounds{.least = 3});
+    group[1].renew({}, Bounds{.least = 3});
     group.deliver_all();
     EXPECT_TRUE(group[0].lacks_members());
-    group[0].ask_for(2, UINT32_MAX);
+    group[0].ask_for({.least = 2});
     group.deliver_all();
     EXPECT_EQ(group[1].epoch(), 1U);
 }
@@ -137,7 +141,7 @@ TEST(Membership, AnyNumberOfDifferentConsentsCostsNoQuorum) {
     group.crash(0);
     group.all_notice(0);
     for (std::uint32_t process = 1; process < kMembers; ++process)
-        group[process].renew(0, {process});
+        group[process].renew({process});
     group.deliver_all();
     for (std::uint32_t process = 1; process < kMembers; ++process) {
         EXPECT_EQ(group[process].epoch(), 1U) << process;
@@ -172,8 +176,8 @@ TEST(Membership, WhereTheGroupIsFullAJoinerIsToldOrWaits) {
 
 TEST(Membership, TheRootWaitsUntilThereAreAsManyMembersAsItsCallerWants) {
     Conversation group(2);
-    group[0].renew(3);
-    group[1].renew(3);
+    group[0].renew({}, Bounds{.least = 3});
+    group[1].renew({}, Bounds{.least = 3});
     group.deliver_all();
     EXPECT_EQ(group[0].epoch(), 0U);
     group.join({.process = Process(7)});
@@ -198,7 +202,7 @@ TEST(Membership, CallersThatAskForDifferentThingsAllHearOfIt) {
                 for (std::uint32_t process = 0; process < kMembers; ++process) {
                     if (process == dead) continue;
                     const std::uint32_t own = process == odd ? terms_of_one : terms;
-                    group[process].renew(least, {.terms = Offer::asking(own)});
+                    group[process].renew({.terms = asking(own)}, Bounds{.least = least});
                 }
                 group.deliver_all();
             };
@@ -225,20 +229,20 @@ TEST(Membership, TermsOfOneThatDiedMakeNoViewOfTooFew) {
     constexpr std::uint32_t kMembers = 4;
     Conversation group(kMembers, {.radix_bits = 2, .consents = true});
     group[3].leave();
-    group[3].renew(kMembers, {.terms = Offer::asking(5)});
+    group[3].renew({.terms = asking(5)}, Bounds{.least = kMembers});
     group.deliver_all();
     group.crash(3);
     group.all_notice(3);
     for (std::uint32_t process = 0; process < 3; ++process)
-        group[process].renew(kMembers, {.terms = Offer::asking(6)});
+        group[process].renew({.terms = asking(6)}, Bounds{.least = kMembers});
     group.deliver_all();
     EXPECT_EQ(group[0].epoch(), 0U);
     EXPECT_TRUE(group[0].lacks_members());
-    group[0].ask_for(3, kMembers);
+    group[0].ask_for({.least = 3, .most = kMembers});
     group.deliver_all();
     for (std::uint32_t process = 0; process < 3; ++process) {
         EXPECT_EQ(group.members_at(process), (Ranks{0, 1, 2}));
-        EXPECT_EQ(group[process].view().offer().terms, Offer::asking(6));
+        EXPECT_EQ(group[process].view().offer().terms, asking(6));
     }
 }
 
@@ -250,37 +254,95 @@ TEST(Membership, ARootThatHasAskedWaitsForMembersAgain) {
     group.notice(1, 0);
     group.join(newcomer);
     group[1].introduce(newcomer);
-    group[1].renew(5);
+    group[1].renew({}, Bounds{.least = 5});
     ASSERT_TRUE(group.deliver_until(MembershipKind::root_dead));
     group[4].leave();
     for (const std::uint32_t process : {2U, 3U, 4U})
-        group[process].renew(5);
+        group[process].renew({}, Bounds{.least = 5});
     group.deliver_all();
     EXPECT_EQ(group[1].epoch(), 0U);
     EXPECT_TRUE(group[1].lacks_members());
-    group[1].ask_for(4, 5);
+    group[1].ask_for({.least = 4, .most = 5});
     group.deliver_all();
     for (const std::uint32_t process : {1U, 2U, 3U})
         EXPECT_EQ(group.members_at(process), (Ranks{7, 1, 2, 3}));
 }
 
+// Whichever member decides: the lowest of all, one that has asked, or the lowest of those that stay.
+TEST(Membership, ARootThatAsksForNothingGoesByWhatTheOthersAskFor) {
+    constexpr std::uint32_t kMembers = 4;
+    for (const std::uint32_t dead : {kMembers, 0U}) {
+        for (const bool lowest_leaves : {false, true}) {
+            const std::uint32_t root = dead == 0 ? 1 : 0;
+            Conversation group(kMembers, {.consents = true, .introduces = true, .newcomers_go = true});
+            if (dead != kMembers) {
+                group.crash(dead);
+                group.all_notice(dead);
+            }
+            std::uint32_t staying = kMembers - (dead == 0 ? 1 : 0);
+            if (lowest_leaves) {
+                group[root].leave();
+                --staying;
+            }
+            const Bounds wanted{.least = staying + 1, .most = staying + 1};
+            for (std::uint32_t process = root; process < kMembers; ++process) {
+                if (process == kMembers - 1) {
+                    group[process].renew({.terms = Terms(wanted)}, wanted);
+                } else {
+                    group[process].renew();
+                }
+            }
+            group.deliver_all();
+            EXPECT_TRUE(group[root].lacks_members());
+            EXPECT_EQ(group[root].least(), staying + 1);
+            for (const std::uint32_t newcomer : {7U, 8U}) {
+                group.join({.process = Process(newcomer), .waits = true});
+                group.deliver_all();
+            }
+            const View& view = group[kMembers - 1].view();
+            EXPECT_EQ(view.epoch(), 1U) << "dead " << dead << ", leaves " << lowest_leaves;
+            EXPECT_EQ(view.count(), staying + 1) << "dead " << dead << ", leaves " << lowest_leaves;
+            EXPECT_EQ(view.offer().terms, Terms(wanted));
+        }
+    }
+}
+
 // One that asks for nothing is at odds with nobody.
 TEST(Membership, TermsAreAtOddsWhereTwoAreDifferent) {
-    constexpr std::uint32_t kSome = 0x80000001;
-    const auto in_common = [](std::initializer_list<std::uint64_t> all) {
-        Offer offer;
-        for (const std::uint64_t terms : all)
-            offer &= {.terms = terms};
-        return offer;
+    const auto in_common = [](std::initializer_list<Terms> all) {
+        Terms terms;
+        for (const Terms& one : all)
+            terms &= one;
+        return terms;
     };
-    const std::uint64_t none = Offer().terms;
+    const Terms some(Bounds{.least = 3, .most = 9}, 1);
     EXPECT_FALSE(in_common({}).is_at_odds());
-    EXPECT_FALSE(in_common({none, Offer::asking(0), Offer::asking(0)}).is_at_odds());
-    EXPECT_FALSE(in_common({Offer::asking(kSome), none}).is_at_odds());
-    for (std::uint32_t bit = 0; bit < 32; ++bit) {
-        EXPECT_TRUE(in_common({Offer::asking(kSome), Offer::asking(kSome ^ 1U << bit)}).is_at_odds()) << bit;
-        EXPECT_TRUE(in_common({none, Offer::asking(1U << bit), none, Offer::asking(0)}).is_at_odds()) << bit;
+    EXPECT_FALSE(in_common({}).asks());
+    for (const Terms& one : {some, Terms(Bounds())}) {
+        EXPECT_EQ(in_common({Terms(), one, one, Terms()}), one);
+        EXPECT_TRUE(in_common({one}).asks());
     }
+    for (const Terms& other : {Terms({.least = 3, .most = 9}, 0), Terms({.least = 3, .most = 8}, 1),
+                               Terms({.least = 2, .most = 9}, 1), Terms(Bounds(), 1), Terms(Bounds())}) {
+        for (const Terms& all : {in_common({some, other}), in_common({Terms(), other, Terms(), some}),
+                                 in_common({some, other, some}), in_common({some, other, Terms()})}) {
+            EXPECT_TRUE(all.is_at_odds());
+            EXPECT_FALSE(all.asks());
+            EXPECT_EQ(all.bounds(), Bounds());
+        }
+    }
+}
+
+TEST(Membership, TermsKeepTheirBounds) {
+    EXPECT_EQ(Terms().bounds(), Bounds());
+    for (const std::uint32_t least : {0U, 1U, 1U << 20}) {
+        for (const std::uint32_t most : {0U, 1U, 1U << 20, (1U << 24) - 2, UINT32_MAX}) {
+            const Bounds bounds{.least = least, .most = most};
+            EXPECT_EQ(Terms(bounds, 127).bounds(), bounds);
+            EXPECT_EQ(Terms::of_word(Terms(bounds, 127).word()), Terms(bounds, 127));
+        }
+    }
+    EXPECT_EQ(Terms({.most = 1U << 24}).bounds().most, UINT32_MAX);
 }
 
 TEST(Membership, WhatCannotBeIsRefused) {

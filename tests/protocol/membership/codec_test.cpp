@@ -30,7 +30,7 @@ MembershipMessage a_full_one() {
             .failures = {.suspected = set_of({0, 2}), .certain = set_of({2}), .followed = 1},
             .proposal = Change{.gone = set_of({0, 1}),
                                .joined = {occupant(0, 1), occupant(99, 0)},
-                               .offer = {12, 0x123456789a},
+                               .offer = {12, Terms::of_word(0x123456789a)},
                                .left = set_of({1})},
             .latest = Vote{.root = 0, .change = {.gone = set_of({99}), .joined = {occupant(99, 3)}, .offer = {13}}},
             .made = Change{.gone = {}, .joined = {}, .offer = {14}},

@@ -107,10 +107,12 @@ const Heritage::Heir* Shrink::unknown_newcomer(const Heritage& heritage) const {
 
 Birth Shrink::birth_of(const Heritage& heritage) const {
     const TransportSet& transport_set = *router_.transport_set();
-    Birth birth{
-        .id = id_after(core_.id(), heritage), .panel = heritage.panel.value_or(0), .most = UINT32_MAX, .members = {}};
+    Birth birth{.id = id_after(core_.id(), heritage),
+                .panel = heritage.panel.value_or(0),
+                .most = heritage.most,
+                .members = {}};
     // A shrink admits nobody, and says nothing of what the next renewal may.
-    if (bounds_.most > 0) birth.most = bounds_.most;
+    if (wish_.bounds && !wish_.is_shrink) birth.most = wish_.bounds->most;
     const bool by_host = core_.settings().hierarchy == Hierarchy::host && core_.settings().allows_within_host();
     const auto host_of = [&transport_set](std::uint32_t number, std::uint32_t incarnation) {
         return transport_set.introductions()->host_of(number, incarnation);

@@ -61,7 +61,7 @@ Shrink::~Shrink() {
     if (succession_ && succession_->under_way()) router_.transport_set()->expect_no_more();
 }
 
-Result<void> Shrink::start(Request& request, const Bounds& bounds) {
+Result<void> Shrink::start(Request& request, const Wish& wish) {
     core_.hear_last_words();
     // There this rank may find that it is fenced: nothing would end a shrink that has yet to begin.
     core_.read_failure_logs();
@@ -69,16 +69,16 @@ Result<void> Shrink::start(Request& request, const Bounds& bounds) {
         return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     if (shrinking_ != nullptr) return fail(COPPICE_ERR_BUSY, "this group is being shrunk already: wait for that");
     const std::uint32_t room = std::max(members_.ranks(), router_.transport_set()->capacity());
-    if (bounds.least > room) {
+    if (wish.bounds && wish.bounds->least > room) {
         return fail(COPPICE_ERR_INVALID_ARGUMENT,
                     "a renewal waits until there are {} members, and there can be {} at most: start all ranks with a "
                     "larger COPPICE_CAPACITY",
-                    bounds.least, room);
+                    wish.bounds->least, room);
     }
     request.begin(this, Sequence(0));
     request.view = false;
     shrinking_ = &request;
-    bounds_ = bounds;
+    wish_ = wish;
     if (untold_) {
         request.agreed = excluded_;
         const Error untold = *std::exchange(untold_, std::nullopt);
@@ -91,9 +91,9 @@ Result<void> Shrink::start(Request& request, const Bounds& bounds) {
         end(COPPICE_OK);
     } else if (!succession().under_way()) {
         router_.transport_set()->expect_group();
-        succession().begin(bounds);
+        succession().begin(wish);
     } else {
-        succession().ask_for(bounds);
+        succession().ask_for(wish);
     }
     progress(true);
     return {};

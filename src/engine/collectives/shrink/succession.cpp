@@ -42,11 +42,9 @@ constexpr std::uint32_t kOutgoing = 1U << kRadixBits;
 
 }  // namespace
 
-std::uint64_t terms_of(const Bounds& bounds) {
-    if (bounds.is_shrink) return protocol::Offer().terms;
-    const std::uint64_t word =
-        mix(mix(bounds.newcomers_last ? 2 : 1) + (std::uint64_t{bounds.least} << 32 | bounds.most));
-    return protocol::Offer::asking(static_cast<std::uint32_t>(word ^ word >> 32));
+protocol::Terms Wish::terms() const {
+    if (is_shrink || !bounds) return {};
+    return protocol::Terms(*bounds, newcomers_last ? 1 : 0);
 }
 
 GroupId id_after(const GroupId& group, const Heritage& heritage) {
@@ -78,16 +76,18 @@ Succession::Succession(const Members& members, const Router& router, const Group
         peer_failed(rank);
 }
 
-void Succession::begin(const Bounds& bounds) {
+void Succession::begin(const Wish& wish) {
     under_way_ = true;
     has_begun_ = true;
-    bounds_ = first_bounds_ = bounds;
+    wish_ = first_wish_ = wish;
     if (machine_.epoch() == epoch_) contribute();
 }
 
-void Succession::ask_for(const Bounds& bounds) {
-    bounds_ = bounds;
-    machine_.ask_for(bounds.least, bounds.most);
+void Succession::ask_for(const Wish& wish) {
+    if (wish.bounds) {
+        wish_ = wish;
+        machine_.ask_for(*wish.bounds);
+    }
     look();
 }
 
@@ -121,7 +121,7 @@ void Succession::leave() {
 void Succession::contribute() {
     protocol::Offer offer;
     // Options of one that leaves are no matter to the others' group.
-    if (!machine_.is_leaving()) offer.terms = terms_of(first_bounds_);
+    if (!machine_.is_leaving()) offer.terms = first_wish_.terms();
     if (transport::HostMemory* const host_memory = router_.transport_set()->host_memory()) {
         if (all_panels_) {
             host_memory->make_all_panels_ready();
@@ -133,8 +133,8 @@ void Succession::contribute() {
         const std::uint32_t clean = host_memory->clean_panels();
         offer.bits = clean | (clean | host_memory->closed_panels()) << kClosedAt | kInPlace;
     }
-    if (first_bounds_.newcomers_last && !machine_.is_leaving()) offer.bits &= ~kInPlace;
-    machine_.renew(bounds_.least, offer, bounds_.most);
+    if (first_wish_.newcomers_last && !machine_.is_leaving()) offer.bits &= ~kInPlace;
+    machine_.renew(offer, machine_.is_leaving() ? std::nullopt : wish_.bounds);
     look();
 }
 
@@ -230,6 +230,7 @@ Heritage Succession::heritage() {
     // A side of a cut may have decided for one that had not said what it has.
     const bool has_it = host_memory == nullptr || (host_memory->clean_panels() & clean & (~clean + 1)) != 0;
     if (clean != 0 && has_it) heritage.panel = static_cast<std::uint32_t>(std::countr_zero(clean));
+    heritage.most = machine_.view().offer().terms.bounds().most;
     heritage.is_at_odds = machine_.view().offer().is_at_odds();
     heritage.others_have_one = clean != 0 && !has_it;
     return heritage;
@@ -317,7 +318,7 @@ protocol::FailedSet Succession::waited_for() const {
 std::string Succession::waiting_for() const {
     const protocol::FailedSet ranks = waited_for();
     if (!is_written_) return "renewing: waiting until the witness has kept what this rank promises";
-    if (machine_.lacks_members()) return fmt::format("renewing: waiting until there are {} members", bounds_.least);
+    if (machine_.lacks_members()) return fmt::format("renewing: waiting until there are {} members", machine_.least());
     if (ranks.empty()) return "shrinking: waiting until it is through";
     return "shrinking: waiting for " + rank_names(ranks);
 }

@@ -29,16 +29,14 @@
 
 namespace coppice::engine {
 
-// How many members a caller wants the next group to have: it is waited for the least, and newcomers are taken in up to the most.
-struct Bounds {
-    std::uint32_t least = 0;
-    std::uint32_t most = 0;
-    bool newcomers_last = false;  // else they take the numbers of those that are gone
-    bool is_shrink = false;       // which has no options that could differ from the others'
-};
+// What a caller asks of the next group.
+struct Wish {
+    std::optional<protocol::Bounds> bounds;  // none: the others'
+    bool newcomers_last = false;             // else they take the numbers of those that are gone
+    bool is_shrink = false;  // which admits nobody where its rank decides, and is at odds with no renewal
 
-// What a call with these options asks for (protocol::Offer); a shrink takes what the renewals of others ask for.
-std::uint64_t terms_of(const Bounds& bounds);
+    protocol::Terms terms() const;
+};
 
 // What all members of the new group have agreed upon.
 struct Heritage {
@@ -47,6 +45,7 @@ struct Heritage {
     protocol::FailedSet left;                             // those that wanted to leave
     std::optional<std::uint32_t> panel;                   // none: no panel is clean at all of them,
     bool others_have_one = false;                         // or not at this rank
+    std::uint32_t most = UINT32_MAX;                      // members, as callers have asked
     bool is_at_odds = false;  // callers have asked for different things: there is to be no group
     struct Heir {
         std::optional<Rank> before;  // its rank in the old group; none: a newcomer
@@ -69,9 +68,9 @@ class Succession {
     Succession(const Members& members, const Router& router, const GroupId& group, protocol::Quorum quorum,
                LastVotes* votes);
 
-    void begin(const Bounds& bounds);
+    void begin(const Wish& wish);
     // While one is under way.
-    void ask_for(const Bounds& bounds);
+    void ask_for(const Wish& wish);
     // A process can be taken in, which all members can reach; in place of that rank, if it is gone. Or it can't any more.
     void introduce(std::uint32_t number, std::uint32_t incarnation, std::optional<Rank> in_place_of);
     void withdraw(std::uint32_t number, std::uint32_t incarnation);
@@ -129,8 +128,8 @@ class Succession {
     protocol::Membership machine_;
     Assembly assembly_;
     Outbox outbox_;
-    Bounds bounds_;        // of the last call
-    Bounds first_bounds_;  // of the first: a rank that calls again would be at odds with those that need not
+    Wish wish_;        // of the last call
+    Wish first_wish_;  // of the first: a rank that calls again would be at odds with those that need not
     protocol::FailedSet failed_;
     protocol::FailedSet left_;
     std::uint32_t left_out_epoch_ = 0;  // of the machine's view without whose newcomers it goes on
