@@ -113,8 +113,8 @@ struct Job {
     std::size_t slabs;
 };
 
-// One rank prints the results. Collective, as the others go only when that is done: should it die before, they throw
-// RankDied, and another has to. What is printed may come twice, when it dies just then.
+// One rank prints the results, and the others stay until it has. Collective. If that rank dies before, they throw RankDied, and
+// another prints. If it dies just after, the results may be printed twice.
 void report(coppice::Group& group, const cg::Solver& solver, bool prints, const Job& job) {
     for (std::size_t source = 0; prints && source < solver.results().size(); ++source) {
         const cg::Solver::Result& result = solver.results()[source];

@@ -51,7 +51,8 @@ struct GroupOptions {
     const coppice_witness_t* witness = nullptr;
 };
 
-// Of a renewal. `most` 0: as many as wait. With `as_others` the rest does not count: this rank goes by what the others ask for.
+// Of a renewal. `most` 0: as many as wait. With `as_others`, which is NULL in C, the rest does not count: this rank goes by
+// the options of the others. Without it, {} stands for the defaults, which have to be the others' options, too.
 struct RenewOptions {
     std::uint32_t least = 0;
     std::uint32_t most = 0;

@@ -98,8 +98,8 @@ typedef struct coppice_renew_options {
 
 /* Makes the next group, in *next: coppice_group_shrink, which is a renewal that admits nobody, with more to choose. The caller
  *  - does what coppice_group_shrink asks for; calls of the two count as one operation;
- *  - gives the same options at all ranks, or NULL. A rank that gives NULL goes by the others' options, as one must that has just been taken
- *    in and does not know them yet; where all give NULL they are the defaults. A rank that leaves goes by the others' options, too.
+ *  - gives the same options at all ranks, or NULL. A rank that gives NULL goes by the options of the others, and so does one that leaves. A
+ *    newcomer that does not know them yet gives NULL. Where no rank that stays gives options, the defaults count.
  *    Ranks may shrink meanwhile: where the lowest rank that lives does, nobody is waited for or taken in.
  * Newcomers are taken in that all members can reach when the lowest of them decides: the next group has them as members, also where
  * one dies meanwhile. A process that was started again gets the rank of the one before it, where that was a member of this group.
@@ -107,7 +107,7 @@ typedef struct coppice_renew_options {
  * A rank that has called coppice_group_leave gets COPPICE_OK and no group: *next is NULL. coppice_group_agreed(group) then has the
  * ranks that are not in the next group, those that have left among them.
  * COPPICE_ERR_TIMEOUT also when fewer than `least` members are there by then. Ranks compare the options of their first call. A later call
- * changes `least` and `most`, unless it gives NULL.
+ * changes `least` and `most`, if the lowest rank that lives makes it and does not give NULL.
  * COPPICE_ERR_MISMATCH, at all ranks but those that leave: they have given different options, one that has died meanwhile included. No group
  * was made, and newcomers still wait: the next call begins anew. A rank whose call had timed out before is told so by its next call.
  * COPPICE_ERR_INVALID_ARGUMENT: `least` is above `most`, or above COPPICE_CAPACITY.

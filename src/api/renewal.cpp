@@ -8,10 +8,10 @@ using namespace coppice;
 namespace {
 
 // A shrink is a renewal without newcomers.
-constexpr engine::Wish kAdmitsNobody{.bounds = protocol::Bounds{.least = 0, .most = 0}, .is_shrink = true};
+constexpr engine::RenewalOptions kAdmitsNobody{.bounds = protocol::Bounds{.least = 0, .most = 0}, .is_shrink = true};
 
 template <class Renew>
-coppice_status_t with_wish(const char* call, const coppice_renew_options_t* options, Renew&& renew) {
+coppice_status_t with_options(const char* call, const coppice_renew_options_t* options, Renew&& renew) {
     return api::caught([&] {
         const auto given = api::options_given<coppice_renew_options_t>(
             options, COPPICE_RENEW_OPTIONS_INIT, COPPICE_SIZE_THROUGH(coppice_renew_options_t, numbering), call,
@@ -25,14 +25,14 @@ coppice_status_t with_wish(const char* call, const coppice_renew_options_t* opti
         }
         if (numbering != COPPICE_NUMBERS_OF_THE_GONE && numbering != COPPICE_NUMBERS_LAST)
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT, fmt::format("{}: {} is no numbering", call, numbering));
-        engine::Wish wish{.bounds = {}, .newcomers_last = numbering == COPPICE_NUMBERS_LAST};
-        if (options != nullptr) wish.bounds = bounds;
-        return renew(wish);
+        engine::RenewalOptions asked{.bounds = {}, .newcomers_last = numbering == COPPICE_NUMBERS_LAST};
+        if (options != nullptr) asked.bounds = bounds;
+        return renew(asked);
     });
 }
 
-coppice_status_t renew(const char* call, const char* result, coppice_group_t* group, const engine::Wish& wish,
-                       coppice_group_t** next, std::uint64_t timeout_ns) {
+coppice_status_t renew(const char* call, const char* result, coppice_group_t* group,
+                       const engine::RenewalOptions& asked, coppice_group_t** next, std::uint64_t timeout_ns) {
     if (!api::is_group(group)) return api::no_group(call, group);
     if (next == nullptr) return api::null_argument(call, result);
     *next = nullptr;
@@ -49,7 +49,7 @@ coppice_status_t renew(const char* call, const char* result, coppice_group_t* gr
         const api::GiveUp give_up(context, inner, request);
         {
             const engine::Context::Turn turn(context);
-            if (auto started = inner.shrink().start(request, wish); !started)
+            if (auto started = inner.shrink().start(request, asked); !started)
                 return traced.ended(api::remember(std::move(started.error())));
         }
         if (!context.wait(inner, deadline, [&] { return inner.peek(request); }, {.request = &request})) {
@@ -62,8 +62,8 @@ coppice_status_t renew(const char* call, const char* result, coppice_group_t* gr
     });
 }
 
-coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t* group, const engine::Wish& wish,
-                          coppice_group_t** next, coppice_request_t** request) {
+coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t* group,
+                          const engine::RenewalOptions& asked, coppice_group_t** next, coppice_request_t** request) {
     if (!api::is_group(group)) return api::no_group(call, group);
     if (next == nullptr) return api::null_argument(call, result);
     if (request == nullptr) return api::null_argument(call, "request");
@@ -77,7 +77,7 @@ coppice_status_t renew_nb(const char* call, const char* result, coppice_group_t*
         auto started = inner.start_pooled([&](engine::Request& place) {
             place.old = group;
             place.shrunk = next;
-            return inner.shrink().start(place, wish);
+            return inner.shrink().start(place, asked);
         });
         if (!started) return api::remember(std::move(started.error()));
         api::trace_begin(*group->context, **started, began_ns);
@@ -112,15 +112,15 @@ coppice_status_t coppice_group_shrink_nb(coppice_group_t* group, coppice_group_t
 
 coppice_status_t coppice_group_renew(coppice_group_t* group, const coppice_renew_options_t* options,
                                      coppice_group_t** next, uint64_t timeout_ns) {
-    return with_wish("coppice_group_renew", options, [&](const engine::Wish& wish) {
-        return renew("coppice_group_renew", "next", group, wish, next, timeout_ns);
+    return with_options("coppice_group_renew", options, [&](const engine::RenewalOptions& asked) {
+        return renew("coppice_group_renew", "next", group, asked, next, timeout_ns);
     });
 }
 
 coppice_status_t coppice_group_renew_nb(coppice_group_t* group, const coppice_renew_options_t* options,
                                         coppice_group_t** next, coppice_request_t** request) {
-    return with_wish("coppice_group_renew_nb", options, [&](const engine::Wish& wish) {
-        return renew_nb("coppice_group_renew_nb", "next", group, wish, next, request);
+    return with_options("coppice_group_renew_nb", options, [&](const engine::RenewalOptions& asked) {
+        return renew_nb("coppice_group_renew_nb", "next", group, asked, next, request);
     });
 }
 

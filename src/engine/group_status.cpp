@@ -33,12 +33,16 @@ void Group::show(status::Group& to) const {
     to.consumed = window_.consumed().value;
     to.stable = window_.stable();
     const transport::Counters now = counters();
+    const Payloads::Counts& payloads = payloads_.counts();
     to.counters = {.sends = now.sends,
                    .writes = now.writes,
                    .received = now.received,
                    .garbage = core_.garbage() + now.garbage,
                    .refused = core_.refused() + now.refused,
-                   .connections = now.connections};
+                   .connections = now.connections,
+                   .chunks = payloads.taken,
+                   .chunks_damaged = payloads.damaged,
+                   .unregistered = payloads.unregistered};
 }
 
 void Group::show_request(const Request& request, status::Operation& to) const {

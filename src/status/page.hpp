@@ -26,7 +26,7 @@ namespace coppice::status {
 
 inline constexpr const char* kFileName = "coppice-status";
 inline constexpr std::array<char, 8> kMagic{'C', 'o', 'p', 'p', 'S', 't', 'a', 't'};
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 // What is beyond these is counted and left out.
 inline constexpr std::uint32_t kMostGroups = 32;
 inline constexpr std::uint32_t kMostOperations = 32;
@@ -107,6 +107,10 @@ struct Counters {
     std::uint64_t garbage = 0;
     std::uint64_t refused = 0;
     std::uint64_t connections = 0;
+    // Of large payloads (coppice_group_counts_t).
+    std::uint64_t chunks = 0;
+    std::uint64_t chunks_damaged = 0;
+    std::uint64_t unregistered = 0;
 };
 
 enum class Standing : std::uint8_t { member, revoked, fenced, without_quorum };

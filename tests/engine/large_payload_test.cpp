@@ -58,6 +58,11 @@ TEST_F(Unregistered, IsTakenInMessagesCountedEachTimeAndToldToPeopleOnce) {
         EXPECT_EQ(count(), sequence + 1);
     }
     EXPECT_EQ(group_->payloads().counts().read, 0U);
+    status::Group shown;
+    group_->show(shown);
+    EXPECT_EQ(shown.counters.chunks, 3U);
+    EXPECT_EQ(shown.counters.unregistered, 3U);
+    EXPECT_EQ(shown.counters.chunks_damaged, 0U);
     const std::string told = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(told.find("large payloads go in messages"), std::string::npos) << told;
     EXPECT_NE(told.find("may lock 0 KiB in all"), std::string::npos) << "the reason: " << told;

@@ -116,7 +116,7 @@ TEST(Succession, ARankAsksForTheSameInTheViewAfterItsPanelsAreReady) {
             .token = 0xfeedbeef, .tag = {Channel::succession, message.kind}, .sequence = sequence++};
         ASSERT_TRUE(succession.message(Rank(1), header, body));
     };
-    const Wish first{.bounds = protocol::Bounds{.least = 2, .most = 9}, .newcomers_last = true};
+    const RenewalOptions first{.bounds = protocol::Bounds{.least = 2, .most = 9}, .newcomers_last = true};
     succession.begin(first);
     succession.ask_for({.bounds = protocol::Bounds{.least = 0, .most = 2}});
     hear(Kind::consent, 0, {.bits = 0});
@@ -127,6 +127,35 @@ TEST(Succession, ARankAsksForTheSameInTheViewAfterItsPanelsAreReady) {
     const auto heritage = succession.progress();
     ASSERT_TRUE(heritage);
     EXPECT_FALSE(heritage->is_at_odds);
+    EXPECT_EQ(heritage->most, 2U) << "of its last call";
+}
+
+TEST(Succession, ARankThatGivesNoOptionsLearnsTheMostThatTheOthersWant) {
+    using Kind = protocol::MembershipKind;
+    const Members members(Rank(0), topology::Nodes::flat(2));
+    const Router router(std::make_shared<TransportSet>(2), 2);
+    for (const bool shrinks : {false, true}) {
+        Succession succession(members, router, {0xfeedbeef, Epoch(0)}, protocol::Quorum::any, nullptr);
+        std::uint64_t sequence = 0;
+        const auto hear = [&](Kind kind) {
+            protocol::MembershipMessage message{
+                .kind = kind, .from = protocol::Process(1), .to = protocol::Process(0), .epoch = 0};
+            message.offer.terms = protocol::Terms({.least = 2, .most = 9});
+            std::vector<std::byte> body;
+            protocol::write_membership(message, body);
+            const WireHeader header{
+                .token = 0xfeedbeef, .tag = {Channel::succession, message.kind}, .sequence = sequence++};
+            ASSERT_TRUE(succession.message(Rank(1), header, body));
+        };
+        RenewalOptions options;
+        if (shrinks) options = {.bounds = protocol::Bounds{.least = 0, .most = 0}, .is_shrink = true};
+        succession.begin(options);
+        hear(Kind::consent);
+        hear(Kind::failure_ack);
+        const auto heritage = succession.progress();
+        ASSERT_TRUE(heritage);
+        EXPECT_EQ(heritage->most, 9U) << "shrinks " << shrinks;
+    }
 }
 
 TEST(Succession, EpochsCountAndTokensDifferFromTheirAncestorsAndAmongSuccessors) {

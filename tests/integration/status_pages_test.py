@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 import jobs  # noqa: E402
 from status_jobs import HANGING, Job, MPIRUN, PATIENCE, RUN, STATUS, clean_environment, status, until  # noqa: E402
 
-PAGE_VERSION = 2
+PAGE_VERSION = 3
 
 
 def descendants(ancestor, program):

@@ -134,6 +134,35 @@ TEST(WaitingNewcomers, WaitWhileRanksGiveDifferentOptions) {
     expect_well(job, {stranger});
 }
 
+// Also where the lowest one, which decides, leaves with it.
+TEST(WaitingNewcomers, WaitWhileAllShrink) {
+    Job job(
+        job_of(2),
+        [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            if (member.rank == 0) invite(member, 1);
+            agree_until_pending(member.group, 1);
+            const bool leaves = member.rank == 0;
+            if (leaves) COPPICE_CHECK(coppice_group_leave(member.group) == COPPICE_OK);
+            coppice_group_t* shrunk = nullptr;
+            COPPICE_CHECK(coppice_group_shrink(member.group, &shrunk, kDeadlineNs) == COPPICE_OK);
+            COPPICE_CHECK((shrunk == nullptr) == leaves);
+            COPPICE_CHECK(coppice_group_destroy(member.group, kDeadlineNs) == COPPICE_OK);
+            if (leaves) {
+                COPPICE_CHECK(coppice_context_destroy(member.context) == COPPICE_OK);
+                return;
+            }
+            COPPICE_CHECK(size_of(shrunk) == 1);
+            coppice_group_t* const group = grow(shrunk, 2);
+            work_together(group);
+            leave(member.context, group);
+        },
+        kNotes);
+    const std::size_t stranger = start_joiner(job, kOpen, 2);
+    EXPECT_EQ(job.finish(), "");
+    expect_well(job, {stranger});
+}
+
 // What one of them gives counts for all: the lowest member decides, which gives NULL, and the newcomer does not know.
 TEST(WaitingNewcomers, AreTakenInUpToTheMostThatOneOfTheMembersGives) {
     constexpr std::uint32_t kMembers = 2;

@@ -42,7 +42,10 @@ ordered_json describe(const status::Group& group, const status::Snapshot& page) 
               {"received", group.counters.received},
               {"garbage", group.counters.garbage},
               {"refused", group.counters.refused},
-              {"connections", group.counters.connections}}}};
+              {"connections", group.counters.connections},
+              {"chunks", group.counters.chunks},
+              {"chunks_damaged", group.counters.chunks_damaged},
+              {"unregistered", group.counters.unregistered}}}};
 }
 
 ordered_json describe(const Seen& seen, const status::Operation& operation, const Reasons& reasons,

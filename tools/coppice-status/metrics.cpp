@@ -70,6 +70,13 @@ constexpr GroupMetric kGroupMetrics[] = {
      [](const Group& group, const EnteredCounts&) { return group.counters.refused; }},
     {"coppice_connections_total", "counter", "Connections that the rank has opened.",
      [](const Group& group, const EnteredCounts&) { return group.counters.connections; }},
+    {"coppice_chunks_total", "counter", "Chunks of large payloads that the rank has taken.",
+     [](const Group& group, const EnteredCounts&) { return group.counters.chunks; }},
+    {"coppice_chunks_damaged_total", "counter", "Chunks whose check failed, and which were fetched again.",
+     [](const Group& group, const EnteredCounts&) { return group.counters.chunks_damaged; }},
+    {"coppice_payloads_unregistered_total", "counter",
+     "Large payloads that went in messages, as their memory could not be registered.",
+     [](const Group& group, const EnteredCounts&) { return group.counters.unregistered; }},
 };
 
 void begin(std::string& text, const char* name, const char* type, const char* help) {

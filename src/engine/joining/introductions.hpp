@@ -58,7 +58,7 @@ class Introductions {
 
     // --- the admitting group
     bool admits(std::uint32_t token) const { return admitting_ == token; }
-    // How many members its caller has last asked for at most.
+    // How many members it may have at most, by the last renewal.
     std::uint32_t most() const { return most_; }
     void admit_from(std::uint32_t token, std::uint32_t most) {
         admitting_ = token;

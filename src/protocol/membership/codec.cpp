@@ -46,8 +46,9 @@ class Reader {
         std::uint32_t low = 0;
         std::uint32_t high = 0;
         if (!read(offer.bits) || !read(low) || !read(high)) return false;
-        offer.terms = Terms::of_word(std::uint64_t{high} << 32 | low);
-        return true;
+        const auto terms = Terms::of_word(std::uint64_t{high} << 32 | low);
+        if (terms) offer.terms = *terms;
+        return terms.has_value();
     }
     bool read(FailedSet& set) { return read_failed(bytes_, seats_, set); }
     bool read(Change& change) {

@@ -162,9 +162,9 @@ class Membership {
     // That is because one of the dead has followed a later root than this one.
     bool is_overtaken() const { return lacks_quorum_ && failures_.followed > followed_; }
     // The caller waits, and as root: with those that live there would be fewer than it has asked for.
+    bool lacks_members() const { return called_ && is_root() && has_too_few(change_as_root()); }
     // So many, for which it waits.
     std::uint32_t least() const { return bounds(change_as_root().offer).least; }
-    bool lacks_members() const { return called_ && is_root() && has_too_few(change_as_root()); }
     const Failures& failures() const { return failures_; }
     // Whether those of the view that are not suspected may make the next one.
     bool are_enough() const;

@@ -40,18 +40,21 @@ struct Bounds {
 // What callers ask of the next view, in a word: those of them that ask for something have to ask for the same.
 class Terms {
   public:
-    static constexpr std::uint32_t kMostMembers = (1U << 24) - 1;  // this and more: any number
+    static constexpr std::uint32_t kMostMembers = (1U << 24) - 1;  // as `most`, this and more: any number
 
     // Asks for nothing: for whatever the others do.
     constexpr Terms() = default;
     // `numbering` is the driver's, below 128.
     constexpr explicit Terms(const Bounds& bounds, std::uint32_t numbering = 0)
-        : word_(std::uint64_t{1} << 55 | std::uint64_t{numbering} << 48 |
+        : word_(kAsks | std::uint64_t{numbering & 127} << 48 |
                 std::uint64_t{std::min(bounds.least, kMostMembers)} << 24 | std::min(bounds.most, kMostMembers)) {}
-    static constexpr Terms of_word(std::uint64_t word) {
+    // As others have written it; none: no terms look like that.
+    static constexpr std::optional<Terms> of_word(std::uint64_t word) {
         Terms terms;
         terms.word_ = word;
-        return terms;
+        const Bounds bounds = terms.bounds();
+        const bool asks = word >> 55 == kAsks >> 55 && bounds.least <= bounds.most;
+        return asks || word == kAtOdds || word == kNothing ? std::optional(terms) : std::nullopt;
     }
     constexpr std::uint64_t word() const { return word_; }
 
@@ -75,6 +78,7 @@ class Terms {
     constexpr bool operator==(const Terms&) const = default;
 
   private:
+    static constexpr std::uint64_t kAsks = std::uint64_t{1} << 55;
     static constexpr std::uint64_t kAtOdds = 0;
     static constexpr std::uint64_t kNothing = UINT64_MAX;
     std::uint64_t word_ = kNothing;

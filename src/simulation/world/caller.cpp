@@ -360,9 +360,10 @@ void Caller::shrink(const Step& step) {
 // A shrink, or the renewal with which a rank leaves: one operation.
 coppice_status_t Caller::renew(const Step& step, coppice_group_t** next) {
     coppice_status_t status = COPPICE_ERR_TIMEOUT;
-    // Some ranks ask for the defaults, and the others go by what those ask for.
+    // All ranks ask for the defaults, or for nothing, or some do this and the others that.
     const coppice_renew_options_t defaults = COPPICE_RENEW_OPTIONS_INIT;
-    const coppice_renew_options_t* const options = (step.number + rank_.number()) % 2 == 0 ? &defaults : nullptr;
+    const bool asks = step.number % 3 == 0 || (step.number % 3 == 1 && rank_.number() % 2 == 0);
+    const coppice_renew_options_t* const options = asks ? &defaults : nullptr;
     while (status == COPPICE_ERR_TIMEOUT) {
         if (step.mode == Step::Mode::blocking) {
             status = rank_.call([&] {

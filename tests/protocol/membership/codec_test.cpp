@@ -30,7 +30,7 @@ MembershipMessage a_full_one() {
             .failures = {.suspected = set_of({0, 2}), .certain = set_of({2}), .followed = 1},
             .proposal = Change{.gone = set_of({0, 1}),
                                .joined = {occupant(0, 1), occupant(99, 0)},
-                               .offer = {12, Terms::of_word(0x123456789a)},
+                               .offer = {12, Terms({.least = 0x123456, .most = 0x789abc}, 0x5d)},
                                .left = set_of({1})},
             .latest = Vote{.root = 0, .change = {.gone = set_of({99}), .joined = {occupant(99, 3)}, .offer = {13}}},
             .made = Change{.gone = {}, .joined = {}, .offer = {14}},
@@ -51,6 +51,27 @@ std::vector<std::byte> written(const MembershipMessage& message) {
 bool is_read(std::span<const std::byte> bytes, std::uint32_t ranks = kRanks) {
     MembershipMessage message;
     return read_membership(bytes, ranks, message);
+}
+
+TEST(MembershipCodec, TermsThatCannotBeAreRefused) {
+    const std::uint64_t good = Terms({.least = 2, .most = 3}, 1).word();
+    for (const std::uint64_t word : {good, std::uint64_t{0}, UINT64_MAX})
+        EXPECT_TRUE(Terms::of_word(word).has_value()) << word;
+    const std::uint64_t least = std::uint64_t{1} << 24;
+    for (const std::uint64_t word : {std::uint64_t{1}, good & ~(std::uint64_t{1} << 55), good | std::uint64_t{1} << 56,
+                                     good | std::uint64_t{1} << 63, good + 2 * least, UINT64_MAX - 1})
+        EXPECT_FALSE(Terms::of_word(word).has_value()) << word;
+    std::vector<std::byte> body = written(a_full_one());
+    const std::vector<std::byte> terms = [&] {
+        const std::uint64_t word = a_full_one().proposal->offer.terms.word();
+        const auto bytes = std::as_bytes(std::span(&word, 1));
+        return std::vector(bytes.begin(), bytes.end());
+    }();
+    const auto at = std::ranges::search(body, terms).begin();
+    ASSERT_NE(at, body.end());
+    EXPECT_TRUE(is_read(body));
+    at[7] ^= std::byte{1};
+    EXPECT_FALSE(is_read(body));
 }
 
 TEST(MembershipCodec, WhatIsWrittenIsRead) {

@@ -111,8 +111,6 @@ Birth Shrink::birth_of(const Heritage& heritage) const {
                 .panel = heritage.panel.value_or(0),
                 .most = heritage.most,
                 .members = {}};
-    // A shrink admits nobody, and says nothing of what the next renewal may.
-    if (wish_.bounds && !wish_.is_shrink) birth.most = wish_.bounds->most;
     const bool by_host = core_.settings().hierarchy == Hierarchy::host && core_.settings().allows_within_host();
     const auto host_of = [&transport_set](std::uint32_t number, std::uint32_t incarnation) {
         return transport_set.introductions()->host_of(number, incarnation);

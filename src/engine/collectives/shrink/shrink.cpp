@@ -61,7 +61,7 @@ Shrink::~Shrink() {
     if (succession_ && succession_->under_way()) router_.transport_set()->expect_no_more();
 }
 
-Result<void> Shrink::start(Request& request, const Wish& wish) {
+Result<void> Shrink::start(Request& request, const RenewalOptions& options) {
     core_.hear_last_words();
     // There this rank may find that it is fenced: nothing would end a shrink that has yet to begin.
     core_.read_failure_logs();
@@ -69,16 +69,15 @@ Result<void> Shrink::start(Request& request, const Wish& wish) {
         return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     if (shrinking_ != nullptr) return fail(COPPICE_ERR_BUSY, "this group is being shrunk already: wait for that");
     const std::uint32_t room = std::max(members_.ranks(), router_.transport_set()->capacity());
-    if (wish.bounds && wish.bounds->least > room) {
+    if (options.bounds && options.bounds->least > room) {
         return fail(COPPICE_ERR_INVALID_ARGUMENT,
                     "a renewal waits until there are {} members, and there can be {} at most: start all ranks with a "
                     "larger COPPICE_CAPACITY",
-                    wish.bounds->least, room);
+                    options.bounds->least, room);
     }
     request.begin(this, Sequence(0));
     request.view = false;
     shrinking_ = &request;
-    wish_ = wish;
     if (untold_) {
         request.agreed = excluded_;
         const Error untold = *std::exchange(untold_, std::nullopt);
@@ -91,9 +90,9 @@ Result<void> Shrink::start(Request& request, const Wish& wish) {
         end(COPPICE_OK);
     } else if (!succession().under_way()) {
         router_.transport_set()->expect_group();
-        succession().begin(wish);
+        succession().begin(options);
     } else {
-        succession().ask_for(wish);
+        succession().ask_for(options);
     }
     progress(true);
     return {};

@@ -30,7 +30,7 @@ class Shrink final : public Collective, private DeathJudge {
     // Joins the others in making a group of the survivors, or goes on with what an earlier call has left.
     // COPPICE_ERR_BUSY while another request does. The request ends when the new group is there to be taken.
     // A rank that leaves gets no group.
-    Result<void> start(Request& request, const Wish& wish);
+    Result<void> start(Request& request, const RenewalOptions& options);
     // This rank is not in the next one.
     Result<void> leave();
     // A ticket for processes that are to join (newcomers.cpp).
@@ -98,7 +98,6 @@ class Shrink final : public Collective, private DeathJudge {
     std::uint32_t undecided_rounds_ = 0;
     std::uint32_t voteless_told_ = 0;  // so many the succession knows of
     std::uint32_t living_heard_ = 0;   // so many failed ones were alive when this rank last looked at its quorum
-    Wish wish_;                        // of the last call
     std::vector<bootstrap::PersonBody> newcomers_;  // of which the succession knows
     std::uint32_t newcomers_version_ = 0;
     bool newcomers_wait_ = false;

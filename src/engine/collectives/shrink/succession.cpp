@@ -42,7 +42,7 @@ constexpr std::uint32_t kOutgoing = 1U << kRadixBits;
 
 }  // namespace
 
-protocol::Terms Wish::terms() const {
+protocol::Terms RenewalOptions::terms() const {
     if (is_shrink || !bounds) return {};
     return protocol::Terms(*bounds, newcomers_last ? 1 : 0);
 }
@@ -76,17 +76,17 @@ Succession::Succession(const Members& members, const Router& router, const Group
         peer_failed(rank);
 }
 
-void Succession::begin(const Wish& wish) {
+void Succession::begin(const RenewalOptions& options) {
     under_way_ = true;
     has_begun_ = true;
-    wish_ = first_wish_ = wish;
+    options_ = first_options_ = options;
     if (machine_.epoch() == epoch_) contribute();
 }
 
-void Succession::ask_for(const Wish& wish) {
-    if (wish.bounds) {
-        wish_ = wish;
-        machine_.ask_for(*wish.bounds);
+void Succession::ask_for(const RenewalOptions& options) {
+    if (options.bounds) {
+        options_ = options;
+        machine_.ask_for(*options.bounds);
     }
     look();
 }
@@ -121,7 +121,7 @@ void Succession::leave() {
 void Succession::contribute() {
     protocol::Offer offer;
     // Options of one that leaves are no matter to the others' group.
-    if (!machine_.is_leaving()) offer.terms = first_wish_.terms();
+    if (!machine_.is_leaving()) offer.terms = first_options_.terms();
     if (transport::HostMemory* const host_memory = router_.transport_set()->host_memory()) {
         if (all_panels_) {
             host_memory->make_all_panels_ready();
@@ -133,8 +133,10 @@ void Succession::contribute() {
         const std::uint32_t clean = host_memory->clean_panels();
         offer.bits = clean | (clean | host_memory->closed_panels()) << kClosedAt | kInPlace;
     }
-    if (first_wish_.newcomers_last && !machine_.is_leaving()) offer.bits &= ~kInPlace;
-    machine_.renew(offer, machine_.is_leaving() ? std::nullopt : wish_.bounds);
+    if (first_options_.newcomers_last && !machine_.is_leaving()) offer.bits &= ~kInPlace;
+    // A shrink admits nobody, also where this rank leaves.
+    const bool has_bounds = options_.is_shrink || !machine_.is_leaving();
+    machine_.renew(offer, has_bounds ? options_.bounds : std::nullopt);
     look();
 }
 
@@ -230,7 +232,9 @@ Heritage Succession::heritage() {
     // A side of a cut may have decided for one that had not said what it has.
     const bool has_it = host_memory == nullptr || (host_memory->clean_panels() & clean & (~clean + 1)) != 0;
     if (clean != 0 && has_it) heritage.panel = static_cast<std::uint32_t>(std::countr_zero(clean));
-    heritage.most = machine_.view().offer().terms.bounds().most;
+    // A shrink says nothing of what the next renewal may, and a later call may have changed what the others know of.
+    const bool has_said = options_.bounds && !options_.is_shrink;
+    heritage.most = has_said ? options_.bounds->most : machine_.view().offer().terms.bounds().most;
     heritage.is_at_odds = machine_.view().offer().is_at_odds();
     heritage.others_have_one = clean != 0 && !has_it;
     return heritage;

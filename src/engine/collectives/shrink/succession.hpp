@@ -30,7 +30,7 @@
 namespace coppice::engine {
 
 // What a caller asks of the next group.
-struct Wish {
+struct RenewalOptions {
     std::optional<protocol::Bounds> bounds;  // none: the others'
     bool newcomers_last = false;             // else they take the numbers of those that are gone
     bool is_shrink = false;  // which admits nobody where its rank decides, and is at odds with no renewal
@@ -45,7 +45,8 @@ struct Heritage {
     protocol::FailedSet left;                             // those that wanted to leave
     std::optional<std::uint32_t> panel;                   // none: no panel is clean at all of them,
     bool others_have_one = false;                         // or not at this rank
-    std::uint32_t most = UINT32_MAX;                      // members, as callers have asked
+    std::uint32_t most =
+        UINT32_MAX;           // so many members the next renewal of the new group may make, for all that is known
     bool is_at_odds = false;  // callers have asked for different things: there is to be no group
     struct Heir {
         std::optional<Rank> before;  // its rank in the old group; none: a newcomer
@@ -68,9 +69,9 @@ class Succession {
     Succession(const Members& members, const Router& router, const GroupId& group, protocol::Quorum quorum,
                LastVotes* votes);
 
-    void begin(const Wish& wish);
+    void begin(const RenewalOptions& options);
     // While one is under way.
-    void ask_for(const Wish& wish);
+    void ask_for(const RenewalOptions& options);
     // A process can be taken in, which all members can reach; in place of that rank, if it is gone. Or it can't any more.
     void introduce(std::uint32_t number, std::uint32_t incarnation, std::optional<Rank> in_place_of);
     void withdraw(std::uint32_t number, std::uint32_t incarnation);
@@ -128,8 +129,8 @@ class Succession {
     protocol::Membership machine_;
     Assembly assembly_;
     Outbox outbox_;
-    Wish wish_;        // of the last call
-    Wish first_wish_;  // of the first: a rank that calls again would be at odds with those that need not
+    RenewalOptions options_;        // of the last call
+    RenewalOptions first_options_;  // of the first: a rank that calls again would be at odds with those that need not
     protocol::FailedSet failed_;
     protocol::FailedSet left_;
     std::uint32_t left_out_epoch_ = 0;  // of the machine's view without whose newcomers it goes on
