@@ -57,11 +57,11 @@ coppice() {
     totals "$ranks"
 }
 
-# open_mpi RANKS BROADCASTS, mpich RANKS BROADCASTS: the same of MPI_Bcast.
+# open_mpi RANKS BROADCASTS OPTIONS…, mpich RANKS BROADCASTS: the same of MPI_Bcast.
 open_mpi() {
     count_within call_once OMPI_COMM_WORLD_RANK
-    attempt mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n "$1" \
-        "${counted[@]}" "$scratch/openmpi" bcast 8 "$2" staggered
+    attempt mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \
+        "${@:3}" -n "$1" "${counted[@]}" "$scratch/openmpi" bcast 8 "$2" staggered
     totals "$1"
 }
 mpich() {
@@ -99,6 +99,7 @@ COPPICE_PROGRESS_THREAD=auto show "publish, 2 ranks on a host, thread" coppice 2
 show "publish, 4 ranks on a host" coppice 4 --hierarchy host
 show "flat binomial, opportunistic:1, 4" coppice 4 --hierarchy flat --tree binomial --correction opportunistic:1
 show "flat, default tree and correction, 4" coppice 4 --hierarchy flat
+COPPICE_TRANSPORT=ucx show "UCX over TCP, 2" coppice 2 --hierarchy flat
 
 # compare NAME WHO SUFFIX PACKAGES: MPI_Bcast, as that Debian package has it.
 compare() {
@@ -110,6 +111,7 @@ compare() {
     show "$1, 2 ranks on a host" "$2" 2
     show "$1, 4 ranks on a host" "$2" 4
 }
-echo "the same inside MPI_Bcast, over shared memory"
+echo "the same inside MPI_Bcast, over shared memory, and over UCX's TCP"
 compare "Open MPI" open_mpi openmpi "libopenmpi-dev openmpi-bin"
+[ ! -x "$scratch/openmpi" ] || show "Open MPI, UCX over TCP, 2" open_mpi 2 --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x UCX_TLS=tcp,self
 compare MPICH mpich mpich "libmpich-dev mpich"
