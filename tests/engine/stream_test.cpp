@@ -37,9 +37,44 @@ TEST(Stream, NoneStaysLongerThanThat) {
 TEST(Stream, ARowThatIsBrokenBeginsAnew) {
     std::vector<std::uint64_t> gaps(Stream::kLeast + 2, 1);
     gaps.push_back(Stream::kCloseNs);
-    gaps.insert(gaps.end(), Stream::kLeast, 1);
+    gaps.insert(gaps.end(), Stream::kLonger * Stream::kLeast, 1);
     const std::string leave(Stream::kLeast, '.');
-    EXPECT_EQ(fates(gaps), leave + "ss" + leave + "s");
+    EXPECT_EQ(fates(gaps), leave + "ss" + std::string(Stream::kLonger * Stream::kLeast, '.') + "s");
+}
+
+// The others wait for such messages until the progress thread has looked: of many broadcasts a few.
+TEST(Stream, AProgramThatWaitsByItsOwnMeansAfterSomeBroadcastsSoonKeepsNothingBack) {
+    for (const std::size_t together : {1U, 2U, 10U, 25U, 100U, 200U}) {
+        Stream stream;
+        std::uint64_t now = 1'000'000'000;
+        std::size_t waits = 0;
+        constexpr std::size_t kRounds = 2000;
+        for (std::size_t round = 0; round < kRounds; ++round) {
+            bool stays = false;
+            for (std::size_t i = 0; i < together; ++i)
+                stays = stream.may_stay(now += 100);
+            if (stays) ++waits;
+            now += stays ? 50'000 : 5'000;  // what stays makes the wait long
+        }
+        EXPECT_LE(waits, kRounds / 100) << together << " at a time";
+    }
+}
+
+TEST(Stream, ALongRowAfterSuchAProgramLeavesTogetherAgain) {
+    const auto leave = [](std::uint32_t count) { return std::string(count, '.'); };
+    std::string batches;
+    for (std::uint32_t i = 0; i < Stream::kBatches; ++i)
+        batches += std::string(Stream::kMostTogether - 1, 's') + '.';
+    std::vector<std::uint64_t> gaps;
+    std::string all;
+    for (const std::string& row :
+         {leave(Stream::kLeast) + "s", leave(Stream::kLonger * Stream::kLeast) + batches,
+          leave(Stream::kLonger * Stream::kLeast / 2) + batches + batches, leave(Stream::kLeast) + "s"}) {
+        gaps.push_back(Stream::kCloseNs);
+        gaps.insert(gaps.end(), row.size() - 1, 1);
+        all += row;
+    }
+    EXPECT_EQ(fates(gaps), all);
 }
 
 // A root that waits for room in the window has not been away.
