@@ -4,6 +4,7 @@
 #include "library.h"
 #include "payload.h"
 #include "requests.h"
+#include "shared.h"
 
 static coppice_status_t wait_for(coppice_request_t* request) {
     coppice_status_t status = COPPICE_ERR_TIMEOUT;
@@ -57,7 +58,7 @@ static coppice_status_t broadcast_as_root(const struct communicator* communicato
 static coppice_status_t broadcast(const struct communicator* communicator, const struct payload* payload, int root) {
     coppice_request_t* request = NULL;
     coppice_status_t status = COPPICE_ERR_BUSY;
-    while (__atomic_load_n(&communicator->unstarted, __ATOMIC_RELAXED) > 0)
+    while (shared_look(&communicator->unstarted) > 0)
         let_mpi_work();
     if (root == communicator->rank) return broadcast_as_root(communicator, payload);
     while ((status = coppice.broadcast_nb(communicator->group, payload->bytes, payload->size, (uint32_t)root,

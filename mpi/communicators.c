@@ -13,6 +13,7 @@
 #include "library.h"
 #include "requests.h"
 #include "retired.h"
+#include "shared.h"
 
 #ifdef OPEN_MPI
 #define THIS_MPI "Open MPI"
@@ -101,7 +102,7 @@ static int communicator_freed(MPI_Comm comm, int key, void* value, void* extra) 
     (void)key;
     (void)extra;
     struct communicator* state = value;
-    __atomic_add_fetch(&frees, 1, __ATOMIC_RELEASE);
+    shared_raise(&frees);
     pthread_mutex_lock(&list_mutex);
     forget(state);
     pthread_mutex_unlock(&list_mutex);
@@ -149,7 +150,7 @@ static void prepare(void) {
 }
 
 static void prepare_once(void) {
-    if (__atomic_load_n(&keyval, __ATOMIC_ACQUIRE) != MPI_KEYVAL_INVALID) return;
+    if (SHARED_READ(keyval) != MPI_KEYVAL_INVALID) return;
     pthread_mutex_lock(&mutex);
     prepare();
     pthread_mutex_unlock(&mutex);
@@ -293,7 +294,7 @@ static struct communicator* make_communicator(MPI_Comm comm) {
 }
 
 static struct communicator* find_communicator(MPI_Comm comm) {
-    const unsigned freed = __atomic_load_n(&frees, __ATOMIC_ACQUIRE);
+    const unsigned freed = SHARED_READ(frees);
     if (latest.state != NULL && latest.comm == comm && latest.frees == freed) return latest.state;
     struct communicator* state = NULL;
     int found = 0;

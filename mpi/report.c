@@ -1,7 +1,6 @@
 #include "report.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "library.h"
+#include "shared.h"
 
 #define AS_TEXT(name, ...) "MPI_" #name,
 static const char* const kNames[kOperations] = {COPPICE_MPI_OPERATIONS(AS_TEXT)};
@@ -24,32 +24,28 @@ static const char* const kSentences[kReasons] = {
     [kArguments] = "with arguments for MPI to complain about",
 };
 
-static atomic_ulong ours[kOperations];
-static atomic_ulong passed_on[kOperations];
-static atomic_ulong reasons[kReasons];
-static atomic_ulong groups;
-static atomic_ulong failed_groups;
+static unsigned long ours[kOperations];
+static unsigned long passed_on[kOperations];
+static unsigned long reasons[kReasons];
+static unsigned long groups;
+static unsigned long failed_groups;
 static char failure[256];
 
-static void add_one(atomic_ulong* counter) {
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
 void count_ours(enum operation operation) {
-    add_one(&ours[operation]);
+    shared_count(&ours[operation]);
 }
 
 void count_passed_on(enum operation operation, enum reason reason) {
-    add_one(&passed_on[operation]);
-    add_one(&reasons[reason]);
+    shared_count(&passed_on[operation]);
+    shared_count(&reasons[reason]);
 }
 
 void count_group(void) {
-    add_one(&groups);
+    shared_count(&groups);
 }
 
 void count_failed_group(const char* sentence) {
-    add_one(&failed_groups);
+    shared_count(&failed_groups);
     snprintf(failure, sizeof failure, "%s", sentence);
 }
 
@@ -60,13 +56,16 @@ int report_is_wanted(void) {
 
 void print_report(int rank, int size) {
     if (rank != 0 || !report_is_wanted()) return;
-    fprintf(stderr, "coppice-mpi: process 0 of %d, %lu groups\n", size, groups);
+    fprintf(stderr, "coppice-mpi: process 0 of %d, %lu groups\n", size, shared_counted(&groups));
     for (int i = 0; i < kOperations; ++i)
-        fprintf(stderr, "coppice-mpi: %s: %lu by Coppice, %lu passed on to MPI\n", kNames[i], ours[i], passed_on[i]);
+        fprintf(stderr, "coppice-mpi: %s: %lu by Coppice, %lu passed on to MPI\n", kNames[i], shared_counted(&ours[i]),
+                shared_counted(&passed_on[i]));
     if (!library_was_wanted()) fprintf(stderr, "coppice-mpi: no group was needed, and the library was not loaded\n");
     for (int i = 0; i < kReasons; ++i)
-        if (reasons[i] != 0) fprintf(stderr, "coppice-mpi: passed on: %lu %s\n", reasons[i], kSentences[i]);
-    if (failed_groups != 0) fprintf(stderr, "coppice-mpi: %lu groups could not be made: %s\n", failed_groups, failure);
+        if (shared_counted(&reasons[i]) != 0)
+            fprintf(stderr, "coppice-mpi: passed on: %lu %s\n", shared_counted(&reasons[i]), kSentences[i]);
+    if (shared_counted(&failed_groups) != 0)
+        fprintf(stderr, "coppice-mpi: %lu groups could not be made: %s\n", shared_counted(&failed_groups), failure);
 }
 
 /* A reader that reads no more is not waited for longer than this. */

@@ -6,6 +6,7 @@
 
 #include "library.h"
 #include "retired.h"
+#include "shared.h"
 
 struct pending {
     struct communicator* communicator;
@@ -37,9 +38,9 @@ static void finish(struct pending* pending, coppice_status_t status) {
     pending->code = code_of(status);
     if (status == COPPICE_OK && pending->root != pending->communicator->rank)
         pending->code = payload_unpack(&pending->payload);
-    __atomic_sub_fetch(&pending->communicator->pending, 1, __ATOMIC_RELEASE); /* it may be gone now */
+    shared_end(&pending->communicator->pending); /* it may be gone now */
     payload_close(&pending->payload, 1);
-    __atomic_store_n(&pending->complete, 1, __ATOMIC_RELEASE);
+    SHARED_PUBLISH(pending->complete, 1);
     PMPI_Grequest_complete(pending->request);
 }
 
@@ -47,7 +48,7 @@ int poll_requests(void) {
     int done = 0;
     look_at_retired();
     /* MPI's progress may be made from within this function. */
-    if (__atomic_load_n(&oldest, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&mutex) != 0) return 0;
+    if (SHARED_READ(oldest) == NULL || pthread_mutex_trylock(&mutex) != 0) return 0;
     const struct communicator* full = NULL;
     for (struct pending** place = &oldest; *place != NULL;) {
         struct pending* pending = *place;
@@ -112,12 +113,12 @@ int can_have_requests(void) {
 }
 
 static int make_request(struct pending* pending) {
-    if (!__atomic_exchange_n(&registered, 1, __ATOMIC_ACQ_REL)) find_progress("opal_progress_register")(poll_requests);
+    if (!shared_swap(&registered, 1)) find_progress("opal_progress_register")(poll_requests);
     return PMPI_Grequest_start(asked, freed, cancelled, pending, &pending->request);
 }
 
 void end_requests(void) {
-    if (__atomic_exchange_n(&registered, 0, __ATOMIC_ACQ_REL)) find_progress("opal_progress_unregister")(poll_requests);
+    if (shared_swap(&registered, 0)) find_progress("opal_progress_unregister")(poll_requests);
 }
 #else
 static int polled(void* state, MPI_Status* status) {
@@ -132,7 +133,7 @@ static int waited(int count, void** states, double timeout, MPI_Status* status) 
     (void)status;
     for (int i = 0; i < count; ++i) {
         struct pending* pending = states[i];
-        while (!__atomic_load_n(&pending->complete, __ATOMIC_ACQUIRE))
+        while (!SHARED_READ(pending->complete))
             let_mpi_work();
     }
     return MPI_SUCCESS;
@@ -163,7 +164,7 @@ int start_broadcast(struct communicator* communicator, const struct payload* pay
     *request = pending->request;
     pthread_mutex_lock(&mutex);
     ++communicator->unstarted;
-    __atomic_add_fetch(&communicator->pending, 1, __ATOMIC_RELAXED);
+    shared_begin(&communicator->pending);
     *end = pending;
     end = &pending->next;
     pthread_mutex_unlock(&mutex);

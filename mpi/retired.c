@@ -8,6 +8,7 @@
 
 #include "library.h"
 #include "requests.h"
+#include "shared.h"
 
 /* How long MPI_Finalize waits at most for processes that do not come, and a call for the end of a revoked group. */
 #define LAST_WAIT_NS 30000000000U
@@ -26,7 +27,7 @@ static unsigned length;
 static void put_at_tail(struct communicator* state) {
     state->next = NULL;
     if (length++ == 0) {
-        __atomic_store_n(&head, state, __ATOMIC_RELEASE);
+        SHARED_PUBLISH(head, state);
     } else {
         tail->next = state;
     }
@@ -36,7 +37,7 @@ static void put_at_tail(struct communicator* state) {
 static struct communicator* take_head(void) {
     struct communicator* const state = head;
     --length;
-    __atomic_store_n(&head, state->next, __ATOMIC_RELEASE);
+    SHARED_PUBLISH(head, state->next);
     return state;
 }
 
@@ -50,7 +51,7 @@ void retire(struct communicator* state) {
 /* However the last barrier ends, once it has begun: all that live have entered it, so they have received everything, or this process is
  * not one of them any more. */
 static int is_over(struct communicator* state) {
-    if (__atomic_load_n(&state->pending, __ATOMIC_ACQUIRE) > 0) return 0;
+    if (SHARED_READ(state->pending) > 0) return 0;
     if (state->last == NULL) {
         const coppice_status_t status = coppice.barrier_nb(state->group, &state->last);
         if (status == COPPICE_ERR_BUSY || status == COPPICE_ERR_NO_MEMORY || status == COPPICE_ERR_NO_RESOURCES)
@@ -79,7 +80,7 @@ static void end_group(struct communicator* state) {
 
 /* Each of them once, or as many of them. */
 static void look_at(unsigned most) {
-    if (__atomic_load_n(&head, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&mutex) != 0) return;
+    if (SHARED_READ(head) == NULL || pthread_mutex_trylock(&mutex) != 0) return;
     struct communicator* over = NULL;
     for (unsigned looks = length < most ? length : most; looks > 0; --looks) {
         struct communicator* state = take_head();

@@ -1,5 +1,6 @@
-// The clock: CLOCK_MONOTONIC in nanoseconds, the same for all processes of one kernel. Above the transports nobody
-// reads it but through a Clock, which a simulation replaces by its own.
+// The clock: CLOCK_MONOTONIC in nanoseconds, the same for all processes of one kernel. The engine and what stands on it read it
+// through a Clock, which a simulation replaces by its own. Transports, bootstrap/, which waits for launchers and doors through sockets, and
+// what reads the pages of other processes (status/gather.cpp) call now_ns(): a simulation has other parts in their place.
 #pragma once
 
 #include <cstdint>

@@ -138,7 +138,7 @@ void close_own(int descriptor) {
     close(descriptor);
 }
 
-void for_each_member(int set, void (*tell)(int member)) {
+void for_each_member(int set, void (*tell)(void* argument, int member), void* argument) {
     // "/proc/self/fdinfo/8"; its lines are "tfd:        6 events: …", in any order.
     char path[32] = "/proc/self/fdinfo/";
     char* end = path + std::size("/proc/self/fdinfo/") - 1;
@@ -167,7 +167,7 @@ void for_each_member(int set, void (*tell)(int member)) {
             } else if (matched == kMarkSize && c >= '0' && c <= '9') {
                 number = (number < 0 ? 0 : number) * 10 + (c - '0');
             } else if (matched == kMarkSize && number >= 0) {
-                if (number != file) tell(number);
+                if (number != file) tell(argument, number);
                 number = -1;
                 matched = kMarkSize + 1;
             } else if (matched < kMarkSize) {

@@ -78,6 +78,11 @@ int open_own(Open&& open, Closes what = Closes::it) {
 void close_own(int descriptor);
 
 // Calls `tell` for each descriptor that is a member of this process's epoll set `set`. Nothing where there is no /proc.
-void for_each_member(int set, void (*tell)(int member));
+void for_each_member(int set, void (*tell)(void* argument, int member), void* argument);
+template <class Tell>
+void for_each_member(int set, Tell tell) {
+    for_each_member(
+        set, [](void* argument, int member) { (*static_cast<Tell*>(argument))(member); }, &tell);
+}
 
 }  // namespace coppice::process

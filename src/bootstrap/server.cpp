@@ -1,5 +1,5 @@
-// The connections of the exchange: what arrives, and which processes end. Who connects is in server_listener.cpp, the exchange itself in
-// server_exchange.cpp.
+// The connections of the exchange: what arrives, and which processes end. Which processes connect is in server_listener.cpp, the
+// exchange itself in server_exchange.cpp.
 #include "bootstrap/server.hpp"
 
 #include <fcntl.h>

@@ -32,7 +32,7 @@ class Context final : private Attended {
 
     const SettingTexts& texts() const { return texts_; }
     const Settings& settings() const { return settings_; }
-    const Clock& clock() const { return clock_; }
+    const Clock& clock() const override { return clock_; }
     Platform* platform() const { return platform_; }
 
     void attach(Group& group);

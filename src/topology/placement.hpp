@@ -84,8 +84,6 @@ class Placement {
         std::uint64_t close_pairs = 0;
     };
     Spread spread(std::uint32_t reach) const;
-    // The largest pod holds so many leaves at most for spread(2·distance + 1) to find no pair.
-    std::uint32_t largest_pod_for(std::uint32_t distance) const { return leaves() / (2 * distance + 2); }
 
     // What it keeps, in bytes.
     std::size_t memory() const;

@@ -25,4 +25,10 @@ Regions::Place Regions::find(std::string_view name) const {
     return found == all_.end() ? Place{} : found->place;
 }
 
+std::string_view Regions::name_at(std::size_t at) const {
+    for (const Named& region : all_)
+        if (at >= region.place.at && at - region.place.at < region.place.bytes) return region.name;
+    return {};
+}
+
 }  // namespace coppice::transport

@@ -33,6 +33,8 @@ class Regions {
     explicit Regions(std::span<const Region> declared);
 
     Place find(std::string_view name) const;
+    // Of the one that byte `at` lies in; empty: it lies in none.
+    std::string_view name_at(std::size_t at) const;
     // Of all of them together, a multiple of kRegionAlignment. They begin at such a multiple, too.
     std::size_t bytes() const { return bytes_; }
 

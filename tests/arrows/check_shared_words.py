@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that words which processes or threads share are those of src/base/shared_words.hpp, and that it stays short.
+"""Checks that words which processes or threads share are those of src/base/shared_words.hpp, or in C of mpi/shared.h, and that these stay short.
 
 Usage: check_shared_words.py SOURCE_ROOT    prints one line for each other one; exit code 1 if any
        check_shared_words.py --self-test    plants some in a temporary tree and checks that each is found
 
-In src/, include/ and tools/ nothing else may have an atomic of the standard library or of the compiler. Tests and benchmarks may,
+In src/, include/, tools/ and mpi/ nothing else may have an atomic of the standard library or of the compiler. Tests and benchmarks may,
 as long as they name no order of memory. Examples are programs of users, and have what users have.
 """
 
@@ -15,13 +15,14 @@ import tempfile
 
 VOCABULARY = "src/base/shared_words.hpp"
 ITS_TEST = "tests/base/shared_words_test.cpp"
-MOST_LINES = 150
+IN_C = "mpi/shared.h"
+MOST_LINES = {VOCABULARY: 150, IN_C: 50}
 
 ORDER = re.compile(r"\bmemory_order\w*|\bkill_dependency\b")
 ATOMIC = re.compile(r"<(?:stdatomic\.h|atomic)>|\batomic_\w+|\b(?:std::)?atomic\s*<|\b_Atomic\b|\b__atomic_\w+|\b__sync_\w+")
 
 SUFFIXES = {".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inc", ".ipp"}
-FOLDERS = {"src": (ORDER, ATOMIC), "include": (ORDER, ATOMIC), "tools": (ORDER, ATOMIC), "tests": (ORDER,), "bench": (ORDER,)}
+FOLDERS = {"src": (ORDER, ATOMIC), "include": (ORDER, ATOMIC), "tools": (ORDER, ATOMIC), "mpi": (ORDER, ATOMIC), "tests": (ORDER,), "bench": (ORDER,)}
 
 
 def check(root):
@@ -31,18 +32,19 @@ def check(root):
     for folder, patterns in FOLDERS.items():
         for file in sorted((root / folder).rglob("*")):
             where = file.relative_to(root).as_posix()
-            if file.suffix not in SUFFIXES or not file.is_file() or where in (VOCABULARY, ITS_TEST):
+            if file.suffix not in SUFFIXES or not file.is_file() or where in (VOCABULARY, IN_C, ITS_TEST):
                 continue
             files += 1
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
                 found = next((match for pattern in patterns if (match := pattern.search(line))), None)
                 if found:
-                    wrong.append(f"{where}:{number}: \"{found.group(0)}\": use a word of {VOCABULARY}")
-    vocabulary = root / VOCABULARY
-    if not vocabulary.is_file():
-        wrong.append(f"{VOCABULARY}:1: is missing")
-    elif (lines := len(vocabulary.read_text(encoding="utf-8").splitlines())) > MOST_LINES:
-        wrong.append(f"{VOCABULARY}:{lines}: has {lines} lines, more than {MOST_LINES}")
+                    wrong.append(f"{where}:{number}: \"{found.group(0)}\": use a word of {IN_C if folder == 'mpi' else VOCABULARY}")
+    for vocabulary, most in MOST_LINES.items():
+        file = root / vocabulary
+        if not file.is_file():
+            wrong.append(f"{vocabulary}:1: is missing")
+        elif (lines := len(file.read_text(encoding="utf-8").splitlines())) > most:
+            wrong.append(f"{vocabulary}:{lines}: has {lines} lines, more than {most}")
     return wrong, files
 
 
@@ -67,7 +69,13 @@ PLANTED = [
     ("bench/measure.h", "__atomic_load_n(&word, __ATOMIC_ACQUIRE);", True),
     (ITS_TEST, "expect(std::memory_order_acquire);", True),
     (VOCABULARY, "word_.load(std::memory_order_acquire);", True),
-    (VOCABULARY, "\n" * MOST_LINES, False),
+    (VOCABULARY, "\n" * MOST_LINES[VOCABULARY], False),
+    ("mpi/a.c", "__atomic_store_n(&head, state, __ATOMIC_RELEASE);", False),
+    ("mpi/a.c", "static atomic_ulong count;", False),
+    ("mpi/a.c", "#include <stdatomic.h>", False),
+    ("mpi/a.c", "SHARED_PUBLISH(head, state);", True),
+    (IN_C, "__atomic_store_n(&(word), (value), __ATOMIC_RELEASE)", True),
+    (IN_C, "\n" * MOST_LINES[IN_C], False),
 ]
 
 
@@ -76,9 +84,9 @@ def self_test():
     for path, line, right in PLANTED:
         with tempfile.TemporaryDirectory() as directory:
             root = pathlib.Path(directory)
-            for file in (VOCABULARY, path):
+            for file in (*MOST_LINES, path):
                 (root / file).parent.mkdir(parents=True, exist_ok=True)
-            (root / VOCABULARY).write_text("#pragma once\n", encoding="utf-8")
+                (root / file).write_text("// first line\n", encoding="utf-8")
             (root / path).write_text(f"// first line\n{line}\n", encoding="utf-8")
             wrong, _ = check(root)
             if right != (not wrong):

@@ -20,6 +20,7 @@ namespace {
 class Idle final : public Attended {
   public:
     BiasedLock& lock() override { return lock_; }
+    const Clock& clock() const override { return real_clock(); }
     bool has_work() const override { return false; }
     std::size_t progress_for_callers() override { return 0; }
     std::uint64_t arm(std::vector<pollfd>& /*descriptors*/) override { return UINT64_MAX; }

@@ -1,4 +1,4 @@
-// How often the progress thread looks at callers that never stop.
+// How often the progress thread looks at callers that never stop, and by which clock it sleeps.
 #include "engine/progress/progress_thread.hpp"
 
 #include <gtest/gtest.h>
@@ -28,6 +28,7 @@ class Busy final : public Attended {
         looks_ = look + 1;
         return lock_;
     }
+    const Clock& clock() const override { return real_clock(); }
     bool has_work() const override { return false; }
     std::size_t progress_for_callers() override { return 0; }
     std::uint64_t arm(std::vector<pollfd>& /*descriptors*/) override { return UINT64_MAX; }
@@ -42,6 +43,37 @@ class Busy final : public Attended {
     std::vector<std::uint64_t> times_;
     std::atomic<std::size_t> looks_{0};
 };
+
+// Nobody calls it; it has a timer each time it is to be slept on, by a clock that is an hour ahead.
+class Ahead final : public Attended, private Clock {
+  public:
+    BiasedLock& lock() override { return lock_; }
+    const Clock& clock() const override { return *this; }
+    bool has_work() const override { return true; }
+    std::size_t progress_for_callers() override { return 0; }
+    std::uint64_t arm(std::vector<pollfd>& /*descriptors*/) override {
+        ++sleeps_;
+        return now_ns() + 1'000'000;
+    }
+    void note_duty() override {}
+    std::size_t sleeps() const { return sleeps_; }
+
+  private:
+    std::uint64_t now_ns() const override { return coppice::now_ns() + 3'600'000'000'000; }
+
+    BiasedLock lock_;
+    std::atomic<std::size_t> sleeps_{0};
+};
+
+TEST(ProgressThreads, SleepByTheClockOfWhatTheyAttendTo) {
+    Ahead ahead;
+    ASSERT_TRUE(ProgressThread::instance().attend(ahead).has_value());
+    const std::uint64_t deadline = coppice::now_ns() + 60'000'000'000;
+    while (ahead.sleeps() < 3 && coppice::now_ns() < deadline)
+        ::usleep(1000);
+    ProgressThread::instance().forsake(ahead);
+    EXPECT_GE(ahead.sleeps(), 3U) << "it sleeps until the hour is over";
+}
 
 TEST(ProgressThreads, LookSeldomAtCallersThatNeverStop) {
     constexpr std::size_t kLooks = ProgressThread::kTicks + 12;

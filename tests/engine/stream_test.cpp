@@ -44,7 +44,7 @@ TEST(Stream, ARowThatIsBrokenBeginsAnew) {
 
 // The others wait for such messages until the progress thread has looked: of many broadcasts a few.
 TEST(Stream, AProgramThatWaitsByItsOwnMeansAfterSomeBroadcastsSoonKeepsNothingBack) {
-    for (const std::size_t together : {1U, 2U, 10U, 25U, 100U, 200U}) {
+    for (const std::size_t together : {1U, 2U, 10U, 25U}) {
         Stream stream;
         std::uint64_t now = 1'000'000'000;
         std::size_t waits = 0;
@@ -62,14 +62,12 @@ TEST(Stream, AProgramThatWaitsByItsOwnMeansAfterSomeBroadcastsSoonKeepsNothingBa
 
 TEST(Stream, ALongRowAfterSuchAProgramLeavesTogetherAgain) {
     const auto leave = [](std::uint32_t count) { return std::string(count, '.'); };
-    std::string batches;
-    for (std::uint32_t i = 0; i < Stream::kBatches; ++i)
-        batches += std::string(Stream::kMostTogether - 1, 's') + '.';
+    const std::string batch = std::string(Stream::kMostTogether - 1, 's') + '.';
+    const std::string too_soon = leave(Stream::kLeast) + "s";
     std::vector<std::uint64_t> gaps;
     std::string all;
-    for (const std::string& row :
-         {leave(Stream::kLeast) + "s", leave(Stream::kLonger * Stream::kLeast) + batches,
-          leave(Stream::kLonger * Stream::kLeast / 2) + batches + batches, leave(Stream::kLeast) + "s"}) {
+    for (const std::string& row : {too_soon, leave(Stream::kLonger * Stream::kLeast) + batch,
+                                   leave(Stream::kLonger * Stream::kLeast / 2) + batch + batch, too_soon}) {
         gaps.push_back(Stream::kCloseNs);
         gaps.insert(gaps.end(), row.size() - 1, 1);
         all += row;

@@ -171,7 +171,7 @@ TEST_F(WitnessVotes, AreWrittenBeforeAnythingIsSent) {
     EXPECT_GE(messages, 1);
 }
 
-// Suspected first, and certain when the launcher has spoken: the quorum is there, by the same way as a mate's word (look_for_dead).
+// Suspected first, and certain when the launcher has spoken: the quorum is there, by the same way as a local peer's word (look_for_dead).
 TEST_F(WitnessVotes, MakeADeathCertainThatWasSuspected) {
     const auto transport_set = std::make_shared<TransportSet>(2);
     transport_set->route(Seat(0), transport_set->add(std::make_unique<Reader>([] {})));

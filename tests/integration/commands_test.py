@@ -298,17 +298,23 @@ class Commands(unittest.TestCase):
         agreed = re.findall(r'^.*"ph":"E".*"ts":([0-9.]+),.*"of":"agreement".*"status":0\}', before, re.MULTILINE)
         return (float(failed) - float(agreed[-1])) / 1e6
 
-    def test_network_that_parts(self):
+    def notice_a_cut(self, **settings):
         # The bound is for ranks that get their cores. A try in which the machine keeps them from these tells nothing.
         longest = []
         while not longest or (min(longest) >= 4 and len(longest) < 5):
             with tempfile.TemporaryDirectory() as folder:
-                said = self.agree_through_a_cut("3", "2@1s", "15s", lost=1, COPPICE_TRACE=os.path.join(folder, "trace"))
+                said = self.agree_through_a_cut("3", "2@1s", "15s", lost=1, COPPICE_TRACE=os.path.join(folder, "trace"), **settings)
                 traces = [os.path.join(folder, name) for name in os.listdir(folder)]
                 self.assertEqual(len(traces), 3)
                 longest.append(max(map(self.seconds_to_notice, traces)))
             self.assertRegex(said, "rank 2: .*: too few ranks can be reached .*COPPICE_QUORUM=certain: ranks 0, 1 can't be reached")
         self.assertLess(min(longest), 4, longest)
+
+    def test_network_that_parts(self):
+        self.notice_a_cut()
+
+    def test_network_of_ucx_that_parts(self):
+        self.notice_a_cut(COPPICE_TRANSPORT="shm,ucx")
 
     def test_network_that_parts_where_each_side_may_go_on(self):
         said = self.agree_through_a_cut("3", "2@joined+1s", "15s", lost=1, COPPICE_QUORUM="any")

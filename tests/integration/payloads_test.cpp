@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <set>
@@ -387,6 +388,31 @@ TEST(Payloads, TheWindowCountsBytesAndALargerOneGoesAlone) {
             COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), bytes, 0, nullptr, kTimeout) == COPPICE_OK);
             COPPICE_CHECK(buffer == expected);
         }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// Rank 1 begins the second one while rank 0, the root of the first, is late; it has the second before it calls.
+TEST(Payloads, TheWindowCountsThePayloadsBeforeOneNotThoseBehindIt) {
+    const Layout layout{"flat", 3, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_PAYLOAD_WINDOW", "64K"}}};
+    Job job(layout.job(), [](Member& member) {
+        COPPICE_CHECK(member.join() == COPPICE_OK);
+        if (member.rank == 0) member.await_call("the second one comes", [&] { return member.counts().chunks > 0; });
+        std::array<std::vector<unsigned char>, 2> expected, buffers;
+        std::array<coppice_request_t*, 2> requests{};
+        for (const std::uint32_t number : {0U, 1U}) {
+            expected[number] = payload_of(number, number, 40'000);
+            auto& buffer = buffers[number];
+            buffer = member.rank == number ? expected[number] : std::vector<unsigned char>(40'000);
+            COPPICE_CHECK(coppice_broadcast_nb(member.group, buffer.data(), buffer.size(), number, &requests[number]) ==
+                          COPPICE_OK);
+        }
+        for (coppice_request_t* const request : requests) {
+            COPPICE_CHECK(coppice_request_wait(request, nullptr, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+        }
+        COPPICE_CHECK(buffers == expected);
         member.leave();
     });
     EXPECT_EQ(job.finish(), "");

@@ -5,6 +5,7 @@ from catchers import gtest, linked
 SET = "src/engine/transport_set.cpp"
 SHARED = gtest("tests/engine/engine_unit", "TransportSet.*")
 # Worlds in which ranks were stopped for longer than the bound.
+TOLD = gtest("tests/simulation/world/world_test", "World.ARunIsTold*:World.ALongConversation*")
 SILENT = gtest("tests/simulation/world/world_test", "World.SeedsThat*:World.ARankThat*")
 
 TCP = "src/transport/tcp/tcp_connect.cpp"
@@ -177,4 +178,11 @@ FAULTS = [
     ("a callback that throws on the progress thread ends the process", "src/engine/progress/progress_thread.cpp",
      "        } catch (...) {\n            // Whatever", "        } catch (const std::bad_alloc&) {\n            // Whatever",
      linked("tests/integration/integration_callbacks", "FailureCallback.*")),
+    # --- what a simulated run tells of itself
+    ("a message that is delivered is not told", "src/simulation/world/network.cpp",
+     "    if (clockwork_.tell_traffic) tell_of_message(from, message);\n", "", TOLD),
+    ("a store that others of the host read is not told", "src/simulation/world/host_board.cpp",
+     "    if (is_told()) tell_stored(\"consumed\", sequence.value);\n", "", TOLD),
+    ("the whole conversation of a run is printed", "src/simulation/world/transcript.cpp",
+     "before > kBefore ? before - kBefore : 0", "0", TOLD),
 ]

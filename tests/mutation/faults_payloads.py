@@ -17,6 +17,9 @@ FAULTS = [
      " && offer_to_readers(*entry)) pump(*entry);", ") offer_to_readers(*entry);", LARGE),
     ("who may lock nothing is not told of the limit", "src/transport/verbs/memory.cpp", "error == ENOMEM || error == EPERM;", "error == ENOMEM;",
      gtest("tests/transport/transport_verbs_tests", "Registration.*")),
+    # --- the window
+    ("payloads behind a root's hold it up", "src/engine/collectives/payload/payloads.cpp", "entry->sequence >= before", "entry->sequence.value > before.value + 1024",
+     linked("tests/integration/integration_payloads", "Payloads.TheWindowCountsThePayloadsBefore*")),
     # --- beyond 4 GiB
     ("chunks lie where 32 bits say", DESCRIPTOR, "return std::uint64_t{number} * chunk;", "return number * chunk;", LARGE),
     ("a payload of more than the most is described", DESCRIPTOR, " && read.bytes <= kMaxBroadcast", "", LARGE),

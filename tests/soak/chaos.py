@@ -30,8 +30,10 @@ DESCRIPTION = """\
 Programs drawn from a seed, one job after the other: broadcasts, agreements, shrinks and revocations in groups that come and go,
 by ranks that are killed, stopped and cut off at drawn moments. In a third of the jobs ("grows" in their description) there is one
 group, which its members renew: ranks that were killed are started again, spares wait, others join, some leave, and hosts are cut in
-two sides, for a moment or for good, under each COPPICE_QUORUM. Each rank checks what it is given; afterwards what all of them were
-given is compared, in jobs that grow view by view. Found are
+two sides, for a moment or for good, under each COPPICE_QUORUM. In a quarter of the jobs ("large") a third of the broadcasts have 8 KiB
+to 1 MiB, so that they go in chunks, out of the program's memory, registered or not, and out of the library's; in some of these jobs there
+is little room for them (COPPICE_PAYLOAD_WINDOW), smaller ones go in chunks, too (COPPICE_EAGER), or chunks and waits are small. Each rank
+checks what it is given; afterwards what all of them were given is compared, in jobs that grow view by view. Found are
   lost      a live rank did not get what another live rank of a live root got; a call failed with a status that coppice.h does
             not allow there, or crashed; a live rank was taken for dead, or left out of a view; a newcomer was neither taken in nor told
             why; a rank had no quorum that neither a cut nor deaths had cost
@@ -63,6 +65,8 @@ def parse():
     parser.add_argument("--keep", type=pathlib.Path,
                         help="where logs, output and backtraces of jobs that went wrong are kept (default: a new directory)")
     parser.add_argument("--only", default="", help="jobs with these words in their description alone, as \"cut ucx\" or \"grows\"")
+    parser.add_argument("--large", action="store_true",
+                        help="large payloads in every job, not in one in four; the rest of a job stays as it is")
     parser.add_argument("--verbose", action="store_true", help="a line for each job, not only for those that went wrong")
     options = parser.parse_args()
     if options.job and ":" in options.job:
@@ -270,7 +274,7 @@ def tell(outcome, options):
     print(f"  logs, output{' and backtraces' if outcome.backtraces else ''}: {outcome.kept}")
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(plan.environment.items()))
     print(f"  {settings} {shlex.join(map(str, plan.command(options.launcher, options.rank, 'DIRECTORY', options.patience)))}")
-    print(f"  again: tests/soak/chaos.sh --seed {plan.seed} --job {plan.number}", flush=True)
+    print(f"  again: tests/soak/chaos.sh --seed {plan.seed} --job {plan.number}{' --large' if options.large else ''}", flush=True)
 
 
 def main():
@@ -281,7 +285,7 @@ def main():
     for end in (signal.SIGINT, signal.SIGTERM):
         signal.signal(end, lambda number, frame: ended.append(number))
     if options.job:
-        plan = chaos_growth.draw(options.seed, int(options.job), abilities)
+        plan = chaos_growth.draw(options.seed, int(options.job), abilities, options.large)
         outcome = run(plan, options, show=True)
         print(outcome.output, end="")
         tell(outcome, options)
@@ -309,7 +313,7 @@ def soak(options, abilities, ended):
             print(f"chaos.sh: ended by {signal.Signals(ended[0]).name} after {len(outcomes)} jobs", flush=True)
             break
         number += 1
-        plan = chaos_growth.draw(options.seed, number, abilities)
+        plan = chaos_growth.draw(options.seed, number, abilities, options.large)
         if not all(word in plan.describe() for word in options.only.split()):
             continue
         outcome = run(plan, options)

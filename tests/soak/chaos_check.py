@@ -4,7 +4,7 @@ import collections
 import re
 
 KINDS = ("lost", "corrupt", "diverged", "hung", "leaked")
-OK, ROOT_FAILED, PEER_FAILED, REVOKED, NO_QUORUM = 0, -6, -7, -9, -19
+OK, TRUNCATED, ROOT_FAILED, PEER_FAILED, REVOKED, NO_QUORUM = 0, -4, -6, -7, -9, -19
 
 
 class Rank:
@@ -142,7 +142,8 @@ def broadcasts(outcome, survivors, plan, dead):
     may_miss = "--may-miss" in plan.options
     for (team, number), by_rank in results.items():
         what = f"broadcast {number} of team {team}"
-        statuses = {status for _, status in by_rank.values()}
+        # A rank without the room knows the size of what goes in chunks, and maybe nothing more.
+        statuses = {status for _, status in by_rank.values()} - {TRUNCATED}
         root = next(iter(by_rank.values()))[0]
         if ROOT_FAILED in statuses and root not in dead:
             outcome.note("lost", f"{what}: root {root} lives, and is said to have failed")

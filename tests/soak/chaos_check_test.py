@@ -69,6 +69,14 @@ class Judge(unittest.TestCase):
         everywhere = [(rank, "b 1f 1 2 0", "b 1f 1 2 -6") for rank in range(3)]
         self.assertEqual(self.judge(self.good(*everywhere)), {"lost": 1})
 
+    def test_a_rank_without_the_room_knows_the_size_of_what_goes_in_chunks_and_maybe_no_more(self):
+        narrow = 1, "b 1f 1 2 0", "b 1f 1 2 -4"
+        self.assertEqual(self.judge(self.good(narrow)), {}, self.notes)
+        killed = "coppice-run: killed rank 2 (pid 5) at 1 s\n"
+        lost = 0, "b 1f 1 2 0", "b 1f 1 2 -6"
+        self.assertEqual(self.judge(self.good(narrow, lost, (2, "e\n", "")), killed), {}, self.notes)
+        self.assertEqual(self.judge(self.good(narrow, lost)), {"lost": 2}, self.notes)  # its root lives, and has it
+
     def test_no_quorum(self):
         killed = "coppice-run: killed rank 0 (pid 5) at 1 s\ncoppice-run: killed rank 1 (pid 6) at 1 s\n"
         logs = ["g 1f 0 0,1,2\n", "g 1f 1 0,1,2\n", "g 1f 2 0,1,2\nq 1f there is no quorum\n"]
@@ -327,6 +335,38 @@ class Draw(unittest.TestCase):
         self.assertLess(150, words["grows"])
         for word in ("respawns", "spares", "joins", "leaves", "kills", "stops", "cuts", "long"):
             self.assertLess(5, words[word], word)
+
+    def test_large_payloads_change_nothing_else(self):
+        abilities = types.SimpleNamespace(tcp=True, automatic=True)
+        words = collections.Counter()
+        for number in range(1, 600):
+            plan, forced = (chaos_growth.draw(7, number, abilities, large) for large in (False, True))
+            options, most = plan.command("run", "rank", "directory", 60), forced.command("run", "rank", "directory", 60)
+            self.assertIn("--large", most)
+            if "large" in plan.words:
+                self.assertEqual(options, most)
+                self.assertEqual(plan.environment, forced.environment)
+            else:
+                self.assertNotIn("--large", options)
+                self.assertEqual(options, self.without_payloads(most))
+                self.assertEqual(plan.environment, {k: v for k, v in forced.environment.items() if k not in OF_PAYLOADS})
+            words.update(word.split()[0] for word in plan.words)
+            # The program knows what the library does.
+            for name, option, default in (("EAGER", "--eager", 8192), ("PAYLOAD_WINDOW", "--payload-window", 2 ** 26)):
+                told = most[most.index(option) + 1] if option in most else default
+                self.assertEqual(int(forced.environment.get("COPPICE_" + name, default)), int(told))
+        self.assertLess(abs(words["large"] / 599 - chaos_plan.LARGE_SHARE), 0.06)
+        for word in ("eager", "payload_window", "payload_chunk", "payload_ahead", "payload_patience"):
+            self.assertLess(10, words[word], word)
+            self.assertLess(words[word], words["large"], word)
+
+    @staticmethod
+    def without_payloads(command):
+        options = iter(command)
+        return [word for word in options if word not in ("--large", "--eager", "--payload-window") or next(options) is None]
+
+
+OF_PAYLOADS = ("COPPICE_EAGER", "COPPICE_PAYLOAD_WINDOW", "COPPICE_PAYLOAD_CHUNK", "COPPICE_PAYLOAD_AHEAD", "COPPICE_PAYLOAD_PATIENCE")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,11 @@ inline std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
     return hash ^ (hash >> 29);
 }
 
+// Contents that follow from a seed.
+inline std::uint64_t word_of(std::uint64_t seed, std::uint64_t i) {
+    return (seed + i) * 0x9e3779b97f4a7c15U ^ (i << 7);
+}
+
 // Numbers of one place in the program; the same wherever the same place is reached.
 class Draw {
   public:
@@ -50,6 +55,11 @@ struct Options {
     // "LIFE:STEP:MICROSECONDS": this rank dies so long after it has begun that step. Where the job grows "POINT:COUNT:MICROSECONDS": so long
     // after that point, "create", "step" or "renew", for that time.
     std::string die;
+
+    // Jobs with large payloads, and what the library goes by there.
+    std::uint64_t large = 0;                                 // bytes of the largest; 0: all go whole
+    std::uint64_t eager = 8192;                              // COPPICE_EAGER
+    std::uint64_t payload_window = std::uint64_t{64} << 20;  // COPPICE_PAYLOAD_WINDOW
 
     // Jobs that grow (chaos_grower.hpp).
     bool grows = false;

@@ -10,11 +10,11 @@ SHARE = 1 / 3
 MOST_PROCESSES = 24  # agreements name each by a bit
 
 
-def draw(seed, number, abilities):
+def draw(seed, number, abilities, large=False):
     """The job of that number, of either kind."""
     if random.Random(f"{seed}/{number}/kind").random() < SHARE:
-        return Growth(seed, number, abilities)
-    return chaos_plan.Plan(seed, number, abilities)
+        return Growth(seed, number, abilities, large)
+    return chaos_plan.Plan(seed, number, abilities, large)
 
 
 class Growth(chaos_plan.Plan):

@@ -7,6 +7,8 @@ import subprocess
 LONG_CUT = 2  # seconds from which a cut may cost a rank its place; shorter ones must harm nobody
 # Silence as evidence; only for networks that do not find a cut cable by themselves.
 BOUND = 4
+LARGE_SHARE = 1 / 4  # of jobs, some of whose payloads go in chunks
+LARGEST = 2 ** 20    # bytes
 
 
 class Abilities:
@@ -26,7 +28,7 @@ class Plan:
     STREAM = ""  # of random numbers
     grows = False
 
-    def __init__(self, seed, number, abilities):
+    def __init__(self, seed, number, abilities, large=False):
         self.seed, self.number = seed, number
         self.environment = {}
         self.words = []
@@ -35,6 +37,7 @@ class Plan:
         self.draw = random.Random(f"{seed}/{number}{self.STREAM}")
         self.lives = 1
         self.draw_all(abilities)
+        self.payloads(random.Random(f"{seed}/{number}{self.STREAM}/payloads"), large)
 
     def draw_all(self, abilities):
         draw = self.draw
@@ -94,6 +97,22 @@ class Plan:
             self.options += ["--polls"]
         elif self.chance(0.2):
             self.options.append("--multiple")
+
+    def payloads(self, draw, large):
+        """Large ones, and in some jobs little room for them. Drawn apart: whatever else a job does, it does without them, too."""
+        if draw.random() >= LARGE_SHARE and not large:
+            return
+        self.words.append("large")
+        self.options += ["--large", LARGEST]
+        eager = draw.choice([None, None, None, 0, 1024])
+        window = draw.choice([None, None, 2 ** 16, 2 ** 18, 2 ** 20])
+        for name, option, value in (("COPPICE_EAGER", "--eager", eager), ("COPPICE_PAYLOAD_WINDOW", "--payload-window", window)):
+            if value is not None:
+                self.set(name, str(value))
+                self.options += [option, value]
+        self.set("COPPICE_PAYLOAD_CHUNK", draw.choice(["", "", "", "4K", "100000", "1M"]))
+        self.set("COPPICE_PAYLOAD_AHEAD", draw.choice(["", "", "", "2", "1024"]))
+        self.set("COPPICE_PAYLOAD_PATIENCE", draw.choice(["", "", "1ms", "10ms"]))
 
     def set(self, name, value):
         if value:

@@ -110,6 +110,10 @@ int main(int argc, char** argv) {
     app.add_option("--lives", options.lives, "contexts, one after the other");
     app.add_option("--threads", options.threads, "beside the main one, with groups of their own");
     app.add_option("--patience", options.patience, "seconds after which a call counts as hung");
+    app.add_option("--large", options.large, "bytes of the largest payloads, of which many go in chunks then");
+    app.add_option("--eager", options.eager, "bytes of the largest payload that goes whole");
+    app.add_option("--payload-window", options.payload_window,
+                   "bytes of the payloads that may be under way in a group");
     app.add_flag("--multiple", options.multiple, "COPPICE_THREAD_MULTIPLE in any case");
     app.add_flag("--polls", options.polls, "there is no progress thread: poll while staying away");
     app.add_flag("--poller", options.poller, "there is no progress thread: a thread of this program polls");

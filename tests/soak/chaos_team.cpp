@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "chaos_exchange.hpp"
 
@@ -17,19 +16,6 @@ std::string listing(const Team::Members& members) {
     }
     return text.empty() ? "-" : text;
 }
-
-namespace {
-
-// Payloads follow from what they are: any byte that is wrong shows.
-std::uint64_t payload_seed(std::uint64_t seed, std::uint64_t team, std::uint64_t number, std::uint32_t root) {
-    return mix(mix(mix(seed, team), number), root);
-}
-
-std::uint64_t word_of(std::uint64_t payload, std::uint64_t i) {
-    return (payload + i) * 0x9e3779b97f4a7c15U ^ (i << 7);
-}
-
-}  // namespace
 
 std::string Team::name(const Flight& flight) const {
     return fmt::format("{} {} of team {:x} (root {}, {} bytes{})", flight.broadcast ? "broadcast" : "agreement",
@@ -109,101 +95,6 @@ bool Team::ends_here(coppice_status_t status, const std::string& what) {
     if (status == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
     if (status == COPPICE_ERR_TIMEOUT || status == COPPICE_ERR_BUSY) wrong("hung", describe(what, status));
     return false;
-}
-
-// ----------------------------------------------------------------------------------------------------- broadcast ---
-
-Team::Flight Team::draw_broadcast(Draw& common) {
-    Flight flight;
-    flight.number = sequence_++;
-    flight.root = static_cast<std::uint32_t>(common.below(members_.size()));
-    // Every order of magnitude is as likely as the others.
-    const std::uint64_t most = common.one_in(4) ? room() : std::uint64_t{1} << common.below(10);
-    flight.bytes = common.one_in(20) ? 0 : common.below(std::min<std::uint64_t>(most, room()) + 1);
-    flight.view = own_.one_in(3);
-    flight.memory.assign((room() + 7) / 8, 0xeeeeeeeeeeeeeeeeU);
-    if (flight.root == info_.rank) {
-        const std::uint64_t payload = payload_seed(options_.seed, id_, flight.number, flight.root);
-        for (std::size_t i = 0; i < (flight.bytes + 7) / 8; ++i)
-            flight.memory[i] = word_of(payload, i);
-    }
-    return flight;
-}
-
-void Team::check(const Flight& flight, const void* payload, std::size_t bytes, const char* when) const {
-    if (bytes != flight.bytes) wrong("corrupt", fmt::format("{} {}: {} bytes came", name(flight), when, bytes));
-    const std::uint64_t seed = payload_seed(options_.seed, id_, flight.number, flight.root);
-    const char* const all = static_cast<const char*>(payload);
-    for (std::size_t i = 0; i < bytes; i += 8) {
-        const std::uint64_t expected = word_of(seed, i / 8);
-        if (std::memcmp(all + i, &expected, std::min<std::size_t>(8, bytes - i)) == 0) continue;
-        wrong("corrupt", fmt::format("{} {}: wrong from byte {} on", name(flight), when, i));
-    }
-}
-
-void Team::broadcast_ended(Flight& flight, coppice_status_t status, std::size_t received) {
-    log_line(fmt::format("b {:x} {} {} {}", id_, flight.number, members_[flight.root], std::to_string(status)));
-    if (ends_here(status, name(flight))) return;
-    if (status == COPPICE_OK) {
-        if (flight.view) {
-            const void* payload = nullptr;
-            std::size_t bytes = 0;
-            const coppice_status_t viewed = coppice_request_view(flight.request, &payload, &bytes);
-            if (viewed == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
-            if (viewed != COPPICE_OK) wrong("lost", describe("the view of " + name(flight), viewed));
-            check(flight, payload, bytes, "as a view");
-        } else {
-            check(flight, flight.memory.data(), received, "as delivered");
-        }
-        return;
-    }
-    const Members failed = listed([&](std::uint32_t* ranks, std::size_t capacity, std::size_t* count) {
-        return coppice_group_failed(group_, ranks, capacity, count);
-    });
-    const bool root_failed = std::ranges::count(failed, flight.root) > 0;
-    if (status == COPPICE_ERR_ROOT_FAILED && root_failed) return;
-    if (status == COPPICE_ERR_PEER_FAILED && options_.may_miss && !failed.empty()) return;
-    wrong("lost", describe(name(flight), status) + fmt::format(" (failed: {})", listing(failed)));
-}
-
-void Team::broadcasts(Draw& common, std::uint64_t number) {
-    for (std::uint64_t i = 0; i < number && !revoked_; ++i) {
-        let_go(longest_held());
-        Flight flight = draw_broadcast(common);
-        flight.view = false;
-        const bool receives = flight.root != info_.rank;
-        // Some have less room than it takes.
-        const bool narrow = receives && flight.bytes > 0 && own_.one_in(50);
-        const std::size_t here = narrow ? flight.bytes - 1 : receives ? room() : flight.bytes;
-        std::size_t received = 0;
-        const coppice_status_t status =
-            coppice_broadcast(group_, flight.memory.data(), here, flight.root, &received, patience_ns());
-        if (status == COPPICE_ERR_TRUNCATED && narrow) {
-            log_line(fmt::format("b {:x} {} {} 0", id_, flight.number, members_[flight.root]));
-            const bool touched =
-                std::ranges::any_of(flight.memory, [](std::uint64_t word) { return word != 0xeeeeeeeeeeeeeeeeU; });
-            if (touched) wrong("corrupt", name(flight) + ": touched a buffer that was too small");
-            continue;
-        }
-        if (status == COPPICE_OK && narrow) wrong("corrupt", name(flight) + ": fits into less than its size");
-        broadcast_ended(flight, status, status == COPPICE_OK && !receives ? flight.bytes : received);
-    }
-}
-
-// Views are held while others come, but for no longer than they may be.
-void Team::let_go(std::size_t most_behind) {
-    while (!held_.empty() && (sequence_ - held_.front().number > most_behind || most_behind == 0)) {
-        Flight& flight = held_.front();
-        const void* payload = nullptr;
-        std::size_t bytes = 0;
-        const coppice_status_t viewed = coppice_request_view(flight.request, &payload, &bytes);
-        if (viewed == COPPICE_ERR_FENCED && options_.may_be_fenced) leave("f");
-        if (viewed != COPPICE_OK) wrong("lost", describe("the held view of " + name(flight), viewed));
-        check(flight, payload, bytes, "held");
-        if (const auto status = coppice_request_free(flight.request); status != COPPICE_OK)
-            wrong("lost", describe("freeing " + name(flight), status));
-        held_.pop_front();
-    }
 }
 
 // ----------------------------------------------------------------------------------------------------- agreement ---
@@ -307,19 +198,19 @@ void Team::start(Flight& flight) {
     options.type = COPPICE_UINT8;
     options.combine = flight.operation == COPPICE_COMBINE ? combine : nullptr;
     const bool sends = flight.root == info_.rank;
+    choose_memory(flight);
     const auto deadline = Clock::now() + std::chrono::duration<double>(options_.patience);
     for (;;) {
         coppice_status_t status = COPPICE_OK;
         if (!flight.broadcast) {
             status = coppice_agree_nb(group_, flight.memory.data(), flight.bytes, &options, &flight.request);
         } else if (flight.view) {
-            status =
-                coppice_broadcast_view_nb(group_, flight.memory.data(), flight.bytes, flight.root, &flight.request);
+            status = coppice_broadcast_view_nb(group_, flight.payload(), flight.bytes, flight.root, &flight.request);
         } else {
-            status = coppice_broadcast_nb(group_, flight.memory.data(), sends ? flight.bytes : room(), flight.root,
+            status = coppice_broadcast_nb(group_, flight.payload(), sends ? flight.bytes : flight.room, flight.root,
                                           &flight.request);
         }
-        if (status == COPPICE_OK) return;
+        if (status == COPPICE_OK) return give_back(flight, false);
         if (status != COPPICE_ERR_BUSY || Clock::now() > deadline) {
             flight.request = nullptr;
             if (flight.broadcast) return broadcast_ended(flight, status, 0);
@@ -331,9 +222,11 @@ void Team::start(Flight& flight) {
 }
 
 void Team::finish(Flight& flight) {
-    if (flight.request == nullptr) return;  // it could not be begun, in a group that was revoked
+    if (flight.request == nullptr)
+        return give_back(flight, true);  // it could not be begun, in a group that was revoked
     std::size_t received = 0;
     const coppice_status_t status = coppice_request_wait(flight.request, &received, patience_ns());
+    give_back(flight, true);
     ended(flight, status, received);
     if (status == COPPICE_OK && flight.view && own_.one_in(2)) {
         held_.push_back(std::move(flight));
@@ -378,9 +271,9 @@ void Team::flights(Draw& common, std::uint64_t number) {
         end_this(which);
     };
     // A view is held from its arrival on, whether it has been asked for or not.
-    const auto end_old = [&] {
+    const auto end_all = [&](auto&& that) {
         for (std::size_t which = 0; which < flying.size();) {
-            if (flying[which].broadcast && sequence_ - flying[which].number > longest_held()) {
+            if (flying[which].broadcast && that(flying[which])) {
                 end_this(which);
             } else {
                 ++which;
@@ -391,10 +284,14 @@ void Team::flights(Draw& common, std::uint64_t number) {
         const bool agrees = mixed && common.one_in(4);
         while (flying.size() >= most || (agrees && agreeing >= 4))
             end_one();
-        end_old();
+        end_all([&](const Flight& flight) { return sequence_ - flight.number > longest_held(); });
         if (revoked_) break;
         let_go(longest_held());
-        flying.push_back(agrees ? draw_agreement(common) : draw_broadcast(common));
+        Flight next = agrees ? draw_agreement(common) : draw_broadcast(common);
+        end_all([&](const Flight& flight) { return flight.view && is_in_the_way(flight); });
+        make_room();
+        if (revoked_) break;
+        flying.push_back(std::move(next));
         agreeing += agrees;
         start(flying.back());
     }

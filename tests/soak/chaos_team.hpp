@@ -94,10 +94,16 @@ class Team {
         std::uint64_t number = 0;
         std::uint32_t root = 0;
         std::size_t bytes = 0;
+        std::uint64_t before = 0;           // bytes of the payloads before it
+        std::size_t room = 0;               // that it has where it arrives
         std::vector<std::uint64_t> memory;  // aligned to 8
+        void* lent = nullptr;               // the library's, where the payload lies instead
+        bool is_registered = false;         // the memory
         coppice_operation_t operation = COPPICE_OR;
         std::uint64_t acknowledged = 0;  // when it began
         coppice_request_t* request = nullptr;
+
+        void* payload() { return lent != nullptr ? lent : memory.data(); }
     };
 
     static void combine(void* argument, void* into, const void* from, std::size_t bytes);
@@ -107,7 +113,11 @@ class Team {
     bool ends_here(coppice_status_t status, const std::string& what);
     [[noreturn]] void leave_without_quorum(const std::string& what) const;
 
+    std::uint64_t draw_bytes(Draw& common) const;
     Flight draw_broadcast(Draw& common);
+    void number_it(Flight& flight);
+    void choose_memory(Flight& flight);
+    void give_back(Flight& flight, bool has_ended);
     Flight draw_agreement(Draw& common);
     void start(Flight& flight);
     void finish(Flight& flight);
@@ -116,10 +126,16 @@ class Team {
     void agreement_ended(Flight& flight, coppice_status_t status, const Members& failed);
     std::uint64_t contributors(const Flight& flight) const;
     void check(const Flight& flight, const void* payload, std::size_t bytes, const char* when) const;
+    void check_view(const Flight& flight, const char* when) const;
     void let_go(std::size_t most_behind);
+    void let_go_of_one();
+    void make_room();
+    // It holds up what is to come, where it is a view.
+    bool is_in_the_way(const Flight& flight) const { return begun_ - flight.before > options_.payload_window; }
     std::size_t longest_held() const { return info_.window - 1; }
 
     std::uint64_t patience_ns() const { return static_cast<std::uint64_t>(options_.patience * 1e9); }
+    // That each receiver has at least.
     std::size_t room() const { return std::min<std::size_t>(info_.max_payload, 8192); }
     template <class Ask>
     Members listed(Ask&& ask) const;
@@ -133,6 +149,7 @@ class Team {
     coppice_group_info_t info_{};
     Members members_;
     std::uint64_t sequence_ = 0;
+    std::uint64_t begun_ = 0;   // bytes of all payloads up to that
     std::uint64_t number_ = 0;  // of the next agreement
     std::uint64_t shrinks_ = 0;
     std::deque<Flight> held_;         // views that have been delivered

@@ -139,9 +139,9 @@ void Team::want_to_leave() {
 
 bool Team::tell(void* data, std::size_t bytes) {
     Flight flight;
-    flight.number = sequence_++;
     flight.root = view_.eldest;
     flight.bytes = bytes;
+    number_it(flight);
     std::size_t received = 0;
     const coppice_status_t status = coppice_broadcast(group_, data, bytes, flight.root, &received, patience_ns());
     if (status != COPPICE_OK) {

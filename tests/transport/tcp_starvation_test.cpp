@@ -18,9 +18,7 @@ using transport::tcp::Attempt;
 using transport::tcp::Descriptor;
 using transport::tcp::Endpoint;
 using transport::tcp::Handshake;
-using transport::tcp::Health;
 using transport::tcp::Identity;
-using transport::tcp::Silence;
 using transport::tcp::Strangers;
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
@@ -205,31 +203,6 @@ TEST(TcpStarvation, ARankThatIsBusyIsAskedAgainForAsLongAsItTakes) {
         }
         ASSERT_EQ(drive(attempt), Attempt::Outcome::waits) << attempt.why();
     }
-}
-
-// ------------------------------------------------------------------------------------------------------ silence ---
-
-TEST(TcpSilence, OnlyWhatTheKernelSaysInSeveralLooksCounts) {
-    const Health silent{.silence_ms = 100'000, .outstanding = true, .repetitions = 3};
-    Silence away;
-    EXPECT_FALSE(away.lasts(silent, kSecond));
-    EXPECT_FALSE(away.lasts(silent, 60 * kSecond));  // nobody looked in between
-    EXPECT_FALSE(away.lasts(silent, 120 * kSecond));
-    Silence in_a_tick;  // answered right after the last look, in the same tick of the kernel's clock
-    EXPECT_FALSE(in_a_tick.lasts(silent, kSecond));
-    for (std::uint64_t now = 5; now < 60; now += 4)
-        EXPECT_FALSE(in_a_tick.lasts({.silence_ms = 4004, .outstanding = true, .repetitions = 3}, now * kSecond));
-    Silence unasked;  // our own kernel is starved, too: it has repeated nothing yet
-    for (std::uint64_t now = 1; now < 60; ++now)
-        EXPECT_FALSE(unasked.lasts({.silence_ms = 100'000, .outstanding = true, .repetitions = 0}, now * kSecond));
-    Silence lost;
-    std::uint64_t now = kSecond;
-    while (!lost.lasts(silent, now))
-        now += transport::tcp::kLookNs;
-    EXPECT_EQ(now, kSecond + 5 * transport::tcp::kLookNs);
-    Silence recent;  // a kernel that repeats soon: it has not been silent for long enough yet
-    for (std::uint64_t at = kSecond; at < 60 * kSecond; at += kSecond)
-        EXPECT_FALSE(recent.lasts({.silence_ms = 3200, .outstanding = true, .repetitions = 9}, at));
 }
 
 // ------------------------------------------------------------------------------------------------- being fenced ---

@@ -1,13 +1,10 @@
 // UCX over TCP: cables that are cut while connections are set up.
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cstdio>
 
-#include "transport/tcp_network.hpp"
-#include "transport/ucx_support.hpp"
+#include "transport/ucx_network.hpp"
 
 namespace coppice::testing {
 
@@ -22,25 +19,6 @@ constexpr std::size_t kGo = 1;
 constexpr std::size_t kBegun = 2;
 constexpr std::size_t kSeenAfter = 3;
 
-// Each rank is a host.
-class HostFactory final : public UcxFactory {
-  public:
-    Result<std::unique_ptr<Transport>> make(Seat self, std::uint32_t size) override {
-        network->join(self.value);
-        // UCX looks for devices in /sys, which shows those of the namespace in which it was mounted.
-        COPPICE_CHECK(::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                      ::mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0);
-        auto options = ucx_options(self, size);
-        options.loopback_only = false;
-        options.tls = "tcp";
-        options.net_devices = "veth" + std::to_string(self.value + 1);
-        auto made = transport::UcxTransport::create(options);
-        if (!made) return tl::unexpected(made.error());
-        return std::unique_ptr<Transport>(std::move(*made));
-    }
-    const TestNetwork* network = nullptr;
-};
-
 class UcxNetwork : public ::testing::Test, protected Ranks {
   protected:
     void SetUp() override {
@@ -52,7 +30,7 @@ class UcxNetwork : public ::testing::Test, protected Ranks {
     Factory& factory() override { return factory_; }
 
     std::unique_ptr<TestNetwork> network_;
-    HostFactory factory_;
+    UcxHostFactory factory_;
 };
 
 // Rank 0 connects when it is told to.

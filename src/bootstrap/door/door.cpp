@@ -1,4 +1,4 @@
-// A member's door: the listener, and the member's own part. Who comes in is in visitors.cpp.
+// A member's door: the listener, and the member's own part. The processes that come in are in visitors.cpp.
 #include "bootstrap/door/door.hpp"
 
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-// Who comes to a member's door: strangers until they have proved what they say, then newcomers and other members.
+// The processes that come to a member's door: strangers until they have proved what they say, then newcomers and other members.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 

@@ -130,8 +130,8 @@ class Core final : private SetUser {
     void look_whether_fenced();
     // As far as this rank can know without a message: what it reads of its host's memory may be of later operations already.
     bool taken_for_dead() const;
-    // Before something is begun: lets things move now and then, so that a rank that never has to wait learns of what is new.
-    // An error where this rank takes part in nothing any more.
+    // Before something is begun: makes progress now and then, in all groups of the context, so that a rank that never has to
+    // wait learns of what is new. An error where this rank takes part in nothing any more.
     Result<void> look_before_start();
     // What that does now and then. And how many starts may pass from one time to the next without a look: none where each
     // has something to do.

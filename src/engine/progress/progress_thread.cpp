@@ -13,7 +13,6 @@
 #include <new>
 #include <system_error>
 
-#include "base/clock.hpp"
 #include "base/process.hpp"
 #include "base/signals.hpp"
 
@@ -144,17 +143,25 @@ ProgressThread::Plan ProgressThread::pass() {
     Plan plan;
     decide_how_close();
     descriptors_.assign(1, {.fd = bell_, .events = POLLIN, .revents = 0});
-    for (Charge& charge : charges_)
+    for (Charge& charge : charges_) {
+        charge.until_ns = UINT64_MAX;
         look(charge, plan);
+    }
+    // Only now: a round of one charge may have taken long.
+    for (const Charge& charge : charges_) {
+        if (charge.until_ns == UINT64_MAX) continue;
+        const std::uint64_t now = charge.what->clock().now_ns();
+        plan.longest_ns = std::min(plan.longest_ns, charge.until_ns > now ? charge.until_ns - now : 0);
+    }
     return plan;
+}
+
+void ProgressThread::look_again_in(Charge& charge, std::uint64_t ns) {
+    charge.until_ns = std::min(charge.until_ns, charge.what->clock().now_ns() + ns);
 }
 
 void ProgressThread::look(Charge& charge, Plan& plan) {
     const std::uint32_t entries = charge.what->lock().entries();
-    const auto look_again_in = [&plan](std::uint64_t ns) {
-        plan.watching = true;
-        plan.until_ns = std::min(plan.until_ns, now_ns() + ns);
-    };
     const bool same = entries == std::exchange(charge.seen, entries);
     if (same || charge.on_duty) charge.active = 0;
     if (!same) ++charge.active;
@@ -164,14 +171,15 @@ void ProgressThread::look(Charge& charge, Plan& plan) {
     charge.on_duty = false;
     if (charge.looks >= kInsideLooks) return;
     const std::uint64_t tick = charge.active > kTicks ? kLongTickNs : kTickNs;
-    look_again_in(close_looks_ > 0 ? kCloseTickNs : tick);
+    plan.watching = true;
+    look_again_in(charge, close_looks_ > 0 ? kCloseTickNs : tick);
 }
 
 void ProgressThread::serve(Charge& charge, Plan& plan) {
     Attended& what = *charge.what;
     if (!what.lock().try_claim()) {
         plan.watching = true;
-        plan.until_ns = std::min(plan.until_ns, now_ns() + kTickNs);
+        look_again_in(charge, kTickNs);
         return;
     }
     if (what.has_work()) {
@@ -182,7 +190,7 @@ void ProgressThread::serve(Charge& charge, Plan& plan) {
         try {
             std::size_t events = what.progress_for_callers();
             if (events == 0 && ++charge.fruitless >= kFruitlessRounds) {
-                plan.until_ns = std::min(plan.until_ns, what.arm(descriptors_));
+                charge.until_ns = what.arm(descriptors_);
                 events = what.progress_for_callers();
             } else {
                 plan.again = true;
@@ -191,7 +199,7 @@ void ProgressThread::serve(Charge& charge, Plan& plan) {
             plan.again = plan.again || events > 0;
         } catch (...) {
             // Whatever needed memory is tried again; a caller's own call will tell of it. A callback may have thrown what it likes.
-            plan.until_ns = std::min(plan.until_ns, now_ns() + kTickNs);
+            look_again_in(charge, kTickNs);
         }
     } else {
         charge.on_duty = false;
@@ -217,11 +225,9 @@ void ProgressThread::sleep(const Plan& plan) {
     }
     timespec span{};
     const timespec* limit = nullptr;
-    if (plan.until_ns != UINT64_MAX) {
-        const std::uint64_t now = now_ns();
-        const std::uint64_t left = plan.until_ns > now ? plan.until_ns - now : 0;
-        span = {.tv_sec = static_cast<time_t>(left / 1'000'000'000),
-                .tv_nsec = static_cast<long>(left % 1'000'000'000)};
+    if (plan.longest_ns != UINT64_MAX) {
+        span = {.tv_sec = static_cast<time_t>(plan.longest_ns / 1'000'000'000),
+                .tv_nsec = static_cast<long>(plan.longest_ns % 1'000'000'000)};
         limit = &span;
     }
     ppoll(descriptors_.data(), descriptors_.size(), limit, nullptr);

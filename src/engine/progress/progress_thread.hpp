@@ -20,21 +20,23 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/shared_words.hpp"
 #include "engine/progress/biased_lock.hpp"
 
 namespace coppice::engine {
 
-// What the thread looks after: a context. It calls all but lock() while it holds that lock.
+// What the thread looks after: a context. It calls all but lock() and clock() while it holds that lock.
 class Attended {
   public:
     virtual BiasedLock& lock() = 0;
+    virtual const Clock& clock() const = 0;
     // False: there is nothing in it yet. It will be entered before there is.
     virtual bool has_work() const = 0;
     // One round; how many things happened.
     virtual std::size_t progress_for_callers() = 0;
-    // What to sleep on, and until when at the latest (now_ns()). Another round of progress follows before the sleep.
+    // What to sleep on, and until when at the latest, by clock(). Another round of progress follows before the sleep.
     virtual std::uint64_t arm(std::vector<pollfd>& descriptors) = 0;
     // It has just taken over.
     virtual void note_duty() = 0;
@@ -85,12 +87,13 @@ class ProgressThread {
         std::uint32_t active = 0;  // looks in a row before which a caller had entered or left
         std::uint32_t fruitless = 0;
         bool on_duty = false;
+        std::uint64_t until_ns = UINT64_MAX;  // of this pass: when to look again at the latest, by its clock
     };
     // What a pass over all charges comes to.
     struct Plan {
         bool again = false;     // at once
         bool watching = false;  // it looks again at callers that come often, which need not wake it then
-        std::uint64_t until_ns = UINT64_MAX;
+        std::uint64_t longest_ns = UINT64_MAX;  // that it may sleep
     };
 
     ProgressThread() { descriptors_.reserve(kDescriptors); }
@@ -103,6 +106,7 @@ class ProgressThread {
     void look_once_more();
     void look(Charge& charge, Plan& plan);
     void serve(Charge& charge, Plan& plan);
+    static void look_again_in(Charge& charge, std::uint64_t ns);
     void sleep(const Plan& plan);
     bool anybody_came() const;
     static void stop_at_exit();

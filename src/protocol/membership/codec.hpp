@@ -1,4 +1,4 @@
-// What members say to each other, as bytes. Who says what to whom, and its kind, travels beside.
+// What members say to each other, as bytes. A message's sender, receiver and kind travel beside.
 //
 //   flags  epoch  root  followed  offer  suspected  certain  leaves  [proposal]  [latest: root, change]  [made]  count (change, members)×count
 //   change: offer  gone  left  count (seat, incarnation, process)×count

@@ -294,8 +294,8 @@ bool Membership::minds(Process process) const {
 Membership::Delivery Membership::delivery(Process from, std::uint32_t epoch) const {
     if (standing_ == Standing::joining || (standing_ == Standing::member && epoch > this->epoch()))
         return Delivery::later;
-    const bool is_mate = standing_ == Standing::member && epoch == this->epoch() && view_.rank_of(from).has_value();
-    return is_mate || lacks(kViewsHaveNoNumbers) ? Delivery::now : Delivery::never;
+    const bool is_member = standing_ == Standing::member && epoch == this->epoch() && view_.rank_of(from).has_value();
+    return is_member || lacks(kViewsHaveNoNumbers) ? Delivery::now : Delivery::never;
 }
 
 void Membership::append_state(std::vector<std::uint32_t>& words) const {

@@ -114,8 +114,8 @@ void MembershipLocals::tell_again(Local& local) {
     while (told != place(local)) {
         told = place(local);
         for (std::uint32_t process = 0; process < local.known.size(); ++process) {
-            const bool is_mate = local.machine.view().rank_of(Process(process)).has_value();
-            if (local.known[process] != 0 && is_mate && local.machine.standing() == Standing::member)
+            const bool is_in_view = local.machine.view().rank_of(Process(process)).has_value();
+            if (local.known[process] != 0 && is_in_view && local.machine.standing() == Standing::member)
                 tell(local, process);
         }
     }

@@ -80,8 +80,8 @@ struct History {
     std::vector<std::uint32_t> seat_of;         // by rank
     std::vector<std::uint32_t> incarnation_of;  // how many had that seat before
     Quorum quorum = Quorum::any;
-    std::vector<std::uint32_t> host_of;  // by rank
-    bool mates_see_deaths = false;       // those of their host
+    std::vector<std::uint32_t> host_of;   // by rank
+    bool local_peers_see_deaths = false;  // by themselves
     std::vector<Cut> cuts;
     std::vector<Call> calls;               // in the order of their starts
     std::vector<std::uint64_t> died_ns;    // by rank, kNever: it lives

@@ -23,10 +23,9 @@ std::vector<std::uint32_t> left_with(const History& history, const Call& call,
 // Whether a rank of its host in that group has seen that it died, and is on the side of `call`, which it can tell of that.
 bool is_seen_dead(const History& history, const Call& call, const std::vector<std::uint32_t>& left,
                   std::uint32_t rank) {
-    return history.mates_see_deaths && history.killed_ns[rank] <= call.ended_ns &&
-           !(left_ns(history, call.group, rank) <= call.ended_ns) && std::ranges::any_of(left, [&](std::uint32_t mate) {
-               return history.host_of[mate] == history.host_of[rank];
-           });
+    return history.local_peers_see_deaths && history.killed_ns[rank] <= call.ended_ns &&
+           !(left_ns(history, call.group, rank) <= call.ended_ns) &&
+           std::ranges::any_of(left, [&](std::uint32_t one) { return history.host_of[one] == history.host_of[rank]; });
 }
 
 }  // namespace

@@ -82,6 +82,8 @@ class Clockwork final : public Clock {
 
     // --- for people
     std::function<void(const std::string& line)> tell;
+    // Of messages that are delivered, and of stores to host memory: traffic.cpp.
+    std::function<void(const std::string& line)> tell_traffic;
 
   private:
     struct Due {

@@ -75,7 +75,7 @@ void note_facts(const Drawn& drawn, promises::History& history) {
     }
     history.host_of = fate.host_of;
     history.quorum = quorum_of(drawn.program.quorum);
-    history.mates_see_deaths = drawn.program.hierarchy == "host" && drawn.program.transport.starts_with("shm");
+    history.local_peers_see_deaths = drawn.program.hierarchy == "host" && drawn.program.transport.starts_with("shm");
     for (const Cut& cut : fate.cuts) {
         if (!fate.may_be_noticed(cut)) continue;
         promises::Cut noticed{.side = {}, .began_ns = cut.begins_ns(), .ended_ns = cut.ends_ns()};
@@ -108,7 +108,7 @@ std::uint64_t mark_of(const promises::History& history) {
 
 }  // namespace
 
-Outcome run(const Drawn& drawn, const Tell& tell) {
+Outcome run(const Drawn& drawn, const Tell& tell, const Tell& tell_traffic) {
     promises::History history;
     std::vector<promises::Group> groups;
     note_facts(drawn, history);
@@ -117,7 +117,7 @@ Outcome run(const Drawn& drawn, const Tell& tell) {
     Outcome outcome;
     std::uint32_t nonsense = 0;
     {
-        World world(drawn.fate, drawn.program.seed, tell);
+        World world(drawn.fate, drawn.program.seed, tell, tell_traffic);
         const auto application = [&](WorldRank& self) {
             Caller caller(self, drawn.program, history, groups);
             caller.run();
@@ -149,6 +149,16 @@ Outcome run(const Drawn& drawn, const Tell& tell) {
     outcome.mark = mark_of(history);
     outcome.violations = promises::check(history, groups);
     return outcome;
+}
+
+Outcome run(const Drawn& drawn, Transcript& transcript) {
+    const auto note = [&transcript](void (Transcript::*how)(std::string)) {
+        return [&transcript, how](const std::string& line) {
+            const Within outside(nullptr);  // it outlives the rank that tells it
+            (transcript.*how)(line);
+        };
+    };
+    return run(drawn, note(&Transcript::note_event), note(&Transcript::note_traffic));
 }
 
 Drawn shorten(const Drawn& drawn, const std::string& promise) {

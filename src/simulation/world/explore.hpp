@@ -8,6 +8,7 @@
 
 #include "simulation/promises/promises.hpp"
 #include "simulation/world/program.hpp"
+#include "simulation/world/transcript.hpp"
 
 namespace coppice::world {
 
@@ -21,7 +22,10 @@ struct Outcome {
 
 using Tell = std::function<void(const std::string& line)>;
 
-Outcome run(const Drawn& drawn, const Tell& tell = nullptr);
+// `tell`: of calls that end, deaths, cuts and the like. `tell_traffic`: of messages that are delivered, and of stores to host memory.
+Outcome run(const Drawn& drawn, const Tell& tell = nullptr, const Tell& tell_traffic = nullptr);
+// The same, with what it told.
+Outcome run(const Drawn& drawn, Transcript& transcript);
 
 // The shortest program with the fewest deaths that is found to break the same promise with this seed.
 Drawn shorten(const Drawn& drawn, const std::string& promise);

@@ -36,6 +36,7 @@ std::byte* HostBoard::line_memory(Sequence sequence) {
 void HostBoard::publish(Sequence sequence, std::uint32_t length, std::uint32_t root, std::uint32_t detail) {
     network_.clockwork().act(self_);
     line_of(own(), sequence) = {.stamp = sequence.value + 1, .length = length, .root = root, .detail = detail};
+    if (is_told()) tell_published(sequence, line_of(own(), sequence));
     show();
 }
 
@@ -64,6 +65,7 @@ bool HostBoard::copy_published(Rank member, Sequence sequence, std::span<std::by
 void HostBoard::set_consumed(Sequence sequence) {
     network_.clockwork().act(self_);
     own().consumed = sequence.value;
+    if (is_told()) tell_stored("consumed", sequence.value);
     show();
 }
 
@@ -76,6 +78,7 @@ void HostBoard::set_stable(Sequence sequence) {
     if (own().stable == sequence.value) return;
     network_.clockwork().act(self_);
     own().stable = sequence.value;
+    if (is_told()) tell_stored("stable", sequence.value);
     show();
 }
 
@@ -96,6 +99,7 @@ void HostBoard::log_failure(Rank failed) {
     network_.clockwork().act(self_);
     const Within outside(nullptr);
     own().log.push_back(failed.value);
+    if (is_told()) tell_stored("failed", failed.value);
     show();
 }
 
@@ -117,12 +121,14 @@ const std::byte* HostBoard::region(Rank member, transport::Regions::Place place)
 void HostBoard::publish_word(shared::Published<std::uint64_t>& word, std::uint64_t value) {
     network_.clockwork().act(self_);
     word.publish(value);
+    if (is_told()) tell_word(word, value);
     show();
 }
 
 void HostBoard::leave_word(shared::Published<std::uint64_t>& word, std::uint64_t value) {
     network_.clockwork().act(self_);
     word.publish(value);
+    if (is_told()) tell_word(word, value);
 }
 
 transport::Board::Bulk HostBoard::take_bulk(std::size_t bytes, std::uint64_t /*most*/) {
@@ -153,6 +159,7 @@ bool HostBoard::fenced() const {
 void HostBoard::depart() {
     network_.clockwork().act(self_);
     own().departed = true;
+    if (is_told()) tell_stored("departed", 1);
     show();
 }
 

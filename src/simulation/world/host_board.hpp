@@ -60,6 +60,11 @@ class HostBoard final : public transport::Board {
     Line& line_of(Panel& panel, Sequence sequence) const { return panel.lines[sequence.value % lines()]; }
     // Something has been written: ranks of the host that are awake see it.
     void show() const;
+    // traffic.cpp. Where somebody wants to know: what this rank has just stored.
+    bool is_told() const { return network_.clockwork().tell_traffic != nullptr; }
+    void tell_stored(std::string_view what, std::uint64_t value) const;
+    void tell_published(Sequence sequence, const Line& line) const;
+    void tell_word(const shared::Published<std::uint64_t>& word, std::uint64_t value) const;
 
     Network& network_;
     std::uint32_t self_;

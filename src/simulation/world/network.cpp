@@ -343,6 +343,7 @@ std::size_t Port::take(std::uint32_t from, transport::Receiver& receiver) {
 bool Port::deliver(std::uint32_t from, Message& message, transport::Receiver& receiver) {
     Peer& peer = peers_[from];
     if (peer.gone) return false;
+    if (clockwork_.tell_traffic) tell_of_message(from, message);
     switch (message.kind) {
         case Message::Kind::goodbye:
             peer.gone = true;

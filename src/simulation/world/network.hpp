@@ -138,6 +138,8 @@ class Port final : private Happening {
     bool may_take_from(std::uint32_t from) const;
     std::size_t take(std::uint32_t from, transport::Receiver& receiver);
     bool deliver(std::uint32_t from, Message& message, transport::Receiver& receiver);
+    void tell_of_message(std::uint32_t from, const Message& message) const;
+    void tell_of_read(const Read& read) const;
     void look_again_at(std::uint64_t time_ns);
     void drop_what_is_inside();
     void drop_what_has_not_arrived(std::uint32_t peer);

@@ -63,6 +63,7 @@ void Port::read_happens(std::uint64_t number) {
     if (!read.is_taken) return take_from_memory(read);
     std::memcpy(read.into.data(), read.bytes.data(), read.bytes.size());
     read.has_arrived = true;
+    if (clockwork_.tell_traffic) tell_of_read(read);
 }
 
 void Port::take_from_memory(Read& read) {

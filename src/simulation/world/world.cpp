@@ -87,12 +87,13 @@ std::uint32_t World::group_number(std::uint32_t parent, std::uint32_t number,
     return groups_.try_emplace({parent, number, without}, static_cast<std::uint32_t>(groups_.size())).first->second;
 }
 
-World::World(const Fate& fate, std::uint64_t seed, std::function<void(const std::string&)> tell)
+World::World(const Fate& fate, std::uint64_t seed, Tell tell, Tell tell_traffic)
     : fate_(fate), clockwork_(fate_, seed) {
     use_own_chance();
     forget_thread();
     source_of_chance = &clockwork_;
     clockwork_.tell = std::move(tell);
+    clockwork_.tell_traffic = std::move(tell_traffic);
     clockwork_.on_death([this](std::uint32_t rank) {
         for (const auto& network : networks_)
             if (network) network->rank_died(rank);

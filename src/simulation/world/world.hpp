@@ -18,7 +18,8 @@ namespace coppice::world {
 
 class World {
   public:
-    World(const Fate& fate, std::uint64_t seed, std::function<void(const std::string&)> tell = nullptr);
+    using Tell = std::function<void(const std::string& line)>;
+    World(const Fate& fate, std::uint64_t seed, Tell tell = nullptr, Tell tell_traffic = nullptr);
     ~World();
 
     Clockwork& clockwork() { return clockwork_; }

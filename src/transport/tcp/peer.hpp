@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 
+#include "transport/silence.hpp"
 #include "transport/tcp/address.hpp"
 #include "transport/tcp/attempt.hpp"
 #include "transport/tcp/connection.hpp"
-#include "transport/tcp/socket.hpp"
 #include "transport/tcp/strangers.hpp"
 
 namespace coppice::transport::tcp {

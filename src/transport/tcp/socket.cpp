@@ -1,21 +1,19 @@
 #include "transport/tcp/socket.hpp"
 
-#include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "transport/silence.hpp"
 #include "transport/tcp/wire.hpp"
 
 namespace coppice::transport::tcp {
 namespace {
 
 constexpr int kBacklog = 65535;  // the kernel takes less: net.core.somaxconn
-constexpr int kRtoMaxMs = 44;    // TCP_RTO_MAX_MS
 
 bool set(int socket, int level, int option, int value) {
     return setsockopt(socket, level, option, &value, sizeof value) == 0;
@@ -26,15 +24,9 @@ void prepare(int socket, std::uint32_t buffer) {
     set(socket, SOL_SOCKET, SO_RCVBUF, static_cast<int>(buffer));
     set(socket, SOL_SOCKET, SO_SNDBUF, static_cast<int>(buffer));
     set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-    // An idle connection is asked after from a second of silence on, by the kernel.
-    set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-    set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-    set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    ask_when_idle(socket);
     set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
-    // Where the kernel knows of it (Linux 6.15): what was lost is sent again once in a second at least, so that an interruption
-    // may last a second longer before it looks like a loss.
-    set(socket, IPPROTO_TCP, kRtoMaxMs, 1000);
+    repeat_every_second(socket);
 }
 
 Descriptor open_socket(const Endpoint& endpoint, std::uint32_t buffer) {
@@ -99,31 +91,6 @@ bool is_connected(int socket) {
     SocketAddress address;
     address.length = sizeof address.storage;
     return getpeername(socket, address.get(), &address.length) == 0;
-}
-
-Health health_of(int socket) {
-    tcp_info info{};
-    socklen_t length = sizeof info;
-    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return {};
-    int queued = 0;
-    if (ioctl(socket, SIOCOUTQ, &queued) != 0) queued = 0;
-    return {.silence_ms = info.tcpi_last_ack_recv,
-            .outstanding = queued > 0,
-            .repetitions = std::uint32_t{info.tcpi_retransmits} + info.tcpi_probes};
-}
-
-bool Silence::lasts(const Health& health, std::uint64_t now_ns) {
-    const std::uint64_t passed = looked_ns_ == 0 ? 0 : now_ns - looked_ns_;
-    looked_ns_ = now_ns;
-    const bool heard = std::uint64_t{health.silence_ms} * 1'000'000 < passed + kTickNs;
-    doubted_ns_ = heard || !health.outstanding ? 0 : doubted_ns_ + std::min(passed, 2 * kLookNs);
-    return std::uint64_t{health.silence_ms} * 1'000'000 >= kMostSilenceNs && doubted_ns_ >= kLeastDoubtNs &&
-           health.repetitions >= kLeastRepetitions;
-}
-
-void reset_at_close(int socket) {
-    const linger at_once{.l_onoff = 1, .l_linger = 0};
-    setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
 std::ptrdiff_t send_some(int socket, std::span<const std::byte> bytes) {

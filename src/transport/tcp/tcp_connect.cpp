@@ -218,7 +218,7 @@ void TcpTransport::open(Peer& peer, Descriptor socket, std::uint32_t room) {
     peer.connection->open(std::move(socket), room, identity_.room);
     peer.link = Link::open;
     open_.push_back(&peer);
-    look_in(tcp::kLookNs);
+    look_in(Silence::kLookNs);
     peer.watches_write = false;
     peer.owes_goodbye = leave_until_ns_ != 0 && !peer.fenced;
     queue(peer);
@@ -247,7 +247,7 @@ void TcpTransport::look_at_clock() {
 
 void TcpTransport::begin_to_talk() {
     talks_ = true;
-    look_in(tcp::kLookNs);
+    look_in(Silence::kLookNs);
 }
 
 void TcpTransport::look_in(std::uint64_t ns) {
@@ -261,17 +261,17 @@ void TcpTransport::look_for_silence(std::uint64_t now_ns) {
     next_look_ns_ = UINT64_MAX;
     for (std::size_t i = 0; i < open_.size();) {
         Peer& peer = *open_[i];
-        const tcp::Health health = tcp::health_of(peer.connection->socket());
+        const Health health = health_of(peer.connection->socket());
         if (!peer.silence.lasts(health, now_ns)) {
-            if (!health.outstanding && health.silence_ms >= tcp::kIdleSilenceMs) notify(peer, tcp::Kind::credit);
+            if (!health.outstanding && health.silence_ms >= Silence::kIdleMs) notify(peer, tcp::Kind::credit);
             often = often || health.outstanding;
             ++i;
             continue;
         }
-        tcp::reset_at_close(peer.connection->socket());
+        reset_at_close(peer.connection->socket());
         break_link(peer, fmt::format("nothing was heard of its host for {} ms", health.silence_ms));
     }
-    if (!open_.empty()) look_in(often ? tcp::kLookNs : tcp::kIdleLookNs);
+    if (!open_.empty()) look_in(often ? Silence::kLookNs : Silence::kIdleLookNs);
 }
 
 void TcpTransport::set_timer(std::uint64_t at_ns) {

@@ -66,6 +66,7 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
                     .arm_is_complete = !options.put && !worker.over_rdma(),
                     .hears_unknown = true},
       worker_(std::move(worker)),
+      silent_hosts_(worker_.over_rdma() ? -1 : worker_.sleeps_on()),
       open_memory_(worker_.context()) {
     if (options.admitted && !options.admitted->everybody && !open_to_strangers().empty())
         last_error_ = fmt::format("ucx: hosts that are not of the job can reach its listener: {}", open_to_strangers());
@@ -193,6 +194,7 @@ bool UcxTransport::connect(Peer& peer) {
     peer.owes_slots = put_;
     connections_changed_ = true;
     connects_ = true;
+    if (!worker_.over_rdma()) next_look_ns_ = 0;
     queue(peer);  // to greet it
     return true;
 }
@@ -249,6 +251,8 @@ bool UcxTransport::connected(Seat peer) const {
 
 bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key,
                           std::uint32_t* in_flight) {
+    if (!talks_) [[unlikely]]
+        begin_to_talk();
     const Prefix prefix{
         .token = own_token_, .from = self_.value, .kind = kind, .header_size = static_cast<std::uint16_t>(what.size())};
     const ucs_status_t status = peer.post(prefix, what, key, in_flight);
@@ -263,9 +267,9 @@ void UcxTransport::break_link(Peer& peer, ucs_status_t status) {
     if (!peer.failed && !peer.fenced && !peer.departed) {
         const std::string complaint = ucx::Hush::take();
         last_error_ = fmt::format(
-            "ucx: the connection to rank {} failed: {}{}{}; if that rank is alive, check that its host can be reached "
-            "over the devices in UCX_NET_DEVICES and that no firewall stands between",
-            peer.rank.value, ucx::library.ucs_status_string(status),
+            "ucx: the connection to rank {} failed: {}{}{}{}{}; if that rank is alive, check that its host can be "
+            "reached over the devices in UCX_NET_DEVICES and that no firewall stands between",
+            peer.rank.value, ucx::library.ucs_status_string(status), ended_.empty() ? "" : "; ", ended_,
             complaint.empty() ? "" : "; UCX says: ", complaint);
     }
     peer.failed = true;
@@ -319,13 +323,30 @@ void UcxTransport::look_after_connections() {
     }
 }
 
-// UCX tries again with another socket, without telling.
-void UcxTransport::bound_set_up() {
+void UcxTransport::begin_to_talk() {
+    talks_ = true;
+    if (!worker_.over_rdma()) next_look_ns_ = std::min(next_look_ns_, now_ns() + Silence::kLookNs);
+}
+
+// Those of UCX over TCP. Often while there is talk, or something to be acknowledged; seldom else.
+void UcxTransport::look_at_sockets() {
     const std::uint64_t now = now_ns();
     if (now < next_look_ns_) return;
-    next_look_ns_ = now + kSetUpLook.value;
-    worker_.bound_set_up();
+    // UCX tries again with another socket, without telling.
+    if (connects_) worker_.bound_set_up();
     connects_ = std::ranges::any_of(peers_, [](const auto& peer) { return peer && peer->link == Link::opening; });
+    talks_ = false;
+    ucx::SilentHosts::Found found = silent_hosts_.look(now);
+    ended_ = std::move(found.ended);
+    bool is_connected = connects_;
+    for (auto& peer : peers_) {
+        if (!peer || peer->link != Link::open) continue;
+        is_connected = true;
+        // UCX does not say whose connection it is.
+        if (found.leaves_us_open && peer->pending == 0) notify(*peer, Kind::ping);
+    }
+    const bool often = talks_ || connects_ || found.is_busy;
+    next_look_ns_ = is_connected ? now + (often ? Silence::kLookNs : Silence::kIdleLookNs) : UINT64_MAX;
 }
 
 void UcxTransport::reap_closed() {

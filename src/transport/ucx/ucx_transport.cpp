@@ -16,6 +16,8 @@ using ucx::Prefix;
 namespace {
 
 constexpr std::uint32_t kMessagesPerVisit = 64;  // of one peer's slots
+// That bring something. One that brings nothing has the time to look at the clock.
+constexpr std::uint32_t kPollsPerClock = 64;
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -38,6 +40,8 @@ SendStatus UcxTransport::post(Seat to, bool one_sided, std::span<const std::byte
         if (peer->link == Link::none && connect(*peer)) ++counters_.connections;
         if (peer->link != Link::opening && peer->link != Link::open) return SendStatus::failed;
     }
+    if (!talks_) [[unlikely]]
+        begin_to_talk();
     if (peer->pending >= ucx::kMaxPending) return SendStatus::again;
     const bool put = one_sided && peer->theirs && peer->link == Link::open;
     const Prefix prefix{.token = own_token_,
@@ -237,15 +241,15 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
     receiver_ = &receiver;
     delivered_ = 0;
     progressing_ = true;
-    worker_.progress();
+    const bool is_idle = worker_.progress() == 0;
     progressing_ = false;
     if (!writers_.empty()) drain_slots();
     if (!attention_.empty() || !closing_.empty() || !forgotten_.empty()) [[unlikely]]
         attend(receiver);
     if (worker_.over_rdma()) {
         look_after_connections();
-    } else if (connects_) [[unlikely]] {
-        bound_set_up();
+    } else if (is_idle || ++polls_ % kPollsPerClock == 0) {
+        look_at_sockets();
     }
     receiver_ = nullptr;
     return delivered_;
@@ -253,6 +257,7 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
 
 int UcxTransport::arm() {
     if (!attention_.empty() || !closing_.empty() || !forgotten_.empty()) return -1;
+    if (!worker_.over_rdma()) silent_hosts_.wake_at(next_look_ns_);
     const ucx::Hush hush;
     return worker_.arm();
 }
@@ -293,7 +298,10 @@ void UcxTransport::drain_slots(Peer& peer) {
 // -------------------------------------------------------------------------------------- what progress left to do ---
 
 void UcxTransport::attend(Receiver& receiver) {
-    if (std::exchange(connections_changed_, false)) worker_.close_connections_on_exec();
+    if (std::exchange(connections_changed_, false)) {
+        worker_.close_connections_on_exec();
+        if (!worker_.over_rdma()) next_look_ns_ = 0;
+    }
     attention_.attend([&](Peer& peer) { attend_to(peer, receiver); });
     reap_closed();
 }

@@ -13,7 +13,8 @@
 //    that hears from a peer opens the way back (over the same connection), and either end notices the other's death. A
 //    peer with which nothing was ever exchanged is watched from watch() on. Over RDMA the device notices only when
 //    something is sent to it: each connection gets a message of 64 bytes every kPingInterval, so that death is known
-//    about a second and a half later. (See worker.cpp for why not UCX's keepalive.)
+//    about a second and a half later. (See worker.cpp for why not UCX's keepalive.) Over TCP the kernel asks, and this side
+//    looks at what it gets no acknowledgement of (silent_hosts.hpp).
 //  - A peer that is connected to only after it has left looks dead; one that left while connected does not. Either way
 //    send() to it answers `failed`.
 //  - Messages are delivered straight from UCX's progress, within poll(). What the receiver sends there is put off (`again`),
@@ -36,6 +37,7 @@
 #include "transport/incarnations.hpp"
 #include "transport/transport.hpp"
 #include "transport/ucx/peer.hpp"
+#include "transport/ucx/silent_hosts.hpp"
 #include "transport/ucx/worker.hpp"
 
 namespace coppice::transport {
@@ -101,7 +103,6 @@ class UcxTransport final : public Transport {
     static constexpr Nanoseconds kLeavePatience{500'000'000};
 
     static constexpr Nanoseconds kPingInterval{500'000'000};
-    static constexpr Nanoseconds kSetUpLook{250'000'000};
 
     // Whether an endpoint to that peer is open, whichever side began; nothing is known of whether it is alive.
     bool connected(Seat peer) const;
@@ -154,7 +155,8 @@ class UcxTransport final : public Transport {
     void attend_to(Peer& peer, Receiver& receiver);
     void close(Peer& peer);
     void look_after_connections();
-    void bound_set_up();
+    void look_at_sockets();
+    void begin_to_talk();
     void reap_closed();
 
     Seat self_;
@@ -177,14 +179,18 @@ class UcxTransport final : public Transport {
     std::vector<std::unique_ptr<Peer>> forgotten_;  // that UCX has yet to finish with
     Incarnations incarnations_;
     std::uint64_t leave_until_ns_ = 0;  // 0: not leaving
-    std::uint64_t next_look_ns_ = 0;    // at connections; over TCP only
+    std::uint64_t next_look_ns_ = 0;    // at connections
     bool connects_ = false;             // while some may be opening
+    bool talks_ = false;                // something was to be sent since the last look at sockets
+    std::uint32_t polls_ = 0;           // that brought something
+    std::string ended_;                 // why the last look at sockets ended connections; empty: it did not
     std::string last_error_;
     std::vector<std::byte> address_;
     std::array<void*, kMaxKept> kept_{};  // UCX's buffers, by Buffer − 1
     std::array<std::uint16_t, kMaxKept> kept_free_{};
     std::uint32_t kept_free_count_ = kMaxKept;
     ucx::Worker worker_;
+    ucx::SilentHosts silent_hosts_;
     ucx::OwnMemory open_memory_;
 };
 

@@ -60,6 +60,8 @@ class Worker {
     unsigned progress() { return library.ucp_worker_progress(worker_); }
     // A descriptor that becomes readable when there is something to progress; −1 while there is, or where UCX has none.
     int arm();
+    // The same, whatever there is; an epoll set.
+    int sleeps_on() const { return wake_up_; }
     Result<std::vector<std::byte>> address() const;
 
   private:

@@ -15,8 +15,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "
 from planted import Catcher, Fault, Planter  # noqa: E402
 
 
-def bug(name, source, before, after, seeds, worlds=()):
-    finder = Catcher("tests/simulation/world/find_violation", (str(seeds), *worlds), finds=r"seed \d+: ")
+# `told`: what the conversation of the run has to have in it.
+def bug(name, source, before, after, seeds, worlds=(), told=""):
+    words = (*worlds, "told") if told else worlds
+    finds = r"seed \d+: [^\n]*" + (rf"(?s:.*){told}" if told else "")
+    finder = Catcher("tests/simulation/world/find_violation", (str(seeds), *words), finds=finds)
     return Fault(name, source, before, after), finder
 
 
@@ -29,7 +32,8 @@ BUGS = [
         "        (void)link.send(bytes_of(control.header), {}, &in_flight);\n", 3000),
     bug("agreements hear of no death",
         "src/engine/collectives/agreement/agreement.cpp",
-        "    if (!core_.revoked()) agreements_.peer_failed(death.rank);\n", "", 3000),
+        "    if (!core_.revoked()) agreements_.peer_failed(death.rank);\n", "", 3000,
+        told=r"\d+ ns  rank \d+ to rank \d+: agreement/[a-z-]+, sequence \d+.* \d+ bytes\n"),
     bug("the detector hears of no death",
         "src/engine/core/failures.cpp",
         "    detector_.peer_failed(rank);\n", "", 3000),
@@ -148,7 +152,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             found = planter.planted_says(fault, finder, pathlib.Path(folder))
-        print(f"{fault.name}: {found or 'NOT FOUND'}", flush=True)
+        print(f"{fault.name}: {found.splitlines()[0] if found else 'NOT FOUND'}", flush=True)
         if not found:
             lost.append(fault.name)
     if lost:

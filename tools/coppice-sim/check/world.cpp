@@ -14,7 +14,7 @@ constexpr const char* kDescription =
     R"(Runs whole ranks of the library in this process, from the calls of coppice.h down to what a transport is asked for: on a clock of
 its own, over wires and host memory of its own, from one seed. Each seed draws a program and what happens to its ranks, hosts and
 wires; what the calls returned is held against the promises. Ends at the first seed that breaks one, with the shortest
-program that is found to do so.
+program that is found to do so, and what its ranks were told, sent and stored.
 )";
 
 constexpr const char* kFooter =
@@ -40,7 +40,10 @@ int report(std::uint64_t seed, const world::Drawn& drawn, const world::Outcome& 
         fmt::print("seed {}: {}: {}\n", seed, violation.promise, violation.what);
     const world::Drawn shortest = shorten ? world::shorten(drawn, outcome.violations.front().promise) : drawn;
     print(shortest);
-    const world::Outcome again = world::run(shortest, [](const std::string& line) { print(line); });
+    world::Transcript transcript;
+    const world::Outcome again = world::run(shortest, transcript);
+    for (const std::string& line : transcript.lines())
+        print(line);
     for (const promises::Violation& violation : again.violations)
         fmt::print("seed {}: {}: {}\n", seed, violation.promise, violation.what);
     return kFailed;

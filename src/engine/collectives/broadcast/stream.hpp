@@ -18,10 +18,9 @@ class Stream {
     static constexpr std::uint64_t kCloseNs = 10'000;    // from the end of one to the begin of the next
     static constexpr std::uint64_t kLongestNs = 40'000;  // that messages stay
     static constexpr std::uint32_t kLeast = 4;           // in a row, before any stays
-    // After a row that ended too soon it takes kLonger times as many, and half as many after each kBatches of one row.
+    // After a row that ended while messages stayed it takes kLonger times as many, and half as many after each batch that left.
     static constexpr std::uint32_t kLonger = 4;
     static constexpr std::uint32_t kMostLeast = 1 << 16;
-    static constexpr std::uint32_t kBatches = 16;
     static constexpr std::uint32_t kMostTogether = 16;
 
     // This rank begins a broadcast of its own. Whether its messages may stay for the next one's.
@@ -30,11 +29,10 @@ class Stream {
         ended_ns_ = now_ns;
         if (!follows && staying_ > 0) least_ = std::min(kLonger * least_, kMostLeast);
         row_ = follows ? row_ + 1 : 0;
-        if (!follows) batches_ = 0;
         if (row_ < least_) return leave();
         if (staying_ == 0) since_ns_ = now_ns;
         if (staying_ + 1 >= kMostTogether || now_ns - since_ns_ >= kLongestNs) {
-            if (++batches_ % kBatches == 0) least_ = std::max(least_ / 2, kLeast);
+            least_ = std::max(least_ / 2, kLeast);
             return leave();
         }
         ++staying_;
@@ -53,7 +51,6 @@ class Stream {
     std::uint64_t since_ns_ = 0;  // when the oldest that stay came
     std::uint32_t row_ = 0;
     std::uint32_t least_ = kLeast;
-    std::uint32_t batches_ = 0;  // of this row
     std::uint32_t staying_ = 0;
 };
 

@@ -69,21 +69,21 @@ void Payloads::note_taken(std::uint32_t chunks) {
     if (const auto& faults = router_.transport_set()->faults()) faults->chunks_taken(chunks);
 }
 
-// Of all that are known to be before this one; null: of all.
-bool Payloads::fits(std::uint64_t bytes, const Entry* before) const {
+// Beside all that are known to be before that one. Those behind it may wait for it.
+bool Payloads::fits(std::uint64_t bytes, Sequence before) const {
     std::uint64_t held = 0;
     for (const auto& entry : entries_) {
-        if (entry.get() == before) break;
+        if (entry->sequence >= before) break;
         if (entry->descriptor) held += entry->descriptor->bytes;
     }
     return held == 0 || held + bytes <= most_bytes_;
 }
 
 bool Payloads::has_room(std::size_t bytes) {
-    if (!goes_in_chunks(bytes) || bytes > kMaxBroadcast || fits(bytes, nullptr)) return true;
+    if (!goes_in_chunks(bytes) || bytes > kMaxBroadcast || fits(bytes, window_.next())) return true;
     window_.ask_for(window_.stable() + 1);
     release_stable();
-    return fits(bytes, nullptr);
+    return fits(bytes, window_.next());
 }
 
 PayloadMemory Payloads::memory_for(std::size_t bytes) {
@@ -237,7 +237,7 @@ void Payloads::admit() {
     for (const auto& entry : entries_) {
         if (!entry->descriptor || entry->is_admitted() || entry->has_no_memory) continue;
         const bool needs_memory = !reads_its_leader(*entry);
-        is_full = is_full || (needs_memory && !fits(entry->descriptor->bytes, entry.get()));
+        is_full = is_full || (needs_memory && !fits(entry->descriptor->bytes, entry->sequence));
         if (needs_memory && is_full) continue;
         entry->has_no_memory = needs_memory && !take_memory(*entry);
         if (entry->has_no_memory) continue;

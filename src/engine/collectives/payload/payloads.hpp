@@ -159,7 +159,7 @@ class Payloads final : public Collective {
     Entry* engage(Sequence sequence, Rank root);
     void admit();
     void note_taken(std::uint32_t chunks);
-    bool fits(std::uint64_t bytes, const Entry* before) const;
+    bool fits(std::uint64_t bytes, Sequence before) const;
     void release_stable();
     PayloadMemory memory_for(std::size_t bytes);
     std::uint32_t chunk_of(std::size_t bytes) const;

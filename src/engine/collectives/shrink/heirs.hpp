@@ -1,4 +1,4 @@
-// Who is in the group that is made of another one, and on which node: the same at all members, whatever each has seen happen by now.
+// Which ranks are in the group that is made of another one, and on which node: the same at all members, whatever each has seen happen by now.
 #pragma once
 
 #include <cstdint>

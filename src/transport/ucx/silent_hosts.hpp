@@ -1,0 +1,49 @@
+// Finds the TCP connections of a worker whose other host is lost, and ends them.
+//
+// UCX leaves it to the kernel how long data may stay unacknowledged: for a quarter of an hour. And it does not show its sockets.
+// They are members of its epoll sets, and these are of what a worker sleeps on, from its first endpoint on. A connection that is
+// silent for too long (silence.hpp) is shut down for reading: UCX finds the end of it, as it does when a peer's process
+// dies, reports that to the endpoint, and closes the socket, which resets the connection for a peer that still hears us.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "transport/silence.hpp"
+
+namespace coppice::transport::ucx {
+
+class SilentHosts {
+  public:
+    // `sleeps_on`: what the worker gave to sleep on; −1: there is none, and nobody looks.
+    explicit SilentHosts(int sleeps_on);
+    SilentHosts(const SilentHosts&) = delete;
+    SilentHosts& operator=(const SilentHosts&) = delete;
+    ~SilentHosts();
+
+    struct Found {
+        bool is_busy = false;         // something is yet to be acknowledged: to be looked at again soon
+        bool leaves_us_open = false;  // a question of our kernel's, for so long that it should be sent something
+        std::string ended{};          // for people: which hosts; empty: no connection was ended
+    };
+    Found look(std::uint64_t now_ns);
+    // What a worker sleeps on is readable from then on, until the next look.
+    void wake_at(std::uint64_t at_ns);
+
+  private:
+    struct Connection {
+        int socket = -1;
+        bool is_seen = true;  // by this look
+        Silence silence{Silence::Load::any};
+    };
+    Connection& obtain(int socket);
+    void look_at(int socket, std::uint64_t now_ns, Found& found);
+
+    int sleeps_on_;
+    int timer_ = -1;
+    std::uint64_t timer_ns_ = UINT64_MAX;
+    std::vector<Connection> connections_;
+};
+
+}  // namespace coppice::transport::ucx
