@@ -3,7 +3,7 @@
 #ifndef COPPICE_MPI_SHARED_H
 #define COPPICE_MPI_SHARED_H
 
-/* Of any type. One writer at a time. Who reads a published value sees all that its writer stored before publishing it. */
+/* Of any type. One writer at a time. A thread that reads a published value sees all that its writer stored before publishing it. */
 #define SHARED_PUBLISH(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELEASE)
 #define SHARED_READ(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
 
@@ -33,7 +33,7 @@ static inline void shared_end(int* under_way) {
     __atomic_sub_fetch(under_way, 1, __ATOMIC_RELEASE);
 }
 
-/* The value before: of those who swap at once one sees each. */
+/* The value before: each value is returned to one thread. */
 static inline int shared_swap(int* word, int value) {
     return __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL);
 }

@@ -160,6 +160,10 @@ Context::Creation::~Creation() {
     context_.thread_ = nullptr;
 }
 
+void Context::note_wait(Group& group) {
+    group.broadcasts().note_wait();
+}
+
 void Context::Watch::end() {
     const Turn turn(context_);
     context_.observation_->go_on(waiter_);

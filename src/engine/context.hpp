@@ -181,6 +181,7 @@ class Context final : private Attended {
             {
                 const Turn turn(*this);
                 if (done()) return true;
+                if (round == 1) note_wait(group);
                 if (progress(group) > 0) idle.reset();
                 if (done()) return true;
             }
@@ -210,6 +211,8 @@ class Context final : private Attended {
     }
 
   private:
+    // What a root has kept back leaves with the first poll.
+    static void note_wait(Group& group);
     // Shows that a caller waits, once that has taken long.
     class Watch {
       public:

@@ -12,7 +12,7 @@
 namespace coppice::transport {
 
 struct Health {
-    bool stands = false;  // neither side has begun to set it up, or to end it
+    bool stands = false;  // it is set up, and neither side has begun to end it
     std::uint32_t silence_ms =
         0;                     // for so long the peer's kernel has answered neither data nor a question of keepalive
     bool outstanding = false;  // there is data that it has yet to acknowledge
@@ -46,7 +46,8 @@ class Silence {
 
     // What may be under way to a peer. `fits`: no more than its kernel is sure to hold. `any`: a stopped one's kernel may drop what
     // it has no room for, without a word or with one that comes no sooner than our kernel repeats itself, in the end after
-    // minutes. All that is heard of it meanwhile are its own questions of keepalive, at least once in two seconds.
+    // minutes. All that is heard of it meanwhile are its own questions of keepalive, which what we repeat puts off: our kernel may repeat itself
+    // more and more seldom, and must not do so once in a second.
     enum class Load : std::uint8_t { fits, any };
     explicit Silence(Load load = Load::fits) : load_(load) {}
 
@@ -56,7 +57,7 @@ class Silence {
   private:
     static constexpr std::uint64_t kTickNs = 20'000'000;  // as exact as the kernel's clock is, at least
     static constexpr std::uint64_t kLeastDoubtNs = 1'250'000'000;
-    static constexpr std::uint64_t kLeastUnheardNs = 2'500'000'000;
+    static constexpr std::uint64_t kLeastUnheardNs = 3'000'000'000;
     static constexpr std::uint32_t kLeastRepetitions = 3;
     Load load_;
     std::uint32_t packets_ = 0;

@@ -43,7 +43,7 @@ TEST(Stream, ARowThatIsBrokenBeginsAnew) {
 }
 
 // The others wait for such messages until the progress thread has looked: of many broadcasts a few.
-TEST(Stream, AProgramThatWaitsByItsOwnMeansAfterSomeBroadcastsSoonKeepsNothingBack) {
+TEST(Stream, AProgramThatWaitsByItsOwnMeansAfterSomeBroadcastsKeepsAlmostNothingBack) {
     for (const std::size_t together : {1U, 2U, 10U, 25U}) {
         Stream stream;
         std::uint64_t now = 1'000'000'000;
@@ -57,6 +57,20 @@ TEST(Stream, AProgramThatWaitsByItsOwnMeansAfterSomeBroadcastsSoonKeepsNothingBa
             now += stays ? 50'000 : 5'000;  // what stays makes the wait long
         }
         EXPECT_LE(waits, kRounds / 100) << together << " at a time";
+    }
+}
+
+// What stays has left when the wait begins.
+TEST(Stream, AProgramThatWaitsByTheLibraryAfterSomeBroadcastsHasThemLeaveTogether) {
+    Stream stream;
+    std::uint64_t now = 1'000'000'000;
+    for (int round = 0; round < 100; ++round) {
+        std::string row;
+        for (int i = 0; i < 12; ++i)
+            row += stream.may_stay(now += 100) ? 's' : '.';
+        EXPECT_EQ(row, "....ssssssss") << round;
+        stream.let_go();
+        now += 50'000;
     }
 }
 

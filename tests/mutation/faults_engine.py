@@ -185,4 +185,10 @@ FAULTS = [
      "    if (is_told()) tell_stored(\"consumed\", sequence.value);\n", "", TOLD),
     ("the whole conversation of a run is printed", "src/simulation/world/transcript.cpp",
      "before > kBefore ? before - kBefore : 0", "0", TOLD),
+    ("a root that waits by its own means keeps back again and again", "src/engine/collectives/broadcast/stream.hpp",
+     "        if (!follows && staying_ > 0) least_ = std::min(kLonger * least_, kMostLeast);\n", "", gtest("tests/engine/engine_unit", "Stream.AProgram*")),
+    ("a wait in the library counts as one of the program's own", "src/engine/collectives/broadcast/stream.hpp",
+     "    void let_go() { staying_ = 0; }", "    void let_go() {}", gtest("tests/engine/engine_unit", "Stream.AProgramThatWaitsByTheLibrary*")),
+    ("a root that once waited by its own means keeps nothing back any more", "src/engine/collectives/broadcast/stream.hpp",
+     "            least_ = std::max(least_ / 2, kLeast);\n", "", gtest("tests/engine/engine_unit", "Stream.ALongRow*")),
 ]

@@ -31,4 +31,6 @@ FAULTS = [
      "Silence silence{Silence::Load::any};", "Silence silence;", hosts("*Drops*")),
     ("nobody asks on connections that UCX has taken", SOCKETS, "    if (!is_asked_when_idle(socket)) ask_when_idle(socket);\n", "    (void)is_asked_when_idle;\n",
      hosts("*Drops*")),
+    ("a connection is known by its descriptor's number alone", "src/transport/ucx/silent_hosts.cpp", " && known->cookie == cookie", "",
+     gtest("tests/transport/transport_ucx_tests", "UcxSilentHosts.*")),
 ]

@@ -1,4 +1,4 @@
-// What ranks do whose cables are cut, and who are stopped, whatever transport they have. Each is on a host of a TestNetwork.
+// Bodies of ranks whose cables are cut, or that are stopped, over any transport. Each is on a host of a TestNetwork.
 #pragma once
 
 #include <gtest/gtest.h>

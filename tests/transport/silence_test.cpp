@@ -31,7 +31,7 @@ TEST(Silence, OnlyWhatTheKernelSaysInSeveralLooksCounts) {
     for (std::uint64_t now = 1; now < 60; ++now)
         EXPECT_FALSE(unasked.lasts({.silence_ms = 100'000, .outstanding = true, .repetitions = 0}, now * kSecond));
     EXPECT_EQ(lasts_at(Silence(), [&](std::uint64_t) { return silent; }), kSecond + 5 * Silence::kLookNs);
-    Silence recent;  // a kernel that repeats soon: it has not been silent for long enough yet
+    Silence recent;  // a kernel that repeats often: it has not been silent for long enough yet
     for (std::uint64_t at = kSecond; at < 60 * kSecond; at += kSecond)
         EXPECT_FALSE(recent.lasts({.silence_ms = 3200, .outstanding = true, .repetitions = 9}, at));
     Silence idle;
@@ -51,10 +51,10 @@ TEST(Silence, AReceiverWithoutRoomLivesAsLongAsItsKernelAsks) {
     EXPECT_LT(lasts_at(Silence(Silence::Load::fits), health), 4 * kSecond);
 }
 
-// The last packet came at 0.
+// The last packet came just before the first look.
 TEST(Silence, AHostOfWhichNoPacketComesIsLostAsSoonWhateverIsUnderWay) {
     const auto health = [](std::uint64_t now_ns) {
-        return Health{.silence_ms = static_cast<std::uint32_t>(now_ns / 1'000'000),
+        return Health{.silence_ms = static_cast<std::uint32_t>((now_ns - kSecond) / 1'000'000),
                       .outstanding = true,
                       .repetitions = 3,
                       .packets = 7};

@@ -46,24 +46,26 @@ void tells_of_the_peer(std::string_view error) {
     COPPICE_CHECK(error.find("the connection to rank") != std::string_view::npos);
 }
 
-// Ended by the library's looks: the kernel goes on for at least 13 s, asked by them to repeat itself every second.
+// Ended by the library's looks: the kernel goes on for a quarter of an hour.
 void names_the_host(std::string_view error) {
     const std::string text(error);
     std::smatch words;
     COPPICE_CHECK(
         std::regex_search(text, words, std::regex("nothing was heard of 10\\.98\\.0\\.[12] for ([0-9]+) ms")));
-    COPPICE_CHECK(std::stoi(words[1]) < 10'000);
+    COPPICE_CHECK(std::stoi(words[1]) < 60'000);
 }
 
-// Whether the kernel asks after all peers that this process is connected to.
+// Whether the kernel asks after all peers that this process is connected to, of which there are some.
 bool asks_after_all() {
+    std::size_t connections = 0;
     for (int socket = 0; socket < 256; ++socket) {
         int asks = 0;
         socklen_t length = sizeof asks;
         if (!transport::health_of(socket).stands) continue;
+        ++connections;
         if (::getsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &asks, &length) != 0 || asks == 0) return false;
     }
-    return true;
+    return connections > 0;
 }
 
 // What comes to this process over its connections and has data is dropped without a word, as Linux before 6.6 does where there is no

@@ -1,4 +1,4 @@
-// What is told of the traffic between ranks, to those who look at one run. Nothing here changes the run.
+// What is told of the traffic between ranks, for a reader of one run. Nothing here changes the run.
 #include <fmt/format.h>
 
 #include "simulation/world/host_board.hpp"

@@ -19,6 +19,12 @@ bool is_asked_when_idle(int socket) {
     return getsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &value, &length) == 0 && value != 0;
 }
 
+std::uint64_t cookie_of(int socket) {
+    std::uint64_t cookie = 0;
+    socklen_t length = sizeof cookie;
+    return getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0;
+}
+
 std::string peer_of(int socket) {
     sockaddr_storage storage{};
     auto* const name = reinterpret_cast<sockaddr*>(&storage);
@@ -70,12 +76,13 @@ SilentHosts::Found SilentHosts::look(std::uint64_t now_ns) {
 }
 
 SilentHosts::Connection& SilentHosts::obtain(int socket) {
+    const std::uint64_t cookie = cookie_of(socket);
     const auto known = std::ranges::find(connections_, socket, &Connection::socket);
-    if (known != connections_.end()) return *known;
+    if (known != connections_.end() && known->cookie == cookie) return *known;
     // UCX 1.13 has that for connections of its own making alone.
     if (!is_asked_when_idle(socket)) ask_when_idle(socket);
-    repeat_every_second(socket);
-    return connections_.emplace_back(Connection{.socket = socket});
+    const Connection anew{.socket = socket, .cookie = cookie};
+    return known != connections_.end() ? *known = anew : connections_.emplace_back(anew);
 }
 
 void SilentHosts::look_at(int socket, std::uint64_t now_ns, Found& found) {

@@ -23,7 +23,7 @@ class SilentHosts {
     ~SilentHosts();
 
     struct Found {
-        bool is_busy = false;         // something is yet to be acknowledged: to be looked at again soon
+        bool is_busy = false;         // something is yet to be acknowledged: to be looked at again after kLookNs
         bool leaves_us_open = false;  // a question of our kernel's, for so long that it should be sent something
         std::string ended{};          // for people: which hosts; empty: no connection was ended
     };
@@ -34,7 +34,8 @@ class SilentHosts {
   private:
     struct Connection {
         int socket = -1;
-        bool is_seen = true;  // by this look
+        std::uint64_t cookie = 0;  // the kernel's name of it: the number may be another connection's by the next look
+        bool is_seen = true;       // by this look
         Silence silence{Silence::Load::any};
     };
     Connection& obtain(int socket);

@@ -61,6 +61,9 @@ class Broadcasts final : public Collective {
     // The same of a call that does not block, whose request (state free) has ended then. Only where ranks publish.
     bool at_once(const BroadcastCall& call, Request& request);
 
+    // A call of this rank in this group waits.
+    void note_wait() { stream_.let_go(); }
+
     Result<void> register_memory(const std::byte* address, std::size_t bytes);
     Result<void> deregister_memory(const std::byte* address);
     // Several ranks of this host are known to have been root of one broadcast: an error that names them.

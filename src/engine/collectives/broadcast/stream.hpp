@@ -5,7 +5,7 @@
 // broadcast's messages stay for kMostTogether − 1 more at most, and no longer than kLongestNs while the root comes back. Where it
 // does not, the progress thread sees to them (ProgressThread::watch_closely()): the others have waited for nothing. So a row that
 // ends while messages stay makes the next ones stay only in a longer row: a program that waits for the others by its own means
-// after each broadcast, or after some, soon has all of them leave at once.
+// after each broadcast, or after some, has all of them leave at once after seven such rows.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +38,8 @@ class Stream {
         ++staying_;
         return true;
     }
+    // A call of this rank waits, so what stays leaves now.
+    void let_go() { staying_ = 0; }
     // One that took time, to send or to wait, has ended.
     void ended(std::uint64_t now_ns) { ended_ns_ = now_ns; }
 
