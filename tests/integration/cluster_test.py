@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -139,6 +140,21 @@ class InBox(unittest.TestCase):
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(said, done.stderr)
         self.assertIn("no such box", cluster("--name", f"{NAME}-not", "exec", "0", "true").stderr)
+
+
+class Answers(unittest.TestCase):
+    def test_what_a_host_says_is_heard_though_it_ended_before_it_read_all(self):
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(CLUSTER)), "cluster.d"))
+        import kernel  # pylint: disable=import-outside-toplevel,import-error
+        for answers in ([b"its exit code"], []):
+            here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            for answer in answers:
+                kernel.send(there, answer)
+            kernel.send(here, b"a signal that came too late")
+            there.close()
+            with here:
+                for answer in [*answers, b""]:
+                    self.assertEqual(kernel.receive(here)[0], answer)
 
 
 class Lost(unittest.TestCase):

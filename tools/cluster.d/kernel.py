@@ -77,5 +77,8 @@ def send(connection, message, descriptors=()):
 
 def receive(connection, most=1 << 20):
     """The next message and its descriptors; (b"", []) at the end."""
-    message, descriptors, _, _ = socket.recv_fds(connection, most, 8)
+    try:
+        message, descriptors, _, _ = socket.recv_fds(connection, most, 8)
+    except ConnectionResetError:  # told first where the other end has closed before it read all; what it has said is there
+        message, descriptors, _, _ = socket.recv_fds(connection, most, 8)
     return message, descriptors
