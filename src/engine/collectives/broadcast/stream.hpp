@@ -5,7 +5,7 @@
 // broadcast's messages stay for kMostTogether − 1 more at most, and no longer than kLongestNs while the root comes back. Where it
 // does not, the progress thread sees to them (ProgressThread::watch_closely()): the others have waited for nothing. So a row that
 // ends while messages stay makes the next ones stay only in a longer row: a program that waits for the others by its own means
-// after each broadcast, or after some, has all of them leave at once after seven such rows.
+// after each broadcast, or after some, has all of them leave at once after fourteen such rows.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Stream {
     static constexpr std::uint64_t kLongestNs = 40'000;  // that messages stay
     static constexpr std::uint32_t kLeast = 4;           // in a row, before any stays
     // After a row that ended while messages stayed it takes kLonger times as many, and half as many after each batch that left.
-    static constexpr std::uint32_t kLonger = 4;
+    static constexpr std::uint32_t kLonger = 2;
     static constexpr std::uint32_t kMostLeast = 1 << 16;
     static constexpr std::uint32_t kMostTogether = 16;
 
