@@ -62,4 +62,29 @@ class LostHosts : public ::testing::Test, protected Ranks {
     double seconds(std::size_t word) { return static_cast<double>(stage().words[word].load()) / 1e9; }
 };
 
+// One of several sets of ranks in a test: waiting takes as long for all of them as for one.
+template <class HostFactory>
+struct CaseOver final : Ranks {
+    explicit CaseOver(const TestNetwork& network) { factory_.network = &network; }
+    Factory& factory() override { return factory_; }
+    using Ranks::await_word;
+    using Ranks::expect_all_well;
+    using Ranks::processes_;
+    using Ranks::stage;
+    using Ranks::start;
+    HostFactory factory_;
+};
+
+template <class HostFactory>
+class LostHostsOver : public LostHosts {
+  protected:
+    Factory& factory() override { return factory_; }
+    void use(const TestNetwork& network, std::uint32_t hosts) override {
+        factory_.network = &network;
+        factory_.hosts = hosts;
+    }
+
+    HostFactory factory_;
+};
+
 }  // namespace coppice::testing

@@ -29,28 +29,8 @@ class HostFactory final : public TcpFactory {
     std::uint32_t buffer = 0;
 };
 
-// One of several sets of ranks in a test: waiting takes as long for all of them as for one.
-struct Case final : Ranks {
-    explicit Case(const TestNetwork& network) { factory_.network = &network; }
-    Factory& factory() override { return factory_; }
-    using Ranks::await_word;
-    using Ranks::expect_all_well;
-    using Ranks::processes_;
-    using Ranks::stage;
-    using Ranks::start;
-    HostFactory factory_;
-};
-
-class TcpNetwork : public LostHosts {
-  protected:
-    Factory& factory() override { return factory_; }
-    void use(const TestNetwork& network, std::uint32_t hosts) override {
-        factory_.network = &network;
-        factory_.hosts = hosts;
-    }
-
-    HostFactory factory_;
-};
+using Case = CaseOver<HostFactory>;
+class TcpNetwork : public LostHostsOver<HostFactory> {};
 
 void names_the_host(std::string_view error) {
     COPPICE_CHECK(error.find("10.98.0.") != std::string_view::npos);

@@ -19,28 +19,8 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
 
 namespace {
 
-// One of several sets of ranks in a test: waiting takes as long for all of them as for one.
-struct Case final : Ranks {
-    explicit Case(const TestNetwork& network) { factory_.network = &network; }
-    Factory& factory() override { return factory_; }
-    using Ranks::await_word;
-    using Ranks::expect_all_well;
-    using Ranks::processes_;
-    using Ranks::stage;
-    using Ranks::start;
-    UcxHostFactory factory_;
-};
-
-class UcxSilence : public LostHosts {
-  protected:
-    Factory& factory() override { return factory_; }
-    void use(const TestNetwork& network, std::uint32_t hosts) override {
-        factory_.network = &network;
-        factory_.hosts = hosts;
-    }
-
-    UcxHostFactory factory_;
-};
+using Case = CaseOver<UcxHostFactory>;
+class UcxSilence : public LostHostsOver<UcxHostFactory> {};
 
 void tells_of_the_peer(std::string_view error) {
     COPPICE_CHECK(error.find("the connection to rank") != std::string_view::npos);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protocol/membership/membership.hpp"
+#include "simulation/explore/membership_options.hpp"
 #include "simulation/random.hpp"
 #include "topology/nodes.hpp"
 
@@ -85,7 +86,8 @@ class Run {
         if (drawn_.hosts > 0) outcome_.scenario += ", ";
         if (drawn_.hosts > 0) add(drawn_.hosts, plan_.hosts ? " hosts, in a tree of two levels" : " hosts");
         if (plan_.consents) outcome_.scenario += plan_.introduces ? ", consents, newcomers introduced" : ", consents";
-        if (plan_.consents && options_.one_in(2)) draw_options();
+        has_options_ = plan_.consents && options_.one_in(2);
+        if (has_options_) asks_.draw(options_, drawn_.ranks, outcome_.scenario);
     }
 
     MembershipFuzzOutcome run() {
@@ -113,20 +115,6 @@ class Run {
         plan_.hosts = &*nodes_;
     }
 
-    // Most callers ask for the same; some for other things, and in some schedules some for nothing.
-    void draw_options() {
-        has_options_ = true;
-        some_shrink_ = options_.one_in(2);
-        some_ask_for_nothing_ = options_.one_in(2);
-        oddness_ = 2 + options_.below(4 * drawn_.ranks);
-        bounds_.least = options_.below(drawn_.ranks + 3);
-        if (options_.one_in(2)) bounds_.most = bounds_.least + options_.below(drawn_.ranks + 3);
-        outcome_.scenario += ", options, at least " + std::to_string(bounds_.least);
-        if (bounds_.most != Bounds().most) outcome_.scenario += " and at most " + std::to_string(bounds_.most);
-        if (some_shrink_) outcome_.scenario += ", some shrink";
-        if (some_ask_for_nothing_) outcome_.scenario += ", some ask for nothing";
-    }
-
     struct Known {
         std::uint32_t process;
         bool certainly;
@@ -144,12 +132,6 @@ class Run {
         Terms terms{};                         // of its call then
         std::optional<Bounds> bounds{};        // none: the others'
     };
-    // What was asked for in a view, the dead included.
-    struct Asked {
-        Terms all{};
-        std::map<std::uint32_t, Bounds> bounds{};  // by process, of those that have any
-    };
-
     // Something that may happen now, by chance; false when nothing is left that has to.
     bool one_event() {
         if (has_options_ && options_.one_in(256) && wait_for_nobody(options_.below(count()))) return true;
@@ -246,14 +228,8 @@ class Run {
     }
 
     void ask(Member& member) {
-        const bool shrinks = some_shrink_ && options_.one_in(3);
-        const bool asks = !shrinks && (!some_ask_for_nothing_ || !options_.one_in(2));
-        const bool is_odd = options_.one_in(member.machine.is_leaving() ? 2 : oddness_);
-        member.terms = asks ? Terms(bounds_, is_odd ? 1 : 0) : Terms();
-        member.bounds.reset();
-        if (asks) member.bounds = bounds_;
-        if (shrinks) member.bounds = Bounds{.least = 0, .most = 0};
-        Asked& asked = asked_[member.called_at];
+        asks_.draw_call(options_, member.machine.is_leaving(), member.terms, member.bounds);
+        AskedOptions& asked = asked_[member.called_at];
         asked.all &= member.terms;
         if (member.bounds) asked.bounds[member.machine.self().value] = *member.bounds;
     }
@@ -391,7 +367,7 @@ class Run {
         const View& view = member.machine.view();
         const std::string who = std::to_string(process);
         if (!has_options_ || member.called_at == kNotCalled || view.epoch() != member.called_at + 1) return;
-        const Asked& asked = asked_[member.called_at];
+        const AskedOptions& asked = asked_[member.called_at];
         if (view.offer().is_at_odds()) {
             if (!asked.all.is_at_odds()) fail(who + " is told of different options, and nobody has given any");
             if (!member.machine.made_by().joined.empty()) fail(who + " has newcomers, and callers were at odds");
@@ -403,19 +379,11 @@ class Run {
         if (is_of_its_side && common.is_at_odds()) fail(who + " is in a view for which it has asked otherwise");
         const bool is_known = side_.empty() && !drawn_.late_witness && drawn_.hosts == 0;
         if (!is_known) return;
-        // Nobody needs to have heard of what the dead have asked for, but a root may go by it.
-        std::uint32_t least = UINT32_MAX;
-        std::uint32_t most = 0;
-        bool is_said = false;  // by one of whom all have heard
-        for (const auto& [other, bounds] : asked.bounds) {
-            most = std::max(most, bounds.most);
-            if (members_[other].has_died && !view.rank_of(Process(other))) continue;
-            least = std::min(least, bounds.least);
-            is_said = is_said || bounds.most > 0;
-        }
-        if (least != UINT32_MAX && view.count() < least) fail(who + " has a view with fewer members than all wait for");
-        if (is_said && !member.machine.made_by().joined.empty() && view.count() > most)
-            fail(who + " has a view with more members than any wants");
+        const auto is_out = [&](std::uint32_t other) {
+            return members_[other].has_died && !view.rank_of(Process(other));
+        };
+        const std::string objection = asked.objection(view, !member.machine.made_by().joined.empty(), is_out);
+        if (!objection.empty()) fail(who + objection);
     }
 
     // A member that has called is in no view with one that it knew to be gone, nor with more than it has offered.
@@ -496,10 +464,7 @@ class Run {
     Drawn drawn_;
     bool differing_ = false;  // members offer different things
     bool has_options_ = false;
-    bool some_shrink_ = false;
-    std::uint32_t oddness_ = 1;  // one caller in so many asks for other things
-    bool some_ask_for_nothing_ = false;
-    Bounds bounds_;
+    DrawnOptions asks_;
     std::optional<topology::Nodes> nodes_;
     protocol::MembershipPlan plan_;
     std::vector<Member> members_;
@@ -507,7 +472,7 @@ class Run {
     std::vector<bool> side_;  // by process; empty without a cut
     std::optional<std::uint32_t> first_dead_;
     std::map<std::uint32_t, View> views_;
-    std::map<std::uint32_t, Asked> asked_;  // by epoch
+    std::map<std::uint32_t, AskedOptions> asked_;  // by epoch
     MembershipFuzzOutcome outcome_;
 };
 

@@ -193,16 +193,16 @@ TEST(Promises, NoSentenceThatSoundsLikeOneIsMissingInTheTables) {
 // The rule itself, on what it has to tell apart.
 TEST(Promises, SentencesAreFoundInCommentsListsAndTables) {
     std::vector<Sentence> found;
-    add_blocks(
-        "a.h",
-        " A first one. Every call ends,\n * whoever dies. And more.\n *  - never returns twice;\n *  - is fast\n",
-        found);
-    add_blocks("a.h", "never\n\nnever, whoever dies\n", found);
+    add_blocks("a.h",
+               " A first one. Every call ends,\n * whichever rank dies. And more.\n *  - never returns twice;\n *  - "
+               "is fast\n",
+               found);
+    add_blocks("a.h", "never\n\nnever, whichever rank dies\n", found);
     std::vector<std::string> words;
     for (const Sentence& one : found)
         words.push_back(one.words);
-    EXPECT_EQ(words, (std::vector<std::string>{"Every call ends, whoever dies.", "- never returns twice;",
-                                               "never, whoever dies"}));
+    EXPECT_EQ(words, (std::vector<std::string>{"Every call ends, whichever rank dies.", "- never returns twice;",
+                                               "never, whichever rank dies"}));
 }
 
 }  // namespace
